@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sandbox import cgroup, seccomp
 from sandbox.base import SandboxGone, SandboxUnavailable
@@ -387,13 +387,3 @@ def _pack_runner() -> bytes:
             bundle.writestr(f"sandbox/image/{path.name}", path.read_bytes())
         bundle.writestr("__main__.py", (_PACKAGE / "image/keeper.py").read_bytes())
     return buffer.getvalue()
-
-
-if TYPE_CHECKING:
-    from sandbox.base import Driver, Sandbox
-    from sandbox.framed import Container
-
-    def _conforms(
-        driver: BubblewrapDriver, sandbox: FramedSandbox, vessel: BubblewrapContainer
-    ) -> tuple[Driver, Sandbox, Container]:
-        return driver, sandbox, vessel

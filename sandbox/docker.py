@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from docker import APIClient
 from docker.errors import APIError, DockerException, ImageNotFound
@@ -307,13 +307,3 @@ def remove_stale_containers(
     finally:
         api.close()
     return reaped
-
-
-if TYPE_CHECKING:
-    from sandbox.base import Driver, Sandbox
-    from sandbox.framed import Container
-
-    def _conforms(
-        driver: DockerDriver, sandbox: DockerSandbox, vessel: DockerContainer
-    ) -> tuple[Driver, Sandbox, Container]:
-        return driver, sandbox, vessel

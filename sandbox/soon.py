@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sandbox.base import (
     ExecResult,
@@ -384,10 +384,3 @@ class Pool:
         self._close_retired()
         if filler is not None:
             filler.join(_START_SECONDS)
-
-
-if TYPE_CHECKING:
-    from sandbox.base import Driver
-
-    def _conforms(sandbox: BackgroundSandbox, pool: Pool) -> tuple[Sandbox, Driver]:
-        return sandbox, pool

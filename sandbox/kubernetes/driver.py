@@ -11,7 +11,6 @@ its first command, every sandbox proves from inside that it reaches nothing, or 
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
-from typing import TYPE_CHECKING
 
 from lightkube.resources.core_v1 import Pod
 
@@ -268,13 +267,3 @@ def remove_stale_pods(
                 cluster.delete_pod(_get_name(pod))
                 removed.append(str(named[SESSION_LABEL]))
     return removed
-
-
-if TYPE_CHECKING:
-    from sandbox.base import Driver, Sandbox
-    from sandbox.framed import Container
-
-    def _conforms(
-        driver: KubernetesDriver, sandbox: PodSandbox, vessel: PodContainer
-    ) -> tuple[Driver, Sandbox, Container]:
-        return driver, sandbox, vessel

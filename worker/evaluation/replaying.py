@@ -4,7 +4,6 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sandbox.soon import start_in_background
 from worker.core.conversation import prompts
@@ -206,9 +205,3 @@ def _describe(context: Context, kit: Toolset, deps: Deps) -> Side:
         is_whole=outcome is not None and outcome.status is Status.DONE,
         answer=outcome.text if outcome else "",
     )
-
-
-if TYPE_CHECKING:
-
-    def _conforms(toolbox: RecordedToolbox) -> Toolbox:
-        return toolbox

@@ -1,11 +1,10 @@
 """Asks a model the host's own small questions."""
 
 import logging
-from typing import TYPE_CHECKING
 
 from worker.core.conversation.messages import User
 from worker.core.ports import Clock, Model, Request, StopReason
-from worker.core.ports.helper import Helper, HelperAnswer
+from worker.core.ports.helper import HelperAnswer
 from worker.errors import ModelError
 
 _log = logging.getLogger(__name__)
@@ -50,9 +49,3 @@ class ModelHelper:
         return HelperAnswer(
             reply.text, reply.usage, reply.cost_usd, self._model.name, sent_at, seconds
         )
-
-
-if TYPE_CHECKING:
-
-    def _conforms(helper: ModelHelper) -> Helper:
-        return helper

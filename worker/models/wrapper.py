@@ -1,7 +1,5 @@
 """The base class of models that wrap another one."""
 
-from typing import TYPE_CHECKING
-
 from worker.core.ports import Model, Reply, Request
 
 
@@ -34,9 +32,3 @@ class ModelWrapper:
     def reply(self, request: Request) -> Reply:
         """See Model."""
         return self._model.reply(request)
-
-
-if TYPE_CHECKING:
-
-    def _conforms(model: ModelWrapper) -> Model:
-        return model

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
-    from worker.sessions.objects import Objects
-
 
 PART = 8 * 1024 * 1024
 """Bytes of an upload's part; all but the last are equal, as some compatible stores require."""
@@ -340,9 +338,3 @@ def _explain_refusal(error: ClientError, failed: str) -> StoreError:
 
 def _shorten(problem: object) -> str:
     return " ".join(str(problem).split())[:300]
-
-
-if TYPE_CHECKING:
-
-    def _conforms(bucket: Bucket) -> Objects:
-        return bucket

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BufferedWriter, FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from worker.errors import StoreError
 from worker.sessions.objects import CHUNK, Stored
@@ -360,10 +359,3 @@ def _name_object(leaf: str) -> str:
     """Return the name of the object in a file, which begins with a dot if it is none."""
     is_aside = leaf.startswith(".") and leaf.endswith(".old")
     return leaf.removeprefix(".").removesuffix(".old") if is_aside else leaf
-
-
-if TYPE_CHECKING:
-    from worker.sessions.objects import Objects
-
-    def _conforms(folder: Folder) -> Objects:
-        return folder

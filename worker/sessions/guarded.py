@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import redis
 
@@ -160,9 +160,3 @@ def _is_in_redis(name: str) -> bool:
 
 def _compute_version(content: bytes) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
-
-
-if TYPE_CHECKING:
-
-    def _conforms(guarded: RedisGuardedObjects) -> Objects:
-        return guarded

@@ -8,7 +8,6 @@ known/{project_id}/words.index      the words of its errors
 import re
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from worker.core.ports.records import update_record
 from worker.core.ports.sessions import MemoryPart
@@ -77,10 +76,3 @@ def _check_project(project_id: int) -> int:
     if not 0 < project_id < 10**19:
         raise StoreError(f"not a project's id: {project_id}")
     return project_id
-
-
-if TYPE_CHECKING:
-    from worker.core.ports import KnownFailures
-
-    def _conforms(store: KnownStore) -> KnownFailures:
-        return store

@@ -8,7 +8,6 @@ Day and time count backwards, so that the newest turns come first in the order o
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from worker.core.ports import SessionKey
 from worker.errors import StoreError
@@ -64,10 +63,3 @@ def _make_name(key: SessionKey, turn: int, at: float) -> str:
     left = min(max(_END - 1 - int(at * 1000), 0), _END - 1)
     place = f"{key.project_id}-{key.mr_iid}-{key.session_id}-{turn:04d}"
     return f"{_PREFIX}{left // _DAY:06d}/{left:013d}-{place}.json"
-
-
-if TYPE_CHECKING:
-    from worker.core.ports import RecentTurns
-
-    def _conforms(store: RecentStore) -> RecentTurns:
-        return store

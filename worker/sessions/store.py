@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from worker.core.ports import Claim, SessionKey
 from worker.core.ports.records import update_record
@@ -328,10 +327,3 @@ class Store:
         except (ValueError, OverflowError, RecursionError) as error:
             place = self._objects.place(name)
             raise StoreError(f"{place} is damaged ({error}): delete it to free the turn") from error
-
-
-if TYPE_CHECKING:
-    from worker.core.ports import SessionStore
-
-    def _conforms(store: Store) -> SessionStore:
-        return store

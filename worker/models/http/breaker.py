@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from worker.core.ports import Clock, Model, Reply, Request
 from worker.errors import CIRCUIT_OPEN, ModelError
@@ -123,9 +122,3 @@ class Breakers:
         provider = model.name.partition("/")[0]
         made = Breaker(provider, self._clock, self._on_change)
         return GuardedModel(model, self._breakers.setdefault(provider, made))
-
-
-if TYPE_CHECKING:
-
-    def _conforms(model: GuardedModel) -> Model:
-        return model

@@ -6,10 +6,9 @@ model.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from worker.core.conversation.messages import ToolCall, ToolSpec
-from worker.core.ports import Model, Reply, Request, StopReason
+from worker.core.ports import Reply, Request, StopReason
 from worker.core.text.untrusted_json import parse_object
 from worker.models.wrapper import ModelWrapper
 
@@ -55,9 +54,3 @@ def _take_answer(reply: Reply) -> Reply:
 def _read_text(call: ToolCall) -> str:
     text = parse_object(call.arguments).get("text")
     return text if isinstance(text, str) else ""
-
-
-if TYPE_CHECKING:
-
-    def _conforms(model: ForcedAnswersModel) -> Model:
-        return model

@@ -8,7 +8,6 @@ import logging
 import threading
 from collections import OrderedDict
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from worker.core.conversation.messages import Assistant
 from worker.core.ports import Model, Reply, Request, StopReason
@@ -72,9 +71,3 @@ def _take_calls(reply: Reply, found: Parsed) -> Reply:
         return replace(reply, text=found.text, wire="", stop=broken, dropped_calls=1)
     stop = StopReason.TOOL_CALLS if found.calls else StopReason.END
     return replace(reply, text=found.text, calls=found.calls, wire="", stop=stop)
-
-
-if TYPE_CHECKING:
-
-    def _conforms(model: TextToolsModel) -> Model:
-        return model

@@ -18,7 +18,7 @@ from worker.telemetry.wrapped import (
     CountedNoteWriter,
     CountedObjects,
     CountedReactions,
-    CountedToolset,
+    CountedSandbox,
 )
 from worker.turns.parts import Deps
 
@@ -68,16 +68,14 @@ class Telemetry:
     def wrap_deps(self, deps: Deps) -> Deps:
         """Wrap the parts of a job, so that their calls are counted."""
         choices = {name: self._wrap_model(make) for name, make in deps.runtime.choices.items()}
-        toolset, made = deps.runtime.toolset, deps.runtime.make_model
+        made = deps.runtime.make_model
         runtime = replace(
             deps.runtime,
             sandboxes=CountedDriver(deps.runtime.sandboxes, self.metrics),
             model=self._wrap_model(deps.runtime.model),
             choices=choices,
             make_model=lambda wanted: self._wrap_model(partial(made, wanted))(),
-            toolset=lambda subject, workflow: CountedToolset(
-                toolset(subject, workflow), self.metrics
-            ),
+            wrap_sandbox=lambda sandbox: CountedSandbox(sandbox, self.metrics),
         )
         gitlab = replace(
             deps.gitlab,

@@ -1,25 +1,21 @@
 """Wrappers that time and count the calls of a job's parts. Each implements its part's Protocol."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
 
 from prometheus_client import Histogram
 
 from sandbox.base import Driver, ExecResult, Sandbox, SandboxError, SandboxGone
 from worker.core.conversation.context import NoteRef, Subject
-from worker.core.conversation.messages import ToolSpec
 from worker.core.failure.aftermath import load_after
-from worker.core.failure.jobs import Survey
-from worker.core.ports import Captures, Model, Reply, Request, Toolbox
+from worker.core.ports import Model, Reply, Request
 from worker.core.ports.gitlab import NoteWriter, OwnNote, Position, Reactions, Votes
 from worker.core.session_id import Marker
 from worker.errors import ForgeError, StoreError
 from worker.models.wrapper import ModelWrapper
 from worker.sessions.objects import Objects, Stored
 from worker.telemetry.metrics import Metrics
-from worker.turns.parts import Toolset
 
 _AFTER = "/after.json"
 _KILLED = 137
@@ -138,46 +134,6 @@ class CountedSandbox:
         except SandboxGone:
             self._metrics.sandbox_kills.labels("lost").inc()
             raise
-
-
-class CountedToolset:
-    """See turns.parts.Toolset; its toolbox works in a CountedSandbox."""
-
-    def __init__(self, toolset: Toolset, metrics: Metrics) -> None:
-        self._toolset, self._metrics = toolset, metrics
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """See Toolset."""
-        return self._toolset.specs
-
-    @property
-    def notes(self) -> str:
-        """See Toolset."""
-        return self._toolset.notes
-
-    @property
-    def captures(self) -> Captures:
-        """See Toolset."""
-        return self._toolset.captures
-
-    def keep_evidence(
-        self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
-    ) -> None:
-        """See Toolset."""
-        self._toolset.keep_evidence(read, write)
-
-    def survey(self, shown: int = 0) -> Survey:
-        """See Toolset."""
-        return self._toolset.survey(shown)
-
-    def redactions(self) -> Mapping[tuple[str, str], int]:
-        """See Toolset."""
-        return self._toolset.redactions()
-
-    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
-        """See Toolset."""
-        return self._toolset.open(CountedSandbox(sandbox, self._metrics), errors)
 
 
 class CountedObjects:
@@ -334,17 +290,3 @@ def _time_gitlab_write(metrics: Metrics, operation: str) -> Iterator[None]:
         status = f"{error.status // 100}xx" if error.status else "none"
         metrics.forge_errors.labels(operation, status).inc()
         raise
-
-
-if TYPE_CHECKING:
-
-    def _conforms(
-        model: CountedModel,
-        driver: CountedDriver,
-        sandbox: CountedSandbox,
-        toolset: CountedToolset,
-        objects: CountedObjects,
-        notes: CountedNoteWriter,
-        reactions: CountedReactions,
-    ) -> tuple[Model, Driver, Sandbox, Toolset, Objects, NoteWriter, Reactions]:
-        return model, driver, sandbox, toolset, objects, notes, reactions

@@ -123,7 +123,8 @@ def _complete_first_message(last: Checkpoints, work: Workspace, deps: Deps) -> N
 
 def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, run: Run) -> Parts:
     model = open_model(last.context, deps, run)
-    toolbox = kit.open(work.sandbox, triage.read_error_text(last.context))
+    sandbox = deps.runtime.wrap_sandbox(work.sandbox)
+    toolbox = kit.open(sandbox, triage.read_error_text(last.context))
     last.context = replace(last.context, model=model.name, gave_way="")
     work.save_documents(planning.list_announced_files(last.context, deps), toolbox)
     if last.is_continued:

@@ -141,6 +141,7 @@ class Runtime:
     secrets. `describe_tools` lists the sandboxes' interpreters and build tools, "" if they are not
     known and it is given no sandbox to ask.
     `helper` answers the host's own small questions; if it is None, rules are used instead.
+    `wrap_sandbox` goes around the sandbox that the model's tools work in.
     """
 
     model: Callable[[], Model]
@@ -157,6 +158,7 @@ class Runtime:
     plan: PlanBy = PlanBy.OFF
     gate: Gate = Gate.OFF
     make_model: Callable[[TierModel], Model] = refuse_model
+    wrap_sandbox: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox
 
     def find_gate(self, workflow: str) -> Gate:
         """Return who judges the answers of a workflow."""

@@ -11,10 +11,11 @@ from worker.demo.gitlab import GitLabSim, Scene, make_failing_merge_request
 
 @pytest.fixture
 def sim() -> Iterator[GitLabSim]:
-    """A GitLab over HTTP; a request that it does not know fails the test."""
+    """A GitLab over HTTP; an unknown request fails the test, and so does a quick action."""
     with GitLabSim() as running:
         yield running
         assert running.unexpected_requests == []
+        assert running.quick_actions == []
 
 
 @pytest.fixture

@@ -5,16 +5,11 @@ from contextlib import suppress
 
 import pytest
 
-from tests.contract.places import PLACES, WORKERS, Place, many, place_of
+from tests.contract.places import WORKERS, Place, many
 from worker.errors import StoreError
 
 ERROR = "0123456789abcdef"
 NAME = f"known/7/{ERROR}.json"
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
 
 
 def test_an_entry_is_made_changed_and_removed(place: Place) -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.contract.notes import note_of, written
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import BotAccount, NoteWriter
 from worker.core.session_id import Marker
-from worker.demo.gitlab import Access, GitLabSim, Note, Scene
+from worker.demo.gitlab import Access, GitLabSim, Scene
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import PER_PAGE, GitLabWriter
@@ -27,20 +28,6 @@ class Made:
     bot: BotAccount
     body: Callable[[NoteRef], str]
     thread: str
-
-
-@pytest.fixture
-def subject(sim: GitLabSim, scene: Scene) -> Subject:
-    return Subject(
-        gitlab_url=sim.url,
-        project_id=scene.project.id,
-        project=scene.project.path,
-        mr_iid=scene.mr.iid,
-        pipeline_project_id=scene.project.id,
-        pipeline_id=scene.pipeline.id,
-        sha=scene.pipeline.sha,
-        web_url=scene.mr.web_url,
-    )
 
 
 @pytest.fixture
@@ -63,14 +50,6 @@ def made(
         dry = DryRunWriter(lambda body: None)
         return Made(dry, dry, dry.get_body, asked.discussion_id)
     return Made(gitlab, gitlab, lambda ref: note_of(scene, ref).body, asked.discussion_id)
-
-
-def note_of(scene: Scene, ref: NoteRef) -> Note:
-    return next(note for note in scene.mr.list_notes() if note.id == ref.note_id)
-
-
-def written(scene: Scene) -> list[str]:
-    return [note.body for note in scene.mr.list_notes() if note.author is scene.bot]
 
 
 def test_the_bot_is_always_the_same_user(made: Made) -> None:
@@ -283,6 +262,7 @@ def test_a_text_of_only_quick_actions_is_an_error_not_a_note(
         gitlab.post(subject, "/close\n/merge", "")
     assert not caught.value.transient
     assert [action.command for action in sim.quick_actions] == ["close", "merge"]
+    sim.quick_actions.clear()
     assert scene.mr.list_notes() == []
 
 

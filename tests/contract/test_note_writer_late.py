@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.contract.notes import written
 from worker.core.conversation.context import Subject
 from worker.core.session_id import Marker
 from worker.demo.gitlab import GitLabSim, Scene
@@ -19,18 +20,6 @@ PLACEHOLDER, PROGRESS, FINDING = (
 PATIENCE = (1.0, 0.3)
 LATE = 0.8
 """Seconds that GitLab takes: longer than the writer waits."""
-
-
-@pytest.fixture
-def subject(sim: GitLabSim, scene: Scene) -> Subject:
-    project, mr = scene.project, scene.mr
-    return Subject(
-        sim.url, project.id, project.path, mr.iid, project.id, scene.pipeline.id, mr.sha, mr.web_url
-    )
-
-
-def written(scene: Scene) -> list[str]:
-    return [note.body for note in scene.mr.list_notes() if note.author is scene.bot]
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

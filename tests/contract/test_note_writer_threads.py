@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from tests.contract.notes import note_of
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import Position
 from worker.core.session_id import Kind, Marker
-from worker.demo.gitlab import GitLabSim, Note, Scene
+from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import OWN_PAGES, PER_PAGE, GitLabWriter
@@ -20,14 +21,6 @@ FIX = f"{OFFER.text()}\n\n ```suggestion:-0+0\n     return sum(xs)\n ```"
 
 
 @pytest.fixture
-def subject(sim: GitLabSim, scene: Scene) -> Subject:
-    project, mr = scene.project, scene.mr
-    return Subject(
-        sim.url, project.id, project.path, mr.iid, project.id, scene.pipeline.id, mr.sha, mr.web_url
-    )
-
-
-@pytest.fixture
 def forge(sim: GitLabSim, scene: Scene) -> GitLabWriter:
     return GitLabWriter(sim.url, scene.write_token, (2.0, 2.0), lambda seconds: None)
 
@@ -37,10 +30,6 @@ def added(scene: Scene) -> Position:
     """The line that the merge request adds."""
     mr = scene.mr
     return Position(mr.base_sha, mr.base_sha, mr.sha, "app/sum.py", "app/sum.py", 2)
-
-
-def note_of(scene: Scene, ref: NoteRef) -> Note:
-    return next(note for note in scene.mr.list_notes() if note.id == ref.note_id)
 
 
 def test_a_thread_of_ours_is_resolvable_and_resolved_once_or_twice(

@@ -4,16 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contract.places import KEY, PLACES, Place, place_of
+from tests.contract.places import KEY, Place
 from worker.errors import StoreError
 
 DAY = 86_400.0
 NOW = 1_800_000_000.0
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
 
 
 def test_the_newest_come_first_across_days_and_clocks(place: Place) -> None:

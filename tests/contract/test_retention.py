@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.places import PLACES, Place, place_of
+from tests.contract.places import Place
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
 from worker.core.failure import known, project_memory, similar
@@ -26,11 +26,6 @@ from worker.turns.results import Finished
 
 DAY = 86_400.0
 KEY = "feedfacefeedface"
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
 
 
 class Kept:

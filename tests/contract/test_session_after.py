@@ -2,14 +2,9 @@
 
 import pytest
 
-from tests.contract.places import KEY, PLACES, Place, at, many, place_of
+from tests.contract.places import KEY, Place, at, many
 from worker.core.ports import SessionKey
 from worker.errors import StoreError
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
 
 
 def test_what_became_of_a_pipeline_is_kept_beside_its_turn(place: Place) -> None:

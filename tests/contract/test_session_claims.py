@@ -2,14 +2,9 @@
 
 import pytest
 
-from tests.contract.places import KEY, PLACES, WORKERS, Place, at, many, place_of
+from tests.contract.places import KEY, WORKERS, Place, at, many
 from worker.core.ports import Claim
 from worker.errors import StoreError
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
 
 
 def test_a_free_turn_is_claimed_once(place: Place) -> None:

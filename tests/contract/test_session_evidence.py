@@ -2,15 +2,10 @@
 
 import pytest
 
-from tests.contract.places import KEY, PLACES, Place, at, place_of
+from tests.contract.places import KEY, Place, at
 from worker.core.ports import SessionKey
 from worker.errors import StoreError, TurnTaken
 from worker.sessions.store import MAX_CONTEXT
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
 
 
 def test_evidence_of_a_turn_is_read_in_it_and_after_it(place: Place) -> None:

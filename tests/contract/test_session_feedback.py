@@ -2,15 +2,15 @@
 
 import pytest
 
-from tests.contract.places import KEY, PLACES, Place, at, many, place_of
+from tests.contract.places import KEY, Place, at, many
 from worker.errors import StoreError
 
 
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    made = place_of(request.param, request)
-    made.store.commit(KEY, 0, b"{}")
-    return made
+@pytest.fixture
+def place(place: Place) -> Place:
+    """A store with a committed turn."""
+    place.store.commit(KEY, 0, b"{}")
+    return place
 
 
 def one_more(stored: bytes | None) -> bytes:

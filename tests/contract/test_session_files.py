@@ -5,15 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.places import KEY, PLACES, Place, at, place_of
+from tests.contract.places import KEY, Place, at
 from worker.errors import StoreError, TurnTaken
 
 MB = 1024 * 1024
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
 
 
 def pieces(megabytes: int, size: int = 300_000) -> Iterator[bytes]:

@@ -2,17 +2,12 @@
 
 import pytest
 
-from tests.contract.places import KEY, PLACES, WORKERS, Place, at, many, place_of
+from tests.contract.places import KEY, WORKERS, Place, at, many
 from worker.core.ports import Claim, SessionKey
 from worker.errors import StoreError
 
 OTHER = SessionKey(7, 42, "0123fedcba9876543210")
 NEXT_DOOR = SessionKey(7, 420, "abcdabcdabcdabcdabcd")
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
 
 
 def test_a_turn_is_held_until_its_claim_ends(place: Place) -> None:

@@ -4,18 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.contract.places import KEY, PLACES, WORKERS, Place, at, many, place_of
+from tests.contract.places import KEY, WORKERS, Place, at, many
 from worker.core.ports import Claim, SessionKey
 from worker.errors import StoreError, TurnTaken
 from worker.sessions.store import MAX_CONTEXT
 
 OTHER = SessionKey(7, 42, "0123fedcba9876543210")
 FAR = SessionKey(70, 4, "fedcba98765432100123")
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
 
 
 def test_a_turn_lies_where_the_design_says(place: Place) -> None:

@@ -4,11 +4,9 @@ import queue
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from starlette.testclient import TestClient
 
 from tests.fakes import says
@@ -79,14 +77,6 @@ class Crew:
             finally:
                 self.todo.task_done()
         self.todo.task_done()
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-        assert running.quick_actions == []
 
 
 class Burst:

@@ -1,25 +1,14 @@
 """The way of a trigger through the house, as calls see it."""
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any
-
-import pytest
 
 from tests.jobs import FINDING, Job
 from worker.app import TASK, build_app
 from worker.core.conversation import decide
 from worker.core.triggers import to_message
-from worker.demo.gitlab import GitLabSim
 from worker.settings import Settings
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Job]:
-    with GitLabSim() as sim:
-        yield Job(sim, tmp_path)
 
 
 def test_from_the_task_to_decide_it_is_eight_calls_each_in_the_room_of_its_step(

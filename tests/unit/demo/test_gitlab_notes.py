@@ -70,6 +70,7 @@ def test_a_note_of_nothing_but_quick_actions_is_run_and_not_made(
     assert "id" not in response.json()
     ran = [(each.command, each.arguments, each.username) for each in sim.quick_actions]
     assert ran == [("close", "", scene.bot.username), ("assign", "@mara", scene.bot.username)]
+    sim.quick_actions.clear()
     assert scene.mr.list_notes() == []
 
 
@@ -79,6 +80,7 @@ def test_an_edit_to_nothing_but_quick_actions_deletes_the_note(
     number = api.post("notes", json={"body": "one"}).json()["id"]
     api.put(f"notes/{number}", json={"body": "/merge"})
     assert [each.command for each in sim.quick_actions] == ["merge"]
+    sim.quick_actions.clear()
     assert scene.mr.list_notes() == []
     assert scene.mr.discussions == {}
 

@@ -1,6 +1,5 @@
 """What a comment starts, and for whom."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,6 @@ from worker.playbook import Playbook, Workflow
 from worker.turns.results import Busy, Finished
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-        assert running.quick_actions == []
 
 
 # ------------------------------------------------------------------------------- who and where

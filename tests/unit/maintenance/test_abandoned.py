@@ -1,8 +1,6 @@
 """What a sweep finds begun and left: it is begun again once, or told of."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +8,6 @@ from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
 from worker.core.triggers import PipelineFailed, Replied, Trigger
-from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted
 from worker.maintenance import abandoned
 from worker.maintenance.abandoned import STALE, Abandoned
@@ -18,13 +15,6 @@ from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 from worker.turns.parts import Run
 from worker.turns.results import Finished
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Job]:
-    with GitLabSim() as sim:
-        yield Job(sim, tmp_path)
-        assert sim.unexpected_requests == []
 
 
 def sweep(at: Job, *, act: bool = True) -> tuple[list[Trigger], list[Abandoned]]:

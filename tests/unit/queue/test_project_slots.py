@@ -15,7 +15,6 @@ from tests.jobs import FINDING, Job
 from worker.core.conversation.context import Status
 from worker.core.events import ignore_event
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
-from worker.demo.gitlab import GitLabSim
 from worker.errors import CIRCUIT_OPEN, ModelError, StoreError
 from worker.queue import delivery
 from worker.queue.journal import MOST_DEATHS, Entry, Journal, State, name_entry
@@ -219,13 +218,6 @@ def test_a_damaged_record_of_slots_costs_no_trigger(worker: Worker) -> None:
 
 
 # ------------------------------------------------------------------------ no model answers now
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Job]:
-    with GitLabSim() as sim:
-        yield Job(sim, tmp_path)
-        assert sim.unexpected_requests == []
 
 
 def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> None:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -17,19 +16,12 @@ from tests.fakes import says
 from tests.jobs import FINDING, Job
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.events import ToolRan, TriggerBegun, TriggerLeft
-from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError
 from worker.queue import delivery
 from worker.telemetry.parts import Telemetry, open_traces
 from worker.telemetry.traces import Traces
 
 SAID = "a word that nobody may see"
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Job]:
-    with GitLabSim() as running:
-        yield Job(running, tmp_path)
 
 
 @pytest.fixture

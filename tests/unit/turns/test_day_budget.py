@@ -1,7 +1,6 @@
 """What a project may cost in a day: counted once, kept to, told once."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from tests.jobs import FINDING, EchoToolset, Job
 from worker.core.conversation.context import Status, Subject
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.core.finding import Verdict
-from worker.demo.gitlab import GitLabSim, Pipeline
+from worker.demo.gitlab import Pipeline
 from worker.playbook import Workflow
 from worker.sessions.folder import FolderStore
 from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode_day, encode_day
@@ -20,13 +19,6 @@ from worker.turns.results import Finished, Skipped
 from worker.wiring.clock import SystemClock
 
 DAY = 86_400.0
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Job]:
-    with GitLabSim() as sim:
-        yield Job(sim, tmp_path)
-        assert sim.unexpected_requests == []
 
 
 def budget(at: Job, cap: float, total: float = 0.0) -> Budget:

@@ -1,6 +1,5 @@
 """The newest verdict stands where the first one stood, and what was said first below it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +28,6 @@ class Killed(BaseException):
 def found(verdict: str, cause: str, quote: str = "it ran twice", lead: str = "") -> str:
     text = f"## Verdict\n{verdict}\n\n## Cause\n{cause}\n\n## Evidence\n- job 1 line 1: {quote}\n"
     return f"{lead}\n\n{text}" if lead else text
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-        assert running.quick_actions == []
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 import threading
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-
-import pytest
 
 from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
@@ -13,20 +10,12 @@ from tests.jobs import FINDING, EchoToolset, Job
 from worker.core.conversation.context import Status
 from worker.core.conversation.messages import User
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
-from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError, SandboxLost
 from worker.jobs.results import CommandAnswered
 from worker.turns.results import Finished
 
 LOOKED = says("", call("c1"))
 DOWN = ModelError("the model is down")
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Job]:
-    with GitLabSim() as running:
-        yield Job(running, tmp_path)
-        assert running.unexpected_requests == []
 
 
 class Engine:

@@ -1,7 +1,6 @@
 """One living note for each merge request: superseded, fixed, passed again; never lost."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -22,14 +21,6 @@ from worker.turns.session import CHECK_SECONDS
 pytestmark = pytest.mark.slow
 
 THREAD = NoteOptions(thread=True)
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-        assert running.quick_actions == []
 
 
 def pushed(at: Job, status: str = "failed") -> Pipeline:

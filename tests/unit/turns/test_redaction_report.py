@@ -1,25 +1,16 @@
 """What was taken out at the door is told: in the log, in the note, with the session."""
 
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.jobs import FINDING, EchoToolset, Job
 from worker.core.text.redact import Redactor
-from worker.demo.gitlab import GitLabSim
 from worker.sources.job_logs.redactor import Redactions
 from worker.turns.results import Finished
 
 LOG = "the log of job 4711"
 TOKEN = b"glpat-" + b"aB3dE5gH7jK9mN1pQ3sT"
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Job]:
-    with GitLabSim() as sim:
-        yield Job(sim, tmp_path)
 
 
 def test_kinds_and_counts_are_logged_once_noted_and_stored(

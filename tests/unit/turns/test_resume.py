@@ -17,7 +17,6 @@ from worker.core.conversation.context_json import dump_context
 from worker.core.conversation.messages import ToolCall, ToolResult, find_results
 from worker.core.events import ignore_event
 from worker.core.ports import Ran, SessionKey, Toolbox
-from worker.demo.gitlab import GitLabSim
 from worker.errors import CIRCUIT_OPEN, HandedOver, ModelError, Postponed, StoreError
 from worker.jobs.results import CommandAnswered
 from worker.sessions.folder import FolderStore
@@ -61,13 +60,6 @@ class Engine:
 
     def adopt(self, session: str) -> Sandbox | None:
         return self.left if self.left and not self.left.gone else None
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Job]:
-    with GitLabSim() as running:
-        yield Job(running, tmp_path)
-        assert running.unexpected_requests == []
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """A fix on the diff: posted once, linked from the note, harmless; text where it does not fit."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -24,14 +23,6 @@ from worker.turns.suggestions import MOST_ON_DIFF, offer_changes
 SESSION = "0123456789abcdef0123"
 FIX = "Sum again.\n\n```suggestion app/sum.py:2\n    return sum(xs)\n```"
 CHANGE = Finding(verdict=Verdict.CHANGE, cause="It returns 4.", to_do=FIX)
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-        assert running.quick_actions == []
 
 
 @pytest.fixture

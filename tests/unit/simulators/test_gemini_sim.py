@@ -1,6 +1,6 @@
 """The simulator of generateContent with our client and with the official one, over real HTTP."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,65 +10,20 @@ from google import genai
 from google.genai import errors, types
 from google.oauth2.credentials import Credentials
 
-from tests.fakes import HandClock
 from tests.simulators.gemini import GeminiSim, ImplicitCache
-from worker.core.conversation.messages import (
-    Assistant,
-    Message,
-    ToolResult,
-    ToolSpec,
-    User,
-    WireForm,
-)
+from tests.unit.simulators.conversation import LOOK, Conversation, Started, starting
+from worker.core.conversation.messages import Assistant
 from worker.core.conversation.prompts import write_continuation
-from worker.core.ports import Reply, Request
-from worker.demo.script import Call, Say, Scripted, Step, Think
-from worker.errors import ModelError
-from worker.models import table
-from worker.models.http.client import HttpModel
+from worker.demo.script import Call, Say, Think
 
-LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {"n": {"type": "integer"}}})
 KEY = "AIza-test-0123456789"
 REPLY = write_continuation("Why?", files="", seconds=0.0, changes=())
-Started = Callable[..., tuple[GeminiSim, HttpModel]]
 
 
 @pytest.fixture
 def start() -> Iterator[Started]:
-    """Starts a simulator of a script with a model that asks it."""
-    opened: list[tuple[GeminiSim, HttpModel]] = []
-
-    def _start(*turns: Sequence[Step], **options: Any) -> tuple[GeminiSim, HttpModel]:
-        name = options.pop("model", "gemini/gemini-4-argon")
-        sim = GeminiSim(Scripted(*turns), **options)
-        sim.__enter__()
-        model = table.build_model(name, sim.url, KEY, clock=HandClock())
-        opened.append((sim, model))
-        return sim, model
-
-    yield _start
-    for sim, model in opened:
-        model.close()
-        sim.__exit__(None, None, None)
-
-
-class Conversation:
-    """A session as the loop would keep it."""
-
-    def __init__(self, model: HttpModel, event: str = "event") -> None:
-        self.model = model
-        self.messages: list[Message] = [User(event)]
-
-    def ask(self, notice: str = "", **changes: Any) -> Reply:
-        """One request; the answer and results for its calls are kept."""
-        request = Request("S" * 4000, (LOOK,), tuple(self.messages), notice)
-        reply = self.model.reply(replace(request, **changes))
-        if reply.text or reply.calls:
-            wire = WireForm(self.model.name, reply.wire)
-            self.messages.append(Assistant(reply.text, reply.calls, wire))
-        saw = '{"saw": %s}'
-        self.messages += [ToolResult(c.id, c.name, saw % c.arguments) for c in reply.calls]
-        return reply
+    with starting("gemini") as found:
+        yield found
 
 
 TWO = Call([("look", {"n": 1}), ("look", {"n": 2})])
@@ -97,37 +52,6 @@ def test_a_part_of_another_request_is_refused(start: Started) -> None:
     assert _post(sim, _body() | {"continuationToken": "x"}).status_code == 400
     assert _post(sim, _body("other") | {"continuationToken": token}).status_code == 400
     assert _post(sim, _body() | {"continuationToken": token}).status_code == 200
-
-
-def test_a_wrong_key_is_refused(start: Started) -> None:
-    sim, model = start([Say("x")], key="another")
-    with pytest.raises(ModelError, match="set GEMINI_API_KEY"):
-        Conversation(model).ask()
-
-    assert "API key not valid" in sim.unexpected_requests[0]
-
-
-def test_a_changed_system_text_or_tool_set_is_noticed(start: Started) -> None:
-    sim, model = start([TWO, TWO, Say("x")])
-    session = Conversation(model)
-    session.ask()
-    session.ask(system="other")
-    session.ask(system="other", tools=())
-
-    assert sim.unexpected_requests == [
-        "systemInstruction changed within the conversation",
-        "tools changed within the conversation",
-    ]
-
-
-def test_a_script_without_an_answer_is_an_error(start: Started) -> None:
-    sim, model = start([TWO])
-    session = Conversation(model)
-    session.ask()
-    with pytest.raises(ModelError, match="turn 0 has no step 2"):
-        session.ask()
-
-    assert len(sim.unexpected_requests) == 1
 
 
 def _body(text: str = "x") -> dict[str, Any]:

@@ -53,10 +53,10 @@ def compute_image_tag(folder: Path = IMAGE_FOLDER) -> str:
     return f"{REPOSITORY}:{digest.hexdigest()[:12]}"
 
 
-def ensure_image(base_url: str | None = None, say: Say = print) -> str:
+def ensure_image(say: Say = print) -> str:
     """Return the image's tag; build the image if it is missing. Raises SandboxUnavailable."""
     tag = compute_image_tag()
-    api = open_engine(base_url)
+    api = open_engine(None)
     api.timeout = BUILD_SECONDS
     try:
         if not image_exists(api, tag):

@@ -41,9 +41,7 @@ class S3Server:
         self.endpoint = endpoint
         # One for all: each session of boto3 reads its service descriptions from disk again.
         self.session = boto3.Session("testing", "testing", region_name="us-east-1")
-        self.client = connect_bucket(
-            self.session, endpoint, None, attempts=2, connect_timeout=5, read_timeout=30
-        )
+        self.client = connect_bucket(self.session, endpoint, attempts=2, read_timeout=30)
 
     def bucket(self) -> str:
         """A new, empty bucket."""

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
@@ -12,6 +12,8 @@ from worker.core.events import Watcher
 from worker.errors import SandpiperError
 from worker.queue import process
 from worker.settings import Settings
+
+_START_SECONDS = 10.0
 
 
 @contextmanager
@@ -28,7 +30,7 @@ def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
     thread = threading.Thread(target=server.run, daemon=True)
     with process.run_embedded_worker(celery, concurrency=1):
         thread.start()
-        _wait_until(lambda: server.started, "the receiver did not start")
+        _wait_for_start(server)
         host, port = server.servers[0].sockets[0].getsockname()
         try:
             yield f"http://{host}:{port}"
@@ -37,9 +39,9 @@ def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
             thread.join(10)
 
 
-def _wait_until(ready: Callable[[], bool], otherwise: str, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not ready():
+def _wait_for_start(server: uvicorn.Server) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not server.started:
         if time.monotonic() > deadline:
-            raise SandpiperError(otherwise)
+            raise SandpiperError("the receiver did not start")
         time.sleep(0.01)

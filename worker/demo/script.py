@@ -135,17 +135,3 @@ class Scripted:
         with self._lock:
             self._asked[place] += 1
             return self._asked[place] - 1
-
-
-def make_script_by_conversation(choose: Callable[[str], Script]) -> Script:
-    """Make a script that differs by session: `choose` gets the opening text."""
-    chosen: dict[str, Script] = {}
-    lock = threading.Lock()
-
-    def script(asked: Asked) -> Answer:
-        with lock:
-            if asked.first not in chosen:
-                chosen[asked.first] = choose(asked.first)
-        return chosen[asked.first](asked)
-
-    return script

@@ -167,12 +167,12 @@ def broker_check(app: Celery) -> Callable[[], str | None]:
     return ready
 
 
-def list_workers(app: Celery, seconds: float = 3.0) -> list[str]:
-    """Return the names of the workers that answer through the broker within `seconds`.
+def list_workers(app: Celery) -> list[str]:
+    """Return the names of the workers that answer through the broker within three seconds.
 
     Raises QueueError.
     """
     try:
-        return sorted(app.control.inspect(timeout=seconds).ping() or {})
+        return sorted(app.control.inspect(timeout=3.0).ping() or {})
     except (OperationalError, OSError) as error:
         raise QueueError(f"the broker does not answer: {error}", transient=True) from error

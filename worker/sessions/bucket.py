@@ -70,10 +70,8 @@ class _Busy(StoreError):
 def connect_bucket(
     session: boto3.Session,
     endpoint_url: str | None,
-    region: str | None,
     *,
     attempts: int,
-    connect_timeout: float,
     read_timeout: float,
 ) -> "S3Client":
     """Make a client for AWS and compatible stores. Safe to share between threads."""
@@ -81,12 +79,11 @@ def connect_bucket(
         return session.client(
             "s3",
             endpoint_url=endpoint_url,
-            region_name=region,
             config=Config(
                 signature_version="s3v4",
                 s3={"addressing_style": "path"},
                 retries={"mode": "standard", "total_max_attempts": attempts},
-                connect_timeout=connect_timeout,
+                connect_timeout=5.0,
                 read_timeout=read_timeout,
                 max_pool_connections=64,
                 tcp_keepalive=True,

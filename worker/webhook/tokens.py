@@ -44,11 +44,8 @@ class Keys(Protocol):
 class GitLabKeys:
     """Fetches the key set that GitLab publishes: one short request without token or redirects."""
 
-    def __init__(
-        self, gitlab_url: str, timeout: float = 5.0, transport: httpx.BaseTransport | None = None
-    ) -> None:
+    def __init__(self, gitlab_url: str, transport: httpx.BaseTransport | None = None) -> None:
         self._url = gitlab_url.rstrip("/") + KEYS_PATH
-        self._timeout = timeout
         self._transport = transport
 
     def fetch(self) -> Any:
@@ -59,7 +56,7 @@ class GitLabKeys:
     def _fetch_body(self) -> bytes:
         body = bytearray()
         with (
-            httpx.Client(timeout=self._timeout, transport=self._transport) as client,
+            httpx.Client(timeout=5.0, transport=self._transport) as client,
             client.stream("GET", self._url) as response,
         ):
             if response.status_code != httpx.codes.OK:

@@ -21,7 +21,7 @@ from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
 
 
-def build_models(settings: Settings, told: OnFailure = ignore_failure) -> list[HttpModel]:
+def build_models(settings: Settings) -> list[HttpModel]:
     """Build the default model, the fallbacks and the tiers' models, each once, in this order.
 
     Raises ConfigError.
@@ -33,17 +33,22 @@ def build_models(settings: Settings, told: OnFailure = ignore_failure) -> list[H
     tiers = (TierModel(each.model, each.reasoning or "") for each in chosen.tiers.values())
     wanted = (*map(TierModel, (chosen.default, *chosen.fallback)), *tiers)
     return [
-        _build_model(each.model, settings, told, each.reasoning) for each in dict.fromkeys(wanted)
+        _build_model(each.model, settings, ignore_failure, each.reasoning)
+        for each in dict.fromkeys(wanted)
     ]
 
 
-def build_helper_model(settings: Settings, told: OnFailure = ignore_failure) -> HttpModel | None:
+def build_helper_model(
+    settings: Settings, on_failure: OnFailure = ignore_failure
+) -> HttpModel | None:
     """Build the helper's model; None if none is set. Raises ConfigError."""
     name = settings.models.helper
-    return _build_model(name, settings, told) if name else None
+    return _build_model(name, settings, on_failure) if name else None
 
 
-def _build_model(name: str, settings: Settings, told: OnFailure, level: str = "") -> HttpModel:
+def _build_model(
+    name: str, settings: Settings, on_failure: OnFailure, level: str = ""
+) -> HttpModel:
     provider = settings.models.get_provider(name.partition("/")[0])
     return build_model(
         name,
@@ -55,7 +60,7 @@ def _build_model(name: str, settings: Settings, told: OnFailure, level: str = ""
         dialect=_make_dialect(provider),
         catalogue=build_catalogue(settings),
         level=level,
-        on_failure=told,
+        on_failure=on_failure,
     )
 
 
@@ -67,9 +72,9 @@ class ModelChains:
 
     def __init__(self, settings: Settings, watched: Telemetry | None) -> None:
         self._settings = settings
-        self._told = watched.count_attempt if watched else ignore_failure
-        heard = watched.set_circuit if watched else breaker.ignore_change
-        self._breakers = breaker.Breakers(SystemClock(), heard)
+        self._on_failure = watched.count_attempt if watched else ignore_failure
+        on_change = watched.set_circuit if watched else breaker.ignore_change
+        self._breakers = breaker.Breakers(SystemClock(), on_change)
         self._built: dict[TierModel, breaker.GuardedModel] = {}
         self._lock = threading.Lock()
 
@@ -90,7 +95,7 @@ class ModelChains:
         with self._lock:
             if wanted not in self._built:
                 made = _build_model(
-                    *(wanted.model, self._settings, self._told), level=wanted.reasoning
+                    *(wanted.model, self._settings, self._on_failure), level=wanted.reasoning
                 )
                 self._built[wanted] = self._breakers.guard(_fit_to_server(made, self._settings))
             return self._built[wanted]

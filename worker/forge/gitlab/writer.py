@@ -253,7 +253,7 @@ class GitLabWriter:
             awards = _get_objects({"reactions": found}, "reactions")
             for award in awards:
                 up = VOTES.get(str(award.get("name", "")).partition("_tone")[0])
-                user, number = _get_number(award.get("user"), "id"), _get_number(award, "id")
+                user, number = _get_id(award.get("user")), _get_id(award)
                 if up is not None and user != me and newest.get(user, (0, up))[0] < number:
                     newest[user] = number, up
             if len(awards) < 100:
@@ -283,12 +283,12 @@ class GitLabWriter:
             user = award.get("user")
             ours = isinstance(user, dict) and user.get("id") == me
             if ours and award.get("name") == EYES:
-                yield _get_number(award, "id")
+                yield _get_id(award)
 
     def _get_user(self) -> tuple[int, str]:
         if self._me is None:
             found = self._get("/user", "the write token's user")
-            self._me = _get_number(found, "id"), str(found.get("username", ""))
+            self._me = _get_id(found), str(found.get("username", ""))
         return self._me
 
     def _create(self, subject: Subject, place: str, fields: Json, discussion_id: str) -> NoteRef:
@@ -376,7 +376,7 @@ def _make_awards_path(project_id: int, mr_iid: int, note_id: int) -> str:
 
 
 def _make_ref(subject: Subject, note: Json, discussion_id: str) -> NoteRef:
-    number = _get_number(note, "id")
+    number = _get_id(note)
     internal = note.get("internal") is True
     return NoteRef(number, discussion_id, f"{subject.web_url}#note_{number}", internal)
 
@@ -386,10 +386,10 @@ def _get_author_id(note: Json) -> object:
     return author.get("id") if isinstance(author, dict) else None
 
 
-def _get_number(answer: object, name: str) -> int:
-    value = answer.get(name) if isinstance(answer, dict) else None
+def _get_id(answer: object) -> int:
+    value = answer.get("id") if isinstance(answer, dict) else None
     if not isinstance(value, int):
-        raise ForgeError(f"GitLab's answer has no {name}: is gitlab.url GitLab's address?")
+        raise ForgeError("GitLab's answer has no id: is gitlab.url GitLab's address?")
     return value
 
 

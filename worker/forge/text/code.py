@@ -24,7 +24,7 @@ def write_code_line(text: str) -> str:
     line = _break_markers(visible(text).replace("\n", " ")).strip()
     if not line:
         return ""
-    fence = "`" * (_measure_longest_run(line, "`") + 1)
+    fence = "`" * (_measure_longest_run(line) + 1)
     pad = " " if line[0] == "`" or line[-1] == "`" else ""
     return f"{fence}{pad}{line}{pad}{fence}"
 
@@ -36,7 +36,7 @@ def write_code_block(text: str, info: str = "", indent: int = 1) -> str:
     line of it begins with "/", where older versions of GitLab look for a quick action.
     """
     lines = _break_markers(visible(text)).split("\n")
-    fence = "`" * max(3, *(_measure_longest_run(line, "`") + 1 for line in lines))
+    fence = "`" * max(3, *(_measure_longest_run(line) + 1 for line in lines))
     language = info.strip().lower()
     opening = fence + (language if language in _LANGUAGES else "text")
     return "\n".join((" " * indent + line).rstrip() for line in (opening, *lines, fence))
@@ -61,5 +61,6 @@ def _break_markers(text: str) -> str:
     return _INCLUDE.sub(": :include", _MARKER.sub(r"<! \1", text))
 
 
-def _measure_longest_run(text: str, character: str) -> int:
-    return max(map(len, re.findall(re.escape(character) + "+", text)), default=0)
+def _measure_longest_run(text: str) -> int:
+    """Returns the length of the longest run of backticks."""
+    return max(map(len, re.findall("`+", text)), default=0)

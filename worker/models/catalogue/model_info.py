@@ -152,11 +152,6 @@ class Catalogue:
                 f"known: {', '.join(names)}"
             )
 
-    def is_known(self, model: str) -> bool:
-        """Whether the model itself is listed."""
-        entry = self.resolve_name(model)
-        return bool(entry.name) and not entry.is_assumed
-
     def resolve_name(self, model: str) -> Entry:
         """Returns the entry of a model's name. The name is looked up with and without its provider,
         each also without the date at its end. Otherwise, returns the entry of the longest listed

@@ -152,7 +152,7 @@ def test_an_entry_for_a_variant_has_the_assumed_price_until_it_states_one() -> N
     )
     mini, nano = known.get_info("openai/gpt-5.5-mini"), known.get_info("openai/gpt-5.5-nano")
 
-    assert known.is_known("openai/gpt-5.5-mini")
+    assert not known.resolve_name("openai/gpt-5.5-mini").is_assumed
     assert (mini.window, mini.has_assumed_price, bool(mini.rates)) == (400_000, True, True)
     assert not nano.has_assumed_price
 

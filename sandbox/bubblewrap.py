@@ -298,8 +298,8 @@ def _explain_folder_error() -> Iterator[None]:
         yield
     except OSError as error:
         advice = "if a path is at fault, set TMPDIR to a short, writable folder"
-        told = f"bubblewrap could not be started: {error}; {advice}"
-        raise SandboxUnavailable(told) from error
+        message = f"bubblewrap could not be started: {error}; {advice}"
+        raise SandboxUnavailable(message) from error
 
 
 @contextmanager
@@ -320,15 +320,15 @@ def _explain_failure(vessel: BubblewrapContainer, folder: Path) -> Iterator[None
 
 def _read_child_pid(news: io.BufferedReader) -> int:
     """Read the pid of the sandbox's first process, which bwrap reports."""
-    told = b""
+    info = b""
     until = time.monotonic() + _START_SECONDS
-    while not told.rstrip().endswith(b"}"):
+    while not info.rstrip().endswith(b"}"):
         ready, _, _ = select.select([news], [], [], max(0.0, until - time.monotonic()))
         data = os.read(news.fileno(), 4096) if ready else b""
         if not data:
             raise OSError("bwrap did not say what it started")
-        told += data
-    return int(json.loads(told)["child-pid"])
+        info += data
+    return int(json.loads(info)["child-pid"])
 
 
 def _make_user_options() -> dict[str, Any]:

@@ -65,10 +65,10 @@ class _Plain(logging.Formatter):
         message = _one_line(self._redact(record.getMessage().rstrip()))
         line = f"{time} {record.levelname} {record.name}: {message}"
         line += f" [{_one_line(self._redact(about))}]" if about else ""
-        if not (told := self._redact(_trace(self, record))):
+        if not (trace := self._redact(_trace(self, record))):
             return line
         # Indented, so that text quoted in an error does not look like a separate record.
-        return "\n".join([line, *(f"  {_one_line(each)}" for each in told.splitlines())])
+        return "\n".join([line, *(f"  {_one_line(each)}" for each in trace.splitlines())])
 
 
 class _Json(logging.Formatter):
@@ -87,8 +87,8 @@ class _Json(logging.Formatter):
             "msg": record.getMessage(),
             **_about.get(),
         }
-        if told := _trace(self, record):
-            fields["exc"] = told
+        if trace := _trace(self, record):
+            fields["exc"] = trace
         # Redact before encoding: JSON escapes would hide a secret that contains a quote.
         return json.dumps({name: self._clean(value) for name, value in fields.items()})
 

@@ -36,13 +36,13 @@ def translate_cluster_errors(kind: type[SandboxError], doing: str) -> Iterator[N
         yield
     except (ApiError, Refused) as error:
         code = error.code if isinstance(error, Refused) else error.response.status_code
-        told = f"{doing}: Kubernetes says: {_explain(error, code)}"
+        message = f"{doing}: Kubernetes says: {_explain(error, code)}"
         if code == 404:
-            raise Missing(told) from error
+            raise Missing(message) from error
         # An exceeded quota is a 403 as well, but temporary.
-        lasts = code in (400, 401, 403, 422) and "exceeded quota" not in told
+        lasts = code in (400, 401, 403, 422) and "exceeded quota" not in message
         refusal = SandboxRefused if lasts and kind is SandboxUnavailable else kind
-        raise refusal(told) from error
+        raise refusal(message) from error
     except (ConfigError, KeyError) as error:
         raise kind(
             f"{doing}: no cluster is configured ({error}): run Sandpiper in a pod with a service "

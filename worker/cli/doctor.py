@@ -101,7 +101,7 @@ def _run_checks(config: str | None, url: str, fix: bool, checks: Sequence[Check]
         settings = wiring.load_settings(config, quiet=True)
     except ConfigError as error:
         check = CHECKS[0]
-        lines = [report_failed("settings", told) for told in str(error).splitlines()]
+        lines = [report_failed("settings", problem) for problem in str(error).splitlines()]
         lines.append(report_unchecked("all else", "there are no settings to check it by"))
         return Report([(check, line) for line in lines], has_hung=False)
     url = url or settings.pages.url.rstrip("/")
@@ -232,10 +232,10 @@ def _print_line(console: Console, line: Line) -> None:
         _print_hanging(console, Text.assemble(" " * (_COLUMN + 4), ("→ ", style)), line.advice)
 
 
-def _print_hanging(console: Console, lead: Text, told: str) -> None:
+def _print_hanging(console: Console, lead: Text, text: str) -> None:
     """Print the text after `lead`; its other lines are aligned with the first one."""
     room = max(20, console.width - lead.cell_len)
-    for part in Text(told).wrap(console, room, overflow="fold"):
+    for part in Text(text).wrap(console, room, overflow="fold"):
         part.rstrip()
         console.print(Text.assemble(lead, part), no_wrap=True, crop=False, overflow="ignore")
         lead = Text(" " * lead.cell_len)
@@ -249,5 +249,5 @@ def _format_summary(report: Report) -> Text:
         Status.FAILED: "failed",
         Status.UNCHECKED: "not checked",
     }
-    told = [f"{count[status]} {word}" for status, word in words.items() if count[status]]
-    return Text(", ".join(told), style="bold")
+    counts = [f"{count[status]} {word}" for status, word in words.items() if count[status]]
+    return Text(", ".join(counts), style="bold")

@@ -86,11 +86,11 @@ def _suggest_name(glob: str, known: Sequence[str]) -> str:
 
 def list_versions(installation: Installation) -> Iterator[Line]:
     """List the versions of Python and of the main packages."""
-    told = [f"Python {platform.python_version()}"]
+    versions = [f"Python {platform.python_version()}"]
     for package in _PACKAGES:
         try:
-            told.append(f"{package} {version(package)}")
+            versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             advice = "install Sandpiper with its dependencies"
             yield report_failed("versions", f"{package} is not installed in {sys.prefix}", advice)
-    yield report_good("versions", ", ".join(told))
+    yield report_good("versions", ", ".join(versions))

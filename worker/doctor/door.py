@@ -31,9 +31,9 @@ def check_receiver(installation: Installation) -> Iterator[Line]:
         with httpx.Client(base_url=installation.url, timeout=TIMEOUT) as client:
             yield from _ask_receiver(client, installation)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        told = f"{installation.url} does not answer from here ({type(error).__name__})"
+        finding = f"{installation.url} does not answer from here ({type(error).__name__})"
         advice = "start `sandpiper serve`, and see that --url is its address; GitLab may reach it"
-        yield report_warning("receiver", told, advice)
+        yield report_warning("receiver", finding, advice)
 
 
 def _ask_receiver(client: httpx.Client, installation: Installation) -> Iterator[Line]:
@@ -68,8 +68,8 @@ def _check_signature(client: httpx.Client, installation: Installation, *, is_kno
 def _report_unrefused(url: str, status: int, *, is_known: bool) -> Line:
     """Report that a forged event was not refused; 200 is how the webhook answers an ignored one."""
     if not is_known and status != httpx.codes.OK:
-        told = f"{url} is something else than Sandpiper"
-        return report_failed("receiver", told, "see that --url leads to `sandpiper serve`")
+        finding = f"{url} is something else than Sandpiper"
+        return report_failed("receiver", finding, "see that --url leads to `sandpiper serve`")
     advice = "see that nothing stands before it that answers in its place"
     return report_failed("signature", f"a forged event was answered with {status}, not 401", advice)
 

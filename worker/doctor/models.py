@@ -123,16 +123,16 @@ def _compare_list(listed: ModelList, candidates: Sequence[Candidate]) -> list[Li
 
 
 def _describe_list(found: Comparison) -> str:
-    told = f"{found.provider} lists {len(found.all_models)} models, those configured among them"
+    finding = f"{found.provider} lists {len(found.all_models)} models, those configured among them"
     if not found.missing_models:
-        return f"{told}; the catalogue describes all"
+        return f"{finding}; the catalogue describes all"
     names = ", ".join(each.id for each in found.missing_models[:_NAMED])
     more = (
         f" and {len(found.missing_models) - _NAMED} more"
         if len(found.missing_models) > _NAMED
         else ""
     )
-    return f"{told}; the catalogue does not describe {names}{more}"
+    return f"{finding}; the catalogue does not describe {names}{more}"
 
 
 def _has_called(reply: Reply) -> bool:

@@ -108,9 +108,9 @@ def check_role(installation: Installation) -> Iterator[Line]:
         )
     if able:
         least, _ = min(able, key=lambda each: each[0])
-        told = _LEVELS.get(least, "Owner")
+        role = _LEVELS.get(least, "Owner")
         count = f"{len(able)} of {len(list_served(installation))} projects"
-        yield report_good("role", f"@{me.username} is {told} or more in {count}")
+        yield report_good("role", f"@{me.username} is {role} or more in {count}")
     elif not low:
         raise Unchecked("there is no project to look at")
 
@@ -133,6 +133,6 @@ def check_internal_notes(installation: Installation) -> Iterator[Line]:
     if not found:
         yield report_good("notes", "whoever reads a merge request may open its job logs")
         return
-    told = f"notes are internal, as job logs are for members only, in {format_names(found)}"
+    finding = f"notes are internal, as job logs are for members only, in {format_names(found)}"
     advice = "for notes that all can read, turn on project-based pipeline visibility there"
-    yield report_warning("notes", told, advice)
+    yield report_warning("notes", finding, advice)

@@ -80,8 +80,8 @@ def check_engine(installation: Installation) -> Iterator[Line]:
         return
     if chosen.driver == "kubernetes":
         cluster = installation.cluster()
-        told = f"pods of Kubernetes {cluster.version} at {cluster.server}"
-        yield report_good("engine", f"{told}, namespace {cluster.namespace}")
+        finding = f"pods of Kubernetes {cluster.version} at {cluster.server}"
+        yield report_good("engine", f"{finding}, namespace {cluster.namespace}")
         return
     found = installation.engine()
     rootless = ", rootless" if found.rootless else ""
@@ -112,9 +112,9 @@ def check_hardening(installation: Installation) -> Iterator[Line]:
         *_find_rights_faults(seen),
         *_find_host_faults(installation, seen),
     ]
-    for told in wrong:
+    for finding in wrong:
         advice = "do not run Sandpiper here: see the README on the sandbox, and the engine's setup"
-        yield report_failed("hardening", told, advice)
+        yield report_failed("hardening", finding, advice)
     if not wrong:
         yield report_good(
             "hardening",

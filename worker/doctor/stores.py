@@ -61,13 +61,13 @@ def check_space(installation: Installation) -> Iterator[Line]:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    told, advice = f"{free / _GIB:.1f} GiB free", "make room, or use a larger disk or S3"
+    finding, advice = f"{free / _GIB:.1f} GiB free", "make room, or use a larger disk or S3"
     if free < _NONE:
-        yield report_failed("disk", told, advice)
+        yield report_failed("disk", finding, advice)
     elif free < _LITTLE:
-        yield report_warning("disk", told, advice)
+        yield report_warning("disk", finding, advice)
     else:
-        yield report_good("disk", told)
+        yield report_good("disk", finding)
 
 
 def check_clock(installation: Installation) -> Iterator[Line]:
@@ -77,8 +77,8 @@ def check_clock(installation: Installation) -> Iterator[Line]:
     endpoint = installation.settings.s3_endpoint or AWS
     try:
         before = installation.now()
-        told = httpx.head(endpoint, timeout=TIMEOUT).headers.get("date", "")
-        date = parsedate_to_datetime(told).timestamp()
+        header = httpx.head(endpoint, timeout=TIMEOUT).headers.get("date", "")
+        date = parsedate_to_datetime(header).timestamp()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError) as error:
         raise Unchecked("S3 told no time") from error
     yield compare_clocks("clock of S3", "S3", date - (before + installation.now()) / 2)

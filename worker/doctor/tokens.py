@@ -32,13 +32,13 @@ def check_gitlab(installation: Installation) -> Iterator[Line]:
     if not reached.version:
         yield report_good("reachable", f"{url} answers; it tells its version only to a valid token")
         return
-    told = f"GitLab {reached.version} at {url}"
+    finding = f"GitLab {reached.version} at {url}"
     match = re.match(r"(\d{1,4})\.(\d{1,4})", reached.version)
     if match and (int(match[1]), int(match[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
-        yield report_warning("reachable", f"{told} is older than {oldest}", "upgrade GitLab")
+        yield report_warning("reachable", f"{finding} is older than {oldest}", "upgrade GitLab")
     else:
-        yield report_good("reachable", told)
+        yield report_good("reachable", finding)
 
 
 def require_gitlab(installation: Installation) -> None:
@@ -145,6 +145,6 @@ def compare_clocks(name: str, whose: str, ahead: float) -> Line:
     if abs(ahead) < _NOTICED:
         return report_good(name, f"within {max(1, round(abs(ahead)))} s of {whose}'s")
     direction = "behind" if ahead > 0 else "ahead of"
-    told = f"this machine's clock is {abs(ahead):.0f} s {direction} {whose}'s"
+    finding = f"this machine's clock is {abs(ahead):.0f} s {direction} {whose}'s"
     advice = "let both keep time by NTP: signatures that are 5 minutes off are refused"
-    return (report_failed if abs(ahead) >= SKEW else report_warning)(name, told, advice)
+    return (report_failed if abs(ahead) >= SKEW else report_warning)(name, finding, advice)

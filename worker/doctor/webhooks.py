@@ -84,13 +84,13 @@ def check_webhooks(installation: Installation) -> Iterator[Line]:
 def _format_lines(installation: Installation, found: _Results, seen: int) -> Iterator[Line]:
     for what in found.fixed:
         yield report_good("webhook", what)
-    for (fatal, told, advice), projects in found.wrong.items():
+    for (fatal, finding, advice), projects in found.wrong.items():
         yield (report_failed if fatal else report_warning)(
-            "webhook", f"{format_names(projects)}: {told}", advice
+            "webhook", f"{format_names(projects)}: {finding}", advice
         )
     if found.closed:
-        told = f"the token is no Maintainer's in {format_names(found.closed)}"
-        yield (report_failed if installation.fix else report_unchecked)("webhook", told, _ASK)
+        finding = f"the token is no Maintainer's in {format_names(found.closed)}"
+        yield (report_failed if installation.fix else report_unchecked)("webhook", finding, _ASK)
     if found.right:
         total = len(list_served(installation))
         few = f" (looked at {seen})" if seen < total else ""
@@ -124,8 +124,8 @@ def _check_hooks(project: Project, here: Sequence[Hook], found: _Results) -> Non
         advice = "remove all but one in GitLab at Settings → Webhooks"
         found.add_problem(project, "several webhooks lead here", advice, fatal=False)
     problems = list(_find_problems(here[0]))
-    for told, advice, fatal in problems:
-        found.add_problem(project, told, advice, fatal=fatal)
+    for finding, advice, fatal in problems:
+        found.add_problem(project, finding, advice, fatal=fatal)
     if not any(fatal for _, _, fatal in problems):
         found.right.append(project)
 
@@ -138,9 +138,11 @@ def _explain_missing(installation: Installation, project: Project) -> tuple[str,
         if _leads_to_us(hook)
     ]
     url = f"{installation.url}{PATH}" if installation.url else f"https://…{PATH}"
-    told = f"no webhook to {url}" + (f", but one to {_hide_secrets(others[0])}" if others else "")
+    finding = f"no webhook to {url}" + (
+        f", but one to {_hide_secrets(others[0])}" if others else ""
+    )
     how = "`sandpiper doctor --fix --url https://…`" if not installation.url else "`--fix`"
-    return told, f"add it in GitLab at Settings → Webhooks, or let {how} do it"
+    return finding, f"add it in GitLab at Settings → Webhooks, or let {how} do it"
 
 
 def _find_problems(hook: Hook) -> Iterator[tuple[str, str, bool]]:
@@ -151,8 +153,8 @@ def _find_problems(hook: Hook) -> Iterator[tuple[str, str, bool]]:
     if off := [name for key, name in WANTED.items() if key in hook and hook[key] is not True]:
         yield f"the webhook leaves out {' and '.join(off)}", fix, False
     if hook.get("alert_status", "executable") != "executable":
-        told = f"GitLab has disabled the webhook ({str(hook['alert_status'])[:40]})"
-        yield told, "test it at Settings → Webhooks, or with `--fix`, once deliveries work", True
+        finding = f"GitLab has disabled the webhook ({str(hook['alert_status'])[:40]})"
+        yield finding, "test it at Settings → Webhooks, or with `--fix`, once deliveries work", True
     https = str(hook.get("url", "")).startswith("https://")
     if https and hook.get("enable_ssl_verification") is not True:
         yield "SSL verification is off, so anybody in between may listen", fix, False

@@ -20,11 +20,11 @@ _MOST_CAUSE = 4000
 
 def judge_cause(helper: Helper, meaning: str, cause: str) -> bool | None:
     """Return whether `cause` means the same as `meaning`; None if the helper is not clear."""
-    told = (
+    question = (
         f"True: {one_line(meaning, _MOST_CAUSE)}\n"
         f"Candidate: {one_line(cause, _MOST_CAUSE) or 'none'}"
     )
-    answer = helper.ask(TASK, told, MOST_TOKENS)
+    answer = helper.ask(TASK, question, MOST_TOKENS)
     if answer is None:
         return None
     said = {word.upper() for word in re.findall(r"\b(?:same|different)\b", answer.text, re.I)}

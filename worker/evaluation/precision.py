@@ -128,9 +128,9 @@ def list_frequent_lines(
     for title, verdict in (("flaky", Verdict.FLAKY), ("frequent", "")):
         for each in list_frequent(days, verdict):
             jobs, cause = write(each.jobs), write(each.cause)
-            told = f"{each.verdict}: {cause}" if not verdict else cause
+            summary = f"{each.verdict}: {cause}" if not verdict else cause
             urls = ", ".join(each.urls[:MOST_URLS])
-            yield f"{title}: {each.project}, {jobs}, {each.count} times: {told} ({urls})"
+            yield f"{title}: {each.project}, {jobs}, {each.count} times: {summary} ({urls})"
 
 
 HEADER = ("verdicts", "known", "right", "no model", "USD", "USD / right")

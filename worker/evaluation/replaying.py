@@ -94,8 +94,8 @@ class RecordedToolbox:
                 yield from self._live.run([call], number)
             else:
                 self.unavailable_calls += 1
-                told = {"unavailable": "this replay has no record of the call; go on without it"}
-                yield _make_ran(call, json.dumps(told), is_error=True)
+                content = {"unavailable": "this replay has no record of the call; go on without it"}
+                yield _make_ran(call, json.dumps(content), is_error=True)
 
 
 def _make_ran(call: ToolCall, content: str, is_error: bool) -> Ran:

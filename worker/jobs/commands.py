@@ -204,8 +204,8 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run)
     done += forget_preference(project, iid, deps)
     done += retention.forget_merge_request(project, iid, deps, comment.trigger)
     # A try before this one may have deleted it, and could not tell.
-    told = "Deleted: what was said, and every file." if done else _NOTHING_STORED
-    return f"{told} The notes stay until somebody deletes them."
+    answer = "Deleted: what was said, and every file." if done else _NOTHING_STORED
+    return f"{answer} The notes stay until somebody deletes them."
 
 
 def _stop_first_turns(comment: Comment, deps: Deps) -> None:

@@ -31,8 +31,8 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
     if isinstance(subject, str):
         return Skipped(subject)
     workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
-    if told := explain_looked_at(subject, workflow, deps):
-        return Skipped(told)
+    if reason := explain_looked_at(subject, workflow, deps):
+        return Skipped(reason)
     return analyse_failure(
         subject,
         workflow,

@@ -78,8 +78,8 @@ def vertex(version: str) -> Callable[[str, str, str], str]:
         location = location or "global"
         for name, value in (("project", project), ("location", location)):
             if not _PLACE.fullmatch(value):
-                told = f"found {value!r}" if value else "it is not set"
-                raise ConfigError(f"{name} ($GOOGLE_CLOUD_{name.upper()}): {told}")
+                state = f"found {value!r}" if value else "it is not set"
+                raise ConfigError(f"{name} ($GOOGLE_CLOUD_{name.upper()}): {state}")
         root = _add_version(base_url or _get_vertex_host(location), version)
         return f"{root}/projects/{project}/locations/{location}"
 

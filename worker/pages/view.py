@@ -210,13 +210,13 @@ def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
         yield "Not available", one_line("; ".join(missing[:20]), 1500)
     if context.redactions:
         yield "Redacted", one_line(describe_counts(context.redactions), 600)
-    if told := aftermath.describe_aftermath(stored.feedback, stored.aftermath):
-        yield "Afterwards", "; ".join(told)
+    if lines := aftermath.describe_aftermath(stored.feedback, stored.aftermath):
+        yield "Afterwards", "; ".join(lines)
 
 
 def _list_budgets(spent: TurnUsage, seconds: float, limits: Limits) -> Iterator[Budget]:
-    def budget(name: str, used: float, most: float, told: str, limit: str) -> Budget:
-        return Budget(name, told, limit, round(min(100.0, max(0.0, 100 * used / most)), 1))
+    def budget(name: str, used: float, most: float, value: str, limit: str) -> Budget:
+        return Budget(name, value, limit, round(min(100.0, max(0.0, 100 * used / most)), 1))
 
     most = limits.max_iterations
     yield budget("Iterations", spent.iterations, most, str(spent.iterations), str(most))

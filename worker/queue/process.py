@@ -79,10 +79,10 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
     app.ready_file = ReadyFile(ready)
     app.ready_file.remove()
     app.steps["worker"].add(SignalStep)
-    told = threading.Event()
+    shutdown = threading.Event()
 
     def begin_shutdown(**_: object) -> None:
-        told.set()
+        shutdown.set()
         app.consumer.stop_runs()
         log.info("shutdown: the runs of this worker end after their current step")
         signal.signal(signal.SIGTERM, lambda *_: exit_now(app))
@@ -107,7 +107,7 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
     # Celery logs what ended its worker, and returns as if nothing had happened.
     if app.failure is not None:
         raise app.failure
-    if not told.is_set():
+    if not shutdown.is_set():
         raise QueueError("the worker ended although nobody stopped it: the log above says why")
 
 

@@ -51,8 +51,8 @@ class ReadinessStep(StartStopStep):  # type: ignore[misc]
         self._renewals: Any = None
 
     def start(self, parent: Any) -> None:
-        told = "the broker is back: messages are taken again"
-        log.info(told if self._was_started else "messages are taken from the broker")
+        message = "the broker is back: messages are taken again"
+        log.info(message if self._was_started else "messages are taken from the broker")
         self._was_started = True
         ready: ReadyFile = parent.app.ready_file
         ready.renew()

@@ -138,8 +138,8 @@ def _format_yaml(model: type[Part], depth: int, *, entry: bool) -> Iterator[str]
             yield from ("", f"{margin}{name}:")
         else:
             room = _WIDTH - len(margin) - 2
-            told = textwrap.wrap(field.description or "", room, break_on_hyphens=False)
-            yield from (f"{margin}# {line}" for line in told)
+            comment = textwrap.wrap(field.description or "", room, break_on_hyphens=False)
+            yield from (f"{margin}# {line}" for line in comment)
             default = "…" if field.is_required() else _format_default(field) or "null"
             yield f"{margin}{name}: {default}"
         for part, step in _list_parts(field):
@@ -205,13 +205,13 @@ def _describe_values(schema: Mapping[str, Any], named: Mapping[str, Any]) -> str
     kinds = {"string": "text", "array": "list", "object": "mapping", "boolean": "true, false"}
     bounds = {"exclusiveMinimum": ">", "minimum": "≥", "maximum": "≤"}
     kind = str(schema.get("type"))
-    told = [f"{sign} {schema[bound]:g}" for bound, sign in bounds.items() if bound in schema]
-    return " ".join([kinds.get(kind, kind), *told])
+    limits = [f"{sign} {schema[bound]:g}" for bound, sign in bounds.items() if bound in schema]
+    return " ".join([kinds.get(kind, kind), *limits])
 
 
 def _format_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    told = [head, ["---"] * len(head), *lines]
-    return "".join(f"| {' | '.join(_escape_cell(cell) for cell in line)} |\n" for line in told)
+    rows = [head, ["---"] * len(head), *lines]
+    return "".join(f"| {' | '.join(_escape_cell(cell) for cell in line)} |\n" for line in rows)
 
 
 def _escape_cell(text: str) -> str:

@@ -127,8 +127,8 @@ def _as_source_error(name: str) -> Iterator[None]:
         yield
     except _UNFORESEEN as error:
         _log.exception("the source %s failed", name)
-        told = one_line(f"{type(error).__name__}: {error}", MAX_TOLD)
-        raise SourceError(f"{name} failed: {told}") from error
+        message = one_line(f"{type(error).__name__}: {error}", MAX_TOLD)
+        raise SourceError(f"{name} failed: {message}") from error
 
 
 def _guard_chunks(

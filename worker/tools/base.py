@@ -83,5 +83,5 @@ def catch_failure(run: Callable[[], ToolOutput], name: str) -> ToolOutput:
         return ToolOutput({"error": str(error)}, 0, is_error=True)
     except UNFORESEEN as error:
         _log.exception("%s failed", name)
-        told = one_line(f"{type(error).__name__}: {error}", MAX_MESSAGE)
-        return ToolOutput({"error": f"{name} failed: {told}"}, 0, is_error=True)
+        message = one_line(f"{type(error).__name__}: {error}", MAX_MESSAGE)
+        return ToolOutput({"error": f"{name} failed: {message}"}, 0, is_error=True)

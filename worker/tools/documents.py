@@ -63,8 +63,8 @@ def save_document(
         return _save(document, context, path, _SEEN.format(known_path))
     whole = min(document.shown_whole, context.whole_bytes) // alike
     room = whole if len(document.data) <= whole else limit
-    told = document.brief(room) if document.brief else make_preview(document, room)
-    return _save(document, context, path, told)
+    preview = document.brief(room) if document.brief else make_preview(document, room)
+    return _save(document, context, path, preview)
 
 
 def _save(document: Document, context: ToolContext, path: str, shown: str) -> ToolOutput:
@@ -111,15 +111,15 @@ def _put_beside(
     beside: Sequence[SideFile], own: Collection[str], context: ToolContext, path: str
 ) -> dict[str, Any]:
     """Write the side files that fit, but do not overwrite the model's `own` files."""
-    told = {}
+    descriptions = {}
     for each in beside:
         if each.suffix in own:
-            told[path + each.suffix] = "it was there before and is kept as it was"
+            descriptions[path + each.suffix] = "it was there before and is kept as it was"
             continue
         with suppress(SandboxLimit):
             context.sandbox.put(path + each.suffix, each.chunks())
-            told[path + each.suffix] = each.description
-    return {"also_saved": told} if told else {}
+            descriptions[path + each.suffix] = each.description
+    return {"also_saved": descriptions} if descriptions else {}
 
 
 def _list_leftovers(beside: Sequence[SideFile], context: ToolContext, path: str) -> list[str]:

@@ -194,8 +194,8 @@ def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Itera
         failed := list_failed_calls(stored)
     ):
         yield deps.runtime.redact(prompts.tell_failed_calls(failed))
-    told = (prompts.TOOLS in each.text for each in stored.messages if isinstance(each, User))
-    if not any(told) and (tools := deps.runtime.describe_tools(None)):
+    mentions = (prompts.TOOLS in each.text for each in stored.messages if isinstance(each, User))
+    if not any(mentions) and (tools := deps.runtime.describe_tools(None)):
         yield prompts.tell_tools(tools)
 
 

@@ -92,8 +92,8 @@ class Budget:
         """Record that a merge request was told today that the budget is used up."""
 
         def with_it(day: Day) -> Day:
-            told = tuple(each for each in day.merge_requests if each != mr_iid)
-            return Day(day.turns, day.older, (*told, mr_iid)[-MOST_TURNS:])
+            others = tuple(each for each in day.merge_requests if each != mr_iid)
+            return Day(day.turns, day.older, (*others, mr_iid)[-MOST_TURNS:])
 
         self._change(project_id, with_it)
 
@@ -138,8 +138,8 @@ def decode_day(content: bytes) -> Day:
     try:
         fields = json.loads(content)
         turns = {str(name): _dollars(cost) for name, cost in fields["turns"].items()}
-        told = tuple(each for each in fields["told"] if isinstance(each, int))
-        return Day(turns, _dollars(fields["older"]), told)
+        merge_requests = tuple(each for each in fields["told"] if isinstance(each, int))
+        return Day(turns, _dollars(fields["older"]), merge_requests)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return Day()
 

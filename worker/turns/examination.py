@@ -72,8 +72,10 @@ class Examiner:
         if answer is None:
             return context, ()
         missing = read_judgement(answer.text)
-        told = Failure(f"Another model that has read it says: {missing}", "it left something out")
-        return charge_helper(context, "gate", [answer]), (told,) if missing else ()
+        failure = Failure(
+            f"Another model that has read it says: {missing}", "it left something out"
+        )
+        return charge_helper(context, "gate", [answer]), (failure,) if missing else ()
 
 
 def _make_candidate(context: Context, text: str) -> Candidate:

@@ -49,9 +49,9 @@ def make_fold(context: Context, planned: Fold, parts: FoldParts, *, drops_wire: 
         context, fold = _write_text(context, fold, parts)
     folded = replace(context, folds=(*context.folds, fold), cache=None)
     size = estimate_size(folded)
-    told = f"conversation folded ({fold.kind}, {fold.upto - fold.start} messages)"
-    log.info("session %s: %s, about %d tokens are left", context.session_id, told, size)
-    parts.watch(Stage(f"{told}: about {size:,} tokens are left"))
+    summary = f"conversation folded ({fold.kind}, {fold.upto - fold.start} messages)"
+    log.info("session %s: %s, about %d tokens are left", context.session_id, summary, size)
+    parts.watch(Stage(f"{summary}: about {size:,} tokens are left"))
     return replace(folded, turn_usage=replace(folded.turn_usage, context_tokens=size))
 
 
@@ -72,13 +72,13 @@ def _write_text(context: Context, fold: Fold, parts: FoldParts) -> tuple[Context
         text = text or write_digest(stretch, known)
         context = charge_helper(context, "summary", answers)
     hidden = context.messages[fold.start : fold.upto]
-    told = prompts.tell_fold(
+    written = prompts.tell_fold(
         len(hidden) - len(fold.kept_messages),
         text,
         _list_files(hidden, context, fold),
         by_model=by_model,
     )
-    return context, replace(fold, text=parts.redact(told))
+    return context, replace(fold, text=parts.redact(written))
 
 
 def _list_files(hidden: Sequence[Message], context: Context, fold: Fold) -> Sequence[str]:

@@ -53,8 +53,8 @@ def add_plan(context: Context, deps: Deps) -> Context:
     if context.outcome or len(context.messages) > 1 or not files:
         return context
     context, steps = _ask_helper(context, first, deps) if by is PlanBy.MODEL else (context, ())
-    told = deps.runtime.redact(tell_plan(survey, files, steps or propose_steps(survey, files)))
-    planned = replace(context, messages=(User(f"{first.text}\n\n{told}"),))
+    plan = deps.runtime.redact(tell_plan(survey, files, steps or propose_steps(survey, files)))
+    planned = replace(context, messages=(User(f"{first.text}\n\n{plan}"),))
     workflow = deps.runtime.playbook.get(context.workflow)
     begun = make_planned_call(files) if workflow.leads and workflow.allows(EXEC) else None
     return planned.add(begun) if begun else planned

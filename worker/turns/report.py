@@ -33,8 +33,10 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
         outcome = replace(outcome, text=finding.split_lead(outcome.text)[1])
         context = replace(context, found_by=ASKED)
     proven = quote_repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact)
-    told = missing_evidence.fill_missing_evidence(triage.require_proof(proven, context), context)
-    return triage.settle_verdict(triage.list_all_jobs(told, context.survey), context.survey)
+    complete = missing_evidence.fill_missing_evidence(
+        triage.require_proof(proven, context), context
+    )
+    return triage.settle_verdict(triage.list_all_jobs(complete, context.survey), context.survey)
 
 
 def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | None:
@@ -75,9 +77,9 @@ def write_bodies(
         body = write_known_failure(marker, found, context.survey.groups, footer, deps.gitlab.hosts)
         return body, body
     hidden = private or not context.investigates
-    told, offers = offer_changes(context, found, trials, toolset.captures, deps, private=hidden)
+    shown, offers = offer_changes(context, found, trials, toolset.captures, deps, private=hidden)
     body = note.write_finding(
-        marker, context.subject, told, outcome, footer, deps.gitlab.hosts, offers
+        marker, context.subject, shown, outcome, footer, deps.gitlab.hosts, offers
     )
     if not (lead := _read_lead(context, outcome)):
         return body, body

@@ -227,10 +227,10 @@ class Workspace:
 
     def _say_unkept(self, error: SandboxError | StoreError) -> str:
         """Say that the files were not stored, and which limit was exceeded, if one was."""
-        told = _UNKEPT_NEWEST if self._saved else _UNKEPT
+        loss = _UNKEPT_NEWEST if self._saved else _UNKEPT
         if not isinstance(error, SandboxLimit):
-            return told
-        return f"{told}: {one_line(self._deps.runtime.redact(str(error)), _MAX_REASON)}"
+            return loss
+        return f"{loss}: {one_line(self._deps.runtime.redact(str(error)), _MAX_REASON)}"
 
     def _write(self) -> None:
         size = self._deps.storage.sessions.write_files(self._key, self._turn, self.sandbox.export())

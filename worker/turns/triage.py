@@ -52,9 +52,9 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
         tell_diff(made),
         tell_memory(context, deps),
     )
-    told = "\n\n".join(filter(None, parts))
+    text = "\n\n".join(filter(None, parts))
     if isinstance(first, User):
-        context = replace(context, messages=(User(f"{first.text}\n\n{deps.runtime.redact(told)}"),))
+        context = replace(context, messages=(User(f"{first.text}\n\n{deps.runtime.redact(text)}"),))
     return replace(context, survey=made)
 
 
@@ -144,12 +144,12 @@ def _write_ruled_finding(made: Survey, rulings: tuple[RuleMatch, ...]) -> str:
     )
 
 
-def _list_groups(told: Sequence[tuple[Group, str]]) -> str:
+def _list_groups(groups: Sequence[tuple[Group, str]]) -> str:
     """Return one text if it is the same for all groups, else each text with its jobs."""
-    texts = list(dict.fromkeys(text for _, text in told))
+    texts = list(dict.fromkeys(text for _, text in groups))
     if len(texts) == 1:
         return texts[0]
-    about = ((text, [group.job_names for group, each in told if each == text]) for text in texts)
+    about = ((text, [group.job_names for group, each in groups if each == text]) for text in texts)
     return "\n".join(f"- {', '.join(jobs)}: {text}" for text, jobs in about)
 
 
@@ -185,8 +185,8 @@ def _write_sections(
         "What to do": to_do,
         "Details": details,
     }
-    told = {title: re.sub(r"^#", r"\\#", text) for title, text in parts.items() if text}
-    return "\n\n".join(f"## {title}\n{text}" for title, text in told.items()) + "\n"
+    sections = {title: re.sub(r"^#", r"\\#", text) for title, text in parts.items() if text}
+    return "\n\n".join(f"## {title}\n{text}" for title, text in sections.items()) + "\n"
 
 
 def _add_hits(made: Survey, context: Context, deps: Deps) -> Survey:

@@ -165,8 +165,8 @@ def _post_placeholder(turn: Turn, deps: Deps, run: Run) -> Context:
         body = note.write_placeholder(turn.marker, context.subject, resumed=context.turn > 0)
         turn.lease.confirm_held()
         posted = _post_note(context, body, deps)
-        told = f"placeholder posted: {posted.url or posted.note_id}"
-        run.watch(Stage(told, Milestone.PLACEHOLDER))
+        text = f"placeholder posted: {posted.url or posted.note_id}"
+        run.watch(Stage(text, Milestone.PLACEHOLDER))
     return replace(context, note=posted)
 
 

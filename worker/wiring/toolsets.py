@@ -95,15 +95,15 @@ class _WorkflowToolset:
     def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
         """Return the toolbox for a running sandbox."""
         self.reader.logs.known_errors = errors
-        bench = ToolContext(
+        context = ToolContext(
             sandbox, self.sources, self.exec_timeout, self.redact, self.preview_bytes
         )
         if self.workflow.compact:
             shown = min(self.preview_bytes, _COMPACT_PREVIEW)
-            bench = replace(bench, preview_bytes=shown, whole_bytes=2 * shown)
+            context = replace(context, preview_bytes=shown, whole_bytes=2 * shown)
         if not self.shows_twice:
-            bench = replace(bench, documents=SavedDocuments(partial(has_file, sandbox)))
-        return WorkflowToolbox(bench, self.workflow.allows, self._list_others())
+            context = replace(context, documents=SavedDocuments(partial(has_file, sandbox)))
+        return WorkflowToolbox(context, self.workflow.allows, self._list_others())
 
 
 def make_toolset_factory(

@@ -128,10 +128,10 @@ def _record_broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Mes
     said: tuple[Message, ...] = (Assistant(reply.text),) if reply.text.strip() else ()
     if spent.broken_answers == MAX_BROKEN:
         return spent, said
-    told = prompts.tell_broken_answer(
+    notice = prompts.tell_broken_answer(
         cut=cut, calls=reply.dropped_calls, again=spent.broken_answers > 1
     )
-    return spent, (*said, User(told))
+    return spent, (*said, User(notice))
 
 
 def charge_helper(context: Context, task: str, answers: Sequence[HelperAnswer]) -> Context:

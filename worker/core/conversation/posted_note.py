@@ -131,10 +131,10 @@ _TARGET = re.compile(r"\]\([^()\s]*\)")
 
 
 def _limit_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    told = [one_line(_TARGET.sub("]", line), MAX_LINE) for line in lines]
-    told = [line for line in told if line]
-    more = len(told) - MOST_LINES
-    return tuple([*told[:MOST_LINES], *([f"(and {more} more lines)"] if more > 0 else [])])
+    texts = [one_line(_TARGET.sub("]", line), MAX_LINE) for line in lines]
+    texts = [line for line in texts if line]
+    more = len(texts) - MOST_LINES
+    return tuple([*texts[:MOST_LINES], *([f"(and {more} more lines)"] if more > 0 else [])])
 
 
 def _letters(text: str) -> str:

@@ -257,13 +257,13 @@ def write_continuation(
     used. `first_look` asks for the whole workflow: no model has explained the failure yet.
     """
     ago = f"The last turn was {_duration(seconds)} ago."
-    told = "\n".join(
+    listed_changes = "\n".join(
         [*about, ago, *(changes or ["Nothing has changed on the merge request since."])]
     )
     form = _FIRST_LOOK if first_look else _CONTINUATION
     return form.format(
         files=files,
-        changes=told,
+        changes=listed_changes,
         text=text,
         posted=f"\n{posted}" if posted else "",
         looked=_LOOKED if used else _NOT_LOOKED,
@@ -301,8 +301,10 @@ def tell_posted(difference: Difference) -> str:
         (_LEFT_OUT, difference.missing_lines),
         (_ADDED, difference.added_lines),
     )
-    told = ["\n".join([title, *(f"> {line}" for line in lines)]) for title, lines in parts if lines]
-    return "\n".join(told) or _AS_WRITTEN
+    sections = [
+        "\n".join([title, *(f"> {line}" for line in lines)]) for title, lines in parts if lines
+    ]
+    return "\n".join(sections) or _AS_WRITTEN
 
 
 def tell_unposted(reason: str) -> str:
@@ -372,5 +374,5 @@ def tell_fold(count: int, text: str, files: Sequence[str], *, by_model: bool = F
     made = _WINDOWED if not text else _SUMMARISED if by_model else _DIGESTED
     more = len(files) - _MOST_FOLDED_FILES
     listed = ", ".join(files[-_MOST_FOLDED_FILES:]) + (f" and {more} more" if more > 0 else "")
-    told = _FOLDED.format(count=count, made=made, files=_FILES.format(listed) if files else "")
-    return f"{told}\n\n{text}" if text else told
+    message = _FOLDED.format(count=count, made=made, files=_FILES.format(listed) if files else "")
+    return f"{message}\n\n{text}" if text else message

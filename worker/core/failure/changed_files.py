@@ -65,12 +65,12 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
     found = [touch for each in changed if (touch := _touch(each, words, named))]
     lines = _own_lines(text)
     new = {each.path for each in changed if each.is_new}
-    told = (
+    touches = (
         replace(touch, line=_added_line(touch, changed, lines), is_new=touch.path in new)
         for touch in found
     )
     return tuple(
-        sorted(told, key=lambda touch: (touch.names_tests, not touch.is_certain))[:MAX_TOUCHES]
+        sorted(touches, key=lambda touch: (touch.names_tests, not touch.is_certain))[:MAX_TOUCHES]
     )
 
 

@@ -88,22 +88,22 @@ def _passed_first(facts: Facts, attempts: Sequence[Run]) -> Remark:
 
 def _list_jobs(runs: Sequence[Run]) -> Remark:
     """List some of the runs, the oldest first, and how many more there are."""
-    told = sort_newest_first(runs)[::-1]
-    more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-    return remark(*join_parts(map(job, told[:SHOWN])), more)
+    oldest_first = sort_newest_first(runs)[::-1]
+    more = f" and {len(oldest_first) - SHOWN} more" if len(oldest_first) > SHOWN else ""
+    return remark(*join_parts(map(job, oldest_first[:SHOWN])), more)
 
 
 def _siblings(facts: Facts) -> Iterator[Remark]:
     """Tell which jobs of the same matrix passed and which failed, if any passed."""
-    told: list[str | Name | Link] = []
+    parts: list[str | Name | Link] = []
     for words, status in (("passed", "success"), ("failed", "failed")):
         runs = [run for run in facts.siblings if run.status == status]
         if runs:
             more = f" and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
             shown = join_parts(name(run.place) for run in runs[:SHOWN])
-            told += ["; " if told else "", *shown, more, f" {words}"]
+            parts += ["; " if parts else "", *shown, more, f" {words}"]
     if any(run.status == "success" for run in facts.siblings):
-        yield remark("of the same matrix ", *told)
+        yield remark("of the same matrix ", *parts)
 
 
 def _tell_earlier_runs(facts: Facts) -> Iterator[Remark]:
@@ -243,7 +243,7 @@ def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
 
 def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
     """Count the runs by outcome, and list some of each."""
-    told: list[Remark] = []
+    remarks: list[Remark] = []
     for words, found in (
         ("failed in the same way", [each for each in runs if facts.has_same_error(each)]),
         ("passed", [each for each in runs if each.status == "success"]),
@@ -254,11 +254,13 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
         if found:
             shown = join_parts(job(each) for each in found[:SHOWN])
             more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-            told.append(remark("; " if told else "", f"{len(found)} {words} (", *shown, more, ")"))
+            remarks.append(
+                remark("; " if remarks else "", f"{len(found)} {words} (", *shown, more, ")")
+            )
     lacked = next((each.missing_errors for each in runs if each.shared_errors), ())
     if lacked:
-        told.append(remark("; not there: ", *join_parts(map(name, lacked))))
-    return tuple(part for each in told for part in each) or ("none has ended",)
+        remarks.append(remark("; not there: ", *join_parts(map(name, lacked))))
+    return tuple(part for each in remarks for part in each) or ("none has ended",)
 
 
 def _partly(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:

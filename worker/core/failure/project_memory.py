@@ -88,8 +88,8 @@ def write_fact(finding: Finding, survey: Survey, redact: Callable[[str], str]) -
         return ""
     names = [write_plain(each.job_names, _JOB) for each in survey.groups[:_MOST_JOBS]]
     more = [f"{len(survey.groups) - _MOST_JOBS} more"] if len(survey.groups) > _MOST_JOBS else []
-    told = f"{', '.join([*names, *more])}: {finding.verdict}: {plain}"
-    return one_line(redact(told), _TEXT)
+    sentence = f"{', '.join([*names, *more])}: {finding.verdict}: {plain}"
+    return one_line(redact(sentence), _TEXT)
 
 
 def _agrees(group: Group, verdict: Verdict) -> bool:
@@ -180,7 +180,7 @@ def tell_facts(facts: Iterable[Fact], hosts: Collection[str]) -> str:
 
     Addresses of hosts other than `hosts` are left out.
     """
-    told, room = [_OPENING], MOST_SHOWN - len(_OPENING)
+    lines, room = [_OPENING], MOST_SHOWN - len(_OPENING)
     for each in facts:
         # Removing addresses may also decode HTML entities, such as those for quotation marks.
         text = write_plain(remove_foreign_hosts(each.text, hosts), _TEXT)
@@ -189,8 +189,8 @@ def tell_facts(facts: Iterable[Fact], hosts: Collection[str]) -> str:
         room -= len(line.encode()) + 1
         if room < 0:
             break
-        told.append(line)
-    return "\n".join(told) if len(told) > 1 else ""
+        lines.append(line)
+    return "\n".join(lines) if len(lines) > 1 else ""
 
 
 # ------------------------------------------------------------------------------------- as stored

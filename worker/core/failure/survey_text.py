@@ -64,8 +64,8 @@ def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
         if sum(map(_size, heads)) <= room:
             break
     shown = _with_excerpts(heads, survey.groups, room - sum(map(_size, heads)))
-    told = [*before, _cut_text("\n".join(shown), max(room, 0)), *after]
-    return _cut_text("\n".join(told), limit)
+    parts = [*before, _cut_text("\n".join(shown), max(room, 0)), *after]
+    return _cut_text("\n".join(parts), limit)
 
 
 def _write_opening(survey: Survey, detail: _Detail) -> list[str]:
@@ -76,8 +76,8 @@ def _write_opening(survey: Survey, detail: _Detail) -> list[str]:
 def _write_ending(survey: Survey, detail: _Detail) -> list[str]:
     lines = [f"Not known: {one_line(each, detail.gap)}" for each in survey.gaps[:8]]
     if more := [job for group in survey.groups[MOST_GROUPS:] for job in group.jobs]:
-        told = _list_jobs(more, detail.named)
-        lines.insert(0, f"Failing too, each in a group of its own: {told}")
+        jobs = _list_jobs(more, detail.named)
+        lines.insert(0, f"Failing too, each in a group of its own: {jobs}")
     return lines
 
 
@@ -85,8 +85,8 @@ def tell_leads(survey: Survey) -> str:
     """Return the text about known errors that resemble unexplained ones, "" if there are none."""
     if not survey.leads:
         return ""
-    told = [f"- {_lead(each)}" for each in survey.leads]
-    return "\n".join([_LEADS, *told])
+    leads = [f"- {_lead(each)}" for each in survey.leads]
+    return "\n".join([_LEADS, *leads])
 
 
 def _lead(hit: Hit) -> str:
@@ -222,10 +222,10 @@ def _excerpt(group: Group) -> str:
 
 def _list_jobs(jobs: Sequence[FailingJob], named: int) -> str:
     """Return the first `named` jobs by id and name, the others by their ids alone."""
-    told = list(map(_name_job, jobs[:named]))
+    names = list(map(_name_job, jobs[:named]))
     if more := ", ".join(map(_number_job, jobs[named:])):
-        told.append(f"{'and ' if told else ''}jobs {more}")
-    return "; ".join(told)
+        names.append(f"{'and ' if names else ''}jobs {more}")
+    return "; ".join(names)
 
 
 def _number_job(job: FailingJob) -> str:

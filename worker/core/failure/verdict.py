@@ -119,8 +119,8 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     hard, because = _find_proof(facts)
     if any(_find_proof(each)[0] is not hard for each in facts.rest):
         hard, because = None, ()
-    told = ((verdict, _told_of_any(rule, facts)) for verdict, rule in CONTRADICTIONS)
-    against = [(verdict, why) for verdict, why in told if why]
+    objections = ((verdict, _told_of_any(rule, facts)) for verdict, rule in CONTRADICTIONS)
+    against = [(verdict, why) for verdict, why in objections if why]
     return Ruling(
         name=facts.name,
         jobs=tuple(each.job_id for each in facts.jobs),
@@ -134,7 +134,7 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
 
 def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:
     proofs = ((verdict, rule(facts)) for verdict, rule in PROOFS)
-    return next(((verdict, told) for verdict, told in proofs if told), (None, ()))
+    return next(((verdict, reasons) for verdict, reasons in proofs if reasons), (None, ()))
 
 
 def _told_of_any(rule: "Rule", facts: Facts) -> Remark:

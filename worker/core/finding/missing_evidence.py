@@ -95,8 +95,8 @@ def _reason(line: str) -> str:
 
 
 def _advice(known: list[str], said: str) -> str:
-    told = "\n".join([*known, said])
-    fitting = (remedy.advice for remedy in REMEDIES if any(sign in told for sign in remedy.signs))
+    text = "\n".join([*known, said])
+    fitting = (remedy.advice for remedy in REMEDIES if any(sign in text for sign in remedy.signs))
     return next(fitting, USUAL)
 
 

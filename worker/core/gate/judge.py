@@ -24,8 +24,8 @@ _CONTINUE = re.compile(r"\W*CONTINUE\b[\s:.,*–—-]*(.*)", re.DOTALL)
 def write_case(request: str, results: Sequence[ToolResult], answer: str) -> str:
     """Return what a judge reads: the request, the newest results, the answer."""
     newest = results[-_MOST_RESULTS:]
-    told = [f"- {each.name}: {one_line(each.content, _PREVIEW)}" for each in newest]
-    parts = ["Request:", request[:_REQUEST], "Tool results:", *(told or ["none"])]
+    shown = [f"- {each.name}: {one_line(each.content, _PREVIEW)}" for each in newest]
+    parts = ["Request:", request[:_REQUEST], "Tool results:", *(shown or ["none"])]
     return "\n".join([*parts, "Answer:", answer[:_ANSWER]])
 
 

@@ -54,8 +54,8 @@ def split_question(text: str) -> tuple[str, ...]:
         return ()
     items = [match[1] for line in text.split("\n") if (match := _ITEM.match(line))]
     parts = items if len(items) > 1 and any(map(_ASKS.search, items)) else _split_sentences(text)
-    told = [one_line(part, _PART) for part in parts[:MOST_PARTS]]
-    return tuple(told) if len(told) > 1 else ()
+    lines = [one_line(part, _PART) for part in parts[:MOST_PARTS]]
+    return tuple(lines) if len(lines) > 1 else ()
 
 
 def _split_sentences(text: str) -> list[str]:

@@ -42,12 +42,12 @@ def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
     if len(diff.encode()) <= limit:
         return number_diff(diff)
     head, _, rest = diff.partition(f"\n{_FILE}")
-    told = _cut_lines(head.split("\n"), limit // 4)
+    heading = _cut_lines(head.split("\n"), limit // 4)
     hunks = _rank_hunks(_hunks(f"{_FILE}{rest}".split("\n")), error, project)
-    shown = _choose_fitting(hunks, limit - len(told.encode()) - _MARK)
+    shown = _choose_fitting(hunks, limit - len(heading.encode()) - _MARK)
     left = len(hunks) - len(shown)
     mark = [f"[… {left:,} of {len(hunks):,} hunks are not shown …]"] if left else []
-    return "\n".join([told, *_write_hunks(shown), *mark])
+    return "\n".join([heading, *_write_hunks(shown), *mark])
 
 
 def _number_lines(lines: Sequence[str]) -> Iterator[str]:

@@ -121,12 +121,12 @@ def _redact_string(text: str, name: str, redact: Callable[[str], str]) -> str:
 
 def _redact_mapping(value: Mapping[Any, Any], redact: Callable[[str], str]) -> dict[Any, Any]:
     made: dict[Any, Any] = {}
-    told = _read_name(value)
+    named = _read_name(value)
     for key, item in value.items():
         name = redact(key) if _is_text(key) else key
         while name in made:  # two keys were secrets and now look the same; keep both values
             name = f"{name}'"
-        made[name] = _values(item, told if key == "value" and told else str(key), redact)
+        made[name] = _values(item, named if key == "value" and named else str(key), redact)
     return made
 
 

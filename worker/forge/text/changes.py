@@ -69,15 +69,19 @@ def _say_tried(trial: Trial | None) -> str:
         title = f". The sandbox has run one command that makes {what}:"
     several = len(trial.runs) > 1
     return "\n".join(
-        [title, "", *(_write_run(run, told=several and run.made_change) for run in trial.runs)]
+        [
+            title,
+            "",
+            *(_write_run(run, notes_change=several and run.made_change) for run in trial.runs),
+        ]
     )
 
 
-def _write_run(run: Run, *, told: bool) -> str:
-    """Returns a command and its exit status; with `told`, also that it made the change."""
+def _write_run(run: Run, *, notes_change: bool) -> str:
+    """Returns a command and its exit status, with `notes_change` also that it made the change."""
     script = remove_tokens(run.command)[:MAX_SCRIPT]
     last = None if is_compound(script) else split_script(script)[-1]
-    made = "; the same command has made the change" if told else ""
+    made = "; the same command has made the change" if notes_change else ""
     return f"- {_name_command(run, script, last)}: {_tell_status(run, script, last)}{made}"
 
 

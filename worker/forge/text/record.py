@@ -34,12 +34,12 @@ def write_record(finding: Finding, hosts: Hosts) -> list[str]:
 def _group_by_fact(
     rulings: list[Ruling], facts: Callable[[Ruling], Iterable[str]]
 ) -> Iterator[str]:
-    told: dict[str, list[str]] = {}
+    jobs_by_fact: dict[str, list[str]] = {}
     for ruling in rulings:
         for fact in facts(ruling):
-            told.setdefault(fact, []).append(_name_jobs(ruling))
+            jobs_by_fact.setdefault(fact, []).append(_name_jobs(ruling))
     every = len({_name_jobs(ruling) for ruling in rulings})
-    for fact, jobs in told.items():
+    for fact, jobs in jobs_by_fact.items():
         yield fact if len(jobs) == every else f"{', '.join(jobs)}: {fact}"
 
 
@@ -49,11 +49,11 @@ def _write_proof(ruling: Ruling, hosts: Hosts) -> Iterator[str]:
 
 
 def _write_objections(rulings: list[Ruling], hosts: Hosts) -> Iterator[str]:
-    told: dict[Verdict, dict[str, None]] = {}
+    reasons: dict[Verdict, dict[str, None]] = {}
     for ruling in rulings:
         for verdict, why in ruling.contradictions:
-            told.setdefault(verdict, {})[render_remark(why, hosts)] = None
-    for verdict, sentences in told.items():
+            reasons.setdefault(verdict, {})[render_remark(why, hosts)] = None
+    for verdict, sentences in reasons.items():
         words = "not" if verdict in REFUTABLE else "speaks against"
         yield f"{words} {verdict}: {'; '.join(sentences)}"
 

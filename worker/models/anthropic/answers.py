@@ -73,8 +73,8 @@ def _get_stop_reason(message: Mapping[str, Slice]) -> tuple[StopReason, str]:
         return StopReason.MALFORMED, f"unknown stop reason {str(reason)[:60]!r}"
     details = get_value(message, "stop_details")
     if reason == "refusal" and isinstance(details, dict):
-        told = (details.get("category"), details.get("explanation"))
-        return StopReason.REFUSED, ": ".join(str(part)[:500] for part in told if part)
+        reasons = (details.get("category"), details.get("explanation"))
+        return StopReason.REFUSED, ": ".join(str(part)[:500] for part in reasons if part)
     return _STOPS[reason], ""
 
 

@@ -79,8 +79,8 @@ def _translate_errors() -> Iterator[None]:
             f"GOOGLE_APPLICATION_CREDENTIALS; google-auth says: {clean_text(str(error))}"
         ) from error
     except exceptions.GoogleAuthError as error:
-        told = f"Google credentials: no access token: {clean_text(str(error))}"
-        raise ModelError(told, transient=error.retryable) from error
+        message = f"Google credentials: no access token: {clean_text(str(error))}"
+        raise ModelError(message, transient=error.retryable) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,9 +142,9 @@ class HttpModel:
         while True:
             found, paid = self._ask_for_all_parts(body, deadline)
             cost = _add_cost(cost, paid)
-            told = self._errors.quote_text(found.detail)
+            reason = self._errors.quote_text(found.detail)
             if found.stop is StopReason.MALFORMED:
-                _log.warning("%s: a broken answer (%s)", self._name, told)
+                _log.warning("%s: a broken answer (%s)", self._name, reason)
             if tries >= found.max_retries:
                 return self._make_reply(found, cost)
             tries += 1
@@ -206,9 +206,9 @@ class HttpModel:
         try:
             found = self._codec.decode(received.body)
         except ValueError as error:
-            told = self._errors.quote_text(str(error))
+            reason = self._errors.quote_text(str(error))
             raise self._errors.make_failure(
-                f"the answer cannot be read: {told}", kind="unread"
+                f"the answer cannot be read: {reason}", kind="unread"
             ) from error
         if found.needs_bare_request:
             raise BoundElsewhere(f"{self._name}: {self._errors.quote_text(found.detail)}")

@@ -138,8 +138,8 @@ class Connection:
             said = f"no answer from {self.errors.host} in time"
             raise self.errors.make_failure(said, kind="timeout") from error
         except httpx.RequestError as error:
-            told = self.errors.quote_text(str(error)) or type(error).__name__
-            said = f"no answer from {self.errors.host}: {told}"
+            reason = self.errors.quote_text(str(error)) or type(error).__name__
+            said = f"no answer from {self.errors.host}: {reason}"
             raise self.errors.make_failure(said, kind="connection") from error
 
 

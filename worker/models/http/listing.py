@@ -81,6 +81,6 @@ def _fetch_part(connection: Connection, listing: Listing, url: httpx.URL, deadli
     try:
         return listing.parse(received.body)
     except ValueError as error:
-        told = connection.errors.quote_text(str(error))
-        said = f"the list of models cannot be read: {told}"
+        reason = connection.errors.quote_text(str(error))
+        said = f"the list of models cannot be read: {reason}"
         raise connection.errors.make_failure(said, kind="unread", transient=False) from error

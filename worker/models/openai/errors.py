@@ -44,14 +44,14 @@ _TRANSIENT = frozenset({408, 409, 429})
 def classify(status: int, body: bytes) -> Failure:
     """Classifies by code if there is one, then by wording, then by status."""
     reason, codes = _parse_error(body)
-    told = " ".join((reason, *codes))
+    words = " ".join((reason, *codes))
     if _SPENT & codes:
         return Failure(Cause.SPEND_LIMIT, reason)
-    if status in _MAY_OVERFLOW and _OVERFLOW.search(told):
+    if status in _MAY_OVERFLOW and _OVERFLOW.search(words):
         return Failure(Cause.OVERFLOW, reason)
-    if (status in _MAY_OVERFLOW or status == 500) and _BOUND.search(told):
+    if (status in _MAY_OVERFLOW or status == 500) and _BOUND.search(words):
         return Failure(Cause.BOUND, reason)
-    if (status in _MAY_OVERFLOW or status == 500) and _NO_TOOLS.search(told):
+    if (status in _MAY_OVERFLOW or status == 500) and _NO_TOOLS.search(words):
         return Failure(Cause.NO_TOOLS, reason)
     if status >= 500:
         return Failure(Cause.OVERLOADED, reason, transient=True)

@@ -87,10 +87,10 @@ def _read_failed(error: Any) -> tuple[StopReason, str]:
     the server, or a rate limit."""
     found = error if isinstance(error, dict) else {}
     code = str(found.get("code") or "server_error")
-    told = f"{code[:60]}: {repair_surrogates(str(found.get('message') or 'no message'))}"
+    problem = f"{code[:60]}: {repair_surrogates(str(found.get('message') or 'no message'))}"
     if code in _PASSING:
-        raise ValueError(f"the response failed: {told}")
-    return StopReason.BLOCKED, told
+        raise ValueError(f"the response failed: {problem}")
+    return StopReason.BLOCKED, problem
 
 
 def _select_items(items: Sequence[Slice], stop: StopReason) -> list[Slice]:

@@ -57,8 +57,8 @@ def list_files(args: Artifacts, reader: Reader) -> RawDocument:
     except SourceError as error:
         missing.append(str(error))
     kept = [present(type=each.file_type, bytes=each.size) for each in job.artifacts]
-    told = present(job=job.name, expires_at=job.artifacts_expire_at, kept=kept)
-    return RawDocument(told | {"files": files}, "; ".join(missing))
+    content = present(job=job.name, expires_at=job.artifacts_expire_at, kept=kept)
+    return RawDocument(content | {"files": files}, "; ".join(missing))
 
 
 def read_file(args: Artifact, reader: Reader) -> RawDocument:
@@ -77,8 +77,8 @@ def read_file(args: Artifact, reader: Reader) -> RawDocument:
         return RawDocument(blob.head + mark + blob.tail, missing)
     data = blob.head + blob.tail
     if b"\0" in data[:8192]:
-        told = f"{name}: a binary file of {blob.size} bytes\n"
-        return RawDocument(told, chunks=lambda: [data])
+        text = f"{name}: a binary file of {blob.size} bytes\n"
+        return RawDocument(text, chunks=lambda: [data])
     return RawDocument(data)
 
 
@@ -93,8 +93,8 @@ def read_all_files(args: ArtifactsUnder, reader: Reader) -> RawDocument:
         found = _read_members(path, job, reader)
         return (each for each in found if each.name.startswith(folder))
 
-    told = f"A tar.gz of the artifacts of job {job.id} ({job.name}). Unpack it: tar -xzf FILE\n"
-    return RawDocument(told, files=files)
+    text = f"A tar.gz of the artifacts of job {job.id} ({job.name}). Unpack it: tar -xzf FILE\n"
+    return RawDocument(text, files=files)
 
 
 def _read_job(job_id: int, reader: Reader) -> tuple[str, wire.Job]:

@@ -115,14 +115,14 @@ class Spool:
 
     def _read_chunks(self, most: int | None) -> Iterator[bytes]:
         hidden = self.dropped_lines if most is None else self._choose_hidden(most)
-        told = not hidden
+        is_marked = not hidden
         for block in self._blocks:
-            if not told and block.first >= hidden.stop:
+            if not is_marked and block.first >= hidden.stop:
                 yield from _make_gap(hidden)
-                told = True
+                is_marked = True
             if block.first not in hidden:
                 yield block.segment.read(block.offset, block.size)
-        if not told:
+        if not is_marked:
             yield from _make_gap(hidden)
 
     def _choose_hidden(self, most: int) -> range:

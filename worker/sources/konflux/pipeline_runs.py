@@ -99,10 +99,10 @@ class Konflux:
         for selector in _make_selectors(tenant, reader.subject):
             found |= self._list_runs(tenant, "pipelineruns", selector, missing)
         runs = sorted(found.values(), key=lambda run: run.metadata.creationTimestamp or "")
-        told = {"pipeline_runs": [_describe_pipeline_run(run) for run in reversed(runs)]}
+        content = {"pipeline_runs": [_describe_pipeline_run(run) for run in reversed(runs)]}
         if not runs:
             missing.append("runs: the cluster has none for this merge request (any more)")
-        return RawDocument(told, "; ".join(missing))
+        return RawDocument(content, "; ".join(missing))
 
     def task_runs(self, args: OfPipelineRun, reader: Reader) -> RawDocument:
         """The TaskRuns of one PipelineRun as JSON, failed ones first."""

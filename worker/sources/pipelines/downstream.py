@@ -52,7 +52,7 @@ class DownstreamPipelines:
         ]
 
     def _follow_bridge(self, bridge: wire.Bridge, parent: int, depth: int) -> list[dict[str, Any]]:
-        told = present(
+        entry = present(
             started_by=bridge.name,
             of_pipeline=parent,
             status=bridge.status,
@@ -61,33 +61,33 @@ class DownstreamPipelines:
         )
         child = bridge.downstream_pipeline
         if child is None:
-            return [told] if bridge.status == "failed" else []
-        told |= present(pipeline=child.id, pipeline_status=child.status, web_url=child.web_url)
+            return [entry] if bridge.status == "failed" else []
+        entry |= present(pipeline=child.id, pipeline_status=child.status, web_url=child.web_url)
         if child.id in self._seen:
             return []
         if len(self._seen) > MAX_PIPELINES or depth > MAX_DEPTH:
             self.missing_parts.append(
                 f"pipeline {child.id} and what it has started: too many or too deep"
             )
-            return [told]
-        return self._describe_child(told, child, depth)
+            return [entry]
+        return self._describe_child(entry, child, depth)
 
     def _describe_child(
-        self, told: dict[str, Any], child: wire.Pipeline, depth: int
+        self, entry: dict[str, Any], child: wire.Pipeline, depth: int
     ) -> list[dict[str, Any]]:
         reader = self._reader
         project = child.project_id or reader.subject.pipeline_project_id
         try:
             if not reader.may_read(project):
-                return [told | {"not_read": f"project {project} is not one this session may read"}]
+                return [entry | {"not_read": f"project {project} is not one this session may read"}]
             path = f"/projects/{project}/pipelines/{child.id}"
             failed = self._list_failed_jobs(path, child.id, project)
         except SourceError as error:
             self._seen.add(child.id)
-            return [told | {"not_read": str(error)}]
-        allowed = bool(told.get("allow_failure"))
+            return [entry | {"not_read": str(error)}]
+        allowed = bool(entry.get("allow_failure"))
         below = self.list_below(path, child.id, depth + 1, allowed=allowed)
-        return [told | present(failed_jobs=failed), *below]
+        return [entry | present(failed_jobs=failed), *below]
 
     def _list_failed_jobs(self, path: str, number: int, project: int) -> list[dict[str, Any]]:
         found = self._reader.client.many(

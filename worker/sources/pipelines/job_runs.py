@@ -49,12 +49,12 @@ def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
         missing.append(f"older runs: {error}")
     if not runs:
         missing.append(f"runs: no job {args.job_name!r} in {len(looked_at)} pipelines of {branch}")
-    told = {
+    content = {
         "branch": branch,
         "pipelines_looked_at": len(looked_at),
         "runs": list(map(_describe_run, runs)),
     }
-    return RawDocument(told, "; ".join(missing))
+    return RawDocument(content, "; ".join(missing))
 
 
 def read_last_green_log(args: JobRuns, reader: Reader) -> Document:

@@ -52,12 +52,12 @@ def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
     def files() -> Iterator[Packed]:
         return read_members(reader.client.stream(path, what, MAX_ARCHIVE, query), what)
 
-    told = (
+    text = (
         f"A tar.gz of the repository at {ref}; no .git in it, no LFS content, no links. "
         "Unpack it: mkdir -p src && tar -xzf FILE -C src; its files are at the top, without a "
         "folder around them.\n"
     )
-    return RawDocument(told, files=files)
+    return RawDocument(text, files=files)
 
 
 def read_members(packed: Iterator[bytes], what: str) -> Iterator[Packed]:

@@ -86,10 +86,10 @@ def _cut_range(args: File, whole: Document, lines: Sequence[str]) -> Document:
             f"first_line, last_line: there are no lines {first} to {last}: {args.path} has "
             f"{len(lines)} lines" + (f" that are known ({whole.gaps})" if whole.gaps else "")
         )
-    told = f"[{args.path}, {len(lines)} lines]\n"
+    heading = f"[{args.path}, {len(lines)} lines]\n"
     chosen = enumerate(lines[first - 1 : last], first)
     shown = "".join(f"{number}: {line}\n" for number, line in chosen)
-    return Document(assume_redacted((told + shown).encode()), DocumentKind.TEXT)
+    return Document(assume_redacted((heading + shown).encode()), DocumentKind.TEXT)
 
 
 def read_from_project(project: str, reader: Reader, path: str, ref: str) -> Blob:

@@ -24,14 +24,14 @@ def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
     retried = find_retried_ids(jobs)
     newest = {job.name: job for job in jobs if job.id not in retried}
     failed = {_get_family(job) for job in newest.values() if job.status == "failed"}
-    told = (
+    groups = (
         (
             "Failed, but is allowed to",
             [_write_name(job) for job in newest.values() if _may_fail(job)],
         ),
         ("Failed and was retried", list(_describe_retried(jobs, retried, newest))),
     )
-    lines = [f"{words}: {_join_names(names, MOST_NAMED)}" for words, names in told if names]
+    lines = [f"{words}: {_join_names(names, MOST_NAMED)}" for words, names in groups if names]
     passed = _list_passed(newest, failed)
     return (*lines, *([f"Passed: {_join_names(passed, MOST_PASSED)}"] if passed else []))
 

@@ -118,8 +118,8 @@ def _add_previews(made: Survey, diff: Diff, reader: Reader, shown: int) -> Surve
     read = [group for group in made.groups if group.jobs and group.jobs[0].excerpt]
     each = shown // max(len(read), 1)
     groups = tuple(_add_preview(group, reader, each) for group in made.groups)
-    told = "" if isinstance(diff, Unknown) else show_diff(diff, reader, shown)
-    return replace(made, groups=groups if each > EXCERPT else made.groups, diff_preview=told)
+    preview = "" if isinstance(diff, Unknown) else show_diff(diff, reader, shown)
+    return replace(made, groups=groups if each > EXCERPT else made.groups, diff_preview=preview)
 
 
 def _add_preview(group: Group, reader: Reader, most: int) -> Group:
@@ -194,19 +194,19 @@ def _read_errors(path: str, number: int, reader: Reader, found: _Found) -> str:
 def _read_below(path: str, number: int, reader: Reader, found: _Found) -> Iterator[str]:
     """Find the failing jobs of downstream pipelines; yields the names of the trigger jobs."""
     started = DownstreamPipelines(reader)
-    for told in started.list_below(path, number):
-        yield str(told.get("started_by", ""))
-        if told.get("allow_failure"):
+    for bridge in started.list_below(path, number):
+        yield str(bridge.get("started_by", ""))
+        if bridge.get("allow_failure"):
             continue
-        if "not_read" in told and told.get("status") != "success":
-            found.note_missing(one_line(str(told["not_read"]), 300))
-        if told.get("status") == "failed" and "pipeline" not in told:
-            found.jobs.append(_describe_bridge(told, reader))
+        if "not_read" in bridge and bridge.get("status") != "success":
+            found.note_missing(one_line(str(bridge["not_read"]), 300))
+        if bridge.get("status") == "failed" and "pipeline" not in bridge:
+            found.jobs.append(_describe_bridge(bridge, reader))
         found.jobs += [
             _describe_child(job, reader)
-            for job in _choose_hard_failures(told.get("failed_jobs", ()))
+            for job in _choose_hard_failures(bridge.get("failed_jobs", ()))
         ]
-        found.others += tell_allowed(told.get("failed_jobs", ()))
+        found.others += tell_allowed(bridge.get("failed_jobs", ()))
     for missing in started.missing_parts:
         found.note_missing(missing)
 
@@ -281,10 +281,10 @@ def _describe_child(job: dict[str, Any], reader: Reader) -> FailingJob:
     )
 
 
-def _describe_bridge(told: dict[str, Any], reader: Reader) -> FailingJob:
+def _describe_bridge(bridge: dict[str, Any], reader: Reader) -> FailingJob:
     """A trigger job that started nothing; it has no log."""
-    name = _clean_text(str(told.get("started_by", "?")), reader)
-    reason = _clean_text(str(told.get("failure_reason", "")), reader)
+    name = _clean_text(str(bridge.get("started_by", "?")), reader)
+    reason = _clean_text(str(bridge.get("failure_reason", "")), reader)
     return FailingJob(0, name, "", reason, family=name, read=True)
 
 

@@ -140,7 +140,7 @@ class Farm:
         found = self._read_request(args.request_id, reader.subject)
         result = found.result or Result()
         tested = found.test.one
-        told = present(
+        content = present(
             id=found.id,
             state=found.state,
             overall=result.overall,
@@ -154,7 +154,7 @@ class Farm:
             artifacts=found.run.artifacts if found.run else None,
             has_results=bool(result.xunit or result.xunit_url),
         )
-        return RawDocument(told, final=found.state in ENDED)
+        return RawDocument(content, final=found.state in ENDED)
 
     def test_results(self, args: OfRequest, reader: Reader) -> RawDocument:
         """Counts, and the tests that failed or ended in an error, as JSON."""
@@ -164,9 +164,9 @@ class Farm:
         bad = report.counts["failed"] + report.counts["error"]
         base = self._find_artifacts_url(found)
         failed = [case.facts() | present(logs=_list_files(case, base)) for case in report.bad]
-        told = {"counts": report.counts, "failed": failed}
+        content = {"counts": report.counts, "failed": failed}
         missing = f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""
-        return RawDocument(told, missing)
+        return RawDocument(content, missing)
 
     def log(self, args: OfFile, reader: Reader) -> RawDocument:
         """A file from the request's artifacts, as a log."""

@@ -52,8 +52,8 @@ def _tell_call(call: ToolCall | None, result: ToolResult) -> str:
     arguments = one_line(call.arguments[: 4 * _ARGUMENTS], _ARGUMENTS) if call else ""
     paths = find_saved_files([result])
     shown = one_line(result.content[: 4 * _RESULT], _RESULT)
-    told = f"saved to {', '.join(paths[:3])}" if paths else shown
-    return f"- {result.name} {arguments} → {'failed: ' if result.is_error else ''}{told}"
+    outcome = f"saved to {', '.join(paths[:3])}" if paths else shown
+    return f"- {result.name} {arguments} → {'failed: ' if result.is_error else ''}{outcome}"
 
 
 def _keep_newest(text: str) -> str:

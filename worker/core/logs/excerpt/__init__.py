@@ -133,8 +133,8 @@ def _weigh_warnings(lines: list[Line], weighed: list[float]) -> list[float]:
     """Return the weights, reduced for warnings if any other line tells of a failure."""
     warned = list(find_warned(lines))
     others = (weight for weight, is_warned in zip(weighed, warned, strict=True) if not is_warned)
-    told = max(others, default=weights.TELLING) > weights.TELLING
-    less = weights.WARNED if told else 0.0
+    is_telling = max(others, default=weights.TELLING) > weights.TELLING
+    less = weights.WARNED if is_telling else 0.0
     return [weight + less * is_warned for weight, is_warned in zip(weighed, warned, strict=True)]
 
 

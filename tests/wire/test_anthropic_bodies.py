@@ -11,7 +11,6 @@ from tests.wire.codecs import CODECS
 from tests.wire.conversations import (
     EVENT,
     NOTICE,
-    TOOLS,
     asks,
     calls,
     conversations,
@@ -162,12 +161,6 @@ def test_a_bare_request_drops_every_wire_form() -> None:
     assert kinds == ["text", "tool_use"]
 
 
-def test_a_kept_notice_is_the_same_bytes_as_the_ephemeral_one() -> None:
-    tail: tuple[Message, ...] = (EVENT, calls("a"), found("a"))
-
-    assert codec().encode(asks(*tail, notice=NOTICE)) == codec().encode(asks(*tail, User(NOTICE)))
-
-
 def test_results_come_before_text_whatever_their_order() -> None:
     messages: tuple[Message, ...] = (EVENT, calls("a"), User("wait"), found("a"))
     content = encoded(asks(*messages))["messages"][2]["content"]
@@ -184,19 +177,6 @@ def test_a_foreign_id_is_the_same_in_call_and_result_and_distinct_from_others() 
     assert called == answered
     assert len(set(called)) == 3
     assert all(len(call_id) <= 64 for call_id in called)
-
-
-def test_remembered_messages_give_the_same_bytes_as_fresh_ones() -> None:
-    used = codec()
-    table = conversations(ORIGIN)
-    for case in [*table, *reversed(table)]:
-        assert used.encode(table[case]) == codec().encode(table[case])
-
-
-def test_another_system_text_or_tool_set_is_not_served_from_memory() -> None:
-    used = codec()
-    for request in (asks(EVENT), asks(EVENT, system="other"), asks(EVENT, tools=TOOLS[:1])):
-        assert used.encode(request) == codec().encode(request)
 
 
 def test_no_sampling_parameter_is_ever_sent() -> None:

@@ -24,7 +24,6 @@ from tests.wire.conversations import (
 )
 from worker.core.conversation.messages import (
     Assistant,
-    Message,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -202,12 +201,6 @@ def test_an_id_we_made_up_is_never_sent() -> None:
     assert b'"id"' not in body
 
 
-def test_a_kept_notice_is_the_same_bytes_as_the_ephemeral_one() -> None:
-    tail: tuple[Message, ...] = (EVENT, calls("a"), found("a"))
-
-    assert codec().encode(asks(*tail, notice=NOTICE)) == codec().encode(asks(*tail, User(NOTICE)))
-
-
 def test_a_notice_after_an_answer_is_a_content_of_its_own() -> None:
     contents = encoded(asks(EVENT, Assistant("done"), notice=NOTICE))["contents"]
 
@@ -286,19 +279,6 @@ def test_arguments_that_are_no_object_become_an_empty_one(arguments: str) -> Non
     steps = (EVENT, Assistant("", (ToolCall("a", "look", arguments),)), found("a"))
 
     assert parts(asks(*steps))[0]["functionCall"]["args"] == {}
-
-
-def test_remembered_messages_give_the_same_bytes_as_fresh_ones() -> None:
-    used = codec()
-    table = conversations(ORIGIN)
-    for case in [*table, *reversed(table)]:
-        assert used.encode(table[case]) == codec().encode(table[case])
-
-
-def test_another_system_text_or_tool_set_is_not_served_from_memory() -> None:
-    used = codec()
-    for request in (asks(EVENT), asks(EVENT, system="other"), asks(EVENT, tools=TOOLS[:1])):
-        assert used.encode(request) == codec().encode(request)
 
 
 def test_a_function_without_arguments_has_no_schema() -> None:

@@ -70,21 +70,6 @@ def test_a_session_s_requests_share_their_prefix_byte_for_byte(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_remembered_messages_give_the_same_bytes_as_fresh_ones(name: str) -> None:
-    used, origin = CODECS[name]()
-    table = conversations(origin)
-    for case in [*table, *reversed(table)]:
-        assert used.encode(table[case]) == codec(name).encode(table[case])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_another_system_text_or_tool_set_is_not_served_from_memory(name: str) -> None:
-    used = codec(name)
-    for request in (asks(EVENT), asks(EVENT, system="other"), asks(EVENT, tools=TOOLS[:1])):
-        assert used.encode(request) == codec(name).encode(request)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_results_follow_their_calls_at_once_whatever_their_order(name: str) -> None:
     messages: tuple[Message, ...] = (EVENT, calls("a", "b"), User("wait"), found("b"), found("a"))
     items = said(name, asks(*messages, notice=NOTICE))

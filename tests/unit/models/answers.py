@@ -1,4 +1,4 @@
-"""Bodies of the Messages API, and a model over a transport that is a list."""
+"""Bodies of the Messages API, bodies of no API, and a model over a transport that is a list."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,6 +15,8 @@ from worker.models.http.client import HttpModel
 KEY = "sk-ant-very-secret-0123456789"
 ASK = Request(system="S", tools=(), messages=(User("event"),))
 USAGE = {"input_tokens": 10, "output_tokens": 5}
+NO_ANSWERS = (b"", b"null", b"[]", b"{}", b"<html></html>", b"\xff\xfe")
+"""What no provider answers."""
 
 
 def message(*blocks: Any, stop: Any = "end_turn", usage: Any = USAGE, **fields: Any) -> bytes:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.models.answers import error, message, text, use
+from tests.unit.models.answers import NO_ANSWERS, error, message, text, use
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
 from worker.models.anthropic.answers import classify, decode
@@ -138,12 +138,7 @@ def test_usage_is_mapped_with_the_cache_beside_the_input(usage: Any, expected: U
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"null",
-        b"[]",
-        b"{}",
-        b"<html></html>",
-        b"\xff\xfe",
+        *NO_ANSWERS,
         b'{"type":"message"}',
         b'{"type":"message","content":"text"}',
         b'{"type":"message","content":[1]}',

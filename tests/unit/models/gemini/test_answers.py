@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.gemini_bodies import answer, call, candidate, text
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
@@ -181,12 +182,7 @@ def test_usage_is_mapped_with_the_cache_beside_the_input(usage: Any, expected: U
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"null",
-        b"[]",
-        b"{}",
-        b"<html></html>",
-        b"\xff\xfe",
+        *NO_ANSWERS,
         b'{"candidates":[]}',
         b'{"candidates":{"a":1}}',
         b'{"candidates":["text"]}',

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.openai_answers import completion
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
@@ -159,12 +160,7 @@ def test_cached_tokens_are_part_of_the_prompt(usage: Any, expected: Usage) -> No
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"null",
-        b"[]",
-        b"{}",
-        b"<html></html>",
-        b"\xff\xfe",
+        *NO_ANSWERS,
         b'{"error":{"message":"upstream failed"}}',
         b'{"choices":{}}',
         b'{"choices":[]}',

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.openai_answers import response, said
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
@@ -137,12 +138,7 @@ def test_cached_and_written_tokens_are_part_of_the_input(usage: Any, expected: U
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"null",
-        b"[]",
-        b"{}",
-        b"<html></html>",
-        b"\xff\xfe",
+        *NO_ANSWERS,
         b'{"error":{"message":"upstream failed"}}',
         b'{"output":{}}',
         b'{"output":[1],"status":"completed"}',

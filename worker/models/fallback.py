@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from worker.core.conversation.messages import add_cost
 from worker.core.ports import Clock, Model, Reply, Request, StopReason
 from worker.errors import ContextOverflow, ModelError
 
@@ -69,7 +70,7 @@ class FallbackModel:
                 if last:
                     raise _join_failures(failures, error) from error
             else:
-                cost = None if cost is None or reply.cost_usd is None else cost + reply.cost_usd
+                cost = add_cost(cost, reply.cost_usd)
                 if last or reply.stop not in _NO_ANSWER:
                     return replace(reply, cost_usd=cost)
                 failures.append(_describe_refusal(self.name, reply))

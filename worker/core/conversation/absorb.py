@@ -13,6 +13,7 @@ from worker.core.conversation.messages import (
     Message,
     User,
     WireForm,
+    add_cost,
     rename_repeated_calls,
 )
 from worker.core.ports import HelperAnswer, Reply, StopReason
@@ -61,7 +62,7 @@ def absorb_reply(
     return replace(
         context,
         usage=context.usage + reply.usage,
-        cost_usd=_sum(context.cost_usd, reply.cost_usd),
+        cost_usd=add_cost(context.cost_usd, reply.cost_usd),
         turn_usage=spent,
         messages=before + said,
         calls=(*context.calls, cost),
@@ -143,12 +144,12 @@ def charge_helper(context: Context, task: str, answers: Sequence[HelperAnswer]) 
             task=task,
         )
         spent = replace(
-            spent, usage=spent.usage + each.usage, cost_usd=_sum(spent.cost_usd, each.cost_usd)
+            spent, usage=spent.usage + each.usage, cost_usd=add_cost(spent.cost_usd, each.cost_usd)
         )
         context = replace(
             context,
             usage=context.usage + each.usage,
-            cost_usd=_sum(context.cost_usd, each.cost_usd),
+            cost_usd=add_cost(context.cost_usd, each.cost_usd),
             calls=(*context.calls, cost),
         )
     return replace(context, turn_usage=spent)
@@ -176,13 +177,9 @@ def _charge_reply(spent: TurnUsage, reply: Reply, **changes: Any) -> TurnUsage:
         iterations=spent.iterations + 1,
         context_tokens=reply.usage.input,
         usage=spent.usage + reply.usage,
-        cost_usd=_sum(spent.cost_usd, reply.cost_usd),
+        cost_usd=add_cost(spent.cost_usd, reply.cost_usd),
         **changes,
     )
-
-
-def _sum(total: float | None, cost: float | None) -> float | None:
-    return None if total is None or cost is None else total + cost
 
 
 def _why(reply: Reply) -> str:

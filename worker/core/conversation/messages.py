@@ -106,6 +106,11 @@ class Usage:
         )
 
 
+def add_cost(total: float | None, cost: float | None) -> float | None:
+    """Add dollars; None, an unknown cost, makes the sum unknown."""
+    return None if total is None or cost is None else total + cost
+
+
 def group_messages(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     """Group adjacent messages of the same side: ours (User, ToolResult) or the model's.
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import httpx
 
-from worker.core.conversation.messages import Usage
+from worker.core.conversation.messages import Usage, add_cost
 from worker.core.ports import Clock, Reply, Request, StopReason
 from worker.errors import ModelError
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Dialect, Provider, Target
@@ -141,7 +141,7 @@ class HttpModel:
         tries = 0
         while True:
             found, paid = self._ask_for_all_parts(body, deadline)
-            cost = _add_cost(cost, paid)
+            cost = add_cost(cost, paid)
             reason = self._errors.quote_text(found.detail)
             if found.stop is StopReason.MALFORMED:
                 _log.warning("%s: a broken answer (%s)", self._name, reason)
@@ -160,7 +160,7 @@ class HttpModel:
             rest, paid = self._ask_for_part(
                 continuation.add_fields(body, found.continuation_fields), deadline
             )
-            found, cost = continuation.join_answers(found, rest), _add_cost(cost, paid)
+            found, cost = continuation.join_answers(found, rest), add_cost(cost, paid)
         if found.continuation_fields:
             raise self._errors.make_failure(
                 f"more than {MAX_HOPS + 1} parts in one answer", transient=False
@@ -233,10 +233,6 @@ class HttpModel:
             dropped_calls=found.cut_off_calls,
             thought=found.thought,
         )
-
-
-def _add_cost(total: float | None, cost: float | None) -> float | None:
-    return None if total is None or cost is None else total + cost
 
 
 def _estimate_usage(found: Decoded, asked: int) -> Usage:

@@ -14,3 +14,8 @@ def parse_dimensions(name: str) -> dict[str, Any]:
     if found := _PARALLEL.fullmatch(name):
         return {"group": found["group"], "part": f"{found['part']}/{found['total']}"}
     return {}
+
+
+def get_family(name: str) -> str:
+    """The name that the variants of a matrix or parallel job share; else the job's own name."""
+    return str(parse_dimensions(name).get("group", name))

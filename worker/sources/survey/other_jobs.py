@@ -6,7 +6,7 @@ from typing import Any
 from worker.core.text.untrusted import one_line
 from worker.sources.api import wire
 from worker.sources.pipelines.pipeline_jobs import find_retried_ids
-from worker.sources.survey.matrix import parse_dimensions
+from worker.sources.survey.matrix import get_family
 
 MOST_NAMED = 30
 """Most failed jobs that are named in each line."""
@@ -23,7 +23,7 @@ def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
     """
     retried = find_retried_ids(jobs)
     newest = {job.name: job for job in jobs if job.id not in retried}
-    failed = {_get_family(job) for job in newest.values() if job.status == "failed"}
+    failed = {get_family(job.name) for job in newest.values() if job.status == "failed"}
     groups = (
         (
             "Failed, but is allowed to",
@@ -64,12 +64,9 @@ def _describe_retried(
 def _list_passed(newest: dict[str, wire.Job], failed: set[str]) -> list[str]:
     passed = [job for job in newest.values() if job.status == "success"]
     return [
-        _write_name(job) for job in sorted(passed, key=lambda job: _get_family(job) not in failed)
+        _write_name(job)
+        for job in sorted(passed, key=lambda job: get_family(job.name) not in failed)
     ]
-
-
-def _get_family(job: wire.Job) -> str:
-    return str(parse_dimensions(job.name).get("group", job.name))
 
 
 def _write_name(job: wire.Job) -> str:

@@ -35,7 +35,7 @@ from worker.sources.repository.file import read_from_project
 from worker.sources.session_reader import Reader
 from worker.sources.survey.fact_collection import Diff
 from worker.sources.survey.facts import add_facts, read_diff
-from worker.sources.survey.matrix import parse_dimensions
+from worker.sources.survey.matrix import get_family
 from worker.sources.survey.other_jobs import tell_allowed, tell_other_jobs
 
 MOST_LOGS = 12
@@ -247,12 +247,8 @@ def _choose_hard_failures(jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]
 def _count_variants(names: Iterable[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for name in names:
-        counts[_get_family(name)] = counts.get(_get_family(name), 0) + 1
+        counts[get_family(name)] = counts.get(get_family(name), 0) + 1
     return counts
-
-
-def _get_family(name: str) -> str:
-    return str(parse_dimensions(name).get("group", name))
 
 
 def _describe_failing(job: wire.Job, variants: dict[str, int], reader: Reader) -> FailingJob:
@@ -262,8 +258,8 @@ def _describe_failing(job: wire.Job, variants: dict[str, int], reader: Reader) -
         stage=_clean_text(job.stage, reader),
         reason=_clean_text(job.failure_reason or "", reader),
         url=job.web_url,
-        family=_clean_text(_get_family(job.name), reader),
-        family_size=variants[_get_family(job.name)],
+        family=_clean_text(get_family(job.name), reader),
+        family_size=variants[get_family(job.name)],
         has_started=job.started_at is not None,
     )
 
@@ -276,7 +272,7 @@ def _describe_child(job: dict[str, Any], reader: Reader) -> FailingJob:
         stage=_clean_text(str(job.get("stage", "")), reader),
         reason=_clean_text(str(job.get("failure_reason", "")), reader),
         url=str(job.get("web_url", "")),
-        family=_clean_text(_get_family(name), reader),
+        family=_clean_text(get_family(name), reader),
         has_started="started_at" in job,
     )
 

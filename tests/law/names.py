@@ -45,7 +45,8 @@ ALLOWED = {
 }
 """Names that stay, with the reason."""
 CITATION = re.compile(
-    r"wire-(?:gitlab|misc|models)\b|\blaws? \d+\b|\bseeds? \d{3}\b|\bfields? \d+\.\d+",
+    r"wire-(?:gitlab|misc|models)\b|\blaws? \d+\b|\bseeds? \d{3}\b|\bfields? \d+\.\d+"
+    r"|\bdesign, section \d+",
     re.IGNORECASE,
 )
 

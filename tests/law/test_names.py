@@ -53,7 +53,15 @@ def test_a_good_name_is_not_found(source: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["(wire-gitlab 3.7)", "wire-models 1.9", "law 5", "laws 2 and 3", "seed 001", "field 4.21"],
+    [
+        "(wire-gitlab 3.7)",
+        "wire-models 1.9",
+        "law 5",
+        "laws 2 and 3",
+        "seed 001",
+        "field 4.21",
+        "design, section 5",
+    ],
 )
 def test_a_planted_citation_is_found(text: str) -> None:
     assert len(list(citations(parse("sandbox/planted.py", f"# As {text} says.")))) == 1

@@ -49,7 +49,7 @@ def marked_messages(body: dict[str, Any]) -> list[int]:
     ]
 
 
-def test_the_marks_slide_as_in_the_five_steps_of_seed_001() -> None:
+def test_the_marks_slide_behind_the_newest_messages() -> None:
     marks = [marked_messages(encoded(request)) for request in sliding().values()]
 
     assert marks == [[0], [0, 2], [2, 3], [3, 5], [5, 8]]

@@ -88,7 +88,7 @@ class Usage:
 
     @property
     def input(self) -> int:
-        """All input tokens, cached or not: the size of the context (design, section 5)."""
+        """All input tokens, cached or not: the size of the context."""
         return self.uncached_input + self.cache_read + self.cache_write
 
     @property

@@ -1,7 +1,7 @@
 """The preview of an output that is too long to be shown whole."""
 
 LIMIT = 4096
-"""The most bytes of UTF-8 of one preview (design, section 5)."""
+"""The most bytes of UTF-8 of one preview."""
 
 _ROOM = 96  # for the line in between
 

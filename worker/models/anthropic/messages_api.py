@@ -19,7 +19,7 @@ from worker.core.conversation.messages import (
 )
 from worker.core.ports import Request
 from worker.models.anthropic import answers
-from worker.models.base import Codec, Decoded, Failure, Fragment, Target
+from worker.models.base import Codec, Fragment, Target
 from worker.models.codec.growing import FragmentCache
 from worker.models.codec.json_slices import (
     Slice,
@@ -48,6 +48,9 @@ class AnthropicMessages:
     Everything is safe to use from several threads.
     """
 
+    decode = staticmethod(answers.decode)
+    classify = staticmethod(answers.classify)
+
     def __init__(self, target: Target) -> None:
         self._target = target
         self._sides = FragmentCache(self._encode_side)
@@ -64,14 +67,6 @@ class AnthropicMessages:
         messages[0] = head + b',"messages":[' + messages[0]
         messages[-1] += tail
         return b",".join(messages)
-
-    def decode(self, body: bytes) -> Decoded:
-        """See `base.Codec`."""
-        return answers.decode(body)
-
-    def classify(self, status: int, body: bytes) -> Failure:
-        """See `base.Codec`."""
-        return answers.classify(status, body)
 
     def _encode_head(self, request: Request, *, marked: bool, bare: bool) -> bytes:
         """Returns everything before the messages, with a cache mark at its end if it is `marked`

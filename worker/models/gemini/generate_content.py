@@ -20,7 +20,7 @@ from worker.core.conversation.messages import (
     put_results_first,
 )
 from worker.core.ports import Request
-from worker.models.base import Codec, Decoded, Failure, Target
+from worker.models.base import Codec, Target
 from worker.models.codec.json_slices import (
     Slice,
     dump_json,
@@ -52,6 +52,9 @@ class GenerateContent:
     Everything is safe to use from several threads. Caching is implicit: cache marks are not sent.
     """
 
+    decode = staticmethod(answers.decode)
+    classify = staticmethod(errors.classify)
+
     def __init__(self, target: Target) -> None:
         self._target = target
         self._signs = not _UNSIGNED.match(target.origin.partition("/")[2])
@@ -66,14 +69,6 @@ class GenerateContent:
         if request.tools and not request.tools_allowed:
             parts.append(b',"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}')
         return b"".join([*parts, b"}"])
-
-    def decode(self, body: bytes) -> Decoded:
-        """See `base.Codec`."""
-        return answers.decode(body)
-
-    def classify(self, status: int, body: bytes) -> Failure:
-        """See `base.Codec`."""
-        return errors.classify(status, body)
 
     def _encode_head(self, request: Request) -> bytes:
         system, tools = request.system, request.tools

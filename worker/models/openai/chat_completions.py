@@ -20,7 +20,7 @@ from worker.core.conversation.messages import (
     group_messages,
 )
 from worker.core.ports import Request
-from worker.models.base import Codec, Decoded, Failure, Target
+from worker.models.base import Codec, Target
 from worker.models.codec import names
 from worker.models.codec.json_slices import Slice, dump_json, get_value, parse_members
 from worker.models.openai import chat_answers, errors
@@ -44,6 +44,9 @@ class OpenAIChat:
     Everything is safe to use from several threads.
     """
 
+    decode = staticmethod(chat_answers.decode)
+    classify = staticmethod(errors.classify)
+
     def __init__(self, target: Target) -> None:
         self._target = target
         self._call_id = re.compile(target.dialect.call_id)
@@ -60,14 +63,6 @@ class OpenAIChat:
         elif request.has_to_call:
             parts.append(b',"tool_choice":"required"')
         return b"".join([*parts, b"}"])
-
-    def decode(self, body: bytes) -> Decoded:
-        """See `base.Codec`."""
-        return chat_answers.decode(body)
-
-    def classify(self, status: int, body: bytes) -> Failure:
-        """See `base.Codec`."""
-        return errors.classify(status, body)
 
     def _encode_head(self, request: Request) -> bytes:
         target, tools = self._target, request.tools

@@ -20,7 +20,7 @@ from worker.core.conversation.messages import (
     group_messages,
 )
 from worker.core.ports import Request
-from worker.models.base import Codec, Decoded, Failure, Target
+from worker.models.base import Codec, Target
 from worker.models.codec import names
 from worker.models.codec.json_slices import dump_json, parse_elements
 from worker.models.openai import errors, responses_answers
@@ -44,6 +44,9 @@ class OpenAIResponses:
     routes by and other servers may refuse.
     """
 
+    decode = staticmethod(responses_answers.decode)
+    classify = staticmethod(errors.classify)
+
     def __init__(self, target: Target, *, keyed: bool) -> None:
         self._target = target
         self._keyed = keyed
@@ -59,14 +62,6 @@ class OpenAIResponses:
         if request.tools and not request.tools_allowed:
             parts.append(b',"tool_choice":"none"')
         return b"".join([*parts, b"}"])
-
-    def decode(self, body: bytes) -> Decoded:
-        """See `base.Codec`."""
-        return responses_answers.decode(body)
-
-    def classify(self, status: int, body: bytes) -> Failure:
-        """See `base.Codec`."""
-        return errors.classify(status, body)
 
     def _encode_head(self, request: Request) -> bytes:
         system, tools = request.system, request.tools

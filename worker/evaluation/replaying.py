@@ -125,7 +125,7 @@ def replay_session(
     """
     if workflow:
         deps = _use_workflow(deps, workflow.model_copy(update={"name": stored.workflow}))
-    kit = open_toolset(key, stored, deps)
+    toolset = open_toolset(key, stored, deps)
     archive = deps.storage.sessions.open_files(key, stored.turn)
     sandbox = start_in_background(
         *(deps.runtime.sandboxes, f"replay-{key.session_id}", [archive] if archive else []),
@@ -133,13 +133,13 @@ def replay_session(
         at_first_use=True,
     )
     try:
-        toolbox = RecordedToolbox(stored, kit.open(sandbox, triage.read_error_text(stored)))
-        ended = _run(_begin_anew(stored, kit, workflow, deps), kit, toolbox, deps, watch)
+        toolbox = RecordedToolbox(stored, toolset.open(sandbox, triage.read_error_text(stored)))
+        ended = _run(_begin_anew(stored, toolset, workflow, deps), toolset, toolbox, deps, watch)
     finally:
         sandbox.close()
     return Replay(
-        _describe(stored, kit, deps),
-        _describe(ended, kit, deps),
+        _describe(stored, toolset, deps),
+        _describe(ended, toolset, deps),
         toolbox.recorded_calls,
         toolbox.new_commands,
         toolbox.unavailable_calls,
@@ -150,7 +150,9 @@ def _use_workflow(deps: Deps, workflow: Workflow) -> Deps:
     return replace(deps, runtime=replace(deps.runtime, playbook=Playbook([workflow])))
 
 
-def _begin_anew(stored: Context, kit: Toolset, workflow: Workflow | None, deps: Deps) -> Context:
+def _begin_anew(
+    stored: Context, toolset: Toolset, workflow: Workflow | None, deps: Deps
+) -> Context:
     """Return the session as it was before the first model call, changed to `workflow` if given."""
     fresh = replace(
         stored,
@@ -169,12 +171,12 @@ def _begin_anew(stored: Context, kit: Toolset, workflow: Workflow | None, deps: 
         return fresh
     base = prompts.COMPACT_BASE if workflow.compact else prompts.BASE
     return replace(
-        fresh, system="\n".join([base, kit.notes, workflow.text]), tools=tuple(kit.specs)
+        fresh, system="\n".join([base, toolset.notes, workflow.text]), tools=tuple(toolset.specs)
     )
 
 
 def _run(
-    context: Context, kit: Toolset, toolbox: RecordedToolbox, deps: Deps, watch: Watcher
+    context: Context, toolset: Toolset, toolbox: RecordedToolbox, deps: Deps, watch: Watcher
 ) -> Context:
     model = deps.runtime.model()
     parts = Parts(
@@ -183,15 +185,15 @@ def _run(
         clock=deps.runtime.clock,
         checkpoint=lambda context: None,
         watch=watch,
-        examiner=make_examiner(context.workflow, kit, deps),
+        examiner=make_examiner(context.workflow, toolset, deps),
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, watch),
     )
     limits = deps.runtime.limits_for(context.workflow, model)
     return run_loop(replace(context, model=model.name), limits, parts)
 
 
-def _describe(context: Context, kit: Toolset, deps: Deps) -> Side:
-    found: Finding | None = read_finding(context, kit, deps)
+def _describe(context: Context, toolset: Toolset, deps: Deps) -> Side:
+    found: Finding | None = read_finding(context, toolset, deps)
     outcome = context.outcome
     return Side(
         model=context.model,

@@ -121,10 +121,12 @@ def _complete_first_message(last: Checkpoints, work: Workspace, deps: Deps) -> N
     last.context = context
 
 
-def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, run: Run) -> Parts:
+def _prepare_loop(
+    last: Checkpoints, toolset: Toolset, work: Workspace, deps: Deps, run: Run
+) -> Parts:
     model = open_model(last.context, deps, run)
     sandbox = deps.runtime.wrap_sandbox(work.sandbox)
-    toolbox = kit.open(sandbox, triage.read_error_text(last.context))
+    toolbox = toolset.open(sandbox, triage.read_error_text(last.context))
     last.context = replace(last.context, model=model.name, gave_way="")
     work.save_documents(planning.list_announced_files(last.context, deps), toolbox)
     if last.is_continued:
@@ -143,19 +145,19 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
         after_tools=work.save_now_and_then,
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
         change_model=partial(change_model, last.context.workflow, deps),
-        find_signal=partial(find_signal, read_verdict=partial(read_verdict, kit, deps)),
+        find_signal=partial(find_signal, read_verdict=partial(read_verdict, toolset, deps)),
         remind=name_next_step if workflow.leads else lambda context: "",
-        examiner=make_examiner(last.context.workflow, kit, deps),
+        examiner=make_examiner(last.context.workflow, toolset, deps),
     )
 
 
-def make_examiner(workflow: str, kit: Toolset, deps: Deps) -> Examiner:
+def make_examiner(workflow: str, toolset: Toolset, deps: Deps) -> Examiner:
     """Make the examiner of the answers in a workflow's turns."""
     return Examiner(
         gate=deps.runtime.find_gate(workflow),
         helper=deps.runtime.helper,
         find_objections=lambda answer: quote_repair.find_objections(
-            *(answer, kit.captures, deps.runtime.redact),
+            *(answer, toolset.captures, deps.runtime.redact),
             partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
         ),
     )
@@ -180,7 +182,7 @@ def _keep_outcome(last: Checkpoints, deps: Deps) -> Iterator[None]:
         last.context = end_context(last.context, reason)
 
 
-def run_investigation(turn: Turn, kit: Toolset, deps: Deps, run: Run) -> tuple[Context, Trials]:
+def run_investigation(turn: Turn, toolset: Toolset, deps: Deps, run: Run) -> tuple[Context, Trials]:
     """Run the loop in a sandbox and store its files; an error becomes the turn's outcome.
 
     Returns also which of the changes that the answer advises were run in the sandbox.
@@ -193,12 +195,12 @@ def run_investigation(turn: Turn, kit: Toolset, deps: Deps, run: Run) -> tuple[C
         with _keep_outcome(last, deps):
             if not turn.is_continued:
                 _complete_first_message(last, work, deps)
-            parts = _prepare_loop(last, kit, work, deps, run)
+            parts = _prepare_loop(last, toolset, work, deps, run)
             limits = deps.runtime.limits_for(last.context.workflow, parts.model)
             last.context = run_loop(last.context, limits, parts)
         context = last.context
         turn.lease.confirm_held()
-        trials = find_trials(context, work.sandbox, kit.captures, deps)
+        trials = find_trials(context, work.sandbox, toolset.captures, deps)
         work.save_files(context, turn.lease.retry_while_away)
     except (HandedOver, Postponed):
         work.save_files(last.context)

@@ -58,16 +58,16 @@ def keep_note_up_to_date(
     def edit(seen: Progress) -> None:
         write(write_progress(seen, deps.runtime.clock.monotonic() - started, deps.runtime.redact))
 
-    ticker = ProgressNote(edit, deps.options.note.progress)
+    progress = ProgressNote(edit, deps.options.note.progress)
     try:
-        yield ticker.wrap_watcher(watch)
+        yield progress.wrap_watcher(watch)
     except Postponed:
-        ticker.close()
+        progress.close()
         with suppress(ForgeError):
             write(WAITING)
         raise
     finally:
-        ticker.close()
+        progress.close()
 
 
 class ProgressNote:

@@ -208,8 +208,8 @@ SCRIPT = (
         (
             f"{SCRIPT}python3 /tmp/run.py | tail",
             0,
-            "a script that ends with `python3 /tmp/run.py | tail`: exit status 0, that of the pipe's "
-            "last command",
+            "a script that ends with `python3 /tmp/run.py | tail`: exit status 0, that of the "
+            "pipe's last command",
         ),
         (
             f"{SCRIPT}prove t || echo FAIL",

@@ -3,18 +3,18 @@
 # ruff: noqa: PTH104, PTH108
 
 import errno
-import fcntl
 import hashlib
 import os
 import secrets
 import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BufferedWriter, FileIO
 from pathlib import Path
+from typing import TypeVar
 
 from worker.errors import StoreError
+from worker.sessions.folder_lock import LOCK, lock_folder
 from worker.sessions.objects import CHUNK, Stored
 from worker.sessions.store import Store
 
@@ -23,6 +23,9 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 _READ_ATTEMPTS = 3
 """A reader may miss an object while `write` swaps it; missing it three times is unlikely."""
+
+_FOLDER_ATTEMPTS = 100
+"""A writer may miss its folder while others remove it; it is made again as often as this."""
 
 _SESSIONS = "sessions/"
 """Where a writer that died may have left much of what was said."""
@@ -41,6 +44,9 @@ _HINTS = {
 }
 
 
+T = TypeVar("T")
+
+
 class FolderStore(Store):
     """A SessionStore under `root`, which is created. Raises StoreError if that fails.
 
@@ -52,7 +58,11 @@ class FolderStore(Store):
 
 
 class Folder:
-    """See `objects.Objects`. Folders have mode 0700, files 0600; dot-files are temporary files."""
+    """See `objects.Objects`. Folders have mode 0700, files 0600; dot-files are temporary files.
+
+    Whoever removes the last file of a folder removes the folder too, as the system does it: only if
+    it is empty. A writer that misses its folder for this reason makes it again.
+    """
 
     def __init__(self, root: Path, lock_seconds: float) -> None:
         self._root = root
@@ -100,7 +110,7 @@ class Folder:
         path = self._root / name
         with _translate_errors(f"write {path}"), self._make_scratch_file(path) as (scratch, file):
             _write_durably(file, content)
-            with _lock(path.parent, self._lock_seconds):
+            with lock_folder(path.parent, self._lock_seconds):
                 if _digest(path) != version:
                     return False
                 scratch.replace(path)
@@ -116,11 +126,7 @@ class Folder:
         """
         path = f"{self._root}/{name}"
         with _translate_errors(f"write {path}"):
-            try:
-                _swap(path, content)
-            except FileNotFoundError:
-                self._make_folder(Path(path).parent)
-                _swap(path, content)
+            self._do_in_folder(Path(path).parent, lambda: _swap(path, content))
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
         """See Objects."""
@@ -145,15 +151,15 @@ class Folder:
     def delete(self, name: str, version: str | None = None) -> None:
         """See Objects. In a turn's folder, unfinished files of dead writers are removed too."""
         path = self._root / name
-        with _translate_errors(f"remove {path}"):
-            if not path.parent.is_dir():
-                return
-            with _lock(path.parent, self._lock_seconds):
+        missing = suppress(FileNotFoundError, NotADirectoryError)
+        with _translate_errors(f"remove {path}"), missing:
+            with lock_folder(path.parent, self._lock_seconds):
                 if version is None or _digest(path) == version:
                     path.unlink(missing_ok=True)
                     Path(_name_aside(str(path))).unlink(missing_ok=True)
                 if version is None and name.startswith(_SESSIONS):
                     _remove_dead_scratch(path.parent)
+            self._remove_empty_folders(path.parent)
 
     def names(self, prefix: str) -> Iterator[str]:
         """See Objects."""
@@ -177,21 +183,40 @@ class Folder:
     @contextmanager
     def _make_scratch_file(self, path: Path) -> Iterator[tuple[Path, BufferedWriter]]:
         """Open a new file beside `path`, which is removed afterwards unless it was renamed."""
-        self._make_folder(path.parent)
         scratch = path.with_name(f".{secrets.token_hex(8)}.tmp")
+        handle = self._do_in_folder(path.parent, lambda: os.open(scratch, _CREATE, 0o600))
         try:
-            with os.fdopen(os.open(scratch, _CREATE, 0o600), "wb") as file:
+            with os.fdopen(handle, "wb") as file:
                 yield scratch, file
         finally:
-            scratch.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                scratch.unlink()
+                self._remove_empty_folders(path.parent)
+
+    def _do_in_folder(self, folder: Path, create_file: Callable[[], T]) -> T:
+        """Create a file in `folder`, which is made if it is missing."""
+        for _ in range(_FOLDER_ATTEMPTS):
+            with suppress(FileNotFoundError):
+                return create_file()
+            with suppress(FileNotFoundError):
+                self._make_folder(folder)
+        return create_file()
 
     def _make_folder(self, folder: Path) -> None:
         if folder.is_dir():
             return
         if folder != self._root:
             self._make_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
         _sync(folder.parent)
+
+    def _remove_empty_folders(self, folder: Path) -> None:
+        """Remove `folder` and the ones above it that are empty then, except those of the root."""
+        parts = folder.relative_to(self._root).parts
+        with suppress(OSError):
+            for depth in range(len(parts), 1, -1):
+                self._root.joinpath(*parts[:depth]).rmdir()
 
 
 @contextmanager
@@ -204,30 +229,6 @@ def _translate_errors(doing: str) -> Iterator[None]:
             f"cannot {doing}: {error.strerror or error}{f': {hint}' if hint else ''}",
             transient=error.errno in _TRANSIENT,
         ) from error
-
-
-@contextmanager
-def _lock(folder: Path, seconds: float) -> Iterator[None]:
-    """Hold the lock on changing existing objects of `folder`, against processes and threads."""
-    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    try:
-        deadline = time.monotonic() + seconds
-        while not _try_lock(handle):
-            if time.monotonic() > deadline:
-                raise StoreError(f"{folder} stays locked by another process", transient=True)
-            time.sleep(0.005)
-        yield
-    finally:
-        # Closing releases the lock; the kernel does the same for a process that dies.
-        os.close(handle)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _link(scratch: Path, path: Path) -> bool:
@@ -247,7 +248,11 @@ def _write_durably(file: BufferedWriter, content: bytes = b"") -> None:
 
 
 def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Make the names in `folder` durable. Without one there is nothing to do: others emptied it."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return
     try:
         os.fsync(handle)
     finally:
@@ -291,8 +296,8 @@ def _remove_dead_scratch(folder: Path) -> None:
     if not scratch:
         return
     # The file system's clock is asked, which another host may keep.
-    (folder / ".lock").touch()
-    now = (folder / ".lock").stat().st_mtime
+    (folder / LOCK).touch()
+    now = (folder / LOCK).stat().st_mtime
     for each in scratch:
         with suppress(FileNotFoundError):
             if now - each.stat().st_mtime > _DEAD_AFTER:

@@ -13,6 +13,8 @@ from worker.sessions.folder import FolderStore
 KEY = SessionKey(7, 42, "0123456789abcdef0123")
 TURNS = 40
 SIZE = 200_000
+ROUNDS = 60
+COUNT = "spend/7/2026-01-01.json"
 
 
 def claim(store: FolderStore, name: str) -> list[int]:
@@ -39,7 +41,33 @@ def checkpoint(store: FolderStore, name: str) -> list[int]:
         number += 1
 
 
-MODES = {"claim": claim, "commit": commit, "checkpoint": checkpoint}
+def empty(store: FolderStore, name: str) -> list[int]:
+    """Make and delete objects in folders that others empty meanwhile; count under their lock."""
+    records, done = store.records, []
+    for number in range(ROUNDS):
+        entry, key = f"journal/7/42/{name}.json", SessionKey(7, 42, name.encode().hex())
+        assert records.create(entry, b"1")
+        store.checkpoint(key, 0, b"x")
+        assert store.read_checkpoint(key, 0) == b"x"
+        store.remove(key)
+        stored = records.read(entry, 9)
+        assert stored is not None
+        assert records.replace(entry, b"2", stored.version)
+        count_one(store)
+        records.delete(entry)
+        done.append(number)
+    return done
+
+
+def count_one(store: FolderStore) -> None:
+    while True:
+        stored = store.records.read(COUNT, 9)
+        assert stored is not None
+        if store.records.replace(COUNT, b"%d" % (int(stored.content) + 1), stored.version):
+            return
+
+
+MODES = {"empty": empty, "claim": claim, "commit": commit, "checkpoint": checkpoint}
 
 if __name__ == "__main__":
     mode, root, name = sys.argv[1:]

@@ -82,6 +82,26 @@ def test_of_many_processes_exactly_one_commits_each_turn(tmp_path: Path) -> None
             assert FolderStore(tmp_path).read_context(KEY, turn) == name.encode() * 1000
 
 
+@pytest.mark.slow
+def test_processes_that_empty_the_same_folders_lose_nothing_and_leave_none(tmp_path: Path) -> None:
+    records = FolderStore(tmp_path).records
+    assert records.create(contender.COUNT, b"0")
+    won = won_by_processes("empty", tmp_path)
+    assert list(won.values()) == [list(range(contender.ROUNDS))] * PROCESSES
+    counted = records.read(contender.COUNT, 9)
+    assert counted is not None
+    assert int(counted.content) == PROCESSES * contender.ROUNDS
+    kept = {tmp_path / contender.COUNT, *(tmp_path / contender.COUNT).parents}
+    assert set(tmp_path.rglob("*")) - kept == {tmp_path / "journal", tmp_path / "sessions"}
+
+
+def test_an_object_that_others_delete_at_once_leaves_no_folder(tmp_path: Path) -> None:
+    records = FolderStore(tmp_path).records
+    assert not records.replace("journal/7/42/entry.json", b"x", "a version of nothing")
+    assert list(tmp_path.iterdir()) == [tmp_path / "journal"]
+    assert not list((tmp_path / "journal").iterdir())
+
+
 def test_a_killed_writer_leaves_whole_objects_and_no_lock(tmp_path: Path) -> None:
     store = FolderStore(tmp_path, lock_seconds=2.0)
     seen: set[int] = set()
@@ -130,7 +150,7 @@ def test_an_aside_object_is_listed_and_goes_with_its_session(tmp_path: Path) -> 
     assert list(store.records.names("sessions/")) == [f"{TURN}/checkpoint.json"]
     assert list(store.sessions()) == [KEY]
     store.remove(KEY)
-    assert not [each for each in (tmp_path / TURN).iterdir() if each.name != ".lock"]
+    assert list(tmp_path.rglob("*")) == [tmp_path / "sessions"]
 
 
 @pytest.mark.parametrize("way", ["remove", "erase"])
@@ -173,7 +193,7 @@ def test_no_scratch_is_left_after_any_write(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         store.commit(KEY, 0, b"{}")
     names = sorted(path.name for path in (tmp_path / TURN).iterdir())
-    assert names == [".lock", "claim.json", "context.json", "sandbox.tar.gz"]
+    assert names == ["claim.json", "context.json", "sandbox.tar.gz"]
 
 
 def test_a_turn_locked_by_a_hanging_process_is_given_up_in_time(tmp_path: Path) -> None:

@@ -85,6 +85,19 @@ def test_whatever_ours_is_built_on_can_be_pinned() -> None:
         assert named - stages <= {"${BASE}", "scratch"}
 
 
+def test_a_worker_has_room_in_memory_for_the_temporary_files_of_all_its_sessions() -> None:
+    worker = compose()["services"]["worker"]
+    sessions = int(worker["command"][worker["command"].index("--concurrency") + 1])
+    (mount,) = worker["tmpfs"]
+    size = int(mount.partition("size=")[2].partition("g,")[0])
+    assert mount.startswith("/tmp:")
+    assert size * 1024 == sessions * 512
+    # What lies in a tmpfs counts as the container's memory; the rest is what the chart grants.
+    values = yaml.safe_load((ROOT / "helm/sandpiper/values.yaml").read_text("utf-8"))
+    granted = int(values["worker"]["resources"]["limits"]["memory"].removesuffix("Gi"))
+    assert int(worker["mem_limit"].removesuffix("g")) == size + granted
+
+
 def test_only_the_receiver_is_published_and_only_on_loopback() -> None:
     published = {
         name: service["ports"]

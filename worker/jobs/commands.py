@@ -195,8 +195,8 @@ def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
 
 
 def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
-    _stop_first_turns(comment, deps)
     name = trigger_id(comment.trigger)
+    _end_first_turns(comment, name, deps, run)
     done = sum(session.forget_session(key, name, deps) for key in _list_sessions(comment, deps))
     project, iid = comment.trigger.project_id, comment.trigger.mr_iid
     done += memory.forget_merge_request(project, iid, deps)
@@ -208,14 +208,17 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run)
     return f"{answer} The notes stay until somebody deletes them."
 
 
-def _stop_first_turns(comment: Comment, deps: Deps) -> None:
-    """Stop the first turns that are at work. Raises Busy until they have ended: what they commit is
-    to be deleted too."""
-    keys = [key for key in _list_unfinished(comment, deps) if deps.queue.leases.find_holder(key, 0)]
+def _end_first_turns(comment: Comment, name: str, deps: Deps, run: Run) -> None:
+    """Stop the first turns that are at work, and end those that wait to go on: what they commit is
+    to be deleted too. Raises Busy until all have ended."""
+    unfinished = _list_unfinished(comment, deps)
+    keys = [key for key in unfinished if deps.queue.leases.find_holder(key, 0)]
     for key in keys:
         deps.storage.sessions.stop(key, 0, STOPPED)
     if keys:
         raise Busy(f"session {keys[0].session_id} is still at its first turn")
+    for key in unfinished:
+        session.end_first_turn(key, name, deps, replace(run, gives_up=STOPPED))
 
 
 COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Run], Ended | str]] = MappingProxyType(

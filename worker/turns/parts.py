@@ -242,9 +242,9 @@ class Run:
     """The state of one run of a trigger.
 
     `watch` is told of its events. `model` makes the model that was asked for, None means the
-    configured one. `gives_up` is why the trigger is only reported and not worked on: its runs have
-    died. `patient` says that the run may wait for an unavailable model. `reply_route` says what a
-    reply needs.
+    configured one. `gives_up` is why the turn is only reported and not worked on: its runs have
+    died, or somebody has ended it. `patient` says that the run may wait for an unavailable model.
+    `reply_route` says what a reply needs.
     """
 
     watch: Watcher = ignore_event

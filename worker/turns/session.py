@@ -201,6 +201,20 @@ def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
     return key == make_key(stored.subject, workflow, then, internal=True)
 
 
+def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Run) -> None:
+    """End a first turn that another run has begun and left, so that nothing goes on with it.
+
+    `run.gives_up` is the reason, which its note says then.
+    """
+    with claim_turn(key, 0, on_behalf_of, deps) as taken:
+        context = contexts.read_unfinished(key, 0, deps)
+        if context is None or isinstance(taken, Skipped):
+            return
+        private = _is_internal(key, context, deps)
+        turn = Turn(key, context, (), taken, is_continued=True, is_private=private)
+        _commit_turn(turn, take_turn(turn, deps, run), deps, run)
+
+
 def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
     """Delete what a session has stored, even if it cannot be read, except its subject, so that
     nothing runs again.

@@ -5,7 +5,8 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job, reason, run_trigger, text
-from worker.core.triggers import Replied
+from worker.core.conversation.context import Status
+from worker.core.triggers import Replied, Trigger
 from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
 from worker.turns.parts import Run
@@ -51,11 +52,11 @@ def test_an_answered_question_that_comes_again_gets_no_note_on_the_limit(told: J
 # --------------------------------------------------------------------------- what is at work
 
 
-def postpone(at: Job) -> None:
+def postpone(at: Job, trigger: Trigger | None = None) -> None:
     """The first turn begins, and waits for its model."""
     at.answers(ModelError("the provider is not asked now", transient=True, kind=CIRCUIT_OPEN))
     with pytest.raises(Postponed):
-        run_trigger(at.trigger(), at.deps(), Run(patient=True))
+        run_trigger(trigger or at.trigger(), at.deps(), Run(patient=True))
 
 
 def test_forget_stops_a_first_turn_and_deletes_what_it_commits(at: Job) -> None:
@@ -75,6 +76,35 @@ def test_forget_stops_a_first_turn_and_deletes_what_it_commits(at: Job) -> None:
     assert "Deleted" in text(at.heard(notes[0]))
     stored = (path.read_bytes() for path in at.place.rglob("*") if path.is_file())
     assert not any(b"SECRET-OF-THE-TEAM" in each for each in stored)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_forget_ends_a_first_turn_that_waits_for_its_model(at: Job, *, asked: bool) -> None:
+    trigger: Trigger = at.trigger()
+    if asked:
+        note = at.comment("/sandpiper analyze")
+        trigger = Replied(at.scene.project.id, at.scene.mr.iid, note.discussion_id, note.id)
+    postpone(at, trigger)
+    assert "Deleted" in text(at.says("/sandpiper forget"))
+    root = at.own()[0]
+    assert "Stopped on request" in root.body
+    assert at.store.read_checkpoint(at.key(), 0) is None
+    at.answers()
+    assert "already" in reason(run_trigger(trigger, at.deps(), Run(patient=True)))
+    assert at.own()[0].body == root.body
+    assert "was deleted" in text(at.says("/sandpiper status"))
+
+
+@pytest.mark.parametrize("way", ["analyze", "pipeline"])
+def test_after_forget_a_new_request_or_pipeline_is_looked_at(at: Job, way: str) -> None:
+    postpone(at)
+    text(at.says("/sandpiper forget"))
+    at.answers(FINDING)
+    again = at.sim.run_pipeline(at.scene.mr) if way == "pipeline" else None
+    ended = at.failed(again) if again else at.says("/sandpiper analyze")
+    assert isinstance(ended, Finished)
+    assert ended.outcome.status is Status.DONE
+    assert ended.key == at.key(again)
 
 
 def test_a_reply_to_a_session_that_is_not_stored_any_more_is_told_so(told: Job) -> None:

@@ -21,7 +21,7 @@ PURE = ("worker.core", "worker.errors")
 FLOOR = (*PURE, "worker.arguments")
 SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
 COMMANDS = (
-    *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.process"),
+    *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.broker", "worker.queue.process"),
     "worker.telemetry.parts",
 )
 
@@ -91,7 +91,10 @@ ROOMS = {
         )
     ),
     # A trigger from the answer 202 to its end, through crashes of workers and brokers.
-    "worker.queue": Room((*PURE, "worker.turns", "worker.jobs", "worker.log"), ("celery", "kombu")),
+    # A refused login is told by the errors of the brokers' own libraries: kombu has none for it.
+    "worker.queue": Room(
+        (*PURE, "worker.turns", "worker.jobs", "worker.log"), ("amqp", "celery", "kombu", "redis")
+    ),
     "worker.maintenance": Room(
         (
             *PURE,

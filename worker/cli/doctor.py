@@ -36,7 +36,7 @@ from worker.doctor.examine import Report, run_checks
 from worker.doctor.projects import FIXING
 from worker.doctor.table import CHECKS
 from worker.errors import ConfigError
-from worker.queue import process
+from worker.queue import broker
 from worker.settings import Settings
 from worker.turns.parts import Deps
 
@@ -139,8 +139,8 @@ def make_installation(
             ModelList(who, partial(wiring.compare_provider, settings, who))
             for who in wiring.list_chosen_providers(settings)
         ],
-        broker=lambda: process.broker_check(celery())(),
-        workers=lambda: process.list_workers(celery()),
+        broker=lambda: broker.find_broker_failure(celery()),
+        workers=lambda: broker.list_workers(celery()),
         tools=lambda: wiring.list_tool_names(settings),
         now=now,
         monotonic=time.monotonic,

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import click
 
 from worker import app, wiring
-from worker.queue import process
+from worker.queue import broker, process
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps
@@ -46,7 +46,10 @@ def run_receiver(
     concurrency: int,
     watched: Telemetry | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; `parts` is as in `app.build_app`. Raises ConfigError."""
+    """Serve until SIGTERM or SIGINT; `parts` is as in `app.build_app`.
+
+    Raises ConfigError, and QueueError if the broker refuses the login.
+    """
     sys.setswitchinterval(TURN)
     watched = watched or wiring.build_telemetry(settings)
     wiring.require_secret(settings)
@@ -55,8 +58,9 @@ def run_receiver(
         wiring.require_worker(settings)
     kept = None if embedded else wiring.open_journal(settings, watched)
     celery = app.build_app(settings, parts, watched.watch, (lambda: kept) if kept else None)
+    broker.require_login(celery)
     door = wiring.build_receiver(
-        settings, app.acceptor(celery), process.broker_check(celery), watched
+        settings, app.acceptor(celery), broker.make_readiness_check(celery), watched
     )
     server = wiring.build_server(door, host, port)
     ending = _watch_signals(lambda: process.exit_now(celery))

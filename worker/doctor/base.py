@@ -13,7 +13,7 @@ from sandbox.base import Driver
 from worker.core.ports import Model
 from worker.core.ports.records import Records
 from worker.doctor.gitlab import Accounts
-from worker.errors import SandpiperError
+from worker.errors import QueueError, SandpiperError
 from worker.models.discovery import Comparison
 from worker.settings import Settings
 
@@ -149,7 +149,7 @@ class Installation:
     missing_limits: Callable[[], Sequence[str]]
     models: Callable[[], Sequence[Candidate]]
     model_lists: Callable[[], Sequence[ModelList]]
-    broker: Callable[[], str | None]
+    broker: Callable[[], QueueError | None]
     workers: Callable[[], Sequence[str]]
     tools: Callable[[], Sequence[str]]
     now: Callable[[], float]

@@ -11,9 +11,9 @@ def check_broker(installation: Installation) -> Iterator[Line]:
     """Check that the broker answers."""
     if _is_embedded(installation):
         yield report_good("broker", "embedded: `sandpiper serve` runs the jobs itself")
-    elif reason := installation.broker():
+    elif failure := installation.broker():
         advice = "start it, and see that SANDPIPER_BROKER is its address, user and password"
-        yield report_failed("broker", reason, advice)
+        yield report_failed("broker", str(failure), advice)
     else:
         yield report_good("broker", f"{installation.settings.broker.partition('://')[0]} answers")
 

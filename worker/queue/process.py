@@ -1,4 +1,4 @@
-"""Runs Celery's worker, in a process of its own or in the receiver's, and queries the broker."""
+"""Runs Celery's worker, in a process of its own or in the receiver's."""
 
 import logging
 import os
@@ -14,9 +14,9 @@ from celery.apps.worker import install_worker_term_handler
 from celery.bootsteps import StartStopStep
 from celery.signals import worker_shutting_down
 from celery.worker import state
-from kombu.exceptions import OperationalError
 
 from worker.errors import QueueError, SandpiperError
+from worker.queue.broker import require_login
 from worker.queue.consumer import Consumer
 from worker.queue.readiness import ReadyFile
 
@@ -74,8 +74,10 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
     SIGTERM ends every run after its current step, so that another worker continues it. After
     `grace` seconds, or at a second SIGTERM, the process exits at once. The file `ready` exists
     while messages are taken from the broker. Raises what kept the consumer from starting, and
-    QueueError if Celery's worker ended for another reason than a signal.
+    QueueError if the broker refuses the login, or if Celery's worker ended for another reason than
+    a signal.
     """
+    require_login(app)
     app.ready_file = ReadyFile(ready)
     app.ready_file.remove()
     app.steps["worker"].add(SignalStep)
@@ -108,6 +110,7 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
     if app.failure is not None:
         raise app.failure
     if not shutdown.is_set():
+        require_login(app)
         raise QueueError("the worker ended although nobody stopped it: the log above says why")
 
 
@@ -150,29 +153,3 @@ def run_embedded_worker(
         app.consumer.release_everything()
         if thread.is_alive():
             late()
-
-
-def broker_check(app: Celery) -> Callable[[], str | None]:
-    """Return a function that returns why the broker cannot be used, or None."""
-
-    def ready() -> str | None:
-        try:
-            with app.connection_for_write() as connection:
-                connection.ensure_connection(max_retries=1, timeout=3)
-        except (OperationalError, OSError) as error:
-            log.warning("the broker does not answer: %s", error)
-            return "the broker does not answer"
-        return None
-
-    return ready
-
-
-def list_workers(app: Celery) -> list[str]:
-    """Return the names of the workers that answer through the broker within three seconds.
-
-    Raises QueueError.
-    """
-    try:
-        return sorted(app.control.inspect(timeout=3.0).ping() or {})
-    except (OperationalError, OSError) as error:
-        raise QueueError(f"the broker does not answer: {error}", transient=True) from error

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 import docker
@@ -204,6 +205,17 @@ def test_a_broker_without_a_worker_is_no_queue_that_moves(patient: Bed, redis_ur
     assert (broker.status, broker.finding) == (Status.GOOD, "redis answers")
     assert (workers.status, "none answers" in workers.finding) == (Status.FAILED, True)
     assert "sandpiper worker" in workers.advice
+
+
+def test_a_broker_that_refuses_the_password_is_named_with_what_to_do(
+    patient: Bed, rabbit_url: str
+) -> None:
+    port = urlsplit(rabbit_url).port
+    patient.env["SANDPIPER_BROKER"] = f"amqp://guest:of-no-worth@127.0.0.1:{port}//"
+    (broker,) = patient.lines("broker")
+    assert broker.status == Status.FAILED
+    assert f"amqp://127.0.0.1:{port}// refuses this user and password" in broker.finding
+    assert "SANDPIPER_BROKER" in broker.advice
 
 
 # ------------------------------------------------------------------------------- the doctor itself

@@ -2,6 +2,7 @@
 
 A sentence is a promise if it begins as one ("I will", "let me", "ich werde"), and names no
 condition: "If you want, I'll look at the other job" is an offer to somebody who has an answer.
+Nor is it one to say what evidence is missing: "I need to see the report, which has expired".
 """
 
 import re
@@ -23,15 +24,28 @@ _OPENERS = """
     już najpierw хорошо сейчас теперь сначала tamam şimdi önce goed eerst nu 好的 好 那么 现在 首先
     接下来 では まず 次に はい 네 먼저 이제
 """
+_SPEECH = "admit|stress|point out|add that|be (?:clear|honest|careful|frank)"
+"""What somebody does who says something, rather than goes to look."""
+
+_SEEN = (
+    r"(?!.*\b(?:what|whether|if|how|where|which)\b)(?:"
+    r"[^,]{1,60} (?:shows?|showed|reveals?|confirms?|suggests?)\b"
+    r"|[^,]{1,60}, (?:the|this|it|there)\b.{0,60}\b(?:fails?|failed|is|was|are|were|has|shows?)\b)"
+)
+"""After "looking at": what was found there."""
+
 _PROMISES = {
     "en": r"i(?:'ll| will|'m (?:now )?(?:going|about) to|(?: am)? (?:now )?going to| need to"
     r"| have to|'d like to| want to| plan to| shall) "
-    r"(?!.{0,20}\bnot\b|say|repeat|leave|stay|stick|keep|never|list|name|quote|explain|answer)"
-    r"|let me (?!know|list|name|quote|explain|answer|say|show|summari)"
+    r"(?!.{0,20}\bnot\b|say|repeat|leave|stay|stick|keep|never|list|name|quote|explain|answer"
+    rf"|guess|disagree|assume (?:that|you)|correct what|{_SPEECH})"
+    r"|let me (?!know|list|name|quote|explain|answer|say|show|summari|put it|correct that"
+    rf"|{_SPEECH})"
     r"|let's |let us |allow me to |time to |(?:going|about) to |my next step"
     r"|the next step is to|we(?:'ll| will) (?:now |first )?"
     r"(?:fetch|look|check|call|inspect|examine|read|get) "
-    r"|(?:checking|looking|fetching|investigating|analy[sz]ing|searching|reading|examining) [^:]*$"
+    r"|(?:checking|looking|fetching|investigating|analy[sz]ing|searching|reading|examining) "
+    rf"(?!{_SEEN})[^:]*$"
     r"|(?:please )?(?:give me a (?:moment|second)|one moment|hold on|stand by|wait while)",
     "de": r"ich (?:werde|schaue|sehe|prüfe|untersuche|hole|lese|lade|suche|muss|möchte|analysiere"
     r"|beginne)\b(?!.*\bnicht\b)"
@@ -82,6 +96,16 @@ _WHETHER = re.compile(
 )
 """Where the word for "if" means "whether"."""
 
+_NEED = re.compile(r"\bi need to (?:see|know|have|read)\b(?!.*\b(?:first|next|now)\b)", re.I)
+_OUT_OF_REACH = re.compile(
+    r"\b(?:expired|erased|deleted|gone|lost|cannot|can't"
+    r"|(?:not|n't|never|no (?:job|log|step)) (?:\w+ )?"
+    r"(?:keeps?|kept|store[ds]?|upload\w*|saved?|name[ds]?))\b",
+    re.IGNORECASE,
+)
+_PURPOSE = re.compile(r"\bto (?:tell|say|know|be sure)\b.{0,20}$", re.IGNORECASE)
+_DENIES = re.compile(r"\b(?:not|nothing|neither|cannot)\b|n't\b", re.IGNORECASE)
+
 _TELLS = re.compile(r":\s.{20}")
 
 _PROMISE = re.compile(
@@ -99,7 +123,17 @@ def is_promise(text: str) -> bool:
     sentences = _split(text)
     if len(sentences) > _MOST_BEFORE + 1:
         return all(map(_promises, sentences))
-    return bool(sentences) and _promises(sentences[-1])
+    return bool(sentences) and _promises(sentences[-1]) and not _names_gap(sentences)
+
+
+def _names_gap(sentences: Sequence[str]) -> bool:
+    """Whether the last sentence says what cannot be had, or what it takes to say more than the
+    sentences before it, which deny something."""
+    *before, last = sentences
+    if not _NEED.search(last):
+        return False
+    unknown = _PURPOSE.search(last) and any(map(_DENIES.search, before))
+    return bool(_OUT_OF_REACH.search(last) or unknown)
 
 
 def _split(text: str) -> list[str]:

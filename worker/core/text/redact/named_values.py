@@ -6,6 +6,7 @@ import string
 from worker.core.text.redact.randomness import looks_generated, looks_like_password
 from worker.core.text.redact.rules import Rule
 from worker.core.text.redact.spans import mark
+from worker.core.text.redact.yaml_blocks import list_block_lines
 
 _WORDS = (
     *(b"password", b"passwd", b"passphrase", b"passwort", b"pass", b"pwd"),
@@ -89,13 +90,21 @@ def _find(data: bytes, at: int) -> tuple[int, int] | None:
     if not _is_secret_name(before, word[0], data[word.end() : after]):
         return None
     constant = word[0].isupper() and before.upper() == before
+    if lines := list_block_lines(data, at - len(before), value):
+        secret = any(_looks_secret(data[slice(*line)], word, constant) for line in lines)
+        return (lines[0][0], lines[-1][1]) if secret else None
     if (found := _value(data, value, constant)) is None:
         return None
-    head = data[found[0] : min(found[1], found[0] + _HEAD)]
-    if not (looks_like_password(head, constant) if word[1] else looks_generated(head)):
+    if not _looks_secret(data[slice(*found)], word, constant):
         return None
     start, end = found
     return (start, end if end - start < _LONGEST else _end(_REST, data, end))
+
+
+def _looks_secret(value: bytes, word: re.Match[bytes], constant: bool) -> bool:
+    """Whether a value looks like one of a key with this word, of which group 1 names passwords."""
+    head = value[:_HEAD]
+    return looks_like_password(head, constant) if word[1] else looks_generated(head)
 
 
 def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:

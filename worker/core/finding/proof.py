@@ -163,29 +163,42 @@ def _dedent(lines: Sequence[str]) -> str:
 
 def _explain_miss(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> Unproven:
     place = name_place(quote.place)
-    if not _has_numbers(quote):
-        return _unproven(quote, f"{place} has no such line", tuple(_show_lines(lines, 1, 5)))
-    if at := _find_other_blanks(quote, wanted, lines):
+    if at := _find_other_blanks(wanted, lines, _starts(quote, len(lines))):
         shown = _show_lines(lines, at, at + len(wanted) - 1)
         return _unproven(quote, f"only its blanks differ from {place}", tuple(shown))
+    if not _has_numbers(quote):
+        return _unproven(quote, f"{place} has no such line", tuple(_show_lines(lines, 1, 5)))
     if elsewhere := _elsewhere(wanted, lines):
         return _unproven(quote, f"it stands on line {elsewhere} of {place}, not there")
+    if at := _find_other_blanks(wanted, lines, _list_likely_starts(wanted, lines)):
+        shown = _show_lines(lines, at, at + len(wanted) - 1)
+        reason = f"it stands on line {at} of {place}, not there, and its blanks differ"
+        return _unproven(quote, reason, tuple(shown))
     if quote.line > len(lines):
         return _unproven(quote, f"{place} has {len(lines)} lines")
     shown = _show_lines(lines, max(1, quote.line - NEAR), quote.line + NEAR)
     return _unproven(quote, f"{place} has on these lines", tuple(shown))
 
 
-def _find_other_blanks(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> int:
-    """The number of the line on which the texts begin if blanks are ignored, 0 if there is none."""
+def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iterable[int]) -> int:
+    """The first of the line numbers `starts` on which the texts begin if blanks are ignored, 0 if
+    there is none."""
     texts = [_strip_blanks(text) for text in wanted]
-    if sum(map(len, texts)) < MIN_QUOTE:
-        return 0
-    for at in _starts(quote, len(lines)):
+    long = sum(map(len, texts)) >= MIN_QUOTE
+    for at in starts if any(texts) else ():
         there = [_strip_blanks(line) for line in lines[at - 1 : at - 1 + len(wanted)]]
-        if len(there) == len(texts) and all(map(str.__contains__, there, texts)):
+        holds = len(there) == len(texts) and all(map(str.__contains__, there, texts))
+        if there == texts or (long and holds):
             return at
     return 0
+
+
+def _list_likely_starts(wanted: Sequence[str], lines: Sequence[str]) -> Iterator[int]:
+    """The numbers of the lines that have the longest word of the first text."""
+    word = max(wanted[0].removesuffix("…").split(), key=len, default="")
+    for number, line in enumerate(islice(lines, MAX_SEARCHED), 1):
+        if word in line:
+            yield number
 
 
 def _strip_blanks(text: str) -> str:

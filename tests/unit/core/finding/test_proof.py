@@ -126,6 +126,26 @@ def test_a_quote_that_differs_in_its_blanks_only_is_told_so() -> None:
     assert told[1].nearby_lines == ("2: E   assert  total == 7", f"3: {lines[2]}")
 
 
+def test_a_quote_whose_blanks_and_place_differ_is_told_both() -> None:
+    held = Held({LOG: "\n".join([*"123456789", "E   assert  total == 7", "x  =  1"])})
+    far, short = at(1, "E assert total == 7"), at(11, "x = 1")
+    told = find_unproven(Finding(evidence=(far, short)), held)
+    assert told[0].reason == "it stands on line 10 of job 7, not there, and its blanks differ"
+    assert told[1].reason == "only its blanks differ from job 7"
+    assert [each.nearby_lines for each in told] == [
+        ("10: E   assert  total == 7",),
+        ("11: x  =  1",),
+    ]
+
+
+def test_the_blanks_of_a_test_s_message_are_told_too() -> None:
+    test = ReportedTest("tests.test_app.test_sum")
+    held = Held({test: "first\nassert  total  ==  7"})
+    (told,) = find_unproven(Finding(evidence=(at(0, "assert total == 7", test),)), held)
+    assert told.reason.startswith("only its blanks differ from test")
+    assert told.nearby_lines == ("2: assert  total  ==  7",)
+
+
 def test_a_verdict_none_of_whose_quotes_is_proven_is_not_kept() -> None:
     lost = prove_finding(Finding(Verdict.FLAKY, evidence=(at(1, "invented"),)), Held())
     assert (lost.verdict, lost.unproven) == (Verdict.UNKNOWN, 1)

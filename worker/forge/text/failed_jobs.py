@@ -2,8 +2,10 @@
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 
 from worker.core.text.sentences import join_sentences, split_clauses, split_sentences
+from worker.core.text.untrusted import one_line, visible
 
 _IDS = r"\(\[?(?:job )?#?\d{1,19}(?=[\]),])(?:[^()]|\([^()]{0,300}\)){0,300}\)"
 _JOB = rf"(?:`[^`\n]{{1,200}}`|[\w.:/-]{{1,80}}) {_IDS}"
@@ -14,17 +16,6 @@ _ASIDE = re.compile(r"(\((?:job )?#?\d{1,19}), [^()\d][^()]{0,300}\)")
 """The id of a job, and words about it."""
 
 _AND_MORE = re.compile(r"(?<=[`)]) and(?: (?=`)|, *$)")
-_LISTED = re.compile(
-    r"(?:and|or)\b(?! (?:the|its?|then|so|they|this|that|is|was|were)\b)|[`\"“A-Z0-9]"
-)
-_COUNT = re.compile(r"\d{1,7}(?: of (?:[a-z]+ )?\d{1,7})?(?: [a-z-]+){1,4}")
-"""A clause that says how many failed, such as "1 of 12 tests" or "8 errors at setup"."""
-
-_TOTAL = re.compile(r"(?:\d{1,7}|two|three|four|five|six|seven|eight|nine|ten)\b")
-"""The beginning of a text that counts all that failed: what is listed after it is no more."""
-
-"""The beginning of a further test or step in a list, not of a reason or of what came after."""
-
 _ALLOWED = re.compile(r"\ballow")
 
 
@@ -37,10 +28,10 @@ class _Failed:
     ended: bool = False
 
 
-def shorten_jobs(text: str, level: int) -> str:
-    """Returns what failed, on one line. Level 0 is all of it, 1 each job with its first test or
-    step, 2 the jobs with the number of failures in each if there are several, 3 the first three
-    jobs, 4 nothing.
+def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
+    """Returns what failed, on one line. Level 0 is all of it, 1 each job with its first `tests`
+    tests or steps, none of them cut, and the number of the others, 2 the jobs with the number of
+    failures in each if there are several, 3 the first three jobs, 4 nothing.
 
     From level 1 on, jobs that are allowed to fail are left out if there are others.
     """
@@ -49,15 +40,25 @@ def shorten_jobs(text: str, level: int) -> str:
         return ""
     if level == 0:
         return join_sentences(sentences)
-    every = _read_jobs(sentences)
-    failed = [each for each in every if not _ALLOWED.search(each.detail)] or every
+    failed = _list_blocking_jobs(sentences)
     if level == 1:
-        return "; ".join(map(_write_first_failure, failed))
+        return "; ".join(_write_first_failures(each, tests) for each in failed)
     if level == 2:
         return ", ".join(map(_write_count, failed))
     names = [name for each in failed for name in each.names]
     more = f" and {len(names) - 3} more" if level == 3 and len(names) > 3 else ""
     return ", ".join(names[:3] if more else names) + more
+
+
+def count_tests(text: str) -> int:
+    """Returns how many tests or steps are listed of the job with the most."""
+    jobs = _list_blocking_jobs(split_sentences(text)) if text.strip() else []
+    return max((1 + len(_split_list(each.detail)[1]) for each in jobs), default=0)
+
+
+def _list_blocking_jobs(sentences: list[str]) -> list[_Failed]:
+    every = _read_jobs(sentences)
+    return [each for each in every if not _ALLOWED.search(each.detail)] or every
 
 
 def _read_jobs(sentences: list[str]) -> list[_Failed]:
@@ -84,14 +85,17 @@ def _add_clause(piece: str, found: list[_Failed]) -> None:
     held.detail += piece[len(name) :].lstrip(" :,;.")
 
 
-def _write_first_failure(failed: _Failed) -> str:
-    """Returns the jobs and the first thing that failed in them, and how many more did; "…" if there
-    is more to say and that number is not certain."""
+def _write_first_failures(failed: _Failed, most: int) -> str:
+    """Returns the jobs and the first `most` things that failed in them, and how many more did; "…"
+    if there is more to say and that number is not certain."""
     names = _ASIDE.sub(r"\1)", ", ".join(failed.names))
-    first, rest = _split_first(failed.detail)
-    count, more = _count_listed(first, rest) if rest else (0, "")
-    end = f" and {more}" if count else " …" if rest else ""
-    return f"{names}: {first.rstrip(' ,;:.')}{end}" if first else names
+    first, others, more = _split_list(failed.detail)
+    if not first or more:
+        return f"{names}: {first} …" if first else names
+    every, left = [first, *others], len(others) + 1 - most
+    kind = f" test{'s' if left > 1 else ''}" if _are_tests(first, others) else ""
+    *shown, last = [*every[:most], f"{left} more{kind}"] if left > 0 else every
+    return f"{names}: {', '.join(shown)}{' and ' if shown else ''}{last}"
 
 
 def _write_count(failed: _Failed) -> str:
@@ -99,43 +103,72 @@ def _write_count(failed: _Failed) -> str:
     names, stated = ", ".join(failed.names), split_clauses(failed.detail, ",;:")[0].rstrip(" ,;:.")
     if _COUNT.fullmatch(stated):
         return f"{names}: {stated}"
-    first, rest = _split_first(failed.detail)
-    count, more = _count_listed(first, rest) if rest else (0, "")
-    kind = "tests" if " test" in more else "failures"
-    return f"{names}{f': {count + 1} {kind}' if count else ''}"
+    first, others, _ = _split_list(failed.detail)
+    kind = "tests" if _are_tests(first, others) else "failures"
+    return f"{names}{f': {len(others) + 1} {kind}' if others else ''}"
 
 
-def _split_first(detail: str) -> tuple[str, str]:
-    """Returns the first thing that failed, and the list of the others if there is one. A clause
-    that only counts, or only names a tool, comes with the next one."""
-    pieces = split_clauses(detail, ",;")
-    alone = pieces[0].rstrip(" ,;")
-    bare = _COUNT.fullmatch(alone) or alone.isalpha()
-    clause = _AND_MORE.split("".join(pieces[: 2 if bare else 1]))[0]
-    first = split_clauses(clause, ":")[0]
-    rest = detail[len(clause) :].lstrip(" ,;")
-    return first, rest if first == clause and _LISTED.match(rest) else ""
-
+_BARE = r"[\w./:\[\]-]{0,100}(?:_|::)[\w./:\[\]-]{1,100}"
+"""A test's name without the marks of code."""
 
 _NAMED = re.compile(
-    r"(?:and )?(?:(?!(?:and|or|in|of)\b)[\w-]{1,40} ){0,3}(`[^`]{1,500}`)"
-    r"(?: \([^()]{0,300}\))?[ ,;.]*(?:in `[^`]{1,500}`\.?)?"
+    r"(?:and )?(?:(?!(?:and|or|in|of)\b)[\w-]{1,40} ){0,3}(`[^`]{1,500}`|"
+    + _BARE
+    + r")(?: \([^()]{0,300}\))?[ ,;.]*(?:in `[^`]{1,500}`\.?)?"
 )
+_LISTED = re.compile(
+    r"(?:and|or)\b(?! (?:the|its?|then|so|they|this|that|is|was|were)\b)|[`\"“A-Z0-9]|"
+    + _BARE
+    + r"(?:[,;.]|$| and\b)"
+)
+"""The beginning of a further test or step in a list, not of a reason or of what came after."""
+
+_COUNT = re.compile(r"\d{1,7}(?: of (?:[a-z]+ )?\d{1,7})?(?: [a-z-]+){1,4}")
+"""A clause that says how many failed, such as "1 of 12 tests" or "8 errors at setup"."""
+
+_TOTAL = re.compile(r"(?:\d{1,7}|two|three|four|five|six|seven|eight|nine|ten)\b")
+"""The beginning of a text that counts all that failed: what is listed after it is no more."""
+
 _TEST = re.compile(r"::|\btest|\bspec\b|Test|\.t$", re.IGNORECASE)
 
 
-def _count_listed(first: str, rest: str) -> tuple[int, str]:
-    """Returns how many things `rest` lists besides the `first`, as a number and in words ("1 more
-    test"); 0 and "" if that is not certain."""
-    if _TOTAL.match(first):
-        return 0, ""
+def _split_list(detail: str) -> tuple[str, list[str], bool]:
+    """Returns the first thing that failed, the others that are listed, and whether there are more
+    that cannot be told apart. A clause that only counts, or only names a tool, comes with the next
+    one."""
+    clauses = split_clauses(detail, ",;")
+    alone = clauses[0].rstrip(" ,;")
+    bare = _COUNT.fullmatch(alone) or alone.isalpha()
+    clause = _AND_MORE.split("".join(clauses[: 2 if bare else 1]))[0]
+    first = split_clauses(clause, ":")[0]
+    rest = detail[len(clause) :].lstrip(" ,;")
+    listed = first == clause and _LISTED.match(rest) is not None
     pieces = [
         name for piece in split_clauses(rest, ",;") for name in _AND_MORE.split(piece) if name
     ]
-    named = [_NAMED.fullmatch(piece) for piece in pieces]
-    if not all(named):
-        return 0, ""
-    every = [*re.findall(r"`[^`]{1,500}`", first)[:1], *(each[1] for each in named if each)]
-    tests = len(every) > len(named) and all(map(_TEST.search, every))
-    kind = f" test{'s' if len(named) > 1 else ''}" if tests else ""
-    return len(named), f"{len(named)} more{kind}"
+    first = first.rstrip(" ,;:.")
+    if not listed or _TOTAL.match(first) or not all(map(_NAMED.fullmatch, pieces)):
+        return first, [], listed
+    return first, [each.strip(" ,;.").removeprefix("and ") for each in pieces], False
+
+
+def _are_tests(first: str, others: list[str]) -> bool:
+    """Whether all that failed are tests, by their names."""
+    named = re.search(rf"`[^`]{{1,500}}`|{_BARE}", first)
+    names = [found[1] for each in others if (found := _NAMED.fullmatch(each))]
+    return named is not None and all(map(_TEST.search, [named[0], *names]))
+
+
+_BETWEEN_NAMES = re.compile(r", (?![^\[\]()]{0,60}[\])])")
+"""Not inside brackets, as of `test: [3.12, linux]`."""
+
+
+def cut_names(text: str, limit: int) -> str:
+    """Returns a list of names on one line: of a longer one as many whole names as fit into `limit`
+    characters, and the number of the others."""
+    names = _BETWEEN_NAMES.split(" ".join(visible(text).split()))
+    if len(", ".join(names)) <= limit:
+        return ", ".join(names)
+    cuts = (f"{', '.join(names[:at])} and {len(names) - at} more" for at in range(1, len(names)))
+    fitting = list(takewhile(lambda cut: len(cut) <= limit, cuts))
+    return fitting[-1] if fitting else one_line(text, limit)

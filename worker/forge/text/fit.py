@@ -18,6 +18,9 @@ from worker.core.text.sentences import (
 BEGINNING = 90
 """The most characters that are shown of a sentence about another failure that does not fit."""
 
+MAX_TESTS = 20
+"""Tests of one job that are named at once."""
+
 MAX_QUOTES = 3
 """Quotes that are visible at once."""
 
@@ -45,7 +48,7 @@ class WholeParts:
     `named_failures` counts the sentences of the cause up to the last one that names another
     failure; 0 if none does. `has_origin`: there is a link to the same failure elsewhere.
     `jobs_level` is the most detailed level of `failed_jobs.shorten_jobs` that takes no more lines
-    than level 2.
+    than level 2. `tests`: see `failed_jobs.count_tests`.
     """
 
     cause: int
@@ -54,6 +57,7 @@ class WholeParts:
     named_failures: int = 0
     has_origin: bool = False
     jobs_level: int = 2
+    tests: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ class PartLimits:
 
     `cause` and `to_do` count sentences. `quotes` are the numbers (from 0) of the quotes that are
     shown; those in `one_line` are shown with one line only. `jobs_level` is the level of
-    `failed_jobs.shorten_jobs`, `longest` one of `LONGEST`. `origin`: see `WholeParts.has_origin`.
+    `failed_jobs.shorten_jobs`, `tests` its number of tests, `longest` one of `LONGEST`.
+    `origin`: see `WholeParts.has_origin`.
     """
 
     cause: int = 1
@@ -70,6 +75,7 @@ class PartLimits:
     quotes: frozenset[int] = frozenset()
     one_line: frozenset[int] = frozenset()
     jobs_level: int = 4
+    tests: int = 1
     longest: int = LONGEST[-1]
     origin: bool = False
 
@@ -107,6 +113,8 @@ class _Filler:
         for at in every:
             self._add_quote([at])
         self._add_jobs(0)
+        if self._room.jobs_level == 1:
+            self._add_tests()
         for at in sorted(self._room.one_line):
             self._add(one_line=self._room.one_line - {at})
         return self._room
@@ -120,6 +128,11 @@ class _Filler:
     def _add_jobs(self, *levels: int) -> None:
         for level in levels:
             self._add(jobs_level=level)
+
+    def _add_tests(self) -> None:
+        while self._room.tests < min(self._whole.tests, MAX_TESTS):
+            if not self._add(tests=self._room.tests + 1):
+                return
 
     def _add_sentences(self, section: str, most: int) -> None:
         while (count := getattr(self._room, section)) < most:

@@ -8,6 +8,7 @@ from worker.core.finding import Finding
 from worker.core.session_id import Marker
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.defence.spans import is_link_allowed
+from worker.forge.text.failed_jobs import cut_names
 from worker.forge.text.footer import Footer, write_small_print
 from worker.forge.text.note import HEADLINES
 from worker.forge.text.parts import Hosts, clean_line
@@ -42,7 +43,7 @@ def write_known_failure(
 def _describe_group(group: Group, hit: Hit, hosts: Hosts, limit: int) -> tuple[str, str, str, str]:
     """Returns the jobs, where their error was seen, its cause, and what to do; texts are cut at
     `limit` characters."""
-    failed = clean_line(group.job_names, frozenset(), min(limit, 160))
+    failed = clean_line(cut_names(group.job_names, min(limit, 160)), frozenset())
     return (
         failed,
         _describe_hit(hit, hosts),

@@ -14,10 +14,12 @@ from worker.core.finding import Evidence, Finding, ReplyPart, Unproven, Verdict
 from worker.core.finding.suggestions import Offers
 from worker.core.ports import FailedJob
 from worker.core.session_id import Marker
+from worker.core.text.untrusted import visible
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text import changes, record
 from worker.forge.text.code import write_code_block, write_code_line
+from worker.forge.text.failed_jobs import count_tests
 from worker.forge.text.fit import (
     PartLimits,
     QuoteShape,
@@ -131,6 +133,7 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
         has_origin=bool(record.write_origin(finding, frozenset())),
         named_failures=0 if abstains else count_named_failures(finding.cause),
         jobs_level=_find_free_level(finding.what_failed),
+        tests=count_tests(visible(finding.what_failed)),
     )
 
 
@@ -167,7 +170,7 @@ def _fill_template(
 ) -> tuple[dict[str, object], Parts]:
     """Returns the values of the template, and the parts to fold. `lines`: see `_choose_lines`."""
     parts = Parts(hosts, room.longest)
-    failed = parts.write_jobs("Failed", finding.what_failed, room.jobs_level)
+    failed = parts.write_jobs("Failed", finding.what_failed, room.jobs_level, room.tests)
     missing = next_time = cause = to_do = ""
     if finding.verdict is Verdict.ABSTAIN:
         missing = parts.write_brief("Missing", finding.missing_evidence, room.cause)

@@ -22,7 +22,7 @@ from worker.forge.defence.neutralise import neutralise, neutralise_line
 from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text import fit
 from worker.forge.text.code import write_code_block, write_code_line
-from worker.forge.text.failed_jobs import shorten_jobs
+from worker.forge.text.failed_jobs import cut_names, shorten_jobs
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480
@@ -60,10 +60,10 @@ class Parts:
         self.fold_section(title, rest)
         return clean_line(line, self._hosts, MAX_SECTION)
 
-    def write_jobs(self, title: str, text: str, level: int) -> str:
+    def write_jobs(self, title: str, text: str, level: int, tests: int = 1) -> str:
         """Returns what failed on one line (see `shorten_jobs`), and folds all if it was cut."""
         text = visible(text).strip()
-        line = shorten_jobs(text, level)
+        line = shorten_jobs(text, level, tests)
         if line != shorten_jobs(text, 0):
             self.fold_section(title, text)
         return clean_line(line, self._hosts, MAX_SECTION)
@@ -217,4 +217,4 @@ def write_job_line(job: FailedJob, hosts: Hosts) -> str:
         else ""
     )
     where = f" ({linked})" if linked else ""
-    return f"{write_code_line(one_line(remove_tokens(job.name), MAX_NAME))}{where}{why}"
+    return f"{write_code_line(cut_names(remove_tokens(job.name), MAX_NAME))}{where}{why}"

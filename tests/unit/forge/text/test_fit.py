@@ -235,6 +235,19 @@ def test_every_job_that_blocks_is_named_and_its_first_test_comes_before_the_othe
     assert [shorten_jobs(text, 1), shorten_jobs(text, 2)] == [with_first, names]
 
 
+@pytest.mark.parametrize("name", ["`tests/test_totals.py::test_{}`", "test_number_{}"])
+def test_of_a_long_list_as_many_whole_tests_are_named_as_fit(name: str) -> None:
+    names = [name.format(number) for number in range(60)]
+    text = f"`unit` (500002): {', '.join(names)}"
+    assert shorten_jobs(text, 1, 2) == f"`unit` (500002): {', '.join(names[:2])} and 58 more tests"
+    assert shorten_jobs(text, 1, 60) == f"`unit` (500002): {', '.join(names[:59])} and {names[59]}"
+    shown = shown_of(written(replace(FULL, what_failed=text)))
+    (line,) = (each for each in shown.splitlines() if "**Failed:**" in each)
+    count = 60 - int(line.rpartition(" and ")[2].split()[0])
+    assert count >= 5
+    assert line.endswith(f"`unit` (500002): {', '.join(names[:count])} and {60 - count} more tests")
+
+
 def test_what_failed_stands_whole_where_it_takes_one_line() -> None:
     failed = 'the test "production with a tenant" in `test/resolve.test.js` (1 of 407).'
     full = replace(FULL, what_failed=f"`unit` (500002): {failed}", cause=f"{CAUSE} {LONG} {LONG}")

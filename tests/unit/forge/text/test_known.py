@@ -3,6 +3,7 @@
 from worker.core.failure.jobs import FailingJob, Group, Hit
 from worker.core.finding import Finding, Verdict
 from worker.core.session_id import Marker
+from worker.forge.text.failed_jobs import cut_names
 from worker.forge.text.footer import Footer
 from worker.forge.text.known import write_known_failure
 
@@ -30,6 +31,14 @@ def test_it_is_two_lines_a_link_and_the_way_to_a_real_look() -> None:
         "",
         "<sub>Known failure, no model was asked · Reply `/sandpiper analyze` to ask a model</sub>",
     ]
+
+
+def test_of_many_jobs_as_many_whole_names_are_told_as_fit() -> None:
+    names = ["test: [3.12, linux]", *(f"integration-{number}" for number in range(30))]
+    assert cut_names(", ".join(names), 1_000) == ", ".join(names)
+    assert cut_names(", ".join(names), 19 + 12) == f"{names[0]} and 30 more"
+    assert cut_names(", ".join(names), 80) == f"{', '.join(names[:4])} and 27 more"
+    assert cut_names("a-name-without-an-end", 10) == "a-name-wi…"
 
 
 def test_no_other_merge_request_is_mentioned_by_it() -> None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from worker.cli.embedded import serve_embedded
 from worker.core.finding import CLAIMS
@@ -16,9 +17,11 @@ from worker.evaluation.running import play_case
 from worker.evaluation.scoring import Played
 from worker.evaluation.tables import write_markdown
 from worker.settings import ModelSettings, ProviderSettings, Settings
+from worker.settings.sandbox import SandboxSettings
 
 CASES = Path(__file__).with_name("cases")
 MODEL = "anthropic/claude-sonnet-5-5"
+Driver = Literal["docker", "bubblewrap"]
 
 LOOK = Call([("sandbox_exec", {"command": "ls /tmp/data"})])
 
@@ -88,12 +91,13 @@ def answer_wrong(case: Case) -> Script:
     return answer_so(case, wrong, "It comes and goes.", "gitlab-runner")
 
 
-def play(case: Case, name: str, script: Script) -> Played:
+def play(case: Case, name: str, script: Script, driver: Driver = "docker") -> Played:
     """Play a case with a scripted model, which the result calls `name`."""
+    sandbox = SandboxSettings(driver=driver, shared_limits=driver == "bubblewrap")
     with AnthropicSim(script) as model:
         provider = ProviderSettings(base_url=model.url, key="a-key-of-no-worth")
         models = ModelSettings(default=MODEL, providers={"anthropic": provider})
-        made = play_case(case, MODEL, 1, Settings(models=models), serve_embedded)
+        made = play_case(case, MODEL, 1, Settings(models=models, sandbox=sandbox), serve_embedded)
         if model.unexpected_requests:
             raise AssertionError(model.unexpected_requests[0])
     return replace(made, model=name)

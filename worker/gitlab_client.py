@@ -7,6 +7,7 @@ import json
 import math
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -35,13 +36,17 @@ FOREIGN = (GitlabError, requests.RequestException, urllib3.exceptions.HTTPError)
 
 
 class Connections:
-    """One python-gitlab client per thread: its session is not thread-safe."""
+    """One python-gitlab client per thread: its session is not thread-safe.
+
+    `close` it at the end, where the process goes on.
+    """
 
     def __init__(self, url: str, token: str, timeout: tuple[float, float]) -> None:
         self._url = url.rstrip("/")
         self._token = token
         self._timeout = timeout
         self._local = threading.local()
+        self._sessions: weakref.WeakSet[requests.Session] = weakref.WeakSet()
 
     def get(self) -> Gitlab:
         """Return this thread's client."""
@@ -50,8 +55,14 @@ class Connections:
         client: Gitlab = self._local.client
         return client
 
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for session in list(self._sessions):
+            session.close()
+
     def _connect(self) -> Gitlab:
         session = requests.Session()
+        self._sessions.add(session)
         # Requests would carry the PRIVATE-TOKEN header to whatever host a redirect names.
         session.max_redirects = 0
         session.hooks["response"].append(_bound_wait)

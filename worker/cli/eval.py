@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -70,7 +71,9 @@ def run(
         for case in cases
     ]
     played = _load_results(results)
-    left = _play_all(wanted, played, settings, _make_judge(settings, judge), results, max_cost)
+    with ExitStack() as opened:
+        asked = _make_judge(settings, judge, opened)
+        left = _play_all(wanted, played, settings, asked, results, max_cost)
     keys = {_make_key(*each) for each in wanted}
     counted = [each for each in played if _get_key(each) in keys]
     _print(counted, form)
@@ -117,11 +120,11 @@ def _describe(made: Played) -> str:
     return f"{made.case}, {made.model}: {said}, {made.verdict or 'no verdict'}{took}{why}"
 
 
-def _make_judge(settings: Settings, name: str) -> Judge:
+def _make_judge(settings: Settings, name: str, opened: ExitStack) -> Judge:
     if not name:
         return lambda meaning, cause: None
     chosen = settings.models.model_copy(update={"helper": name})
-    helper = wiring.build_helper(settings.model_copy(update={"models": chosen}), None)
+    helper = wiring.build_helper(settings.model_copy(update={"models": chosen}), None, opened)
     if helper is None:
         raise ConfigError(f"--judge: {name} is not a configured model")
     return lambda meaning, cause: judge_cause(helper, meaning, cause)

@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from secrets import token_hex
 
@@ -54,21 +55,23 @@ def build_deps(
     writer: GitLabWriter | DryRunWriter | None = None,
     salt: str = "",
     watched: Telemetry | None = None,
+    opened: ExitStack | None = None,
 ) -> Deps:
     """Build the parts of a job, wrapped by `watched` if given.
 
-    Raises ConfigError or StoreError.
+    `opened` closes their connections to GitLab and models; without it they stay open until the
+    process ends. Raises ConfigError or StoreError.
     """
+    opened = opened or ExitStack()
     gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.list_secrets())
     redact = partial(_redact, redactor)
-    client = open_read_client(settings)
-    chains, rules = build_chains(settings, watched), make_tier_rules(settings)
+    client = _open_client(settings, opened)
+    chains, rules = build_chains(settings, watched, opened), make_tier_rules(settings)
     pages = build_pages(settings)
     hosts = pages.list_hosts | settings.sources.list_link_places()
-    writer = writer or GitLabWriter(gitlab.url, gitlab.write_token)
+    writer = writer or _open_writer(gitlab, opened)
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
-    kept = open_session_store(settings)
-    kept = Store(watched.wrap_objects(kept.records)) if watched else kept
+    kept = _open_store(settings, watched)
     held = make_leases(settings, kept)
     driver, reader = build_sandboxes(settings), _build_gitlab_reader(client, gitlab)
     made = Deps(
@@ -89,7 +92,7 @@ def build_deps(
             redact=redact,
             choices={name: partial(chains.make_alone, name) for name in _list_models(settings)},
             describe_tools=SandboxTools().describe_versions,
-            helper=build_helper(settings, watched),
+            helper=build_helper(settings, watched, opened),
             choosable=settings.models.choosable,
             plan=settings.loop.plan,
             gate=settings.loop.gate,
@@ -107,6 +110,23 @@ def build_deps(
         _build_options(settings, pages.make_linker(), salt),
     )
     return watched.wrap_deps(made) if watched else made
+
+
+def _open_client(settings: Settings, opened: ExitStack) -> ReadClient:
+    client = open_read_client(settings)
+    opened.callback(client.connections.close)
+    return client
+
+
+def _open_store(settings: Settings, watched: Telemetry | None) -> Store:
+    kept = open_session_store(settings)
+    return Store(watched.wrap_objects(kept.records)) if watched else kept
+
+
+def _open_writer(gitlab: GitLabSettings, opened: ExitStack) -> GitLabWriter:
+    writer = GitLabWriter(gitlab.url, gitlab.write_token)
+    opened.callback(writer.connections.close)
+    return writer
 
 
 def _build_limits(settings: Settings, rules: TierRules) -> Limits:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 from worker.core.ports import Helper, Model
 from worker.core.routing.tiers import Signal, TierModel, TierRules
@@ -67,11 +67,12 @@ def _build_model(
 class ModelChains:
     """The models of one process, each built once and behind its provider's circuit breaker.
 
-    `watched`, if given, is told of failed attempts and circuits. Safe to share between threads.
+    `watched`, if given, is told of failed attempts and circuits. `opened` closes the models. Safe
+    to share between threads.
     """
 
-    def __init__(self, settings: Settings, watched: Telemetry | None) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, watched: Telemetry | None, opened: ExitStack) -> None:
+        self._settings, self._opened = settings, opened
         self._on_failure = watched.count_attempt if watched else ignore_failure
         on_change = watched.set_circuit if watched else breaker.ignore_change
         self._breakers = breaker.Breakers(SystemClock(), on_change)
@@ -97,6 +98,7 @@ class ModelChains:
                 made = _build_model(
                     *(wanted.model, self._settings, self._on_failure), level=wanted.reasoning
                 )
+                self._opened.callback(made.close)
                 self._built[wanted] = self._breakers.guard(_fit_to_server(made, self._settings))
             return self._built[wanted]
 
@@ -119,10 +121,10 @@ def open_model(model: HttpModel, settings: Settings) -> Iterator[Model]:
         yield _fit_to_server(model, settings)
 
 
-def build_chains(settings: Settings, watched: Telemetry | None) -> ModelChains:
+def build_chains(settings: Settings, watched: Telemetry | None, opened: ExitStack) -> ModelChains:
     """Build every configured model, including the tiers' models. Raises ConfigError."""
     _check_levels(settings)
-    chains, rules = ModelChains(settings, watched), make_tier_rules(settings)
+    chains, rules = ModelChains(settings, watched, opened), make_tier_rules(settings)
     for each in (rules.default, *rules.models.values()):
         chains.make_chain(each)
     return chains
@@ -149,11 +151,12 @@ def make_tier_rules(settings: Settings) -> TierRules:
     )
 
 
-def build_helper(settings: Settings, watched: Telemetry | None) -> Helper | None:
+def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStack) -> Helper | None:
     """Build the helper, behind a breaker of its own; None if none is set. Raises ConfigError."""
     made = build_helper_model(settings, watched.count_attempt if watched else ignore_failure)
     if made is None:
         return None
+    opened.callback(made.close)
     guarded = breaker.Breakers(SystemClock()).guard(made)
     model = watched.count_model(guarded) if watched else guarded
     return ModelHelper(model, SystemClock(), settings.models.helper_timeout)

@@ -1,6 +1,9 @@
 """What a run of the evaluation makes of a product that does not take the case."""
 
+import gc
+import shutil
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -8,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from tests.evaluated import CASES, MODEL
+from tests.evaluated import CASES, MODEL, answer_right, play
 from worker.core.events import Watcher
 from worker.errors import ConfigError
 from worker.evaluation.cases import load_case
@@ -50,3 +53,16 @@ def test_no_run_is_waited_for_that_the_receiver_has_refused() -> None:
 def test_wrong_settings_are_no_result_of_a_run() -> None:
     with pytest.raises(ConfigError, match="no API key"):
         play_case(CASE, MODEL, 1, Settings(), serve_nothing)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is missing")
+def test_a_run_closes_its_connections() -> None:
+    gc.collect()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        # Celery holds the parts of the first run until the second one.
+        for _ in range(2):
+            assert play(CASE, "right", answer_right(CASE), "bubblewrap").is_right
+        gc.collect()
+    assert [str(each.message) for each in told] == []

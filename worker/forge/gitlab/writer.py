@@ -58,7 +58,7 @@ class GitLabWriter:
         timeout: tuple[float, float] = TIMEOUT,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._connections = Connections(url, token, timeout)
+        self.connections = Connections(url, token, timeout)
         self._sleep = sleep
         self._me: tuple[int, str] | None = None
         self._late_edits: set[int] = set()  # notes with an edit that may still be carried out
@@ -182,7 +182,7 @@ class GitLabWriter:
                 "obey_rate_limit": False,
             }
         with _translate_errors(f"note {note.note_id}"):
-            self._connections.get().http_put(path, post_data={"body": body}, **patience)
+            self.connections.get().http_put(path, post_data={"body": body}, **patience)
 
     def resolve(self, subject: Subject, note: NoteRef) -> None:
         """Resolves the thread that our note began, if it can be resolved."""
@@ -190,7 +190,7 @@ class GitLabWriter:
         if thread:
             path = f"{_make_path(subject)}/discussions/{quote(thread, safe='')}"
             with _translate_errors(f"the thread of note {note.note_id}"):
-                self._connections.get().http_put(
+                self.connections.get().http_put(
                     path,
                     post_data={"resolved": True},
                     retry_transient_errors=True,
@@ -221,7 +221,7 @@ class GitLabWriter:
         what = f"a reaction to note {note_id}"
         try:
             with _translate_errors(what):
-                self._connections.get().http_post(
+                self.connections.get().http_post(
                     place,
                     post_data={"name": EYES},
                     retry_transient_errors=False,
@@ -272,7 +272,7 @@ class GitLabWriter:
 
     def _remove(self, path: str, what: str) -> None:
         with _translate_errors(what):
-            self._connections.get().http_delete(
+            self.connections.get().http_delete(
                 path, retry_transient_errors=True, max_retries=RETRIES
             )
 
@@ -296,7 +296,7 @@ class GitLabWriter:
         with _translate_errors(what):
             # A rate-limited POST was not processed, so it may be repeated; any other POST may have
             # been processed.
-            made = self._connections.get().http_post(
+            made = self.connections.get().http_post(
                 place, post_data=fields, retry_transient_errors=False, max_retries=RETRIES
             )
         if isinstance(made, dict) and isinstance(made.get("notes"), list):
@@ -325,7 +325,7 @@ class GitLabWriter:
     def _get(self, path: str, what: str, query: Json | None = None) -> Any:
         with (
             _translate_errors(what),
-            self._connections.get().http_request(
+            self.connections.get().http_request(
                 "get",
                 path,
                 query_data=query,

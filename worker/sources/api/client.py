@@ -80,7 +80,7 @@ class ReadClient:
         deadline: float | None = None,
         download_hosts: Collection[str] = (),
     ) -> None:
-        self._connections = Connections(url, token, timeout)
+        self.connections = Connections(url, token, timeout)
         projects = re.escape(f"{url.rstrip('/')}/api/v4/projects/")
         self._renamed = re.compile(projects + r"(\d{1,18})(?=[/?]|$)", re.IGNORECASE)
         own = urlsplit(url)
@@ -175,7 +175,7 @@ class ReadClient:
     def _request(self, path: str, query: Query) -> requests.Response:
         if self._is_past_deadline():
             raise requests.Timeout
-        return self._connections.get().http_request(
+        return self.connections.get().http_request(
             "get",
             path,
             query_data=dict(query),

@@ -38,7 +38,7 @@ def folder_place(root: Path) -> Place:
         (root / name).write_bytes(content)
 
     def names() -> list[str]:
-        files = (path for path in root.rglob("*") if path.is_file() and path.name != ".lock")
+        files = (path for path in root.rglob("*") if path.is_file())
         return sorted(str(path.relative_to(root)) for path in files)
 
     return Place(

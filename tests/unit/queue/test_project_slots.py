@@ -22,6 +22,7 @@ from worker.queue.leases import LEASE, Leases
 from worker.queue.project_slots import MOST_READ, ProjectSlots
 from worker.queue.recovery import Recovery
 from worker.sessions.folder import FolderStore
+from worker.sessions.folder_lock import LOCK
 
 OPEN = ModelError("the provider is not asked now", transient=True, kind=CIRCUIT_OPEN)
 
@@ -170,7 +171,7 @@ def test_a_slot_that_the_store_does_not_give_counts_as_nobodys_death(tmp_path: P
     worker = Worker(FolderStore(tmp_path, lock_seconds=0.05), HandClock())
     assert worker.tries(failure(1, 1))
     # A frozen process keeps the lock.
-    frozen = os.open(tmp_path / "slots" / ".lock", os.O_RDWR)
+    frozen = os.open(tmp_path / "slots" / LOCK, os.O_RDWR | os.O_CREAT)
     fcntl.flock(frozen, fcntl.LOCK_EX)
     for _ in range(MOST_DEATHS + 1):
         with pytest.raises(StoreError, match="stays locked"):

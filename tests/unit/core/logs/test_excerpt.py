@@ -280,6 +280,8 @@ GOES_WELL = (
     "  ✓ part {n} does not fail",
     "[INFO] Downloading from central: https://repo.example.org/error{n}.jar",
     " {n}% of the failed parts fetched",
+    "    fails on part {n} if it must:           OK",
+    "    fails on part {n} if it must: OK (0.03s)",
 )
 
 

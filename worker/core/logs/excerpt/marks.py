@@ -71,7 +71,8 @@ _WELL = re.compile(
     r"|(?:\[? *\d{1,3}%|\[ *\d+/\d+\] )(?!.{0,200}(?:[Ee]rror:|FAILED))"
     r"|(?:\[INFO\] )?(?:Download(?:ing|ed)|Progress)\b)"
     r"|(?:(?![Ee]rror|ERROR|[Ff]ail|FAIL|Exception|atal|anic).){0,60}?\b(?:DEBUG|TRACE)\b|.{0,100}?(?:level=(?:debug|trace)\b|\[(?:debug|trace)\])"
-    r"|.{1,250}(?:\.\.\. ?(?:ok|OK|passed)|\bPASSED(?:\s+\[ *\d+%\])?)$"
+    r"|.{1,250}(?:\.\.\. ?(?:ok|OK|passed)|\bPASSED(?:\s+\[ *\d+%\])?"
+    r"|: (?: +OK(?: \([\d.]{1,9}s\))?|OK \([\d.]{1,9}s\)) *)$"
 )
 """What passed tests, debug messages and progress look like, whatever words they contain."""
 
@@ -80,6 +81,12 @@ _PREFIX = re.compile(
     r"|[A-Za-z][\w.-]{0,40} +\| |##\[error\]|\[info\] {3}(?=\S)"
 )
 """What image builds, task runners, Docker Compose and sbt put before each line."""
+
+_ANNOTATED = "##[error]"
+"""How a runner marks a line as an error, whatever words it contains."""
+
+_NO_SOURCE = "(Unknown Source)"
+"""How Java names the place of any frame without debug information."""
 
 _LEVEL = r"\s*+(?:\[\w{4,7}\]:?\s+)?"
 _OPENS = re.compile(
@@ -183,7 +190,9 @@ NAMES = (
 def marks(text: str) -> set[str]:
     """Return the names, out of `NAMES`, of the line's marks."""
     line = _PREFIX.sub("", text[:SHOWN], count=1) if _PREFIX.match(text) else text[:SHOWN]
-    found = _words(line)
+    found = _words(line.replace(_NO_SOURCE, ""))
+    if text.startswith(_ANNOTATED):
+        found.add("shouted")
     if head := _HEAD.match(line):
         found.add(str(head.lastgroup))
     found.update([_PARTS[at][1] for at, _, _ in _FINDER.find_matches_as_indexes(line, True)])

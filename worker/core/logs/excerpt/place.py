@@ -15,6 +15,9 @@ _STAMP = re.compile(
     r"^(?:\[task \S+\] ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?\s?)"
     r"(?:\d\d:\d\d:\d\d\s+)?"
 )
+_COLOUR = re.compile(rb"\^\[\[[\d;]{0,20}[mK]")
+"""A colour whose escape character a program wrote as two, as `cat -v` does."""
+
 _NAME = re.compile(r"""(?<!\S)[^\s\d_./\\:@{}=\[\]()<>'"-]*+[\d_./\\:@{}=\[\]()<>'"-]\S*+""")
 _MAY_END = frozenset({"ended", "make", "shouted", "fault"})
 
@@ -61,7 +64,8 @@ def lines(found: Found) -> list[Line]:
     sets: dict[frozenset[str], frozenset[str]] = {}
     read = []
     for kept in found.lines:
-        text = without_stamp(cut_before_error(kept.data).decode("utf-8", "replace"))
+        data = cut_before_error(_without_colours(kept.data))
+        text = without_stamp(data.decode("utf-8", "replace"))
         alike = kept.data.translate(_COUNTS)
         if alike not in known:
             seen = frozenset(marks.marks(text))
@@ -74,6 +78,10 @@ def lines(found: Found) -> list[Line]:
 def without_stamp(text: str) -> str:
     """Return a line without the timestamp that some runners put at its beginning."""
     return _STAMP.sub("", text)
+
+
+def _without_colours(data: bytes) -> bytes:
+    return _COLOUR.sub(b"", data) if b"^[[" in data else data
 
 
 def rows(found: Found, read: list[Line], own: list[float]) -> Iterator[tuple[float, ...]]:

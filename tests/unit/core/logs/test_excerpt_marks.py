@@ -1,0 +1,25 @@
+"""What runners, Java and coloured tools write into a line hides no failure, and is none."""
+
+from tests.unit.core.logs.test_excerpt import calm, log, texts
+from worker.core.logs import trace
+from worker.core.logs.excerpt import marks
+
+
+def test_what_a_runner_marks_as_an_error_is_shown_whatever_it_says() -> None:
+    settings = ["with:", "  check-latest: false", "  stable: true", "  token: ***", "env:"]
+    annotated = "##[error]../pkg/client@v0.23.4/scheme/register.go:22:2: Get the zip: it is gone"
+    cleaned = log(*calm(300), *settings * 9, *calm(60, seed=2), annotated, *calm(60, seed=3))
+    assert annotated in texts(trace.preview_log(cleaned, 1_024))
+    assert "shouted" in marks.marks(annotated)
+
+
+def test_a_frame_without_its_source_is_no_trouble() -> None:
+    assert "trouble" not in marks.marks("\tat com.sun.proxy.$Proxy2.stop(Unknown Source)")
+    assert "trouble" in marks.marks("the source is unknown")
+
+
+def test_colours_that_a_program_wrote_as_text_are_left_out() -> None:
+    dots = "^[[32m.^[[0m" * 40
+    crash = f"tests/test_date.py {dots}Fatal Python error: Segmentation fault"
+    shown = texts(trace.preview_log(log(*calm(900), crash, *calm(40, seed=2)), 1_024))
+    assert f"tests/test_date.py {'.' * 40}Fatal Python error: Segmentation fault" in shown

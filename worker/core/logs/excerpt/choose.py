@@ -1,13 +1,14 @@
 """Which of the weighed lines are shown: the most weight that fits in the budget."""
 
 import heapq
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import CUT
+from worker.core.logs.excerpt.worth import SHORT, compute_worths
 
 SHOWN = 190
 """The most bytes shown of one line."""
@@ -20,8 +21,7 @@ _MOST_ALIKE = 12  # the most lines of one `_kind` that are chosen
 _TOGETHER = 0.275  # gain for each chosen line next to this one: no gap mark, and it reads better
 _BETWEEN, _REACH = 5.0, 7  # gain with chosen lines both above and below, at most this far away
 _BASE, _COST = 40, 0.71  # how much a line's length counts against it
-_LEAST = -5.5  # the least weight of a line that is shown
-_IDLE = 2.6  # how much less than the heaviest line a line about work going well may weigh
+_HEAVIEST = 2  # how many of the heaviest lines are always shown
 
 _NAMES = re.compile(
     r"""^[SFEI]*\.[SFEI.]*|\S*(?:::|/)\S*|\d+"""
@@ -31,13 +31,6 @@ _OFTEN = 3
 _RAISES = frozenset(("named", "colon_error"))
 _COMPILED = frozenset(("place_head", "colon_error", "opens"))
 _JUDGED, _ASSERTED = frozenset(("judged",)), frozenset(("judged", "named"))
-_GOES_WELL = frozenset(("calm", "level", "progress", "closes", "percent", "fold"))
-_TELLS = frozenset(
-    (
-        *("fault", "trouble", "shouted", "named", "crossed", "colon_error", "opens"),
-        *("summary", "numbered", "judged", "diff", "expected"),
-    )
-)
 
 
 class Choice:
@@ -45,9 +38,10 @@ class Choice:
 
     def __init__(self, lines: list[Line], weights: list[float], total: int, limit: int) -> None:
         self._lines = lines
+        self._weights = weights
         self._total = total
         self._limit = limit - len(GAP.encode()) - 1
-        self._worth = _worths(lines, weights)
+        self._worth = compute_worths(lines, weights)
         self._index = {line.source.index: j for j, line in enumerate(lines)}
         self._written: dict[int, str] = {}
         self._makes: Counter[str] = Counter()
@@ -77,9 +71,9 @@ class Choice:
         return "\n".join(self._show_lines())
 
     def _take_first(self, end_lines: Sequence[int]) -> None:
-        """Take the lines that are always shown if they fit: the last line that counts the failed
-        tests, the exception that is raised most often, the first error of a compiler, the first
-        failed assertion with its line of code, and how the job ended."""
+        """Take the lines that are always shown if they fit: the heaviest lines, the last line that
+        counts the failed tests, the exception that is raised most often, the first error of a
+        compiler, the first failed assertion with its line of code, and how the job ended."""
         marks = [line.marks for line in self._lines]
         tallies = [j for j, names in enumerate(marks) if "tally" in names]
         raised = [j for j, names in enumerate(marks) if names >= _RAISES and self._worth[j]]
@@ -91,9 +85,20 @@ class Choice:
         asserted = self._first(marks, _JUDGED) if asserted is None else asserted
         said_by = asserted - 1 if asserted and "pointed" in marks[asserted - 1] else None
         ended = [self._index[at] for at in end_lines if at in self._index]
-        for j in (*tallies[-1:], often, compiled, said_by, asserted, *ended):
+        heaviest = self._list_heaviest()
+        for j in (*heaviest, *tallies[-1:], often, compiled, said_by, asserted, *ended):
             if j is not None:
                 self._take(j)
+
+    def _list_heaviest(self) -> list[int]:
+        """Return the heaviest lines: by worth alone, shorter ones would come before them."""
+        shown = [j for j, worth in enumerate(self._worth) if worth]
+        ranked = sorted(shown, key=self._weights.__getitem__, reverse=True)
+        texts = dict.fromkeys(self._lines[j].text for j in ranked)
+        return [
+            min((j for j in shown if self._lines[j].text == text), key=lambda j: abs(j - ranked[0]))
+            for text in islice(texts, _HEAVIEST)
+        ]
 
     def _first(self, marks: Sequence[frozenset[str]], wanted: frozenset[str]) -> int | None:
         """Return the first line with the `wanted` marks that is not from a configuration check."""
@@ -129,7 +134,7 @@ class Choice:
     def _take(self, j: int) -> None:
         line = self._lines[j]
         at = line.source.index
-        if line.text in self._texts and len(line.text) > 11:
+        if at in self._written or (line.text in self._texts and len(line.text) > SHORT):
             return
         written = f"{at + 1}: {clip_text(line.text, SHOWN)}"
         beside = at - 1 in self._written or at + 1 in self._written
@@ -182,27 +187,3 @@ def _kind(text: str) -> str:
     quoted names and the progress before them; "" for a line with few letters."""
     kind = _NAMES.sub("", text[:200])
     return kind if sum(map(str.isalpha, kind)) > 3 else ""
-
-
-def _worths(lines: list[Line], weights: list[float]) -> list[float]:
-    """Return how likely each line is to explain the failure, 0 for lines that are not shown."""
-    both = list(zip(lines, weights, strict=True))
-    best = max((weight for line, weight in both if "well" not in line.marks), default=None)
-    return [
-        0.0 if best is not None and _is_left_out(line, weight, best) else _likelihood(weight)
-        for line, weight in both
-    ]
-
-
-def _is_left_out(line: Line, weight: float, best: float) -> bool:
-    if weight < _LEAST or "well" in line.marks:
-        return True
-    return _is_idle(line) and weight < best - _IDLE
-
-
-def _likelihood(weight: float) -> float:
-    return 1 / (1 + math.exp(-max(-30.0, min(30.0, weight))))
-
-
-def _is_idle(line: Line) -> bool:
-    return not line.marks.isdisjoint(_GOES_WELL) and line.marks.isdisjoint(_TELLS)

@@ -1,0 +1,71 @@
+"""What a line is worth: as much as its copies, and as the stack trace below it."""
+
+from tests.unit.core.logs.test_excerpt import calm, log, texts
+from worker.core.logs import trace
+from worker.core.logs.excerpt.place import Line
+from worker.core.logs.excerpt.scan import Kept
+from worker.core.logs.excerpt.worth import compute_worths
+
+
+def test_copies_of_a_line_are_worth_the_same() -> None:
+    said = ["Caused by: the tax table is empty", "the shelf is full", "    ^"]
+    lines = [
+        Line(Kept(at, text.encode(), 2, None), text, frozenset(), text, False)
+        for at, text in enumerate((*said, *said))
+    ]
+    first, other, short, *copies = compute_worths(lines, [1.0, -2.0, 0.5, -3.0, 2.0, -4.0])
+    assert copies[:2] == [first, other]
+    assert first < other
+    assert copies[2] < short
+
+
+def test_of_a_failure_that_is_retried_one_run_is_shown() -> None:
+    run = [
+        'Exception in thread "main" java.lang.ExceptionInInitializerError',
+        *(f"\tat shop.cart.Price{n:x}.total(Price{n:x}.java:{n})" for n in range(40, 52)),
+        "Caused by: java.lang.RuntimeException: the tax table has no rate for zone 11",
+        "\tat shop.tax.Table.<clinit>(Table.java:1585)",
+    ]
+    runs = [line for n in (2, 3, 4) for line in (*run, *calm(4, seed=n), f"Retrying, {n} of 4.")]
+    shown = texts(trace.preview_log(log(*calm(900), *runs), 1_024))
+    start = shown.index(run[0])
+    assert shown[start : start + len(run)] == run
+
+
+def test_the_heaviest_lines_are_shown_however_many_shorter_ones_there_are() -> None:
+    head = (
+        "  1) test a shipment leaves the depot on the day that was promised and the customer is"
+        " told that it does (Depot.Integration.PromisedDayTest)"
+    )
+    failure = [
+        head,
+        "     test/depot/integration/promised_day_test.exs:153",
+        "     ** (ExUnit.TimeoutError) test timed out after 60000ms. You can change the timeout:",
+        '       1. per test by setting "@tag timeout: x"',
+        '       2. per case by setting "@moduletag timeout: x"',
+        '       3. globally via "ExUnit.start(timeout: x)" configuration',
+        "     code: capture_log fn ->",
+        "     stacktrace:",
+        "       (inets) httpc.erl:623: :httpc.handle_answer/3",
+        "       test/support/http_client.exs:42: Depot.HTTPClient.request/4",
+        "       test/depot/integration/day_test.exs:183: anonymous fn/0 in Depot.DayTest.test/1",
+        "       (ex_unit) lib/ex_unit/capture_log.ex:78: ExUnit.CaptureLog.capture_log/2",
+        "       test/depot/integration/day_test.exs:158: (test)",
+        "       (ex_unit) lib/ex_unit/runner.ex:312: ExUnit.Runner.exec_test/1",
+        "       (stdlib) timer.erl:166: :timer.tc/1",
+        "       (ex_unit) lib/ex_unit/runner.ex:251: anonymous fn/4 in ExUnit.Runner.spawn_test/3",
+    ]
+    cleaned = log(*calm(300), *failure, "Finished in 84.1 seconds", "55 tests, 1 failure")
+    assert head in texts(trace.preview_log(cleaned, 1_024))
+
+
+def test_what_was_raised_is_shown_with_its_stack_trace() -> None:
+    raised = "    shop.StockMismatch: the added boxes of the shelf differ, for" + " a shelf," * 9
+    frames = [
+        *(f"        at shop.depot.Stock{n:x}.count(Stock{n:x}.java:{n})" for n in range(30, 60)),
+        *(f"        at test.worker.Test{n:x}.processTest(Test{n:x}.java:{n})" for n in range(9)),
+    ]
+    end = ["FAILURE: Build failed with an exception.", "* What went wrong:", "BUILD FAILED in 3s"]
+    shown = texts(trace.preview_log(log(*calm(300), raised, *frames, *end), 1_024))
+    assert [line for line in shown if line in frames]
+    assert raised in shown

@@ -3,8 +3,8 @@
 One pass keeps the lines with words of trouble and the lines around them (`scan`). Each line is
 weighed by itself (`marks`, with the formats of `logs.ecosystems`), by its place (`place`) and by
 the lines around it (`around`); warnings weigh less than failures (`warned`). The budget goes to the
-heaviest lines (`weights`, `worth`, `choose`). If the last green log of the same job is available,
-new lines weigh more (`passed_lines`).
+heaviest lines (`weights`, `worth`, `choose`), and little of it to blanks (`blanks`). If the last
+green log of the same job is available, new lines weigh more (`passed_lines`).
 """
 
 from collections.abc import Iterator

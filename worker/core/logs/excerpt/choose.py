@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
+from worker.core.logs.excerpt.blanks import shorten_blanks
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import CUT
 from worker.core.logs.excerpt.worth import SHORT, compute_worths
@@ -38,6 +39,7 @@ class Choice:
 
     def __init__(self, lines: list[Line], weights: list[float], total: int, limit: int) -> None:
         self._lines = lines
+        self._shown = shorten_blanks(lines)
         self._weights = weights
         self._total = total
         self._limit = limit - len(GAP.encode()) - 1
@@ -109,7 +111,7 @@ class Choice:
         line = self._lines[j]
         alike = max(0, self._alike[self._kind(j)] - _ENOUGH) if self._alike else 0
         worth: float = self._worth[j] * _REPEAT ** self._makes[line.make] * _ALIKE**alike
-        length = min(len(line.text), SHOWN) + len(str(line.source.index)) + _BASE
+        length = min(len(self._shown[j]), SHOWN) + len(str(line.source.index)) + _BASE
         value: float = worth * self._company(line.source.index) / length**_COST
         return value
 
@@ -136,7 +138,7 @@ class Choice:
         at = line.source.index
         if at in self._written or (line.text in self._texts and len(line.text) > SHORT):
             return
-        written = f"{at + 1}: {clip_text(line.text, SHOWN)}"
+        written = f"{at + 1}: {clip_text(self._shown[j], SHOWN)}"
         beside = at - 1 in self._written or at + 1 in self._written
         cost = len(written.encode()) + 1 + (0 if beside else len(GAP.encode()) + 1)
         if self._size + cost > self._limit:

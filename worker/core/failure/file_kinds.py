@@ -3,6 +3,8 @@ failure reasons a commit can cause. Pure."""
 
 import re
 
+from worker.core.failure.own_version import list_other_changes
+
 _CI = re.compile(
     r"(?:^|/)(?:\.gitlab-ci[^/]{0,80}|[^/]{1,80}\.gitlab-ci|[^/]{0,80}gitlab-ci[^/]{0,80})\.ya?ml$"
     r"|^\.gitlab/(?!issue_templates/|merge_request_templates/)|^\.?ci/|^\.tekton/",
@@ -69,14 +71,14 @@ def changes_dependency(path: str, diff: str) -> bool:
     """Whether a change to a file changes what is installed.
 
     `diff` are the hunks, "" if they are not known. A manifest may also change for other reasons: a
-    new target, a script, a setting.
+    new target, a script, a setting, the version of the project itself.
     """
     if not is_dependency(path):
         return False
+    changed = list_other_changes(path, diff)
     if not diff or path.rpartition("/")[2].lower() not in _MANIFESTS_OF_MORE:
-        return True
-    changed = (line[1:400] for line in diff.split("\n") if line[:1] in ("+", "-"))
-    return any(map(_REQUIREMENT.search, changed))
+        return not diff or bool(changed)
+    return any(_REQUIREMENT.search(line[:400]) for line in changed)
 
 
 def is_docs(path: str) -> bool:

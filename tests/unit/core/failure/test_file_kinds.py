@@ -61,6 +61,94 @@ def test_a_manifest_changes_what_is_installed_only_in_some_of_its_lines(
     assert changes_dependency(path, f"@@ -1 +1,2 @@\n a\n+{line}\n") is changes
 
 
+POM = """\
+@@ -2,7 +2,7 @@
+ <modelVersion>4.0.0</modelVersion>
+   <groupId>com.example</groupId>
+   <artifactId>ferry</artifactId>
+-  <version>3.4.0</version>
++  <version>3.4.1</version>
+
+ <properties>
+"""
+PARENT = """\
+@@ -4,9 +4,9 @@
+   <parent>
+     <groupId>com.example</groupId>
+     <artifactId>harbour</artifactId>
+-    <version>1.0</version>
++    <version>1.1</version>
+   </parent>
+   <artifactId>ferry</artifactId>
+   <packaging>jar</packaging>
+"""
+MANIFEST = """\
+@@ -1,5 +1,5 @@
+ {
+   "name": "ferry",
+-  "version": "2.3.0",
++  "version": "2.4.0",
+   "private": true,
+"""
+NPM_LOCK = """\
+@@ -1,11 +1,11 @@
+ {
+   "name": "ferry",
+-  "version": "1.12.0",
++  "version": "1.13.0",
+   "lockfileVersion": 3,
+   "packages": {
+     "": {
+       "name": "ferry",
+-      "version": "1.12.0",
++      "version": "1.13.0",
+       "devDependencies": {
+"""
+CARGO_LOCK = """\
+@@ -10,7 +10,7 @@
+ [[package]]
+ name = "ferry"
+-version = "0.3.0"
++version = "0.4.0"
+ dependencies = [
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "diff", "changes"),
+    [
+        ("pom.xml", POM, False),
+        ("pom.xml", POM + POM.replace("properties", "scope").replace("modelVersion", "x"), True),
+        ("pom.xml", PARENT, True),
+        ("pom.xml", POM.replace("-  <version>3.4.0</version>\n", ""), True),
+        ("package.json", MANIFEST, False),
+        ("package.json", MANIFEST.replace(" {\n", ' {"dependencies": {\n', 1), True),
+        ("package.json", '@@ -1 +1 @@\n-{"version": "1", "engines": {"node": ">=20"}}\n'
+         '+{"version": "2", "engines": {"node": ">=20"}}', False),
+        ("package.json", '@@ -1 +1 @@\n-{"version": "1", "engines": {"node": ">=20"}}\n'
+         '+{"version": "2", "engines": {"node": ">=22"}}', True),
+        ("package.json", '@@ -1,2 +1,2 @@\n-{"version": "1",\n+{"version": "2",\n "x": 1}', False),
+        ("package-lock.json", NPM_LOCK, False),
+        ("package-lock.json", NPM_LOCK.replace('""', '"node_modules/tide"'), True),
+        ("package-lock.json", NPM_LOCK + '+        "tide": "^2.0.0"\n', True),
+        ("package-lock.json", '@@ -9 +9 @@\n-    "version": "1"\n+    "version": "2"', True),
+        ("Cargo.lock", CARGO_LOCK, False),
+        ("Cargo.lock", CARGO_LOCK.replace("dependencies = [", 'source = "registry+x"'), True),
+        ("Cargo.lock", CARGO_LOCK + '+ "tide",\n', True),
+    ],
+)  # fmt: skip
+def test_the_version_of_the_project_itself_is_no_dependency(
+    path: str, diff: str, changes: bool
+) -> None:
+    assert changes_dependency(path, diff) is changes
+
+
+def test_a_hostile_diff_is_read_in_no_time() -> None:
+    for part in ('"version":', "{", "<a", "<version>", "</a>", '"a": {', 'version = "'):
+        for path in ("pom.xml", "package-lock.json", "Cargo.lock"):
+            assert changes_dependency(path, "@@ -1 +1 @@\n+" + part * 20_000) in (True, False)
+
+
 def test_a_manifest_whose_diff_is_not_known_may_change_what_is_installed() -> None:
     assert changes_dependency("Cargo.toml", "")
 

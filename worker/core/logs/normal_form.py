@@ -80,6 +80,20 @@ _NUMBERS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), placeholder)
     for pattern, placeholder in (
+        # Ids of processes and threads, as Rust, a sanitizer, glog, Node, Erlang and a shell tell.
+        (r"(?<=') \(\d{1,10}\)(?= panicked at )", ""),
+        (r"==\d{1,10}==", "==<n>=="),
+        (r"^[IWEF]\d{4} <time> +\d{1,10}\b|^\[ {0,8}\d{1,9}\.\d{3,6}\]", "<time>"),
+        (r"(?<=\(node:)\d{1,10}(?=\))|(?<=<)\d{1,6}\.\d{1,9}\.\d{1,6}(?=>)", "<n>"),
+        (r"(?<=: )\d{1,10}(?= +(?:Segmentation fault|Aborted|Killed|Terminated|Bus error"
+         r"|Floating point exception|Illegal instruction|Trace/breakpoint trap)\b)", "<n>"),
+        (r"(?i:\b(?P<id>pid|port|tid|process|thread|goroutine|seed)(?:[ :=]{1,2}|-))\d{1,15}\b",
+         r"\g<id> <n>"),
+        (r"(?<=started )(?P<daemon>daemon )?\d{6,20}\b", r"\g<daemon><n>"),
+        (r"(?<=[\w\]])@(?=[a-f]{0,8}\d)[0-9a-f]{5,8}\b", "@<id>"),
+        (r"(?<=::):\d{4,5}(?!\w)", ":<n>"),
+        (r"(?<![\w.])(?=\d{1,4}[hm]\d)(?:\d{1,4}h)?(?:\d{1,4}m)?(?:\d{1,5}(?:\.\d{1,9})?s)?"
+         r"(?![A-Za-z\d])", "<n>"),
         (r"(?<=[\w)\]>]):\d{1,7}(?::\d{1,7})?(?=\D|$)|^\d{1,7}:\d{1,7}(?=\s)|\(\d{1,7},\d{1,7}\)"
          r"|\b(?:[Ll]ines?|[Cc]ol(?:umn)?|pid|port|L) ?\d{1,9}", "<place>"),
         (r"(?<![\w.])\d[\d.,]{0,20} ?(?:ns|us|µs|ms|s|secs?|seconds|mins?|minutes|[KMGT]i?B|%)"

@@ -244,6 +244,61 @@ def test_two_runs_have_the_very_same_error(line: str, part: str, instead: str, s
     assert set(found.values()) == {line}
 
 
+@pytest.mark.parametrize(
+    ("one", "again"),
+    [
+        ("thread 'tests::ebb' (22034) panicked at src/lib.rs:9:5:",
+         "thread 'tests::ebb' (171) panicked at src/lib.rs:9:5:"),
+        ("thread 'tests::ebb' (22034) panicked at src/lib.rs:9:5:",
+         "thread 'tests::ebb' panicked at src/lib.rs:9:5:"),
+        ("==311==ERROR: AddressSanitizer: heap-use-after-free on address 0x602000000010",
+         "==27==ERROR: AddressSanitizer: heap-use-after-free on address 0x603000000a40"),
+        ("E1124 15:30:43.123456 22034 ferry.cc:10] Error: cannot dock",
+         "E1125 06:11:02.000931 310 ferry.cc:10] Error: cannot dock"),
+        ("(node:4711) Error: Cannot find module 'tide'",
+         "(node:62) Error: Cannot find module 'tide'"),
+        ("Error: process #PID<0.217.0> has exited", "Error: process #PID<0.98.0> has exited"),
+        ("run.sh: line 3: 12345 Segmentation fault (core dumped) ./ferry: error",
+         "run.sh: line 3: 88 Segmentation fault (core dumped) ./ferry: error"),
+        ("E   TimeoutError: worker (pid=4242) did not answer",
+         "E   TimeoutError: worker (pid=77) did not answer"),
+        ("E   OSError: cannot bind to port: 40123", "E   OSError: cannot bind to port: 51877"),
+        ("Error: listen EADDRINUSE: address already in use :::40123",
+         "Error: listen EADDRINUSE: address already in use :::38011"),
+        ("Error: connect ECONNREFUSED 127.0.0.1:401", "Error: connect ECONNREFUSED 127.0.0.1:380"),
+        ("E   RuntimeError: cannot join <Thread(Thread-3 (run), started daemon 140213998)>",
+         "E   RuntimeError: cannot join <Thread(Thread-12 (run), started daemon 139622011)>"),
+        ("panic: it failed in goroutine 17 [running]", "panic: it failed in goroutine 4 [running]"),
+        ("java.lang.IllegalStateException: closed: com.x.Ferry@1b2c3d",
+         "java.lang.IllegalStateException: closed: com.x.Ferry@7f01a"),
+        ("E   TypeError: <Ferry object at 0x7f4c25294380> is closed",
+         "E   TypeError: <Ferry object at 0x7f9911a3c010> is closed"),
+        ("E   FileNotFoundError: '/tmp/pytest-of-root/pytest-3/test_a0/x.db'",
+         "E   FileNotFoundError: '/tmp/pytest-of-root/pytest-41/test_a0/x.db'"),
+        ("Error: open /tmp/TestDock2117401/001/x.db: no such file",
+         "Error: open /tmp/TestDock99120/001/x.db: no such file"),
+        ("--- FAIL: TestDock (0.35s): Error: no answer after 1m2.5s",
+         "--- FAIL: TestDock (1.20s): Error: no answer after 1m3s"),
+        ("Error: seed: 120331 fails", "Error: seed: 7 fails"),
+    ],
+)  # fmt: skip
+def test_ids_ports_and_times_of_a_run_are_no_part_of_its_errors(one: str, again: str) -> None:
+    assert find_exact_errors([one]).keys() == find_exact_errors([again]).keys() != set()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("E   assert port('a') == 8080", "E   assert port('a') == 8081"),
+        ("E   KeyError: 'tide@5'", "E   KeyError: 'tide@6'"),
+        ("E   ValueError: 12 killed", "E   ValueError: 13 killed"),
+        ("E   assert '1.2.3' == '1.2.4'", "E   assert '1.2.3' == '1.2.5'"),
+    ],
+)
+def test_values_are_a_part_of_an_error(one: str, other: str) -> None:
+    assert find_exact_errors([one]).keys() != find_exact_errors([other]).keys()
+
+
 def test_the_last_words_of_a_script_say_where_it_hung() -> None:
     runners = ["WARNING: step_script could not run to completion because the timeout was exceeded",
                "ERROR: Job failed: execution took longer than 1h0m0s seconds"]  # fmt: skip

@@ -8,6 +8,8 @@ place in the code count. Doubtful lines are left out: a missing fact misleads no
 import re
 from collections.abc import Iterator
 
+from worker.core.logs.headings import join_headings
+
 LONGEST = 1000
 """The most characters of a line that are read."""
 
@@ -56,7 +58,7 @@ def select_error_lines(text: str) -> str:
 
 def _find_telling(text: str) -> Iterator[str]:
     warned, summary = False, False
-    for line in text.split("\n"):
+    for line in join_headings(text.split("\n")):
         bare = _bare(line)[:LONGEST]
         summary = "warnings summary" in bare or (summary and not bare.startswith(("==", "-- ")))
         aside = summary or _ASIDE.match(bare) or _WELL.match(bare)

@@ -12,6 +12,7 @@ from itertools import takewhile
 
 from worker.core.logs.excerpt import weights
 from worker.core.logs.excerpt.marks import marks
+from worker.core.logs.headings import join_headings
 from worker.core.logs.normal_form import LONGEST, normalise_line, normalise_places
 from worker.core.text.untrusted import one_line
 
@@ -49,6 +50,7 @@ def make_signature(lines: Sequence[str]) -> Signature:
     The key covers every failed test and every error in the lines: a failure with one error more
     than another has a different key.
     """
+    lines = [*join_headings(lines)]
     telling = _find_telling(lines)
     kept = _keep_weighty(telling)
     found = frozenset(each.normal for each in kept) or _last_trouble(lines)
@@ -66,6 +68,7 @@ def make_signature(lines: Sequence[str]) -> Signature:
 def find_errors(lines: Sequence[str]) -> frozenset[str]:
     """Return the normal forms of every failed test and every error in the lines; if no line is
     telling, the normal form of the last line that says what could not be done."""
+    lines = [*join_headings(lines)]
     return frozenset(each.normal for each in _keep_weighty(_find_telling(lines))) or _last_trouble(
         lines
     )
@@ -77,7 +80,7 @@ def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
 
     Stricter than `find_errors`: the values of an assertion and the parameters of a test are kept.
     """
-    texts = [_strip_line(line) for line in lines]
+    texts = [_strip_line(line) for line in join_headings(lines)]
     kept = find_errors(lines)
     return {
         normalise_places(text): text for text in reversed(texts) if normalise_line(text) in kept

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from worker.core.failure.verdict import Ruling, Verdict
-from worker.core.logs.signature import Signature, make_signature
+from worker.core.logs.signature import Signature, lead_with, make_signature
+from worker.core.logs.unfinished import find_unfinished_test
 from worker.core.stored_keys import KEY, from_stored, to_stored
 from worker.core.text import remarks
 
@@ -211,7 +212,7 @@ def group_jobs(
         if not job.read and not ruled:
             unread.append(job)
             continue
-        found = make_signature((job.error_text or job.excerpt).split("\n"))
+        found = _make_signature(job)
         name = _name_group(job, found, ruled)
         groups.setdefault(name, _JobGroup(found, ruled)).jobs.append(job)
     for job in unread:
@@ -229,6 +230,14 @@ def group_jobs(
     return tuple(
         sorted(made, key=lambda each: (-len(each.jobs), each.external, each.jobs[0].job_id))
     )
+
+
+def _make_signature(job: FailingJob) -> Signature:
+    """Return the signature of a job's errors; a test that its time limit has ended leads them."""
+    made = make_signature((job.error_text or job.excerpt).split("\n"))
+    timed_out = job.reason == "job_execution_timeout"
+    test = find_unfinished_test(line for _, line in job.end) if timed_out else ""
+    return lead_with(f"{test} has not ended", made) if test else made
 
 
 def _name_group(job: FailingJob, found: Signature, ruled: RuleMatch | None) -> str:

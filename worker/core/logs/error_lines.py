@@ -23,11 +23,20 @@ _ASIDE = re.compile(
 """Lines on how long tests took, what they covered, what they warned about, which passed."""
 
 _WELL = re.compile(
-    r"\W{0,8}(?:PASS(?:ED)?\b|ok\b|warning\b|(?:DEBUG|INFO|TRACE|NOTICE)\b|[✓√✔])|\$ |[✓√✔]"
-    r"|.{0,400}(?:\bPASSED\b|\.\.\. ok$|: warning:|\d\d:\d\d\S{0,12} (?:DEBUG|INFO|TRACE)\b)",
+    r"(?:(?:\[\w{1,7}\] )?\[ {0,2}\d{1,3}%\] )?PASS(?:ED)?\b|\[ {7}OK \]|\[ RUN {6}\]"
+    r"|=== (?:RUN|PAUSE|CONT|NAME) "
+    r"|--- PASS: |ok(?: \d|\s+\S{1,300}\s+\(cached\)|\s+\S{1,300}\s+[\d.]{1,12}s\b)|[✓√✔]"
+    r"|\S{1,300}::.{0,300} PASSED\b|.{1,300} > .{1,300} PASSED$|.{1,300} \.\.\. (?:ok|ignored)$"
+    r"|\d{1,6}/\d{1,6} Test +#\d{1,6}: .{1,300} Passed +[\d.]{1,12} sec$|Passed \S"
+)
+"""A test that passed, or that has only begun, as its runner marks it."""
+
+_CALM = re.compile(
+    r"\W{0,8}(?:warning\b|(?:DEBUG|INFO|TRACE|NOTICE)\b)|\$ "
+    r"|.{0,400}(?:: warning:|\d\d:\d\d\S{0,12} (?:DEBUG|INFO|TRACE)\b)",
     re.IGNORECASE,
 )
-"""A test that passed, a warning, a log line of a program, or an echoed command."""
+"""A warning, a log line of a program, or an echoed command."""
 
 _NONE = re.compile(
     r"\b(?:0|no|zero) (?:\w{1,20} )?(?:errors?|fail\w{0,10})\b|\b(?:errors?|fail\w{0,10})\b: ?0\b",
@@ -51,6 +60,11 @@ def remove_asides(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not _ASIDE.match(_bare(line)))
 
 
+def went_well(line: str) -> bool:
+    """Whether a line says no more than that a test passed or has begun, whatever its name."""
+    return _WELL.match(line.strip()) is not None
+
+
 def select_error_lines(text: str) -> str:
     """Return the lines of a log, with or without their numbers, that tell of the failure."""
     return "\n".join(_find_telling(text))
@@ -61,7 +75,7 @@ def _find_telling(text: str) -> Iterator[str]:
     for line in join_headings(text.split("\n")):
         bare = _bare(line)[:LONGEST]
         summary = "warnings summary" in bare or (summary and not bare.startswith(("==", "-- ")))
-        aside = summary or _ASIDE.match(bare) or _WELL.match(bare)
+        aside = summary or _ASIDE.match(bare) or went_well(bare) or _CALM.match(bare)
         place = _PLACE.search(bare) is not None
         if not aside and not (warned and place) and (place or _fails(bare)):
             yield line

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from worker.core.logs.error_lines import went_well
 from worker.core.logs.excerpt import weights
 from worker.core.logs.excerpt.marks import marks
 from worker.core.logs.headings import join_headings
@@ -65,6 +66,16 @@ def make_signature(lines: Sequence[str]) -> Signature:
     )
 
 
+def lead_with(error: str, made: Signature) -> Signature:
+    """Return the signature of a failure with one error more, which is its text."""
+    joined = f"{normalise_line(error)}\n{made.key}"
+    return Signature(
+        hashlib.sha256(joined.encode()).hexdigest()[:KEY],
+        one_line(error, TEXT),
+        (one_line(made.text, NAME), *made.others) if _TEST.match(made.text) else made.others,
+    )
+
+
 def find_errors(lines: Sequence[str]) -> frozenset[str]:
     """Return the normal forms of every failed test and every error in the lines; if no line is
     telling, the normal form of the last line that says what could not be done."""
@@ -85,29 +96,6 @@ def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
     return {
         normalise_places(text): text for text in reversed(texts) if normalise_line(text) in kept
     }
-
-
-def find_last_words(lines: Sequence[str]) -> Mapping[str, str]:
-    """Return the last lines of a script that reached its time limit: they show where it hung.
-
-    Nothing if they are only the script's own commands.
-    """
-    end = next((at for at, line in enumerate(lines) if _RUNNERS.match(line)), len(lines))
-    said = [line.strip() for line in lines[:end] if line.strip()][-_LAST:]
-    if all(line.startswith("$ ") for line in said):
-        return {}
-    return {f"at the end: {normalise_places(line)}": f"at the end: {line}" for line in said}
-
-
-_LAST = 3
-"""How many last lines show where a script hung."""
-
-_RUNNERS = re.compile(
-    r"WARNING: (?:step_script|after_script|script) could not run|Running after_script"
-    r"|Uploading artifacts for failed job|Saving cache for failed job"
-    r"|Cleaning up project directory|(?:ERROR|FATAL): Job failed"
-)
-"""What the runner writes after the script."""
 
 
 def _text(
@@ -224,8 +212,14 @@ def _says(test: str) -> bool:
 
 def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
     for line in reversed(lines):
-        normal = normalise_line(_strip_line(line))
-        if _TROUBLE.search(normal) and not _MERE.match(normal) and not _says_nothing(normal):
+        text = _strip_line(line)
+        normal = normalise_line(text)
+        if (
+            _TROUBLE.search(normal)
+            and not went_well(text)
+            and not _MERE.match(normal)
+            and not _says_nothing(normal)
+        ):
             return frozenset((normal,))
     return frozenset()
 
@@ -343,6 +337,8 @@ def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
         text = _strip_line(line)
         normal = normalise_line(text)
         if text == _GAP or normal in found or _MERE.match(normal) or _says_nothing(normal):
+            continue
+        if went_well(text):
             continue
         is_test = _TEST.match(text) is not None
         names = marks(_NPM.sub("", normal).replace("<n>", "1"))

@@ -7,7 +7,8 @@ from concurrent.futures import Executor
 from worker.core.failure.facts import Unknown
 from worker.core.failure.jobs import FailingJob
 from worker.core.logs import trace
-from worker.core.logs.signature import find_exact_errors, find_last_words
+from worker.core.logs.signature import find_exact_errors
+from worker.core.logs.unfinished import find_last_words
 from worker.sources.api import wire
 from worker.sources.job_logs.captured_log import Log
 from worker.sources.pipelines.downstream_jobs import get_project_id

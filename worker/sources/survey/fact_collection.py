@@ -372,11 +372,11 @@ class Collection:
         return ours.error if wanted and wanted <= found else make_key(found)
 
     def _get_error_text(self, group: Group) -> str:
-        """The lines about the failure in the log of the group's first job, if it was read."""
+        """The error, and the lines about it in the log of the group's first job, if it was read."""
         first = group.jobs[0]
         log = self._logs.find(first.job_id)
         excerpt = log.preview(MAX_TEXT) if log else first.excerpt
-        return select_error_lines(f"{group.text}\n{excerpt}")
+        return f"{group.text}\n{select_error_lines(excerpt)}"
 
 
 def _make_run(job: FailingJob, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:

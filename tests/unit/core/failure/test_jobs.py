@@ -82,6 +82,25 @@ def test_jobs_whose_logs_tell_nothing_are_not_thrown_together() -> None:
     assert {group.key for group in groups} == {""}
 
 
+def test_the_test_that_a_time_limit_ended_is_the_error() -> None:
+    said = [
+        "tests/test_pool.py::test_an_error PASSED [ 35%]",
+        "tests/test_pool.py::test_drain ",
+        "WARNING: step_script could not run to completion because the timeout was exceeded",
+    ]
+    end = tuple(enumerate(said, 1))
+    excerpt = "\n".join(f"{number}: {line}" for number, line in end)
+    hung = job(1, "unit", excerpt, end=end, reason="job_execution_timeout")
+    (group,) = group_jobs([hung], nothing)
+    assert group.text == "tests/test_pool.py::test_drain has not ended"
+    failed = replace(hung, excerpt=f"{RACE}\n{excerpt}")
+    (both,) = group_jobs([failed], nothing)
+    assert both.text == group.text
+    assert both.others[0].startswith("FAILED tests/test_tide.py::test_high")
+    assert both.key != group.key
+    assert group_jobs([replace(hung, reason="script_failure")], nothing)[0].text != group.text
+
+
 def test_one_certain_rule_is_one_group_whatever_the_logs_say() -> None:
     def stuck(failing: FailingJob) -> RuleMatch | None:
         return RuleMatch("stuck", "infrastructure", "c", "d", certain=failing.job_id != 3)

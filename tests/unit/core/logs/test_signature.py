@@ -5,9 +5,9 @@ import pytest
 from worker.core.logs.normal_form import normalise_line
 from worker.core.logs.signature import (
     find_exact_errors,
-    find_last_words,
     make_signature,
 )
+from worker.core.logs.unfinished import find_last_words, find_unfinished_test
 
 PYTEST = """\
 …
@@ -242,6 +242,78 @@ def test_two_runs_have_the_very_same_error(line: str, part: str, instead: str, s
     assert found
     assert (found.keys() == find_exact_errors([line.replace(part, instead)]).keys()) is same
     assert set(found.values()) == {line}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tests/test_pool.py::test_an_error_does_not_end_a_worker PASSED [ 35%]",
+        "tests/test_pool.py::test_error[a b - failed] PASSED",
+        "[gw1] [ 35%] PASSED tests/test_pool.py::test_an_error_is_raised",
+        "PASSED tests/test_pool.py::test_fatal_error - error: x",
+        "--- PASS: TestFatalError (0.00s)",
+        "=== RUN   TestError/fatal:_cannot_open",
+        "ok  \texample.com/ferry/internal/errors\t0.012s",
+        "ok  \texample.com/ferry/internal/errors\t(cached)",
+        "\u2713 error: cannot open is told (3 ms)",
+        "\u2714 fails with Error: boom (3 ms)",
+        "PASS src/errors.test.ts",
+        "test errors::fatal_error_is_raised ... ok",
+        " 3/12 Test  #3: fatal_error_cannot_open ..........   Passed    0.02 sec",
+        "[       OK ] Errors.FatalErrorCannotOpen (0 ms)",
+        "[ RUN      ] Errors.FatalErrorCannotOpen",
+        "ok 3 - error: cannot open",
+        "ErrorsTest > fatal error cannot open() PASSED",
+        "Passed Ferry.ErrorTests.Fatal_error_cannot_open [3 ms]",
+    ],
+)
+def test_a_line_that_a_runner_marks_as_passed_is_no_error(line: str) -> None:
+    assert make_signature([f"9: {line}"]).key == ""
+    assert find_exact_errors([line]) == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "FAILED tests/test_a.py::test_b - AssertionError: expected FAILED but was PASSED",
+        "--- FAIL: TestPassed (0.00s)",
+        "not ok 3 - it passed",
+        "[  FAILED  ] Errors.IsOk (0 ms): error: it is not ok",
+        "test errors::dock_is_ok ... FAILED",
+    ],
+)
+def test_a_failed_test_that_speaks_of_passing_is_an_error(line: str) -> None:
+    assert make_signature([line]).key != ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "test"),
+    [
+        (["a/test_x.py::test_a PASSED  [ 5%]", "a/test_x.py::test_b ", "--- live log call ---",
+          "WARNING  monitor 20 jobs wait"], "a/test_x.py::test_b"),
+        (["a/test_x.py::test_a ", "hello", "PASSED   [ 5%]", "a/test_x.py::test_b "],
+         "a/test_x.py::test_b"),
+        (["a/test_x.py::test_a ", "a/test_x.py::test_b ", "[gw1] [ 5%] PASSED a/test_x.py::test_b"],
+         "a/test_x.py::test_a"),
+        (["=== RUN   TestA", "--- PASS: TestA (0.00s)", "=== RUN   TestB", "=== RUN   TestB/c"],
+         "TestB/c"),
+        (["test a::b ... ok", "test a::c has been running for over 60 seconds"], "a::c"),
+        (["[ RUN      ] A.b", "[       OK ] A.b (0 ms)", "[ RUN      ] A.c"], "A.c"),
+        (["test_a (tests.test_x.X.test_a) ... ok", "test_b (tests.test_x.X.test_b) ... "],
+         "test_b (tests.test_x.X.test_b)"),
+        (["[INFO] Running com.x.ATest", "[INFO] Tests run: 3, Failures: 0 -- in com.x.ATest",
+          "[INFO] Running com.x.BTest"], "com.x.BTest"),
+        (["ATest > a() STARTED", "ATest > a() PASSED", "ATest > b() STARTED"], "ATest > b()"),
+        (["      Start  3: dock", " 3/9 Test  #3: dock ...   Passed 0.02 sec", "    Start  4: ebb"],
+         "ebb"),
+        (["a/test_x.py::test_a PASSED  [ 5%]", "$ sleep 9999"], ""),
+        ([f"a/test_x.py::test_{number}" for number in range(99)], ""),
+    ],
+    ids=["pytest", "live", "xdist", "go", "cargo", "gtest", "unittest", "maven", "gradle", "ctest",
+         "none", "list"],
+)  # fmt: skip
+def test_the_test_that_a_time_limit_ended_is_found(lines: list[str], test: str) -> None:
+    assert find_unfinished_test(lines) == test
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What is known of a failed pipeline before the model is asked: its failing jobs by cause. Pure.
 
-Jobs with exactly the same errors form a group: one of them represents it, and only that job's log
-has to be examined.
+Jobs with exactly the same errors form a group; a failed build is in the group of another that has
+all its errors and more. One job represents a group, and only its log has to be examined.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -194,13 +194,19 @@ class _JobGroup:
     ruled: RuleMatch | None
     jobs: list[FailingJob] = field(default_factory=list)
 
+    @property
+    def errors(self) -> frozenset[str]:
+        """The build errors, none if a rule explains the failure."""
+        return frozenset() if self.ruled else self.signature.build_errors
+
 
 def group_jobs(
     jobs: Iterable[FailingJob], recognise: Callable[[FailingJob], RuleMatch | None]
 ) -> tuple[Group, ...]:
     """Group the jobs by cause.
 
-    A job whose log was not read joins its family's group if the family has only one cause.
+    A job whose build errors are all among those of another job is in that job's group. A job whose
+    log was not read joins its family's group if the family has only one cause.
     """
     groups: dict[str, _JobGroup] = {}
     unread: list[FailingJob] = []
@@ -215,6 +221,7 @@ def group_jobs(
         found = _make_signature(job)
         name = _name_group(job, found, ruled)
         groups.setdefault(name, _JobGroup(found, ruled)).jobs.append(job)
+    groups = _merge_builds(groups)
     for job in unread:
         _with_family(groups, job).jobs.append(job)
     made = [
@@ -230,6 +237,18 @@ def group_jobs(
     return tuple(
         sorted(made, key=lambda each: (-len(each.jobs), each.external, each.jobs[0].job_id))
     )
+
+
+def _merge_builds(groups: Mapping[str, _JobGroup]) -> dict[str, _JobGroup]:
+    """Return the groups; one whose build errors another has too is merged into that one."""
+    merged: dict[str, _JobGroup] = {}
+    for name, group in sorted(groups.items(), key=lambda each: -len(each[1].errors)):
+        whole = (other for other in merged.values() if group.errors and group.errors < other.errors)
+        if larger := next(whole, None):
+            larger.jobs += group.jobs
+        else:
+            merged[name] = group
+    return merged
 
 
 def _make_signature(job: FailingJob) -> Signature:

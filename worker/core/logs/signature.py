@@ -38,11 +38,14 @@ class Signature:
     """`key` is "" if no line tells anything; `text` is the most telling line, unchanged.
 
     `others` are the errors of tools that fetch something, and the names of the other failed tests.
+    `build_errors` are the normal forms of all errors if they have places and no test failed, as
+    when a compiler or a linter found them.
     """
 
     key: str = ""
     text: str = ""
     others: tuple[str, ...] = ()
+    build_errors: frozenset[str] = frozenset()
 
 
 def make_signature(lines: Sequence[str]) -> Signature:
@@ -63,7 +66,13 @@ def make_signature(lines: Sequence[str]) -> Signature:
         hashlib.sha256(joined.encode()).hexdigest()[:KEY],
         one_line(text, TEXT),
         _name_others(kept, text),
+        found if _is_build(kept) else frozenset(),
     )
+
+
+def _is_build(kept: Sequence["_WeightedLine"]) -> bool:
+    placed = any(_PLACED.match(each.text) for each in kept)
+    return placed and not any(each.is_test for each in kept)
 
 
 def lead_with(error: str, made: Signature) -> Signature:
@@ -303,6 +312,9 @@ _LOCATED = re.compile(
     r"|[^\s:(]{1,200}\(\d{1,7},\d{1,7}\): error\b|[A-Z]{1,5}\d{2,5} (?:\[\*\] )?\S"
 )
 """An error of a compiler, a type checker or a linter, with its place or its code."""
+
+_PLACED = re.compile(r"[^\s:(]{1,200}\.\w{1,12}(?::\d{1,7}(?::\d{1,7})?|\(\d{1,7},\d{1,7}\)): \S")
+"""An error that begins with its place in a file."""
 
 _WARNED = re.compile(r"[^#\s].{1,300} at \S{1,200} line \d{1,7}\.$")
 _COMPARED = re.compile(r"# {1,12}(?:got|expected): .{1,100}|(?:error|message): .{1,200}")

@@ -50,6 +50,30 @@ def test_groups_that_lead_with_one_error_are_told_to_share_it() -> None:
     assert "has it too" not in first
 
 
+VETTED = "3: # example.com/ferry/cmd\n4: vet: cmd/main.go:34:9: cannot use x as dock.Store value"
+BUILT = VETTED.replace("vet: ", "")
+TESTED = VETTED + "\n9: # example.com/ferry/dock\n11: dock/dock_test.go:12:45: cannot use y as x"
+
+
+def test_a_build_error_seen_in_two_jobs_is_one_group_led_by_the_job_with_more() -> None:
+    (group,) = group_jobs([job(1, "build", BUILT), job(2, "test", TESTED)], nothing)
+    assert [each.name for each in group.jobs] == ["test", "build"]
+    assert group.key == group_jobs([job(2, "test", TESTED)], nothing)[0].key
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        TESTED + "\n12: --- FAIL: TestTide (0.00s)",
+        TESTED.replace("main.go:34", "other.go:34"),
+        TESTED.replace("dock.Store", "dock.Reader"),
+    ],
+    ids=["a test failed too", "another file", "another error"],
+)
+def test_a_build_error_is_not_grouped_with_other_failures(other: str) -> None:
+    assert len(group_jobs([job(1, "build", BUILT), job(2, "test", other)], nothing)) == 2
+
+
 def test_what_failed_besides_the_error_is_told_and_stored() -> None:
     lines = [f"{n}: FAILED tests/test_tide.py::test_low{n} - ValueError: 'ebb'" for n in range(9)]
     groups = group_jobs([job(1, "unit", "\n".join(lines)), job(2, "lint", LINT)], nothing)

@@ -7,15 +7,15 @@ that can mean only one path is certain; any other may mean a file of the same na
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from worker.core.failure.error_words import Word, index_words, is_foreign
 from worker.core.logs.error_lines import remove_asides
 
 MAX_TEXT = 16_384
 """The most characters of an error that are read."""
 
-MAX_WORDS = 600
 MAX_TOUCHES = 8
 
 
@@ -60,7 +60,7 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
     """
     changed = tuple(changed)
     text = remove_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
-    words = _by_part(_words(text, project))
+    words = index_words(text, project)
     named = frozenset(_IDENTIFIER.findall(text))
     found = [touch for each in changed if (touch := _touch(each, words, named))]
     lines = _own_lines(text)
@@ -117,30 +117,9 @@ def find_definitions(diff: str) -> frozenset[str]:
     )
 
 
-# ------------------------------------------------------------------------------- the error's words
+# --------------------------------------------------------------------------------- names and lines
 
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    """A word that may name a file; `parts` are the word split at slashes, dots or colons.
-
-    `dotted`: it has no slashes. `rooted`: the parts seem to begin at the repository's root.
-    `absolute`: it was written as an absolute path.
-    """
-
-    text: str
-    parts: tuple[str, ...]
-    dotted: bool = False
-    rooted: bool = False
-    absolute: bool = False
-
-
-_TOKEN = re.compile(r"[\w@.+~$/\\-]+(?:::[\w.]+)*")
 _SCHEME = re.compile(r"(?:webpack|file)://+(?:\./)?", re.IGNORECASE)
-_FOREIGN = frozenset(
-    {"site-packages", "dist-packages", "node_modules", ".cargo", ".m2", ".gradle", ".nuget"}
-)
-_FOREIGN_TOPS = frozenset({"usr", "lib", "lib64", "opt", "root", "etc", "System", "Library"})
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 _LINE = re.compile(
     r"([\w@.+~$/\\-]{1,300}\.\w{1,12})(?:[\"']?, line |:|\(|:line )(\d{1,7})(?![\d.])"
@@ -162,65 +141,6 @@ def _is_telling(name: str) -> bool:
     return len(name) >= 6 and _TELLING.search(name) is not None
 
 
-def _words(text: str, project: str) -> Iterator[_Word]:
-    """Yield the words that may name a file, each once, at most `MAX_WORDS`."""
-    seen: set[str] = set()
-    before: tuple[str, ...] = ()
-    for found in _TOKEN.finditer(text):
-        token = found[0].rstrip(".-+$\\/")
-        word = _word(token, project.lower()) if len(token) > 2 else None
-        # In `com.x.Y.run(Y.java:12)` the class already says which Y.java is meant.
-        framed = text[found.start() - 1 : found.start()] == "(" and token.split(".")[0] in before
-        before = word.parts if word and word.dotted else ()
-        if word is None or framed or token in seen:
-            continue
-        seen.add(token)
-        yield word
-        if len(seen) >= MAX_WORDS:
-            return
-
-
-def _by_part(words: Iterable[_Word]) -> Mapping[str, Sequence[_Word]]:
-    """Index the words by each of their parts, for fast look-up by thousands of changed files."""
-    found: dict[str, list[_Word]] = {}
-    for word in words:
-        for part in {*word.parts, ".".join(word.parts)}:
-            found.setdefault(part, []).append(word)
-    return found
-
-
-def _word(token: str, project: str) -> _Word | None:
-    head = token.replace("\\", "/").split("::")[0]
-    if "/" in head:
-        return _path_word(token, head, project)
-    named = head if "." in head else token.replace("::", ".")
-    parts = tuple(part for part in named.replace("$", ".").split(".") if part)
-    return _Word(token, parts, dotted=True)
-
-
-def _path_word(token: str, path: str, project: str) -> _Word | None:
-    absolute = path.startswith(("/", "~"))
-    parts = [part for part in path.split("/") if part not in ("", ".", "~")]
-    up = parts.count("..")
-    parts = [part for part in parts if part != ".."]
-    if _is_foreign(path):
-        return None
-    inside = _remove_project(parts, project)
-    if inside is not None:
-        return _Word(token, inside, rooted=True, absolute=absolute)
-    return _Word(token, tuple(parts), rooted=not absolute and not up, absolute=absolute)
-
-
-def _remove_project(parts: Sequence[str], project: str) -> tuple[str, ...] | None:
-    """Return the parts after the project's own path, None if they don't contain that path."""
-    home = tuple(project.split("/"))
-    lower = [part.lower() for part in parts]
-    for at in range(len(parts) - len(home), -1, -1):
-        if tuple(lower[at : at + len(home)]) == home and at > 0:
-            return tuple(parts[at + len(home) :])
-    return None
-
-
 def _means(named: str, parts: tuple[str, ...]) -> bool:
     """Whether a path, as a tool wrote it, may be the file whose path has these parts."""
     found = tuple(part for part in named.replace("\\", "/").split("/") if part not in ("", "."))
@@ -229,13 +149,7 @@ def _means(named: str, parts: tuple[str, ...]) -> bool:
 
 def _own_lines(text: str) -> list[tuple[str, int]]:
     """Return the places that an error names, without those in third-party code."""
-    return [each for each in find_named_lines(text) if not _is_foreign(each[0].replace("\\", "/"))]
-
-
-def _is_foreign(path: str) -> bool:
-    parts = [part for part in path.split("/") if part not in ("", ".", "~")]
-    top = parts[0] if path.startswith(("/", "~")) and parts else ""
-    return bool(_FOREIGN & set(parts)) or top in _FOREIGN_TOPS or "pkg/mod/" in path
+    return [each for each in find_named_lines(text) if not is_foreign(each[0].replace("\\", "/"))]
 
 
 def _added_line(
@@ -293,7 +207,7 @@ def _place(path: str) -> _Place:
 
 
 def _touch(
-    changed: FileChange, words: Mapping[str, Sequence[_Word]], named: frozenset[str]
+    changed: FileChange, words: Mapping[str, Sequence[Word]], named: frozenset[str]
 ) -> Touch | None:
     """Return the best proof that the words name the file, by its present or its former path."""
     best: Touch | None = None
@@ -312,7 +226,7 @@ def _touch(
     return _find_test(changed, words)
 
 
-def _find_test(changed: FileChange, words: Mapping[str, Sequence[_Word]]) -> Touch | None:
+def _find_test(changed: FileChange, words: Mapping[str, Sequence[Word]]) -> Touch | None:
     """Return the changed file if the error names its tests: `sum.py` is named by `test_sum.py`."""
     place = _place(changed.path)
     for part, named in words.items() if place.suffix in _TESTABLE else ():
@@ -322,7 +236,7 @@ def _find_test(changed: FileChange, words: Mapping[str, Sequence[_Word]]) -> Tou
     return None
 
 
-def _is_test_of(place: _Place, part: str, word: _Word) -> bool:
+def _is_test_of(place: _Place, part: str, word: Word) -> bool:
     """Whether a part of a word names the file's tests: a file of the same language, a class or a
     module. A function of such a name does not count: it may test anything."""
     stem, _, suffix = part.rpartition(".")
@@ -332,54 +246,54 @@ def _is_test_of(place: _Place, part: str, word: _Word) -> bool:
         fits = fits and part in (word.parts[-1], ".".join(word.parts))
     else:
         stem = part
-        fits = word.dotted and (part != word.parts[-1] or not stem.islower())
+        fits = word.is_dotted and (part != word.parts[-1] or not stem.islower())
     found = _TEST_NAME.fullmatch(stem)
     return fits and found is not None and (found["a"] or found["b"]) == place.stem
 
 
-def _names(word: _Word, place: _Place) -> bool | None:
+def _names(word: Word, place: _Place) -> bool | None:
     """Return True if the word can only mean this path, False if it may, None if it can't."""
-    if word.dotted:
+    if word.is_dotted:
         return _as_file(word, place) if _is_file(word, place) else _as_module(word, place)
     return _as_path(word, place)
 
 
-def _is_file(word: _Word, place: _Place) -> bool:
+def _is_file(word: Word, place: _Place) -> bool:
     return ".".join(word.parts) == place.name.lstrip(".")
 
 
-def _as_file(word: _Word, place: _Place) -> bool:
+def _as_file(word: Word, place: _Place) -> bool:
     """Whether a bare file name is certain: only for a non-source file at the repository's root."""
     return len(place.parts) == 1 and place.suffix not in _MODULES | _IMPORTED | {".go"}
 
 
-def _as_path(word: _Word, place: _Place) -> bool | None:
+def _as_path(word: Word, place: _Place) -> bool | None:
     parts = place.parts
-    if word.rooted and word.parts == parts:
+    if word.is_rooted and word.parts == parts:
         return True
     if _ends(parts, word.parts):  # from a folder of the repository
         return False
-    if not word.rooted and _ends(word.parts, parts):  # from the container's root
+    if not word.is_rooted and _ends(word.parts, parts):  # from the container's root
         return len(parts) >= 2
     if place.suffix in _IMPORTED:
         stem = (*parts[:-1], place.stem)
         if _ends(stem, word.parts) or (place.stem == "index" and _ends(parts[:-1], word.parts)):
-            return word.rooted and word.parts == stem and len(stem) > 1
+            return word.is_rooted and word.parts == stem and len(stem) > 1
     if place.suffix == ".go":
         return _as_package(word, parts[:-1])
     return None
 
 
-def _as_package(word: _Word, folder: tuple[str, ...]) -> bool | None:
+def _as_package(word: Word, folder: tuple[str, ...]) -> bool | None:
     """Compare a word with a Go package: its folder. The project's path is already cut off."""
-    if word.absolute:
+    if word.is_absolute:
         return None
-    if word.rooted and word.parts == folder:
+    if word.is_rooted and word.parts == folder:
         return True
     return False if len(folder) >= 2 and _ends(word.parts, folder) else None
 
 
-def _as_module(word: _Word, place: _Place) -> bool | None:
+def _as_module(word: Word, place: _Place) -> bool | None:
     if place.suffix not in _MODULES or len(word.parts) < 1:
         return None
     stem = (*place.parts[:-1], place.stem)

@@ -7,7 +7,7 @@ that can mean only one path is certain; any other may mean a file of the same na
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from worker.core.failure.error_words import Word, index_words, is_foreign
@@ -49,14 +49,16 @@ class Touch:
     is_certain: bool
     line: int = 0
     names_tests: bool = False
+    names_package: bool = False
     is_new: bool = False
 
 
 def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tuple[Touch, ...]:
     """Return the changed files that the error `text` names, at most `MAX_TOUCHES`.
 
-    Certain ones come first, files named only by their tests last. `project` is the project's path:
-    it shows which container paths are files of the project.
+    Certain ones come first, then those named only by their package, and last those named only by
+    their tests. `project` is the project's path: it shows which container paths are files of the
+    project.
     """
     changed = tuple(changed)
     text = remove_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
@@ -69,9 +71,18 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
         replace(touch, line=_added_line(touch, changed, lines), is_new=touch.path in new)
         for touch in found
     )
-    return tuple(
-        sorted(touches, key=lambda touch: (touch.names_tests, not touch.is_certain))[:MAX_TOUCHES]
-    )
+    return tuple(sorted(touches, key=_rank)[:MAX_TOUCHES])
+
+
+def _rank(touch: Touch) -> tuple[bool, bool, bool]:
+    return touch.names_tests, not touch.is_certain, touch.names_package
+
+
+def count_tests(failed: Iterable[str], paths: Iterable[str], project: str) -> int:
+    """Return how many of the failed tests are tests of one of the files at these paths."""
+    changed = [FileChange(path) for path in paths]
+    words = (index_words(test, project) for test in failed)
+    return sum(any(_find_test(each, named) for each in changed) for named in words)
 
 
 def find_added_lines(diff: str) -> frozenset[int]:
@@ -210,20 +221,25 @@ def _touch(
     changed: FileChange, words: Mapping[str, Sequence[Word]], named: frozenset[str]
 ) -> Touch | None:
     """Return the best proof that the words name the file, by its present or its former path."""
-    best: Touch | None = None
+    found = sorted(_list_named(changed, words), key=_rank)
+    defined = sorted(changed.defines & named)
+    if found and not found[0].names_package:
+        return found[0]
+    if defined and not found:
+        return Touch(changed.path, defined[0], is_certain=False)
+    return _find_test(changed, words) or next(iter(found), None)
+
+
+def _list_named(changed: FileChange, words: Mapping[str, Sequence[Word]]) -> Iterator[Touch]:
+    """Yield a touch for each word that names the file, by its present or its former path."""
     for path in dict.fromkeys((changed.path, changed.old_path or changed.path)):
         place = _place(path)
-        keys = dict.fromkeys((place.name, place.stem, place.folder))
-        for word in (word for key in keys for word in words.get(key, ())):
-            sure = _names(word, place)
-            if sure:
-                return Touch(changed.path, word.text, sure)
-            if sure is not None and best is None:
-                best = Touch(changed.path, word.text, sure)
-    defined = sorted(changed.defines & named)
-    if best or defined:
-        return best or Touch(changed.path, defined[0], is_certain=False)
-    return _find_test(changed, words)
+        for key in dict.fromkeys((place.name, place.stem, place.folder)):
+            for word in words.get(key, ()):
+                sure = _names(word, place)
+                if sure is not None:
+                    package = sure and _is_package(word, place)
+                    yield Touch(changed.path, word.text, sure, names_package=package)
 
 
 def _find_test(changed: FileChange, words: Mapping[str, Sequence[Word]]) -> Touch | None:
@@ -282,6 +298,13 @@ def _as_path(word: Word, place: _Place) -> bool | None:
     if place.suffix == ".go":
         return _as_package(word, parts[:-1])
     return None
+
+
+def _is_package(word: Word, place: _Place) -> bool:
+    """Whether a word that names the file for certain is its package's name."""
+    if place.suffix == ".go":
+        return word.parts != place.parts and not _ends(word.parts, place.parts)
+    return place.stem in ("__init__", "mod") and word.is_dotted and not _is_file(word, place)
 
 
 def _as_package(word: Word, folder: tuple[str, ...]) -> bool | None:

@@ -213,6 +213,7 @@ def _change(facts: Facts) -> Iterator[Remark]:
     if not isinstance(change, Change):
         return
     yield from _named_files(change.touches)
+    yield from _named_tests(change)
     if change.only_docs:
         yield remark("only documentation is changed")
     for what, files in (
@@ -230,15 +231,43 @@ def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
     if line:
         words = ", which the error names, is one that this change adds"
         yield remark(f"line {line.line} of ", name(line.path), words)
-    sure = [each for each in touches if each.is_certain and each is not line]
+    sure = [each for each in touches if each.is_certain and not each.names_package]
     for words, found in (
-        ("the error names a file that is new in this change: ", [e for e in sure if e.is_new]),
-        ("the error names what this change edits: ", [e for e in sure if not e.is_new]),
-        ("the failing tests are those of what this change edits: ",
-         [each for each in touches if each.names_tests]),
+        ("the error names a file that is new in this change: ",
+         [each.path for each in sure if each.is_new]),
+        ("the error names what this change edits: ",
+         [each.path for each in sure if not each.is_new and each is not line]),
+        ("the error names a package that this change edits: ", _list_packages(touches)),
     ):  # fmt: skip
         if found:
-            yield remark(words, *join_parts(name(each.path) for each in found[:SHOWN]))
+            yield remark(words, *join_parts(map(name, found[:SHOWN])))
+
+
+def _list_packages(touches: Sequence[Touch]) -> list[str]:
+    """List the folders of the packages that the error names, if it names no changed file there."""
+    packages = dict.fromkeys(_get_folder(each.path) for each in touches if each.names_package)
+    sure = (each for each in touches if each.is_certain and not each.names_package)
+    named = {_get_folder(each.path) for each in sure}
+    return [each for each in packages if each not in named]
+
+
+def _get_folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _named_tests(change: Change) -> Iterator[Remark]:
+    """Tell of which changed files the failing tests are, and how many of them, if that is known."""
+    found = [each.path for each in change.touches if each.names_tests]
+    ours, whole = change.tests_of_touched, change.failed_tests
+    if not found:
+        return
+    if not ours:
+        words = "the error names tests of what this change edits: "
+    elif ours == whole:
+        words = "the failing tests are those of what this change edits: "
+    else:
+        words = f"{ours} of the {whole} failing tests are those of what this change edits: "
+    yield remark(words, *join_parts(map(name, found[:SHOWN])))
 
 
 def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:

@@ -134,10 +134,11 @@ class Target:
 class Change:
     """What the merge request changes: how many `files`, and those whose kind matters.
 
-    `touches` are the changed files that the error names for certain, and those whose tests it
-    names. `whole` says that every changed file was seen. `may_configure` says that one of them may
-    decide how jobs run: any YAML file may be part of the CI configuration, but `ci` names only
-    those that are known to be.
+    `touches` are the changed files that the error names for certain, by themselves or by their
+    package, and those whose tests it names. Of the log's `failed_tests`, `tests_of_touched` are
+    tests of these; both are 0 if the log names tests without their files. `whole` says that every
+    changed file was seen. `may_configure` says that one of them may decide how jobs run: any YAML
+    file may be part of the CI configuration, but `ci` names only those that are known to be.
     """
 
     files: int
@@ -145,6 +146,8 @@ class Change:
     dependencies: tuple[str, ...] = ()
     only_docs: bool = False
     touches: tuple[Touch, ...] = ()
+    failed_tests: int = 0
+    tests_of_touched: int = 0
     whole: bool = True
     may_configure: bool = False
 

@@ -209,7 +209,7 @@ def _line_after(test: str, lines: Sequence[str]) -> str:
     another test, unless it is a part of this one."""
     texts = [_strip_line(line) for line in lines]
     following = texts[texts.index(test) + 1 :][:2]
-    said = next((text for text in following if text and not _MERE.match(text)), "")
+    said = next((text for text in following if text and not _MERE.match(normalise_line(text))), "")
     part = test.split(" (")[0]
     return "" if said == _GAP or (_TEST.match(said) and not said.startswith(part)) else said
 

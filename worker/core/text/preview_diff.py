@@ -127,7 +127,8 @@ def _with_rank(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
     if named:
         rank = 0
     elif touch:
-        rank = 1 + 2 * touch.names_tests + (not touch.is_certain)
+        aside = touch.names_tests or touch.names_package
+        rank = 4 if aside else 1 + (not touch.is_certain)
     else:
         rank = 6 if is_dependency(hunk.path) or is_docs(hunk.path) else 5
     return _Hunk(hunk.place, hunk.path, hunk.heading, hunk.text, numbered, named, rank)

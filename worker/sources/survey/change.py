@@ -1,29 +1,40 @@
 """What the diff of a merge request has to do with a failure, as a fact."""
 
 from worker.core.failure.changed_files import (
+    MAX_TEXT,
     FileChange,
+    count_tests,
     find_added_lines,
     find_definitions,
     find_touches,
 )
 from worker.core.failure.facts import Change, Unknown
 from worker.core.failure.file_kinds import changes_dependency, is_ci, is_docs, may_configure
+from worker.core.failure.jobs import Group
+from worker.core.logs import trace
+from worker.core.logs.error_lines import select_error_lines
+from worker.core.logs.failed_tests import list_failed_tests
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
+from worker.sources.job_logs.captured_log import Log
+from worker.sources.survey.compared_logs import MAX_LOG
 
 
 def read_change(
-    error_text: str, project: str, diff: Listing[wire.DiffFile] | Unknown
+    group: Group, log: Log | None, project: str, diff: Listing[wire.DiffFile] | Unknown
 ) -> Change | Unknown:
-    """The kinds of files that `diff` changes, and the changed files that `error_text` points to.
+    """The kinds of files that `diff` changes, and the changed files that the group's error names.
 
-    `error_text` is a log's lines about the failure, `project` the project's path.
+    `log` is the log of the group's first job, if it was read; `project` the project's path.
     """
     if isinstance(diff, Unknown):
         return diff
     files, whole = diff.items, not diff.more
     paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
-    touched = find_touches(error_text, [_describe_file(each) for each in files], project)
+    changed = [_describe_file(each) for each in files]
+    touched = find_touches(_get_error_text(group, log), changed, project)
+    tested = [each.path for each in touched if each.names_tests]
+    failed = _list_failed_tests(log) if log and tested else ()
     return Change(
         files=len(files),
         ci=tuple(path for path in paths if is_ci(path)),
@@ -32,9 +43,24 @@ def read_change(
         ),
         only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
         touches=tuple(each for each in touched if each.is_certain or each.names_tests),
+        failed_tests=len(failed),
+        tests_of_touched=count_tests(failed, tested, project),
         whole=whole,
         may_configure=any(map(may_configure, paths)),
     )
+
+
+def _get_error_text(group: Group, log: Log | None) -> str:
+    """The error, and the lines about it in the log of the group's first job."""
+    excerpt = log.preview(MAX_TEXT) if log else group.jobs[0].excerpt
+    return f"{group.text}\n{select_error_lines(excerpt)}"
+
+
+def _list_failed_tests(log: Log) -> tuple[str, ...]:
+    """The failed tests that the log names; none if they cannot be counted."""
+    if log.spool.size > MAX_LOG or log.spool.dropped_lines:
+        return ()
+    return list_failed_tests(trace.split_lines(b"".join(log.spool.chunks())))
 
 
 def _describe_file(file: wire.DiffFile) -> FileChange:

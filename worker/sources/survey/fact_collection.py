@@ -4,10 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from worker.core.failure.changed_files import MAX_TEXT
 from worker.core.failure.facts import Facts, Run, Target, Unknown
 from worker.core.failure.jobs import FailingJob, Group
-from worker.core.logs.error_lines import select_error_lines
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
 from worker.sources.pipelines.downstream_jobs import (
@@ -234,8 +232,8 @@ class Collection:
             for job in group.jobs
         ]
         made = Facts(self._get_group_name(group), runs[0], tuple(runs[1:]))
-        project = self._reader.subject.project
-        change = read_change(self._get_error_text(group), project, self._diff)
+        log = self._logs.find(group.jobs[0].job_id)
+        change = read_change(group, log, self._reader.subject.project, self._diff)
         rest = tuple(
             replace(
                 self._add_compared_runs(Facts(name, run), near),
@@ -370,13 +368,6 @@ class Collection:
         wanted = self._errors.get(ours.job_id, frozenset())
         found = self._errors.get(job_id, frozenset())
         return ours.error if wanted and wanted <= found else make_key(found)
-
-    def _get_error_text(self, group: Group) -> str:
-        """The error, and the lines about it in the log of the group's first job, if it was read."""
-        first = group.jobs[0]
-        log = self._logs.find(first.job_id)
-        excerpt = log.preview(MAX_TEXT) if log else first.excerpt
-        return f"{group.text}\n{select_error_lines(excerpt)}"
 
 
 def _make_run(job: FailingJob, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:

@@ -5,6 +5,7 @@ import pytest
 from worker.core.failure.changed_files import (
     MAX_TOUCHES,
     FileChange,
+    count_tests,
     find_added_lines,
     find_definitions,
     find_touches,
@@ -198,3 +199,34 @@ def test_a_file_that_is_new_is_told_from_one_that_is_edited() -> None:
         "app/sum.py": True,
         "app/total.py": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "package"),
+    [
+        ("pkg/sum/sum.go", "FAIL\tgitlab.example.com/team/service/pkg/sum\t0.01s", True),
+        ("pkg/sum/sum.go", "# gitlab.example.com/team/service/pkg/sum", True),
+        ("pkg/sum/sum.go", "# host/team/service/pkg/sum\npkg/sum/sum.go:3:1: undefined: x", False),
+        ("pkg/sum/sum.go", "/builds/team/service/pkg/sum/sum.go:12 +0x1f", False),
+        ("app/sums/__init__.py", "ImportError: cannot import x from app.sums.y", True),
+        ("app/sums/__init__.py", "app/sums/__init__.py:3: NameError", False),
+        ("app/sum.py", "ModuleNotFoundError: No module named 'app.sum'", False),
+    ],
+)
+def test_a_packages_name_is_told_from_a_files(path: str, text: str, package: bool) -> None:
+    (touch,) = find_touches(text, [FileChange(path)], PROJECT)
+    assert (touch.is_certain, touch.names_package) == (True, package)
+
+
+def test_a_files_tests_say_more_than_its_package() -> None:
+    text = "sum_test.go:31: no\nFAIL\tgitlab.example.com/team/service/pkg/sum\t0.01s"
+    changed = [FileChange("pkg/sum/sum.go"), FileChange("pkg/sum/total.go")]
+    found = {touch.path: touch for touch in find_touches(text, changed, PROJECT)}
+    assert found["pkg/sum/sum.go"].names_tests
+    assert found["pkg/sum/total.go"].names_package
+
+
+def test_only_tests_of_the_files_are_counted() -> None:
+    failed = ["tests/test_sum.py::test_a", "tests/test_sum.py::test_b", "tests/test_x.py::test_sum"]
+    assert count_tests(failed, ["app/sum.py", "app/y.py"], PROJECT) == 2
+    assert count_tests(failed, [], PROJECT) == 0

@@ -425,25 +425,6 @@ def test_a_run_that_failed_with_some_of_the_errors_is_told_as_such(
     assert sum(f"job {old.id}" in each for each in group.facts) == 1
 
 
-def test_files_of_tests_that_passed_are_not_named_by_the_error(
-    sim: GitLabSim, scene: Scene
-) -> None:
-    scene.mr.diffs[:] = [DiffFile("tests/test_cache.py", ""), DiffFile("app/cache.py", "")]
-    lines = [
-        "tests/test_cache.py::test_second_read ",
-        "DEBUG    app.cache:cache.py:7 read",
-        "PASSED                                                     [ 50%]",
-        "tests/test_sum.py::test_sum FAILED                         [100%]",
-        "tests/test_sum.py:12: AssertionError",
-        "FAILED tests/test_sum.py::test_sum - assert 3 == 4",
-        "ERROR: Job failed: exit code 1",
-        "",
-    ]
-    scene.job.trace = "\n".join(lines).encode()
-    (group,) = read_survey(_reader(sim, scene)).groups
-    assert not any("names" in each or "edits" in each for each in group.facts)
-
-
 def test_what_was_installed_differently_from_the_last_pass_is_told(
     sim: GitLabSim, scene: Scene
 ) -> None:

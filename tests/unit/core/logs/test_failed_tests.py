@@ -1,0 +1,39 @@
+"""Which tests have failed, by a log's lines."""
+
+import pytest
+
+from worker.core.logs.failed_tests import MOST, list_failed_tests
+
+
+@pytest.mark.parametrize(
+    ("line", "test"),
+    [
+        ("FAILED tests/test_a.py::test_b[x y] - assert 1 == 2", "tests/test_a.py::test_b[x y]"),
+        ("FAILED tests/test_a.py::test_b", "tests/test_a.py::test_b"),
+        ("ERROR tests/test_a.py::test_b - OSError: full", "tests/test_a.py::test_b"),
+        ("FAIL: test_b (tests.test_a.A.test_b)", "test_b (tests.test_a.A.test_b)"),
+        ("[ERROR] com.x.ATest.b -- Time elapsed: 0.03 s <<< FAILURE!", "com.x.ATest.b"),
+        ("ATest > b() FAILED", "ATest > b()"),
+        ("rspec ./spec/a_spec.rb:12 # A b", "./spec/a_spec.rb:12"),
+    ],
+    ids=["parameters", "pytest", "error", "unittest", "maven", "gradle", "rspec"],
+)
+def test_a_failed_test_is_listed_once(line: str, test: str) -> None:
+    assert list_failed_tests([line, "hello", line]) == (test,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[ERROR] Tests run: 6, Failures: 1, Errors: 0, Time elapsed: 0.1 s <<< FAILURE! -- in x.A",
+        "tests/test_a.py::test_b PASSED [ 5%]",
+        "ERROR: Job failed: exit code 1",
+        "1 failed, 3 passed",
+    ],
+)
+def test_what_names_no_failed_test_is_not_listed(line: str) -> None:
+    assert list_failed_tests([line]) == ()
+
+
+def test_too_many_tests_are_not_counted() -> None:
+    assert list_failed_tests(f"FAILED a.py::test_{at}" for at in range(MOST + 1)) == ()

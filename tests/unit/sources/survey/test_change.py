@@ -1,0 +1,65 @@
+"""What the survey tells of the files that a merge request changes."""
+
+import pytest
+
+from tests.unit.sources.conftest import subject_of
+from worker.demo.gitlab import DiffFile, GitLabSim, Scene
+from worker.sources.api.client import ReadClient
+from worker.sources.session_reader import Reader
+from worker.sources.survey.reader import read_survey
+
+
+def _list_facts(sim: GitLabSim, scene: Scene, lines: list[str]) -> tuple[str, ...]:
+    scene.job.trace = "\n".join([*lines, "ERROR: Job failed: exit code 1", ""]).encode()
+    client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
+    reader = Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes)
+    (group,) = read_survey(reader).groups
+    return group.facts
+
+
+def test_files_of_tests_that_passed_are_not_named_by_the_error(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.mr.diffs[:] = [DiffFile("tests/test_cache.py", ""), DiffFile("app/cache.py", "")]
+    lines = [
+        "tests/test_cache.py::test_second_read ",
+        "DEBUG    app.cache:cache.py:7 read",
+        "PASSED                                                     [ 50%]",
+        "tests/test_sum.py::test_sum FAILED                         [100%]",
+        "tests/test_sum.py:12: AssertionError",
+        "FAILED tests/test_sum.py::test_sum - assert 3 == 4",
+    ]
+    told = _list_facts(sim, scene, lines)
+    assert not any("names" in each or "edits" in each for each in told)
+
+
+PYTEST = [
+    f"FAILED tests/test_{name}.py::test_{name} - assert 7 == 3" for name in ("tide", "ebb", "dock")
+]
+GO = ["    page_test.go:31: no", "--- FAIL: TestPage (0.00s)", "FAIL\texample.com/{}/render\t0.1s"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "paths", "told"),
+    [
+        (PYTEST, ["app/tide.py", "app/ebb.py", "app/pier.py"],
+         ["2 of the 3 failing tests are those of what this change edits: app/tide.py, app/ebb.py"]),
+        (PYTEST[:1], ["app/tide.py"],
+         ["the failing tests are those of what this change edits: app/tide.py"]),
+        (GO, ["render/escape.go", "render/page.go"],
+         ["the error names a package that this change edits: render",
+          "the error names tests of what this change edits: render/page.go"]),
+        (["# example.com/{}/render", "render/page.go:3:1: undefined: x"],
+         ["render/escape.go", "render/page.go"],
+         ["the error names what this change edits: render/page.go"]),
+        (["FAIL\texample.com/{}/render\t0.1s", *PYTEST[1:2]], ["render/escape.go"],
+         ["the error names a package that this change edits: render"]),
+    ],
+    ids=["some tests", "all tests", "package", "file of a package", "package only"],
+)  # fmt: skip
+def test_only_what_the_error_names_is_told(
+    sim: GitLabSim, scene: Scene, lines: list[str], paths: list[str], told: list[str]
+) -> None:
+    scene.mr.diffs[:] = [DiffFile(path, "") for path in paths]
+    facts = _list_facts(sim, scene, [each.format(scene.project.path) for each in lines])
+    assert [each for each in facts if "this change edits" in each] == told

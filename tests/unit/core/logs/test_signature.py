@@ -157,6 +157,8 @@ def test_a_failed_test_is_not_explained_by_the_next_one() -> None:
     said = make_signature([bare, f"{other} - it is late"])
     assert said.text == "FAILED tests/test_b.py::test_sum - it is late"
     assert said.others == ("tests/test_b.py::test_load",)
+    package = ["9: --- FAIL: TestA (0.00s)", "10: FAIL", "11: FAIL\texample.com/ferry/dock\t0.01s"]
+    assert make_signature(package).text == "--- FAIL: TestA (0.00s)"
     parts = ["9: --- FAIL: TestA (0.00s)", "10:     --- FAIL: TestA/b (0.00s)"]
     assert make_signature(parts).text.endswith("TestA/b (0.00s)")
 

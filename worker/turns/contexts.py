@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import (
@@ -28,6 +29,8 @@ from worker.core.ports import SessionKey
 from worker.core.routing.tiers import TierChoice
 from worker.core.text.redacted_values import redact_values
 from worker.core.triggers import Replied
+from worker.forge.defence.neutralise import neutralise
+from worker.forge.text.parts import remove_tokens
 from worker.playbook import Workflow
 from worker.turns import salvage
 from worker.turns.parts import Deps
@@ -166,7 +169,7 @@ def _write_next_message(
         files=prompts.tell_files(kept, used, announced=ANNOUNCEMENT in _read_first(stored)),
         about=list(_tell_news(stored, asker, deps, files=kept is not None and kept >= used)),
         used=used >= 0,
-        posted=deps.runtime.redact(_tell_posted(stored)),
+        posted=deps.runtime.redact(_tell_posted(stored, deps)),
         seconds=deps.runtime.clock.now() - stored.turn_usage.started_at - stored.seconds,
         changes=[
             *deleted,
@@ -199,13 +202,15 @@ def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Itera
         yield prompts.tell_tools(tools)
 
 
-def _tell_posted(stored: Context) -> str:
+def _tell_posted(stored: Context, deps: Deps) -> str:
     """Return what the model does not know about the last turn's note, "" if nothing."""
     outcome = stored.outcome
     if outcome is None or is_forgotten(stored):
         return ""
     if stored.note_text:
-        return prompts.tell_posted(compare_note(stored.note_text, outcome.text))
+        answer = remove_tokens(deps.runtime.redact(outcome.text))
+        write = partial(neutralise, hosts=deps.gitlab.hosts)
+        return prompts.tell_posted(compare_note(stored.note_text, answer, write))
     return prompts.tell_unposted(outcome.reason) if outcome.status is Status.FAILED else ""
 
 

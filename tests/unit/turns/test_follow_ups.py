@@ -170,6 +170,32 @@ def test_a_reply_is_told_what_was_really_posted(at: Job) -> None:
     assert "Your last answer was posted as you wrote it." in asked(at)
 
 
+REWRITTEN = """\
+The feed goes to @all, see [the page](https://pages.example/x) and https://pages.example/y.
+It breaks where a < b & c > d, with ![a chart](chart.png).
+The log shows the token glpat-aB3dE5gH7jK9mN1pQ3sT. &#64;all can read it.
+
+    if a < b and token == "glpat-aB3dE5gH7jK9mN1pQ3sT":
+
+```go
+if a < b && token == "glpat-aB3dE5gH7jK9mN1pQ3sT" { // @all
+```
+"""
+
+
+def test_what_was_only_made_harmless_counts_as_posted_as_it_was_written(at: Job) -> None:
+    at.answers(FINDING, says(REWRITTEN), says("Because."))
+    at.failed()
+    (root,) = at.own()
+    at.says("Why?", root.discussion_id)
+    posted = at.own()[-1].body
+    assert "(`https://pages.example/x`)" in posted
+    assert "glpat" not in posted
+    assert "image removed" in posted
+    at.says("And?", root.discussion_id)
+    assert "Your last answer was posted as you wrote it." in asked(at)
+
+
 def test_a_reply_is_told_of_a_note_that_could_not_be_posted(at: Job) -> None:
     at.answers(FINDING, says("Lost words."), says("Because."))
     at.failed()

@@ -1,7 +1,7 @@
 """Compares a note with the answer it was made from: cuts, parts left out, parts added. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from worker.core.finding import suggestions
@@ -40,22 +40,32 @@ class Difference:
         return bool(self.visible_lines or self.missing_lines or self.added_lines)
 
 
-def compare_note(note: str, answer: str) -> Difference:
-    """How a posted `note` differs from the `answer`. The answer's verdict is not compared."""
+def compare_note(
+    note: str, answer: str, write: Callable[[str], str] = lambda text: text
+) -> Difference:
+    """How a posted `note` differs from the redacted `answer`. The answer's verdict is not compared.
+
+    `write` is the function that makes the answer's Markdown harmless: what it changes is no
+    difference.
+    """
     visible, folded = _split_note(note[:MAX_READ])
     answer = answer[:MAX_READ]
     # The headline gives the verdict in other words, and changes may be on the diff.
     parts = split_sections(suggestions.read_suggestions(answer)[0])
     wrote = [piece for name in parts if name != "verdict" for piece in _pieces(name, parts[name])]
     said = _letters("\n".join([*visible, *folded]))
-    lines = {_letters(line) for line in answer.split("\n")}
+    # Code is in the note as it was, and prose as it was written there.
+    both = [*answer.split("\n"), *write(answer).split("\n")]
+    lines = {_letters(line) for line in both}
     lines |= {_letters(line) for piece in wrote for line in piece.lines}
-    every = _letters("\n".join(line for line in answer.split("\n") if not FENCE.match(line)))
+    every = _letters("\n".join(line for line in both if not FENCE.match(line)))
     return Difference(
         visible_lines=_limit_lines(visible)
         if any(not _is_among(lines, each) for each in visible)
         else (),
-        missing_lines=_limit_lines(piece.text for piece in wrote if not piece.stands_in(said)),
+        missing_lines=_limit_lines(
+            piece.text for piece in wrote if not piece.stands_in(said, write)
+        ),
         added_lines=_limit_lines(_keep_added(folded, every)),
     )
 
@@ -67,9 +77,13 @@ class _Piece:
     text: str
     lines: tuple[str, ...]
 
-    def stands_in(self, said: str) -> bool:
-        """Whether the letters of a note, `said`, contain all of it."""
-        return all(_letters(line[:_COMPARED]) in said for line in self.lines)
+    def stands_in(self, said: str, write: Callable[[str], str]) -> bool:
+        """Whether the letters of a note, `said`, contain all of it, as it is or as `write` writes
+        it."""
+        return all(
+            _letters(line, _COMPARED) in said or _letters(write(line), _COMPARED) in said
+            for line in self.lines
+        )
 
 
 def _pieces(section: str, text: str) -> Iterator[_Piece]:
@@ -137,6 +151,7 @@ def _limit_lines(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple([*texts[:MOST_LINES], *([f"(and {more} more lines)"] if more > 0 else [])])
 
 
-def _letters(text: str) -> str:
-    """The letters and digits of a text in lower case: what writing a note leaves unchanged."""
-    return re.sub(r"[\W_]+", "", _TARGET.sub("]", text)).lower()
+def _letters(text: str, most: int | None = None) -> str:
+    """The letters and digits of a text, of its first `most` characters, in lower case: what writing
+    a note leaves unchanged. The targets of links are no part of it."""
+    return re.sub(r"[\W_]+", "", _TARGET.sub("]", text)[:most]).lower()

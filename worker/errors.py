@@ -13,7 +13,7 @@
     │   └── TurnTaken          somebody else committed this turn first
     ├── QueueError         the broker does not accept the trigger
     └── Interrupted        a run ends here, and another one continues from its checkpoint
-        ├── LeaseLost          another worker has taken over
+        ├── LeaseLost          another worker has taken over, or will
         ├── Postponed          no model can be asked now
         └── HandedOver         this worker is shutting down
 
@@ -146,7 +146,8 @@ class Interrupted(SandpiperError):
 
 
 class LeaseLost(Interrupted):
-    """This worker was considered dead, and another one has taken over its runs."""
+    """This worker was considered dead, and another one has taken over its runs; or it was stopped
+    before the run could end, and the next one continues it."""
 
 
 class Postponed(Interrupted):

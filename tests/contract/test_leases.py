@@ -147,7 +147,7 @@ def test_a_worker_that_was_taken_for_dead_finds_out_before_it_writes(place: Plac
     held.check_held()
     clock = HandClock()
     assert watch(worker(place, clock), clock, LEASE + 2 * BEAT)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost, match="another worker has taken over"):
         held.confirm_held()
     with pytest.raises(LeaseLost):
         held.check_held()
@@ -183,6 +183,17 @@ def test_a_worker_that_resigns_is_succeeded_at_once(place: Place) -> None:
     leaving.unregister()
     with worker(place).claim_turn(KEY, 0, "t") as theirs:
         assert isinstance(theirs, Lease)
+
+
+def test_a_run_that_its_worker_did_not_wait_for_is_said_to_be_stopped_not_taken(
+    place: Place,
+) -> None:
+    leaving = worker(place)
+    held = dies(leaving)
+    leaving.unregister()
+    for check in (held.check_held, held.confirm_held):
+        with pytest.raises(LeaseLost, match="it was stopped with this worker"):
+            check()
 
 
 def test_what_a_thread_left_behind_is_free_for_its_own_worker(place: Place) -> None:

@@ -23,11 +23,11 @@ class Registration:
     """This worker's record in the store, from its creation to its removal.
 
     The constructor creates it and raises StoreError. `is_lost` says that the record no longer
-    belongs to this worker.
+    belongs to this worker, `is_given_up` that this worker removed it itself.
     """
 
     def __init__(self, name: str, records: Records, clock: Clock) -> None:
-        self.name, self.is_lost = name, False
+        self.name, self.is_lost, self.is_given_up = name, False, False
         self._record, self._records, self._clock = f"{FOLDER}{name}.json", records, clock
         self._lock = threading.Lock()
         self._number = 0
@@ -64,7 +64,7 @@ class Registration:
         """Delete the record, which frees all that this worker holds. Raises StoreError."""
         with self._lock:
             if not self.is_lost:
-                self.is_lost = True
+                self.is_lost = self.is_given_up = True
                 self._records.delete(self._record)
 
     def _mark_lost(self) -> None:

@@ -62,13 +62,12 @@ class Lease:
     def check_held(self) -> None:
         """Check the lease before the result of a step is stored.
 
-        Asks the store only if the last heartbeat is too old. Raises LeaseLost if another worker has
-        taken over, and StoreError if the store cannot tell.
+        Asks the store only if the last heartbeat is too old. Raises LeaseLost if the turn is free
+        for another worker, and StoreError if the store cannot tell.
         """
         if self._registration.seconds_since_heartbeat() > self._leases.lease / 2:
             self.confirm_held()
-        if self._registration.is_lost:
-            raise LeaseLost(f"session {self.key.session_id}: another worker has taken over")
+        self._raise_if_lost()
 
     def is_surely_held(self) -> bool:
         """Whether the last heartbeat is so recent that nobody can have taken over."""
@@ -81,8 +80,15 @@ class Lease:
         """Check the lease before something is posted or committed: like `check_held`, but always
         ask the store."""
         self.retry_while_away(self._registration.send_heartbeat)
+        self._raise_if_lost()
+
+    def _raise_if_lost(self) -> None:
+        if self._registration.is_given_up:
+            why = "it was stopped with this worker, and the next worker continues it"
+        else:
+            why = "another worker has taken over"
         if self._registration.is_lost:
-            raise LeaseLost(f"session {self.key.session_id}: another worker has taken over")
+            raise LeaseLost(f"session {self.key.session_id}: {why}")
 
     def retry_while_away(self, task: Callable[[], None]) -> None:
         """Call `task` until the store answers, for at most OUTAGE seconds, so that finished work is

@@ -25,7 +25,7 @@ from worker.turns.parts import Deps
 log = logging.getLogger("sandpiper.turn")
 
 _SHOWN = 4096
-"""Bytes of logs, and of the diff, that the first message shows if there is a plan."""
+"""Bytes of logs, and of a long diff, that the first message shows if there is a plan."""
 
 
 def find_planner(context: Context, deps: Deps) -> PlanBy:

@@ -98,8 +98,8 @@ def tell_plan(survey: Survey, files: Sequence[PlannedFile], steps: Sequence[str]
     return "\n".join(
         [
             *(ANNOUNCEMENT, *listed, *([beside] if green else [])),
-            "Your commands wait until they are there. Don't fetch them again: what the workflow "
-            "says of fetching them is done.",
+            "Your commands wait until they are there. Each file is whole: where only a part of it "
+            "is shown above, read on in the file. What the workflow says of fetching them is done.",
             *(_STEPS, *numbered),
         ]
     )

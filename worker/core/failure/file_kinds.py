@@ -86,6 +86,18 @@ def is_docs(path: str) -> bool:
     return path.lower().endswith(_DOCS) and not is_dependency(path)
 
 
+_TEST = re.compile(
+    r"(?:^|/)(?:tests?|specs?|__tests__|testdata|fixtures)/"
+    r"|(?:^|/)(?:test_[^/]{1,200}|conftest\.py)$"
+    r"|(?:[_.-](?:test|spec)s?|(?<=[a-z0-9])(?:Tests?|Spec|IT))\.\w{1,12}$"
+)
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test or belongs to tests, judged by its path."""
+    return _TEST.search(path[-500:]) is not None
+
+
 NEVER_THE_CHANGE = frozenset(
     {"api_failure", "ci_quota_exceeded", "data_integrity_failure"}
     | {"scheduler_failure", "stale_schedule"}

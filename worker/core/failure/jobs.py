@@ -153,8 +153,9 @@ class Survey:
     `others` tells of the pipeline's other jobs: which failed but are allowed to, which failed and
     were retried, which passed. `changed_paths` are the paths that the merge request changes, None
     if they are not known. `whole` says that every failing job is in a group and its log was read
-    where it matters. `diff_preview` shows the merge request's diff to the model; `leads` are known
-    errors that resemble the unexplained ones. Neither is stored.
+    where it matters. `diff_preview` shows the merge request's diff to the model, all of it if
+    `is_diff_whole`; `leads` are known errors that resemble the unexplained ones. None of these is
+    stored.
     """
 
     groups: tuple[Group, ...] = ()
@@ -163,6 +164,7 @@ class Survey:
     whole: bool = True
     others: tuple[str, ...] = ()
     diff_preview: str = ""
+    is_diff_whole: bool = False
     leads: tuple[Hit, ...] = ()
 
     @property

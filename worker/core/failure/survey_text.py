@@ -99,7 +99,8 @@ def tell_diff(survey: Survey) -> str:
     """Return the preview of the merge request's diff with its heading, "" if there is none."""
     if not survey.diff_preview:
         return ""
-    return f"The merge request's diff, as far as it fits here:\n{survey.diff_preview}"
+    shown = "all of it" if survey.is_diff_whole else "as far as it fits here"
+    return f"The merge request's diff, {shown}:\n{survey.diff_preview}"
 
 
 def tell_time(now: float) -> str:

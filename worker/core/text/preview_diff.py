@@ -14,7 +14,7 @@ from worker.core.failure.changed_files import (
     find_touches,
     select_lines,
 )
-from worker.core.failure.file_kinds import is_dependency, is_docs
+from worker.core.failure.file_kinds import is_dependency, is_docs, is_test
 
 MAX_LINE = 500
 """The most characters of one line of a hunk that is shown in part."""
@@ -37,7 +37,8 @@ def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
     """Return a diff of at most `limit` bytes whole; of a longer one its summary and hunks that fit.
 
     Hunks with lines that the text of an `error` names are chosen first, then those of files that it
-    names, then the others, small ones first. `project` is the project's path.
+    names, or whose tests it names, then those of other source files, of tests, and of documents and
+    manifests; among equals, small ones first. `project` is the project's path.
     """
     if len(diff.encode()) <= limit:
         return number_diff(diff)
@@ -130,8 +131,14 @@ def _with_rank(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
         aside = touch.names_tests or touch.names_package
         rank = 4 if aside else 1 + (not touch.is_certain)
     else:
-        rank = 6 if is_dependency(hunk.path) or is_docs(hunk.path) else 5
+        rank = _rank_unnamed(hunk.path)
     return _Hunk(hunk.place, hunk.path, hunk.heading, hunk.text, numbered, named, rank)
+
+
+def _rank_unnamed(path: str) -> int:
+    if is_dependency(path) or is_docs(path):
+        return 7
+    return 6 if is_test(path) else 5
 
 
 def _choose_fitting(hunks: Sequence[_Hunk], room: int) -> list[_Hunk]:
@@ -164,12 +171,15 @@ def _part(hunk: _Hunk, room: int) -> _Hunk | None:
         if room < 0:
             break
         start, end = min(start, at), max(end, at + 1)
-    kept = (*_gap(start), *lines[start:end], *_gap(len(lines) - end))
+    kept = (*_gap(lines[:start]), *lines[start:end], *_gap(lines[end:]))
     return _Hunk(hunk.place, hunk.path, hunk.heading, "", (first, *kept))
 
 
-def _gap(count: int) -> tuple[str, ...]:
-    return (f"[… {count:,} lines of this hunk not shown …]",) if count else ()
+def _gap(lines: Sequence[str]) -> Sequence[str]:
+    """Return what stands for the lines that are left out: the lines, if that is not longer."""
+    mark = f"[… {len(lines):,} lines of this hunk not shown …]"
+    short = len("\n".join(lines).encode()) <= len(mark.encode())
+    return lines if short else (mark,)
 
 
 def _write_hunks(hunks: Sequence[_Hunk]) -> Iterator[str]:

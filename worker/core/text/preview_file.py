@@ -79,15 +79,21 @@ def _says(line: str) -> bool:
 def _show_lines(lines: Sequence[str], chosen: Sequence[int]) -> list[str]:
     shown, last = list[str](), 0
     for number in chosen:
-        shown += _gap(number - last - 1)
+        shown += _gap(lines, last, number - 1)
         shown += number_lines([lines[number - 1]], number)
         last = number
-    return shown + _gap(len(lines) - last)
+    return shown + _gap(lines, last, len(lines))
 
 
-def _gap(count: int) -> list[str]:
-    plural = "" if count == 1 else "s"
-    return [f"[… {count:,} line{plural} not shown …]"] if count else []
+def _gap(lines: Sequence[str], shown: int, last: int) -> list[str]:
+    """Return what stands for the lines after the number `shown` up to `last`: these lines, if that
+    is not longer."""
+    count = last - shown
+    mark = f"[… {count:,} line{'' if count == 1 else 's'} not shown …]"
+    if count > len(mark):
+        return [mark]
+    left = number_lines(lines[shown:last], shown + 1)
+    return left if len("\n".join(left).encode()) <= len(mark.encode()) else [mark]
 
 
 def _clip_line(line: str) -> str:

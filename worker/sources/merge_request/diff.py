@@ -26,10 +26,14 @@ def fetch(args: NoArguments, reader: Reader) -> Document:
     return _make_document(read_changed_files(reader), reader)
 
 
-def show_diff(found: Listing[wire.DiffFile], reader: Reader, limit: int) -> str:
-    """A preview, of at most `limit` bytes, of a diff that was read."""
-    preview = _make_document(found, reader).preview
-    return preview(limit) if preview and found.items else ""
+def show_diff(found: Listing[wire.DiffFile], reader: Reader, limit: int) -> tuple[str, bool]:
+    """A diff that was read, and whether that is all of it: up to twice `limit` bytes, and up to
+    `SHOWN_WHOLE`, are shown whole; of a longer one a preview of at most `limit` bytes."""
+    made = _make_document(found, reader)
+    if not made.preview or not found.items:
+        return "", False
+    fits = len(made.data) <= min(SHOWN_WHOLE, 2 * limit)
+    return made.preview(SHOWN_WHOLE if fits else limit), fits and not made.gaps
 
 
 def _make_document(found: Listing[wire.DiffFile], reader: Reader) -> Document:

@@ -118,8 +118,9 @@ def _add_previews(made: Survey, diff: Diff, reader: Reader, shown: int) -> Surve
     read = [group for group in made.groups if group.jobs and group.jobs[0].excerpt]
     each = shown // max(len(read), 1)
     groups = tuple(_add_preview(group, reader, each) for group in made.groups)
-    preview = "" if isinstance(diff, Unknown) else show_diff(diff, reader, shown)
-    return replace(made, groups=groups if each > EXCERPT else made.groups, diff_preview=preview)
+    preview, whole = ("", False) if isinstance(diff, Unknown) else show_diff(diff, reader, shown)
+    groups = groups if each > EXCERPT else made.groups
+    return replace(made, groups=groups, diff_preview=preview, is_diff_whole=whole)
 
 
 def _add_preview(group: Group, reader: Reader, most: int) -> Group:

@@ -114,3 +114,32 @@ def test_what_does_not_fit_keeps_to_its_bytes(whole: str, limit: int) -> None:
     shown = preview_diff(whole, "a:1: error", "team/app", limit)
     if len(whole) > limit:
         assert len(shown.encode()) <= limit
+
+
+def test_unnamed_source_comes_before_tests_and_these_before_documents() -> None:
+    source = file("src/bands.py", hunk(5, "low = 1", 40))
+    test = file("tests/test_far.py", hunk(1, "assert far", 30))
+    whole = diff(file("README.md", hunk(1, "More.", 25)), test, source)
+    orders = set()
+    for limit in range(400, 3000, 50):
+        shown = preview_diff(whole, "E  assert 14.79 == 14.71", "team/app", limit)
+        orders.add(tuple(word for word in ("low = 1", "assert far", "More.") if word in shown))
+    assert sorted(orders, key=len)[-3:] == [
+        ("low = 1",),
+        ("low = 1", "assert far"),
+        ("low = 1", "assert far", "More."),
+    ]
+    assert len(orders) <= 4
+
+
+def test_no_mark_stands_where_the_lines_themselves_are_not_longer() -> None:
+    long = [f"+{'x' * 60}"] * 20
+    new = file("src/new.py", "\n".join(["@@ -0,0 +1,22 @@", *long, "+c", "+d"]))
+    cut = 0
+    for limit in range(600, 1400):
+        shown = preview_diff(diff(new, BULKY), "src/new.py:19: NameError", "team/app", limit)
+        cut += "lines of this hunk not shown …]" in shown
+        assert "[… 2 lines" not in shown
+        assert "[… 1 lines" not in shown
+        assert len(shown.encode()) <= limit
+    assert cut

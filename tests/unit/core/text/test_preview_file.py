@@ -37,6 +37,12 @@ def test_ten_lines_stand_around_the_named_one() -> None:
     assert shown[-1] == "[… 146 lines not shown …]"
 
 
+def test_no_mark_stands_where_the_lines_themselves_are_not_longer() -> None:
+    lines = [*"ab", *["x" * 60] * 9, *"cd"]
+    for limit in range(400, 900):
+        assert "… 2 lines" not in preview_file(lines, [7], limit)
+
+
 def test_every_named_line_comes_before_the_lines_around_one() -> None:
     shown = preview_file(SOURCE, [150, 40, 290], 4096, 3).split("\n")
     assert [line for line in shown if not line.startswith("[")] == [

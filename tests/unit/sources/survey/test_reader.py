@@ -4,8 +4,8 @@ import time
 
 from tests.unit.sources.conftest import subject_of
 from worker.core.failure.jobs import dump_survey, load_survey
-from worker.core.failure.survey_text import tell_survey
-from worker.demo.gitlab import GitLabSim, Scene, Status
+from worker.core.failure.survey_text import tell_diff, tell_survey
+from worker.demo.gitlab import DiffFile, GitLabSim, Scene, Status
 from worker.demo.gitlab.state import Bridge, Pipeline
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
@@ -255,3 +255,17 @@ def test_a_job_that_ran_is_not_said_to_have_found_no_runner(sim: GitLabSim, scen
     ruled = {job.name: group.rule_match for group in made.groups for job in group.jobs}
     assert {name: match.rule for name, match in ruled.items() if match} == {"deploy": "stuck"}
     assert load_survey(dump_survey(made)) == made
+
+
+def test_a_diff_of_up_to_eight_kilobytes_is_shown_whole_and_said_to_be(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    sim.add_job(pipeline, "unit", status="failed", trace=RACE)
+    for size, start in ((7_600, "all of it"), (8_200, "as far as it fits here")):
+        hunk = "@@ -1,0 +1,100 @@\n" + f"+{'x' * (size // 100 - 2)}\n" * 99 + "+the_end\n"
+        scene.mr.diffs[:] = [DiffFile("app/sum.py", hunk)]
+        made = read_survey(opened(sim, scene, pipeline), shown=4096)
+        told = tell_diff(made)
+        assert told.startswith(f"The merge request's diff, {start}:")
+        assert ("  100 +the_end" in told) == made.is_diff_whole == (start == "all of it")

@@ -19,6 +19,7 @@ from worker.core.finding import (
     Finding,
     Unproven,
     WithheldPart,
+    correct_line_numbers,
     find_unproven,
     is_finding,
     parse_finding,
@@ -135,7 +136,8 @@ def make_finding(
 ) -> Finding:
     """The finding of a turn that ended in `outcome`, redacted and proven.
 
-    If a repair contains only quotes, they are added to those proven before.
+    If a repair contains only quotes, they are added to those proven before, and line numbers of the
+    first answer's prose are corrected by them.
     """
     text, first = redact(outcome.text), redact(find_first_answer(context))
     latest = prove_finding(parse_finding(text), captures)
@@ -147,7 +149,7 @@ def make_finding(
         return prove_finding(before, captures)
     kept = prove_finding(before, captures).evidence
     merged = replace(before, evidence=kept + repaired.evidence, unproven=repaired.unproven)
-    return prove_finding(merged, captures)
+    return correct_line_numbers(prove_finding(merged, captures), before.evidence)
 
 
 def _find_answer_before_takeover(context: Context) -> str:

@@ -1,6 +1,7 @@
 """The model's final answer as a value, and the proof of what it quotes."""
 
 from worker.core.failure.verdict import Verdict
+from worker.core.finding.line_numbers import correct_line_numbers
 from worker.core.finding.model import CLAIMS, Evidence, Finding, Unproven, WithheldPart
 from worker.core.finding.parse import is_finding, parse_finding
 from worker.core.finding.proof import (
@@ -25,6 +26,7 @@ __all__ = [
     "Verdict",
     "WithheldPart",
     "check_quotes",
+    "correct_line_numbers",
     "find_unproven",
     "is_finding",
     "parse_finding",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from worker.core.failure.verdict import Verdict
+from worker.core.finding.line_numbers import correct_line_numbers
 from worker.core.finding.model import CLAIMS, Evidence, Finding, Unproven
 from worker.core.ports import Captures
 from worker.core.ports.evidence import Place, ReportedTest, name_place
@@ -23,6 +24,9 @@ MAX_SHOWN = 200
 MAX_SEARCHED = 200_000
 """The most lines that are searched for a quote that is not where it should be."""
 
+MOST_OTHERS = 4
+"""The most lines that are looked for there; all but the last are named."""
+
 UNREADABLE = "this is not in the form of a quote"
 
 
@@ -37,11 +41,13 @@ class QuoteCheck:
 def prove_finding(finding: Finding, captures: Captures) -> Finding:
     """Return `finding` with each quote proven byte for byte and linked, or left out.
 
-    If no quote of a verdict could be proven, the verdict becomes UNKNOWN.
+    Where a quote is on another line than it says, the number is corrected, also in the prose. If no
+    quote of a verdict could be proven, the verdict becomes UNKNOWN.
     """
     checked = check_quotes(finding.evidence, captures)
     unproven = finding.unproven + len(checked.unproven_quotes)
     made = replace(finding, evidence=checked.proven_quotes, unproven=unproven)
+    made = correct_line_numbers(made, finding.evidence)
     if checked.proven_quotes or not unproven or finding.verdict not in CLAIMS:
         return made
     doubt = (
@@ -107,14 +113,20 @@ def prove_quote(
     texts: Callable[[Place], Sequence[str] | str],
     url: Callable[[Place, int, int], str],
 ) -> Evidence | Unproven:
-    """The quote as captured, with its link; or why it is not proven."""
+    """The quote as captured, with its link; or why it is not proven.
+
+    A quote that is nowhere near its line, but on exactly one other, is proven there.
+    """
     lines = texts(quote.place)
     if isinstance(lines, str):
         return _unproven(quote, lines)
     wanted = quote.text.split("\n")
     start = next((at for at in _starts(quote, len(lines)) if _stands(wanted, lines, at)), 0)
     if not start:
-        return _explain_miss(quote, wanted, lines)
+        others = _find_elsewhere(wanted, lines) if quote.line else []
+        if len(others) != 1 or len(lines) > MAX_SEARCHED:
+            return _explain_miss(quote, wanted, lines, others)
+        start = others[0]
     first, last = (start, start + len(wanted) - 1) if _has_numbers(quote) else (0, 0)
     text = quote.text if len(wanted) == 1 else _dedent(lines[start - 1 : start - 1 + len(wanted)])
     return replace(quote, line=first, last=last, text=text, url=url(quote.place, first, last))
@@ -161,15 +173,17 @@ def _dedent(lines: Sequence[str]) -> str:
     return "\n".join(line[min(indents, default=0) :] for line in lines)
 
 
-def _explain_miss(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> Unproven:
+def _explain_miss(
+    quote: Evidence, wanted: Sequence[str], lines: Sequence[str], others: Sequence[int]
+) -> Unproven:
     place = name_place(quote.place)
     if at := _find_other_blanks(wanted, lines, _starts(quote, len(lines))):
         shown = _show_lines(lines, at, at + len(wanted) - 1)
         return _unproven(quote, f"only its blanks differ from {place}", tuple(shown))
     if not _has_numbers(quote):
         return _unproven(quote, f"{place} has no such line", tuple(_show_lines(lines, 1, 5)))
-    if elsewhere := _elsewhere(wanted, lines):
-        return _unproven(quote, f"it stands on line {elsewhere} of {place}, not there")
+    if others:
+        return _unproven(quote, _name_lines(others, place))
     if at := _find_other_blanks(wanted, lines, _list_likely_starts(wanted, lines)):
         shown = _show_lines(lines, at, at + len(wanted) - 1)
         reason = f"it stands on line {at} of {place}, not there, and its blanks differ"
@@ -178,6 +192,14 @@ def _explain_miss(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) 
         return _unproven(quote, f"{place} has {len(lines)} lines")
     shown = _show_lines(lines, max(1, quote.line - NEAR), quote.line + NEAR)
     return _unproven(quote, f"{place} has on these lines", tuple(shown))
+
+
+def _name_lines(numbers: Sequence[int], place: str) -> str:
+    """Say on which lines a quote stands; of MOST_OTHERS numbers the last one means "and more"."""
+    shown = ", ".join(map(str, numbers[: MOST_OTHERS - 1]))
+    more = " and more" if len(numbers) == MOST_OTHERS else ""
+    plural = "s" if len(numbers) > 1 else ""
+    return f"it stands on line{plural} {shown}{more} of {place}, not there"
 
 
 def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iterable[int]) -> int:
@@ -205,13 +227,15 @@ def _strip_blanks(text: str) -> str:
     return "".join(text.removesuffix("…").split())
 
 
-def _elsewhere(wanted: Sequence[str], lines: Sequence[str]) -> int:
-    """The number of the first line of the document on which the texts begin, 0 if there is none."""
+def _find_elsewhere(wanted: Sequence[str], lines: Sequence[str]) -> list[int]:
+    """The numbers of the first MOST_OTHERS lines of the document on which the texts begin."""
     part = wanted[0].removesuffix("…").rstrip()
-    for number, line in enumerate(islice(lines, MAX_SEARCHED), 1):
-        if part in line and _stands(wanted, lines, number):
-            return number
-    return 0
+    found = (
+        number
+        for number, line in enumerate(islice(lines, MAX_SEARCHED), 1)
+        if part in line and _stands(wanted, lines, number)
+    )
+    return list(islice(found, MOST_OTHERS))
 
 
 def _show_lines(lines: Sequence[str], first: int, last: int) -> Iterator[str]:

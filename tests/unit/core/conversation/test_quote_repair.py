@@ -124,6 +124,17 @@ def test_a_repair_of_nothing_but_quotes_joins_the_finding(repaired: str) -> None
     assert shown(ended) == (Verdict.FLAKY, ["error: no such file"], 0)
 
 
+def test_a_repair_of_nothing_but_quotes_corrects_the_line_in_the_first_answers_cause() -> None:
+    held = Held({JobLog(7): "\n".join([*"ab", "error: no such file", *"cdefgh", *"ijkl"] * 2)})
+    bad = "## Verdict\nflaky\n## Cause\nA race (line 90).\n## Evidence\n{}\n"
+    told = bad.format("- job 7 line 90: error: no such file")
+    asked = context(User("event"), Assistant(told), User(prompts.REPAIR))
+    ended = Outcome(Status.DONE, "- job 7 line 16: error: no such file")
+    found = quote_repair.make_finding(asked, ended, held, str)
+    assert [quote.line for quote in found.evidence] == [16]
+    assert found.cause == "A race (line 16)."
+
+
 def test_a_repair_that_says_nothing_leaves_the_first_answer() -> None:
     assert shown(Run(says(HALF), says("OK."))()) == (Verdict.FLAKY, ["error: no such file"], 1)
 

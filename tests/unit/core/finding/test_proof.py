@@ -50,12 +50,53 @@ def test_a_quote_is_proven_byte_for_byte(line: str, quote: str, stands: bool) ->
     assert bool(proven(at(12, quote), log=line)) == stands
 
 
-@pytest.mark.parametrize(("off", "stands"), [(0, True), (1, True), (-2, True), (3, False)])
-def test_a_line_number_may_be_off_by_two(off: int, stands: bool) -> None:
-    found = proven(at(12 + off, "error: no such file"), log="error: no such file\n\n\n\n\n")
+@pytest.mark.parametrize(
+    ("off", "others", "stands"),
+    [(0, 1, True), (1, 1, True), (-2, 1, True), (3, 1, False), (3, 0, True), (900, 0, True)],
+)
+def test_a_line_number_may_be_off_by_two_and_by_more_if_the_text_is_there_once(
+    off: int, others: int, stands: bool
+) -> None:
+    log = "error: no such file" + "\n" * 30 + "error: no such file\n" * others
+    found = proven(at(12 + off, "error: no such file"), log=log)
     assert bool(found) == stands
     if found:
         assert (found.line, found.url) == (12, "https://gitlab.example.com/job/7#L12")
+
+
+JOIN = RepoFile("fanout/pool.py")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("`close` (fanout/pool.py line 104) joins.", "`close` (fanout/pool.py line 69) joins."),
+        ("See `pool.py:104`, at line 104.", "See `pool.py:69`, at line 69."),
+        ("In `fanout/pool.py`, lines 104-105: so.", "In `fanout/pool.py`, lines 69-70: so."),
+        ("Line 104 of pool.py, pool.py#L104", "Line 69 of pool.py, pool.py#L69"),
+        ("job 7 line 104, other.py:104, b/pool.py line 104, 104", None),
+        ("lines 103-104, line 1040, 12:104, version 2.104", None),
+        ("```\nfanout/pool.py:104\n```", None),
+    ],
+)
+def test_a_line_number_that_is_corrected_is_corrected_in_the_prose_too(
+    said: str, shown: str | None
+) -> None:
+    held = Held({JOIN: "\n" * 68 + "self._join()  # first\nself._join()\n", LOG: "it hangs"})
+    quote = at(104, "self._join()  # first\nself._join()", JOIN, last=105)
+    finding = Finding(Verdict.CHANGE, cause=said, to_do=said, evidence=(quote,))
+    assert not find_unproven(finding, held)
+    found = prove_finding(finding, held)
+    assert (found.evidence[0].line, found.evidence[0].last, found.unproven) == (69, 70, 0)
+    assert (found.cause, found.to_do) == (shown or said,) * 2
+
+
+def test_a_line_number_that_another_quote_really_has_stays_in_the_prose() -> None:
+    held = Held({JOIN: "\n" * 68 + "self._join()  # first\n", LOG: "\n" * 103 + "it hangs"})
+    quotes = (at(104, "self._join()  # first", JOIN), at(104, "it hangs"))
+    found = prove_finding(Finding(cause="It hangs on line 104.", evidence=quotes), held)
+    assert [quote.line for quote in found.evidence] == [69, 104]
+    assert found.cause == "It hangs on line 104."
 
 
 def test_without_a_line_number_only_a_tests_message_is_proven() -> None:
@@ -99,7 +140,8 @@ def test_the_same_lines_are_shown_once_and_read_once() -> None:
 
 
 def test_what_failed_is_told_with_what_is_really_there() -> None:
-    held = Held({LOG: "\n".join(f"line number {number}" for number in range(1, 9))})
+    log = [*(f"line number {number}" for number in range(1, 9)), "", "", "line number 7"]
+    held = Held({LOG: "\n".join(log)})
     evidence = (at(4, "something else"), at(2, "line number 7"), at(90, "x"), at(1, "x", FILE))
     assert find_unproven(Finding(evidence=evidence, unread=("- so it is",)), held) == (
         Unproven("", "- so it is", "this is not in the form of a quote"),
@@ -109,8 +151,8 @@ def test_what_failed_is_told_with_what_is_really_there() -> None:
             "job 7 has on these lines",
             tuple(f"{number}: line number {number}" for number in range(2, 7)),
         ),
-        Unproven("job 7 line 2", "line number 7", "it stands on line 7 of job 7, not there"),
-        Unproven("job 7 line 90", "x", "job 7 has 8 lines"),
+        Unproven("job 7 line 2", "line number 7", "it stands on lines 7, 11 of job 7, not there"),
+        Unproven("job 7 line 90", "x", "job 7 has 11 lines"),
         Unproven("file src/a.py line 1", "x", "file src/a.py could not be read: 404 Not Found"),
     )
 
@@ -204,8 +246,6 @@ def fabricated(rng: Random, quote: Evidence, lines: list[str]) -> Evidence:
         (quote.place, number, text.replace(" ", "\u00a0", 1)),
         (quote.place, number, f"{text[:inside]}\u200b{text[inside:]}"),
         (quote.place, number, f"{text[:inside]} … {text[inside:]}"),
-        (quote.place, number, other),
-        (quote.place, far, text),
         (JobLog(8), number, text),
         (RepoFile("src/a.py"), number, text),
     )

@@ -104,9 +104,11 @@ class _Poster:
     def post(self, change: Change, trial: Trial | None) -> str | _Kept:
         """Post a change; return the URL of its comment, or why it has none."""
         position = suggestions.find_change_position(change, self._diff)
+        if isinstance(position, str):
+            return _Kept(self._find_missing_lines(change) or position)
         fix = self._combine(change)
-        if isinstance(position, str) or isinstance(fix, str):
-            return _Kept(position if isinstance(position, str) else str(fix))
+        if isinstance(fix, str):
+            return _Kept(fix)
         if not self._left:
             return _Kept(f"at most {MOST_ON_DIFF} are put there")
         marker = Marker(self._context.session_id, self._left[0], Kind.SUGGESTION)
@@ -122,6 +124,18 @@ class _Poster:
             return _Kept("GitLab did not take it")
         self._left.pop(0)
         return url
+
+    def _find_missing_lines(self, change: Change) -> str:
+        """Return what is wrong with a change to lines that its file does not have; "" if it has
+        them, or if the file cannot be read."""
+        for fix in change:
+            try:
+                count = len(self._captures.lines(RepoFile(fix.path, self._diff.head_sha)))
+            except (ArgumentError, SourceError):
+                continue
+            if fix.last > count:
+                return f"the file as it was read has only {count} line{'' if count == 1 else 's'}"
+        return ""
 
     def _combine(self, change: Change) -> Suggestion | str:
         head = self._diff.head_sha

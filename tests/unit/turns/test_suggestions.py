@@ -1,17 +1,19 @@
 """A fix on the diff: posted once, linked from the note, harmless; text where it does not fit."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from tests.jobs import FINDING, EchoToolset, Job
+from tests.jobs import FINDING, EchoToolset, Job, OneLog
 from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
 from worker.core.conversation.context import Context, NoteRef, Subject
 from worker.core.conversation.limits import TurnUsage
 from worker.core.finding import Finding, Verdict
 from worker.core.finding.suggestions import Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
+from worker.core.ports.evidence import Place, RepoFile
 from worker.core.session_id import Kind, Marker, find_marker
 from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import ForgeError
@@ -118,6 +120,33 @@ def test_what_does_not_fit_or_is_not_what_it_seems_stays_text(
     assert on_the_diff(at) == []
     assert offers.left_out_count == 1
     assert "In `app/" in offers.text
+
+
+class OneFile(OneLog):
+    """Of the repository there is a file of three lines."""
+
+    def lines(self, place: Place) -> Sequence[str]:
+        if isinstance(place, RepoFile) and place.path == "app/sum.py":
+            return ["def sum(xs):", "    return 4", ""]
+        return super().lines(place)
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("app/sum.py:103-105", "the file as it was read has only 3 lines"),
+        ("app/sum.py:2-4", "the file as it was read has only 3 lines"),
+        ("app/sum.py:3", "the diff does not show it"),
+        ("app/other.py:103-105", "the diff does not show this file"),
+    ],
+)
+def test_a_fix_of_lines_that_the_file_does_not_have_is_said_to_be_so(
+    at: Job, context: Context, place: str, why: str
+) -> None:
+    finding = replace(CHANGE, to_do=FIX.replace("app/sum.py:2", place))
+    offers = offer_changes(context, finding, {}, OneFile(), at.deps(), private=False)[1]
+    assert f"(not on the diff: {why})" in offers.text
+    assert on_the_diff(at) == []
 
 
 @pytest.mark.parametrize("verdict", [each for each in Verdict if each is not Verdict.CHANGE])

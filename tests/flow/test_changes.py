@@ -124,7 +124,7 @@ def test_a_change_is_said_to_have_run_where_it_did(
         (note,) = on_the_diff(made)
         shown, _, folded = analysis(made).partition("<details>")
     assert said in note.body
-    assert f"**What to do:** Use `touches`: [Apply it on the diff]({note.web_url})." in shown
+    assert f"**What to do:** Use `touches`. [Apply it on the diff]({note.web_url})." in shown
     assert "touches" not in folded
     assert "**Further details**\n\nNothing more." in folded
 

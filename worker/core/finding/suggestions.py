@@ -83,16 +83,23 @@ class _Line:
 
 
 def read_suggestions(text: str) -> tuple[str, tuple[Suggestion, ...]]:
-    """`text` without its suggestions, and these; "as shown below" becomes "as in the fix"."""
+    """`text` without its suggestions, and these; "as shown below" becomes "as in the fix", and a
+    line that has announced a suggestion ends in a full stop."""
     found, kept = list[Suggestion](), list[str]()
     for part in _split(text):
         if isinstance(part, Suggestion):
             found.append(part)
-            kept += [""] if kept and kept[-1].strip() else []
+            kept = _end_paragraph(kept)
         else:
             kept.append(part)
     prose = "\n".join(kept).strip()
     return _POINTER.sub("as in the fix", prose) if found else prose, tuple(found)
+
+
+def _end_paragraph(lines: list[str]) -> list[str]:
+    """The lines with a blank one at the end; a colon at the end of the text becomes a full stop."""
+    said = "\n".join(lines).rstrip()
+    return [*(f"{said[:-1]}." if said.endswith(":") else said).split("\n"), ""] if said else []
 
 
 def write_in_place(text: str) -> str:

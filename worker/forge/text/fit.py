@@ -174,7 +174,10 @@ def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
         return "See the details below." if rest else "", rest
     if rest != before_code(rest) == "":
         shown = _point_to_code(shown)
-    return join_sentences(shown), rest
+    line = join_sentences(shown)
+    if line.endswith(":"):  # what it announces is folded
+        line = f"{line[:-1]}{' (in the details)' if rest else ''}."
+    return line, rest
 
 
 def _point_to_code(sentences: list[str]) -> list[str]:

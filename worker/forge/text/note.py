@@ -193,6 +193,7 @@ def _fill_template(
     quotes = parts.write_quotes(sort_quotes(finding.evidence), room.quotes, shortened)
     parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
     stopped = _say_why_stopped(outcome, subject, MAX_REASON)
+    fixes = changes.say_where(offers, limited=parts.has_folded(_TO_DO))
     return {
         "verdict": _choose_headline(finding, outcome),
         "origin": record.write_origin(finding, hosts) if room.origin else "",
@@ -205,12 +206,18 @@ def _fill_template(
         "cause": cause,
         "whose": " in the model's view" if _is_overruled(finding) else "",
         "evidence": quotes,
-        "to_do": to_do,
-        "fixes": changes.say_where(offers, limited=parts.has_folded(_TO_DO)),
+        "to_do": _end_sentence(to_do) if fixes else to_do,
+        "fixes": fixes,
         "advised": " in the model's view" if _is_overruled(finding) and finding.evidence else "",
     }, parts
 
 
+def _end_sentence(text: str) -> str:
+    """Returns harmless `text` with a full stop, if it is no whole sentence yet."""
+    return text if not text or text.rstrip("*_`\"')")[-1:] in _ENDS else f"{text}."
+
+
+_ENDS = (*".!?…。！？", "")
 _INSTEAD = {
     Verdict.FLAKY: "Retry the job.",
     Verdict.INFRASTRUCTURE: "Retry the job; if it goes on, tell whoever keeps the runners.",

@@ -52,6 +52,9 @@ def test_a_block_that_names_its_lines_is_a_suggestion_and_is_told_as_text() -> N
         read_suggestions(f"Escape it as shown below, push.\n{block}")[0]
         == "Escape it as in the fix, push."
     )
+    for between in ("\n", "\n\n"):
+        announced = f"- Take this line:{between}{block}\n\nThen rest."
+        assert read_suggestions(announced)[0] == "- Take this line.\n\n\nThen rest."
     assert read_suggestions("Escape it as below.")[0] == "Escape it as below."
     told = write_text(found, "no")
     assert told == "In `app/a.py`, lines 3 to 4 (not on the diff: no):\n\n```\na`b`\n  c\n```"

@@ -395,11 +395,27 @@ def test_a_sentence_names_another_failure_or_does_not(sentence: str, names: bool
             "Return new rows (code in the details).",
         ),
         ("Return new rows", "Return new rows"),
+        ("Return new rows:", "Return new rows."),
     ],
 )
 def test_where_the_fix_is_folded_the_advice_says_so(advice: str, shown: str) -> None:
     lines = shown_of(written(replace(FULL, to_do=advice))).split("\n")
     assert [line for line in lines if line][-1] == f"**What to do:** {shown}"
+
+
+@pytest.mark.parametrize(
+    ("advice", "shown"),
+    [
+        ("Put the old comparison back:", "Put the old comparison back."),
+        ("Put `<` back", "Put `<` back."),
+        ("Put it *back.*", "Put it *back.*"),
+        ("Do both:\n- put it back\n- wait", "Do both: put it back; wait."),
+    ],
+)
+def test_advice_is_a_sentence_before_the_link_to_the_fix(advice: str, shown: str) -> None:
+    found = replace(FULL, to_do=advice)
+    made = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((JOB,)))
+    assert f"**What to do:** {shown} [Apply it on the diff]({JOB})" in shown_of(made)
 
 
 QUOTES = (

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.fakes import MemorySandbox
 from tests.unit.sources.conftest import fetch, subject_of
 from worker.core.ports import Document
 from worker.demo.gitlab import DiffFile, GitLabSim, Scene
@@ -12,6 +13,8 @@ from worker.sources.api.client import ReadClient
 from worker.sources.merge_request.diff import SHOWN_WHOLE
 from worker.sources.session_reader import Reader
 from worker.sources.table import bind_sources
+from worker.tools.base import ToolContext
+from worker.tools.documents import save_document, show_document
 
 SOURCE = [f"# licence {n}" for n in range(1, 31)] + [f"value_{n} = {n}" for n in range(31, 401)]
 LOG = b"""\
@@ -50,6 +53,22 @@ def test_a_file_is_shown_around_the_line_that_the_log_names(
     read_log(failing, sim)
     assert "250: value_250 = 250" in shown(document)
     assert "\n31: " not in shown(document)
+
+
+@pytest.mark.parametrize(("preview_bytes", "size"), [(4096, 5100), (1024, 1250)])
+def test_a_file_that_is_shown_whole_has_its_lines_numbered_and_is_saved_without(
+    sim: GitLabSim, scene: Scene, failing: Reader, preview_bytes: int, size: int
+) -> None:
+    lines = ["first", f"    {'x' * 600}", "", *["return y"] * ((size - 612) // 9)]
+    text = "\n".join([*lines, ""])
+    sim.push(scene.mr, {"app/short.py": text.encode()})
+    sandbox = MemorySandbox()
+    context = ToolContext(sandbox, {}, 9.0, str, preview_bytes, 2 * preview_bytes)
+    document = fetch(failing, "gitlab_get_file", path="app/short.py", ref=scene.mr.sha)
+    told = show_document(document, context, 1).content["result"]
+    assert told == "".join(f"{number}: {line}\n" for number, line in enumerate(lines, 1))
+    save_document(document, context, "/tmp/data/short.py", preview_bytes)
+    assert sandbox.files == {"/tmp/data/short.py": text.encode()}
 
 
 def test_a_saved_file_costs_ten_lines(sim: GitLabSim, failing: Reader) -> None:

@@ -1,5 +1,6 @@
 """Proves quotes: each one is byte for byte in the captured evidence, or is left out."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -120,20 +121,40 @@ def prove_quote(
     lines = texts(quote.place)
     if isinstance(lines, str):
         return _unproven(quote, lines)
-    wanted = quote.text.split("\n")
-    start = next((at for at in _starts(quote, len(lines)) if _stands(wanted, lines, at)), 0)
+    start, wanted = _find_start(quote, lines)
     if not start:
         others = _find_elsewhere(wanted, lines) if quote.line else []
         if len(others) != 1 or len(lines) > MAX_SEARCHED:
             return _explain_miss(quote, wanted, lines, others)
         start = others[0]
     first, last = (start, start + len(wanted) - 1) if _has_numbers(quote) else (0, 0)
-    text = quote.text if len(wanted) == 1 else _dedent(lines[start - 1 : start - 1 + len(wanted)])
+    text = wanted[0] if len(wanted) == 1 else _dedent(lines[start - 1 : start - 1 + len(wanted)])
     return replace(quote, line=first, last=last, text=text, url=url(quote.place, first, last))
 
 
 def _has_numbers(quote: Evidence) -> bool:
     return not isinstance(quote.place, ReportedTest)
+
+
+def _find_start(quote: Evidence, lines: Sequence[str]) -> tuple[int, Sequence[str]]:
+    """The number of the line on which the quote begins, 0 if it is not near its own, and its texts.
+
+    These may have the numbers of their lines before them, as previews show them.
+    """
+    wanted = quote.text.split("\n")
+    for at in _starts(quote, len(lines)):
+        for texts in (wanted, _remove_numbers(wanted, at)):
+            if _stands(texts, lines, at):
+                return at, texts
+    return 0, wanted
+
+
+def _remove_numbers(texts: Sequence[str], first: int) -> list[str]:
+    """The texts without the numbers of their lines, from `first` on, and a diff's mark."""
+    return [
+        re.sub(rf"^{number}(?:[:|][ \t]?| [+ ])", "", text).strip()
+        for number, text in enumerate(texts, first)
+    ]
 
 
 def _starts(quote: Evidence, count: int) -> Iterator[int]:

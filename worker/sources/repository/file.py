@@ -1,8 +1,9 @@
 """`gitlab_get_file`: one file of the repository at a commit."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from urllib.parse import quote
 
 from pydantic import Field
@@ -17,6 +18,9 @@ from worker.sources.base import RawDocument, SourceDef, redacted_document
 from worker.sources.session_reader import Reader
 
 MAX_BYTES = 4 * 1024 * 1024
+
+SHOWN_WHOLE = 1024
+"""Most bytes of a file that is shown whole even where the window is small."""
 
 BRIEF = 10
 """Lines that are shown of a file that is only saved to the sandbox."""
@@ -51,12 +55,17 @@ def fetch(args: File, reader: Reader) -> Document:
         return _cut_range(args, made, lines)
 
     def preview(limit: int, most: int | None = None) -> str:
+        numbered = "".join(_number_lines(lines)) if len(made.data) <= limit else ""
+        # Thousands of empty lines would cost many times what the file has.
+        if most is None and 0 < len(numbered) <= 2 * limit:
+            return numbered
         named = find_lines(path, lines, reader.logs.get_error_text())
         return preview_file(lines, named, limit, most)
 
     if b"\0" in made.data[:_SAMPLE]:  # a binary file
         return made
-    return replace(made, preview=preview, brief=lambda limit: preview(limit, BRIEF))
+    brief = partial(preview, most=BRIEF)
+    return replace(made, preview=preview, brief=brief, shown_whole=SHOWN_WHOLE)
 
 
 def _read_whole(args: File, path: str, reader: Reader) -> RawDocument:
@@ -87,9 +96,13 @@ def _cut_range(args: File, whole: Document, lines: Sequence[str]) -> Document:
             f"{len(lines)} lines" + (f" that are known ({whole.gaps})" if whole.gaps else "")
         )
     heading = f"[{args.path}, {len(lines)} lines]\n"
-    chosen = enumerate(lines[first - 1 : last], first)
-    shown = "".join(f"{number}: {line}\n" for number, line in chosen)
+    shown = "".join(_number_lines(lines[first - 1 : last], first))
     return Document(assume_redacted((heading + shown).encode()), DocumentKind.TEXT)
+
+
+def _number_lines(lines: Iterable[str], first: int = 1) -> Iterator[str]:
+    for number, line in enumerate(lines, first):
+        yield f"{number}: {line}\n"
 
 
 def read_from_project(project: str, reader: Reader, path: str, ref: str) -> Blob:
@@ -110,8 +123,9 @@ FILE = SourceDef(
     name="gitlab_get_file",
     description=(
         "One file of the repository, by default as of the commit the pipeline ran on: all of it, "
-        "or a range of its lines with their numbers. Of a long file you see the lines near what "
-        "the failing jobs' logs name, of one that is saved ten."
+        "or a range of its lines. You see each line with its number, as `12: text`; a whole file "
+        "is saved without them. Of a long file you see the lines near what the failing jobs' logs "
+        "name, of one that is saved ten."
     ),
     args=File,
     fetch=fetch,

@@ -99,6 +99,29 @@ def test_a_line_number_that_another_quote_really_has_stays_in_the_prose() -> Non
     assert found.cause == "It hangs on line 104."
 
 
+@pytest.mark.parametrize(
+    ("line", "text", "shown"),
+    [
+        (12, "12: error: no such file", "error: no such file"),
+        (12, "12|   error: no such file", "error: no such file"),
+        (12, "12 +  error: no such file", "error: no such file"),
+        (12, "12: error: no such file\n13:", "error: no such file\n"),
+        (12, "12: error: no such file\n14:", None),
+        (13, "12: error: no such file", "error: no such file"),
+        (12, "13: error: no such file", None),
+        (12, "12: error: no such door", None),
+        (12, "12:", None),
+        (14, "14: it is", "14: it is"),
+    ],
+)
+def test_a_quote_may_have_the_number_that_a_preview_shows_before_its_line(
+    line: int, text: str, shown: str | None
+) -> None:
+    quote = at(line, text, last=line + text.count("\n"))
+    found = proven(quote, log="  error: no such file\n\n14: it is\n")
+    assert (found and found.text) == shown
+
+
 def test_without_a_line_number_only_a_tests_message_is_proven() -> None:
     assert proven(at(0, "error: no such file"), log="error: no such file") is None
 

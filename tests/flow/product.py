@@ -109,11 +109,22 @@ class Product:
 
     def objects(self, name: str) -> list[Path]:
         """The folder store's objects of this name, in the order of their turns."""
-        return sorted((self.folder / "store").glob(f"sessions/*/*/*/*/{name}"))
+        store = self.folder / "store"
+        return [
+            path
+            for path in list_files(store / "sessions", name)
+            if path.name == name and len(path.relative_to(store).parts) == 6
+        ]
 
     def unfinished(self) -> list[Path]:
         """The folder store's records of accepted triggers that have not ended."""
-        return sorted((self.folder / "store" / "journal").rglob("*.json"))
+        return list_files(self.folder / "store" / "journal", ".json")
+
+
+def list_files(folder: Path, suffix: str) -> list[Path]:
+    """The files below a folder whose names end so. `rglob` fails where a folder is removed."""
+    found = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
+    return sorted(path for path in found if path.name.endswith(suffix))
 
 
 Running = forks.Fork | subprocess.Popen[bytes]

@@ -14,7 +14,7 @@ from tests import forks
 from tests.brokers import QUEUE, RedisServer, running_redis
 from tests.fakes import HandClock, says
 from tests.flow import crew
-from tests.flow.product import DEADLINE, Process, ending, free_port
+from tests.flow.product import DEADLINE, Process, ending, free_port, list_files
 from tests.jobs import START, Job
 from worker.core.events import ignore_event
 from worker.core.ports import Reply, Request
@@ -190,5 +190,5 @@ def test_a_trigger_whose_runs_break_three_times_is_told_of_once_and_parked(
 
 
 def _parked(folder: Path) -> bool:
-    entries = (folder / "store" / "journal").rglob("*.json")
+    entries = list_files(folder / "store" / "journal", ".json")
     return any(f'"{State.PARKED}"' in path.read_text() for path in entries)

@@ -247,6 +247,7 @@ def test_what_a_killed_worker_leaves_is_reaped(sandbox_image: str) -> None:
 
 
 def test_bubblewrap_leaves_no_process_of_a_killed_worker_and_its_folder_is_reaped() -> None:
+    bubblewrap.remove_leftovers(older_than=-1)  # those of a test run that was killed
     mark = f"orphan-{os.getpid()}"
     with BubblewrapDriver(ContainerSpec(memory="256m", disk="64m")).start("alive") as alive:
         killed_worker("bubblewrap", "BubblewrapDriver", "none", mark, mark)

@@ -1,7 +1,6 @@
 """Private keys go whole, whatever a tool has put before their lines; what is around them stays."""
 
 import random
-import time
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from tests.attacks.redaction import BASE64, find_left
 from tests.attacks.redaction import make_random as made
 from tests.attacks.redaction.private_keys import KEY_CASES, KEYS, PREFIXES, KeyCase
+from tests.linear import takes_linear_time
 from worker.core.text.redact import Redactor
 from worker.core.text.redact_stream import redact_chunks
 
@@ -87,8 +87,7 @@ def test_hostile_keys_take_linear_time() -> None:
         *(begin + "a" * 8_000, "BEGIN A A A A PRIVATE ", begin + "\n" * 9 + body),
     ]
     for each in hostile:
-        # A busy machine makes one measurement wrong, hardly three.
-        assert any(takes_linear_time(each, size) for _ in range(3)), each[:40]
+        assert takes_linear_time(PLAIN.text, each, size), each[:40]
 
 
 @pytest.mark.slow
@@ -98,18 +97,4 @@ def test_hostile_keys_take_linear_time() -> None:
 @pytest.mark.parametrize("last", ["", "!", "!" * 13])
 def test_a_long_line_after_a_begin_marker_takes_linear_time(unit: str, last: str) -> None:
     begin = "-----BEGIN RSA PRIVATE KEY-----\n"
-    text = begin + unit * (1_000_000 // len(unit)) + last
-    started = time.process_time()
-    PLAIN.text(text)
-    assert time.process_time() - started < 3
-
-
-def takes_linear_time(part: str, size: int) -> bool:
-    """Whether four times the text takes about four times as long, not sixteen times."""
-    spent = []
-    for length in (size // 2, 2 * size):
-        text = part * (length // len(part))
-        started = time.process_time()
-        PLAIN.text(text)
-        spent.append(time.process_time() - started)
-    return spent[1] < 8 * spent[0] + 0.2
+    assert takes_linear_time(PLAIN.text, unit, 200_000, begin, last)

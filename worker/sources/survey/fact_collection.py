@@ -181,9 +181,12 @@ class Collection:
     def _assume_alike(self, pipelines: Sequence[wire.Pipeline]) -> None:
         """Assume that jobs of one group that fail together in a pipeline have the same error there.
 
-        Not every log is read: for an unread one, the error of the group's first job is taken."""
+        Not every log is read: for an unread one, the error of the group's first job is taken. A job
+        whose own errors are known to be others than that job's is left out."""
         for group in self._failing:
-            names = list(dict.fromkeys(map(self._get_job_name, group.jobs)))
+            errors = self._errors.get(group.jobs[0].job_id) if group.jobs else None
+            alike = [job for job in group.jobs if self._errors.get(job.job_id, errors) == errors]
+            names = list(dict.fromkeys(map(self._get_job_name, alike)))
             for pipeline in pipelines if len(names) > 1 else ():
                 runs = {
                     job.name: job

@@ -395,6 +395,25 @@ def test_the_siblings_in_a_child_pipeline_are_named_with_their_trigger_job(
     assert "of the same matrix deploy > unit: [3.12] passed" in facts
 
 
+def test_a_job_with_fewer_build_errors_is_not_judged_by_the_others_log(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    one = b"./dock/dock.go:12:6: undefined: Store\n"
+    two = b"./dock/quay.go:34:2: undefined: Reader\n"
+    scene.pipeline.jobs.clear()
+    there = [branch_pipeline(sim, scene.mr, scene.mr.base_sha) for _ in range(LOGS)]
+    for pipeline in (scene.pipeline, *there):
+        for name, log in (("build", one), ("test", one + two)):
+            trace = b"$ go build ./...\n" + log + b"ERROR: Job failed: exit code 1\n"
+            sim.add_job(pipeline, name, status="failed", trace=trace, failure_reason=None)
+    reader = _reader(sim, scene)
+    groups = read_survey(reader).groups
+    (made,) = collect_facts(groups, reader, read_diff(reader))
+    (build,) = made.rest
+    assert isinstance(build.target, Target)
+    assert {run.error for run in build.target.runs} == {""}
+
+
 def test_the_same_error_in_a_job_that_passed_when_retried_is_told(
     sim: GitLabSim, scene: Scene
 ) -> None:

@@ -40,7 +40,7 @@ def _explain_failure(uri: str, error: Exception) -> QueueError:
     refused = isinstance(error, _REFUSALS) or isinstance(error.__cause__, _REFUSALS)
     place = re.sub("//[^/]*@", "//", uri)
     said = str(getattr(error, "message", "") or error).rstrip(".")
-    does = "refuses this user and password" if refused else "does not answer"
+    does = "refuses this login" if refused else "does not answer"
     return QueueError(f"the broker {place} {does}: {said}", transient=not refused)
 
 
@@ -48,7 +48,8 @@ def require_login(app: Celery) -> None:
     """Raise QueueError if the broker refuses the login; one that does not answer may yet come."""
     failure = find_broker_failure(app)
     if failure is not None and not failure.transient:
-        raise QueueError(f"{failure}; set SANDPIPER_BROKER to a user and password that it knows")
+        advice = "set SANDPIPER_BROKER to a user, password and virtual host that it knows"
+        raise QueueError(f"{failure}; {advice}")
 
 
 def make_readiness_check(app: Celery) -> Callable[[], str | None]:

@@ -214,7 +214,7 @@ def test_a_broker_that_refuses_the_password_is_named_with_what_to_do(
     patient.env["SANDPIPER_BROKER"] = f"amqp://guest:of-no-worth@127.0.0.1:{port}//"
     (broker,) = patient.lines("broker")
     assert broker.status == Status.FAILED
-    assert f"amqp://127.0.0.1:{port}// refuses this user and password" in broker.finding
+    assert f"amqp://127.0.0.1:{port}// refuses this login" in broker.finding
     assert "SANDPIPER_BROKER" in broker.advice
 
 

@@ -49,7 +49,7 @@ def test_a_wrong_password_is_told_with_the_broker_and_without_the_password(
     assert failure is not None
     assert not failure.transient
     assert f"://127.0.0.1:{urlsplit(refused_url).port}/" in str(failure)
-    assert "refuses this user and password" in str(failure)
+    assert "refuses this login" in str(failure)
     assert WRONG not in str(failure)
     with pytest.raises(QueueError, match="set SANDPIPER_BROKER"):
         require_login(build(refused_url))
@@ -97,6 +97,6 @@ def test_a_worker_that_is_refused_ends_soon_and_says_so(refused_url: str) -> Non
     words = [sys.executable, "-c", WORK, refused_url]
     done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 1
-    assert "refuses this user and password" in done.stderr.splitlines()[-1]
+    assert "refuses this login" in done.stderr.splitlines()[-1]
     assert "celery" not in done.stderr
     assert WRONG not in done.stderr

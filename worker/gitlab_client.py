@@ -47,6 +47,7 @@ class Connections:
         self._timeout = timeout
         self._local = threading.local()
         self._sessions: weakref.WeakSet[requests.Session] = weakref.WeakSet()
+        self._lock = threading.Lock()
 
     def get(self) -> Gitlab:
         """Return this thread's client."""
@@ -57,12 +58,15 @@ class Connections:
 
     def close(self) -> None:
         """Close the connections of all threads."""
-        for session in list(self._sessions):
+        with self._lock:
+            sessions = list(self._sessions)
+        for session in sessions:
             session.close()
 
     def _connect(self) -> Gitlab:
         session = requests.Session()
-        self._sessions.add(session)
+        with self._lock:
+            self._sessions.add(session)
         # Requests would carry the PRIVATE-TOKEN header to whatever host a redirect names.
         session.max_redirects = 0
         session.hooks["response"].append(_bound_wait)

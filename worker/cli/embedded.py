@@ -22,14 +22,14 @@ def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
 
     Raises what making the parts of a job raises, such as ConfigError for a model without a key.
     """
-    opened = ExitStack()
-    made = wiring.build_deps(chosen, opened=opened)
-    celery = app.build_app(chosen, lambda: made, watch)
-    door = wiring.build_receiver(chosen, app.acceptor(celery))
-    config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    with opened, process.run_embedded_worker(celery, concurrency=1):
+    with ExitStack() as opened:
+        made = wiring.build_deps(chosen, opened=opened)
+        celery = app.build_app(chosen, lambda: made, watch)
+        door = wiring.build_receiver(chosen, app.acceptor(celery))
+        config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, daemon=True)
+        opened.enter_context(process.run_embedded_worker(celery, concurrency=1))
         thread.start()
         _wait_for_start(server)
         host, port = server.servers[0].sockets[0].getsockname()

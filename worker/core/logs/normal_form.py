@@ -15,7 +15,8 @@ def normalise_line(line: str) -> str:
 def normalise_places(line: str) -> str:
     """Replace what differs between two runs of the same failure (places, times and counts, but no
     values) by placeholders, and collapse blanks."""
-    return _replace_all(line, _PLACES)
+    compares = _COMPARES.search(line[:LONGEST])
+    return _replace_all(line, _PLACES if compares else (*_RUN_IDS, *_PLACES))
 
 
 def _replace_all(line: str, more: "Sequence[tuple[re.Pattern[str], str]]") -> str:
@@ -77,23 +78,39 @@ _NUMBERS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )  # fmt: skip
 """Numbers: two failures whose texts differ only in these have the same signature."""
 
+_RUN_IDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), placeholder)
+    for pattern, placeholder in (
+        (r"(?i:\b(?P<id>pid|tid|seed|(?:process|thread)(?=[ :=-]{1,2}\d{4})"
+         r"|port(?=[ :=-]{1,2}\d{5})|goroutine(?= \d{1,15} \[))(?:[ :=]{1,2}|-))\d{1,15}\b",
+         r"\g<id> <n>"),
+        (r"(?P<type>\b[A-Z]\w{0,100}|\[[A-Z])@(?=[a-f]{0,8}\d)(?=\d{0,8}[a-f])[0-9a-f]{5,8}\b",
+         r"\g<type>@<id>"),
+        (r"(?<![\w.])(?=\d{1,4}[hm]\d)(?:\d{1,4}h)?(?:\d{1,4}m)?(?:\d{1,5}(?:\.\d{1,9})?s)?"
+         r"(?![A-Za-z\d])", "<n>"),
+    )
+)  # fmt: skip
+"""Ids, hash codes and composed times, which a run has by chance unless a line compares values."""
+
+_COMPARES = re.compile(
+    r"(?i:assert|expect|\b(?:got|want(?:ed)?|actual|should|to be|left|right|equals?)\b)|[=!]="
+    r"|(?<!\S)[<>]=?(?!\S)|\bis not\b"
+)
+"""A line that may compare values, all of which are a part of its error."""
+
 _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), placeholder)
     for pattern, placeholder in (
         # Ids of processes and threads, as Rust, a sanitizer, glog, Node, Erlang and a shell tell.
         (r"(?<=') \(\d{1,10}\)(?= panicked at )", ""),
-        (r"==\d{1,10}==", "==<n>=="),
+        (r"^==\d{1,10}==", "==<n>=="),
         (r"^[IWEF]\d{4} <time> +\d{1,10}\b|^\[ {0,8}\d{1,9}\.\d{3,6}\]", "<time>"),
         (r"(?<=\(node:)\d{1,10}(?=\))|(?<=<)\d{1,6}\.\d{1,9}\.\d{1,6}(?=>)", "<n>"),
         (r"(?<=: )\d{1,10}(?= +(?:Segmentation fault|Aborted|Killed|Terminated|Bus error"
          r"|Floating point exception|Illegal instruction|Trace/breakpoint trap)\b)", "<n>"),
-        (r"(?i:\b(?P<id>pid|port|tid|process|thread|goroutine|seed)(?:[ :=]{1,2}|-))\d{1,15}\b",
-         r"\g<id> <n>"),
+        (r"(?<=<Thread\()Thread-\d{1,9}(?= \(|, )", "Thread-<n>"),
         (r"(?<=started )(?P<daemon>daemon )?\d{6,20}\b", r"\g<daemon><n>"),
-        (r"(?<=[\w\]])@(?=[a-f]{0,8}\d)[0-9a-f]{5,8}\b", "@<id>"),
         (r"(?<=::):\d{4,5}(?!\w)", ":<n>"),
-        (r"(?<![\w.])(?=\d{1,4}[hm]\d)(?:\d{1,4}h)?(?:\d{1,4}m)?(?:\d{1,5}(?:\.\d{1,9})?s)?"
-         r"(?![A-Za-z\d])", "<n>"),
         (r"(?<=[\w)\]>]):\d{1,7}(?::\d{1,7})?(?=\D|$)|^\d{1,7}:\d{1,7}(?=\s)|\(\d{1,7},\d{1,7}\)"
          r"|\b(?:[Ll]ines?|[Cc]ol(?:umn)?|pid|port|L) ?\d{1,9}", "<place>"),
         (r"(?<![\w.])\d[\d.,]{0,20} ?(?:ns|us|µs|ms|s|secs?|seconds|mins?|minutes|[KMGT]i?B|%)"

@@ -367,8 +367,21 @@ def test_ids_ports_and_times_of_a_run_are_no_part_of_its_errors(one: str, again:
         ("E   KeyError: 'tide@5'", "E   KeyError: 'tide@6'"),
         ("E   ValueError: 12 killed", "E   ValueError: 13 killed"),
         ("E   assert '1.2.3' == '1.2.4'", "E   assert '1.2.3' == '1.2.5'"),
+        ("E   AssertionError: expected process 2, got process 3",
+         "E   AssertionError: expected process 2, got process 4"),
+        ("E   AssertionError: expected process 20000, got process 30000",
+         "E   AssertionError: expected process 20000, got process 40000"),
+        ("E   assert port=80", "E   assert port=443"),
+        ("E   assert port=18080", "E   assert port=18443"),
+        ("Error: cannot bind to port=80", "Error: cannot bind to port=443"),
+        ("E   assert seed=1", "E   assert seed=2"),
+        ("Error: thread-1 waits for thread-2", "Error: thread-1 waits for thread-3"),
+        ("E   assert timeout == 1m30s", "E   assert timeout == 5m30s"),
+        ("Error: pkg@12345 not found", "Error: pkg@54321 not found"),
+        ("E   assert Ferry@1b2c3d is None", "E   assert Ferry@7f01a is None"),
+        ("E   assert x==5==y", "E   assert x==6==y"),
     ],
-)
+)  # fmt: skip
 def test_values_are_a_part_of_an_error(one: str, other: str) -> None:
     assert find_exact_errors([one]).keys() != find_exact_errors([other]).keys()
 

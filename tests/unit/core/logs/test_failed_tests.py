@@ -1,5 +1,7 @@
 """Which tests have failed, by a log's lines."""
 
+import time
+
 import pytest
 
 from worker.core.logs.failed_tests import MOST, list_failed_tests
@@ -11,13 +13,17 @@ from worker.core.logs.failed_tests import MOST, list_failed_tests
         ("FAILED tests/test_a.py::test_b[x y] - assert 1 == 2", "tests/test_a.py::test_b[x y]"),
         ("FAILED tests/test_a.py::test_b", "tests/test_a.py::test_b"),
         ("ERROR tests/test_a.py::test_b - OSError: full", "tests/test_a.py::test_b"),
+        ("FAILED tests/test_a.py::test_b[1 - 2] - assert [1] - y",
+         "tests/test_a.py::test_b[1 - 2]"),
+        ("FAILED tests/test_a.py::test_b[1] - assert x[1] - y", "tests/test_a.py::test_b[1]"),
         ("FAIL: test_b (tests.test_a.A.test_b)", "test_b (tests.test_a.A.test_b)"),
         ("[ERROR] com.x.ATest.b -- Time elapsed: 0.03 s <<< FAILURE!", "com.x.ATest.b"),
         ("ATest > b() FAILED", "ATest > b()"),
         ("rspec ./spec/a_spec.rb:12 # A b", "./spec/a_spec.rb:12"),
     ],
-    ids=["parameters", "pytest", "error", "unittest", "maven", "gradle", "rspec"],
-)
+    ids=["parameters", "pytest", "error", "dash", "bracket", "unittest", "maven", "gradle",
+         "rspec"],
+)  # fmt: skip
 def test_a_failed_test_is_listed_once(line: str, test: str) -> None:
     assert list_failed_tests([line, "hello", line]) == (test,)
 
@@ -33,6 +39,32 @@ def test_a_failed_test_is_listed_once(line: str, test: str) -> None:
 )
 def test_what_names_no_failed_test_is_not_listed(line: str) -> None:
     assert list_failed_tests([line]) == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--- FAIL: TestOther (0.1s)",
+        "FAIL src/x.test.js",
+        "test sum::adds ... FAILED",
+        "not ok 3 - adds",
+        "[  FAILED  ] Sum.Adds (0 ms)",
+        "\u2715 adds (3 ms)",
+        "FAIL: test_b (tests.test_a.A.test_b) (n=1)",
+        "ERROR: test_b (tests.test_a.A.test_b) [of n]",
+        "FAILED docs/sum.rst::sum.rst",
+        "FAILED my tests/test_a.py::test_c",
+    ],
+)
+def test_none_is_listed_if_any_test_is_named_in_another_way(line: str) -> None:
+    assert list_failed_tests(["FAILED tests/test_a.py::test_b - x", line]) == ()
+
+
+def test_hostile_lines_are_read_in_no_time() -> None:
+    for line in ("FAILED " + "a.py::" * 49 + "a" * 680, "[ERROR]   " + "a" * 9 + ".aaa" * 200):
+        started = time.process_time()
+        assert list_failed_tests([line] * 4000) == ()
+        assert time.process_time() - started < 1
 
 
 def test_too_many_tests_are_not_counted() -> None:

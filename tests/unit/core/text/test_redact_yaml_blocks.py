@@ -1,5 +1,7 @@
 """Secrets on the lines below their key, in a block scalar of YAML."""
 
+import time
+
 import pytest
 
 from tests.linear import takes_linear_time
@@ -25,6 +27,28 @@ SECRETS = [
     ),
     (f'{{"a": "password: |\\n  {WORD}\\nb: 1"}}', f'{{"a": "password: |\\n  {MARK}\\nb: 1"}}'),
     (f'{{"a": "b: 1\\ntoken: |\\n  {KEY}"}}', f'{{"a": "b: 1\\ntoken: |\\n  {MARK}"}}'),
+    (
+        f"db:\n  \x1b[36mpassword\x1b[0m: |\n    {WORD}\n",
+        f"db:\n  \x1b[36mpassword\x1b[0m: |\n    {MARK}\n",
+    ),
+    (
+        f"  password: \x1b[32m|\n    {WORD}\x1b[0m\n",
+        f"  password: \x1b[32m|\n    {MARK}\x1b[0m\n",
+    ),
+    (
+        f"  password: |\x1b[0m\n\x1b[1;32m    {WORD}\x1b[0m\n",
+        f"  password: |\x1b[0m\n\x1b[1;32m    {MARK}\x1b[0m\n",
+    ),
+    (
+        f"\x1b[32m+\x1b[m\x1b[32m  token: |\x1b[m\r\n\x1b[32m+\x1b[m\x1b[32m    {KEY}\x1b[m\r\n",
+        f"\x1b[32m+\x1b[m\x1b[32m  token: |\x1b[m\r\n\x1b[32m+\x1b[m\x1b[32m    {MARK}\x1b[m\r\n",
+    ),
+    (
+        f"\x1b[36mtoken\x1b[m:\x1b[m \x1b[32m|\n  {KEY}",
+        f"\x1b[36mtoken\x1b[m:\x1b[m \x1b[32m|\n  {MARK}",
+    ),
+    (f"9:  password: |\n10:    {WORD}\n", f"9:  password: |\n10:    {MARK}\n"),
+    (f"a.yml:99:token: |\na.yml-100-  {KEY}", f"a.yml:99:token: |\na.yml-100-  {MARK}"),
     # All lines go if one of them looks like a secret.
     (f"token: |\n  the first\n\n  {KEY}\nb: 1", f"token: |\n  {MARK}\n\n\nb: 1"),
 ]
@@ -38,6 +62,8 @@ HARMLESS = [
     f"password: |\n  one\nname: |\n  {KEY}\n",
     f"password: |\n\nname: {KEY}",
     f"description: |\n  {KEY}\n",
+    f"\x1b[1mpassword\x1b[0m: |\n\x1b[1m{WORD}",
+    f"9:  password: |\n10:  user: {WORD}\n",
     "token_url: |\n  a1b2c3d4e5f6a1b2c3d4\n",
 ]
 HOSTILE = [
@@ -49,6 +75,9 @@ HOSTILE = [
     "password: |\n" + " a b\n" * 99,
     "password: !a &b |\n \x1b[1m:|",
     "password: |\n" + " " * 4000,
+    "password: |\n" + " \x1b[1mx" * 500,
+    "password: |\n" + " \x1b[" * 1000,
+    "9: password: |\n" + "10:  a\n" * 99,
 ]
 
 
@@ -80,3 +109,17 @@ def test_a_block_in_two_pieces_is_redacted_as_the_whole_is() -> None:
 @pytest.mark.parametrize("part", HOSTILE, ids=lambda part: part[:12])
 def test_hostile_blocks_take_linear_time(part: str) -> None:
     assert takes_linear_time(REDACTOR.text, part, 200_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [":|#", ": | # a", ":!"])
+def test_a_hostile_line_takes_about_as_long_as_another(part: str) -> None:
+    assert any(_measure(part) < 6 * _measure("a: b") for _ in range(3))
+
+
+def _measure(part: str) -> float:
+    """How much of the processor's time blocks take whose lines consist of `part`."""
+    text = 20 * ("password: |\n" + f"  {part * (400 // len(part))}\\x\n" * 99)
+    started = time.process_time()
+    REDACTOR.text(text)
+    return time.process_time() - started

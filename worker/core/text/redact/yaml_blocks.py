@@ -3,12 +3,17 @@
 import re
 from collections.abc import Iterator
 
-_MARK = (
-    rb"(?:\x1b\[[0-9;]{0,8}m){0,2}(?:[!&][\w!/:.-]{0,60}[ \t]{1,4}){0,2}"
-    rb"[|>][+-]?[1-9]?[+-]?[ \t]{0,20}(?:#[^\n\\]{0,200})?\r?"
-)
-_HEADER = re.compile(rb"(?<=[:\s])%b(\n|\\n)" % _MARK)
-_HEADER_INSIDE = re.compile(rb":[ \t]{0,4}%b$" % _MARK)
+_COLOUR = re.compile(rb"\x1b\[[0-9;]{0,20}[mK]?")
+"""What colours a text; without its end where that counts as the beginning of a key."""
+
+_BLANKS = rb"(?:[ \t]|\x1b\[[0-9;]{0,20}[mK]){0,20}+"
+_MARK = rb"%b(?:[!&][\w!/:.-]{0,60}+[ \t]{1,4}){0,2}[|>][+-]?[1-9]?[+-]?%b" % (_BLANKS, _BLANKS)
+_HEADER = re.compile(rb"%b(?:#[^\n\\]{0,200})?\r?(\n|\\n)" % _MARK)
+_HEADER_INSIDE = re.compile(rb":%b(?:#|$)" % _MARK)
+"""In a line without colours."""
+
+_LINE_NUMBER = re.compile(rb"\d{1,9}(?=\D{0,3}$)")
+_DIGITS = re.compile(rb"\d{1,9}")
 _MOST_LINES = 100
 """A longer block is redacted up to here. Less than what is read again of a text in pieces."""
 
@@ -26,25 +31,39 @@ def list_block_lines(data: bytes, name: int, value: int) -> list[tuple[int, int]
     """Return where the lines of the block begin and end, without the blanks around them.
 
     `name` is where the key begins, `value` where its value does; [] if that is no block. Before the
-    key there may be what a log puts before every line, or the mark of a diff. A block ends before
-    what may be the head of another one, so that every line is examined for one block only.
+    key there may be what a log puts before every line, or the mark of a diff; anything may be
+    coloured. A block ends before what may be the head of another one, so that every line is
+    examined for one block only.
     """
     header = _HEADER.match(data, value)
-    if header is None or data[name:value].rstrip(b" \t")[-1:] != b":":
+    if header is None or _remove_colours(data[name:value]).rstrip(b" \t")[-1:] != b":":
         return []
     start = _find_line_start(data, name, value, header[1])
-    prefix, end = data[start:name], header[1]
-    column, skipped = len(prefix), len(prefix.rstrip(b" \t"))
+    prefix = _remove_colours(data[start:name])
     found: list[tuple[int, int]] = []
-    for begin, line in _read_lines(data, header.end(), end):
-        text = line[skipped:].strip()
-        outside = line.strip() and not _is_inside(line, skipped, column)
-        if outside or _HEADER_INSIDE.search(text[-400:]):
+    for begin, line in _read_lines(data, header.end(), header[1]):
+        plain = _remove_colours(line)
+        text, inside = _split_prefix(plain, prefix)
+        if (plain.strip() and not inside) or _HEADER_INSIDE.search(text[-400:]):
             break
         if text:
-            at = begin + line.index(text, skipped)
-            found.append((at, at + len(text)))
+            at = plain.rindex(text)
+            last = at + len(text) - 1
+            found.append((begin + _find_coloured(line, at), begin + _find_coloured(line, last) + 1))
     return found
+
+
+def _remove_colours(text: bytes) -> bytes:
+    return _COLOUR.sub(b"", text) if b"\x1b" in text else text
+
+
+def _find_coloured(line: bytes, at: int) -> int:
+    """Return where in `line` that byte is which is the one `at` in the line without colours."""
+    for colour in _COLOUR.finditer(line):
+        if colour.start() > at:
+            break
+        at += len(colour[0])
+    return at
 
 
 def _find_line_start(data: bytes, name: int, value: int, end: bytes) -> int:
@@ -71,7 +90,16 @@ def _read_lines(data: bytes, at: int, end: bytes) -> Iterator[tuple[int, bytes]]
         at += len(end)
 
 
-def _is_inside(line: bytes, skipped: int, column: int) -> bool:
-    """Whether a line is indented further than its key, which stands in `column`."""
+def _split_prefix(line: bytes, prefix: bytes) -> tuple[bytes, bool]:
+    """Return what a line holds after what corresponds to the `prefix` of the key, without the
+    blanks around it, and whether it is indented further than the key.
+
+    The number of a line may have more digits than that of the key's line.
+    """
+    skipped = len(prefix.rstrip(b" \t"))
+    column = len(prefix) - skipped
+    number = _LINE_NUMBER.search(prefix[:skipped])
+    if number and (digits := _DIGITS.match(line, number.start())):
+        skipped += max(0, len(digits[0]) - len(number[0]))
     rest = line[skipped:]
-    return len(rest) - len(rest.lstrip(b" \t")) > column - skipped
+    return rest.strip(), len(rest) - len(rest.lstrip(b" \t")) > column

@@ -23,11 +23,13 @@ _ASIDE = re.compile(
 """Lines on how long tests took, what they covered, what they warned about, which passed."""
 
 _WELL = re.compile(
-    r"(?:(?:\[\w{1,7}\] )?\[ {0,2}\d{1,3}%\] )?PASS(?:ED)?\b|\[ {7}OK \]|\[ RUN {6}\]"
+    r"(?:(?:\[\w{1,7}\] )?\[ {0,2}\d{1,3}%\] )?PASS(?:ED)?(?: \S{1,300}\.py::"
+    r"|\b(?!.{0,300}(?:(?i:error)|Exception): ))|\[ {7}OK \]|\[ RUN {6}\]"
     r"|=== (?:RUN|PAUSE|CONT|NAME) "
     r"|--- PASS: |ok(?: \d|\s+\S{1,300}\s+\(cached\)|\s+\S{1,300}\s+[\d.]{1,12}s\b)|[✓√✔]"
     r"|\S{1,300}::.{0,300} PASSED\b|.{1,300} > .{1,300} PASSED$|.{1,300} \.\.\. (?:ok|ignored)$"
-    r"|\d{1,6}/\d{1,6} Test +#\d{1,6}: .{1,300} Passed +[\d.]{1,12} sec$|Passed \S"
+    r"|\d{1,6}/\d{1,6} Test +#\d{1,6}: .{1,300} Passed +[\d.]{1,12} sec$"
+    r"|Passed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
 )
 """A test that passed, or that has only begun, as its runner marks it."""
 

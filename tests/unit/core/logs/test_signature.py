@@ -267,6 +267,7 @@ def test_two_runs_have_the_very_same_error(line: str, part: str, instead: str, s
         "ok 3 - error: cannot open",
         "ErrorsTest > fatal error cannot open() PASSED",
         "Passed Ferry.ErrorTests.Fatal_error_cannot_open [3 ms]",
+        "Passed Ferry.ErrorTests.Fatal_error_cannot_open(x: 1) [< 1 ms]",
     ],
 )
 def test_a_line_that_a_runner_marks_as_passed_is_no_error(line: str) -> None:
@@ -282,9 +283,13 @@ def test_a_line_that_a_runner_marks_as_passed_is_no_error(line: str) -> None:
         "not ok 3 - it passed",
         "[  FAILED  ] Errors.IsOk (0 ms): error: it is not ok",
         "test errors::dock_is_ok ... FAILED",
+        "Passed arguments: Error: cannot find module 'x'",
+        "PASSED: fatal error: foo.h: No such file or directory",
+        "Passed value is bad: ValueError: invalid literal",
+        "PASSED TypeError: cannot read properties of undefined",
     ],
 )
-def test_a_failed_test_that_speaks_of_passing_is_an_error(line: str) -> None:
+def test_an_error_that_speaks_of_passing_is_an_error(line: str) -> None:
     assert make_signature([line]).key != ""
 
 

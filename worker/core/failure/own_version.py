@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 Masked = Iterator[tuple[int, str]]
 """Numbers of a diff's lines with the project's own version, and the lines without it."""
@@ -42,6 +43,17 @@ def _mask_manifest(lines: Sequence[str]) -> Masked:
     return _mask_json(lines, lambda keys: keys in ([], ["{"]))
 
 
+_FIRST_HUNK = re.compile(r"@@ -[01]\b")
+
+
+def _mask_composer(lines: Sequence[str]) -> Masked:
+    """Mask the version directly in the manifest's object, if the diff shows where that begins: the
+    packages of a repository are written like it."""
+    if _FIRST_HUNK.match(lines[0]):
+        hunks = (at for at, line in enumerate(lines) if at and line.startswith("@@"))
+        yield from _mask_json(lines[: next(hunks, len(lines))], lambda keys: keys == ["{"])
+
+
 def _mask_npm_lock(lines: Sequence[str]) -> Masked:
     """Mask the versions directly in the lock file's object, and in its entry for the project."""
     return _mask_json(lines, lambda keys: keys == ["{"] or keys[-1:] == [""])
@@ -52,13 +64,16 @@ def _mask_json(lines: Sequence[str], is_own: Callable[[list[str]], bool]) -> Mas
     for at, line in enumerate(lines):
         if line.startswith("@@"):
             keys = []
+        own = None
         for found in _JSON.finditer(line, 1):
             if found["version"] and is_own(keys):
-                yield at, line[1 : found.start()] + line[found.end() :]
+                own = found
             elif found["opens"]:
                 keys.append("{" if found["key"] is None else found["key"])
             elif found["closes"]:
                 keys[-1:] = []
+        if own:
+            yield at, line[1 : own.start()] + line[own.end() :]
 
 
 # ------------------------------------------------------------------------------------------ Maven
@@ -127,16 +142,16 @@ _IN_CARGO_LOCK = re.compile(r'version = "[^"]{0,100}"$')
 
 def _mask_cargo_lock(lines: Sequence[str]) -> Masked:
     """Mask the versions of packages without a source: they belong to the repository."""
-    for at, line in enumerate(lines):
-        if _IN_CARGO_LOCK.match(line, 1):
-            following = next((other[1:] for other in lines[at + 1 :] if other), "")
-            if not following.startswith("source = "):
-                yield at, "version"
+    shown = [(at, line) for at, line in enumerate(lines) if line]
+    for (at, line), (_, after) in pairwise(shown):
+        has_source = after.startswith("source = ", 1)
+        if _IN_CARGO_LOCK.match(line, 1) and not has_source and not after.startswith("@@"):
+            yield at, "version"
 
 
 _FINDERS: Mapping[str, Callable[[Sequence[str]], Masked]] = {
     "package.json": _mask_manifest,
-    "composer.json": _mask_manifest,
+    "composer.json": _mask_composer,
     "package-lock.json": _mask_npm_lock,
     "npm-shrinkwrap.json": _mask_npm_lock,
     "pom.xml": _mask_pom,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.linear import takes_linear_time
 from worker.core.failure.file_kinds import (
     changes_dependency,
     is_ci,
@@ -112,6 +113,13 @@ CARGO_LOCK = """\
 +version = "0.4.0"
  dependencies = [
 """
+COMPOSER = """\
+@@ -20,6 +20,6 @@
+         "name": "tide/tables",
+-        "version": "1.0",
++        "version": "2.0",
+         "dist": {
+"""
 
 
 @pytest.mark.parametrize(
@@ -132,7 +140,14 @@ CARGO_LOCK = """\
         ("package-lock.json", NPM_LOCK.replace('""', '"node_modules/tide"'), True),
         ("package-lock.json", NPM_LOCK + '+        "tide": "^2.0.0"\n', True),
         ("package-lock.json", '@@ -9 +9 @@\n-    "version": "1"\n+    "version": "2"', True),
+        ("composer.json", MANIFEST, False),
+        ("composer.json", COMPOSER, True),
+        ("composer.json", COMPOSER.replace("@@\n", "@@\n       {\n"), True),
+        ("composer.json", MANIFEST + COMPOSER.replace("@@\n", "@@\n       {\n"), True),
         ("Cargo.lock", CARGO_LOCK, False),
+        ("Cargo.lock", CARGO_LOCK.replace("dependencies = [", ""), False),
+        ("Cargo.lock", CARGO_LOCK.replace(" dependencies = [\n", ""), True),
+        ("Cargo.lock", CARGO_LOCK.replace(" dependencies = [", "@@ -30,2 +30,2 @@"), True),
         ("Cargo.lock", CARGO_LOCK.replace("dependencies = [", 'source = "registry+x"'), True),
         ("Cargo.lock", CARGO_LOCK + '+ "tide",\n', True),
     ],
@@ -147,6 +162,24 @@ def test_a_hostile_diff_is_read_in_no_time() -> None:
     for part in ('"version":', "{", "<a", "<version>", "</a>", '"a": {', 'version = "'):
         for path in ("pom.xml", "package-lock.json", "Cargo.lock"):
             assert changes_dependency(path, "@@ -1 +1 @@\n+" + part * 20_000) in (True, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "begin", "part"),
+    [
+        ("Cargo.lock", "", '+version = ""\n'),
+        ("Cargo.lock", "", '-version = ""\n+version = ""\n'),
+        ("package.json", "+{", '"version":"",'),
+        ("package-lock.json", "+{", '"":{"version":"",'),
+        ("composer.json", "@@ -1 +1 @@\n+{", '"version":"",'),
+    ],
+)
+def test_a_hostile_diff_takes_linear_time(path: str, begin: str, part: str) -> None:
+    def work(diff: str) -> None:
+        changes_dependency(path, diff)
+
+    assert takes_linear_time(work, part, 400_000, begin)
 
 
 def test_a_manifest_whose_diff_is_not_known_may_change_what_is_installed() -> None:

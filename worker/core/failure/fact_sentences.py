@@ -232,19 +232,25 @@ def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
         words = ", which the error names, is one that this change adds"
         yield remark(f"line {line.line} of ", name(line.path), words)
     sure = [each for each in touches if each.is_certain and not each.names_package]
+    packages = _list_packages(touches)
     for words, found in (
         ("the error names a file that is new in this change: ",
          [each.path for each in sure if each.is_new]),
         ("the error names what this change edits: ",
          [each.path for each in sure if not each.is_new and each is not line]),
-        ("the error names a package that this change edits: ", _list_packages(touches)),
+        ("the error names a package that this change edits: ", [*filter(None, packages)]),
     ):  # fmt: skip
         if found:
             yield remark(words, *join_parts(map(name, found[:SHOWN])))
+    if "" in packages:
+        yield remark(
+            "the error names the package at the repository's root, which this change edits"
+        )
 
 
 def _list_packages(touches: Sequence[Touch]) -> list[str]:
-    """List the folders of the packages that the error names, if it names no changed file there."""
+    """List the folders of the packages that the error names, if it names no changed file there; ""
+    is the repository's root."""
     packages = dict.fromkeys(_get_folder(each.path) for each in touches if each.names_package)
     sure = (each for each in touches if each.is_certain and not each.names_package)
     named = {_get_folder(each.path) for each in sure}

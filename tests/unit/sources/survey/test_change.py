@@ -54,8 +54,10 @@ GO = ["    page_test.go:31: no", "--- FAIL: TestPage (0.00s)", "FAIL\texample.co
          ["the error names what this change edits: render/page.go"]),
         (["FAIL\texample.com/{}/render\t0.1s", *PYTEST[1:2]], ["render/escape.go"],
          ["the error names a package that this change edits: render"]),
+        (["FAIL\tgitlab.com/{} [build failed]"], ["main.go", "wire.go"],
+         ["the error names the package at the repository's root, which this change edits"]),
     ],
-    ids=["some tests", "all tests", "package", "file of a package", "package only"],
+    ids=["some tests", "all tests", "package", "file of a package", "package only", "root"],
 )  # fmt: skip
 def test_only_what_the_error_names_is_told(
     sim: GitLabSim, scene: Scene, lines: list[str], paths: list[str], told: list[str]

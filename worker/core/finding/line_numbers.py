@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from worker.core.finding.model import Evidence, Finding
 from worker.core.finding.sections import find_fenced_lines
-from worker.core.ports.evidence import JobLog, Place
+from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,26 @@ _NUMBERED = re.compile(
     r"(?P<first>\d{1,9})(?:(?P<to>[ \t]?(?:-|–|to)[ \t]?)(?P<last>\d{1,9}))?(?!\w)",
     re.IGNORECASE,
 )
+_WORD = re.compile(r"[\w./@+-]+")
+_FILE = re.compile(
+    r"/|\.[A-Za-z]|^(?:(?:[A-Z]\w*|make|docker|just)file|README|LICEN[CS]E|CODEOWNERS|CHANGELOG"
+    r"|BUILD|WORKSPACE)$"
+)
+_JOB = re.compile(
+    r"\bjobs?[ \t]{1,4}[#`*]{0,3}(?P<id>\d{1,20})\b|\bjobs?[ \t]{1,4}[`\"'“]|[`\"'”][ \t]jobs?\b",
+    re.IGNORECASE,
+)
+_DOCUMENT = re.compile(
+    r"(?:(?P<log>log|trace)|(?P<file>file|script|source|config|configuration|manifest|template)"
+    r"|(?P<artifact>artifact|report)|diff)s?",
+    re.IGNORECASE,
+)
+_KINDS: dict[str | None, tuple[type, ...]] = {
+    "log": (JobLog, JobArtifact),
+    "file": (RepoFile, JobArtifact),
+    "artifact": (JobArtifact,),
+}
+"""Of which kinds of place the words for a document may tell."""
 
 
 def correct_line_numbers(finding: Finding, claimed: Iterable[Evidence]) -> Finding:
@@ -66,8 +86,20 @@ def _is_same(quote: Evidence, other: Evidence) -> bool:
 
 
 def _correct_text(text: str, moves: Sequence[_Move], kept: set[int]) -> str:
-    """The text with its numbers corrected, but not within blocks of code."""
+    """The text with its numbers corrected, but not within blocks of code, nor where a line or the
+    one before or after it names another place: the number may be of that one."""
+    lines = text.split("\n")
+    coded = find_fenced_lines(lines)
+    prose = ["" if at in coded else line for at, line in enumerate(lines)]
+    corrected = []
+    for at, line in enumerate(lines):
+        near = "\n".join(prose[max(0, at - 1) : at + 2])
+        sure = [move for move in moves if at not in coded and not _names_other(near, move.place)]
+        corrected.append(_correct_line(line, sure, kept) if sure else line)
+    return "\n".join(corrected)
 
+
+def _correct_line(line: str, moves: Sequence[_Move], kept: set[int]) -> str:
     def correct(found: re.Match[str]) -> str:
         first, last = int(found["first"]), int(found["last"] or found["first"])
         shifts = {
@@ -81,11 +113,24 @@ def _correct_text(text: str, moves: Sequence[_Move], kept: set[int]) -> str:
         end = f"{found['to']}{last + shift}" if found["last"] else ""
         return f"{found['name'] or ''}{found['sign']}{first + shift}{end}"
 
-    lines = text.split("\n")
-    coded = find_fenced_lines(lines)
-    return "\n".join(
-        line if at in coded else _NUMBERED.sub(correct, line) for at, line in enumerate(lines)
-    )
+    return _NUMBERED.sub(correct, line)
+
+
+def _names_other(text: str, place: Place) -> bool:
+    """Whether the text names a file, a job or a kind of document that is not the place."""
+    words = [word.rstrip(".") for word in _WORD.findall(text)]
+    if any(_FILE.search(word) and not _is_path(word, place) for word in words):
+        return True
+    job = str(getattr(place, "job_id", ""))
+    if any(found["id"] != job for found in _JOB.finditer(text)):
+        return True
+    kinds = [found.lastgroup for word in words if (found := _DOCUMENT.fullmatch(word))]
+    return any(not isinstance(place, _KINDS.get(kind, ())) for kind in kinds)
+
+
+def _is_path(word: str, place: Place) -> bool:
+    """Whether the word is the place's path, or the end of it."""
+    return f"/{getattr(place, 'path', '')}".endswith(f"/{word}")
 
 
 def _may_name(name: str | None, sign: str, place: Place) -> bool:
@@ -93,7 +138,6 @@ def _may_name(name: str | None, sign: str, place: Place) -> bool:
     word = (name or "").rstrip(".")
     if isinstance(place, JobLog) and word == str(place.job_id):
         return True
-    path: str = getattr(place, "path", "")
-    if path and (f"/{path}".endswith(f"/{word}") if "." in word or "/" in word else word == path):
+    if word and _is_path(word, place):
         return True
     return sign[0] not in ":#" and not re.search(r"[./\d]", word)

@@ -91,6 +91,34 @@ def test_a_line_number_that_is_corrected_is_corrected_in_the_prose_too(
     assert (found.cause, found.to_do) == (shown or said,) * 2
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("It crashes on line 50.", "It crashes on line 120."),
+        ("Job 7 line 50, the log's line 50", "Job 7 line 120, the log's line 120"),
+        ("See app.py.\n\n\nIt ends on line 50.", "See app.py.\n\n\nIt ends on line 120."),
+        ("`src/app.py` crashes on line 50.", None),
+        ("src/app.py crashes on\nline 50.", None),
+        ("Line 50 of src/app.py is new.", None),
+        ("Line 50 is new in app.py.", None),
+        ("the Makefile, line 50", None),
+        ("In the Dockerfile line 50", None),
+        ("Job 8 ends on line 50.", None),
+        ("The `lint` job ends on line 50.", None),
+        ("The report has it on line 50.", None),
+        ("The file has it on line 50.", None),
+    ],
+)
+def test_a_number_near_the_name_of_another_place_stays_in_the_prose(
+    said: str, shown: str | None
+) -> None:
+    held = Held({LOG: "\n" * 119 + "error: no such file\n"})
+    finding = Finding(Verdict.CHANGE, cause=said, evidence=(at(50, "error: no such file"),))
+    found = prove_finding(finding, held)
+    assert found.evidence[0].line == 120
+    assert found.cause == (shown or said)
+
+
 def test_a_line_number_that_another_quote_really_has_stays_in_the_prose() -> None:
     held = Held({JOIN: "\n" * 68 + "self._join()  # first\n", LOG: "\n" * 103 + "it hangs"})
     quotes = (at(104, "self._join()  # first", JOIN), at(104, "it hangs"))

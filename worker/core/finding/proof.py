@@ -25,10 +25,15 @@ MAX_SHOWN = 200
 MAX_SEARCHED = 200_000
 """The most lines that are searched for a quote that is not where it should be."""
 
+MAX_LIKELY = 2_000
+"""The most of these lines that are compared without their blanks."""
+
 MOST_OTHERS = 4
 """The most lines that are looked for there; all but the last are named."""
 
 UNREADABLE = "this is not in the form of a quote"
+
+_AFTER_NUMBER = re.compile(r"[:|][ \t]?| [+ ]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +148,21 @@ def _find_start(quote: Evidence, lines: Sequence[str]) -> tuple[int, Sequence[st
     """
     wanted = quote.text.split("\n")
     for at in _starts(quote, len(lines)):
-        for texts in (wanted, _remove_numbers(wanted, at)):
-            if _stands(texts, lines, at):
-                return at, texts
+        if _stands(wanted, lines, at):
+            return at, wanted
+        if _has_numbers(quote) and _stands(bare := _remove_numbers(wanted, at), lines, at):
+            return at, bare
     return 0, wanted
 
 
 def _remove_numbers(texts: Sequence[str], first: int) -> list[str]:
     """The texts without the numbers of their lines, from `first` on, and a diff's mark."""
-    return [
-        re.sub(rf"^{number}(?:[:|][ \t]?| [+ ])", "", text).strip()
-        for number, text in enumerate(texts, first)
-    ]
+    return [_remove_number(text, str(number)) for number, text in enumerate(texts, first)]
+
+
+def _remove_number(text: str, number: str) -> str:
+    mark = _AFTER_NUMBER.match(text, len(number)) if text.startswith(number) else None
+    return (text[mark.end() :] if mark else text).strip()
 
 
 def _starts(quote: Evidence, count: int) -> Iterator[int]:
@@ -169,11 +177,10 @@ def _starts(quote: Evidence, count: int) -> Iterator[int]:
 
 def _stands(wanted: Sequence[str], lines: Sequence[str], at: int) -> bool:
     """Whether the lines from number `at` on hold the texts, one each."""
-    there = lines[at - 1 : at - 1 + len(wanted)]
-    if len(there) < len(wanted) or not any(wanted):
+    if at - 1 + len(wanted) > len(lines) or not any(wanted):
         return False
-    one = len(wanted) == 1
-    return all(_holds(line, text, not one) for line, text in zip(there, wanted, strict=True))
+    among = len(wanted) > 1
+    return all(_holds(lines[number], text, among) for number, text in enumerate(wanted, at - 1))
 
 
 def _holds(line: str, text: str, among: bool) -> bool:
@@ -184,7 +191,7 @@ def _holds(line: str, text: str, among: bool) -> bool:
     if line.strip() == text:
         return bool(text) or among
     text = text.removesuffix("…").rstrip()  # as a preview clips long lines
-    return len("".join(text.split())) >= MIN_QUOTE and text in line
+    return text in line and len("".join(text.split())) >= MIN_QUOTE
 
 
 def _dedent(lines: Sequence[str]) -> str:
@@ -228,20 +235,20 @@ def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iter
     there is none."""
     texts = [_strip_blanks(text) for text in wanted]
     long = sum(map(len, texts)) >= MIN_QUOTE
+    holds = str.__contains__ if long else str.__eq__
     for at in starts if any(texts) else ():
-        there = [_strip_blanks(line) for line in lines[at - 1 : at - 1 + len(wanted)]]
-        holds = len(there) == len(texts) and all(map(str.__contains__, there, texts))
-        if there == texts or (long and holds):
+        if at - 1 + len(texts) <= len(lines) and all(
+            holds(_strip_blanks(lines[number]), text) for number, text in enumerate(texts, at - 1)
+        ):
             return at
     return 0
 
 
 def _list_likely_starts(wanted: Sequence[str], lines: Sequence[str]) -> Iterator[int]:
-    """The numbers of the lines that have the longest word of the first text."""
+    """The numbers of the first MAX_LIKELY lines that have the longest word of the first text."""
     word = max(wanted[0].removesuffix("…").split(), key=len, default="")
-    for number, line in enumerate(islice(lines, MAX_SEARCHED), 1):
-        if word in line:
-            yield number
+    searched = enumerate(islice(lines, MAX_SEARCHED), 1)
+    yield from islice((number for number, line in searched if word in line), MAX_LIKELY)
 
 
 def _strip_blanks(text: str) -> str:

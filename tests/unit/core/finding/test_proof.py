@@ -1,9 +1,11 @@
 """Only what stands byte for byte in captured evidence is proven; the rest is told apart."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
+from tests.linear import takes_linear_time
 from tests.unit.core.finding.captures import Held
 from worker.core.finding import (
     Evidence,
@@ -15,6 +17,7 @@ from worker.core.finding import (
     prove_finding,
     prove_reply,
 )
+from worker.core.finding.proof import MAX_LIKELY, prove_quote
 from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 
 LOG, FILE = JobLog(7), RepoFile("src/a.py")
@@ -262,6 +265,37 @@ def test_quotes_in_a_reply_are_proven_and_the_others_are_only_placed() -> None:
         ),
         "\nSo.",
     )
+
+
+@pytest.mark.parametrize(
+    ("place", "line", "size"), [(ReportedTest("t"), 0, 30_000), (LOG, 1, 100_000)]
+)
+def test_a_long_quote_that_is_not_there_takes_linear_time(
+    place: Place, line: int, size: int
+) -> None:
+    def prove(text: str) -> None:
+        lines = text.split("\n")
+        quote = "\n".join(["error: no such door", *lines[: len(lines) // 2]])
+        assert find_unproven(Finding(evidence=(at(line, quote, place),)), Held({place: text}))
+
+    assert takes_linear_time(prove, "an error: no such file\n", size)
+
+
+class Counted(list[str]):
+    """Lines that count how many of them were looked up by their number."""
+
+    looked_up = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        self.looked_up += 1
+        return super().__getitem__(key)
+
+
+def test_only_so_many_lines_are_compared_without_their_blanks() -> None:
+    lines = Counted(["it has the word error in it"] * 10_000)
+    quote = at(1, "an error of no kind")
+    assert isinstance(prove_quote(quote, lambda place: lines, lambda *where: ""), Unproven)
+    assert lines.looked_up < 2 * MAX_LIKELY
 
 
 # ------------------------------------------------------------------------- seeded fabrications

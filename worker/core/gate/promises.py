@@ -24,8 +24,16 @@ _OPENERS = """
     już najpierw хорошо сейчас теперь сначала tamam şimdi önce goed eerst nu 好的 好 那么 现在 首先
     接下来 では まず 次に はい 네 먼저 이제
 """
-_SPEECH = "admit|stress|point out|add that|be (?:clear|honest|careful|frank)"
-"""What somebody does who says something, rather than goes to look."""
+_LOOKS = (
+    r"(?:[^,;:]{0,200}\b(?:and|then|by|with|to)\b|,? so (?:i'll|i will|let me)\b)[^,;:]{0,40}"
+    r"\b(?:check|read|look|fetch|open|inspect|get|search)(?:ing|ting)?\b"
+)
+_SPEECH = (
+    r"(?:(?:admit|stress|point out|add) that\b"
+    r"|(?:admit|stress|point out|correct that|be (?:clear|honest|careful|frank))\b"
+    rf"(?!{_LOOKS}))"
+)
+"""What somebody does who says something, and does not go and look."""
 
 _SEEN = (
     r"(?!.*\b(?:what|whether|if|how|where|which)\b)(?:"
@@ -39,7 +47,7 @@ _PROMISES = {
     r"| have to|'d like to| want to| plan to| shall) "
     r"(?!.{0,20}\bnot\b|say|repeat|leave|stay|stick|keep|never|list|name|quote|explain|answer"
     rf"|guess|disagree|assume (?:that|you)|correct what|{_SPEECH})"
-    r"|let me (?!know|list|name|quote|explain|answer|say|show|summari|put it|correct that"
+    r"|let me (?!know|list|name|quote|explain|answer|say|show|summari|put it"
     rf"|{_SPEECH})"
     r"|let's |let us |allow me to |time to |(?:going|about) to |my next step"
     r"|the next step is to|we(?:'ll| will) (?:now |first )?"
@@ -103,6 +111,7 @@ _OUT_OF_REACH = re.compile(
     r"(?:keeps?|kept|store[ds]?|upload\w*|saved?|name[ds]?))\b",
     re.IGNORECASE,
 )
+_YET = re.compile(r"\b(?:until|unless|before (?:i|we|it is))\b", re.IGNORECASE)
 _PURPOSE = re.compile(r"\bto (?:tell|say|know|be sure)\b.{0,20}$", re.IGNORECASE)
 _DENIES = re.compile(r"\b(?:not|nothing|neither|cannot)\b|n't\b", re.IGNORECASE)
 
@@ -130,7 +139,7 @@ def _names_gap(sentences: Sequence[str]) -> bool:
     """Whether the last sentence says what cannot be had, or what it takes to say more than the
     sentences before it, which deny something."""
     *before, last = sentences
-    if not _NEED.search(last):
+    if not _NEED.search(last) or _YET.search(last):
         return False
     unknown = _PURPOSE.search(last) and any(map(_DENIES.search, before))
     return bool(_OUT_OF_REACH.search(last) or unknown)

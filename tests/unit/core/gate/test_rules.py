@@ -49,6 +49,22 @@ def test_nearly_all_bad_answers_are_stopped() -> None:
     assert len(passed) <= 0.05 * len(BAD), passed
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Let me be careful and check the log of job 12 first.",
+        "I'll be careful and read the test report next.",
+        "Let me point out the failing job by fetching its log.",
+        "Let me correct that by reading the file again.",
+        "Let me be clear on what failed by fetching the log.",
+        "I will stress the runner with another fetch of the log.",
+        "I need to see the log of job 12, which I cannot open until it is fetched.",
+    ],
+)
+def test_a_promise_in_the_words_of_somebody_who_tells_is_stopped(text: str) -> None:
+    assert find_failures(Candidate(text))
+
+
 FINDING = next(row["text"] for row in GOOD if "## Verdict" in row["text"])
 
 

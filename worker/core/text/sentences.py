@@ -96,6 +96,18 @@ def split_clauses(text: str, marks: str) -> list[str]:
     return [*found, text[start:]]
 
 
+def begin_words(text: str, longest: int) -> str:
+    """Return as many whole words as fit into `longest` characters; "" if the first does not fit.
+
+    Code, links, brackets and quotations are one word each.
+    """
+    if len(text) <= longest:
+        return text
+    atoms = _atoms(text)
+    ends = (blank.start() for blank in re.finditer(r"\s+", text[: longest + 1]))
+    return text[: max((end for end in ends if not _is_inside(end, atoms)), default=0)]
+
+
 def _parts(text: str) -> Iterator[str]:
     """Yield the list items and the paragraphs, each as one line."""
     held: list[str] = []

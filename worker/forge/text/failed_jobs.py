@@ -4,7 +4,12 @@ import re
 from dataclasses import dataclass
 from itertools import takewhile
 
-from worker.core.text.sentences import join_sentences, split_clauses, split_sentences
+from worker.core.text.sentences import (
+    begin_words,
+    join_sentences,
+    split_clauses,
+    split_sentences,
+)
 from worker.core.text.untrusted import one_line, visible
 
 _IDS = r"\(\[?(?:job )?#?\d{1,19}(?=[\]),])(?:[^()]|\([^()]{0,300}\)){0,300}\)"
@@ -31,7 +36,8 @@ class _Failed:
 def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
     """Returns what failed, on one line. Level 0 is all of it, 1 each job with its first `tests`
     tests or steps, none of them cut, and the number of the others, 2 the jobs with the number of
-    failures in each if there are several, 3 the first three jobs, 4 nothing.
+    failures in each if there are several, and of a single job otherwise the first words, 3 the
+    first three jobs, 4 nothing.
 
     From level 1 on, jobs that are allowed to fail are left out if there are others.
     """
@@ -44,7 +50,8 @@ def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
     if level == 1:
         return "; ".join(_write_first_failures(each, tests) for each in failed)
     if level == 2:
-        return ", ".join(map(_write_count, failed))
+        counts = ", ".join(map(_write_count, failed))
+        return _write_beginning(failed[0]) if counts == ", ".join(failed[0].names) else counts
     names = [name for each in failed for name in each.names]
     more = f" and {len(names) - 3} more" if level == 3 and len(names) > 3 else ""
     return ", ".join(names[:3] if more else names) + more
@@ -106,6 +113,25 @@ def _write_count(failed: _Failed) -> str:
     first, others, _ = _split_list(failed.detail)
     kind = "tests" if _are_tests(first, others) else "failures"
     return f"{names}{f': {len(others) + 1} {kind}' if others else ''}"
+
+
+_LINE = 88
+"""Characters of what failed that one line of a note holds."""
+
+_DANGLING = re.compile(
+    r"(?:[\s,;:]+(?:and|or|in|of|at|on|by|to|for|from|with|the|an?|its?|as|that|which|because))*"
+    r"[\s,;:]*$"
+)
+
+
+def _write_beginning(failed: _Failed) -> str:
+    """Returns the jobs, and as many words about what failed in them as fit on their line."""
+    names = ", ".join(failed.names)
+    first, _, more = _split_list(failed.detail)
+    words = begin_words(first, _LINE - len(names) - len(":  …"))
+    if not (words := _DANGLING.sub("", words)):
+        return names
+    return f"{names}: {words}{' …' if more or words != first else ''}"
 
 
 _BARE = r"[\w./:\[\]-]{0,100}(?:_|::)[\w./:\[\]-]{1,100}"

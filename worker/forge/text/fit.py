@@ -10,6 +10,7 @@ from worker.core.text.sentences import (
     SHOWN,
     after_sentences,
     before_code,
+    begin_words,
     join_sentences,
     split_clauses,
     split_sentences,
@@ -243,13 +244,13 @@ def _names_failure(sentence: str) -> bool:
 
 def _cut_to_clauses(sentence: str, longest: int) -> str:
     """Returns the clauses that fit into `longest` characters, or words if the first does not."""
-    for marks in (";:", ",;:", ""):
-        parts = split_clauses(sentence, marks) if marks else sentence.split(" ")
-        text, glue = "", "" if marks else " "
-        for part in parts:
+    for marks in (";:", ",;:"):
+        text = ""
+        for part in split_clauses(sentence, marks):
             if len(text) + len(part) > longest:
                 break
-            text += part + glue
+            text += part
         if text:
-            return f"{text.rstrip(' ,;:，、；：')} …"
-    return f"{sentence[:longest]} …"
+            break
+    text = text or begin_words(sentence, longest) or sentence[:longest]
+    return f"{text.rstrip(' ,;:，、；：')} …"

@@ -96,16 +96,24 @@ def split_clauses(text: str, marks: str) -> list[str]:
     return [*found, text[start:]]
 
 
+_LEADS_ON = re.compile(
+    r"(?:[\s,;:]+(?:and|but|or|in|of|at|on|by|to|for|from|with|the|an?|its?|as|that|which|because))*"
+    r"[\s,;:]*$"
+)
+
+
 def begin_words(text: str, longest: int) -> str:
     """Return as many whole words as fit into `longest` characters; "" if the first does not fit.
 
-    Code, links, brackets and quotations are one word each.
+    Code, links, brackets and quotations are one word each. A cut text does not end with a word that
+    only leads to the next one, such as "and" or "in the".
     """
     if len(text) <= longest:
         return text
     atoms = _atoms(text)
     ends = (blank.start() for blank in re.finditer(r"\s+", text[: longest + 1]))
-    return text[: max((end for end in ends if not _is_inside(end, atoms)), default=0)]
+    words = text[: max((end for end in ends if not _is_inside(end, atoms)), default=0)]
+    return _LEADS_ON.sub("", words, count=1)
 
 
 def _parts(text: str) -> Iterator[str]:

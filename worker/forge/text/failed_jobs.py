@@ -118,18 +118,12 @@ def _write_count(failed: _Failed) -> str:
 _LINE = 88
 """Characters of what failed that one line of a note holds."""
 
-_DANGLING = re.compile(
-    r"(?:[\s,;:]+(?:and|or|in|of|at|on|by|to|for|from|with|the|an?|its?|as|that|which|because))*"
-    r"[\s,;:]*$"
-)
-
 
 def _write_beginning(failed: _Failed) -> str:
     """Returns the jobs, and as many words about what failed in them as fit on their line."""
     names = ", ".join(failed.names)
     first, _, more = _split_list(failed.detail)
-    words = begin_words(first, _LINE - len(names) - len(":  …"))
-    if not (words := _DANGLING.sub("", words)):
+    if not (words := begin_words(first, _LINE - len(names) - len(":  …"))):
         return names
     return f"{names}: {words}{' …' if more or words != first else ''}"
 

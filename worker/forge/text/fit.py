@@ -232,7 +232,7 @@ def tell_further_failure(cause: str, shown: int) -> str:
     failure; "" if there is none."""
     hidden = split_sentences(before_code(cause))[max(shown, 1) :]
     sentence = next(filter(_names_failure, hidden), "")
-    return _cut_to_clauses(sentence, BEGINNING) if len(sentence) > BEGINNING else sentence
+    return sentence if len(sentence) <= BEGINNING else f"{begin_words(sentence, BEGINNING)} …"
 
 
 def _names_failure(sentence: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.text.sentences import MAX_TEXT, split_clauses, split_sentences
+from worker.core.text.sentences import MAX_TEXT, begin_words, split_clauses, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,20 @@ def test_clauses_end_at_their_marks_outside_of_code() -> None:
         "己",
     ]
     assert split_clauses("甲，乙；丙", ";:") == ["甲，乙；", "丙"]
+
+
+@pytest.mark.parametrize(
+    ("longest", "words"),
+    [
+        (80, "it hangs, and in `a b c` (d e) it ends"),
+        (37, "it hangs, and in `a b c` (d e)"),
+        (29, "it hangs, and in `a b c`"),
+        (23, "it hangs"),
+        (1, ""),
+    ],
+)
+def test_a_text_begins_with_whole_words_that_do_not_lead_on(longest: int, words: str) -> None:
+    assert begin_words("it hangs, and in `a b c` (d e) it ends", longest) == words
 
 
 def test_a_hostile_text_is_looked_at_in_part_and_soon() -> None:

@@ -344,7 +344,7 @@ OTHER = (
     "A second, separate failure in the same job: the download of the holidays got HTTP 503 from "
     "`mirror.corp.example` four times; that is the server, not this change."
 )
-POINTER = "A second, separate failure in the same job …"
+POINTER = "A second, separate failure in the same job: the download of the holidays got HTTP 503 …"
 
 
 def test_a_second_cause_is_shown_or_pointed_to() -> None:

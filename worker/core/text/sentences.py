@@ -97,7 +97,8 @@ def split_clauses(text: str, marks: str) -> list[str]:
 
 
 _LEADS_ON = re.compile(
-    r"(?:[\s,;:]+(?:and|but|or|in|of|at|on|by|to|for|from|with|the|an?|its?|as|that|which|because))*"
+    r"(?:[\s,;:]+(?:and|but|or|in|of|at|on|by|to|for|from|until|with|the"
+    r"|an?|its?|as|that|which|because))*"
     r"[\s,;:]*$"
 )
 
@@ -113,6 +114,11 @@ def begin_words(text: str, longest: int) -> str:
     atoms = _atoms(text)
     ends = (blank.start() for blank in re.finditer(r"\s+", text[: longest + 1]))
     words = text[: max((end for end in ends if not _is_inside(end, atoms)), default=0)]
+    return remove_open_end(words)
+
+
+def remove_open_end(words: str) -> str:
+    """Return a text without the marks and the words at its end that only lead to the next word."""
     return _LEADS_ON.sub("", words, count=1)
 
 

@@ -7,6 +7,7 @@ from itertools import takewhile
 from worker.core.text.sentences import (
     begin_words,
     join_sentences,
+    remove_open_end,
     split_clauses,
     split_sentences,
 )
@@ -26,18 +27,26 @@ _ALLOWED = re.compile(r"\ballow")
 
 @dataclass(slots=True)
 class _Failed:
-    """Jobs by name, and what failed in them; `ended` says that the sentence about them is over."""
+    """Jobs by name, and what failed in them.
+
+    `says` stands between them: ": ", or a blank if a verb follows. `ended`: the sentence is over.
+    """
 
     names: list[str]
     detail: str = ""
+    says: str = ": "
     ended: bool = False
+
+    def write(self, detail: str) -> str:
+        """Returns the names, and this text about them."""
+        names = ", ".join(self.names)
+        return _ASIDE.sub(r"\1)", names) + self.says + detail if detail else names
 
 
 def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
     """Returns what failed, on one line. Level 0 is all of it, 1 each job with its first `tests`
-    tests or steps, none of them cut, and the number of the others, 2 the jobs with the number of
-    failures in each if there are several, and of a single job otherwise the first words, 3 the
-    first three jobs, 4 nothing.
+    tests or steps, none of them cut, and the number of the others, 2 the jobs and as much about
+    each as fits on one line of the note, 3 the first three jobs, 4 nothing.
 
     From level 1 on, jobs that are allowed to fail are left out if there are others.
     """
@@ -47,11 +56,10 @@ def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
     if level == 0:
         return join_sentences(sentences)
     failed = _list_blocking_jobs(sentences)
-    if level == 1:
-        return "; ".join(_write_first_failures(each, tests) for each in failed)
-    if level == 2:
-        counts = ", ".join(map(_write_count, failed))
-        return _write_beginning(failed[0]) if counts == ", ".join(failed[0].names) else counts
+    if level <= 2:
+        line = _fill_line(failed)
+        first = "; ".join(_write_first_failures(each, tests) for each in failed)
+        return line if level == 2 or len(line) > len(first) else first
     names = [name for each in failed for name in each.names]
     more = f" and {len(names) - 3} more" if level == 3 and len(names) > 3 else ""
     return ", ".join(names[:3] if more else names) + more
@@ -89,43 +97,78 @@ def _add_clause(piece: str, found: list[_Failed]) -> None:
         found.append(held)
     name = named[0] if named else split_clauses(piece, ":")[0]
     held.names.append(name.rstrip(" :,;."))
-    held.detail += piece[len(name) :].lstrip(" :,;.")
+    rest = piece[len(name) :]
+    held.says = " " if rest[:1] == " " else ": "
+    held.detail += rest.lstrip(" :,;.")
 
 
 def _write_first_failures(failed: _Failed, most: int) -> str:
     """Returns the jobs and the first `most` things that failed in them, and how many more did; "…"
     if there is more to say and that number is not certain."""
-    names = _ASIDE.sub(r"\1)", ", ".join(failed.names))
     first, others, more = _split_list(failed.detail)
     if not first or more:
-        return f"{names}: {first} …" if first else names
+        return failed.write(f"{first} …" if first else "")
     every, left = [first, *others], len(others) + 1 - most
     kind = f" test{'s' if left > 1 else ''}" if _are_tests(first, others) else ""
     *shown, last = [*every[:most], f"{left} more{kind}"] if left > 0 else every
-    return f"{names}: {', '.join(shown)}{' and ' if shown else ''}{last}"
+    return failed.write(f"{', '.join(shown)}{' and ' if shown else ''}{last}")
+
+
+_LINE = 92
+"""Columns of what failed that one line of a note holds."""
+
+
+def _fill_line(every: list[_Failed]) -> str:
+    """Returns all jobs, and as much about each as fits on one line, the first ones first."""
+    texts = [_write_count(each) or each.write("") for each in every]
+    for at, each in enumerate(every):
+        room = _LINE - _measure("; ".join(texts)) + _measure(texts[at])
+        texts[at] = _write_within(each, room) or texts[at]
+    bare = all(text == each.write("") for text, each in zip(texts, every, strict=True))
+    return (", " if bare else "; ").join(texts)
+
+
+def _write_within(failed: _Failed, room: int) -> str:
+    """Returns the jobs and what failed in them in at most `room` columns: all of it, or of a list
+    as many failures as fit, or as many words; "" if nothing fits."""
+    detail = failed.detail.rstrip(" ,;:.")
+    counts = range(1 + len(_split_list(detail)[1]), 0, -1)
+    firsts = [_write_first_failures(failed, most) for most in counts]
+    words = _begin_detail(detail, room - _measure(failed.write(" …")))
+    begun = failed.write(words) if words and len(counts) == 1 else ""
+    forms = failed.write(detail), *sorted([*firsts, begun], key=_measure, reverse=True)
+    return next((form for form in forms if form and _measure(form) <= room), "")
+
+
+_NAMES_CODE = re.compile(r"[`/\d]|\w[._:]\w")
+
+
+def _begin_detail(detail: str, longest: int) -> str:
+    """Returns the first words up to a semicolon, "…" if some are left out; "" for fewer than two.
+    A clause that is not whole is left out if it names nothing."""
+    said = split_clauses(detail, ";")[0].rstrip(" ;")
+    words = begin_words(said, longest)
+    if words == said:
+        return words
+    *clauses, last = split_clauses(words, ",")
+    if clauses and not _NAMES_CODE.search(last):
+        words = remove_open_end("".join(clauses))
+    return f"{words} …" if " " in words else ""
+
+
+def _measure(text: str) -> int:
+    return len(text.replace("`", ""))
 
 
 def _write_count(failed: _Failed) -> str:
-    """Returns the jobs, and how many things failed in them if that is known to be several."""
-    names, stated = ", ".join(failed.names), split_clauses(failed.detail, ",;:")[0].rstrip(" ,;:.")
-    if _COUNT.fullmatch(stated):
-        return f"{names}: {stated}"
+    """Returns the jobs, and how many things failed in them; "" if that is not known, or said in the
+    first words."""
     first, others, _ = _split_list(failed.detail)
+    stated = split_clauses(failed.detail, ",;:")[0].rstrip(" ,;:.")
+    if _COUNT.fullmatch(stated) or not others:
+        return ""
     kind = "tests" if _are_tests(first, others) else "failures"
-    return f"{names}{f': {len(others) + 1} {kind}' if others else ''}"
-
-
-_LINE = 88
-"""Characters of what failed that one line of a note holds."""
-
-
-def _write_beginning(failed: _Failed) -> str:
-    """Returns the jobs, and as many words about what failed in them as fit on their line."""
-    names = ", ".join(failed.names)
-    first, _, more = _split_list(failed.detail)
-    if not (words := begin_words(first, _LINE - len(names) - len(":  …"))):
-        return names
-    return f"{names}: {words}{' …' if more or words != first else ''}"
+    return failed.write(f"{len(others) + 1} {kind}")
 
 
 _BARE = r"[\w./:\[\]-]{0,100}(?:_|::)[\w./:\[\]-]{1,100}"
@@ -159,17 +202,27 @@ def _split_list(detail: str) -> tuple[str, list[str], bool]:
     clauses = split_clauses(detail, ",;")
     alone = clauses[0].rstrip(" ,;")
     bare = _COUNT.fullmatch(alone) or alone.isalpha()
-    clause = _AND_MORE.split("".join(clauses[: 2 if bare else 1]))[0]
-    first = split_clauses(clause, ":")[0]
-    rest = detail[len(clause) :].lstrip(" ,;")
-    listed = first == clause and _LISTED.match(rest) is not None
-    pieces = [
-        name for piece in split_clauses(rest, ",;") for name in _AND_MORE.split(piece) if name
+    clause = "".join(clauses[: 2 if bare else 1])
+    begun = _AND_MORE.split(clause)[0]
+    first, rest = split_clauses(begun, ":")[0], detail[len(begun) :].lstrip(" ,;")
+    listed = first == begun and _LISTED.match(rest) is not None
+    names = [
+        name
+        for piece in split_clauses(split_clauses(rest, ";")[0], ",")
+        for name in _AND_MORE.split(piece)
+        if name
     ]
+    if listed and not _TOTAL.match(first) and all(map(_NAMED.fullmatch, names)):
+        return (
+            first.rstrip(" ,;:."),
+            [each.strip(" ,;.").removeprefix("and ") for each in names],
+            False,
+        )
+    if first == begun:
+        first, listed = clause, _LISTED.match(detail[len(clause) :].lstrip(" ,;")) is not None
     first = first.rstrip(" ,;:.")
-    if not listed or _TOTAL.match(first) or not all(map(_NAMED.fullmatch, pieces)):
-        return first, [], listed
-    return first, [each.strip(" ,;.").removeprefix("and ") for each in pieces], False
+    whole = remove_open_end(first)
+    return whole, [], listed or whole != first
 
 
 def _are_tests(first: str, others: list[str]) -> bool:

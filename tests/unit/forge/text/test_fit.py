@@ -183,72 +183,99 @@ def test_what_to_do_is_said_once(advice: str, folded: str) -> None:
     assert "**Further details**" in body
 
 
-SPLIT = (
-    "`ruff` (500005): F401, UP035 and B006 in `a.py`; `mypy` (500007): two errors there. `format` "
-)
+T = "`tests/integration/test_of_the_storefront.py::test_{}`".format
+CPP = "`linking of build/release/bin/{} with everything it needs`".format
 ERRORS = "unit (504): 8 errors at setup in tests/test_index.py and tests/test_scans.py"
 JOBS = [
     ("`unit` (50): test \"a b\" in `t.js` (1 of 407).",
      "`unit` (50): test \"a b\" in `t.js` (1 of 407)",
      "`unit` (50): test \"a b\" in `t.js` (1 of 407)"),
-    (SPLIT + "(500006) failed too, but is allowed to.",
-     "`ruff` (500005): F401 …; `mypy` (500007): two errors there",
-     "`ruff` (500005), `mypy` (500007)"),
-    ("`build` (500003): compiling `a.c`, `b.c`. `smoke` (500004): `./x` is not there, because it "
-     "was not built.",
-     "`build` (500003): compiling `a.c` and 1 more; `smoke` (500004): `./x` is not there",
-     "`build` (500003): 2 failures, `smoke` (500004)"),
-    ("`unit` (507, and its first attempt 506): `t.py::test_a` and `t.py::test_b`",
-     "`unit` (507): `t.py::test_a` and 1 more test",
-     "`unit` (507, and its first attempt 506): 2 tests"),
-    ("`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): `test_a`; it never ended.",
-     "`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): `test_a`",
-     "`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): `test_a`"),
-    ("`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) and, alone, `make f` (no)",
+    ("`ruff` (500005): F401, UP035 and B006 in `a.py`; `mypy` (500007): two errors there. `format` "
+     "(500006) failed too, but is allowed to.",
+     "`ruff` (500005): F401, UP035 and B006 in `a.py`; `mypy` (500007): two errors there",
+     "`ruff` (500005): F401, UP035 and B006 in `a.py`; `mypy` (500007): two errors there"),
+    (f"`build` (503): {CPP('a')}, {CPP('b')}. `smoke` (504): `./x` is not there, because it was "
+     "not built.",
+     f"`build` (503): {CPP('a')} and 1 more; `smoke` (504): `./x` is not there",
+     f"`build` (503): {CPP('a')} and 1 more; `smoke` (504)"),
+    (f"`build` (503): {CPP('a and debug')}, {CPP('b')}. `smoke` (504): `./x` is not there.",
+     f"`build` (503): {CPP('a and debug')} and 1 more; `smoke` (504): `./x` is not there",
+     "`build` (503): 2 failures; `smoke` (504): `./x` is not there"),
+    (f"`unit` (507, and its first attempt 506): {T('a')} and {T('b')}",
+     f"`unit` (507): {T('a')} and 1 more test", f"`unit` (507): {T('a')} and 1 more test"),
+    (f"`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): {T('a')}; it never ended.",
+     f"`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): {T('a')}",
+     "`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503)"),
+    ("`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) and, alone, `make functional "
+     "and slow` (no)",
      "`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) …",
      "`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) …"),
-    ("`unit` (502): five tests in `t.py`: `test_low`, `test_help`",
-     "`unit` (502): five tests in `t.py`", "`unit` (502): five tests in `t.py`"),
-    ("unit (504): 11 of 39 tests, in `tests/test_cli.py`, `tests/test_b.py` and `tests/test_c.py`",
-     "unit (504): 11 of 39 tests, in `tests/test_cli.py` …", "unit (504): 11 of 39 tests"),
-    ("unit (504): 11 tests in `tests/test_cli.py`, `tests/test_b.py` and `tests/test_c.py`",
-     "unit (504): 11 tests in `tests/test_cli.py` …",
-     "unit (504): 11 tests in `tests/test_cli.py` …"),
-    ("lint (503): eslint, 2 errors in src/a.js; unit (504): 1 of 12 tests, `a seat` in test/s.js",
-     "lint (503): eslint, 2 errors in src/a.js; unit (504): 1 of 12 tests, `a seat` in test/s.js",
-     "lint (503), unit (504): 1 of 12 tests"),
+    (f"`unit` (502): five tests in `t.py`: {T('low')}, {T('help')}",
+     f"`unit` (502): five tests in `t.py`: {T('low')} …",
+     f"`unit` (502): five tests in `t.py`: {T('low')} …"),
+    ("unit (504): 11 of 39 tests, in `tests/test_cli.py`, `tests/test_b.py` and "
+     "`tests/test_c_and_d.py`",
+     "unit (504): 11 of 39 tests, in `tests/test_cli.py`, `tests/test_b.py` and "
+     "`tests/test_c_and_d.py`",
+     "unit (504): 11 of 39 tests, in `tests/test_cli.py`, `tests/test_b.py` and "
+     "`tests/test_c_and_d.py`"),
+    ("lint (503): eslint, 2 errors in src/a.js; unit (504): 1 of 12 tests, `the last seats of a "
+     "row are filled` in test/s.js",
+     "lint (503): eslint, 2 errors in src/a.js; unit (504): 1 of 12 tests, `the last seats of a "
+     "row are filled` in test/s.js",
+     "lint (503): eslint, 2 errors in src/a.js; unit (504): 1 of 12 tests …"),
     ("build (501): step `make`; smoke (502): step `run`.",
-     "build (501): step `make`; smoke (502): step `run`", "build (501), smoke (502)"),
-    ("`ci` (502): make target `unit` (264 tests of `t/1.t`), and make target `a.csv` (download)",
-     "`ci` (502): make target `unit` (264 tests of `t/1.t`) and 1 more",
-     "`ci` (502): 2 failures"),
-    ("`test` (508): `TestLoad/a`, `TestLoad/b` and `TestLoad/c` in `internal/s`.",
-     "`test` (508): `TestLoad/a` and 2 more tests", "`test` (508): 3 tests"),
-    ("test (502): TestOnSegment never ended, and the job was stopped at its limit",
-     "test (502): TestOnSegment never ended", "test (502): TestOnSegment never ended"),
-    ("unit (504): timed out after 5 minutes in `tests/test_pool.py::test_draining_runs_what_waits`",
-     "unit (504): timed out after 5 minutes in `tests/test_pool.py::test_draining_runs_what_waits`",
+     "build (501): step `make`; smoke (502): step `run`",
+     "build (501): step `make`; smoke (502): step `run`"),
+    (f"`test` (508): {T('a')}, {T('b')} and {T('c')} in `internal/s`.",
+     f"`test` (508): {T('a')} and 2 more tests", f"`test` (508): {T('a')} and 2 more tests"),
+    (f"`test` (508): {T('a_b_c_d_e_f_g_h_i_j_k')}, {T('b')} and {T('c')} in `internal/s`.",
+     f"`test` (508): {T('a_b_c_d_e_f_g_h_i_j_k')} and 2 more tests", "`test` (508): 3 tests"),
+    ("test (502): TestOnSegment never ended in five minutes, and the job was stopped at its limit, "
+     "so no test after it ran",
+     "test (502): TestOnSegment never ended in five minutes …",
+     "test (502): TestOnSegment never ended in five minutes …"),
+    ("unit (504): timed out after 5 minutes in `tests/test_pool.py::test_draining_runs_what_waits_"
+     "in_it`, new",
+     "unit (504): timed out after 5 minutes in `tests/test_pool.py::test_draining_runs_what_waits_"
+     "in_it`",
      "unit (504): timed out after 5 minutes …"),
     (ERRORS + " (`test_count`, new in this change, among them); 5 tests passed",
      ERRORS + " (`test_count`, new in this change, among them) …", ERRORS + " …"),
+    ("`test` (506): packages `cmd/manifestd` and `internal/store` do not compile; `build` (505) "
+     "has the same error.",
+     "`test` (506): packages `cmd/manifestd` and `internal/store` do not compile; `build` (505) "
+     "has the same error",
+     "`test` (506): packages `cmd/manifestd` and `internal/store` do not compile; `build` (505)"),
+    ("`unit` (500004): the test `the last seats of a row are filled`; `lint` (500003): two ESLint "
+     "errors in `src/aisle.js`.",
+     "`unit` (500004): the test `the last seats of a row are filled`; `lint` (500003): two ESLint "
+     "errors in `src/aisle.js`",
+     "`unit` (500004): the test `the last seats of a row are filled`; `lint` (500003): two ESLint "
+     "…"),
+    ("`build` (502): linking `build/wiretest`, `build/wirecat` and `build/wirebench`; `make check` "
+     "did not run.",
+     "`build` (502): linking `build/wiretest`, `build/wirecat` and `build/wirebench`",
+     "`build` (502): linking `build/wiretest`, `build/wirecat` and `build/wirebench`"),
     ("`a` (501), `b` (502)", "`a` (501), `b` (502)", "`a` (501), `b` (502)"),
     ("Every job, for want of a runner. Nothing ran.", "Every job, for want of a runner",
      "Every job, for want of a runner"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "with_first", "names"), JOBS)
-def test_every_job_that_blocks_is_named_and_its_first_test_comes_before_the_others(
-    text: str, with_first: str, names: str
+@pytest.mark.parametrize(("text", "with_first", "line"), JOBS)
+def test_every_job_that_blocks_is_named_with_as_much_about_it_as_fits_on_a_line(
+    text: str, with_first: str, line: str
 ) -> None:
-    assert [shorten_jobs(text, 1), shorten_jobs(text, 2)] == [with_first, names]
+    assert [shorten_jobs(text, 1), shorten_jobs(text, 2)] == [with_first, line]
+    assert len(line.replace("`", "")) <= 92
 
 
 @pytest.mark.parametrize("name", ["`tests/test_totals.py::test_{}`", "test_number_{}"])
 def test_of_a_long_list_as_many_whole_tests_are_named_as_fit(name: str) -> None:
     names = [name.format(number) for number in range(60)]
     text = f"`unit` (500002): {', '.join(names)}"
-    assert shorten_jobs(text, 1, 2) == f"`unit` (500002): {', '.join(names[:2])} and 58 more tests"
+    assert shorten_jobs(text, 1, 6) == f"`unit` (500002): {', '.join(names[:6])} and 54 more tests"
     assert shorten_jobs(text, 1, 60) == f"`unit` (500002): {', '.join(names[:59])} and {names[59]}"
     shown = shown_of(written(replace(FULL, what_failed=text)))
     (line,) = (each for each in shown.splitlines() if "**Failed:**" in each)

@@ -24,10 +24,11 @@ _STOPS = re.compile(r"\bset -\w{0,10}e|\berrexit\b|\bexit\b|\btrap\b")
 _PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 
 
-def say_where(offers: Offers, *, limited: bool) -> str:
+def say_where(offers: Offers, *, limited: bool, partial: bool) -> str:
     """Returns one line of Markdown that says where the changes are; "" if there are none.
 
-    `limited` says that folded advice qualifies the changes and should be read first.
+    `limited` says that folded advice qualifies the changes and should be read first, `partial` that
+    it also has code of which nothing is on the diff.
     """
     urls = [url for url in offers.urls if is_plain_url(url)]
     left = offers.left_out_count
@@ -35,6 +36,9 @@ def say_where(offers: Offers, *, limited: bool) -> str:
         what = "The change is" if left == 1 else f"The {left} changes are"
         return f"{what} in the details." if left else ""
     more = f"; {left} more {'is' if left == 1 else 'are'} in the details" if left else ""
+    if partial and not left:
+        links = ", ".join(f"[on the diff]({url})" for url in urls)
+        return f"A part of the change is {links}, the rest is in the details."
     first, apply = ("Read on in the details, then ", "apply") if limited else ("", "Apply")
     if len(urls) == 1:
         return f"{first}[{apply} it on the diff]({urls[0]}){more}."

@@ -141,12 +141,15 @@ class _Filler:
                 return
 
     def _add_quote(self, numbers: Iterable[int], **changes: int) -> bool:
-        """Adds the first of these quotes that fits, together with the `changes`. Quotes of one line
-        are tried first; of longer quotes, a single line is tried first. Returns whether one fit."""
+        """Adds the first of these quotes that fits, together with the `changes`.
+
+        Of longer quotes, a single line is tried first; those without a legible one come last.
+        Returns whether one fit.
+        """
         room, shapes = self._room, self._whole.quotes
         if len(room.quotes) >= MAX_QUOTES:
             return False
-        for at in sorted(set(numbers) - room.quotes, key=lambda at: (shapes[at].several, at)):
+        for at in sorted(set(numbers) - room.quotes, key=lambda at: (not shapes[at].legible, at)):
             shown = room.quotes | {at}
             short = room.one_line | {at} if shapes[at].several else room.one_line
             if shapes[at].legible and self._add(quotes=shown, one_line=short, **changes):
@@ -181,10 +184,16 @@ def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
     return line, rest
 
 
+_ANNOUNCING = 60
+"""The most characters of a sentence that only says that code follows, such as "The new line:"."""
+
+
 def _point_to_code(sentences: list[str]) -> list[str]:
     """Returns the sentences with a remark that the code which follows them is folded."""
     *others, last = sentences
     if last.endswith(":"):
+        if others and len(last) <= _ANNOUNCING:
+            return _point_to_code(others)
         return [*others, f"{last[:-1]} (in the details)."]
     first, *others = sentences
     end = first[-1] if first[-1] in ".!?" else ""

@@ -193,7 +193,8 @@ def _fill_template(
     quotes = parts.write_quotes(sort_quotes(finding.evidence), room.quotes, shortened)
     parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
     stopped = _say_why_stopped(outcome, subject, MAX_REASON)
-    fixes = changes.say_where(offers, limited=parts.has_folded(_TO_DO))
+    limited, partial = parts.has_folded(_TO_DO), parts.has_folded_code(_TO_DO)
+    fixes = changes.say_where(offers, limited=limited, partial=partial)
     return {
         "verdict": _choose_headline(finding, outcome),
         "origin": record.write_origin(finding, hosts) if room.origin else "",

@@ -349,9 +349,11 @@ def _shown_quotes(*evidence: Evidence, cause: str = BIG, to_do: str = ADVICE) ->
     return [line for line in shown_of(written(full)).split("\n") if line.startswith("- [")]
 
 
-def test_a_quote_of_one_line_goes_before_one_line_of_a_longer_one() -> None:
-    (shown,) = _shown_quotes(SURCHARGE, CULPRIT)
-    assert shown == f'- [`surcharge.py`, line 14]({JOB}#L14): `row["price"] += add`'
+def test_where_one_quote_fits_it_is_the_first_of_which_a_line_can_stand_alone() -> None:
+    telling = f"- [job 4711, line 964]({JOB}#L964): `{SURCHARGE.text.splitlines()[1]}`"
+    assert _shown_quotes(SURCHARGE, CULPRIT) == [telling]
+    culprit = f'- [`surcharge.py`, line 14]({JOB}#L14): `row["price"] += add`'
+    assert _shown_quotes(CULPRIT, SURCHARGE) == _shown_quotes(BRACKETS, CULPRIT) == [culprit]
 
 
 def test_of_a_longer_quote_the_line_is_shown_that_tells_most() -> None:
@@ -430,6 +432,10 @@ def test_a_sentence_names_another_failure_or_does_not(sentence: str, names: bool
             "Return new rows.\n```python\nx = 1\n```\nThen wait.",
             "Return new rows (code in the details).",
         ),
+        (
+            "Return new rows. The new line of `rows.py`:\n```python\nx = 1\n```",
+            "Return new rows (code in the details).",
+        ),
         ("Return new rows", "Return new rows"),
         ("Return new rows:", "Return new rows."),
     ],
@@ -452,6 +458,14 @@ def test_advice_is_a_sentence_before_the_link_to_the_fix(advice: str, shown: str
     found = replace(FULL, to_do=advice)
     made = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((JOB,)))
     assert f"**What to do:** {shown} [Apply it on the diff]({JOB})" in shown_of(made)
+
+
+def test_a_fix_of_which_a_part_is_on_the_diff_says_so() -> None:
+    advice = "List it in `module.mk` and expect 7. The new line:\n```make\n    slice4.c\n```"
+    found = replace(FULL, to_do=advice)
+    made = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((JOB,)))
+    where = f"A part of the change is [on the diff]({JOB}), the rest is in the details."
+    assert f"expect 7 (code in the details). {where}" in shown_of(made)
 
 
 QUOTES = (

@@ -210,7 +210,7 @@ def test_the_runs_of_a_job_show_every_attempt(sim: GitLabSim, scene: Scene, read
     assert [run["status"] for run in found["runs"]] == ["failed", "success", "failed", "success"]
     assert found["pipelines_looked_at"] == 3
     nothing = fetch(reader, "gitlab_list_job_runs", job_name="other")
-    assert nothing.gaps == "runs: no job 'other' in 3 pipelines of main"
+    assert nothing.gaps == ("runs: no job 'other' in 3 pipelines of main, which have: unit-tests")
 
 
 def test_runs_that_were_read_before_a_failure_are_kept(

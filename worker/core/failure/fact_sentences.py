@@ -262,17 +262,18 @@ def _get_folder(path: str) -> str:
 
 
 def _named_tests(change: Change) -> Iterator[Remark]:
-    """Tell of which changed files the failing tests are, and how many of them, if that is known."""
+    """Tell to which changed files the failing tests belong, and how many of them, if that is known.
+    Says nothing if it is less than half of them."""
     found = [each.path for each in change.touches if each.names_tests]
     ours, whole = change.tests_of_touched, change.failed_tests
-    if not found:
+    if not found or 0 < ours < whole / 2:  # a few of many tests would lead to the wrong file
         return
     if not ours:
-        words = "the error names tests of what this change edits: "
+        words = "the error names tests that belong to what this change edits: "
     elif ours == whole:
-        words = "the failing tests are those of what this change edits: "
+        words = "the failing tests belong to what this change edits: "
     else:
-        words = f"{ours} of the {whole} failing tests are those of what this change edits: "
+        words = f"{ours} of the {whole} failing tests belong to what this change edits: "
     yield remark(words, *join_parts(map(name, found[:SHOWN])))
 
 

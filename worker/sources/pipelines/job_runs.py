@@ -1,8 +1,8 @@
 """`gitlab_list_job_runs` and `gitlab_get_last_green_log`: the same job on the target branch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from pydantic import Field
@@ -10,7 +10,7 @@ from pydantic import Field
 from worker.arguments import Arguments
 from worker.core.ports import Document
 from worker.core.text.redacted_values import Redacted
-from worker.core.text.untrusted import visible
+from worker.core.text.untrusted import one_line, visible
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.base import RawDocument, SourceDef, present
@@ -20,6 +20,9 @@ from worker.sources.session_reader import Reader
 
 PIPELINES = 15
 """Pipelines looked at, newest first: a request for each."""
+
+_NAMED = 20
+"""The most jobs that are named where there is none of a name."""
 
 
 class JobRuns(Arguments):
@@ -37,7 +40,7 @@ class _Run:
 def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
     """The runs of the job as JSON, newest first, every attempt."""
     branch = read_target_branch(reader)
-    looked_at: list[int] = []
+    looked_at: dict[int, Sequence[wire.Job]] = {}
     missing: list[str] = []
     runs: list[_Run] = []
     try:
@@ -48,7 +51,8 @@ def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
             raise
         missing.append(f"older runs: {error}")
     if not runs:
-        missing.append(f"runs: no job {args.job_name!r} in {len(looked_at)} pipelines of {branch}")
+        where = f"{len(looked_at)} pipelines of {branch}{_name_all(looked_at.values())}"
+        missing.append(f"runs: no job {args.job_name!r} in {where}")
     content = {
         "branch": branch,
         "pipelines_looked_at": len(looked_at),
@@ -60,7 +64,7 @@ def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
 def read_last_green_log(args: JobRuns, reader: Reader) -> Document:
     """The log of the newest run that passed; its last line says which run that is."""
     branch = read_target_branch(reader)
-    looked_at: list[int] = []
+    looked_at: dict[int, Sequence[wire.Job]] = {}
     for run in _find_runs(args.job_name, branch, reader, looked_at):
         if run.job.status == "success":
             return _make_log_document(run, branch, reader)
@@ -69,11 +73,20 @@ def read_last_green_log(args: JobRuns, reader: Reader) -> Document:
     )
 
 
-def _find_runs(name: str, branch: str, reader: Reader, looked_at: list[int]) -> Iterator[_Run]:
+def _name_all(pipelines: Iterable[Sequence[wire.Job]]) -> str:
+    """The names of the jobs that there are, which may show a misspelt one."""
+    names = dict.fromkeys(one_line(visible(job.name), 80) for jobs in pipelines for job in jobs)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f", which have: {', '.join(islice(names, _NAMED))}{more}" if names else ""
+
+
+def _find_runs(
+    name: str, branch: str, reader: Reader, looked_at: dict[int, Sequence[wire.Job]]
+) -> Iterator[_Run]:
     for pipeline in read_recent_pipelines(branch, PIPELINES, reader).items:
         path = f"{reader.target_project}/pipelines/{pipeline.id}"
         jobs = read_all_jobs(path, pipeline.id, reader).items
-        looked_at.append(pipeline.id)
+        looked_at[pipeline.id] = jobs
         # The model has seen the names without their invisible characters.
         found = [job for job in jobs if visible(job.name) == visible(name)]
         yield from (_Run(pipeline, job) for job in sorted(found, key=lambda job: -job.id))

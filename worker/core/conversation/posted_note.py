@@ -15,7 +15,7 @@ from worker.core.text.untrusted import one_line
 MOST_LINES = 16
 """The most lines of each kind that are listed."""
 
-MAX_LINE = 300
+MAX_LINE = 480
 MAX_READ = 100_000
 """Characters of a note and of an answer that are compared."""
 

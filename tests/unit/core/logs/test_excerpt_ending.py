@@ -47,10 +47,11 @@ def test_of_a_stopped_job_the_last_lines_that_do_not_repeat_are_shown(
     assert sum(line in beats for line in lines) <= 15
 
 
-def test_the_test_that_was_begun_last_is_shown_though_many_were_begun_like_it() -> None:
+@pytest.mark.parametrize("end", [TIMED_OUT, "ERROR: Job failed: exit code 124"])
+def test_the_test_that_was_begun_last_is_shown_though_many_were_begun_like_it(end: str) -> None:
     runs = [f"=== RUN   TestAdd/records_{n}" for n in range(100)]
     beats = [f"heartbeat {n}" for n in range(900)]
-    lines = shown(1_024, SCRIPT, "$ go test -v ./spool", *runs, *beats, TIMED_OUT)
+    lines = shown(1_024, SCRIPT, "$ timeout 600 go test -v ./spool", *runs, *beats, end)
     assert runs[-1] in lines
 
 

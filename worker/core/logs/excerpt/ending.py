@@ -19,7 +19,7 @@ _KNOWN = 40
 _FAILED = b"ERROR: Job failed"
 _STOPPED = re.compile(
     rb"execution took longer than|timeout was exceeded|context (?:deadline exceeded|canceled)"
-    rb"|Job failed: (?:canceled|aborted)|exit code 1(?:37|43)\b"
+    rb"|Job failed: (?:canceled|aborted)|exit code 1(?:24|37|43)\b"
 )
 _RUNNERS = (_FAILED, b"WARNING: step_script could not", b"WARNING: script could not")
 _STARTED = (b"\n=== RUN ", b"\n[ RUN      ] ", b"\nRUNS ", b"\nTest Case '", b"\ntest_")

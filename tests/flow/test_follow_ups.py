@@ -141,7 +141,7 @@ def _assert_small_and_quiet(head: Note) -> None:
 
 def _assert_told(opening: str) -> None:
     """The reply after the failed turn finds the files, and is told what became of its answer."""
-    assert "The files in /tmp/data and /tmp/_out have been restored." in opening
+    assert "The files in /tmp/data and /tmp/_out have been restored;" in opening
     assert "lost" not in opening
     assert "> **No answer this time.**" in opening
 

@@ -53,7 +53,8 @@ TOOL = ToolDef(
     name="sandbox_exec",
     description=(
         "Run a bash script in the sandbox: no network, /tmp is writable, files stay between calls, "
-        "background processes end with the call. Long output is saved to a file and previewed. "
+        "background processes end with the call. Of output over 5 KB you see the first and last 2 "
+        "KB; a file has all of it. "
         f"{describe_tools()}"
     ),
     args=Args,

@@ -93,7 +93,7 @@ def test_after_a_turn_that_failed_the_files_of_the_last_good_one_are_restored(at
     ended = at.heard(at.comment("And now?", thread), sandboxes=engine)
     assert isinstance(ended, Finished)
     assert engine.restored == [None, b"files 1"]
-    assert "/tmp/_out have been restored." in asked(at)
+    assert "/tmp/_out have been restored;" in asked(at)
 
 
 def test_where_the_newest_files_are_damaged_older_ones_are_restored_and_both_are_told(

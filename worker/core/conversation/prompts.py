@@ -82,7 +82,9 @@ _NOT_LOOKED = "Nothing has been looked into yet."
 _LOOKED = "What was looked into until now stands above: go on from there."
 _UNUSED = "The sandbox is a new one: no tool has been used in this session so far."
 _NOT_SAVED = "The files that were announced at first are not there: fetch what you need."
-_RESTORED = "The files in /tmp/data and /tmp/_out have been restored."
+_RESTORED = (
+    "The files in /tmp/data and /tmp/_out have been restored; whatever else was in /tmp is gone."
+)
 _OLDER = (
     "The files in /tmp/data and /tmp/_out have been restored as turn {} has left them; what was "
     "saved there since is lost: fetch again what you need of it."

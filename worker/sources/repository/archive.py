@@ -107,8 +107,8 @@ class _ShortHeader(tarfile.TarInfo):
 SOURCE_ARCHIVE = SourceDef(
     name="gitlab_get_source_archive",
     description=(
-        "The repository (or one folder) as of a commit, as a tar.gz file in the sandbox. GitLab "
-        "allows about 5 a minute: fetch it once."
+        "The repository (or one folder) as of a commit, as a tar.gz file in the sandbox, "
+        "without a top folder. GitLab allows about 5 a minute: fetch it once."
     ),
     args=SourceArchive,
     fetch=fetch,

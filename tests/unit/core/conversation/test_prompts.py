@@ -18,8 +18,8 @@ def test_a_reply_comes_with_what_changed_and_the_text_last() -> None:
         (None, -1, "no tool has been used"),
         (0, -1, "no tool has been used"),
         (None, 0, "files are lost"),
-        (0, 0, "have been restored."),
-        (3, 1, "have been restored."),
+        (0, 0, "have been restored;"),
+        (3, 1, "have been restored;"),
         (1, 3, "have been restored as turn 1 has left them"),
     ],
 )

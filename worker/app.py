@@ -26,7 +26,7 @@ TASK = "sandpiper.run"
 MEMORY = "worker.queue.memory_transport:Transport"
 """Replaces kombu's memory transport, which polls for messages once a second."""
 
-AGAIN = 3
+RETRY_SECONDS = 3
 """Seconds to wait before a message goes back to the broker if the store cannot be used."""
 
 
@@ -42,7 +42,7 @@ def build_app(
     `journal` opens the journal in a process that only accepts triggers.
     """
     alone = settings.broker.startswith("memory://")
-    app = Sandpiper("sandpiper", broker=_broker_url(settings.broker), set_as_current=False)
+    app = Sandpiper("sandpiper", broker=_make_broker_url(settings.broker), set_as_current=False)
     app.conf.update(
         broker_transport=MEMORY if alone else None,
         task_acks_late=True,
@@ -60,7 +60,7 @@ def build_app(
         worker_redirect_stdouts=False,
         broker_connection_retry_on_startup=True,
         broker_connection_timeout=5,
-        broker_transport_options=_transport_options(settings),
+        broker_transport_options=_make_transport_options(settings),
     )
     setup_logging.connect(_ignore_logging_setup, weak=False)
     patience = settings.worker.lease * 4 / 3
@@ -74,20 +74,18 @@ def build_app(
     return app
 
 
-def acceptor(app: Sandpiper) -> Callable[[Trigger], None]:
+def get_acceptor(app: Sandpiper) -> Callable[[Trigger], None]:
     """Return the function that accepts a trigger. It raises QueueError."""
     return app.consumer.accept_trigger
 
 
-def _broker_url(broker: str) -> str:
+def _make_broker_url(broker: str) -> str:
     """Return the URL; `memory://` gets a host, because kombu warns if there is none."""
     return "memory://localhost//" if broker == "memory://" else broker
 
 
-def _transport_options(settings: Settings) -> dict[str, Any]:
+def _make_transport_options(settings: Settings) -> dict[str, Any]:
     scheme = settings.broker.partition("://")[0]
-    if scheme == "memory":
-        return {}
     if scheme.startswith("amqp"):
         # A message counts as queued when the broker has it, not when it was sent.
         return {"confirm_publish": True}
@@ -109,15 +107,15 @@ def _add_task(app: "Sandpiper") -> None:
             log.exception("a message that is no trigger was dropped")
             return
         try:
-            app.consumer.make_delivery(trigger, _queued_at(self.request))()
+            app.consumer.make_delivery(trigger, _read_queued_at(self.request))()
         except SandpiperError as error:
             # The journal could not be used, so the message goes back to the broker.
-            log.warning("trigger %s again in %d s: %s", trigger_id(trigger), AGAIN, error)
-            time.sleep(AGAIN)
+            log.warning("trigger %s again in %d s: %s", trigger_id(trigger), RETRY_SECONDS, error)
+            time.sleep(RETRY_SECONDS)
             raise Reject(str(error), requeue=True) from error
 
 
-def _queued_at(request: Any) -> float | None:
+def _read_queued_at(request: Any) -> float | None:
     """Return the publisher's header, if there is one; Celery turns headers into attributes."""
     said = getattr(request, QUEUED_AT, None)
     return float(said) if isinstance(said, int | float) else None

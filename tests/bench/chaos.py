@@ -116,7 +116,7 @@ class Worker:
     def names(self) -> set[str]:
         """Under which names the present process has been at work."""
         text = self.logs[-1].read_text(errors="replace")
-        return set(re.findall(r"worker ([A-Za-z0-9.-]+) is present", text))
+        return set(re.findall(r"worker ([A-Za-z0-9.-]+) is registered", text))
 
     def end(self) -> None:
         """No more of them."""

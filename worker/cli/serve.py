@@ -60,7 +60,7 @@ def run_receiver(
     celery = app.build_app(settings, parts, watched.watch, (lambda: kept) if kept else None)
     broker.require_login(celery)
     door = wiring.build_receiver(
-        settings, app.acceptor(celery), broker.make_readiness_check(celery), watched
+        settings, app.get_acceptor(celery), broker.make_readiness_check(celery), watched
     )
     server = wiring.build_server(door, host, port)
     ending = _watch_signals(lambda: process.exit_now(celery))

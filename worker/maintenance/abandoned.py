@@ -42,15 +42,15 @@ def resume_abandoned(
     Raises StoreError and what `begin` raises.
     """
     for name in list(deps.queue.journal.list_names()):
-        noted = deps.queue.journal.read_entry(name)
+        stored = deps.queue.journal.read_entry(name)
         if (
-            noted
-            and _is_abandoned(noted, deps)
-            and (not act or deps.queue.journal.reopen_entry(noted))
+            stored
+            and _is_abandoned(stored, deps)
+            and (not act or deps.queue.journal.reopen_entry(stored))
         ):
             if act:
-                begin(noted.entry.trigger)
-            yield Abandoned(f"trigger {trigger_id(noted.entry.trigger)}")
+                begin(stored.entry.trigger)
+            yield Abandoned(f"trigger {trigger_id(stored.entry.trigger)}")
     for key, turn in list(_find_unfinished_turns(deps)):
         what = f"turn {turn} of session {key.session_id}"
         trigger = _restore_trigger(key, turn, deps)
@@ -65,9 +65,9 @@ def resume_abandoned(
         yield Abandoned(what)
 
 
-def _is_abandoned(noted: StoredEntry, deps: Deps) -> bool:
+def _is_abandoned(stored: StoredEntry, deps: Deps) -> bool:
     """Whether no worker runs a trigger, and no message in the queue will start it."""
-    entry = noted.entry
+    entry = stored.entry
     if entry.state in (State.PARKED, State.HELD):
         return False
     if entry.owner:

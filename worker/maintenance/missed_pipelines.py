@@ -42,7 +42,7 @@ def begin_missed_pipelines(
             yield MissedPipeline("GitLab", False, found)
             continue
         what = f"pipeline {found.pipeline_id} of project {found.mr_project_id}!{found.mr_iid}"
-        reason = _reason_to_skip(found, deps)
+        reason = _explain_skipped(found, deps)
         if not reason:
             begin(found)
             begun += 1
@@ -56,8 +56,8 @@ def list_parked(journal: Journal, most: int | None = None) -> Iterator[str]:
 
     Raises StoreError.
     """
-    for noted in journal.find_parked(most):
-        entry = noted.entry
+    for stored in journal.find_parked(most):
+        entry = stored.entry
         at = datetime.fromtimestamp(entry.accepted_at, UTC).strftime("%Y-%m-%d %H:%M")
         about = _describe_trigger(entry.trigger)
         yield f"{trigger_id(entry.trigger)}  {at}Z  {about}: {entry.reason}"
@@ -69,7 +69,7 @@ def _describe_trigger(trigger: Trigger) -> str:
     return f"pipeline {trigger.pipeline_id} of project {trigger.project_id}"
 
 
-def _reason_to_skip(found: PipelineFailed, deps: Deps) -> str:
+def _explain_skipped(found: PipelineFailed, deps: Deps) -> str:
     """Return why a pipeline is not begun, or ""."""
     place = Subject(
         deps.gitlab.url,

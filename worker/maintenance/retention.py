@@ -61,11 +61,11 @@ def list_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
 def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
     # Parked triggers first: sessions are kept while the journal has a trigger for them.
     parked = list(_find_old_parked(deps, before))
-    yield from (_record_to_remove(name, deps, what) for name, what in parked)
-    settled = {name for name, _ in parked}
+    yield from (_make_record_removal(name, deps, what) for name, what in parked)
+    parked_names = {name for name, _ in parked}
     keys, gone = list(deps.storage.sessions.sessions()), set[str]()
     for key in keys:
-        if _is_old(key, before, settled, deps):
+        if _is_old(key, before, parked_names, deps):
             what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
             yield _Old(what, partial(_remove_session, key, deps, gone))
     yield from _find_strays(deps, {key.session_id for key in keys} - gone)
@@ -83,8 +83,8 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
     """
     records, done = deps.storage.sessions.records, 0
     for name in list(deps.queue.journal.list_names(project_id, mr_iid)):
-        noted = deps.queue.journal.read_entry(name) if name != name_entry(by) else None
-        if noted and noted.entry.state is State.PARKED:
+        stored = deps.queue.journal.read_entry(name) if name != name_entry(by) else None
+        if stored and stored.entry.state is State.PARKED:
             records.delete(name)
             done += 1
     for key in list(deps.storage.sessions.sessions(project_id, mr_iid)):
@@ -101,12 +101,12 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
 
 def _find_old_parked(deps: Deps, before: float) -> Iterator[tuple[str, str]]:
     """Yield the name and the description of each old parked trigger."""
-    for noted in deps.queue.journal.find_parked():
-        if noted.entry.accepted_at < before:
-            yield noted.name, f"parked trigger {trigger_id(noted.entry.trigger)}"
+    for stored in deps.queue.journal.find_parked():
+        if stored.entry.accepted_at < before:
+            yield stored.name, f"parked trigger {trigger_id(stored.entry.trigger)}"
 
 
-def _record_to_remove(name: str, deps: Deps, what: str = "") -> _Old:
+def _make_record_removal(name: str, deps: Deps, what: str = "") -> _Old:
     def remove() -> bool:
         deps.storage.sessions.records.delete(name)
         return True
@@ -114,13 +114,13 @@ def _record_to_remove(name: str, deps: Deps, what: str = "") -> _Old:
     return _Old(what or name, remove)
 
 
-def _is_old(key: SessionKey, before: float, settled: set[str], deps: Deps) -> bool:
+def _is_old(key: SessionKey, before: float, parked_names: set[str], deps: Deps) -> bool:
     """Whether a session was last written before `before`, and the journal has no triggers of its
-    merge request except those in `settled`."""
+    merge request except those in `parked_names`."""
     touched = deps.storage.sessions.find_last_change(key)
     if touched is None or touched >= before:
         return False
-    return settled.issuperset(deps.queue.journal.list_names(key.project_id, key.mr_iid))
+    return parked_names.issuperset(deps.queue.journal.list_names(key.project_id, key.mr_iid))
 
 
 def _remove_session(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
@@ -152,7 +152,7 @@ def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
                 continue
             at = records.find_modification_time(name)
             if at is not None and at < now - HOUR:
-                yield _record_to_remove(name, deps)
+                yield _make_record_removal(name, deps)
     for name in list(records.names(SLOTS)):
         project = name.removeprefix(SLOTS).removesuffix(".json")
         busy = project.isdecimal() and any(
@@ -162,7 +162,7 @@ def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
         if not busy and not any(
             map(deps.queue.leases.is_alive, decode_owners(stored.content) if stored else ())
         ):
-            yield _record_to_remove(name, deps)
+            yield _make_record_removal(name, deps)
 
 
 def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
@@ -196,7 +196,7 @@ def _remove_words(project: int, before: float, deps: Deps) -> bool:
 
 def _remove_known(failures: KnownFailures, project: int, key: str, before: float) -> bool:
     try:
-        failures.change(project, key, partial(_keep_fresh, key, before))
+        failures.change(project, key, partial(_drop_if_stale, key, before))
     except StoreError:  # somebody has just seen it
         return False
     return True
@@ -208,7 +208,7 @@ def _is_stale(data: bytes, key: str, before: float) -> bool:
     return entry is None or entry.last < before
 
 
-def _keep_fresh(key: str, before: float, data: bytes | None) -> bytes | None:
+def _drop_if_stale(key: str, before: float, data: bytes | None) -> bytes | None:
     return None if data is None or _is_stale(data, key, before) else data
 
 
@@ -234,11 +234,11 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
         for name in list(records.names(prefix)):
             ended = object_names.parse_day_end(name)
             if ended is not None and ended < before:
-                yield _record_to_remove(name, deps)
+                yield _make_record_removal(name, deps)
     for name in list(records.names(object_names.PREFERENCES)):
         set_at = records.find_modification_time(name)
         if set_at is not None and set_at < before and not name.endswith("/project.json"):
-            yield _record_to_remove(name, deps)
+            yield _make_record_removal(name, deps)
 
 
 def _is_row_before(name: str, before: float) -> bool:

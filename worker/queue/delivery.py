@@ -56,7 +56,7 @@ def deliver_trigger(
         run.ran = True
         log.info("trigger %s begins", trigger_id(trigger))
         ended: dispatch.Result | None = None
-        own = Run(watch, None, _reason_to_give_up(entry), entry.tries < PATIENT_TRIES)
+        own = Run(watch, None, _explain_giving_up(entry), entry.tries < PATIENT_TRIES)
         with _handle_errors(entry, deps, later, run):
             ended = dispatch.find_job(trigger, deps, own)()
         if ended is not None:
@@ -114,7 +114,7 @@ def _handle_errors(
         with ExitStack() as ending:
             ending.push(partial(_record_unexpected_error, entry, deps))
             yield
-    except Postponed as error:
+    except Postponed as error:  # an Interrupted, but one that is tried again like a failure
         run.outcome = _handle_failure(entry, error, deps, later)
     except Interrupted as error:
         log.warning("trigger %s: %s", trigger_id(entry.trigger), error)
@@ -150,7 +150,7 @@ def _name_outcome(ended: dispatch.Result) -> str:
             return "counted"
 
 
-def _reason_to_give_up(entry: Entry) -> str:
+def _explain_giving_up(entry: Entry) -> str:
     """Return why no further try is made, to be posted instead of a result; "" if one is."""
     if entry.deaths < MOST_DEATHS:
         return ""
@@ -177,7 +177,9 @@ def _record_unexpected_error(
     try:
         deps.queue.journal.record_unexpected_error(entry, type(error).__name__)
     except StoreError as away:
-        log.warning("trigger %s: not noted why it broke off: %s", trigger_id(entry.trigger), away)
+        log.warning(
+            "trigger %s: why it broke off is not recorded: %s", trigger_id(entry.trigger), away
+        )
 
 
 def _handle_failure(
@@ -188,7 +190,7 @@ def _handle_failure(
     if not error.transient or entry.tries >= MAX_TRIES:
         deps.queue.journal.park_entry(entry, str(error))
         return "parked"
-    wait = _retry_delay(entry, error, deps.runtime.clock.now())
+    wait = _compute_retry_delay(entry, error, deps.runtime.clock.now())
     level = logging.INFO if busy else logging.WARNING
     log.log(level, "trigger %s again in %.0f s: %s", name, wait, error)
     deps.queue.journal.postpone_entry(entry, wait, str(error), failed=not busy)
@@ -196,7 +198,7 @@ def _handle_failure(
     return "retried"
 
 
-def _retry_delay(entry: Entry, error: SandpiperError, now: float) -> float:
+def _compute_retry_delay(entry: Entry, error: SandpiperError, now: float) -> float:
     """Return the seconds until the trigger is tried again."""
     if isinstance(error, results.DebounceNotOver):
         return error.seconds

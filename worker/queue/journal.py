@@ -101,9 +101,9 @@ class Journal:
         entry, name = Entry(trigger, State.OPEN, accepted_at=self._clock.now()), name_entry(trigger)
         if self._records.create(name, encode_entry(entry)):
             return
-        noted = self.read_entry(name)
-        if noted and noted.entry.state is State.PARKED and not noted.entry.deaths:
-            self._replace_entry(noted, entry)
+        stored = self.read_entry(name)
+        if stored and stored.entry.state is State.PARKED and not stored.entry.deaths:
+            self._replace_entry(stored, entry)
 
     def take_trigger(self, trigger: Trigger, owner: str, waited: float = 0.0) -> Entry | str:
         """Make `owner` the owner of a trigger; return its entry, or why it is not to run.
@@ -112,15 +112,15 @@ class Journal:
         """
         name = name_entry(trigger)
         for _ in range(_ROUNDS):
-            noted = self.read_entry(name)
-            if noted is None:
+            stored = self.read_entry(name)
+            if stored is None:
                 accepted_at = self._clock.now() - waited
                 entry = Entry(trigger, State.OPEN, owner, accepted_at=accepted_at)
                 if self._records.create(name, encode_entry(entry)):
                     return entry
                 continue
-            taken = self._take_over(noted.entry, owner)
-            if isinstance(taken, str) or self._replace_entry(noted, taken):
+            taken = self._take_over(stored.entry, owner)
+            if isinstance(taken, str) or self._replace_entry(stored, taken):
                 return taken
         place = self._records.place(name)
         raise StoreError(f"too many contend for {place}, or a newer worker has it", transient=True)
@@ -149,10 +149,10 @@ class Journal:
         """Hold the trigger back until its project has a free slot."""
         self._update_owned(entry, State.HELD, owner="", reason=reason)
 
-    def open_held_entry(self, noted: StoredEntry) -> bool:
+    def open_held_entry(self, stored: StoredEntry) -> bool:
         """Open a held entry. Of several callers, only the one to queue it gets True."""
         return self._replace_entry(
-            noted, replace(noted.entry, state=State.OPEN, owner="", reason="")
+            stored, replace(stored.entry, state=State.OPEN, owner="", reason="")
         )
 
     def park_entry(self, entry: Entry, reason: str) -> None:
@@ -160,15 +160,15 @@ class Journal:
         log.error("trigger %s is parked: %s", trigger_id(entry.trigger), reason)
         self._update_owned(entry, State.PARKED, owner="", reason=reason[:1000])
 
-    def reopen_entry(self, noted: StoredEntry) -> bool:
+    def reopen_entry(self, stored: StoredEntry) -> bool:
         """Open an abandoned entry. Of several callers, only the one to queue it gets True."""
-        entry = noted.entry
+        entry = stored.entry
         died = entry.state is State.OPEN and bool(entry.owner)
         open_again = replace(
             *(entry,), state=State.OPEN, owner="", requeues=entry.requeues + 1,
             deaths=entry.deaths + int(died),
         )  # fmt: skip
-        return self._replace_entry(noted, open_again)
+        return self._replace_entry(stored, open_again)
 
     def list_names(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[str]:
         """Yield the names of all entries, of a project's, or of a merge request's."""
@@ -194,9 +194,9 @@ class Journal:
     def find_parked(self, most: int | None = None) -> Iterator[StoredEntry]:
         """Yield the parked entries among the first `most` entries."""
         for name in islice(self.list_names(), most):
-            noted = self.read_entry(name)
-            if noted and noted.entry.state is State.PARKED:
-                yield noted
+            stored = self.read_entry(name)
+            if stored and stored.entry.state is State.PARKED:
+                yield stored
 
     def retry_parked(self, start: str) -> Trigger | None:
         """Open the parked trigger whose id begins with `start`; None unless there is exactly
@@ -206,9 +206,9 @@ class Journal:
         ]
         if len(found) != 1 or not start:
             return None
-        (noted,) = found
-        fresh = Entry(noted.entry.trigger, State.OPEN, accepted_at=self._clock.now())
-        return fresh.trigger if self._replace_entry(noted, fresh) else None
+        (stored,) = found
+        fresh = Entry(stored.entry.trigger, State.OPEN, accepted_at=self._clock.now())
+        return fresh.trigger if self._replace_entry(stored, fresh) else None
 
     def has_failure(self, trigger: PipelineFailed) -> bool:
         """Whether a failure of the pipeline has an entry, whether that names a merge request or
@@ -228,8 +228,8 @@ class Journal:
             number = name.removeprefix(f"{prefix}reply").partition("-")[0]
             if not number.isdecimal() or int(number) >= trigger.note_id:
                 continue
-            noted = self.read_entry(name)
-            if noted and _is_ahead(noted.entry, trigger):
+            stored = self.read_entry(name)
+            if stored and _is_ahead(stored.entry, trigger):
                 return True
         return False
 
@@ -243,12 +243,12 @@ class Journal:
 
     def _update_owned(self, entry: Entry, state: State, **changes: Any) -> None:
         """Change an entry, unless another worker has taken it over."""
-        noted = self.read_entry(name_entry(entry.trigger))
-        if noted and noted.entry.owner == entry.owner:
-            self._replace_entry(noted, replace(entry, state=state, **changes))
+        stored = self.read_entry(name_entry(entry.trigger))
+        if stored and stored.entry.owner == entry.owner:
+            self._replace_entry(stored, replace(entry, state=state, **changes))
 
-    def _replace_entry(self, noted: StoredEntry, entry: Entry) -> bool:
-        return self._records.replace(noted.name, encode_entry(entry), noted.version)
+    def _replace_entry(self, stored: StoredEntry, entry: Entry) -> bool:
+        return self._records.replace(stored.name, encode_entry(entry), stored.version)
 
 
 def name_entry(trigger: Trigger) -> str:

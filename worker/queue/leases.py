@@ -49,10 +49,10 @@ class Lease:
     """This worker's hold on one turn of a session, for as long as its heartbeats are in time."""
 
     def __init__(
-        self, key: SessionKey, turn: int, claim: Claim, presence: Registration, leases: "Leases"
+        self, key: SessionKey, turn: int, claim: Claim, registration: Registration, leases: "Leases"
     ) -> None:
         self.key, self.turn, self.claim = key, turn, claim
-        self._registration, self._leases = presence, leases
+        self._registration, self._leases = registration, leases
 
     @property
     def is_takeover(self) -> bool:
@@ -138,17 +138,17 @@ class Leases:
         self.lease, self.interval = lease, beat
         self.is_stopping = False
         self.live_workers: frozenset[str] = frozenset()
-        self.clock = self._clock = clock
+        self.clock = clock
         self._store = store
         self._host = re.sub(r"[^A-Za-z0-9.-]", "-", host)[:80] or "worker"
         self._registration: Registration | None = None
         self._held: set[str] = set()
-        self._owed: list[tuple[SessionKey, int, Claim]] = []
+        self._unreleased: list[tuple[SessionKey, int, Claim]] = []
         self._observations: dict[str, _Observation] = {}
         self._staying = False
         self._change = threading.Condition(threading.RLock())
 
-    # ------------------------------------------------------------------------------ what is ours
+    # ------------------------------------------------------------------------ this worker's claims
 
     @contextmanager
     def claim_turn(self, key: SessionKey, turn: int, trigger: str) -> Iterator[Lease | Claim]:
@@ -156,25 +156,33 @@ class Leases:
 
         Yields the Lease, or the claim of the worker that holds the turn. Raises StoreError.
         """
-        with self.register_work() as (owner, presence):
-            claim = Claim(owner, trigger, self._clock.now() + BACKSTOP)
+        with self.register_work() as (owner, registration):
+            claim = Claim(owner, trigger, self.clock.now() + BACKSTOP)
             held = self._claim(key, turn, claim)
             if held.owner != owner:
                 yield held
                 return
             try:
-                yield Lease(key, turn, held, presence, self)
+                yield Lease(key, turn, held, registration, self)
             finally:
                 self._release(key, turn, held)
 
     @contextmanager
     def register_work(self) -> Iterator[tuple[str, Registration]]:
         """Yield a name under which this worker can hold something until the block ends."""
-        owner, presence = self._begin_work()
+        owner, registration = self.begin_work()
         try:
-            yield owner, presence
+            yield owner, registration
         finally:
             self.end_work(owner)
+
+    def begin_work(self) -> tuple[str, Registration]:
+        """Return a name under which something can be held until `end_work`. Raises StoreError."""
+        with self._change:
+            registration = self._ensure_registered()
+            owner = f"{registration.name}/{token_hex(4)}"
+            self._held.add(owner)
+            return owner, registration
 
     def end_work(self, owner: str) -> None:
         """Free everything that is held under this name."""
@@ -182,13 +190,9 @@ class Leases:
             self._held.discard(owner)
             if self._held or self._staying or self._registration is None:
                 return
-            presence, self._registration = self._registration, None
+            registration, self._registration = self._registration, None
             self._change.notify_all()
-        _remove_record(presence)
-
-    def begin_work(self) -> str:
-        """Return a name under which something can be held until `end_work`. Raises StoreError."""
-        return self._begin_work()[0]
+        _remove_record(registration)
 
     def timer_owner(self) -> str:
         """Return the owner of triggers that this worker will begin later. Raises StoreError."""
@@ -205,63 +209,56 @@ class Leases:
     def unregister(self) -> None:
         """Remove this worker's record, which frees everything that it holds. Raises nothing."""
         with self._change:
-            self._staying, presence, self._registration = False, self._registration, None
+            self._staying, registration, self._registration = False, self._registration, None
             self._held.clear()
             self._change.notify_all()
-        if presence is not None:
-            _remove_record(presence)
-
-    def _begin_work(self) -> tuple[str, Registration]:
-        with self._change:
-            presence = self._ensure_registered()
-            owner = f"{presence.name}/{token_hex(4)}"
-            self._held.add(owner)
-            return owner, presence
+        if registration is not None:
+            _remove_record(registration)
 
     def _ensure_registered(self) -> Registration:
         if self._registration is None or self._registration.is_lost:
             name = f"{self._host}-{token_hex(6)}"
-            self._registration = Registration(name, self._store.records, self._clock)
+            self._registration = Registration(name, self._store.records, self.clock)
             self._held.clear()
-            log.info("worker %s is present", name)
+            log.info("worker %s is registered", name)
             thread = threading.Thread(
                 target=self._keep_beating,
                 args=(self._registration,),
-                name="sandpiper-heart",
+                name="sandpiper-heartbeat",
                 daemon=True,
             )
             thread.start()
         return self._registration
 
-    def _keep_beating(self, presence: Registration) -> None:
+    def _keep_beating(self, registration: Registration) -> None:
         while True:
             with self._change:
-                self._change.wait_for(lambda: self._registration is not presence, self.interval)
-                if self._registration is not presence or presence.is_lost:
+                self._change.wait_for(lambda: self._registration is not registration, self.interval)
+                if self._registration is not registration or registration.is_lost:
                     return
             try:
-                presence.send_heartbeat()
-                self._release_owed()
+                registration.send_heartbeat()
+                self._release_late()
             except StoreError as error:
                 log.warning("no heartbeat: %s", error)
 
-    def _release_owed(self) -> None:
+    def _release_late(self) -> None:
         """Release the claims that could not be released in time. Raises StoreError."""
-        while self._owed:
-            self._store.release(*self._owed[0])
-            self._owed.pop(0)
+        while self._unreleased:
+            self._store.release(*self._unreleased[0])
+            self._unreleased.pop(0)
 
     def _claim(self, key: SessionKey, turn: int, claim: Claim) -> Claim:
         """Try to claim a turn; return the claim that then holds it."""
-        now = self._clock.now()
+        now = self.clock.now()
         held = self._store.claim(key, turn, claim, now)
         if held is None:
             return claim
         if self.is_alive(held.owner):
             return held
-        heir = replace(claim, fence=held.fence + 1)
+        takeover = replace(claim, fence=held.fence + 1)
         log.warning("session %s turn %d: %s is dead", key.session_id, turn, held.owner)
-        return self._store.claim(key, turn, heir, now, over=held) or heir
+        return self._store.claim(key, turn, takeover, now, over=held) or takeover
 
     def _release(self, key: SessionKey, turn: int, claim: Claim) -> None:
         try:
@@ -269,13 +266,13 @@ class Leases:
         except StoreError as error:
             log.warning("session %s turn %d: not released: %s", key.session_id, turn, error)
             with self._change:
-                self._owed.append((key, turn, claim))
+                self._unreleased.append((key, turn, claim))
 
-    # --------------------------------------------------------------------------- what is others'
+    # --------------------------------------------------------------------------- the other workers
 
     def find_holder(self, key: SessionKey, turn: int) -> Claim | None:
         """Return the claim of the living worker that holds a turn, or None. Raises StoreError."""
-        held = self._store.holder(key, turn, self._clock.now())
+        held = self._store.holder(key, turn, self.clock.now())
         return held if held and self.is_alive(held.owner) else None
 
     def is_alive(self, owner: str) -> bool:
@@ -329,20 +326,20 @@ class Leases:
         The time between two reads counts as at most two heartbeat intervals: while the store was
         unavailable, nobody could send heartbeats.
         """
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         with self._change:
-            sight = self._observations.get(worker)
-            if sight is None or sight.version != version:
-                sight = _Observation(version, now)
+            observation = self._observations.get(worker)
+            if observation is None or observation.version != version:
+                observation = _Observation(version, now)
             else:
-                passed = min(now - sight.at, 2 * self.interval)
-                sight = _Observation(version, now, sight.still + passed)
-            self._observations[worker] = sight
-            return sight
+                passed = min(now - observation.at, 2 * self.interval)
+                observation = _Observation(version, now, observation.still + passed)
+            self._observations[worker] = observation
+            return observation
 
 
-def _remove_record(presence: Registration) -> None:
+def _remove_record(registration: Registration) -> None:
     try:
-        presence.remove_record()
+        registration.remove_record()
     except StoreError as error:
-        log.warning("worker %s is taken for alive a little longer: %s", presence.name, error)
+        log.warning("worker %s is taken for alive a little longer: %s", registration.name, error)

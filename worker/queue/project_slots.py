@@ -19,7 +19,7 @@ from worker.errors import QueueError, StoreError
 from worker.queue.journal import FOLDER, Entry, Journal, State, get_project_id, name_entry
 from worker.queue.leases import Leases
 
-log = logging.getLogger("sandpiper.fair")
+log = logging.getLogger("sandpiper.slots")
 
 SLOTS = "slots/"
 MOST_READ = 200
@@ -113,17 +113,17 @@ class ProjectSlots:
 
     def _queue_if_held(self, name: str, project_id: int) -> bool:
         """Queue an entry if it is held and no other worker is faster."""
-        noted = self._journal.read_entry(name)
-        if noted and noted.entry.state is State.PARKED:
+        stored = self._journal.read_entry(name)
+        if stored and stored.entry.state is State.PARKED:
             self._parked.setdefault(project_id, set()).add(name)
         if (
-            noted is None
-            or noted.entry.state is not State.HELD
-            or not self._journal.open_held_entry(noted)
+            stored is None
+            or stored.entry.state is not State.HELD
+            or not self._journal.open_held_entry(stored)
         ):
             return False
-        self._publish(noted.entry.trigger, noted.entry.accepted_at)
-        log.info("trigger %s may begin now", trigger_id(noted.entry.trigger))
+        self._publish(stored.entry.trigger, stored.entry.accepted_at)
+        log.info("trigger %s may begin now", trigger_id(stored.entry.trigger))
         return True
 
     def _queue_next(self, project_id: int) -> None:

@@ -12,6 +12,7 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 from worker.core.events import Backlog, Watcher, ignore_event
 from worker.core.ports import Clock
@@ -20,7 +21,7 @@ from worker.errors import QueueError, StoreError
 from worker.queue.journal import Journal, State, StoredEntry, get_project_id
 from worker.queue.leases import Leases
 
-log = logging.getLogger("sandpiper.rescue")
+log = logging.getLogger("sandpiper.recovery")
 
 PATIENCE = 40.0
 """Seconds for which an entry may have no owner before it is queued again; doubled each time."""
@@ -33,7 +34,7 @@ LONGEST = 6
 class _Observation:
     """An entry as it was last read, when it was read, and since when it has not changed."""
 
-    noted: StoredEntry
+    stored: StoredEntry
     read: float
     since: float
 
@@ -63,11 +64,10 @@ class Recovery:
         self._clock, self._patience = clock, patience
         self._observations: dict[str, _Observation] = {}
         self._due: list[tuple[float, int, Trigger]] = []
-        self._promised = 0
+        self._numbers = count()
         self._change = threading.Condition()
         self._closed = self._alone = False
-        self._live_workers: frozenset[str] = frozenset()
-        self._thread = threading.Thread(target=self._run, name="sandpiper-rescue", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="sandpiper-recovery", daemon=True)
 
     def start(self, *, alone: bool = False) -> None:
         """Start the thread. `alone` says that the queue is in this process's memory and was empty
@@ -78,9 +78,8 @@ class Recovery:
     def queue_later(self, trigger: Trigger, seconds: float) -> None:
         """Queue a trigger after `seconds` seconds."""
         with self._change:
-            self._promised += 1
             due = self._clock.monotonic() + seconds
-            heapq.heappush(self._due, (due, self._promised, trigger))
+            heapq.heappush(self._due, (due, next(self._numbers), trigger))
             self._change.notify_all()
 
     def close(self) -> None:
@@ -96,7 +95,6 @@ class Recovery:
         """
         self._leases.stay_registered()
         died = bool(self._leases.remove_dead_workers()) or first
-        self._live_workers = self._leases.live_workers
         names = list(self._journal.list_names())
         self._observations = {
             name: self._observations[name] for name in names if name in self._observations
@@ -110,33 +108,35 @@ class Recovery:
 
     def _find_held_projects(self) -> set[int]:
         """Return the projects that have held entries."""
-        entries = (sight.noted.entry for sight in self._observations.values())
+        entries = (observation.stored.entry for observation in self._observations.values())
         return {get_project_id(each.trigger) for each in entries if each.state is State.HELD}
 
     def _report_backlog(self) -> None:
         """Tell the watcher how many triggers have not ended, as they were last read."""
-        entries = [sight.noted.entry for sight in self._observations.values()]
+        entries = [observation.stored.entry for observation in self._observations.values()]
         waiting = [each.accepted_at for each in entries if each.state is not State.PARKED]
         oldest = max(0.0, self._clock.now() - min(waiting)) if waiting else 0.0
         self._watch(Backlog(len(waiting), len(entries) - len(waiting), oldest))
 
     def _read_entry(self, name: str, *, afresh: bool) -> None:
         """Read an entry, unless it was read not long ago."""
-        now, sight = self._clock.monotonic(), self._observations.get(name)
-        if sight is not None and not afresh and now - sight.read < self._patience:
+        now, observation = self._clock.monotonic(), self._observations.get(name)
+        if observation is not None and not afresh and now - observation.read < self._patience:
             return
-        noted = self._journal.read_entry(name)
-        if noted is None:
+        stored = self._journal.read_entry(name)
+        if stored is None:
             self._observations.pop(name, None)
             return
-        same = sight is not None and sight.noted.version == noted.version
-        self._observations[name] = _Observation(noted, now, sight.since if sight and same else now)
+        same = observation is not None and observation.stored.version == stored.version
+        self._observations[name] = _Observation(
+            stored, now, observation.since if observation and same else now
+        )
 
     def _find_abandoned(self, *, first: bool) -> list[str]:
         """Return the names of the entries that no worker will continue."""
         begun, unbegun = [], []
-        for name, sight in self._observations.items():
-            entry = sight.noted.entry
+        for name, observation in self._observations.items():
+            entry = observation.stored.entry
             if entry.state in (State.PARKED, State.HELD):
                 continue
             if not entry.owner:
@@ -146,7 +146,7 @@ class Recovery:
         return begun + (unbegun if first else self._find_overdue(unbegun))
 
     def _is_alive(self, owner: str) -> bool:
-        return owner.partition("/")[0] in self._live_workers or self._leases.is_alive(owner)
+        return owner.partition("/")[0] in self._leases.live_workers or self._leases.is_alive(owner)
 
     def _find_overdue(self, unbegun: list[str]) -> list[str]:
         """Return the entries without an owner whose message is considered lost.
@@ -163,16 +163,16 @@ class Recovery:
 
     def _get_patience(self, name: str) -> float:
         """Return the seconds for which an entry may have no owner."""
-        return self._patience * (1 << min(self._observations[name].noted.entry.requeues, LONGEST))
+        return self._patience * (1 << min(self._observations[name].stored.entry.requeues, LONGEST))
 
     def _queue_again(self, name: str) -> bool:
         """Queue an entry again; False if another worker was faster."""
-        noted = self._observations[name].noted
-        if not self._journal.reopen_entry(noted):
+        stored = self._observations[name].stored
+        if not self._journal.reopen_entry(stored):
             return False
         del self._observations[name]
-        self._enqueue(noted.entry.trigger)
-        log.warning("trigger %s is queued again", trigger_id(noted.entry.trigger))
+        self._enqueue(stored.entry.trigger)
+        log.warning("trigger %s is queued again", trigger_id(stored.entry.trigger))
         return True
 
     def _run(self) -> None:
@@ -182,7 +182,7 @@ class Recovery:
                 self.run_once(first=first)
                 first = False
             except (StoreError, QueueError) as error:
-                log.warning("no look at what was left lying: %s", error)
+                log.warning("the journal could not be searched: %s", error)
             self._queue_due(
                 self._clock.monotonic() + self._leases.interval * random.uniform(0.9, 1.1)
             )

@@ -39,7 +39,7 @@ def cut_off(at: Job, run: Trigger) -> None:
 
 def test_a_trigger_of_a_worker_that_is_gone_is_begun_again_once(at: Job) -> None:
     leases = Leases(at.store, at.clock)
-    Journal(at.store.records, leases, at.clock).take_trigger(at.trigger(), leases.begin_work())
+    Journal(at.store.records, leases, at.clock).take_trigger(at.trigger(), leases.begin_work()[0])
     assert sweep(at)[0] == []
     leases.unregister()
     assert sweep(at, act=False)[0] == []

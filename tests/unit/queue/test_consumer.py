@@ -26,7 +26,7 @@ def accept(broker: str, journal: Journal) -> None:
     built = app.build_app(
         *(Settings(broker=broker), lambda: pytest.fail("no worker")), journal=lambda: journal
     )
-    app.acceptor(built)(TRIGGER)
+    app.get_acceptor(built)(TRIGGER)
 
 
 def test_a_trigger_is_kept_although_the_broker_that_is_down_refuses_it(tmp_path: Path) -> None:

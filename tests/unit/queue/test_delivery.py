@@ -122,7 +122,7 @@ def test_a_lasting_error_is_parked_with_its_reason(at: Job, queue: Queue) -> Non
 
 def test_a_dead_workers_trigger_is_queued_again_by_one_of_many(at: Job, queue: Queue) -> None:
     dead, journal = another(at)
-    owner = dead.begin_work()
+    owner, _ = dead.begin_work()
     journal.take_trigger(at.trigger(), owner)
     dead.unregister()
     rescuers = [
@@ -177,7 +177,7 @@ def test_a_fresh_queue_in_memory_gets_what_the_last_one_had(at: Job, queue: Queu
 def test_what_outlived_three_workers_is_told_of_and_parked(at: Job, queue: Queue) -> None:
     for _ in range(MOST_DEATHS):
         leases, journal = another(at)
-        journal.take_trigger(at.trigger(), leases.begin_work())
+        journal.take_trigger(at.trigger(), leases.begin_work()[0])
         leases.unregister()
     perform(at, at.trigger(), queue)
     (note,) = at.own()
@@ -257,7 +257,7 @@ def test_a_trigger_that_workers_died_of_stays_parked_when_it_comes_again(
 ) -> None:
     for _ in range(MOST_DEATHS):
         leases, journal = another(at)
-        journal.take_trigger(at.trigger(), leases.begin_work())
+        journal.take_trigger(at.trigger(), leases.begin_work()[0])
         leases.unregister()
     perform(at, at.trigger(), queue)
     at.deps().queue.journal.add_trigger(at.trigger())

@@ -121,7 +121,7 @@ def test_slots_of_a_dead_worker_are_free_and_the_rescuer_lets_the_next_one_in(
 ) -> None:
     clock = HandClock()
     dead, alive = (Worker(FolderStore(tmp_path), clock, cap=1) for _ in range(2))
-    owner = dead.leases.begin_work()
+    owner, _ = dead.leases.begin_work()
     with dead.gate.hold_slot(dead.begin(failure(1), owner)):
         assert not alive.tries(failure(2, 2))
         rescuer = Recovery(

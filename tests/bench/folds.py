@@ -37,7 +37,7 @@ from worker.demo.script import Answer, Asked, Call, Say, Script
 from worker.models import table
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.turns.folding import FoldedResults, FoldParts, make_fold
-from worker.turns.loop import Parts, run_loop
+from worker.turns.loop import LoopParts, run_loop
 
 WINDOW, CALLS, RESULT = 64_000, 400, 8_000
 NEEDLE = "needle-42"
@@ -109,7 +109,7 @@ def hold(wire: str, strategy: Strategy, calls: int = CALLS) -> Ended:
     with simulator(call_often(calls), window=WINDOW) as server:
         clock, sandbox = HandClock(), MemorySandbox()
         model = table.build_model(model_name, server.url, "key", clock=clock, catalogue=BUILT_IN)
-        parts = Parts(
+        parts = LoopParts(
             *(model, Files(sandbox), clock, lambda _: None, lambda _: None),
             prepare_tools=FoldedResults(sandbox).write_missing,
             fold_parts=FoldParts(),

@@ -33,7 +33,7 @@ from worker.core.ports import Claim, Model, Ran, SessionKey
 from worker.models import table
 from worker.models.http.client import HttpModel
 from worker.sessions.folder import FolderStore
-from worker.turns.loop import Parts, run_loop
+from worker.turns.loop import LoopParts, run_loop
 from worker.wiring.clock import SystemClock
 
 KEY = SessionKey(1, 1, "0123456789abcdef0123")
@@ -118,7 +118,7 @@ def driven(model: Model, store: FolderStore, many: int) -> None:
     def checkpoint(now: Context) -> None:
         store.checkpoint(KEY, 0, dumper.dump(now))
 
-    parts = Parts(model, _Toolbox(), clock, checkpoint, ignore_event)
+    parts = LoopParts(model, _Toolbox(), clock, checkpoint, ignore_event)
     ended = run_loop(replace(start, session_id=KEY.session_id), limits, parts)
     assert ended.turn_usage.iterations == many, ended.outcome
 

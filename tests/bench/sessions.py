@@ -24,7 +24,7 @@ from worker.demo.anthropic.cache import InputTokens, Position, list_positions
 from worker.demo.anthropic.reading import read_request
 from worker.demo.script import Answer, Asked, Call, Empty, Say, Script, Think
 from worker.models import table
-from worker.turns.loop import Parts, run_loop
+from worker.turns.loop import LoopParts, run_loop
 
 MODEL = "anthropic/claude-sonnet-5-5"
 THINKING, WORKING = 10.0, 10.0
@@ -131,7 +131,7 @@ class Session:
     def run(self, limits: Limits = ENDLESS) -> Context:
         """The turn, to its end."""
         model = table.build_model(MODEL, "", "key", clock=self.clock, transport=self.wire)
-        parts = Parts(model, self._tools, self.clock, lambda _: None, ignore_event)
+        parts = LoopParts(model, self._tools, self.clock, lambda _: None, ignore_event)
         self.context = run_loop(self.context, limits, parts)
         model.close()
         return self.context

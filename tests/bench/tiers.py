@@ -37,7 +37,7 @@ from worker.demo.gitlab import GitLabSim
 from worker.demo.script import Answer, Asked, Call, Say, Script
 from worker.models import table
 from worker.models.catalogue import built_in
-from worker.turns.loop import Parts, run_loop
+from worker.turns.loop import LoopParts, run_loop
 
 CONVERSATIONS = 40
 SMALL, BIG = "anthropic/claude-haiku-5-5", "anthropic/claude-opus-5-5"
@@ -101,7 +101,7 @@ def play(case: Case, first: str, rules: TierRules) -> Ended:
     def change(choice: TierChoice) -> tuple[Model, Limits]:
         return models[choice.model], limits
 
-    parts = Parts(
+    parts = LoopParts(
         *(models[first], Tools(clock, case.size * 1000), clock, lambda _: None, ignore_event),
         change_model=change,
         find_signal=_find_signal,

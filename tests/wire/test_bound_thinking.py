@@ -11,7 +11,7 @@ from worker.core.conversation.messages import Assistant, ToolSpec, User
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Say, Scripted, Think
 from worker.models import table
-from worker.turns.loop import Parts, run_loop
+from worker.turns.loop import LoopParts, run_loop
 from worker.wiring.clock import SystemClock
 
 LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {}})
@@ -32,7 +32,7 @@ def test_a_session_whose_thinking_was_refused_once_goes_on_without_it() -> None:
             table.build_model("anthropic/claude-sonnet-5-5", sim.url, "any", clock=clock)
         ) as model,
     ):
-        parts = Parts(model, EchoToolbox(), clock, lambda _: None, lambda _: None)
+        parts = LoopParts(model, EchoToolbox(), clock, lambda _: None, lambda _: None)
 
         def run(start: Context) -> Context:
             return run_loop(

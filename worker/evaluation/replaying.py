@@ -26,7 +26,7 @@ from worker.playbook import Playbook, Workflow
 from worker.turns import triage
 from worker.turns.folding import FoldParts
 from worker.turns.investigate import make_examiner
-from worker.turns.loop import Parts, run_loop
+from worker.turns.loop import LoopParts, run_loop
 from worker.turns.parts import Deps, Toolset
 from worker.turns.report import read_finding
 from worker.turns.sandbox import open_toolset
@@ -179,7 +179,7 @@ def _run(
     context: Context, toolset: Toolset, toolbox: RecordedToolbox, deps: Deps, watch: Watcher
 ) -> Context:
     model = deps.runtime.model()
-    parts = Parts(
+    parts = LoopParts(
         model=model,
         toolbox=toolbox,
         clock=deps.runtime.clock,

@@ -4,7 +4,7 @@ from worker.core.events import Watcher
 from worker.core.ports import SessionKey
 from worker.core.triggers import PipelinePassed
 from worker.turns import older_notes
-from worker.turns.outcomes import note_end
+from worker.turns.outcomes import judge_by_end
 from worker.turns.parts import Deps
 from worker.turns.results import Busy, NotesMarked, Skipped
 
@@ -30,5 +30,5 @@ def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped |
             raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
     done = older_notes.mark_passed(subject, deps)
     for name in done.sessions:
-        note_end(SessionKey(subject.project_id, subject.mr_iid, name), deps, watch)
+        judge_by_end(SessionKey(subject.project_id, subject.mr_iid, name), deps, watch)
     return done

@@ -14,7 +14,7 @@ from worker.core.ports.gitlab import Votes
 from worker.core.triggers import Reacted
 from worker.jobs.results import VotesCounted
 from worker.log import bind_log_fields
-from worker.turns.outcomes import note_votes
+from worker.turns.outcomes import judge_by_votes
 from worker.turns.parts import Deps
 from worker.turns.project_memory import update_memory
 from worker.turns.results import Skipped
@@ -52,7 +52,7 @@ def _store_votes(
     if after.votes != before.votes:
         watch(VotesChanged(_less(after, before), _less(before, after)))
         log.info("turn %d: %d 👍, %d 👎", turn, after.upvotes, after.downvotes)
-        note_votes(key, turn, before, deps, watch)
+        judge_by_votes(key, turn, before, deps, watch)
     update_memory(key, deps)
     return VotesCounted(key, turn, after)
 

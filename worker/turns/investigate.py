@@ -28,7 +28,7 @@ from worker.forge.defence.finish import find_kept_back
 from worker.turns import planning, triage
 from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts
-from worker.turns.loop import Parts, run_loop
+from worker.turns.loop import LoopParts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
 from worker.turns.report import read_verdict
 from worker.turns.sandbox import Workspace
@@ -123,7 +123,7 @@ def _complete_first_message(last: Checkpoints, work: Workspace, deps: Deps) -> N
 
 def _prepare_loop(
     last: Checkpoints, toolset: Toolset, work: Workspace, deps: Deps, run: Run
-) -> Parts:
+) -> LoopParts:
     model = open_model(last.context, deps, run)
     sandbox = deps.runtime.wrap_sandbox(work.sandbox)
     toolbox = toolset.open(sandbox, triage.read_error_text(last.context))
@@ -132,7 +132,7 @@ def _prepare_loop(
     if last.is_continued:
         last.resume(toolbox.repeatable)
     workflow = deps.runtime.playbook.get(last.context.workflow)
-    return Parts(
+    return LoopParts(
         model=model,
         toolbox=toolbox,
         clock=deps.runtime.clock,

@@ -14,14 +14,14 @@ from worker.turns.parts import Deps
 log = logging.getLogger("sandpiper.survey")
 
 
-def find_leads(made: Survey, context: Context, deps: Deps) -> Survey:
+def find_leads(survey: Survey, context: Context, deps: Deps) -> Survey:
     """Return the survey with leads, unless something is known of each of its errors.
 
     If the store fails, only the leads are missing.
     """
-    unexplained = similar.list_unexplained(made)
+    unexplained = similar.list_unexplained(survey)
     if deps.storage.known_failures is None or not unexplained:
-        return made
+        return survey
     project = context.subject.project_id
     try:
         index = similar.load_words(
@@ -29,12 +29,12 @@ def find_leads(made: Survey, context: Context, deps: Deps) -> Survey:
         )
         words = map(similar.read_group_words, unexplained)
         keys = dict.fromkeys(key for each in words for key in similar.find_similar(each, index))
-        own = {group.key for group in made.groups}
+        own = {group.key for group in survey.groups}
         hits = (_read_hit(key, context, deps) for key in keys if key not in own)
-        return replace(made, leads=tuple(filter(None, hits))[: similar.MOST_LEADS])
+        return replace(survey, leads=tuple(filter(None, hits))[: similar.MOST_LEADS])
     except StoreError as error:
         log.warning("session %s: similar failures not read: %s", context.session_id, error)
-        return made
+        return survey
 
 
 def _read_hit(key: str, context: Context, deps: Deps) -> Hit | None:

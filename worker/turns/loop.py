@@ -32,8 +32,8 @@ from worker.core.conversation.messages import (
 from worker.core.conversation.model_switch import (
     SET_TIER,
     answer_set_tier,
-    note_model,
     raise_for_answer,
+    record_model,
     switch_tier,
 )
 from worker.core.conversation.repair import close_calls, close_lost_calls, list_saving_calls
@@ -50,7 +50,7 @@ FINAL_GRACE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class LoopParts:
     """The parts of one run's loop. `examiner` says what is wrong with an answer.
 
     While no provider can be asked, `patient` runs end in Postponed, others with that reason.
@@ -79,7 +79,7 @@ class Parts:
     find_signal: Callable[[Context, Outcome], Signal | None] = lambda context, outcome: None
 
 
-def run_loop(context: Context, limits: Limits, parts: Parts) -> Context:
+def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
     """Run `context` to its outcome. Raises only what `checkpoint` raises, and Postponed."""
     served = context.tier
     while True:
@@ -109,22 +109,22 @@ def run_loop(context: Context, limits: Limits, parts: Parts) -> Context:
 
 
 def _change_model(
-    choice: TierChoice, change: Callable[[TierChoice], tuple[Model, Limits]], parts: Parts
-) -> tuple[Parts, Limits]:
+    choice: TierChoice, change: Callable[[TierChoice], tuple[Model, Limits]], parts: LoopParts
+) -> tuple[LoopParts, Limits]:
     model, limits = change(choice)
     parts.watch(Stage(f"tier {choice.tier} ({choice.reason}): {model.name} goes on"))
     return replace(parts, model=model), limits
 
 
 def _raise_for_answer(
-    context: Context, outcome: Outcome, limits: Limits, parts: Parts
+    context: Context, outcome: Outcome, limits: Limits, parts: LoopParts
 ) -> Context | None:
     """Return the context in which a stronger model continues, None if the answer is kept."""
     signal = parts.find_signal(context, outcome) if context.tier else None
     return raise_for_answer(context, limits, signal) if signal else None
 
 
-def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
+def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> Context:
     if said := parts.news():
         context = context.add(User(said))
     notice = prompts.write_notice(ask) or parts.remind(context)
@@ -145,27 +145,29 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Cont
         notice=notice,
         tools_allowed=tools_allowed,
         marks=marked.marks,
-        deadline=_reckon_deadline(context, limits, parts.clock),
+        deadline=_compute_deadline(context, limits, parts.clock),
         session=context.session_id,
     )
     parts.watch(Asking(context.turn_usage.iterations + 1, limits.max_iterations, notice))
     try:
         reply = parts.model.reply(request)
     except ContextOverflow as error:
-        return _note_overflow(context, error, limits, parts.clock.now())
+        return _handle_overflow(context, error, limits, parts.clock.now())
     except ModelError as error:
         if parts.patient and error.kind == CIRCUIT_OPEN:
             raise Postponed(str(error)) from error
-        return halt_turn(note_model(context, parts.model.name), str(error))
+        return halt_turn(record_model(context, parts.model.name), str(error))
     seconds = parts.clock.monotonic() - started
     parts.watch(_report_answer(reply, find_room(limits, context.turn_usage), seconds))
     kept = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
     after = absorb_reply(context, ask, reply, name, kept, at=sent_at, seconds=seconds)
-    return replace(note_model(after, name), cache=marked.cache)
+    return replace(record_model(after, name), cache=marked.cache)
 
 
-def _note_overflow(context: Context, error: ContextOverflow, limits: Limits, now: float) -> Context:
+def _handle_overflow(
+    context: Context, error: ContextOverflow, limits: Limits, now: float
+) -> Context:
     """Return the context, to be folded before the request is repeated; halted if that was done
     before, or if there is nothing to fold."""
     refused = record_overflow(context, error.limit, estimate_size(context))
@@ -176,7 +178,7 @@ def _note_overflow(context: Context, error: ContextOverflow, limits: Limits, now
 
 
 def _call_tools(
-    context: Context, calls: Sequence[ToolCall], limits: Limits, parts: Parts
+    context: Context, calls: Sequence[ToolCall], limits: Limits, parts: LoopParts
 ) -> Context:
     for call in calls if context.tier else ():
         if call.name == SET_TIER:
@@ -197,12 +199,12 @@ def _call_tools(
             if not parts.toolbox.repeatable(call) and find_open_calls(context.messages):
                 parts.checkpoint(context)
     except SandboxLost as error:
-        return _go_on_in_another(context, error, parts)
+        return _continue_in_new_sandbox(context, error, parts)
     parts.after_tools(context)
     return context
 
 
-def _go_on_in_another(context: Context, error: SandboxLost, parts: Parts) -> Context:
+def _continue_in_new_sandbox(context: Context, error: SandboxLost, parts: LoopParts) -> Context:
     """Return the context for a new sandbox with this turn's documents; halted if there is none.
 
     Calls that only read are made again. Other open calls may have run and are not repeated, unless
@@ -222,7 +224,7 @@ def _go_on_in_another(context: Context, error: SandboxLost, parts: Parts) -> Con
     return halt_turn(context, f"the sandbox was lost: {error}")
 
 
-def _reckon_deadline(context: Context, limits: Limits, clock: Clock) -> float:
+def _compute_deadline(context: Context, limits: Limits, clock: Clock) -> float:
     left = limits.wall_clock - (clock.now() - context.turn_usage.started_at)
     return clock.monotonic() + max(left, 0.0) + FINAL_GRACE
 

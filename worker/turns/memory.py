@@ -20,9 +20,9 @@ MOST_KEPT = 6
 """Errors of one pipeline that are looked up and kept."""
 
 
-def _list_kept_groups(made: Survey) -> Iterator[Group]:
-    wanted = known.list_keys(made.groups)[:MOST_KEPT]
-    return (group for group in made.groups if group.key in wanted and group.jobs)
+def _list_kept_groups(survey: Survey) -> Iterator[Group]:
+    wanted = known.list_keys(survey.groups)[:MOST_KEPT]
+    return (group for group in survey.groups if group.key in wanted and group.jobs)
 
 
 def _holds_for(group: Group, finding: Finding) -> bool:
@@ -61,10 +61,10 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
     A turn that was answered from known failures counts as a sighting, not as a finding. Only
     members' merge requests count.
     """
-    made, outcome = context.survey, context.outcome
+    survey, outcome = context.survey, context.outcome
     if (
         deps.storage.known_failures is None
-        or made is None
+        or survey is None
         or outcome is None
         or outcome.status is not Status.DONE
     ):
@@ -83,7 +83,7 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
         now,
     )
     try:
-        for group in _list_kept_groups(made):
+        for group in _list_kept_groups(survey):
             job = group.jobs[0]
             where = known.make_sighting(job, subject.mr_iid, subject.pipeline_id, subject.sha, now)
             of_it = (
@@ -93,7 +93,7 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
             )
             kept = partial(_add_sighting, group.key, where, of_it if looked else None)
             deps.storage.known_failures.change(subject.project_id, group.key, kept)
-        keep_words(_list_kept_groups(made), subject.project_id, deps)
+        keep_words(_list_kept_groups(survey), subject.project_id, deps)
     except StoreError as error:
         log.warning("session %s: known failures not kept: %s", context.session_id, error)
 
@@ -116,8 +116,8 @@ def record_end(context: Context, became: str, pipeline_id: int, deps: Deps) -> N
     where = context.subject
     try:
         for group in _list_kept_groups(context.survey):
-            made = partial(_add_end, group.key, where.pipeline_id, became, pipeline_id)
-            deps.storage.known_failures.change(where.project_id, group.key, made)
+            change = partial(_add_end, group.key, where.pipeline_id, became, pipeline_id)
+            deps.storage.known_failures.change(where.project_id, group.key, change)
     except StoreError as error:
         log.warning("session %s: its end is not kept: %s", context.session_id, error)
 

@@ -25,7 +25,7 @@ from worker.turns import memory, project_memory
 from worker.turns.parts import Deps
 from worker.turns.results import NotesMarked
 
-log = logging.getLogger("sandpiper.living")
+log = logging.getLogger("sandpiper.notes")
 
 MOST = 10
 """The most notes that are folded at a time; the rest wait for the next time."""
@@ -52,7 +52,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
         found = [
             each
             for each in _list_older_notes(own, context.subject, deps)
-            if _is_same_place(each, context)
+            if _has_same_workflow(each, context)
         ]
         # A superseded run may end after the run that superseded it.
         newest = max(found, key=_rank, default=None)
@@ -119,17 +119,17 @@ def _read_committed(key: SessionKey, latest: int, deps: Deps) -> bytes:
         return deps.storage.sessions.read_context(key, latest)
 
 
-def _is_same_place(standing: _OlderNote, context: Context) -> bool:
-    return standing.context.workflow == context.workflow
+def _has_same_workflow(older: _OlderNote, context: Context) -> bool:
+    return older.context.workflow == context.workflow
 
 
-def _rank(standing: _OlderNote) -> tuple[bool, int]:
+def _rank(older: _OlderNote) -> tuple[bool, int]:
     """Return a sort key: explained failures rank higher, then newer pipelines."""
-    return not standing.context.has_failed, standing.context.subject.pipeline_id
+    return not older.context.has_failed, older.context.subject.pipeline_id
 
 
 def _edit_older_note(
-    standing: _OlderNote,
+    older: _OlderNote,
     body: str,
     became: str,
     by: Subject,
@@ -138,30 +138,30 @@ def _edit_older_note(
 ) -> None:
     after = Aftermath(
         *(became, by.pipeline_id, by.sha, deps.runtime.clock.now()),
-        changed_paths=_list_changed_paths(standing.context.subject, by, deps)
+        changed_paths=_list_changed_paths(older.context.subject, by, deps)
         if became == "fixed"
         else None,
     )
-    deps.storage.sessions.record_after(standing.key, 0, dump_after(after))
-    memory.record_end(standing.context, became, by.pipeline_id, deps)
-    project_memory.update_memory(standing.key, deps)
+    deps.storage.sessions.record_after(older.key, 0, dump_after(after))
+    memory.record_end(older.context, became, by.pipeline_id, deps)
+    project_memory.update_memory(older.key, deps)
     # The note comes last: once it is folded, the other steps are not retried.
     for note in own:
-        if _may_resolve(note, standing.key.session_id, deps):
+        if _may_resolve(note, older.key.session_id, deps):
             deps.gitlab.notes.resolve(by, note.ref)
-    before = standing.context.subject
+    before = older.context.subject
     made = finish_body(body, add_subject_hosts(before, deps.gitlab.hosts), deps.runtime.redact)
     if made.kept_back:
         # The substitute for a body that must not be posted must not replace the note either.
-        log.warning("session %s: note left as it is", standing.key.session_id)
+        log.warning("session %s: note left as it is", older.key.session_id)
         return
     try:
-        deps.gitlab.notes.edit(before, standing.note.ref, made.body)
+        deps.gitlab.notes.edit(before, older.note.ref, made.body)
     except ForgeError as error:
         if error.status != 404:
             raise
-        log.info("note %d was deleted meanwhile", standing.note.ref.note_id)
-    log.info("session %s: %s by pipeline %d", standing.key.session_id, became, by.pipeline_id)
+        log.info("note %d was deleted meanwhile", older.note.ref.note_id)
+    log.info("session %s: %s by pipeline %d", older.key.session_id, became, by.pipeline_id)
 
 
 def _list_changed_paths(before: Subject, fixed: Subject, deps: Deps) -> tuple[str, ...] | None:

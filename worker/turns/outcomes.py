@@ -81,12 +81,14 @@ def _has_red_target(context: Context) -> bool:
 # -------------------------------------------------------------------------------- on later events
 
 
-def note_end(key: SessionKey, deps: Deps, watch: Watcher) -> None:
+def judge_by_end(key: SessionKey, deps: Deps, watch: Watcher) -> None:
     """Store and count what a failure's end says about its verdict. Raises nothing."""
     _update(key, 0, deps, watch, None)
 
 
-def note_votes(key: SessionKey, turn: int, before: Feedback, deps: Deps, watch: Watcher) -> None:
+def judge_by_votes(
+    key: SessionKey, turn: int, before: Feedback, deps: Deps, watch: Watcher
+) -> None:
     """Store and count what votes say about a turn's verdict, unless `before` said the same.
 
     Raises nothing.
@@ -94,7 +96,7 @@ def note_votes(key: SessionKey, turn: int, before: Feedback, deps: Deps, watch: 
     _update(key, turn, deps, watch, before)
 
 
-def note_later_verdict(context: Context, deps: Deps, watch: Watcher) -> None:
+def judge_by_later_verdict(context: Context, deps: Deps, watch: Watcher) -> None:
     """Store and count what a turn's verdict says about earlier verdicts. Raises nothing."""
     subject = context.subject
     key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
@@ -121,7 +123,7 @@ def _update(
         now = _judge(*known, feedback, after, newest_verdict)
         if votes_before is not None and _judge(*known, votes_before, after, "") == now:
             return
-        _keep(context, now, deps)
+        _store_judgement(context, now, deps)
     except StoreError as error:
         log.warning("session %s: its verdict is not judged: %s", key.session_id, error)
         return
@@ -129,7 +131,7 @@ def _update(
         watch(VerdictJudged(context.verdict, now.label))
 
 
-def _keep(context: Context, judgement: Judgement, deps: Deps) -> None:
+def _store_judgement(context: Context, judgement: Judgement, deps: Deps) -> None:
     """Write the judgement into the turn's row of the operators' list."""
     if deps.storage.recent is None:
         return

@@ -20,7 +20,7 @@ from worker.forge.text import note
 from worker.forge.text.progress import WAITING, Progress, write_progress
 from worker.turns.parts import Deps
 
-log = logging.getLogger("sandpiper.ticker")
+log = logging.getLogger("sandpiper.progress")
 
 MOST = 40
 """The most edits of one turn; the pause between them grows by its first length every ten."""
@@ -80,7 +80,7 @@ class ProgressNote:
         self._shown: Progress | None = None
         self._closed = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="sandpiper-ticker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="sandpiper-progress", daemon=True)
         self._thread.start()
 
     def wrap_watcher(self, watch: Watcher) -> Watcher:

@@ -23,8 +23,6 @@ from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 
 log = logging.getLogger("sandpiper.job")
 
-_RUN = Run()
-
 CHECK_SECONDS = 20.0
 """The least seconds between two checks whether a run's pipeline is superseded."""
 
@@ -65,7 +63,7 @@ def analyse_failure(
     subject: Subject,
     workflow: Workflow,
     deps: Deps,
-    run: Run = _RUN,
+    run: Run,
     *,
     reply: Replied | None = None,
     internal: bool = False,
@@ -110,7 +108,7 @@ def answer_reply(
     key: SessionKey,
     text: str,
     deps: Deps,
-    run: Run = _RUN,
+    run: Run,
     reply: Replied | None = None,
     *,
     first_look: bool = False,
@@ -322,7 +320,7 @@ def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finishe
     _list_turn(context, deps)
     if number == 0:
         older_notes.fold_older_notes(context, deps)
-    outcomes.note_later_verdict(context, deps, run.watch)
+    outcomes.judge_by_later_verdict(context, deps, run.watch)
     location = deps.storage.sessions.location(turn.key, number)
     run.watch(TurnEnded(number, outcome, taken.body, location, context, taken.finding))
     log.info(

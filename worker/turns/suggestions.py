@@ -17,13 +17,13 @@ from worker.forge.text.changes import write_suggestion
 from worker.turns.parts import Deps
 from worker.turns.trials import Trials
 
-log = logging.getLogger("sandpiper.suggesting")
+log = logging.getLogger("sandpiper.suggestions")
 
 MOST_ON_DIFF = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _NotOnDiff:
     """Why a change is in the note and not on the diff; "" if it was not meant for the diff."""
 
     reason: str
@@ -50,9 +50,11 @@ def offer_changes(
     if wanted and changes:
         ends = _post_all(context, changes, trials, captures, deps)
     else:
-        ends = [_Kept("")] * len(changes)
+        ends = [_NotOnDiff("")] * len(changes)
     kept = [
-        (change, end) for change, end in zip(changes, ends, strict=True) if isinstance(end, _Kept)
+        (change, end)
+        for change, end in zip(changes, ends, strict=True)
+        if isinstance(end, _NotOnDiff)
     ]
     offers = Offers(
         urls=tuple(end for end in ends if isinstance(end, str)),
@@ -68,20 +70,20 @@ def _post_all(
     trials: Trials,
     captures: Captures,
     deps: Deps,
-) -> list[str | _Kept]:
+) -> list[str | _NotOnDiff]:
     """Post the changes; return the URL of each one's comment, or why it has none."""
     try:
         diff = deps.gitlab.merge_requests.changes(context.subject)
         if isinstance(diff, str):
-            return [_Kept(diff)] * len(changes)
+            return [_NotOnDiff(diff)] * len(changes)
         own = {each.marker: each.ref.url for each in deps.gitlab.notes.own(context.subject)}
     except (ForgeError, SourceError) as error:
         log.warning("session %s: no suggestions: %s", context.session_id, error)
-        return [_Kept("GitLab could not be asked")] * len(changes)
+        return [_NotOnDiff("GitLab could not be asked")] * len(changes)
     poster = _Poster(context, diff, own, captures, deps)
     ends = [poster.post(change, trials.get(change)) for change in changes]
     for end in ends:
-        if isinstance(end, _Kept):
+        if isinstance(end, _NotOnDiff):
             log.info("session %s: a change stays text: %s", context.session_id, end.reason)
     return ends
 
@@ -101,27 +103,27 @@ class _Poster:
         self._captures, self._deps = captures, deps
         self._left = list(range(1, MOST_ON_DIFF + 1))
 
-    def post(self, change: Change, trial: Trial | None) -> str | _Kept:
+    def post(self, change: Change, trial: Trial | None) -> str | _NotOnDiff:
         """Post a change; return the URL of its comment, or why it has none."""
         position = suggestions.find_change_position(change, self._diff)
         if isinstance(position, str):
-            return _Kept(self._find_missing_lines(change) or position)
+            return _NotOnDiff(self._find_missing_lines(change) or position)
         fix = self._combine(change)
         if isinstance(fix, str):
-            return _Kept(fix)
+            return _NotOnDiff(fix)
         if not self._left:
-            return _Kept(f"at most {MOST_ON_DIFF} are put there")
+            return _NotOnDiff(f"at most {MOST_ON_DIFF} are put there")
         marker = Marker(self._context.session_id, self._left[0], Kind.SUGGESTION)
         # If the note was deleted meanwhile, there is nothing to link to.
         analysis = self._own.get(Marker(self._context.session_id, self._context.turn), "")
         body = write_suggestion(marker, fix, position.new_line, analysis, trial)
         if not body:
-            return _Kept("a reader would not see all of it there")
+            return _NotOnDiff("a reader would not see all of it there")
         try:
             url = self._own.get(marker) or self._post(body, position)
         except ForgeError as error:
             log.warning("session %s: not on the diff: %s", self._context.session_id, error)
-            return _Kept("GitLab did not take it")
+            return _NotOnDiff("GitLab did not take it")
         self._left.pop(0)
         return url
 

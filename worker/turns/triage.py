@@ -43,19 +43,19 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
     shown = planning.count_shown_bytes(context, deps)
-    made = _add_hits(_remove_hosts(toolset.survey(shown), deps), context, deps)
+    survey = _add_hits(_remove_hosts(toolset.survey(shown), deps), context, deps)
     first = context.messages[0]
     parts = (
         tell_time(deps.runtime.clock.now()),
-        tell_survey(made, MOST_TOLD + shown),
-        tell_leads(made),
-        tell_diff(made),
+        tell_survey(survey, MOST_TOLD + shown),
+        tell_leads(survey),
+        tell_diff(survey),
         tell_memory(context, deps),
     )
     text = "\n\n".join(filter(None, parts))
     if isinstance(first, User):
         context = replace(context, messages=(User(f"{first.text}\n\n{deps.runtime.redact(text)}"),))
-    return replace(context, survey=made)
+    return replace(context, survey=survey)
 
 
 def add_tools(context: Context, sandbox: Sandbox | None, deps: Deps) -> Context:
@@ -73,9 +73,11 @@ def add_tools(context: Context, sandbox: Sandbox | None, deps: Deps) -> Context:
     return replace(context, messages=(User(f"{first.text}\n\n{prompts.tell_tools(tools)}"),))
 
 
-def _remove_hosts(made: Survey, deps: Deps) -> Survey:
+def _remove_hosts(survey: Survey, deps: Deps) -> Survey:
     """Return the survey without foreign hosts in its rules' texts, which may be partly GitLab's."""
-    return replace(made, groups=tuple(_remove_group_hosts(group, deps) for group in made.groups))
+    return replace(
+        survey, groups=tuple(_remove_group_hosts(group, deps) for group in survey.groups)
+    )
 
 
 def _remove_group_hosts(group: Group, deps: Deps) -> Group:
@@ -93,41 +95,41 @@ def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Con
 
     `by_known` says that an earlier finding may answer, as nobody has asked for an analysis.
     """
-    made = context.survey
-    if made is None or context.turn or len(context.messages) != 1 or not made.groups:
+    survey = context.survey
+    if survey is None or context.turn or len(context.messages) != 1 or not survey.groups:
         return None
-    if rulings := _list_rulings(made):
-        return _conclude(context, RULE, _write_ruled_finding(made, rulings))
+    if rulings := _list_rulings(survey):
+        return _conclude(context, RULE, _write_ruled_finding(survey, rulings))
     now = deps.runtime.clock.now()
-    hits = known.find_answers(made, context.subject.project, now, deps.options.known_settings)
+    hits = known.find_answers(survey, context.subject.project, now, deps.options.known_settings)
     if by_known and hits:
-        return _conclude(context, KNOWN, _write_known_finding(made, hits))
+        return _conclude(context, KNOWN, _write_known_finding(survey, hits))
     return None
 
 
 def _conclude(context: Context, found_by: str, text: str) -> Context:
-    made = context.add(Assistant(text))
-    return replace(made, found_by=found_by, outcome=Outcome(Status.DONE, text))
+    answered = context.add(Assistant(text))
+    return replace(answered, found_by=found_by, outcome=Outcome(Status.DONE, text))
 
 
 # ------------------------------------------------------------------------------------- by rules
 
 
-def _list_rulings(made: Survey) -> tuple[RuleMatch, ...]:
+def _list_rulings(survey: Survey) -> tuple[RuleMatch, ...]:
     """Return the rules' results for all groups, if they are certain of each, else nothing."""
     sure = tuple(
-        group.rule_match for group in made.groups if group.rule_match and group.rule_match.certain
+        group.rule_match for group in survey.groups if group.rule_match and group.rule_match.certain
     )
     contradicted = any(
         group.hard_verdict and group.rule_match and group.hard_verdict != group.rule_match.verdict
-        for group in made.groups
+        for group in survey.groups
     )
-    complete = made.whole or all(group.rule_match and not group.jobs for group in made.groups)
-    return sure if len(sure) == len(made.groups) and complete and not contradicted else ()
+    complete = survey.whole or all(group.rule_match and not group.jobs for group in survey.groups)
+    return sure if len(sure) == len(survey.groups) and complete and not contradicted else ()
 
 
-def _write_ruled_finding(made: Survey, rulings: tuple[RuleMatch, ...]) -> str:
-    found = list(zip(made.groups, rulings, strict=True))
+def _write_ruled_finding(survey: Survey, rulings: tuple[RuleMatch, ...]) -> str:
+    found = list(zip(survey.groups, rulings, strict=True))
     quotes = [
         f"- job {group.jobs[0].job_id} line {ruled.line}: {ruled.text}"
         for group, ruled in found
@@ -136,7 +138,7 @@ def _write_ruled_finding(made: Survey, rulings: tuple[RuleMatch, ...]) -> str:
     names = ", ".join(dict.fromkeys(ruled.rule for ruled in rulings))
     return _write_sections(
         verdict=min((Verdict(ruled.verdict) for ruled in rulings), key=verdict.ORDER.index),
-        failed="; ".join(group.job_names for group in made.groups),
+        failed="; ".join(group.job_names for group in survey.groups),
         cause=_list_groups([(group, ruled.cause) for group, ruled in found]),
         evidence="\n".join(quotes),
         to_do=_list_groups([(group, ruled.to_do) for group, ruled in found]),
@@ -156,11 +158,11 @@ def _list_groups(groups: Sequence[tuple[Group, str]]) -> str:
 # ------------------------------------------------------------------------- by what is known
 
 
-def _write_known_finding(made: Survey, hits: tuple[Hit, ...]) -> str:
-    found = list(zip(made.groups, hits, strict=True))
+def _write_known_finding(survey: Survey, hits: tuple[Hit, ...]) -> str:
+    found = list(zip(survey.groups, hits, strict=True))
     return _write_sections(
         verdict=hits[0].verdict,
-        failed="; ".join(group.job_names for group in made.groups),
+        failed="; ".join(group.job_names for group in survey.groups),
         cause=_list_groups([(group, hit.cause) for group, hit in found]),
         evidence="",
         to_do=_list_groups([(group, hit.to_do) for group, hit in found]),
@@ -189,14 +191,14 @@ def _write_sections(
     return "\n\n".join(f"## {title}\n{text}" for title, text in sections.items()) + "\n"
 
 
-def _add_hits(made: Survey, context: Context, deps: Deps) -> Survey:
+def _add_hits(survey: Survey, context: Context, deps: Deps) -> Survey:
     """Return the survey with what is known of its errors; without it if the store fails."""
     if deps.storage.known_failures is None:
-        return made
+        return survey
     subject = context.subject
     hits: dict[str, Hit] = {}
     try:
-        for key in known.list_keys(made.groups)[:MOST_KEPT]:
+        for key in known.list_keys(survey.groups)[:MOST_KEPT]:
             data = deps.storage.known_failures.read(subject.project_id, key)
             entry = known.load_known_failure(data, key) if data else None
             if entry and (
@@ -205,10 +207,10 @@ def _add_hits(made: Survey, context: Context, deps: Deps) -> Survey:
                 hits[key] = hit
     except StoreError as error:
         log.warning("session %s: known failures not read: %s", context.session_id, error)
-    groups = tuple(replace(group, hit=hits.get(group.key)) for group in made.groups)
-    made = replace(made, groups=groups)
+    groups = tuple(replace(group, hit=hits.get(group.key)) for group in survey.groups)
+    survey = replace(survey, groups=groups)
     is_planned = planning.find_planner(context, deps) is not PlanBy.OFF
-    return find_leads(made, context, deps) if is_planned else made
+    return find_leads(survey, context, deps) if is_planned else survey
 
 
 def read_error_text(context: Context) -> str:
@@ -220,9 +222,9 @@ def read_error_text(context: Context) -> str:
 # ----------------------------------------------------------------------------------- in the note
 
 
-def list_failed_jobs(made: Survey | None) -> tuple[FailedJob, ...]:
+def list_failed_jobs(survey: Survey | None) -> tuple[FailedJob, ...]:
     """List a job of each of the first five groups, for a note without a finding."""
-    groups = made.groups if made else ()
+    groups = survey.groups if survey else ()
     return tuple(_make_failed_job(group, group.jobs[0]) for group in groups[:5] if group.jobs)
 
 
@@ -237,12 +239,12 @@ def _make_failed_job(group: Group, job: FailingJob) -> FailedJob:
     return FailedJob(job.job_id, group.job_names, reason, job.url, job.excerpt)
 
 
-def settle_verdict(finding: Finding, made: Survey | None) -> Finding:
+def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
     """Return `finding` with the model's verdict as GitLab's record confirms or corrects it."""
-    if made is None or not any(group.ruling for group in made.groups):
+    if survey is None or not any(group.ruling for group in survey.groups):
         return finding
-    rulings = [group.ruling or _make_empty_ruling(group.job_names) for group in made.groups]
-    if not made.whole:  # for jobs that were not seen, the model's verdict counts
+    rulings = [group.ruling or _make_empty_ruling(group.job_names) for group in survey.groups]
+    if not survey.whole:  # for jobs that were not seen, the model's verdict counts
         rulings.append(_make_empty_ruling("other jobs"))
     judged = verdict.decide_headline(rulings, finding.verdict)
     return replace(
@@ -268,11 +270,11 @@ def _make_empty_ruling(name: str) -> Ruling:
     return Ruling(name, (), None, (), ())
 
 
-def list_all_jobs(finding: Finding, made: Survey | None) -> Finding:
+def list_all_jobs(finding: Finding, survey: Survey | None) -> Finding:
     """Return `finding` with the failing jobs by cause in its details, if one cause has several."""
-    if made is None or not any(len(group.jobs) > 1 for group in made.groups):
+    if survey is None or not any(len(group.jobs) > 1 for group in survey.groups):
         return finding
-    lines = ["**Failing jobs by cause**", "", *map(_write_line, made.groups)]
+    lines = ["**Failing jobs by cause**", "", *map(_write_line, survey.groups)]
     return replace(finding, details="\n\n".join(filter(None, [finding.details, "\n".join(lines)])))
 
 

@@ -8,9 +8,7 @@ from worker.core.conversation.context import ASKED, Context, NoteRef, Outcome, S
 from worker.core.conversation.repair import close_calls
 from worker.core.events import Milestone, Stage
 from worker.core.text import redaction_counts
-from worker.errors import (
-    ForgeError,
-)
+from worker.errors import ForgeError
 from worker.forge.defence.finish import finish_body
 from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import note
@@ -58,9 +56,9 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
     if not context.outcome:
         with keep_note_up_to_date(
             turn.marker, context, deps, run.watch, turn.lease.is_surely_held
-        ) as ticked:
+        ) as watch:
             context, trials = run_investigation(
-                *(replace(turn, context=context), toolset, deps, replace(run, watch=ticked))
+                *(replace(turn, context=context), toolset, deps, replace(run, watch=watch))
             )
     context = _count_redactions(context, toolset)
     found = report.read_finding(context, toolset, deps)

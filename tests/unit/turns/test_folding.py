@@ -24,7 +24,7 @@ from worker.core.conversation.messages import (
 from worker.core.ports import HelperAnswer, Reply, Request
 from worker.errors import ContextOverflow
 from worker.turns.folding import FoldedResults, FoldParts
-from worker.turns.loop import Parts, run_loop
+from worker.turns.loop import LoopParts, run_loop
 
 START = 1000.0
 FINDING = "## Cause\nThe needle."
@@ -119,7 +119,7 @@ class Run:
     checkpoints: list[Context] = field(default_factory=list)
 
     def __call__(self, start: Context | None = None) -> Context:
-        parts = Parts(
+        parts = LoopParts(
             *(self.model, EchoToolbox(), self.clock, self.checkpoints.append, lambda event: None),
             prepare_tools=FoldedResults(self.sandbox).write_missing,
             fold_parts=FoldParts(helper=self.helper),

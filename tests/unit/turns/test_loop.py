@@ -12,7 +12,7 @@ from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, U
 from worker.core.events import Answered, Asking, Event, ToolRan
 from worker.core.ports import Ran, StopReason
 from worker.errors import ModelError, SandboxLost
-from worker.turns.loop import Parts, run_loop
+from worker.turns.loop import LoopParts, run_loop
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 CLOCK_START = 1000.0
@@ -30,7 +30,7 @@ class Run:
         self.replace_sandbox: Callable[[str], int | None] = lambda error: None
 
     def __call__(self, start: Context | None = None, limits: Limits = LIMITS) -> Context:
-        parts = Parts(
+        parts = LoopParts(
             *(self.model, self.toolbox, self.clock, self.checkpoints.append, self.events.append),
             replace_sandbox=self.replace_sandbox,
         )

@@ -77,7 +77,7 @@ def switch_tier(context: Context, choice: TierChoice) -> Context:
     return replace(context, tier=choice, turn_usage=spent, cache=None, gave_way="")
 
 
-def note_model(context: Context, name: str) -> Context:
+def record_model(context: Context, name: str) -> Context:
     """Return the context with the model that answers now, and the one that it replaced."""
     if name == context.model:
         return context

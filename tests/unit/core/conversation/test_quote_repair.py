@@ -15,7 +15,7 @@ from worker.core.finding import Unproven, Verdict, find_unproven, parse_finding
 from worker.core.ports.evidence import JobLog
 from worker.errors import ModelError
 from worker.turns.examination import Examiner
-from worker.turns.loop import Parts, run_loop
+from worker.turns.loop import LoopParts, run_loop
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 HELD = Held({JobLog(7): "it began\nerror: no such file"})
@@ -40,7 +40,7 @@ class Run:
         self.checkpoints: list[Context] = []
 
     def __call__(self, start: Context | None = None, limits: Limits = LIMITS) -> Context:
-        parts = Parts(
+        parts = LoopParts(
             self.model,
             EchoToolbox(),
             HandClock(0.0),

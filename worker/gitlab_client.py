@@ -32,7 +32,7 @@ DEADLINE = 120.0
 _CHUNK = 64 * 1024
 
 FOREIGN = (GitlabError, requests.RequestException, urllib3.exceptions.HTTPError)
-"""What python-gitlab and requests raise or let through; `explain` handles them all."""
+"""What python-gitlab and requests raise or let through; `explain_failure` handles them all."""
 
 
 class Connections:
@@ -155,12 +155,12 @@ class Failure:
     status: int = 0
 
 
-def explain(error: Exception, what: str, token: str) -> Failure:
+def explain_failure(error: Exception, what: str, token: str) -> Failure:
     """Explain `error` (one of FOREIGN) of the request `what`; `token` is "read" or "write"."""
     if isinstance(error, GitlabParsingError):
         return Failure(f"{what}: the answer is not JSON: is gitlab.url GitLab's address?", False)
     if isinstance(error, GitlabError) and error.response_code:
-        return _status(error, error.response_code, what, token)
+        return _explain_status(error, error.response_code, what, token)
     if isinstance(error, requests.TooManyRedirects):
         target = error.response.headers.get("location", "") if error.response is not None else ""
         return Failure(f"{what}: GitLab redirects to {target[:200]!r}: correct gitlab.url", False)
@@ -174,7 +174,7 @@ def explain(error: Exception, what: str, token: str) -> Failure:
     )
 
 
-def _status(error: GitlabError, status: int, what: str, token: str) -> Failure:
+def _explain_status(error: GitlabError, status: int, what: str, token: str) -> Failure:
     said = _read_message(error)
     variable = f"GITLAB_{token.upper()}_TOKEN"
     texts = {
@@ -183,14 +183,14 @@ def _status(error: GitlabError, status: int, what: str, token: str) -> Failure:
         429: f"{what}: GitLab's rate limit is reached; try again later",
     }
     if status == 403:
-        return Failure(f"{what}: {_forbidden(said, token, variable)}", False, status)
+        return Failure(f"{what}: {_explain_forbidden(said, token, variable)}", False, status)
     if status >= 500:
         return Failure(f"{what}: GitLab answered {status}; try again later", True, status)
     text = texts.get(status, f"{what}: GitLab answered {status}: {said}")
     return Failure(text, status in (409, 429), status)
 
 
-def _forbidden(said: str, token: str, variable: str) -> str:
+def _explain_forbidden(said: str, token: str, variable: str) -> str:
     if "insufficient_scope" in said:
         scope = "read_api" if token == "read" else "api"
         return f"{variable} has not the scope it needs ({scope})"

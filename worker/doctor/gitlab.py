@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from worker.core.failure.audience import Access
 from worker.errors import SandpiperError
-from worker.gitlab_client import FOREIGN, Connections, decode_json, explain
+from worker.gitlab_client import FOREIGN, Connections, decode_json, explain_failure
 
 TIMEOUT = (3.0, 6.0)
 """Seconds to connect, and seconds between two reads."""
@@ -28,10 +28,10 @@ Json = Mapping[str, Any]
 class Refusal(SandpiperError):
     """A request failed. `status` is the HTTP status, 0 for none; `reason` is GitLab's message."""
 
-    def __init__(self, message: str, status: int = 0, said: str = "") -> None:
+    def __init__(self, message: str, status: int = 0, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
-        self.reason = said
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Client:
                 date, more = response.headers.get("Date"), response.headers.get("X-Next-Page", "")
                 return Answer(decode_json(response, _CAP), _parse_date(date), bool(more.strip()))
         except FOREIGN as error:
-            failure = explain(error, what, self.role)
+            failure = explain_failure(error, what, self.role)
             status = getattr(error, "response_code", None) or 0
             said = str(getattr(error, "error_message", ""))[:_MAX_TEXT]
             raise Refusal(failure.text, status, said) from error

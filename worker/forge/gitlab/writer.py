@@ -12,7 +12,14 @@ from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import OwnNote, Position, Votes
 from worker.core.session_id import Marker, find_marker
 from worker.errors import ForgeError
-from worker.gitlab_client import FOREIGN, RETRIES, TIMEOUT, Connections, decode_json, explain
+from worker.gitlab_client import (
+    FOREIGN,
+    RETRIES,
+    TIMEOUT,
+    Connections,
+    decode_json,
+    explain_failure,
+)
 
 PAGES = 100
 PER_PAGE = 20
@@ -43,6 +50,12 @@ VOTES = {"thumbsup": True, "thumbsdown": False}
 AWARD_PAGES = 10
 
 Json = dict[str, Any]
+
+_IDEMPOTENT: Json = {"retry_transient_errors": True, "max_retries": RETRIES}
+"""Options of requests that may be repeated."""
+
+_POSTED: Json = {"retry_transient_errors": False, "max_retries": RETRIES}
+"""Options of a POST: if it was rate-limited it was not processed and may be repeated, else not."""
 
 
 class GitLabWriter:
@@ -174,7 +187,7 @@ class GitLabWriter:
 
     def _put_body(self, path: str, note: NoteRef, body: str, *, hurried: bool) -> None:
         # `timeout` is typed as one number, but passed to requests, which takes (connect, read).
-        patience: Json = {"retry_transient_errors": True, "max_retries": RETRIES}
+        patience = _IDEMPOTENT
         if hurried:
             patience = {
                 "timeout": HURRY,
@@ -190,29 +203,18 @@ class GitLabWriter:
         if thread:
             path = f"{_make_path(subject)}/discussions/{quote(thread, safe='')}"
             with _translate_errors(f"the thread of note {note.note_id}"):
-                self.connections.get().http_put(
-                    path,
-                    post_data={"resolved": True},
-                    retry_transient_errors=True,
-                    max_retries=RETRIES,
-                )
+                self.connections.get().http_put(path, post_data={"resolved": True}, **_IDEMPOTENT)
 
     def _find_thread(self, subject: Subject, note: NoteRef) -> str:
         """Returns the id of the thread that our note begins; "" if none, or not resolvable.
 
         GitLab's list of notes does not name their threads.
         """
-        for page in range(1, PAGES + 1):
-            query = {"per_page": PER_PAGE, "page": page}
-            what = f"the threads of !{subject.mr_iid}"
-            found = self._get(f"{_make_path(subject)}/discussions", what, query)
-            threads = _get_objects({"discussions": found}, "discussions")
-            for thread in threads:
-                first = _get_objects(thread, "notes")[:1]
-                if first and first[0].get("id") == note.note_id:
-                    return str(thread.get("id", "")) if first[0].get("resolvable") is True else ""
-            if len(threads) < PER_PAGE:
-                return ""
+        path, what = f"{_make_path(subject)}/discussions", f"the threads of !{subject.mr_iid}"
+        for thread in self._list_pages(path, what, "discussions", PAGES, PER_PAGE):
+            first = _list_objects(thread.get("notes"), "notes")[:1]
+            if first and first[0].get("id") == note.note_id:
+                return str(thread.get("id", "")) if first[0].get("resolvable") is True else ""
         return ""
 
     def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
@@ -221,12 +223,7 @@ class GitLabWriter:
         what = f"a reaction to note {note_id}"
         try:
             with _translate_errors(what):
-                self.connections.get().http_post(
-                    place,
-                    post_data={"name": EYES},
-                    retry_transient_errors=False,
-                    max_retries=RETRIES,
-                )
+                self.connections.get().http_post(place, post_data={"name": EYES}, **_POSTED)
         except ForgeError:
             if not any(self._find_own_eyes(place, note_id)):
                 raise
@@ -247,17 +244,12 @@ class GitLabWriter:
 
     def _count_votes(self, place: str, note_id: int, me: int) -> dict[int, bool]:
         newest: dict[int, tuple[int, bool]] = {}
-        for page in range(1, AWARD_PAGES + 1):
-            query = {"per_page": 100, "page": page}
-            found = self._get(place, f"the reactions to note {note_id}", query)
-            awards = _get_objects({"reactions": found}, "reactions")
-            for award in awards:
-                up = VOTES.get(str(award.get("name", "")).partition("_tone")[0])
-                user, number = _get_id(award.get("user")), _get_id(award)
-                if up is not None and user != me and newest.get(user, (0, up))[0] < number:
-                    newest[user] = number, up
-            if len(awards) < 100:
-                break
+        what = f"the reactions to note {note_id}"
+        for award in self._list_pages(place, what, "reactions", AWARD_PAGES, 100):
+            up = VOTES.get(str(award.get("name", "")).partition("_tone")[0])
+            user, number = _get_id(award.get("user")), _get_id(award)
+            if up is not None and user != me and newest.get(user, (0, up))[0] < number:
+                newest[user] = number, up
         return {user: up for user, (_, up) in newest.items()}
 
     def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
@@ -272,17 +264,13 @@ class GitLabWriter:
 
     def _remove(self, path: str, what: str) -> None:
         with _translate_errors(what):
-            self.connections.get().http_delete(
-                path, retry_transient_errors=True, max_retries=RETRIES
-            )
+            self.connections.get().http_delete(path, **_IDEMPOTENT)
 
     def _find_own_eyes(self, place: str, note_id: int) -> Iterator[int]:
         me = self.me()
         found = self._get(place, f"the reactions to note {note_id}", {"per_page": 100})
-        for award in _get_objects({"reactions": found}, "reactions"):
-            user = award.get("user")
-            ours = isinstance(user, dict) and user.get("id") == me
-            if ours and award.get("name") == EYES:
+        for award in _list_objects(found, "reactions"):
+            if _read_field(award.get("user"), "id") == me and award.get("name") == EYES:
                 yield _get_id(award)
 
     def _get_user(self) -> tuple[int, str]:
@@ -294,13 +282,9 @@ class GitLabWriter:
     def _create(self, subject: Subject, place: str, fields: Json, discussion_id: str) -> NoteRef:
         what = f"a note on !{subject.mr_iid}"
         with _translate_errors(what):
-            # A rate-limited POST was not processed, so it may be repeated; any other POST may have
-            # been processed.
-            made = self.connections.get().http_post(
-                place, post_data=fields, retry_transient_errors=False, max_retries=RETRIES
-            )
+            made = self.connections.get().http_post(place, post_data=fields, **_POSTED)
         if isinstance(made, dict) and isinstance(made.get("notes"), list):
-            made = next(iter(_get_objects(made, "notes")), {})
+            made = next(iter(_list_objects(made["notes"], "notes")), {})
         if isinstance(made, requests.Response) or "id" not in made:
             raise ForgeError(f"{what}: GitLab made no note of it: the text is only quick actions")
         return _make_ref(subject, made, discussion_id)
@@ -310,28 +294,29 @@ class GitLabWriter:
     ) -> Iterator[Json]:
         if discussion_id:
             path = f"{_make_path(subject)}/discussions/{quote(discussion_id, safe='')}"
-            yield from _get_objects(self._get(path, f"discussion {discussion_id}"), "notes")
+            thread = self._get(path, f"discussion {discussion_id}")
+            yield from _list_objects(_read_field(thread, "notes"), "notes")
             return
+        path, what = f"{_make_path(subject)}/notes", f"the notes of !{subject.mr_iid}"
+        newest_first = {"sort": "desc", "order_by": "created_at"}
+        yield from self._list_pages(path, what, "notes", pages, PER_PAGE, newest_first)
+
+    def _list_pages(
+        self, path: str, what: str, name: str, pages: int, per_page: int, query: Json | None = None
+    ) -> Iterator[Json]:
+        """Yield the objects of a list, whose first `pages` pages are read one by one."""
         for page in range(1, pages + 1):
-            query = {"sort": "desc", "order_by": "created_at", "per_page": PER_PAGE, "page": page}
-            found = self._get(
-                f"{_make_path(subject)}/notes", f"the notes of !{subject.mr_iid}", query
-            )
-            notes = _get_objects({"notes": found}, "notes")
-            yield from notes
-            if len(notes) < PER_PAGE:
+            wanted = {**(query or {}), "per_page": per_page, "page": page}
+            found = _list_objects(self._get(path, what, wanted), name)
+            yield from found
+            if len(found) < per_page:
                 return
 
     def _get(self, path: str, what: str, query: Json | None = None) -> Any:
         with (
             _translate_errors(what),
             self.connections.get().http_request(
-                "get",
-                path,
-                query_data=query,
-                streamed=True,
-                retry_transient_errors=True,
-                max_retries=RETRIES,
+                "get", path, query_data=query, streamed=True, **_IDEMPOTENT
             ) as response,
         ):
             return decode_json(response, MAX_ANSWER)
@@ -342,7 +327,7 @@ def _translate_errors(what: str) -> Iterator[None]:
     try:
         yield
     except FOREIGN as error:
-        failure = explain(error, what, "write")
+        failure = explain_failure(error, what, "write")
         raise ForgeError(
             failure.text, transient=failure.transient, status=failure.status
         ) from error
@@ -382,19 +367,23 @@ def _make_ref(subject: Subject, note: Json, discussion_id: str) -> NoteRef:
 
 
 def _get_author_id(note: Json) -> object:
-    author = note.get("author")
-    return author.get("id") if isinstance(author, dict) else None
+    return _read_field(note.get("author"), "id")
 
 
 def _get_id(answer: object) -> int:
-    value = answer.get("id") if isinstance(answer, dict) else None
+    value = _read_field(answer, "id")
     if not isinstance(value, int):
         raise ForgeError("GitLab's answer has no id: is gitlab.url GitLab's address?")
     return value
 
 
-def _get_objects(answer: object, name: str) -> list[Json]:
-    found = answer.get(name) if isinstance(answer, dict) else None
+def _read_field(answer: object, name: str) -> object:
+    """Return a field of an answer; None if it has none, or is not an object."""
+    return answer.get(name) if isinstance(answer, dict) else None
+
+
+def _list_objects(found: object, name: str) -> list[Json]:
+    """Return the objects in a list; `name` says what they are. Raises ForgeError if it is none."""
     if not isinstance(found, list):
         raise ForgeError(f"GitLab's answer has no list of {name}: is gitlab.url GitLab's address?")
     return [each for each in found if isinstance(each, dict)]

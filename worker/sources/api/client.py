@@ -20,7 +20,7 @@ from worker.gitlab_client import (
     Connections,
     TooMuch,
     decode_json,
-    explain,
+    explain_failure,
     read_chunks,
 )
 from worker.sources.api.downloads import Downloads
@@ -210,7 +210,7 @@ def _translate_errors(what: str) -> Iterator[None]:
     try:
         yield
     except FOREIGN as error:
-        failure = explain(error, what, "read")
+        failure = explain_failure(error, what, "read")
         kind = NotFound if failure.status == 404 else SourceError
         raise kind(failure.text, transient=failure.transient) from error
 

@@ -13,7 +13,14 @@ from urllib3 import HTTPResponse
 
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
-from worker.gitlab_client import MAX_WAIT, Connections, TooMuch, decode_json, explain, read_chunks
+from worker.gitlab_client import (
+    MAX_WAIT,
+    Connections,
+    TooMuch,
+    decode_json,
+    explain_failure,
+    read_chunks,
+)
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound, ReadClient, keep_ends
 
@@ -204,7 +211,7 @@ def test_an_answer_over_the_cap_is_refused() -> None:
     response.status_code, response.raw = 200, HTTPResponse(body, preload_content=False)
     with pytest.raises(TooMuch, match="larger than 1000 bytes") as caught:
         decode_json(response, 1000)
-    assert explain(caught.value, "the diff", "read").text == (
+    assert explain_failure(caught.value, "the diff", "read").text == (
         "the diff: GitLab's answer is refused: larger than 1000 bytes"
     )
 

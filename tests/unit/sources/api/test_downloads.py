@@ -26,7 +26,7 @@ from tests.clusters import Answer, Loopback
 from tests.unit.sources.conftest import fetch, told
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
-from worker.gitlab_client import FOREIGN, Refused, explain
+from worker.gitlab_client import FOREIGN, Refused, explain_failure
 from worker.sources.api.client import ReadClient
 from worker.sources.api.downloads import Downloads, find_public_address, is_public
 from worker.sources.api.web import WebReader, translate_errors
@@ -380,7 +380,7 @@ def test_whatever_requests_raises_can_be_explained(kind: type[Exception]) -> Non
     assert issubclass(kind, FOREIGN)
     error = kind.__new__(kind)
     vars(error)["response"] = None
-    assert explain(error, "the log", "read").text.startswith("the log: ")
+    assert explain_failure(error, "the log", "read").text.startswith("the log: ")
 
 
 def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:

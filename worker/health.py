@@ -13,16 +13,16 @@ from urllib.parse import urlsplit
 SECONDS = 4.0
 
 
-def target(command: Sequence[str]) -> str:
+def find_url(command: Sequence[str]) -> str:
     """Return the URL at which a command must answer; "" if it listens on no port."""
     if "serve" in command:
-        return f"http://127.0.0.1:{_option(command, '--port') or 8080}/healthz"
-    if "worker" in command and (port := _option(command, "--metrics-port")):
+        return f"http://127.0.0.1:{_read_option(command, '--port') or 8080}/healthz"
+    if "worker" in command and (port := _read_option(command, "--metrics-port")):
         return f"http://127.0.0.1:{port}/metrics"
     return ""
 
 
-def _option(command: Sequence[str], name: str) -> str:
+def _read_option(command: Sequence[str], name: str) -> str:
     for at, word in enumerate(command):
         if word == name:
             return command[at + 1] if at + 1 < len(command) else ""
@@ -31,7 +31,7 @@ def _option(command: Sequence[str], name: str) -> str:
     return ""
 
 
-def check(url: str) -> str:
+def check_url(url: str) -> str:
     """Return what is wrong, "" if nothing is."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS)
@@ -49,14 +49,14 @@ def check(url: str) -> str:
 
 def main() -> int:
     """Return the exit status; if something is wrong, print the reason and return 1."""
-    url = sys.argv[1] if len(sys.argv) > 1 else target(_first_process())
-    reason = check(url) if url else ""
+    url = sys.argv[1] if len(sys.argv) > 1 else find_url(_read_first_process())
+    reason = check_url(url) if url else ""
     if reason:
         sys.stderr.write(f"{reason}\n")
     return int(bool(reason))
 
 
-def _first_process() -> list[str]:
+def _read_first_process() -> list[str]:
     return Path("/proc/1/cmdline").read_text("utf-8", "replace").split("\0")
 
 

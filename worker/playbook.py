@@ -1,4 +1,4 @@
-"""Workflow files: Markdown with a YAML front matter (design, "Workflow files")."""
+"""Workflow files: Markdown with a YAML front matter, whose fields CONTRIBUTING.md explains."""
 
 import re
 from collections.abc import Iterable, Mapping

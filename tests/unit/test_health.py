@@ -3,7 +3,7 @@
 import pytest
 
 from tests.clusters import Answer, Loopback, ok
-from worker.health import check, target
+from worker.health import check_url, find_url
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from worker.health import check, target
     ],
 )
 def test_the_first_process_says_whom_to_ask(command: str, url: str) -> None:
-    assert target(command.split()) == url
+    assert find_url(command.split()) == url
 
 
 class Receiver(Loopback):
@@ -30,6 +30,6 @@ class Receiver(Loopback):
 
 def test_only_an_answer_of_200_is_health() -> None:
     with Receiver() as receiver:
-        assert check(f"{receiver.url}/healthz") == ""
-        assert "answers 503: no broker" in check(f"{receiver.url}/readyz")
-    assert "does not answer" in check(f"{receiver.url}/healthz")
+        assert check_url(f"{receiver.url}/healthz") == ""
+        assert "answers 503: no broker" in check_url(f"{receiver.url}/readyz")
+    assert "does not answer" in check_url(f"{receiver.url}/healthz")

@@ -17,7 +17,7 @@ RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "p
 PREFERENCES, VERDICTS = "preferences/", "verdicts/"
 
 END = 10**13
-"""Milliseconds, far in the future: see `sessions.recent`."""
+"""Milliseconds, far in the future, from which the times of rows count back: newest first."""
 
 _ROW = re.compile(r"recent/\d{6}/(\d{13})-(\d{1,19})-(\d{1,19})-[0-9a-f]{4,64}-\d{4}\.json")
 _DAY = re.compile(r"(?:spend/\d{1,19}|verdicts)/(\d{4}-\d\d-\d\d)\.json")

@@ -232,9 +232,9 @@ class Bucket:
         with self._translate("read", name):
             answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
         with closing(answer["Body"]) as body:
-            yield self._upload_parts(name, body.iter_chunks(CHUNK))
+            yield self._read_chunks(name, body.iter_chunks(CHUNK))
 
-    def _upload_parts(self, name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def _read_chunks(self, name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
         with self._translate("read", name):
             yield from chunks
 

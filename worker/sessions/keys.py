@@ -10,7 +10,7 @@ sessions/{project_id}/{mr_iid}/{session_id}/{turn:04d}/context.json
                                                       /feedback.json
 index/{session_id}      "{project_id}/{mr_iid}": where a session is, by its id
 
-`worker.queue` keeps its records beside these: workers/…, journal/….
+worker/README.md lists what else is in the store.
 """
 
 import re

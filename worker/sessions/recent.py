@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from worker.core.object_names import END, RECENT
 from worker.core.ports import SessionKey
 from worker.errors import StoreError
 from worker.sessions import keys
@@ -19,10 +20,6 @@ MAX_NAMES = 10_000
 
 MAX_ROW = 16 * 1024
 """The most bytes of a row."""
-
-_PREFIX = "recent/"
-_END = 10**13
-"""Milliseconds, far in the future."""
 
 _DAY = 86_400_000
 _NAME = re.compile(
@@ -47,7 +44,7 @@ class RecentStore:
         self, limit: int, before: str = "", project_id: int = 0
     ) -> Iterator[tuple[str, bytes]]:
         """See RecentTurns."""
-        found = map(_NAME.fullmatch, islice(self._objects.names(_PREFIX), max(MAX_NAMES, limit)))
+        found = map(_NAME.fullmatch, islice(self._objects.names(RECENT), max(MAX_NAMES, limit)))
         wanted = (
             match
             for match in found
@@ -60,6 +57,6 @@ class RecentStore:
 
 def _make_name(key: SessionKey, turn: int, at: float) -> str:
     keys.make_turn_prefix(key, turn)  # raises StoreError for an invalid key
-    left = min(max(_END - 1 - int(at * 1000), 0), _END - 1)
+    left = min(max(END - 1 - int(at * 1000), 0), END - 1)
     place = f"{key.project_id}-{key.mr_iid}-{key.session_id}-{turn:04d}"
-    return f"{_PREFIX}{left // _DAY:06d}/{left:013d}-{place}.json"
+    return f"{RECENT}{left // _DAY:06d}/{left:013d}-{place}.json"

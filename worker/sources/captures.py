@@ -141,14 +141,14 @@ def _read_test_output(document: Document, name: str) -> Iterator[str]:
     found = [case for case in cases if name in _list_test_names(case)]
     if not found:
         raise SourceError(
-            f"the test report has no failed test of that name{_decode_document(document)}"
+            f"the test report has no failed test of that name{_describe_gaps(document)}"
         )
     for case in found:
         for part in ("output", "stack_trace"):
             yield from case.get(part, "").split("\n")
 
 
-def _decode_document(document: Document) -> str:
+def _describe_gaps(document: Document) -> str:
     return f" ({document.gaps})" if document.gaps else ""
 
 

@@ -22,7 +22,7 @@ from worker.sources.host.members import Memberships, read_access_level
 from worker.sources.host.news import list_news
 from worker.sources.host.policy import DEFAULT, Policy
 
-log = logging.getLogger("sandpiper.desk")
+log = logging.getLogger("sandpiper.gitlab")
 
 # Merged-results pipelines and merge trains run on a commit that GitLab makes.
 _SYNTHETIC = re.compile(r"refs/merge-requests/\d+/(merge|train)$")

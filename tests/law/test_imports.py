@@ -133,7 +133,7 @@ ROOMS = {
         (*COMMANDS, "worker.cli", "worker.evaluation", "worker.playbook"), ("click", "rich")
     ),
     "worker.cli.report": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
-    "worker.cli.models": Room((*COMMANDS, "worker.models"), ("click",)),
+    "worker.cli.models": Room((*COMMANDS, "worker.cli", "worker.models"), ("click",)),
     "worker.cli": Room(COMMANDS, ("click", "rich")),
     "worker.cli.demo": Room((*COMMANDS, "worker.cli", "worker.demo"), ("click", "rich")),
     "worker.evaluation": Room((*PURE, "worker.demo", "worker.settings"), ("pydantic", "yaml")),

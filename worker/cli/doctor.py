@@ -38,7 +38,6 @@ from worker.doctor.table import CHECKS
 from worker.errors import ConfigError
 from worker.queue import broker
 from worker.settings import Settings
-from worker.turns.parts import Deps
 
 _MARKS = {
     Status.GOOD: ("✓", "green"),
@@ -122,7 +121,8 @@ def make_installation(
     now: Callable[[], float] = time.time,
 ) -> Installation:
     """Make the installation to check, from the parts that the product itself uses."""
-    celery = Lazy(lambda: app.build_app(settings, partial(_make_deps, settings)))
+    # The app asks for the parts of a job only when it runs one, which the doctor never does.
+    celery = Lazy(lambda: app.build_app(settings, partial(wiring.build_deps, settings)))
     return Installation(
         settings=settings,
         file=file,
@@ -145,11 +145,6 @@ def make_installation(
         now=now,
         monotonic=time.monotonic,
     )
-
-
-def _make_deps(settings: Settings) -> Deps:
-    """Make the parts of a job; the app requires them although the doctor runs no jobs."""
-    return wiring.build_deps(settings)
 
 
 def _make_accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accounts:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from worker import wiring
+from worker.cli import FAILED, PARTIAL
 from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, ModelError
 from worker.models.base import ServedModel
@@ -16,7 +17,6 @@ from worker.models.catalogue.model_info import Catalogue, Entry, Rate, list_curr
 from worker.models.discovery import Comparison, format_entries
 from worker.settings import Settings
 
-_FAILED, _PARTIAL = 1, 3
 _HEADER = ("role", "model", "level", "window", "in / cached / out", "levels")
 
 Row = dict[str, Any]
@@ -73,7 +73,7 @@ def discover(config: str | None, provider: str, as_json: bool) -> None:
     for name, reason in failures.items():
         click.echo(f"sandpiper: {name}: {one_line(reason, 500)}", err=True)
     if failures:
-        sys.exit(_PARTIAL if found else _FAILED)
+        sys.exit(PARTIAL if found else FAILED)
 
 
 # -------------------------------------------------------------------------------------------- list

@@ -56,8 +56,8 @@ def run_receiver(
     embedded = settings.broker.startswith("memory://")
     if embedded:
         wiring.require_worker(settings)
-    kept = None if embedded else wiring.open_journal(settings, watched)
-    celery = app.build_app(settings, parts, watched.watch, (lambda: kept) if kept else None)
+    journal = None if embedded else wiring.open_journal(settings, watched)
+    celery = app.build_app(settings, parts, watched.watch, (lambda: journal) if journal else None)
     broker.require_login(celery)
     door = wiring.build_receiver(
         settings, app.get_acceptor(celery), broker.make_readiness_check(celery), watched
@@ -81,11 +81,11 @@ def _watch_signals(again: Callable[[], None]) -> threading.Event:
     """
     ending = threading.Event()
 
-    def note_signal(*_: object) -> None:
+    def handle_signal(*_: object) -> None:
         if ending.is_set():
             again()
         ending.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, note_signal)
+        signal.signal(number, handle_signal)
     return ending

@@ -58,8 +58,8 @@ def command(
         deps, max(deps.runtime.clock.now() - hours * 3600, 0.0), most, begin
     ):
         click.echo(f"{swept.what}: {verb if swept.was_begun else swept.reason}")
-    for stranded in resume_abandoned(deps, begin, act=not dry_run):
-        click.echo(f"{stranded.what}: {stranded.reason or verb}")
+    for abandoned in resume_abandoned(deps, begin, act=not dry_run):
+        click.echo(f"{abandoned.what}: {abandoned.reason or verb}")
     if settings.retention.days:
         old = list_expired if dry_run else remove_expired
         for line in old(deps, settings.retention.days):

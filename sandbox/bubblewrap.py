@@ -175,8 +175,8 @@ class BubblewrapDriver:
                 undo.callback(group.remove)
             else:
                 self._log_missing_limits()
-            vessel = _launch(bwrap, self._spec, folder, group)
-            sandbox = FramedSandbox(vessel, self._spec)
+            container = _launch(bwrap, self._spec, folder, group)
+            sandbox = FramedSandbox(container, self._spec)
             undo.callback(sandbox.close)
             if archive is not None:
                 sandbox.restore(archive)
@@ -237,29 +237,33 @@ def _find_bwrap() -> str:
 def _launch(
     bwrap: str, spec: ContainerSpec, folder: Path, group: cgroup.ControlGroup | None
 ) -> BubblewrapContainer:
-    """Start bwrap, put its first process into the control group, and let it run."""
-    news, telling = os.pipe()
-    waiting, starting = os.pipe()
-    with os.fdopen(news, "rb") as news_file, os.fdopen(starting, "wb", 0) as start_file:
+    """Start bwrap, put its first process into the control group, and let it run.
+
+    bwrap reports that process over one pipe (`--info-fd`), and waits for a byte from another one
+    (`--block-fd`) before it goes on.
+    """
+    info_read, info_write = os.pipe()
+    block_read, block_write = os.pipe()
+    with os.fdopen(info_read, "rb") as info, os.fdopen(block_write, "wb", 0) as block:
         try:
             with _explain_folder_error():
-                process, lifeline = _spawn(bwrap, spec, folder, telling, waiting)
+                process, lifeline = _spawn(bwrap, spec, folder, info_write, block_read)
         finally:
-            os.close(telling)
-            os.close(waiting)
-        vessel = BubblewrapContainer(process, folder, lifeline, group)
-        with _explain_failure(vessel, folder):
-            vessel.keeper = _read_child_pid(news_file)
+            os.close(info_write)
+            os.close(block_read)
+        container = BubblewrapContainer(process, folder, lifeline, group)
+        with _explain_failure(container, folder):
+            container.keeper = _read_child_pid(info)
             if group:
-                group.add(vessel.keeper)
-            start_file.write(b"x")
-            if not vessel.is_responsive():
+                group.add(container.keeper)
+            block.write(b"x")
+            if not container.is_responsive():
                 raise SandboxGone("it does not answer")
-    return vessel
+    return container
 
 
 def _spawn(
-    bwrap: str, spec: ContainerSpec, folder: Path, telling: int, waiting: int
+    bwrap: str, spec: ContainerSpec, folder: Path, info_write: int, block_read: int
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Start bwrap; returns it with the write end of its standard input.
 
@@ -272,8 +276,8 @@ def _spawn(
         inside, lifeline = os.pipe()
         files.callback(os.close, inside)
         undo.callback(os.close, lifeline)
-        inherited = [telling, waiting, door.fileno()]
-        command = [bwrap, "--info-fd", str(telling), "--block-fd", str(waiting)]
+        inherited = [info_write, block_read, door.fileno()]
+        command = [bwrap, "--info-fd", str(info_write), "--block-fd", str(block_read)]
         command += [*_make_isolation_options(spec), *_make_file_options(files, inherited)]
         command += ["/usr/bin/python3", "-E", "-s", "-S", "-B", _RUNNER]
         command += [str(door.fileno()), json.dumps(compute_process_limits(spec))]
@@ -303,14 +307,14 @@ def _explain_folder_error() -> Iterator[None]:
 
 
 @contextmanager
-def _explain_failure(vessel: BubblewrapContainer, folder: Path) -> Iterator[None]:
+def _explain_failure(container: BubblewrapContainer, folder: Path) -> Iterator[None]:
     """If the start fails, remove the container and raise SandboxUnavailable with bwrap's reason."""
     try:
         yield
     except (OSError, ValueError, SandboxGone) as error:
-        vessel.kill()
+        container.kill()
         said = (folder / "errors").read_text(errors="replace").strip()[-300:] or str(error)
-        vessel.remove()
+        container.remove()
         raise SandboxUnavailable(
             f"bubblewrap could not start a sandbox ({said}): it needs user namespaces for "
             "ordinary users (sysctl kernel.unprivileged_userns_clone, "
@@ -318,17 +322,17 @@ def _explain_failure(vessel: BubblewrapContainer, folder: Path) -> Iterator[None
         ) from error
 
 
-def _read_child_pid(news: io.BufferedReader) -> int:
+def _read_child_pid(info: io.BufferedReader) -> int:
     """Read the pid of the sandbox's first process, which bwrap reports."""
-    info = b""
+    report = b""
     until = time.monotonic() + _START_SECONDS
-    while not info.rstrip().endswith(b"}"):
-        ready, _, _ = select.select([news], [], [], max(0.0, until - time.monotonic()))
-        data = os.read(news.fileno(), 4096) if ready else b""
+    while not report.rstrip().endswith(b"}"):
+        ready, _, _ = select.select([info], [], [], max(0.0, until - time.monotonic()))
+        data = os.read(info.fileno(), 4096) if ready else b""
         if not data:
             raise OSError("bwrap did not say what it started")
-        info += data
-    return int(json.loads(info)["child-pid"])
+        report += data
+    return int(json.loads(report)["child-pid"])
 
 
 def _make_user_options() -> dict[str, Any]:

@@ -162,9 +162,9 @@ class DockerContainer:
 class DockerSandbox(FramedSandbox):
     """A sandbox in a container, made by DockerDriver.start."""
 
-    def __init__(self, vessel: DockerContainer, spec: ContainerSpec) -> None:
-        super().__init__(vessel, spec)
-        self.container = vessel.id
+    def __init__(self, container: DockerContainer, spec: ContainerSpec) -> None:
+        super().__init__(container, spec)
+        self.container_id = container.id
 
 
 class DockerDriver:
@@ -196,7 +196,7 @@ class DockerDriver:
             undo.callback(sandbox.close)
             refuse_warnings(created)
             with self._explain_refusal("starting the sandbox"):
-                api.start(sandbox.container)
+                api.start(sandbox.container_id)
             if archive is not None:
                 sandbox.restore(archive)
             undo.pop_all()

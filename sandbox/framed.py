@@ -84,8 +84,8 @@ class FramedSandbox:
     such killing to the next.
     """
 
-    def __init__(self, vessel: Container, spec: ContainerSpec) -> None:
-        self.vessel = vessel
+    def __init__(self, container: Container, spec: ContainerSpec) -> None:
+        self.container = container
         self._spec = spec
         self._closed = self._ended = False
         self._idle: list[Session] = []
@@ -153,7 +153,7 @@ class FramedSandbox:
     def _connect(self) -> Session:
         with self._gate:
             self._refuse_ended()
-            wire = self.vessel.connect(time.monotonic() + _CONNECT_SECONDS)
+            wire = self.container.connect(time.monotonic() + _CONNECT_SECONDS)
             return Session(wire, self._epoch)
 
     def _drop_sessions(self) -> None:
@@ -198,9 +198,9 @@ class FramedSandbox:
             session.send_request(request, time.monotonic() + seconds)
             return session.read_report()
         except Ended as error:
-            code = session.wire.get_exit_code() if self.vessel.is_running() else None
+            code = session.wire.get_exit_code() if self.container.is_running() else None
             if code is not None and 0 < code < 128:
-                raise self._end(f"the runner in {self.vessel.name} failed: {error}") from error
+                raise self._end(f"the runner in {self.container.name} failed: {error}") from error
             raise
 
     def _end_after_bad_report(self, session: Session, error: BadReport) -> SandboxGone:
@@ -209,17 +209,19 @@ class FramedSandbox:
         Exit codes 126 and 127 show that the image is older than this code and has no runner.
         """
         with suppress(SandboxGone):
-            if not self.vessel.is_running():
+            if not self.container.is_running():
                 return self._end(f"the sandbox's container died ({error})")
             if session.wire.get_exit_code() in _NO_PROGRAM:
-                return self._end(f"{self.vessel.name} has no runner that can begin: build it anew")
+                return self._end(
+                    f"{self.container.name} has no runner that can begin: build it anew"
+                )
         return self._end(f"the sandbox sent what no runner sends ({error}); it was ended")
 
     def _end(self, why: str) -> SandboxGone:
         """End the sandbox for good; returns the error to raise."""
         self._ended = True
         self._drop_sessions()
-        self.vessel.kill()
+        self.container.kill()
         return SandboxGone(why)
 
     # ------------------------------------------------------------------------------- lost runners
@@ -229,9 +231,9 @@ class FramedSandbox:
         with self._gate:
             if lost.epoch != self._epoch:
                 return
-            if not self.vessel.is_running():
+            if not self.container.is_running():
                 self._drop_sessions()
-                known = self.vessel.explain_end() or why
+                known = self.container.explain_end() or why
                 raise SandboxGone(f"the sandbox's container died ({known})") from why
             self.kill_commands()
 
@@ -241,10 +243,10 @@ class FramedSandbox:
             self._epoch += 1
             self._drop_sessions()
             try:
-                self.vessel.kill_commands()
+                self.container.kill_commands()
                 left = self._count_others(0)
             except SandboxGone as error:
-                known = self.vessel.explain_end() or error
+                known = self.container.explain_end() or error
                 raise self._end(f"{known}; the sandbox was ended") from error
             if left:
                 raise self._end(
@@ -255,7 +257,7 @@ class FramedSandbox:
     def _count_others(self, runners: int) -> int:
         """Count the processes besides `runners`, after giving killed processes time to end."""
         until = time.monotonic() + _ENDING_SECONDS
-        while (others := self.vessel.count_processes() - runners) and time.monotonic() < until:
+        while (others := self.container.count_processes() - runners) and time.monotonic() < until:
             time.sleep(_ENDING_PAUSE)
         return others
 
@@ -325,12 +327,12 @@ class FramedSandbox:
         if session.wire.get_exit_code() not in (None, 0):
             return False
         # The container's end may be reported with a delay, which `explain_end` waits for.
-        return not self.vessel.explain_end() and self.vessel.is_running()
+        return not self.container.explain_end() and self.container.is_running()
 
     def _explain_unrestored(self, error: SandboxGone, what: str) -> SandboxError:
         """Make the error to raise: the archive is to blame only if the engine can be asked."""
         with suppress(SandboxGone):
-            self.vessel.is_running()
+            self.container.is_running()
             return SandboxLimit(f"{what} cannot be unpacked: {error}")
         return SandboxUnavailable(f"restoring the files: {error}")
 
@@ -372,7 +374,7 @@ class FramedSandbox:
         with self._lock:
             closed, self._closed = self._closed, True
         if not closed:
-            self.vessel.remove()
+            self.container.remove()
             self._drop_sessions()
 
 

@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from sandbox import build
+from sandbox.background import PoolableDriver
 from sandbox.bubblewrap import BubblewrapDriver
 from sandbox.docker import DockerDriver, DockerSandbox
 from sandbox.framed import FramedSandbox
 from sandbox.kubernetes.driver import KubernetesDriver
-from sandbox.soon import Warmable
 from sandbox.spec import ContainerSpec
 
 ROOT = Path(__file__).parents[1]
-Kind = Callable[[ContainerSpec], Warmable]
+Kind = Callable[[ContainerSpec], PoolableDriver]
 RUNTIMES = os.environ.get("SANDPIPER_TEST_RUNTIMES", "").split()
 """Further runtimes of the engine, such as runsc, are tested where the variable names them."""
 CLUSTER = os.environ.get("SANDPIPER_TEST_CLUSTER", "")
@@ -108,18 +108,18 @@ def _choose_kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture(scope="session", params=[kind for kind in KINDS if kind != "bubblewrap"])
-def lasting_driver(request: pytest.FixtureRequest, container_spec: ContainerSpec) -> Warmable:
+def lasting_driver(request: pytest.FixtureRequest, container_spec: ContainerSpec) -> PoolableDriver:
     """Of each kind whose sandboxes outlive their worker."""
     return _choose_kind(request)(container_spec)
 
 
 @pytest.fixture(scope="session")
-def any_driver(kind: Kind, container_spec: ContainerSpec) -> Warmable:
+def any_driver(kind: Kind, container_spec: ContainerSpec) -> PoolableDriver:
     return kind(container_spec)
 
 
 @pytest.fixture
-def any_sandbox(any_driver: Warmable) -> Iterator[FramedSandbox]:
+def any_sandbox(any_driver: PoolableDriver) -> Iterator[FramedSandbox]:
     """A fresh sandbox, removed afterwards."""
     with any_driver.start("test") as running:
         yield running

@@ -146,9 +146,9 @@ class PodContainer:
 class PodSandbox(FramedSandbox):
     """A sandbox in a pod, made by KubernetesDriver.start."""
 
-    def __init__(self, vessel: PodContainer, spec: ContainerSpec) -> None:
-        super().__init__(vessel, spec)
-        self.pod = vessel.pod
+    def __init__(self, container: PodContainer, spec: ContainerSpec) -> None:
+        super().__init__(container, spec)
+        self.pod = container.pod
 
 
 class KubernetesDriver:
@@ -183,12 +183,12 @@ class KubernetesDriver:
         with ExitStack() as undo:
             cluster = Cluster(self._namespace)
             undo.callback(cluster.close)
-            vessel = PodContainer(cluster, self._create(cluster, session), self._spec)
-            sandbox = PodSandbox(vessel, self._spec)
+            container = PodContainer(cluster, self._create(cluster, session), self._spec)
+            sandbox = PodSandbox(container, self._spec)
             undo.callback(sandbox.close)
             try:
                 _wait_for_start(cluster, sandbox.pod, self._settings.start_seconds)
-                self._prove_isolation(cluster, vessel)
+                self._prove_isolation(cluster, container)
             except SandboxGone as error:
                 raise SandboxUnavailable(f"starting the sandbox: {error}") from error
             if archive is not None:
@@ -196,8 +196,8 @@ class KubernetesDriver:
             undo.pop_all()
         return sandbox
 
-    def _prove_isolation(self, cluster: Cluster, vessel: PodContainer) -> None:
-        vessel.prove_isolation(self._targets(cluster), self._settings.policy_seconds)
+    def _prove_isolation(self, cluster: Cluster, container: PodContainer) -> None:
+        container.prove_isolation(self._targets(cluster), self._settings.policy_seconds)
 
     def adopt(self, session: str) -> PodSandbox | None:
         with ExitStack() as undo:
@@ -211,12 +211,12 @@ class KubernetesDriver:
             if not usable:
                 return None
             undo.pop_all()
-        vessel = PodContainer(cluster, usable[0], self._spec)
-        sandbox = PodSandbox(vessel, self._spec)
+        container = PodContainer(cluster, usable[0], self._spec)
+        sandbox = PodSandbox(container, self._spec)
         try:
             sandbox.kill_commands()
             # The worker may have been killed before this sandbox had proven its isolation.
-            self._prove_isolation(cluster, vessel)
+            self._prove_isolation(cluster, container)
             sandbox.open_session()
         except SandboxError:
             sandbox.close()

@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import median
 
 from sandbox import build
+from sandbox.background import Pool, PoolableDriver
 from sandbox.docker import DockerDriver
 from sandbox.framed import FramedSandbox
 from sandbox.kubernetes.driver import KubernetesDriver
-from sandbox.soon import Pool, Warmable
 from sandbox.spec import ContainerSpec
 from tests.sandboxes import running_simulator
 
@@ -56,7 +56,7 @@ def _run(sandbox: FramedSandbox, command: str = "true") -> None:
     assert done.exit_code == 0, done.stderr.preview
 
 
-def _start(driver: Warmable) -> float:
+def _start(driver: PoolableDriver) -> float:
     """Seconds up to the first command's answer."""
     taken = []
     for _ in range(STARTS):
@@ -67,7 +67,7 @@ def _start(driver: Warmable) -> float:
     return median(taken)
 
 
-def _command(driver: Warmable) -> float:
+def _command(driver: PoolableDriver) -> float:
     with driver.start("bench") as sandbox:
         _run(sandbox)
         taken = []
@@ -78,7 +78,7 @@ def _command(driver: Warmable) -> float:
     return median(taken)
 
 
-def _save(driver: Warmable) -> float:
+def _save(driver: PoolableDriver) -> float:
     with driver.start("bench") as sandbox:
         _run(sandbox, _MAKE)
         taken = []
@@ -89,7 +89,7 @@ def _save(driver: Warmable) -> float:
     return min(taken)
 
 
-def _take(driver: Warmable) -> float:
+def _take(driver: PoolableDriver) -> float:
     """Seconds up to the first command's answer in a sandbox from a pool."""
     taken = []
     with closing(Pool(driver, 1)) as pool:
@@ -105,7 +105,7 @@ def _take(driver: Warmable) -> float:
     return median(taken)
 
 
-FIGURES: dict[str, Callable[[Warmable], float]] = {
+FIGURES: dict[str, Callable[[PoolableDriver], float]] = {
     "start and first command": _start,
     "command": _command,
     f"save {MEGABYTES} MB": _save,

@@ -17,9 +17,9 @@ from shlex import quote, split
 from statistics import median
 
 from sandbox import build
+from sandbox.background import Pool
 from sandbox.docker import DockerDriver, DockerSandbox
 from sandbox.framed import FramedSandbox
-from sandbox.soon import Pool
 from sandbox.spec import ContainerSpec
 from tests.contract.sandbox_relay import relay
 
@@ -114,7 +114,7 @@ def _true(sandbox: FramedSandbox) -> None:
 
 
 def _commands(sandbox: DockerSandbox) -> None:
-    execute = ["docker", "exec", "--user", "10001", sandbox.container, "bash", "-c"]
+    execute = ["docker", "exec", "--user", "10001", sandbox.container_id, "bash", "-c"]
     megabyte = "yes 'a line of output' | head -c 1000000"
     for what, command, aim in (
         ("command / docker exec", "true", 0.1),
@@ -207,13 +207,13 @@ def _floor(driver: DockerDriver, sandbox: DockerSandbox, kept: Path) -> tuple[fl
     with kept.open("wb") as file:
         save = _timed(
             lambda: subprocess.run(
-                [*execute, sandbox.container, "sh", "-c", pack], stdout=file, check=True
+                [*execute, sandbox.container_id, "sh", "-c", pack], stdout=file, check=True
             )
         )
     with driver.start("bench") as other, kept.open("rb") as file:
         restore = _timed(
             lambda: subprocess.run(
-                [*execute, other.container, "sh", "-c", unpack], stdin=file, check=True
+                [*execute, other.container_id, "sh", "-c", unpack], stdin=file, check=True
             )
         )
     return save, restore

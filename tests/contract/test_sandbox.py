@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from sandbox.background import PoolableDriver
 from sandbox.base import DATA, OUT, Driver, ExecResult, Sandbox, SandboxGone, SandboxLimit
 from sandbox.framed import FramedSandbox
-from sandbox.soon import Warmable
 from sandbox.spec import ContainerSpec
 from tests.sandboxes import Kind
 
@@ -19,7 +19,7 @@ PREVIEW = 4096
 
 
 @pytest.fixture(scope="session")
-def driver(any_driver: Warmable) -> Warmable:
+def driver(any_driver: PoolableDriver) -> PoolableDriver:
     """Each kind in turn."""
     return any_driver
 
@@ -31,7 +31,7 @@ def sandbox(any_sandbox: FramedSandbox) -> FramedSandbox:
 
 
 @pytest.fixture(scope="module")
-def shared(any_driver: Warmable) -> Iterator[FramedSandbox]:
+def shared(any_driver: PoolableDriver) -> Iterator[FramedSandbox]:
     """Of each kind in turn, one for all commands that leave nothing another one would see."""
     with any_driver.start("shared") as running:
         yield running
@@ -343,7 +343,7 @@ def test_two_sandboxes_do_not_see_each_other(driver: Driver) -> None:
 def test_a_sandbox_killed_in_the_middle_of_a_command_is_gone(sandbox: FramedSandbox) -> None:
     def ending() -> None:
         run(sandbox, "until [ -e started ]; do sleep 0.02; done", number=99)
-        sandbox.vessel.kill()
+        sandbox.container.kill()
 
     killer = threading.Thread(target=ending)
     killer.start()

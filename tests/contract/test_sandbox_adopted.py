@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from sandbox.background import Pool, PoolableDriver, start_in_background
 from sandbox.base import DATA, Sandbox, SandboxError
-from sandbox.soon import Pool, Warmable, start_in_background
 from sandbox.spec import ContainerSpec
 
 SESSION = "adopted-session"
@@ -41,13 +41,13 @@ def said(sandbox: Sandbox, command: str) -> str:
 
 
 @pytest.fixture
-def driver(lasting_driver: Warmable) -> Warmable:
+def driver(lasting_driver: PoolableDriver) -> PoolableDriver:
     """Each kind in turn."""
     return lasting_driver
 
 
 @contextmanager
-def left_by_a_dead_process(image: str, driver: Warmable) -> Iterator[None]:
+def left_by_a_dead_process(image: str, driver: PoolableDriver) -> Iterator[None]:
     """A container whose worker was killed while a command ran in it."""
     kind = type(driver)
     line = [sys.executable, "-c", _LEAVE, SESSION, image, kind.__module__, kind.__name__]
@@ -61,7 +61,7 @@ def left_by_a_dead_process(image: str, driver: Warmable) -> Iterator[None]:
 
 
 def test_the_files_are_there_and_what_ran_is_dead(
-    driver: Warmable, container_spec: ContainerSpec
+    driver: PoolableDriver, container_spec: ContainerSpec
 ) -> None:
     with left_by_a_dead_process(container_spec.image, driver):
         sandbox = driver.adopt(SESSION)
@@ -73,9 +73,9 @@ def test_the_files_are_there_and_what_ran_is_dead(
     assert driver.adopt(SESSION) is None
 
 
-def test_of_several_the_newest_is_taken_and_the_dead_are_removed(driver: Warmable) -> None:
+def test_of_several_the_newest_is_taken_and_the_dead_are_removed(driver: PoolableDriver) -> None:
     old, new = driver.start(SESSION), driver.start(SESSION)
-    old.vessel.kill()
+    old.container.kill()
     sandbox = driver.adopt(SESSION)
     assert sandbox is not None
     for each in (sandbox, new, old):
@@ -83,7 +83,7 @@ def test_of_several_the_newest_is_taken_and_the_dead_are_removed(driver: Warmabl
     assert driver.adopt(SESSION) is None
 
 
-def test_one_from_a_pool_is_found_by_its_session(driver: Warmable) -> None:
+def test_one_from_a_pool_is_found_by_its_session(driver: PoolableDriver) -> None:
     pool = Pool(driver, 1)
     pool.fill()
     while not pool.count_ready():
@@ -101,7 +101,7 @@ def test_one_from_a_pool_is_found_by_its_session(driver: Warmable) -> None:
 
 
 def test_an_archive_that_is_damaged_costs_the_files_and_not_the_sandbox(
-    driver: Warmable,
+    driver: PoolableDriver,
 ) -> None:
     with driver.start(SESSION) as first:
         first.put(f"{DATA}/kept", [os.urandom(200_000)])
@@ -132,7 +132,7 @@ def test_an_archive_that_is_damaged_costs_the_files_and_not_the_sandbox(
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(driver: Warmable) -> Iterator[None]:
+def nothing_left(driver: PoolableDriver) -> Iterator[None]:
     yield
     left = driver.adopt(SESSION)
     if left is not None:

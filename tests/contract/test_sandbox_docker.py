@@ -73,7 +73,7 @@ def test_the_image_s_readme_names_the_tools() -> None:
 
 
 def test_the_limits_are_set(sandbox: DockerSandbox, engine: APIClient) -> None:
-    host = engine.inspect_container(sandbox.container)["HostConfig"]
+    host = engine.inspect_container(sandbox.container_id)["HostConfig"]
     assert (host["Memory"], host["MemorySwap"]) == (512 << 20, 512 << 20)
     assert (host["PidsLimit"], host["NanoCpus"]) == (128, 1_000_000_000)
     assert (host["NetworkMode"], host["ReadonlyRootfs"]) == ("none", True)
@@ -120,9 +120,9 @@ def test_a_container_ended_from_outside_is_gone(
 ) -> None:
     def ending() -> None:
         if end == "kill":
-            engine.kill(sandbox.container)
+            engine.kill(sandbox.container_id)
         else:
-            engine.remove_container(sandbox.container, force=True)
+            engine.remove_container(sandbox.container_id, force=True)
 
     killer = when_started(sandbox, ending)
     with pytest.raises(SandboxGone):

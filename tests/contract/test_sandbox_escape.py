@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from sandbox.background import PoolableDriver
 from sandbox.base import Sandbox
 from sandbox.framed import FramedSandbox
 from sandbox.seccomp import ARCHES, REFUSED
-from sandbox.soon import Warmable
 from sandbox.spec import TERMINATION_LOG
 from tests.sandboxes import CLUSTER
 
@@ -24,7 +24,7 @@ NEW_USER, NEW_NET, NEW_MOUNTS, NEW_PIDS = 0x10000000, 0x40000000, 0x00020000, 0x
 
 
 @pytest.fixture(scope="module")
-def cell(any_driver: Warmable) -> Iterator[FramedSandbox]:
+def cell(any_driver: PoolableDriver) -> Iterator[FramedSandbox]:
     """One for all attempts: none of them leaves a trace, or another one would find it.
 
     The worker's environment holds a secret when it is started.
@@ -234,7 +234,9 @@ ipcs -a | grep 10001
 """
 
 
-def test_another_session_s_sandbox_is_out_of_sight(any_driver: Warmable, cell: Sandbox) -> None:
+def test_another_session_s_sandbox_is_out_of_sight(
+    any_driver: PoolableDriver, cell: Sandbox
+) -> None:
     with any_driver.start("other") as other, ThreadPoolExecutor(1) as beside:
         left = beside.submit(lambda: other.exec(LEAVE, timeout=3, number=1))
         other.exec("until [ -e ready ]; do sleep 0.02; done", timeout=20, number=2)

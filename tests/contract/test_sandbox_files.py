@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from sandbox.background import PoolableDriver
 from sandbox.base import (
     DATA,
     OUT,
@@ -19,7 +20,6 @@ from sandbox.base import (
     SandboxLimit,
 )
 from sandbox.framed import FramedSandbox
-from sandbox.soon import Warmable
 from sandbox.spec import ContainerSpec
 from tests.sandboxes import Kind
 
@@ -27,7 +27,7 @@ ODD = ["a b", "new\nline", "q\"uote's", "-rf", "$(id)", "ünï/漢字", "x" * 25
 
 
 @pytest.fixture(scope="session")
-def driver(any_driver: Warmable) -> Warmable:
+def driver(any_driver: PoolableDriver) -> PoolableDriver:
     """Each kind in turn."""
     return any_driver
 
@@ -39,7 +39,7 @@ def sandbox(any_sandbox: FramedSandbox) -> FramedSandbox:
 
 
 @pytest.fixture(scope="module")
-def shared(any_driver: Warmable) -> Iterator[FramedSandbox]:
+def shared(any_driver: PoolableDriver) -> Iterator[FramedSandbox]:
     """Of each kind in turn, one for all tests that do not look around."""
     with any_driver.start("shared") as running:
         yield running

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from sandbox.background import PoolableDriver
 from sandbox.base import DATA, Sandbox, SandboxGone
-from sandbox.soon import Warmable
 
 pytestmark = pytest.mark.attack("sandbox")
 
@@ -127,7 +127,7 @@ needs_registers = pytest.mark.skipif(platform.machine() != "x86_64", reason="x86
     ("how", "times"), [pytest.param("trace", 10, marks=needs_registers), ("kill", 2)]
 )
 def test_what_outlives_its_call_does_not_speak_for_the_next_one(
-    any_driver: Warmable, how: str, times: int, record_property: Callable[[str, object], None]
+    any_driver: PoolableDriver, how: str, times: int, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("tried", times)
     said = []
@@ -141,7 +141,7 @@ def test_what_outlives_its_call_does_not_speak_for_the_next_one(
 
 
 def test_a_command_does_not_speak_for_a_runner_that_begins_beside_it(
-    any_driver: Warmable, record_property: Callable[[str, object], None]
+    any_driver: PoolableDriver, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("tried", 10)
     said = []
@@ -180,7 +180,7 @@ while True:
 """
 
 
-def test_files_are_packed_where_nothing_else_runs(any_driver: Warmable) -> None:
+def test_files_are_packed_where_nothing_else_runs(any_driver: PoolableDriver) -> None:
     with any_driver.start("forgery") as sandbox, ThreadPoolExecutor(1) as pool:
         sandbox.put(LOG, [LINES])
         beside = pool.submit(sandbox.exec, f"touch {READY}; sleep 60", timeout=90, number=1)
@@ -196,13 +196,13 @@ def test_files_are_packed_where_nothing_else_runs(any_driver: Warmable) -> None:
         assert found_by_a_command(sandbox) == "2\n"
 
 
-def test_what_a_lost_runner_leaves_is_gone_before_the_next_one(any_driver: Warmable) -> None:
+def test_what_a_lost_runner_leaves_is_gone_before_the_next_one(any_driver: PoolableDriver) -> None:
     with any_driver.start("forgery") as sandbox:
         script = f"RUNNER=$PPID python3 -c {shlex.quote(SPAWN)}"
         assert sandbox.exec(script, timeout=20, number=1).exit_code == 137
-        assert sandbox.vessel.count_processes() == 0
+        assert sandbox.container.count_processes() == 0
         sandbox.put(LOG, [LINES])
         until = time.monotonic() + 20
-        while (count := sandbox.vessel.count_processes()) != 1 and time.monotonic() < until:
+        while (count := sandbox.container.count_processes()) != 1 and time.monotonic() < until:
             time.sleep(0.02)
         assert count == 1

@@ -3,8 +3,8 @@ there is can be asked."""
 
 import re
 
+from sandbox.background import PoolableDriver
 from sandbox.base import DATA, Sandbox
-from sandbox.soon import Warmable
 from sandbox.tools import PROBED, find_versions
 
 LOG = b"".join(b"[%d/9000] Compiling src/mod_%d.c\n" % (n, n % 7) for n in range(9_000))
@@ -29,7 +29,9 @@ def test_a_log_is_read_by_one_command(any_sandbox: Sandbox) -> None:
     assert "1 × 9001: " in answer(any_sandbox, "log templates job.log")
 
 
-def test_what_a_sandbox_has_to_run_code_with_is_found_out_from_it(any_driver: Warmable) -> None:
+def test_what_a_sandbox_has_to_run_code_with_is_found_out_from_it(
+    any_driver: PoolableDriver,
+) -> None:
     with any_driver.start("versions") as sandbox:
         there, _, missing = find_versions(sandbox).partition("; no ")
     names = [each.partition(" ")[0] for each in there.split(", ")]

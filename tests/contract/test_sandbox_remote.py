@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from sandbox import bubblewrap, cgroup
+from sandbox.background import Pool
 from sandbox.base import SandboxGone, SandboxUnavailable
 from sandbox.bubblewrap import BubblewrapDriver
 from sandbox.docker import DockerDriver, remove_stale_containers
 from sandbox.engine import open_engine
-from sandbox.soon import Pool
 from sandbox.spec import SESSION_LABEL, ContainerSpec
 from sandbox.wire import EngineWire
 from tests.contract.sandbox_relay import certificates, relay
@@ -113,7 +113,7 @@ def breaking(frail: Frail, container_spec: ContainerSpec) -> Iterator[DockerDriv
 
 def test_a_silent_connection_is_probed(remote: DockerDriver) -> None:
     with remote.start("probed") as sandbox:
-        wire = sandbox.vessel.connect(time.monotonic() + 20)
+        wire = sandbox.container.connect(time.monotonic() + 20)
         assert isinstance(wire, EngineWire)
         with closing(wire):
             stream = wire._socket

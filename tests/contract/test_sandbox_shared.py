@@ -95,7 +95,7 @@ def test_processes_are_counted_where_the_engine_cannot_list_them(
 ) -> None:
     """An engine without control groups refuses `top`; here both ways are open, and agree."""
     shared.kill_commands()
-    wires = [shared.vessel.connect(time.monotonic() + 60) for _ in range(running)]
+    wires = [shared.container.connect(time.monotonic() + 60) for _ in range(running)]
     until = time.monotonic() + 20
     while (counts := both_counts(shared)) != (running, running) and time.monotonic() < until:
         pass  # the engine answers before the process is there
@@ -105,4 +105,6 @@ def test_processes_are_counted_where_the_engine_cannot_list_them(
 
 
 def both_counts(sandbox: DockerSandbox) -> tuple[int, int]:
-    return sandbox.vessel.count_processes(), cast(DockerContainer, sandbox.vessel)._count_inside()
+    return sandbox.container.count_processes(), cast(
+        DockerContainer, sandbox.container
+    )._count_inside()

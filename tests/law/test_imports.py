@@ -80,7 +80,7 @@ ROOMS = {
         (
             *(*PURE, "worker.log", "worker.playbook", "worker.queue.journal"),
             *("worker.queue.leases", "worker.forge.defence", "worker.forge.text"),
-            *("sandbox.base", "sandbox.soon"),
+            *("sandbox.base", "sandbox.background"),
         )
     ),
     # What each kind of trigger asks for.
@@ -138,7 +138,7 @@ ROOMS = {
     "worker.cli.demo": Room((*COMMANDS, "worker.cli", "worker.demo"), ("click", "rich")),
     "worker.evaluation": Room((*PURE, "worker.demo", "worker.settings"), ("pydantic", "yaml")),
     "worker.evaluation.replaying": Room(
-        (*PURE, "worker.evaluation", "worker.turns", "worker.playbook", "sandbox.soon"),
+        (*PURE, "worker.evaluation", "worker.turns", "worker.playbook", "sandbox.background"),
     ),
     "worker.evaluation.recording": Room(
         (*PURE, "worker.evaluation", "worker.sources.api", "worker.sources.merge_request"),

@@ -5,7 +5,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sandbox.soon import start_in_background
+from sandbox.background import start_in_background
 from worker.core.conversation import prompts
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.limits import TurnUsage

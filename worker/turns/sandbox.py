@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
+from sandbox.background import StartState, replace_in_background, start_in_background
 from sandbox.base import Sandbox, SandboxError, SandboxLimit
-from sandbox.soon import StartState, replace_in_background, start_in_background
 from worker.core.conversation.context import Context, find_last_use
 from worker.core.conversation.plan import PlannedFile
 from worker.core.events import Stage, Watcher

@@ -5,10 +5,10 @@ import logging
 import threading
 
 from sandbox import bubblewrap, docker
+from sandbox.background import POOL_LIFETIME, Pool, PoolableDriver
 from sandbox.base import Driver, Sandbox, SandboxError, SandboxUnavailable
 from sandbox.bubblewrap import BubblewrapDriver
 from sandbox.docker import DockerDriver
-from sandbox.soon import POOL_LIFETIME, Pool, Warmable
 from sandbox.spec import ContainerSpec
 from sandbox.tools import find_versions
 from worker.errors import ConfigError, SandpiperError
@@ -18,7 +18,7 @@ from worker.turns.session import CLAIM_MARGIN
 log = logging.getLogger("sandpiper.sandbox")
 
 
-def build_driver(settings: Settings) -> Warmable:
+def build_driver(settings: Settings) -> PoolableDriver:
     """Build the driver that starts sandboxes. Raises ConfigError."""
     chosen = settings.sandbox
     try:
@@ -39,7 +39,7 @@ def build_driver(settings: Settings) -> Warmable:
     return BubblewrapDriver(spec) if chosen.driver == "bubblewrap" else DockerDriver(spec)
 
 
-def _build_pod_driver(settings: Settings, spec: ContainerSpec) -> Warmable:
+def _build_pod_driver(settings: Settings, spec: ContainerSpec) -> PoolableDriver:
     # Importing the cluster's client takes a tenth of a second, which other drivers need not spend.
     from sandbox.kubernetes.driver import KubernetesDriver
     from sandbox.kubernetes.manifest import PodSettings

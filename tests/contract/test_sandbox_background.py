@@ -8,6 +8,7 @@ from secrets import token_hex
 
 import pytest
 
+from sandbox.background import Pool, replace_in_background, start_in_background
 from sandbox.base import (
     DATA,
     OUT,
@@ -19,7 +20,6 @@ from sandbox.base import (
 )
 from sandbox.docker import DockerDriver
 from sandbox.framed import FramedSandbox
-from sandbox.soon import Pool, replace_in_background, start_in_background
 from sandbox.spec import ContainerSpec
 from tests.flow.product import containers
 
@@ -67,7 +67,7 @@ class Struck(Counting):
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
         sandbox = super().start(session, archive)
-        sandbox.vessel.kill()
+        sandbox.container.kill()
         return sandbox
 
 
@@ -245,7 +245,7 @@ def test_one_that_died_waiting_is_not_given_out(counting: Counting) -> None:
     with closing(Pool(counting, 1)) as pool:
         pool.fill()
         until(lambda: pool.count_ready() == 1)
-        counting.started[0].vessel.kill()
+        counting.started[0].container.kill()
         until(lambda: not counting.started[0].has_session())
         assert said(pool.start("one"), "echo fine") == "fine\n"
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sandbox.base import (
+    Driver,
     ExecResult,
     Sandbox,
     SandboxError,
@@ -43,31 +44,15 @@ _REFILL_PAUSE = 30.0
 _TRIAL_SECONDS = 5.0
 
 
-class Warmable(Protocol):
+class PoolableDriver(Driver, Protocol):
     """A driver whose sandboxes a pool can hold ready."""
 
     def check(self) -> None:
-        """See sandbox.docker.DockerDriver.check."""
+        """Raise SandboxUnavailable unless a sandbox can be started here."""
         ...
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
         """See sandbox.base.Driver.start."""
-        ...
-
-    def adopt(self, session: str) -> Sandbox | None:
-        """See sandbox.base.Driver.adopt."""
-        ...
-
-
-class Starter(Protocol):
-    """What a start in the background needs of a driver."""
-
-    def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
-        """See sandbox.base.Driver.start."""
-        ...
-
-    def adopt(self, session: str) -> Sandbox | None:
-        """See sandbox.base.Driver.adopt."""
         ...
 
 
@@ -167,7 +152,7 @@ class BackgroundSandbox:
 
 
 def start_in_background(
-    driver: Starter,
+    driver: Driver,
     session: str,
     archives: Sequence[Archive] = (),
     *,
@@ -192,7 +177,7 @@ def start_in_background(
 
 def replace_in_background(
     sandbox: BackgroundSandbox,
-    driver: Starter,
+    driver: Driver,
     session: str,
     open_archives: Callable[[], Sequence[Archive]],
 ) -> None:
@@ -218,7 +203,7 @@ def replace_in_background(
 
 
 def _start_with_session(
-    driver: Starter, session: str, archives: Sequence[Archive]
+    driver: Driver, session: str, archives: Sequence[Archive]
 ) -> tuple[Sandbox, StartState]:
     sandbox, began = _start_restored(driver, session, archives)
     if isinstance(sandbox, FramedSandbox):
@@ -235,7 +220,7 @@ def _open_session(sandbox: FramedSandbox) -> None:
 
 
 def _start_restored(
-    driver: Starter, session: str, archives: Sequence[Archive]
+    driver: Driver, session: str, archives: Sequence[Archive]
 ) -> tuple[Sandbox, StartState]:
     """Start a sandbox with the files of an archive, or without files if none can be unpacked."""
     failures: list[str] = []
@@ -269,7 +254,9 @@ class Pool:
     ends the waiting sandboxes.
     """
 
-    def __init__(self, driver: Warmable, size: int, *, lifetime: float = POOL_LIFETIME) -> None:
+    def __init__(
+        self, driver: PoolableDriver, size: int, *, lifetime: float = POOL_LIFETIME
+    ) -> None:
         self._driver, self._size, self._lifetime = driver, size, lifetime
         self._waiting: list[tuple[float, FramedSandbox]] = []
         self._retired: list[FramedSandbox] = []
@@ -279,7 +266,7 @@ class Pool:
         self._closed = False
 
     def check(self) -> None:
-        """See Warmable.check."""
+        """See PoolableDriver.check."""
         self._driver.check()
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
@@ -293,14 +280,14 @@ class Pool:
             return self._driver.start(session, archive)
         with ExitStack() as undo:
             undo.callback(sandbox.close)
-            sandbox.vessel.assign_session(session)
+            sandbox.container.assign_session(session)
             if archive is not None:
                 sandbox.restore(archive)
             undo.pop_all()
         return sandbox
 
     def adopt(self, session: str) -> Sandbox | None:
-        """See Warmable.adopt. It finds sandboxes from the pool by the session assigned to them."""
+        """See sandbox.base.Driver.adopt. Finds a pool's sandbox by the session assigned to it."""
         return self._driver.adopt(session)
 
     def _take_ready(self) -> FramedSandbox | None:

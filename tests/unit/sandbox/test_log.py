@@ -269,4 +269,4 @@ def _shape(line: str) -> bytes:
 def _news(green: str, line: str) -> bool:
     known = PassedLines()
     known.feed(green.encode() + b"\n")
-    return bool(known.news({line.encode(): line.encode()}))
+    return bool(known.find_new({line.encode(): line.encode()}))

@@ -83,7 +83,7 @@ def _record_reply(
     """Return the usage after the reply, and the messages that it adds to the history."""
     spent = record_request(before, ask)
     if reply.stop in _UNUSABLE:
-        return _charge_reply(spent, reply, halt=_why(reply)), ()
+        return _charge_reply(spent, reply, halt=_explain_unusable(reply)), ()
     broken = reply.stop not in _WHOLE or reply.dropped_calls > 0
     if broken and not ask.final:
         # The warning had no effect, here and below, so it is given again.
@@ -182,6 +182,6 @@ def _charge_reply(spent: TurnUsage, reply: Reply, **changes: Any) -> TurnUsage:
     )
 
 
-def _why(reply: Reply) -> str:
+def _explain_unusable(reply: Reply) -> str:
     verb = "refused to answer" if reply.stop is StopReason.REFUSED else "was blocked"
     return f"the model {verb}" + (f": {reply.detail}" if reply.detail else "")

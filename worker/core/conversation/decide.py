@@ -76,7 +76,7 @@ def decide(context: Context, limits: Limits, now: float) -> Next:
     if isinstance(context.messages[-1], Assistant):
         return _finish_turn(context)
     if spent.broken_answers >= MAX_BROKEN:
-        return _stop(context, _flaw(spent))
+        return _stop(context, _describe_flaw(spent))
     if spent.empty_answers > MAX_EMPTY_RETRIES:
         return _stop(context, "the model gave no answer, also after two reminders")
     return _ask(context, limits, now)
@@ -119,14 +119,14 @@ def _find_unwarned(limits: Limits, spent: TurnUsage, now: float) -> tuple[Dimens
 def _finish_turn(context: Context) -> Stop:
     text = context.last_text()
     if context.turn_usage.last_was_cut or context.turn_usage.broken_answers:
-        return Stop(Outcome(Status.PARTIAL, text, _flaw(context.turn_usage)))
+        return Stop(Outcome(Status.PARTIAL, text, _describe_flaw(context.turn_usage)))
     if context.turn_usage.final:
         used_up = " and ".join(sorted(context.turn_usage.final))
         return Stop(Outcome(Status.PARTIAL, text, f"stopped at its limit of {used_up}"))
     return Stop(Outcome(Status.DONE, text))
 
 
-def _flaw(spent: TurnUsage) -> str:
+def _describe_flaw(spent: TurnUsage) -> str:
     what = "was cut at its length limit" if spent.last_was_cut else "came out broken"
     often = f", {spent.broken_answers} times in a row" if spent.broken_answers > 1 else ""
     return f"the model's answer {what}{often}"

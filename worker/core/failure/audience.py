@@ -28,14 +28,14 @@ class Access:
     @property
     def log_readers(self) -> Readers:
         """Who may open a job's log."""
-        return self._circle(self.builds) if self.public_jobs else Readers.MEMBERS
+        return self._find_readers(self.builds) if self.public_jobs else Readers.MEMBERS
 
     @property
     def note_readers(self) -> Readers:
         """Who may read a merge request, and the notes on it that are not internal."""
-        return self._circle(self.merge_requests)
+        return self._find_readers(self.merge_requests)
 
-    def _circle(self, level: str) -> Readers:
+    def _find_readers(self, level: str) -> Readers:
         if "private" in (level, self.repository):
             return Readers.MEMBERS
         visible_to = {"public": Readers.ANYONE, "internal": Readers.SIGNED_IN}

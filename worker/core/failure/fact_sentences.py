@@ -31,13 +31,13 @@ def describe_facts(facts: Facts, settled: Verdict | None = None) -> Iterator[Rem
 
     `settled` is the verdict that the facts prove; no sentence may suggest another one.
     """
-    yield from _here(facts)
+    yield from _tell_this_commit(facts)
     yield from _tell_earlier_runs(facts)
-    yield from _there(facts, settled)
-    yield from _others_there(facts)
-    yield from _elsewhere(facts)
+    yield from _tell_target_branch(facts, settled)
+    yield from _tell_other_jobs_there(facts)
+    yield from _tell_elsewhere(facts)
     yield from _tell_installed(facts, settled)
-    yield from _change(facts)
+    yield from _tell_change(facts)
     for what, fact in (
         ("other runs on this commit", facts.attempts),
         ("earlier commits", facts.earlier),
@@ -49,21 +49,21 @@ def describe_facts(facts: Facts, settled: Verdict | None = None) -> Iterator[Rem
             yield remark(f"not known of {what}: {fact.why}")
 
 
-def _here(facts: Facts) -> Iterator[Remark]:
+def _tell_this_commit(facts: Facts) -> Iterator[Remark]:
     if facts.run.reason and facts.run.reason != "script_failure":
         yield remark("GitLab's failure reason: ", name(facts.run.reason))
     if isinstance(facts.attempts, tuple) and facts.attempts:
-        yield _passed_first(facts, facts.attempts) or remark(
-            "other runs on this commit: ", *_outcomes(facts, facts.attempts)
+        yield _tell_passed_first(facts, facts.attempts) or remark(
+            "other runs on this commit: ", *_count_outcomes(facts, facts.attempts)
         )
     if facts.runs_of_other_sources:
         yield remark(
             "in other kinds of pipelines on this commit: ",
-            *_outcomes(facts, facts.runs_of_other_sources),
+            *_count_outcomes(facts, facts.runs_of_other_sources),
         )
     if facts.cut:
         yield remark(facts.cut)
-    yield from _siblings(facts)
+    yield from _tell_siblings(facts)
     for failed, passed in facts.recoveries[:1]:
         yield remark(
             "the same error in ", name(failed.place), " (", job(failed), "), which passed when it "
@@ -71,7 +71,7 @@ def _here(facts: Facts) -> Iterator[Remark]:
         )  # fmt: skip
 
 
-def _passed_first(facts: Facts, attempts: Sequence[Run]) -> Remark:
+def _tell_passed_first(facts: Facts, attempts: Sequence[Run]) -> Remark:
     """Tell the order of all runs on this commit if they passed first and then always failed in the
     same way: the counts alone would not show that."""
     passed = [run for run in attempts if run.status == "success"]
@@ -93,7 +93,7 @@ def _list_jobs(runs: Sequence[Run]) -> Remark:
     return remark(*join_parts(map(job, oldest_first[:SHOWN])), more)
 
 
-def _siblings(facts: Facts) -> Iterator[Remark]:
+def _tell_siblings(facts: Facts) -> Iterator[Remark]:
     """Tell which jobs of the same matrix passed and which failed, if any passed."""
     parts: list[str | Name | Link] = []
     for words, status in (("passed", "success"), ("failed", "failed")):
@@ -109,10 +109,10 @@ def _siblings(facts: Facts) -> Iterator[Remark]:
 def _tell_earlier_runs(facts: Facts) -> Iterator[Remark]:
     if isinstance(facts.earlier, tuple) and facts.earlier:
         words = "in earlier pipelines of this merge request on other commits: "
-        yield remark(words, *_outcomes(facts, facts.earlier))
+        yield remark(words, *_count_outcomes(facts, facts.earlier))
 
 
-def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
+def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
     target = facts.target
     if not isinstance(target, Target):
         return
@@ -131,17 +131,17 @@ def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
         built = base == target.runs
         all_runs = "all runs " if len(base) > 1 else ""
         where = remark(*where, f", {all_runs}{on_base}" if built else ": ")
-        yield remark(*where, *_outcomes(facts, target.runs))
+        yield remark(*where, *_count_outcomes(facts, target.runs))
     if target.unread:
         yield remark(f"not known of {target.unread} of these pipelines: its jobs cannot be read")
-    yield from _steady(facts, target, settled)
+    yield from _tell_steady_failure(facts, target, settled)
     if base and base != target.runs:
-        yield remark(on_base, *_outcomes(facts, base))
+        yield remark(on_base, *_count_outcomes(facts, base))
     if target.has_newer_commits:
         yield remark(name(target.branch), " has new commits since")
 
 
-def _steady(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[Remark]:
+def _tell_steady_failure(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[Remark]:
     """Tell since when the job fails in the same way on the target branch, as far as the runs show.
 
     Say nothing if newer runs may be hidden, or if the job is known to be flaky.
@@ -158,7 +158,7 @@ def _steady(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[R
         )  # fmt: skip
 
 
-def _others_there(facts: Facts) -> Iterator[Remark]:
+def _tell_other_jobs_there(facts: Facts) -> Iterator[Remark]:
     """Tell how the other jobs with this error did on the target branch, if statuses differ."""
     if isinstance(facts.target, Target):
         own = [run.status for run in facts.target.runs]
@@ -166,10 +166,10 @@ def _others_there(facts: Facts) -> Iterator[Remark]:
             runs = each.target.runs if isinstance(each.target, Target) else ()
             if runs and [run.status for run in runs] != own:
                 where = remark(name(each.name), " on ", name(facts.target.branch), ": ")
-                yield remark(*where, *_outcomes(each, runs))
+                yield remark(*where, *_count_outcomes(each, runs))
 
 
-def _elsewhere(facts: Facts) -> Iterator[Remark]:
+def _tell_elsewhere(facts: Facts) -> Iterator[Remark]:
     found = facts.elsewhere
     if isinstance(found, tuple) and found:
         places = [part for run in found[:SHOWN] for part in (name(run.place), " ", job(run), "; ")]
@@ -208,12 +208,12 @@ def _is_explained(facts: Facts) -> bool:
     )
 
 
-def _change(facts: Facts) -> Iterator[Remark]:
+def _tell_change(facts: Facts) -> Iterator[Remark]:
     change = facts.change
     if not isinstance(change, Change):
         return
-    yield from _named_files(change.touches)
-    yield from _named_tests(change)
+    yield from _tell_named_files(change.touches)
+    yield from _tell_named_tests(change)
     if change.only_docs:
         yield remark("only documentation is changed")
     for what, files in (
@@ -224,7 +224,7 @@ def _change(facts: Facts) -> Iterator[Remark]:
             yield remark(f"{what} changed: ", *join_parts(map(name, files[:SHOWN])))
 
 
-def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
+def _tell_named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
     """Tell which changed files the error names, one sentence for each way of naming them. Files
     that it only may name are left out."""
     line = next((each for each in touches if each.line and not each.is_new), None)
@@ -261,9 +261,11 @@ def _get_folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _named_tests(change: Change) -> Iterator[Remark]:
+def _tell_named_tests(change: Change) -> Iterator[Remark]:
     """Tell to which changed files the failing tests belong, and how many of them, if that is known.
-    Says nothing if it is less than half of them."""
+
+    Says nothing if it is less than half of them.
+    """
     found = [each.path for each in change.touches if each.names_tests]
     ours, whole = change.tests_of_touched, change.failed_tests
     if not found or 0 < ours < whole / 2:  # a few of many tests would lead to the wrong file
@@ -277,15 +279,15 @@ def _named_tests(change: Change) -> Iterator[Remark]:
     yield remark(words, *join_parts(map(name, found[:SHOWN])))
 
 
-def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
+def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
     """Count the runs by outcome, and list some of each."""
     remarks: list[Remark] = []
     for words, found in (
         ("failed in the same way", [each for each in runs if facts.has_same_error(each)]),
         ("passed", [each for each in runs if each.status == "success"]),
-        *_partly(facts, runs),
-        ("failed in another way", [each for each in runs if _differs(facts, each)]),
-        ("failed, it is not known how", [each for each in runs if _unread(facts, each)]),
+        *_group_partly_alike(facts, runs),
+        ("failed in another way", [each for each in runs if _is_different(facts, each)]),
+        ("failed, it is not known how", [each for each in runs if _is_unread(facts, each)]),
     ):
         if found:
             shown = join_parts(job(each) for each in found[:SHOWN])
@@ -299,17 +301,17 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
     return tuple(part for each in remarks for part in each) or ("none has ended",)
 
 
-def _partly(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
+def _group_partly_alike(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
     """Yield the runs that failed with some of the errors, by how many they share, most first."""
     for count in sorted({each.shared_errors for each in runs if each.shared_errors}, reverse=True):
         words = f"failed with {count} of the {facts.errors} errors of this failure"
         yield words, [each for each in runs if each.shared_errors == count]
 
 
-def _differs(facts: Facts, run: Run) -> bool:
+def _is_different(facts: Facts, run: Run) -> bool:
     other = run.status == "failed" and not facts.has_same_error(run) and not run.shared_errors
     return other and bool(run.error and facts.run.error)
 
 
-def _unread(facts: Facts, run: Run) -> bool:
+def _is_unread(facts: Facts, run: Run) -> bool:
     return run.status == "failed" and not (run.error and facts.run.error)

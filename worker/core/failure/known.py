@@ -192,11 +192,11 @@ def find_answers(survey: Survey, project: str, now: float, settings: Settings) -
         return ()
     if len(hits) < len(survey.groups) or len({each.verdict for each in hits}) > 1:
         return ()
-    sure = all(_sure(group, now, settings.days) for group in survey.groups)
+    sure = all(_is_sure(group, now, settings.days) for group in survey.groups)
     return tuple(hits) if sure and not _names_change(survey, survey.changed_paths, project) else ()
 
 
-def _sure(group: Group, now: float, days: float) -> bool:
+def _is_sure(group: Group, now: float, days: float) -> bool:
     found = group.hit
     if found is None or not group.key or group.hard_verdict not in ("", found.verdict):
         return False
@@ -230,12 +230,12 @@ def _names_change(survey: Survey, changed: Iterable[str], project: str) -> bool:
 
 def dump_known_failure(known: KnownFailure) -> bytes:
     """Return an entry's bytes; the oldest sightings are dropped to keep it within `MAX_ENTRY`."""
-    while len(data := _json(known)) > MAX_ENTRY and known.sightings:
+    while len(data := _encode(known)) > MAX_ENTRY and known.sightings:
         known = replace(known, sightings=known.sightings[1:])
     return data
 
 
-def _json(known: KnownFailure) -> bytes:
+def _encode(known: KnownFailure) -> bytes:
     fields = to_stored(known) | {
         "sightings": [to_stored(each) for each in known.sightings],
         "finding": to_stored(known.finding) if known.finding else None,
@@ -258,36 +258,36 @@ def _load_fields(fields: dict[str, Any], key: str) -> KnownFailure | None:
     stored = fields["finding"]
     return KnownFailure(
         key=key,
-        first=_time(fields["first"]),
-        last=_time(fields["last"]),
-        count=_number(fields["count"]),
-        sightings=tuple(_sighting(each) for each in fields["sightings"][-MOST_SIGHTINGS:]),
-        finding=_finding(stored) if stored else None,
-        agreements=_number(fields["agreed"]),
+        first=_read_time(fields["first"]),
+        last=_read_time(fields["last"]),
+        count=_read_number(fields["count"]),
+        sightings=tuple(_load_sighting(each) for each in fields["sightings"][-MOST_SIGHTINGS:]),
+        finding=_load_finding(stored) if stored else None,
+        agreements=_read_number(fields["agreed"]),
         resolution=one_line(str(fields["ended"]), _NAME),
     )
 
 
-def _sighting(fields: dict[str, Any]) -> Sighting:
+def _load_sighting(fields: dict[str, Any]) -> Sighting:
     return Sighting(
-        mr_iid=_number(fields["mr_iid"]),
-        pipeline_id=_number(fields["pipeline_id"]),
-        job_id=_number(fields["job_id"]),
+        mr_iid=_read_number(fields["mr_iid"]),
+        pipeline_id=_read_number(fields["pipeline_id"]),
+        job_id=_read_number(fields["job_id"]),
         job=one_line(str(fields["job"]), _NAME),
         sha=_require_match(_HEX, fields["sha"]),
-        seen_at=_time(fields["at"]),
+        seen_at=_read_time(fields["at"]),
     )
 
 
-def _finding(fields: dict[str, Any]) -> PastFinding:
+def _load_finding(fields: dict[str, Any]) -> PastFinding:
     return PastFinding(
         verdict=Verdict(fields["verdict"]).value,
         cause=one_line(str(fields["cause"]), _CAUSE),
         to_do=one_line(str(fields["to_do"]), _TO_DO),
         url=_require_match(_WEB, fields["url"]) if fields["url"] else "",
         job_url=_require_match(_WEB, fields["job_url"]) if fields["job_url"] else "",
-        mr_iid=_number(fields["mr_iid"]),
-        found_at=_time(fields["at"]),
+        mr_iid=_read_number(fields["mr_iid"]),
+        found_at=_read_time(fields["at"]),
     )
 
 
@@ -320,13 +320,13 @@ def list_keys(groups: Sequence[Group]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(group.key for group in groups if _KEY.fullmatch(group.key)))
 
 
-def _number(value: Any) -> int:
+def _read_number(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**19:
         raise ValueError(f"{value!r} is no number of ours")
     return value
 
 
-def _time(value: Any) -> float:
+def _read_time(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{value!r} is no time")
     return float(value)

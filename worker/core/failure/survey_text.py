@@ -59,11 +59,11 @@ def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
         return ""
     for detail in _DETAILS:
         before, after = _write_opening(survey, detail), _write_ending(survey, detail)
-        heads = _heads(survey.groups[:MOST_GROUPS], detail)
-        room = limit - sum(map(_size, [*before, *after])) - 8
-        if sum(map(_size, heads)) <= room:
+        heads = _write_heads(survey.groups[:MOST_GROUPS], detail)
+        room = limit - sum(map(_count_bytes, [*before, *after])) - 8
+        if sum(map(_count_bytes, heads)) <= room:
             break
-    shown = _with_excerpts(heads, survey.groups, room - sum(map(_size, heads)))
+    shown = _add_excerpts(heads, survey.groups, room - sum(map(_count_bytes, heads)))
     parts = [*before, _cut_text("\n".join(shown), max(room, 0)), *after]
     return _cut_text("\n".join(parts), limit)
 
@@ -108,22 +108,22 @@ def tell_time(now: float) -> str:
     return f"It is {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC now."
 
 
-def _heads(groups: Sequence[Group], detail: _Detail) -> list[str]:
+def _write_heads(groups: Sequence[Group], detail: _Detail) -> list[str]:
     """Return the text of each group without its excerpt."""
     return [
-        _head(number, group, detail, _find_sharing(group, groups[: number - 1]))
+        _write_head(number, group, detail, _find_sharing(group, groups[: number - 1]))
         for number, group in enumerate(groups, 1)
     ]
 
 
-def _with_excerpts(heads: Sequence[str], groups: Sequence[Group], room: int) -> list[str]:
+def _add_excerpts(heads: Sequence[str], groups: Sequence[Group], room: int) -> list[str]:
     parts: list[str] = []
     for head, group in zip(heads, groups, strict=False):
         parts.append(head)
-        shown = _excerpt(group)
-        if shown and _size(shown) <= room:
+        shown = _write_excerpt(group)
+        if shown and _count_bytes(shown) <= room:
             parts.append(shown)
-            room -= _size(shown)
+            room -= _count_bytes(shown)
     return parts
 
 
@@ -137,32 +137,32 @@ def _find_sharing(group: Group, earlier: Sequence[Group]) -> int:
     return next(alike, 0)
 
 
-def _head(number: int, group: Group, detail: _Detail, sharing: int) -> str:
+def _write_head(number: int, group: Group, detail: _Detail, sharing: int) -> str:
     if not detail.named:
         return f"\nGroup {number}: {_list_jobs(group.jobs, 0) or group.job_names}"
     lines = [f"\nGroup {number}: {one_line(group.job_names, detail.line)}"]
-    lines += _jobs(group.jobs, detail.named)
+    lines += _write_jobs(group.jobs, detail.named)
     if group.text and detail.error:
         shared = f" (group {sharing} has it too; not all errors are the same)" if sharing else ""
         lines.append(f"error: {one_line(group.text, detail.error)}{shared}")
     if group.others and detail.others:
-        lines.append(_others(group.others, detail.others))
+        lines.append(_write_others(group.others, detail.others))
     if group.rule_match:
         lines.append(_write_rule(group.rule_match, group))
     if group.hit and detail.error:
-        lines.append(_hit(group.hit, group))
+        lines.append(_write_hit(group.hit, group))
     lines += [f"fact: {one_line(fact, _TEXT)}" for fact in group.facts[: detail.facts]]
     return "\n".join(lines)
 
 
-def _others(others: Sequence[str], most: int) -> str:
+def _write_others(others: Sequence[str], most: int) -> str:
     """Return the line about what failed besides the error. It cannot say how much more there is,
     because not all of the log was read."""
     more = "; and more" if len(others) > most else ""
     return f"failed too: {'; '.join(one_line(each, _NAME) for each in others[:most])}{more}"
 
 
-def _jobs(jobs: Sequence[FailingJob], named: int) -> list[str]:
+def _write_jobs(jobs: Sequence[FailingJob], named: int) -> list[str]:
     if not jobs:
         return []
     first, *others = jobs
@@ -191,7 +191,7 @@ def _write_rule(ruled: RuleMatch, group: Group) -> str:
     return f"recognised by rule {ruled.rule}, {words}: {ruled.cause}{where}"
 
 
-def _hit(hit: Hit, group: Group) -> str:
+def _write_hit(hit: Hit, group: Group) -> str:
     where = f"; {hit.url}" if hit.url else ""
     times = "once" if hit.count == 1 else f"{hit.count} times"
     others = f"{len(hit.others)} other merge request{'s' if len(hit.others) > 1 else ''}"
@@ -213,7 +213,7 @@ def _is_contradicted(verdict: str, group: Group) -> bool:
     )
 
 
-def _excerpt(group: Group) -> str:
+def _write_excerpt(group: Group) -> str:
     if not group.jobs or not group.jobs[0].excerpt or group.external:
         return ""
     shown = group.jobs[0].preview or group.jobs[0].excerpt
@@ -240,7 +240,7 @@ def _name_job(job: FailingJob) -> str:
     return f"{number} ({one_line(job.name, _SHORT)})"
 
 
-def _size(text: str) -> int:
+def _count_bytes(text: str) -> int:
     return len(text.encode(errors="replace")) + 1
 
 

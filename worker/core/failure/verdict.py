@@ -119,7 +119,7 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     hard, because = _find_proof(facts)
     if any(_find_proof(each)[0] is not hard for each in facts.rest):
         hard, because = None, ()
-    objections = ((verdict, _told_of_any(rule, facts)) for verdict, rule in CONTRADICTIONS)
+    objections = ((verdict, _find_objection(rule, facts)) for verdict, rule in CONTRADICTIONS)
     against = [(verdict, why) for verdict, why in objections if why]
     return Ruling(
         name=facts.name,
@@ -137,7 +137,7 @@ def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:
     return next(((verdict, reasons) for verdict, reasons in proofs if reasons), (None, ()))
 
 
-def _told_of_any(rule: "Rule", facts: Facts) -> Remark:
+def _find_objection(rule: "Rule", facts: Facts) -> Remark:
     return next(filter(None, map(rule, (facts, *facts.rest))), ())
 
 
@@ -159,7 +159,7 @@ def _is_configured(facts: Facts) -> bool:
     """Whether the change may have made the job impossible to run: it changes, or may change, how
     jobs run, and the job has not passed on this commit."""
     change = facts.change
-    if any(map(_is_green, _attempts(facts))):
+    if any(map(_is_green, _get_attempts(facts))):
         return False
     if not isinstance(change, Change) or not change.whole:
         return True
@@ -171,8 +171,8 @@ def _always_dies(facts: Facts) -> bool:
 
     Then its script may be the cause: a runner reports running out of memory as a system failure.
     """
-    deaths = [each for each in _attempts(facts) if each.reason == facts.run.reason]
-    newest = next(iter(_at_newest_commit(facts)), None)
+    deaths = [each for each in _get_attempts(facts) if each.reason == facts.run.reason]
+    newest = next(iter(_list_newest_runs(facts)), None)
     return len(deaths) >= 2 and newest is not None and _is_green(newest)
 
 
@@ -185,7 +185,7 @@ def _waited_in_vain(facts: Facts) -> bool | None:
 def _find_unexplained(facts: Facts) -> Run | None:
     """Return a run on this commit that failed for a reason of its own and was never followed by a
     pass, None if there is none: what the runner did later does not explain such a run."""
-    attempts = _attempts(facts)
+    attempts = _get_attempts(facts)
     outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
     failed = [each for each in attempts if each.status == "failed" and each.reason not in outside]
     return next((each for each in failed if not find_pass_after(each, attempts)), None)
@@ -199,7 +199,7 @@ RECENT = 14 * 24 * 3600.0
 
 def _passed_afterwards(facts: Facts) -> Remark | None:
     """Proof of "flaky": a pass after the same error, on one commit in one kind of pipeline."""
-    attempts = _attempts(facts)
+    attempts = _get_attempts(facts)
     failed = [facts.run, *(each for each in attempts if facts.has_same_error(each))]
     pairs = ((each, find_pass_after(each, attempts)) for each in failed)
     return next((_tell_pass(facts, each, green) for each, green in pairs if green), None)
@@ -219,7 +219,7 @@ def _comes_and_goes(facts: Facts) -> Remark | None:
     It proves nothing if the job has failed here repeatedly: it may be flaky there and permanent
     here. Nor if a newer commit of the branch fails with it: `_fails_there` covers that.
     """
-    target = _target(facts)
+    target = _get_target(facts)
     if target is None or _failed_again(facts) or _fails_at_a_newer_commit(facts, target):
         return None
     for failed in (
@@ -250,15 +250,15 @@ def _is_recent(run: Run, facts: Facts) -> bool:
 
 def _fails_there(facts: Facts) -> Remark | None:
     """The newest run at the newest commit, or every run of the commit the change is built on."""
-    target = _target(facts)
+    target = _get_target(facts)
     if target is None:
         return None
     if newest := _fails_at_the_newest_commit(facts, target):
-        return _same_failure(facts, target, newest)
+        return _tell_same_failure(facts, target, newest)
     base = [each for each in target.finished_runs if each.sha and each.sha == target.base]
     if base and all(facts.has_same_error(each) for each in base):
         mended = any(map(_is_green, target.runs_at_newest_commit[:1]))
-        return _same_failure(facts, target, sort_newest_first(base)[0], mended=mended)
+        return _tell_same_failure(facts, target, sort_newest_first(base)[0], mended=mended)
     return None
 
 
@@ -277,7 +277,7 @@ def _fails_at_the_newest_commit(facts: Facts, target: Target) -> Run | None:
 
 
 def _find_origin(facts: Facts) -> Remark:
-    target = _target(facts)
+    target = _get_target(facts)
     runs = target.finished_runs if target else []
     failed = [each for each in runs if facts.has_same_error(each) or each.shared_errors]
     if target is None or not failed:
@@ -285,15 +285,15 @@ def _find_origin(facts: Facts) -> Remark:
     return remark("on ", name(target.branch), ": ", job(sort_newest_first(failed)[0]))
 
 
-def _same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
+def _tell_same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
     return remark(
         "same failure on ", name(target.branch), ": ", pipeline(run), ", ", job(run),
-        *_when(run, facts.run), ", without this change",
+        *_tell_distance(run, facts.run), ", without this change",
         "; it passes there since: a rebase brings that" if mended else "",
     )  # fmt: skip
 
 
-def _when(run: Run, ours: Run) -> tuple[str, ...]:
+def _tell_distance(run: Run, ours: Run) -> tuple[str, ...]:
     ago = describe_distance(run.started_at, ours.started_at)
     return (f", {ago} this failure",) if ago else ()
 
@@ -303,9 +303,9 @@ def _when(run: Run, ours: Run) -> tuple[str, ...]:
 
 def _failed_again(facts: Facts) -> Remark | None:
     """The job failed at least twice in the same way on one commit, and has not passed since."""
-    again = [each for each in _attempts(facts) if facts.has_same_error(each)]
+    again = [each for each in _get_attempts(facts) if facts.has_same_error(each)]
     failed = [facts.run, *again]
-    if not again or any(find_pass_after(each, _attempts(facts)) for each in failed):
+    if not again or any(find_pass_after(each, _get_attempts(facts)) for each in failed):
         return None
     return remark(
         name(facts.name), f" failed {len(failed)} times in the same way on this commit and has "
@@ -316,7 +316,7 @@ def _failed_again(facts: Facts) -> Remark | None:
 def _never_passed(facts: Facts) -> Remark | None:
     """Against "flaky": as `_failed_again`, and no pass before the first failure either. A job that
     passed before on the same commit may well be flaky."""
-    return None if any(map(_is_green, _attempts(facts))) else _failed_again(facts)
+    return None if any(map(_is_green, _get_attempts(facts))) else _failed_again(facts)
 
 
 def _failed_before(facts: Facts) -> Remark | None:
@@ -333,7 +333,7 @@ def _failed_before(facts: Facts) -> Remark | None:
 def find_pass_on_target(facts: Facts) -> Remark | None:
     """Against "already failing": the job's newest run on the target branch's newest commit passed,
     and none of its failures there may be this one."""
-    target, newest = _target(facts), _at_newest_commit(facts)
+    target, newest = _get_target(facts), _list_newest_runs(facts)
     if target is None or not newest or not _is_green(newest[0]):
         return None
     failed = [each for each in target.finished_runs if not _is_green(each)]
@@ -373,16 +373,16 @@ twice in a row, and an outage may fail a script before it fails the runner."""
 # ------------------------------------------------------------------------------------------- runs
 
 
-def _attempts(facts: Facts) -> tuple[Run, ...]:
+def _get_attempts(facts: Facts) -> tuple[Run, ...]:
     return facts.attempts if isinstance(facts.attempts, tuple) else ()
 
 
-def _target(facts: Facts) -> Target | None:
+def _get_target(facts: Facts) -> Target | None:
     return facts.target if isinstance(facts.target, Target) else None
 
 
-def _at_newest_commit(facts: Facts) -> list[Run]:
-    target = _target(facts)
+def _list_newest_runs(facts: Facts) -> list[Run]:
+    target = _get_target(facts)
     return target.runs_at_newest_commit if target else []
 
 

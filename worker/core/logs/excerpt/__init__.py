@@ -34,10 +34,10 @@ class Digest:
         self._total = found.total
         self._end_lines = found.end_lines
         self._lines = place.lines(found)
-        self._weights = _weights(found, self._lines)
+        self._weights = _compute_weights(found, self._lines)
         if _has_passed(self._lines):
             self._whole = None
-            self._lines, self._weights = _end(found, self._lines)
+            self._lines, self._weights = _choose_end(found, self._lines)
 
     def text(self, limit: int) -> str:
         """Return the explaining lines as `1843: text`, in order, gaps marked, in `limit` bytes.
@@ -63,7 +63,7 @@ class Excerpt:
 
     def feed(self, cleaned: bytes) -> None:
         """Add the next whole lines of a cleaned log."""
-        for lines in _chunks(cleaned):
+        for lines in _split_chunks(cleaned):
             self._scan.feed(lines)
             self._keep(lines)
 
@@ -89,14 +89,14 @@ def excerpt(cleaned: bytes, limit: int, green: bytes | None = None) -> str:
     known = None
     if green is not None:
         known = PassedLines()
-        for lines in _chunks(green):
+        for lines in _split_chunks(green):
             known.feed(lines)
     made = Excerpt(limit, known)
     made.feed(cleaned)
     return made.text()
 
 
-def _weights(found: Found, lines: list[Line]) -> list[float]:
+def _compute_weights(found: Found, lines: list[Line]) -> list[float]:
     sums: dict[frozenset[str], tuple[float, float]] = {}
     for line in lines:
         if line.marks not in sums:
@@ -111,21 +111,21 @@ def _weights(found: Found, lines: list[Line]) -> list[float]:
     weighed = [
         weights.BASE_AROUND
         + sum(map(mul, row, weights.AROUND))
-        + _news(line)
-        + _trouble(found, line)
-        + _aside(line)
+        + _weigh_news(line)
+        + _weigh_trouble(found, line)
+        + _weigh_aside(line)
         for line, row in zip(lines, rows, strict=True)
     ]
     return _weigh_warnings(lines, weighed)
 
 
-def _trouble(found: Found, line: Line) -> float:
+def _weigh_trouble(found: Found, line: Line) -> float:
     """Return the weight for being before the script and on or below a runner's trouble report."""
     in_trouble = found.troubles and found.troubles[0] <= line.source.index < found.first
     return weights.TROUBLE if in_trouble else 0.0
 
 
-def _aside(line: Line) -> float:
+def _weigh_aside(line: Line) -> float:
     return 0.0 if line.marks.isdisjoint(("trailer", "probe")) else weights.ASIDE
 
 
@@ -142,14 +142,14 @@ def _has_passed(lines: list[Line]) -> bool:
     return bool(lines) and lines[-1].text == _PASSED
 
 
-def _end(found: Found, lines: list[Line]) -> tuple[list[Line], list[float]]:
+def _choose_end(found: Found, lines: list[Line]) -> tuple[list[Line], list[float]]:
     """Return the last two kept lines of the script and the last line of all, with their weights."""
     script = [line for line in lines[:-1] if found.first <= line.source.index < found.end]
     shown = [*script[-2:], lines[-1]]
     return shown, [1.0] * len(shown)
 
 
-def _news(line: Line) -> float:
+def _weigh_news(line: Line) -> float:
     if line.source.new is None:
         return 0.0
     return weights.NEW if line.source.new else weights.OLD
@@ -164,7 +164,7 @@ def _number_lines(cleaned: bytes, limit: int) -> str:
     return shown if len(shown.encode()) <= limit else ""
 
 
-def _chunks(cleaned: bytes) -> Iterator[bytes]:
+def _split_chunks(cleaned: bytes) -> Iterator[bytes]:
     start = 0
     while start < len(cleaned):
         end = len(cleaned)

@@ -16,9 +16,9 @@ class PassedLines:
         self._keys: set[bytes] = set()
         self._masks: set[int] = set()
 
-    def feed(self, lines_of: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """Add the next whole lines. Of a log with very many different lines, the first are kept."""
-        text = lines_of.removesuffix(b"\n")
+        text = chunk.removesuffix(b"\n")
         lines = dict(
             zip(text.translate(LOWER, DIGITS).split(b"\n"), text.split(b"\n"), strict=True)
         )
@@ -28,7 +28,7 @@ class PassedLines:
         self._keys |= fresh
         self._masks.update(hash(_mask(lines[key])) for key in fresh)
 
-    def news(self, lines: dict[bytes, bytes]) -> set[bytes]:
+    def find_new(self, lines: dict[bytes, bytes]) -> set[bytes]:
         """Return the keys of those `lines` (by key) that differ from every green line in more than
         timestamps, hashes, numbers and the folders of paths."""
         fresh = lines.keys() - self._keys

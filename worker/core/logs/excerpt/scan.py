@@ -115,57 +115,58 @@ class Scan:
         self._green = green
         self._new: set[bytes] = set()
         self._counts: Counter[bytes] = Counter()
-        self._hot: dict[bytes, float] = {}
+        self._hit_mildness: dict[bytes, float] = {}  # of the lines that are hits, by their keys
         self._hits: list[tuple[int, bytes]] = []
         self._kept: dict[int, tuple[bytes, bytes]] = {}
         self._tail: deque[Piece] = deque(maxlen=_TAIL)
         self._ending = Ending()
         self._before: list[tuple[bytes, bytes]] = []
         self._commands: deque[Piece] = deque(maxlen=_COMMANDS)
-        self._owed = 0
+        self._lines_to_keep = 0
         self._first = 0
         self._total = 0
 
-    def feed(self, lines_of: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """Add the next whole lines of a cleaned log."""
-        text = lines_of.removesuffix(b"\n")
+        text = chunk.removesuffix(b"\n")
         lines = text.split(b"\n")
         keys = text.translate(LOWER, DIGITS).split(b"\n")
-        self._look_at(lines, keys)
+        self._find_hits(lines, keys)
         self._counts.update(keys)
-        hits = list(compress(range(len(keys)), map(self._hot.__contains__, keys)))
+        hits = list(compress(range(len(keys)), map(self._hit_mildness.__contains__, keys)))
         self._remember(lines, keys, hits)
-        if (script := _last(lines, _SCRIPT)) is not None:
+        if (script := _find_last(lines, _SCRIPT)) is not None:
             self._first = self._total + script + 1
         self._commands.extend(
-            (self._total + at, _part(lines[at]), keys[at]) for at in _command_lines(b"\n" + text)
+            (self._total + at, _cut_line(lines[at]), keys[at])
+            for at in _find_command_lines(b"\n" + text)
         )
         self._ending.feed(self._total, lines, keys, self._counts)
         self._total += len(lines)
-        self._tidy()
+        self._shrink()
 
-    def _look_at(self, lines: list[bytes], keys: list[bytes]) -> None:
-        hot, known = self._hot, self._counts
+    def _find_hits(self, lines: list[bytes], keys: list[bytes]) -> None:
+        mildness, known = self._hit_mildness, self._counts
         fresh = dict.fromkeys(filterfalse(known.__contains__, keys))
         if self._green is not None:
             line_of = dict(zip(keys, lines, strict=True))
-            new = self._green.news({key: line_of[key] for key in fresh})
+            new = self._green.find_new({key: line_of[key] for key in fresh})
             self._new |= new
-            hot.update(dict.fromkeys(new, 4.0))
+            mildness.update(dict.fromkeys(new, 4.0))
         text = b"\n".join(fresh) + b"\n"
         start = 0
         while start < len(text):
             end = text.find(b"\n", start + _WINDOW) + 1 or len(text)
-            hot.update(_find_trouble(text[start:end]))
+            mildness.update(_find_trouble(text[start:end]))
             start = end
 
     def _remember(self, lines: list[bytes], keys: list[bytes], hits: list[int]) -> None:
         """Keep the best hits of these lines, and the lines around them."""
         base, size = self._total, len(lines)
-        best = self._best([(base + at, keys[at]) for at in hits], 2 * HITS)
+        best = self._choose_best([(base + at, keys[at]) for at in hits], 2 * HITS)
         kept = self._kept
-        for at in range(min(self._owed, size)):
-            kept[base + at] = (_part(lines[at]), keys[at])
+        for at in range(min(self._lines_to_keep, size)):
+            kept[base + at] = (_cut_line(lines[at]), keys[at])
         reach = -1
         for place, _ in best:
             start, reach = (
@@ -174,47 +175,50 @@ class Scan:
             )
             for at in range(start, reach + 1):
                 if at >= 0:
-                    kept[base + at] = (_part(lines[at]), keys[at])
+                    kept[base + at] = (_cut_line(lines[at]), keys[at])
                 elif -at <= len(self._before):
                     kept[base + at] = self._before[at]
-        self._owed = (
-            max(0, best[-1][0] - base + AFTER + 1 - size) if best else max(0, self._owed - size)
+        self._lines_to_keep = (
+            max(0, best[-1][0] - base + AFTER + 1 - size)
+            if best
+            else max(0, self._lines_to_keep - size)
         )
         self._hits += best
         start = max(0, size - _TAIL)
-        self._tail.extend((base + at, _part(lines[at]), keys[at]) for at in range(start, size))
+        self._tail.extend((base + at, _cut_line(lines[at]), keys[at]) for at in range(start, size))
         self._before = [
-            (_part(line), key) for line, key in zip(lines[-BEFORE:], keys[-BEFORE:], strict=True)
+            (_cut_line(line), key)
+            for line, key in zip(lines[-BEFORE:], keys[-BEFORE:], strict=True)
         ]
 
-    def _best(self, hits: list[tuple[int, bytes]], most: int) -> list[tuple[int, bytes]]:
+    def _choose_best(self, hits: list[tuple[int, bytes]], most: int) -> list[tuple[int, bytes]]:
         """Return the `most` telling hits, in order: loud ones, late ones, few of a kind."""
         if len(hits) > _ROUGHLY * most:
-            hits = self._rarest(hits, _ROUGHLY * most, [key for _, key in hits])
+            hits = self._choose_rarest(hits, _ROUGHLY * most, [key for _, key in hits])
         if len(hits) > most:
-            hits = self._rarest(hits, most, [_shape(key) for _, key in hits])
+            hits = self._choose_rarest(hits, most, [_make_shape(key) for _, key in hits])
         return hits
 
-    def _rarest(
+    def _choose_rarest(
         self, hits: list[tuple[int, bytes]], most: int, kinds: Sequence[Hashable]
     ) -> list[tuple[int, bytes]]:
         count, seen = Counter(kinds), dict[Hashable, int]()
-        span, hot = hits[-1][0] + 1, self._hot
+        span, mildness = hits[-1][0] + 1, self._hit_mildness
         rated = []
         for (place, key), kind in zip(reversed(hits), reversed(kinds), strict=True):
             times = seen[kind] = seen.get(kind, 0) + 1
             early = _EARLY * (1 - place / span)
-            mild = hot.get(key, 0.0) + self._stale(key)
+            mild = mildness.get(key, 0.0) + self._get_staleness(key)
             rated.append((math.log2(count[kind] * times) + early + mild, place, key))
         rated.sort()
         return sorted((place, key) for _, place, key in rated[:most])
 
-    def _stale(self, key: bytes) -> float:
+    def _get_staleness(self, key: bytes) -> float:
         return 6.0 if self._green is not None and key not in self._new else 0.0
 
-    def _tidy(self) -> None:
+    def _shrink(self) -> None:
         if len(self._hits) > 4 * HITS:
-            self._hits = self._best(self._hits, 2 * HITS)
+            self._hits = self._choose_best(self._hits, 2 * HITS)
             self._kept = {
                 at: self._kept[at] for at in self._list_neighbours(self._hits) if at in self._kept
             }
@@ -222,7 +226,9 @@ class Scan:
             self._counts = Counter(
                 {key: n for key, n in self._counts.items() if n > 1 and len(key) < 400}
             )
-            self._hot = {key: mild for key, mild in self._hot.items() if key in self._counts}
+            self._hit_mildness = {
+                key: mild for key, mild in self._hit_mildness.items() if key in self._counts
+            }
 
     def _list_neighbours(self, hits: list[tuple[int, bytes]]) -> list[int]:
         around: set[int] = set()
@@ -232,9 +238,9 @@ class Scan:
 
     def list_lines(self) -> Found:
         """Return everything that was kept, in order."""
-        first, end = self._script()
+        first, end = self._find_script()
         within = [(at, key) for at, key in self._hits if first <= at < end]
-        hits = self._best(within or self._hits, HITS)
+        hits = self._choose_best(within or self._hits, HITS)
         troubles = [hit for hit in self._hits if hit[0] < first and self._is_trouble(hit[0])]
         if within:
             hits = [*troubles[:_MOST_TROUBLES], *hits]
@@ -242,8 +248,8 @@ class Scan:
         for at, line, key in self._tail:
             if end - _END <= at < end or at >= self._total - _RUNNER_END:
                 kept[at] = (line, key)
-        ending = list(self._end_lines(first, end))
-        kept.update((at, (_part(line), key)) for at, line, key in ending)
+        ending = list(self._list_end_lines(first, end))
+        kept.update((at, (_cut_line(line), key)) for at, line, key in ending)
         lines = [
             Kept(at, data, max(1, self._counts[key]), self._is_new(key))
             for at, (data, key) in sorted(kept.items())
@@ -254,7 +260,7 @@ class Scan:
         ends = [at for at, _, _ in ending]
         return Found(lines, places, commands, started, ends, first, end, self._total)
 
-    def _end_lines(self, first: int, end: int) -> Iterator[Piece]:
+    def _list_end_lines(self, first: int, end: int) -> Iterator[Piece]:
         """Yield the lines that say how a failed job ended."""
         commands = [line for line in self._commands if first <= line[0] < end]
         script = [line for line in self._tail if first <= line[0] < end]
@@ -269,7 +275,7 @@ class Scan:
     def _is_new(self, key: bytes) -> bool | None:
         return None if self._green is None else key in self._new
 
-    def _script(self) -> tuple[int, int]:
+    def _find_script(self) -> tuple[int, int]:
         first = self._first
         ends = (at for at, line, _ in self._tail if at > first and line in _AFTER)
         return first, max(first + 1, next(ends, self._total))
@@ -284,11 +290,11 @@ def cut_before_error(line: bytes) -> bytes:
     return b"%s %s" % (CUT.encode(), line[start:])
 
 
-def _part(line: bytes) -> bytes:
+def _cut_line(line: bytes) -> bytes:
     return line if len(line) <= MAX_KEPT else cut_before_error(line)[:MAX_KEPT]
 
 
-def _command_lines(text: bytes) -> Iterator[int]:
+def _find_command_lines(text: bytes) -> Iterator[int]:
     """Yield the indexes of the lines that echo a command; each line follows a line break."""
     line, start, at = 0, 0, text.find(_COMMAND)
     while at >= 0:
@@ -312,12 +318,12 @@ def _find_trouble(text: bytes) -> dict[bytes, float]:
     return found
 
 
-def _shape(key: bytes) -> tuple[bytes, ...]:
+def _make_shape(key: bytes) -> tuple[bytes, ...]:
     """Return a value that is the same for lines that differ only in names, paths and numbers."""
     return tuple(filter(bytes.isalpha, key[:200].split()))
 
 
-def _last(lines: list[bytes], wanted: bytes) -> int | None:
+def _find_last(lines: list[bytes], wanted: bytes) -> int | None:
     if wanted not in lines:
         return None
     return len(lines) - 1 - lines[::-1].index(wanted)

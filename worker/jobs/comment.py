@@ -65,7 +65,7 @@ def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAns
 
 
 def _take_thanks(trigger: Replied, deps: Deps) -> Skipped:
-    _change_sign(deps.gitlab.reactions.acknowledge, trigger)
+    _change_reaction(deps.gitlab.reactions.acknowledge, trigger)
     return Skipped("it is thanks, and asks for nothing")
 
 
@@ -79,7 +79,7 @@ def _raise_if_busy(comment: Comment, deps: Deps) -> None:
     latest = deps.storage.sessions.latest(key)
     held = deps.queue.leases.find_holder(key, 0 if latest is None else latest + 1)
     if held and held.trigger_id != trigger_id(trigger):
-        _change_sign(deps.gitlab.reactions.acknowledge, trigger)
+        _change_reaction(deps.gitlab.reactions.acknowledge, trigger)
         raise Busy(f"session {key.session_id} is at work on something else")
 
 
@@ -163,30 +163,30 @@ def _do_command(comment: Comment, deps: Deps, run: Run) -> Ended | CommandAnswer
     return _post_answer(comment.trigger, ended, deps) if isinstance(ended, str) else ended
 
 
-# -------------------------------------------------------------------------------- signs and answers
+# ---------------------------------------------------------------------------- reactions and answers
 
 
 def _acknowledge_while(
-    deal: Callable[[], Ended | CommandAnswered], trigger: Replied, deps: Deps
+    answer: Callable[[], Ended | CommandAnswered], trigger: Replied, deps: Deps
 ) -> Ended | CommandAnswered:
-    """Call `deal` with a reaction on the note, which stays if a worker is or will be at work."""
-    _change_sign(deps.gitlab.reactions.acknowledge, trigger)
+    """Call `answer` with a reaction on the note, which stays if a worker is or will be at work."""
+    _change_reaction(deps.gitlab.reactions.acknowledge, trigger)
     try:
-        ended = deal()
+        ended = answer()
     except SandpiperError as error:
         if not error.transient:
-            _change_sign(deps.gitlab.reactions.forget, trigger)
+            _change_reaction(deps.gitlab.reactions.forget, trigger)
         raise
     if not (isinstance(ended, Skipped) and ended.at_work):
-        _change_sign(deps.gitlab.reactions.forget, trigger)
+        _change_reaction(deps.gitlab.reactions.forget, trigger)
     return ended
 
 
-def _change_sign(change: Callable[[int, int, int], None], trigger: Replied) -> None:
+def _change_reaction(change: Callable[[int, int, int], None], trigger: Replied) -> None:
     try:
         change(trigger.project_id, trigger.mr_iid, trigger.note_id)
     except ForgeError as error:
-        log.warning("no sign on note %d: %s", trigger.note_id, error)
+        log.warning("no reaction on note %d: %s", trigger.note_id, error)
 
 
 def _post_answer(trigger: Replied, text: str, deps: Deps) -> CommandAnswered | Skipped:

@@ -50,7 +50,7 @@ def _store_votes(
 
     deps.storage.sessions.change_feedback(key, turn, change)
     if after.votes != before.votes:
-        watch(VotesChanged(_less(after, before), _less(before, after)))
+        watch(VotesChanged(_subtract_votes(after, before), _subtract_votes(before, after)))
         log.info("turn %d: %d 👍, %d 👎", turn, after.upvotes, after.downvotes)
         judge_by_votes(key, turn, before, deps, watch)
     update_memory(key, deps)
@@ -63,7 +63,7 @@ def _index_by_voter(votes: Votes) -> dict[str, str]:
     return {aftermath.make_pseudonym(session, user): UP if up else DOWN for user, up in voted}
 
 
-def _less(ours: Feedback, theirs: Feedback) -> tuple[str, ...]:
+def _subtract_votes(ours: Feedback, theirs: Feedback) -> tuple[str, ...]:
     """Return the votes of `ours` that `theirs` does not have."""
     return tuple(
         vote for voter, vote in sorted(ours.votes.items()) if theirs.votes.get(voter) != vote

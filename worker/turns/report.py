@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from worker.core import finding
 from worker.core.conversation import quote_repair
-from worker.core.conversation.context import ASKED, KNOWN, Context, Outcome, Status
+from worker.core.conversation.context import ASKED, KNOWN, NO_OUTCOME, Context, Outcome, Status
 from worker.core.conversation.digest import Digest, write_digest
 from worker.core.conversation.repair import find_unavailable
 from worker.core.failure.verdict import Verdict
@@ -62,7 +62,7 @@ def write_bodies(
     Changes that a finding advises go on the diff as well, unless the turn is `private` or was to
     answer a question; `trials` says which ones the sandbox has run. `gives_up` is `Run.gives_up`.
     """
-    outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
+    outcome = context.outcome or NO_OUTCOME
     footer = _make_footer(context, found, deps)
     if gives_up:
         return note.write_failure(marker, context.subject, outcome.reason, footer, ()), ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.absorb import charge_helper
-from worker.core.conversation.context import Context, NoteRef, Outcome, Status, Subject
+from worker.core.conversation.context import NO_OUTCOME, Context, NoteRef, Subject
 from worker.core.events import Asking, Event, TurnEnded
 from worker.core.ports import SessionKey
 from worker.core.session_id import make_session_id
@@ -310,7 +310,7 @@ def _list_turn(context: Context, deps: Deps) -> None:
 def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finished:
     # Nobody goes on with a committed turn.
     context, number = replace(taken.context, handed_over=False), taken.context.turn
-    outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
+    outcome = context.outcome or NO_OUTCOME
     turn.lease.check_held()
     try:
         data = context_json.dump_context(context)

@@ -107,6 +107,10 @@ class Outcome:
     reason: str = ""
 
 
+NO_OUTCOME = Outcome(Status.FAILED, "", "the run ended without an outcome")
+"""What is told of a turn whose context has no outcome."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """One session up to now. Frozen: a step returns a new one.

@@ -69,8 +69,8 @@ def report_unchecked(name: str, why: str, advice: str = "") -> Line:
 class Lazy(Generic[T]):
     """A value, or its SandpiperError, computed at the first call and shared by all threads."""
 
-    def __init__(self, have: Callable[[], T]) -> None:
-        self._have = have
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
         self._lock = threading.Lock()
         self._value: list[T] = []
         self._error: SandpiperError | None = None
@@ -80,7 +80,7 @@ class Lazy(Generic[T]):
         with self._lock:
             if not self._value and self._error is None:
                 try:
-                    self._value.append(self._have())
+                    self._value.append(self._make())
                 except SandpiperError as error:
                     self._error = error
             if self._error:

@@ -41,20 +41,20 @@ class PageSettings:
     now: Callable[[], float]
 
     @property
-    def get_signer(self) -> Signer | None:
-        """Return the signer of links; None without a secret."""
+    def signer(self) -> Signer | None:
+        """The signer of links; None without a secret."""
         return Signer(self.secret) if self.secret else None
 
     @property
-    def list_hosts(self) -> frozenset[str]:
-        """Return where notes may link to besides the merge request's project."""
+    def link_places(self) -> frozenset[str]:
+        """The places that notes may link to besides the merge request's project."""
         parts = urlsplit(self.url)
         place = f"{parts.netloc}{parts.path.rstrip('/')}/sessions"
         return frozenset({place}) if self.url else frozenset()
 
     def make_linker(self) -> Callable[[str], str]:
         """Make a function that returns a session's URL. Raises ConfigError without a secret."""
-        base, signer = self.url.rstrip("/"), self.get_signer
+        base, signer = self.url.rstrip("/"), self.signer
         if not base:
             return lambda session_id: ""
         if signer is None:
@@ -74,16 +74,16 @@ class PageSettings:
         self,
         open_store: Callable[[], PageStore],
         limits: Limits,
-        parked: Callable[[PageStore], Iterable[str]] = lambda kept: (),
+        parked: Callable[[PageStore], Iterable[str]] = lambda store: (),
     ) -> list[Route]:
         """Make the routes. The store is opened when the first page is requested.
 
         `parked` yields a line for each parked trigger.
         """
-        once = _LazyStore(open_store)
+        store = _LazyStore(open_store)
         return Pages(
-            *(once, self.get_signer, self.operator_token, limits, self.now),
-            list_parked=lambda: parked(once.get_store()),
+            *(store, self.signer, self.operator_token, limits, self.now),
+            list_parked=lambda: parked(store.get_store()),
         ).make_routes()
 
 
@@ -92,13 +92,13 @@ class _LazyStore:
 
     def __init__(self, open_store: Callable[[], PageStore]) -> None:
         self._open, self._lock = open_store, threading.Lock()
-        self._kept: PageStore | None = None
+        self._store: PageStore | None = None
 
     def __call__(self) -> tuple[SessionStore, RecentTurns]:
-        kept = self.get_store()
-        return kept, kept.recent_turns
+        store = self.get_store()
+        return store, store.recent_turns
 
     def get_store(self) -> PageStore:
         with self._lock:
-            self._kept = self._kept or self._open()
-        return self._kept
+            self._store = self._store or self._open()
+        return self._store

@@ -30,7 +30,7 @@ class Text:
     hidden_count: int = 0
 
     @property
-    def count_lines(self) -> int:
+    def line_count(self) -> int:
         """The number of lines that are shown."""
         return self.content.count("\n") + 1
 
@@ -81,7 +81,7 @@ def split_fields(content: str, room: CharacterBudget) -> Content:
         text = value if isinstance(value, str) else _format_value(value)
         cut = room.clip_text(text)
         found.fields.append(
-            Field(one_line(name, 80), cut, cut.count_lines == 1 and len(text) <= 120)
+            Field(one_line(name, 80), cut, cut.line_count == 1 and len(text) <= 120)
         )
     if len(parsed) > _MOST_FIELDS:
         more = f"{len(parsed) - _MOST_FIELDS} more fields"

@@ -18,11 +18,8 @@ from prometheus_client import (
     generate_latest,
     start_http_server,
 )
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from worker.errors import ConfigError
-
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _WAIT = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
@@ -46,7 +43,7 @@ class Metrics:
         self._make_note_metrics()
 
     def render_page(self) -> bytes:
-        """Return the page that Prometheus reads, of type `CONTENT_TYPE`."""
+        """Return the page that Prometheus reads, in its text format 0.0.4."""
         return generate_latest(self.registry)
 
     def serve(self, port: int, host: str = "0.0.0.0") -> Callable[[], None]:

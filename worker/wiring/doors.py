@@ -14,13 +14,12 @@ from worker.maintenance import missed_pipelines
 from worker.pages.parts import PageSettings, PageStore
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
-from worker.sessions.store import Store
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
 from worker.webhook.tokens import GitLabKeys, TokenReader
 from worker.wiring.clock import SystemClock
-from worker.wiring.stores import open_session_store
+from worker.wiring.stores import open_session_store, open_watched_store
 
 _log = logging.getLogger("sandpiper.pages")
 
@@ -63,19 +62,18 @@ def build_receiver(
 
 def open_journal(settings: Settings, watched: Telemetry | None = None) -> Journal:
     """Open the journal of accepted triggers. Raises ConfigError or StoreError."""
-    kept = open_session_store(settings)
-    return _make_journal(Store(watched.wrap_objects(kept.records)) if watched else kept)
+    return _make_journal(open_watched_store(settings, watched))
 
 
-def _make_journal(kept: SessionStore) -> Journal:
+def _make_journal(store: SessionStore) -> Journal:
     """Make a journal for a process that holds no leases."""
     clock = SystemClock()
-    return Journal(kept.records, Leases(kept, clock, "door"), clock)
+    return Journal(store.records, Leases(store, clock, "door"), clock)
 
 
-def _list_parked(kept: PageStore) -> Iterator[str]:
+def _list_parked(store: PageStore) -> Iterator[str]:
     """Yield a line for each parked trigger among the journal's first MOST_READ entries."""
-    return missed_pipelines.list_parked(_make_journal(kept), MOST_READ)
+    return missed_pipelines.list_parked(_make_journal(store), MOST_READ)
 
 
 def build_pages(settings: Settings) -> PageSettings:

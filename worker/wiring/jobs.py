@@ -40,7 +40,7 @@ from worker.wiring.providers import (
     build_helper,
     make_tier_rules,
 )
-from worker.wiring.stores import make_leases, open_session_store
+from worker.wiring.stores import make_leases, open_watched_store
 from worker.wiring.toolsets import make_toolset_factory
 
 
@@ -68,11 +68,10 @@ def build_deps(
     client = _open_client(settings, opened)
     chains, rules = build_chains(settings, watched, opened), make_tier_rules(settings)
     pages = build_pages(settings)
-    hosts = pages.list_hosts | settings.sources.list_link_places()
+    hosts = pages.link_places | settings.sources.list_link_places()
     writer = writer or _open_writer(gitlab, opened)
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
-    kept = _open_store(settings, watched)
-    held = make_leases(settings, kept)
+    store = open_watched_store(settings, watched)
     driver, reader = build_sandboxes(settings), _build_gitlab_reader(client, gitlab)
     made = Deps(
         GitLab(
@@ -99,28 +98,27 @@ def build_deps(
             make_model=chains.make_chain,
         ),
         Storage(
-            kept,
-            known_failures=None if salt else kept.known_failures,
-            recent=kept.recent_turns,
-            budget=_build_budget(settings, kept, clock),
+            store,
+            known_failures=None if salt else store.known_failures,
+            recent=store.recent_turns,
+            budget=_build_budget(settings, store, clock),
         ),
-        Queue(
-            Journal(kept.records, held, clock), held, owner=f"{socket.gethostname()}:{os.getpid()}"
-        ),
+        _build_queue(settings, store, clock),
         _build_options(settings, pages.make_linker(), salt),
     )
     return watched.wrap_deps(made) if watched else made
+
+
+def _build_queue(settings: Settings, store: Store, clock: Clock) -> Queue:
+    leases = make_leases(settings, store)
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    return Queue(Journal(store.records, leases, clock), leases, owner)
 
 
 def _open_client(settings: Settings, opened: ExitStack) -> ReadClient:
     client = open_read_client(settings)
     opened.callback(client.connections.close)
     return client
-
-
-def _open_store(settings: Settings, watched: Telemetry | None) -> Store:
-    kept = open_session_store(settings)
-    return Store(watched.wrap_objects(kept.records)) if watched else kept
 
 
 def _open_writer(gitlab: GitLabSettings, opened: ExitStack) -> GitLabWriter:
@@ -168,9 +166,9 @@ def _build_options(settings: Settings, page: Callable[[str], str], salt: str) ->
     )
 
 
-def _build_budget(settings: Settings, kept: Store, clock: Clock) -> Budget:
+def _build_budget(settings: Settings, store: Store, clock: Clock) -> Budget:
     limits = settings.limits
-    return Budget(kept.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day)
+    return Budget(store.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day)
 
 
 def _redact(redactor: Redactor, text: str) -> str:

@@ -7,6 +7,7 @@ from worker.queue.leases import Leases
 from worker.sessions.store import Store
 from worker.sessions.table import guard_store, open_store
 from worker.settings import Settings
+from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
 
 
@@ -20,6 +21,15 @@ def open_session_store(settings: Settings) -> Store:
     if not imitation or not settings.broker.startswith("redis"):
         return opened
     return opened if opened.honours_conditions() else guard_store(opened, settings.broker)
+
+
+def open_watched_store(settings: Settings, watched: Telemetry | None) -> Store:
+    """Open the session store; `watched`, if given, counts what is done in it.
+
+    Raises ConfigError or StoreError.
+    """
+    store = open_session_store(settings)
+    return Store(watched.wrap_objects(store.records)) if watched else store
 
 
 def make_leases(settings: Settings, store: Store) -> Leases:

@@ -65,8 +65,8 @@ class _Found:
     whole: bool = True
     others: tuple[str, ...] = ()
 
-    def note_missing(self, what: str) -> None:
-        """Note `what` could not be read; it may hide a failing job."""
+    def add_missing(self, what: str) -> None:
+        """Record that `what` could not be read; it may hide a failing job."""
         self.missing.append(what)
         self.whole = False
 
@@ -89,10 +89,10 @@ def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> 
     finally:
         # A hanging request is not waited for: it has its own time-out.
         pool.shutdown(wait=False, cancel_futures=True)
-    made = _make_survey(found, reader, deadline)
+    survey = _make_survey(found, reader, deadline)
     if shown:
-        made = _add_previews(made, found.diff, reader, shown)
-    return reader.redact.redact_value(made)
+        survey = _add_previews(survey, found.diff, reader, shown)
+    return reader.redact.redact_value(survey)
 
 
 def _make_survey(found: _Found, reader: Reader, deadline: float) -> Survey:
@@ -101,7 +101,7 @@ def _make_survey(found: _Found, reader: Reader, deadline: float) -> Survey:
     scene = Scene(subject.project, subject.sha, changed)
     groups = group_jobs(found.jobs, lambda job: rules.recognise(job, scene))
     inside = any(not job.external for job in found.jobs)
-    broken = None if inside else _rule_on_configuration(found, scene, reader)
+    broken = None if inside else _match_configuration_rule(found, scene, reader)
     if broken:
         groups = (Group("", one_line(found.errors, 300), (), broken), *groups)
     bare = tuple(
@@ -113,14 +113,14 @@ def _make_survey(found: _Found, reader: Reader, deadline: float) -> Survey:
     return Survey(bare, tuple(found.missing), changed, whole, found.others)
 
 
-def _add_previews(made: Survey, diff: Diff, reader: Reader, shown: int) -> Survey:
+def _add_previews(survey: Survey, diff: Diff, reader: Reader, shown: int) -> Survey:
     """The survey with longer previews of the log of each group's first job, and of the diff."""
-    read = [group for group in made.groups if group.jobs and group.jobs[0].excerpt]
+    read = [group for group in survey.groups if group.jobs and group.jobs[0].excerpt]
     each = shown // max(len(read), 1)
-    groups = tuple(_add_preview(group, reader, each) for group in made.groups)
+    groups = tuple(_add_preview(group, reader, each) for group in survey.groups)
     preview, whole = ("", False) if isinstance(diff, Unknown) else show_diff(diff, reader, shown)
-    groups = groups if each > EXCERPT else made.groups
-    return replace(made, groups=groups, diff_preview=preview, is_diff_whole=whole)
+    groups = groups if each > EXCERPT else survey.groups
+    return replace(survey, groups=groups, diff_preview=preview, is_diff_whole=whole)
 
 
 def _add_preview(group: Group, reader: Reader, most: int) -> Group:
@@ -161,10 +161,10 @@ def _read_pipeline(reader: Reader, found: _Found) -> None:
     try:
         listed = read_all_jobs(path, number, reader)
     except SourceError as error:
-        found.note_missing(str(error))
+        found.add_missing(str(error))
         return
     if listed.more:
-        found.note_missing(f"jobs older than the newest {len(listed.items)}")
+        found.add_missing(f"jobs older than the newest {len(listed.items)}")
     retried = find_retried_ids(listed.items)
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
@@ -175,11 +175,11 @@ def _read_pipeline(reader: Reader, found: _Found) -> None:
     ]
     if not newest:
         found.errors = _read_errors(path, number, reader, found)
-    triggers = set(_read_below(path, number, reader, found))
-    _read_outside(listed.items, triggers, reader, found)
+    triggers = set(_read_downstream(path, number, reader, found))
+    _read_other_systems(listed.items, triggers, reader, found)
     if len(found.jobs) > MOST_JOBS:
         more = ", ".join(job.name for job in found.jobs[MOST_JOBS:])
-        found.note_missing(f"{len(found.jobs) - MOST_JOBS} more failing jobs: {more}")
+        found.add_missing(f"{len(found.jobs) - MOST_JOBS} more failing jobs: {more}")
         found.jobs = found.jobs[:MOST_JOBS]
 
 
@@ -187,12 +187,12 @@ def _read_errors(path: str, number: int, reader: Reader, found: _Found) -> str:
     try:
         pipeline = reader.client.one(path, wire.Pipeline, f"pipeline {number}")
     except SourceError as error:
-        found.note_missing(str(error))
+        found.add_missing(str(error))
         return ""
     return _clean_text(pipeline.yaml_errors or "", reader)
 
 
-def _read_below(path: str, number: int, reader: Reader, found: _Found) -> Iterator[str]:
+def _read_downstream(path: str, number: int, reader: Reader, found: _Found) -> Iterator[str]:
     """Find the failing jobs of downstream pipelines; yields the names of the trigger jobs."""
     started = DownstreamPipelines(reader)
     for bridge in started.list_below(path, number):
@@ -200,7 +200,7 @@ def _read_below(path: str, number: int, reader: Reader, found: _Found) -> Iterat
         if bridge.get("allow_failure"):
             continue
         if "not_read" in bridge and bridge.get("status") != "success":
-            found.note_missing(one_line(str(bridge["not_read"]), 300))
+            found.add_missing(one_line(str(bridge["not_read"]), 300))
         if bridge.get("status") == "failed" and "pipeline" not in bridge:
             found.jobs.append(_describe_bridge(bridge, reader))
         found.jobs += [
@@ -209,10 +209,10 @@ def _read_below(path: str, number: int, reader: Reader, found: _Found) -> Iterat
         ]
         found.others += tell_allowed(bridge.get("failed_jobs", ()))
     for missing in started.missing_parts:
-        found.note_missing(missing)
+        found.add_missing(missing)
 
 
-def _read_outside(
+def _read_other_systems(
     jobs: Sequence[wire.Job], triggers: Collection[str], reader: Reader, found: _Found
 ) -> None:
     """Find what other systems report as failed."""
@@ -289,7 +289,7 @@ def _clean_text(text: str, reader: Reader) -> str:
     return one_line(reader.redact.redact_text(text), 1000)
 
 
-def _rule_on_configuration(found: _Found, scene: Scene, reader: Reader) -> RuleMatch | None:
+def _match_configuration_rule(found: _Found, scene: Scene, reader: Reader) -> RuleMatch | None:
     """The rule match for an invalid CI configuration, from GitLab's errors; None without errors."""
     if not found.errors:
         return None

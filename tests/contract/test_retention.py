@@ -60,7 +60,7 @@ class Kept:
         (key,) = [each for each in self.store.sessions() if self.store.latest(each) is not None]
         self.key = key
         self.store.change_feedback(key, 0, lambda stored: b"{}")
-        self.store.record_after(key, 0, b'{"became": "fixed"}')
+        self.store.write_aftermath(key, 0, b'{"became": "fixed"}')
         now = self.at.clock.now()
         seen = known.Sighting(self.iid, 1, 2, "test", "abc", now)
         found = known.make_past_finding(Verdict.FLAKY, "SECRET cause", "wait", "", self.iid, now)

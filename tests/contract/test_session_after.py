@@ -10,7 +10,7 @@ from worker.errors import StoreError
 def test_what_became_of_a_pipeline_is_kept_beside_its_turn(place: Place) -> None:
     place.store.commit(KEY, 0, b"{}")
     assert place.store.read_aftermath(KEY, 0) is None
-    place.store.record_after(KEY, 0, b'{"became": "fixed"}')
+    place.store.write_aftermath(KEY, 0, b'{"became": "fixed"}')
     assert place.store.read_aftermath(KEY, 0) == b'{"became": "fixed"}'
     assert place.store.read_aftermath(KEY, 1) is None
     assert at(0, "after.json") in place.names()
@@ -18,21 +18,21 @@ def test_what_became_of_a_pipeline_is_kept_beside_its_turn(place: Place) -> None
 
 
 def test_what_was_kept_first_stands_also_of_many_at_once(place: Place) -> None:
-    many(lambda number: place.store.record_after(KEY, 0, str(number).encode()))
+    many(lambda number: place.store.write_aftermath(KEY, 0, str(number).encode()))
     first = place.store.read_aftermath(KEY, 0)
-    place.store.record_after(KEY, 0, b"later")
+    place.store.write_aftermath(KEY, 0, b"later")
     assert place.store.read_aftermath(KEY, 0) == first
 
 
 def test_more_than_a_small_object_is_not_kept(place: Place) -> None:
     with pytest.raises(StoreError, match=r"after\.json"):
-        place.store.record_after(KEY, 0, b"x" * 100_000)
+        place.store.write_aftermath(KEY, 0, b"x" * 100_000)
     assert place.store.read_aftermath(KEY, 0) is None
 
 
 def test_it_goes_with_its_turn(place: Place) -> None:
     place.store.commit(KEY, 0, b"{}")
-    place.store.record_after(KEY, 0, b"{}")
+    place.store.write_aftermath(KEY, 0, b"{}")
     place.store.commit(KEY, 1, b"{}")
     place.store.erase(KEY, 1)
     assert place.store.read_aftermath(KEY, 0) is None

@@ -167,7 +167,7 @@ def find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
 def _describe_aftermath(store: SessionStore, key: SessionKey, latest: int) -> Iterator[str]:
     """Describe what happened after each turn's note."""
     for turn in range(latest + 1):
-        after = aftermath.load_after(store.read_aftermath(key, turn))
+        after = aftermath.load_aftermath(store.read_aftermath(key, turn))
         feedback = aftermath.load_feedback(store.feedback(key, turn))
         for line in aftermath.describe_aftermath(feedback, after):
             yield f"turn {turn}: {line}"

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, suppress
 
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
-from worker.core.failure.aftermath import load_after, load_feedback
+from worker.core.failure.aftermath import load_aftermath, load_feedback
 from worker.core.ports import SessionKey, SessionStore
 from worker.core.ports.sessions import TurnContexts, TurnFiles
 from worker.errors import StoreError
@@ -31,7 +31,7 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
                         context,
                         files=_has_files(store, key, number),
                         feedback=load_feedback(store.feedback(key, number)),
-                        aftermath=load_after(store.read_aftermath(key, number)),
+                        aftermath=load_aftermath(store.read_aftermath(key, number)),
                     )
                 )
     if running := _read_running(store, key, 0 if latest is None else latest + 1):

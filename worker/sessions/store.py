@@ -164,7 +164,7 @@ class Store:
         stored = self._objects.read(keys.make_turn_prefix(key, turn) + keys.STOP, _MAX_SMALL)
         return stored.content.decode("utf-8", "replace") if stored else ""
 
-    def record_after(self, key: SessionKey, turn: int, after: bytes) -> None:
+    def write_aftermath(self, key: SessionKey, turn: int, after: bytes) -> None:
         """See SessionStore."""
         name = keys.make_turn_prefix(key, turn) + keys.AFTER
         if len(after) > _MAX_SMALL:

@@ -8,7 +8,7 @@ from prometheus_client import Histogram
 
 from sandbox.base import Driver, ExecResult, Sandbox, SandboxError, SandboxGone
 from worker.core.conversation.context import NoteRef, Subject
-from worker.core.failure.aftermath import load_after
+from worker.core.failure.aftermath import load_aftermath
 from worker.core.ports import Model, Reply, Request
 from worker.core.ports.gitlab import NoteWriter, OwnNote, Position, Reactions, Votes
 from worker.core.session_id import Marker
@@ -215,7 +215,7 @@ class CountedObjects:
 
 
 def _find_outcome(content: bytes) -> str:
-    after = load_after(content)
+    after = load_aftermath(content)
     return after.became if after else "other"
 
 

@@ -13,7 +13,7 @@ from itertools import islice
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Subject
 from worker.core.conversation.context_json import HistoryError
-from worker.core.failure.aftermath import Aftermath, dump_after
+from worker.core.failure.aftermath import Aftermath, dump_aftermath
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import OwnNote
 from worker.core.session_id import Kind
@@ -142,7 +142,7 @@ def _edit_older_note(
         if became == "fixed"
         else None,
     )
-    deps.storage.sessions.record_after(older.key, 0, dump_after(after))
+    deps.storage.sessions.write_aftermath(older.key, 0, dump_aftermath(after))
     memory.record_end(older.context, became, by.pipeline_id, deps)
     project_memory.update_memory(older.key, deps)
     # The note comes last: once it is folded, the other steps are not retried.

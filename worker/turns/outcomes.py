@@ -19,7 +19,7 @@ log = logging.getLogger("sandpiper.feedback")
 
 
 def judge_turn(
-    store: SessionStore, key: SessionKey, turn: int, verdict: str, later_verdict: str = ""
+    store: SessionStore, key: SessionKey, turn: int, verdict: str, later_verdict: str
 ) -> Judgement:
     """Return whether a turn's verdict was right. Raises StoreError.
 
@@ -27,7 +27,7 @@ def judge_turn(
     read only if its text or its survey matters.
     """
     feedback = aftermath.load_feedback(store.feedback(key, turn))
-    after = aftermath.load_after(store.read_aftermath(key, 0))
+    after = aftermath.load_aftermath(store.read_aftermath(key, 0))
     return _judge(store, key, turn, verdict, feedback, after, later_verdict)
 
 
@@ -118,7 +118,7 @@ def _update(
         if context is None or not context.verdict or newest_verdict == context.verdict:
             return
         feedback = aftermath.load_feedback(store.feedback(key, turn))
-        after = aftermath.load_after(store.read_aftermath(key, 0))
+        after = aftermath.load_aftermath(store.read_aftermath(key, 0))
         known = (store, key, turn, context.verdict)
         now = _judge(*known, feedback, after, newest_verdict)
         if votes_before is not None and _judge(*known, votes_before, after, "") == now:

@@ -93,7 +93,7 @@ def _is_proven(key: SessionKey, context: Context, deps: Deps) -> bool:
     """Whether GitLab's record settles the verdict, or a pipeline passed on the same commit."""
     if context.survey and project_memory.is_settled(context.survey, context.verdict):
         return True
-    after = aftermath.load_after(deps.storage.sessions.read_aftermath(key, 0))
+    after = aftermath.load_aftermath(deps.storage.sessions.read_aftermath(key, 0))
     passed_again = after is not None and after.became == "passed_again"
     return passed_again and context.verdict in _PASSES_AGAIN
 

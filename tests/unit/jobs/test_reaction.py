@@ -153,12 +153,12 @@ def test_the_trigger_goes_over_the_queue() -> None:
 )
 def test_damaged_feedback_is_no_feedback(stored: bytes) -> None:
     assert aftermath.load_feedback(stored) == Feedback()
-    assert aftermath.load_after(stored) is None
+    assert aftermath.load_aftermath(stored) is None
 
 
 def test_both_are_told_in_plain_words() -> None:
     feedback = aftermath.load_feedback(b'{"votes": {"a": "up", "b": "down", "c": "up"}, "at": 5}')
-    after = aftermath.load_after(
+    after = aftermath.load_aftermath(
         b'{"schema": 1, "became": "fixed", "pipeline_id": 12, "sha": "abcdef0123", "at": 9.5}'
     )
     assert after == Aftermath("fixed", 12, "abcdef0123", 9.5)

@@ -202,8 +202,10 @@ def test_votes_and_what_became_of_the_pipeline_stand_with_their_turn(site: Site)
     site.keep(told(), told(1))
     votes = Feedback({"a": UP, "b": DOWN, "c": UP})
     site.store.change_feedback(KEY, 0, lambda _: dump_feedback(votes))
-    site.store.record_after(KEY, 0, b'{"became": "fixed", "pipeline_id": 72, "sha": "9f8e7d6c5b"}')
-    site.store.record_after(KEY, 1, b'{"became": "<b>", "sha": "9f8e7d6c5b"}')
+    site.store.write_aftermath(
+        KEY, 0, b'{"became": "fixed", "pipeline_id": 72, "sha": "9f8e7d6c5b"}'
+    )
+    site.store.write_aftermath(KEY, 1, b'{"became": "<b>", "sha": "9f8e7d6c5b"}')
     text = Seen(get(site)).text
     assert "reactions: 2 👍, 1 👎; pipeline 72: fixed by a later commit (9f8e7d6c)" in text
     assert text.count("Afterwards") == 1

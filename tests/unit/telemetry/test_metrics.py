@@ -165,8 +165,8 @@ def test_a_store_is_timed_and_what_became_of_a_pipeline_counted_once(tmp_path: P
     metrics = Metrics()
     store = Store(CountedObjects(FolderStore(tmp_path).records, metrics))
     for _ in range(3):
-        store.record_after(KEY, 0, b'{"became": "fixed", "sha": "ab12"}')
-    store.record_after(KEY, 1, b'{"became": "</script>", "sha": "ab12"}')
+        store.write_aftermath(KEY, 0, b'{"became": "fixed", "sha": "ab12"}')
+    store.write_aftermath(KEY, 1, b'{"became": "</script>", "sha": "ab12"}')
     assert list(store.sessions()) == [KEY]
     assert value(metrics, "sandpiper_pipelines_after_total", became="fixed") == 1
     assert value(metrics, "sandpiper_pipelines_after_total", became="other") == 1

@@ -82,7 +82,7 @@ def load_feedback(stored: bytes | None) -> Feedback:
     return Feedback(dict(list(kept.items())[:MOST_VOTERS]), _number(fields.get("at")))
 
 
-def load_after(stored: bytes | None) -> Aftermath | None:
+def load_aftermath(stored: bytes | None) -> Aftermath | None:
     """Return what `after.json` says, None if the file is missing or damaged."""
     fields = parse_object(stored or b"")
     became, sha = fields.get("became"), fields.get("sha")
@@ -95,7 +95,7 @@ def load_after(stored: bytes | None) -> Aftermath | None:
     return Aftermath(became, pipeline, sha[:64], at, changed[:MOST_PATHS] if changed else changed)
 
 
-def dump_after(after: Aftermath) -> bytes:
+def dump_aftermath(after: Aftermath) -> bytes:
     """Return the bytes of `after.json`."""
     fields: dict[str, Any] = {
         "schema": _SCHEMA,

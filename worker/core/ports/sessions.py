@@ -142,12 +142,12 @@ class TurnClaims(Protocol):
 class TurnFollowUps(Protocol):
     """What came after a committed turn: its pipeline, and votes. All raise StoreError."""
 
-    def record_after(self, key: SessionKey, turn: int, after: bytes) -> None:
+    def write_aftermath(self, key: SessionKey, turn: int, after: bytes) -> None:
         """Keep what became of a committed turn's pipeline, as `after.json`. The first is kept."""
         ...
 
     def read_aftermath(self, key: SessionKey, turn: int) -> bytes | None:
-        """Read what `record_after` has kept, or None."""
+        """Read what `write_aftermath` has kept, or None."""
         ...
 
     def feedback(self, key: SessionKey, turn: int) -> bytes | None:

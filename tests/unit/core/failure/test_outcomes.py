@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.failure.aftermath import MOST_PATHS, Aftermath, dump_after, load_after
+from worker.core.failure.aftermath import MOST_PATHS, Aftermath, dump_aftermath, load_aftermath
 from worker.core.failure.outcomes import Label, Sequel, judge_verdict
 
 CHANGE, TARGET = "caused by this change", "already failing on the target branch"
@@ -48,12 +48,12 @@ def test_a_judgement_says_why() -> None:
 
 def test_what_a_fix_has_changed_is_kept_with_it() -> None:
     after = Aftermath("fixed", 7, "ab12", 5.0, ("src/app.py", "tests/test_app.py"))
-    assert load_after(dump_after(after)) == after
+    assert load_aftermath(dump_aftermath(after)) == after
     unknown = Aftermath("fixed", 7, "ab12", 5.0)
-    assert load_after(dump_after(unknown)) == unknown
+    assert load_aftermath(dump_aftermath(unknown)) == unknown
     many = Aftermath("fixed", 7, "ab12", 5.0, tuple(f"{n}/{'x' * 900}" for n in range(999)))
-    loaded = load_after(dump_after(many))
+    loaded = load_aftermath(dump_aftermath(many))
     assert loaded
     assert loaded.changed_paths
     assert len(loaded.changed_paths) == MOST_PATHS
-    assert len(dump_after(many)) < 64 * 1024
+    assert len(dump_aftermath(many)) < 64 * 1024

@@ -60,9 +60,9 @@ def make_group(
     return ControlGroup(tuple(made))
 
 
-def find_group(name: str, mount: Path = MOUNT, own: Path = OWN) -> ControlGroup:
+def find_group(name: str) -> ControlGroup:
     """Return the group that `make_group` made under this name; parts of it may be gone."""
-    parents = plan_limits(ContainerSpec(), mount, own)
+    parents = plan_limits(ContainerSpec(), MOUNT, OWN)
     return ControlGroup(tuple(parent / name for parent in parents))
 
 

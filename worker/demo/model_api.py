@@ -61,9 +61,9 @@ class ModelApi:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._faults.add(Fault(status, raw or self._error(status), headers or {}), times)
 
-    def fail_list(self, status: int, body: bytes = b"", times: int = 1) -> None:
-        """Answer the next `times` valid requests for the list of models with this error."""
-        self._list_faults.add(Fault(status, body or self._error(status), {}), times)
+    def fail_list(self, status: int, body: bytes = b"") -> None:
+        """Answer the next valid request for the list of models with this error."""
+        self._list_faults.add(Fault(status, body or self._error(status), {}), 1)
 
     def cut_next(self, times: int = 1) -> None:
         """Close the connection in the middle of the next `times` answers."""

@@ -117,7 +117,7 @@ def _index_results(context: Context) -> dict[tuple[str, str], deque[ToolResult]]
 
 
 def replay_session(
-    key: SessionKey, stored: Context, deps: Deps, watch: Watcher, workflow: Workflow | None = None
+    key: SessionKey, stored: Context, deps: Deps, watch: Watcher, workflow: Workflow | None
 ) -> Replay:
     """Replay a session's analysis, `stored`, with the model of `deps`. Nothing is posted or stored.
 

@@ -68,8 +68,8 @@ def build_overview(
     link: Callable[[str], str],
     now: float,
     *,
-    before: str = "",
-    project: str = "",
+    before: str,
+    project: str,
 ) -> Overview:
     """List the newest turns after the cursor in projects that match `project` (id or glob)."""
     rows, older = _read_page(recent, before, project)

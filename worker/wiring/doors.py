@@ -60,7 +60,7 @@ def build_receiver(
     return built
 
 
-def open_journal(settings: Settings, watched: Telemetry | None = None) -> Journal:
+def open_journal(settings: Settings, watched: Telemetry) -> Journal:
     """Open the journal of accepted triggers. Raises ConfigError or StoreError."""
     return _make_journal(open_watched_store(settings, watched))
 

@@ -371,7 +371,7 @@ _FILES = "The results that they held lie in files: {}. `ls -t /tmp/data /tmp/_ou
 _MOST_FOLDED_FILES = 12
 
 
-def tell_fold(count: int, text: str, files: Sequence[str], *, by_model: bool = False) -> str:
+def tell_fold(count: int, text: str, files: Sequence[str], *, by_model: bool) -> str:
     """The message in place of `count` messages; `text` is about what they said, "" for nothing."""
     made = _WINDOWED if not text else _SUMMARISED if by_model else _DIGESTED
     more = len(files) - _MOST_FOLDED_FILES

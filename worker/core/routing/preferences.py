@@ -11,7 +11,7 @@ from worker.core.object_names import PREFERENCES
 from worker.core.routing.tiers import TIERS, Preference, TierModel
 
 
-def make_preference_name(project_id: int, mr_iid: int = 0) -> str:
+def make_preference_name(project_id: int, mr_iid: int) -> str:
     """Return the name of a merge request's preference, or the project's if `mr_iid` is 0."""
     return f"{PREFERENCES}{project_id}/{mr_iid or 'project'}.json"
 

@@ -1,6 +1,6 @@
 """A ready scene: a project, a merge request whose pipeline failed, the people and the tokens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from worker.demo.gitlab.state import (
@@ -43,42 +43,26 @@ class Scene:
 
 
 def make_failing_merge_request(
-    world: World,
-    *,
-    path: str = "team/service",
-    title: str = "Sum faster",
-    description: str = "",
-    branch: str = "sum-faster",
-    files: Mapping[str, bytes] | None = None,
-    changed: Mapping[str, bytes] | None = None,
-    diffs: Sequence[DiffFile] = (DIFF,),
-    job_name: str = "unit-tests",
-    log: bytes = LOG,
-    kind: str = "head",
+    world: World, *, diffs: Sequence[DiffFile] = (DIFF,), log: bytes = LOG
 ) -> Scene:
-    """Make a merge request with a passed job `build` and a failed job `job_name` with this `log`.
-
-    `files` are on the default branch, `changed` on the merge request's; `kind` is the pipeline's
-    (see `World.run_pipeline`).
-    """
+    """Make a merge request with a passed job `build`, and `unit-tests`, which failed with `log`."""
     developer = world.add_user("mara", "Mara Developer")
     bot = world.add_user("project_501_bot_5f2c", "sandpiper", bot=True)
-    base = {"app/sum.py": b"def total(xs):\n    return sum(xs)\n"}
-    project = world.add_project(path, base if files is None else files)
+    files = {"app/sum.py": b"def total(xs):\n    return sum(xs)\n"}
+    project = world.add_project("team/service", files)
     world.add_member(project, developer, Access.DEVELOPER)
     world.add_member(project, bot, Access.REPORTER)
     mr = world.open_merge_request(
         project,
         developer,
-        title=title,
-        description=description,
-        branch=branch,
-        files={"app/sum.py": b"def total(xs):\n    return 4\n"} if changed is None else changed,
+        title="Sum faster",
+        branch="sum-faster",
+        files={"app/sum.py": b"def total(xs):\n    return 4\n"},
         diffs=diffs,
     )
-    pipeline = world.run_pipeline(mr, kind=kind)
+    pipeline = world.run_pipeline(mr)
     world.add_job(pipeline, "build", stage="build", trace=b"Job succeeded\n")
-    job = world.add_job(pipeline, job_name, status="failed", trace=log)
+    job = world.add_job(pipeline, "unit-tests", status="failed", trace=log)
     return Scene(
         project=project,
         mr=mr,

@@ -247,9 +247,9 @@ class GitLabSim(World):
         except httpx.HTTPError as error:
             return 0, str(error)
 
-    def wait_for_deliveries(self, timeout: float = 10.0) -> None:
-        """Wait until all hooks of notes and emojis are delivered. Raises TimeoutError."""
-        deadline = time.monotonic() + timeout
+    def wait_for_deliveries(self) -> None:
+        """Wait until all hooks of notes and emojis are delivered, ten seconds at most."""
+        deadline = time.monotonic() + 10.0
         while self._outbox.unfinished_tasks:
             if time.monotonic() > deadline:
                 raise TimeoutError("hooks are still undelivered")

@@ -31,7 +31,7 @@ def fetch_models(
     *,
     clock: Clock,
     deadline: float,
-    transport: httpx.BaseTransport | None = None,
+    transport: httpx.BaseTransport | None,
 ) -> ServedModels:
     """Fetches the list of models of the provider `who`.
 

@@ -25,7 +25,7 @@ from worker.evaluation.recording import Recorder, list_names, make_cleaner
 from worker.evaluation.running import Judge, play_case
 from worker.evaluation.scoring import Played, summarise_runs
 from worker.settings import Settings
-from worker.turns.salvage import load_turn
+from worker.turns.stored_turns import load_turn
 
 _Run = tuple[Case, str, int]
 

@@ -13,7 +13,7 @@ from worker.cli import DONE, PARTIAL, live
 from worker.cli.sessions import find_latest
 from worker.core.text.untrusted import visible
 from worker.evaluation.replaying import Replay, Side, replay_session
-from worker.turns.salvage import load_turn
+from worker.turns.stored_turns import load_turn
 
 _ROWS = (
     *("model", "verdict", "proven_quotes", "unproven_quotes", "requests"),

@@ -17,7 +17,7 @@ from worker.core.failure.project_memory import Fact, load_facts
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
 from worker.core.text.untrusted import one_line
 from worker.errors import SandpiperError, StoreError
-from worker.turns.salvage import load_turn
+from worker.turns.stored_turns import load_turn
 
 _SEARCHED = 10_000
 """The most turns that are read, newest first."""

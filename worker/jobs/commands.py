@@ -26,7 +26,7 @@ from worker.jobs.model_commands import (
     may_use_model,
 )
 from worker.maintenance import retention
-from worker.turns import contexts, memory, project_memory, salvage, session
+from worker.turns import contexts, memory, project_memory, session, stored_turns
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Busy, Ended, Skipped
 from worker.turns.tiers import forget_preference
@@ -105,7 +105,7 @@ def _run_workflow(comment: Comment, command: str, deps: Deps, run: Run) -> Ended
 def _look_again(
     comment: Comment, key: SessionKey, latest: int, deps: Deps, run: Run
 ) -> Ended | str:
-    stored = salvage.load_newest(key, latest, deps)
+    stored = stored_turns.load_newest(key, latest, deps)
     if stored is None:
         return _answer_in_session(comment, key, _AGAIN, deps, run, first_look=True)
     if comment.note.note_id in stored.answered_notes:
@@ -168,7 +168,7 @@ def _tell_state(comment: Comment, deps: Deps) -> str:
         return _WAITS
     if latest is None:
         return "Nothing is running."
-    stored = salvage.load_newest(key, latest, deps)
+    stored = stored_turns.load_newest(key, latest, deps)
     return f"Nothing is running. {_tell_looked_at(stored) if stored else _UNREADABLE}"
 
 
@@ -341,7 +341,7 @@ def make_lock_key(trigger: Replied, deps: Deps) -> SessionKey:
 
 def _is_explained(key: SessionKey, latest: int, deps: Deps) -> bool:
     """Whether a model has explained the failure in one of the session's turns."""
-    found = salvage.find_verdict(key, latest, deps)
+    found = stored_turns.find_verdict(key, latest, deps)
     return found is not None and found.found_by not in (RULE, KNOWN)
 
 

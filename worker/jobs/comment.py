@@ -21,7 +21,7 @@ from worker.errors import ConfigError, ForgeError, SandpiperError
 from worker.forge.defence.neutralise import neutralise
 from worker.jobs.commands import Comment, make_lock_key, run_command
 from worker.jobs.results import CommandAnswered
-from worker.turns import salvage, session
+from worker.turns import session, stored_turns
 from worker.turns.parts import Deps, ReplyRoute, Run
 from worker.turns.results import Busy, Ended, Skipped
 
@@ -149,7 +149,7 @@ def _has_turn(comment: Comment, deps: Deps) -> bool:
         return False
     key = SessionKey(comment.trigger.project_id, comment.trigger.mr_iid, comment.session)
     latest = deps.storage.sessions.latest(key)
-    stored = None if latest is None else salvage.load_newest(key, latest, deps)
+    stored = None if latest is None else stored_turns.load_newest(key, latest, deps)
     return stored is not None and comment.note.note_id in stored.answered_notes
 
 

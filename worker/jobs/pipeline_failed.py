@@ -11,8 +11,8 @@ from worker.jobs.results import DebounceNotOver
 from worker.playbook import Workflow
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Busy, Ended, Skipped
-from worker.turns.salvage import load_turn
 from worker.turns.session import analyse_failure, make_key
+from worker.turns.stored_turns import load_turn
 
 log = logging.getLogger("sandpiper.job")
 

@@ -32,7 +32,7 @@ from worker.core.triggers import Replied
 from worker.forge.defence.neutralise import neutralise
 from worker.forge.text.parts import remove_tokens
 from worker.playbook import Workflow
-from worker.turns import salvage
+from worker.turns import stored_turns
 from worker.turns.parts import Deps
 from worker.turns.tiers import list_tier_tools
 
@@ -82,7 +82,7 @@ def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
         return subject
     workflow = deps.runtime.playbook.for_trigger("command:analyze")
     made = make_first_context(key.session_id, subject, workflow, deps)
-    return replace(made, turn=latest, losses=(salvage.NOTHING,))
+    return replace(made, turn=latest, losses=(stored_turns.ALL_LOST,))
 
 
 def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:

@@ -13,7 +13,7 @@ from worker.forge.defence.finish import finish_body
 from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import older_note
 from worker.forge.text.revision import replace_first
-from worker.turns import salvage
+from worker.turns import stored_turns
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.turn")
@@ -41,7 +41,7 @@ def _changes_verdict(key: SessionKey, context: Context, found: Finding, deps: De
     """Whether a later turn gives the first verdict, or a complete, undoubted answer changes it."""
     if context.turn == 0 or context.outcome is None or context.note is None:
         return False
-    before = salvage.find_verdict(key, context.turn - 1, deps)
+    before = stored_turns.find_verdict(key, context.turn - 1, deps)
     if before is None:
         return True
     doubted = found.verdict is Verdict.UNKNOWN and bool(found.doubt)
@@ -53,7 +53,7 @@ def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, 
     own = list(deps.gitlab.notes.own(context.subject))
     marker = Marker(key.session_id, 0)
     note = next((each for each in own if each.marker == marker), None)
-    first = salvage.load_turn(deps.storage.sessions, key, 0).note_text
+    first = stored_turns.load_turn(deps.storage.sessions, key, 0).note_text
     posted = context.note
     if note is None or not first or posted is None or older_note.is_marked(note.body):
         return

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from worker.core.conversation import prompts, quote_repair
 from worker.core.conversation.absorb import absorb_reply, halt_turn, record_overflow
-from worker.core.conversation.cache_marks import Plan, plan_marks
+from worker.core.conversation.cache_marks import MarkPlan, plan_marks
 from worker.core.conversation.context import Context, Outcome
 from worker.core.conversation.decide import Act, Ask, Raise, Stop, decide
 from worker.core.conversation.folds.fold import Fold
@@ -131,7 +131,7 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     sent = build_view(context.messages, context.folds)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
-    marked = Plan((), context.cache)
+    marked = MarkPlan((), context.cache)
     if tools_allowed or parts.model.keeps_cache_without_tools:
         count = count_groups(sent)
         ends = () if context.cache else list_fold_ends(context.messages, context.folds)

@@ -13,7 +13,7 @@ from worker.core.failure.verdict import Verdict
 from worker.core.ports import SessionKey, SessionStore
 from worker.errors import StoreError
 from worker.turns.parts import Deps
-from worker.turns.salvage import load_turn
+from worker.turns.stored_turns import load_turn
 
 log = logging.getLogger("sandpiper.feedback")
 

@@ -11,7 +11,7 @@ from worker.core.failure.project_memory import Fact, Source
 from worker.core.finding import Finding, Verdict
 from worker.core.ports import SessionKey
 from worker.errors import ForgeError, SourceError, StoreError
-from worker.turns import salvage
+from worker.turns import stored_turns
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.survey")
@@ -54,7 +54,7 @@ def update_memory(key: SessionKey, deps: Deps, context: Context | None = None) -
 
 def _read_verdict(key: SessionKey, deps: Deps) -> Context | None:
     latest = deps.storage.sessions.latest(key)
-    return None if latest is None else salvage.find_verdict(key, latest, deps)
+    return None if latest is None else stored_turns.find_verdict(key, latest, deps)
 
 
 def _put_fact(source: Source, fact: Fact | None, data: bytes | None) -> bytes | None:

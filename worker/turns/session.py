@@ -16,7 +16,15 @@ from worker.errors import LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields
 from worker.playbook import Workflow
 from worker.queue.leases import Lease
-from worker.turns import contexts, memory, older_notes, outcomes, project_memory, salvage, tiers
+from worker.turns import (
+    contexts,
+    memory,
+    older_notes,
+    outcomes,
+    project_memory,
+    stored_turns,
+    tiers,
+)
 from worker.turns.parts import Deps, Run, Turn
 from worker.turns.results import Busy, Ended, Finished, Skipped, Stopped
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
@@ -128,14 +136,16 @@ def answer_reply(
     with claim_turn(key, latest + 1, asked_by, deps) as taken:
         if isinstance(taken, Skipped):
             return taken
-        stored = salvage.load_newest(key, latest, deps) or contexts.begin_anew(key, latest, deps)
+        stored = stored_turns.load_newest(key, latest, deps) or contexts.begin_anew(
+            key, latest, deps
+        )
         if isinstance(stored, str):
             return Skipped(stored)
         if reply and reply.note_id in stored.answered_notes:
             project_memory.update_memory(key, deps)
             return Skipped(f"note {reply.note_id} is answered already")
         unfinished = contexts.read_unfinished_answer(key, latest + 1, reply, deps)
-        files_of = salvage.find_files(key, latest, deps)
+        files_of = stored_turns.find_files(key, latest, deps)
         tier, deps = tiers.prepare_tier(
             *(stored.subject, stored.workflow, deps, run), unfinished=unfinished, before=stored
         )
@@ -181,7 +191,7 @@ def complete_analysis(key: SessionKey, deps: Deps) -> None:
     Raises nothing; doing it twice changes nothing.
     """
     try:
-        context = salvage.load_turn(deps.storage.sessions, key, 0)
+        context = stored_turns.load_turn(deps.storage.sessions, key, 0)
     except StoreError as error:
         log.info("session %s: nothing is done again: %s", key.session_id, error)
         return
@@ -234,7 +244,7 @@ def _empty_session(key: SessionKey, latest: int, deps: Deps) -> bool:
 
     False if that was done before.
     """
-    stored = salvage.load_newest(key, latest, deps) or contexts.begin_anew(key, latest, deps)
+    stored = stored_turns.load_newest(key, latest, deps) or contexts.begin_anew(key, latest, deps)
     if isinstance(stored, str):
         deps.storage.sessions.remove(key)
         return True
@@ -255,7 +265,7 @@ def _make_stoppable(
     def watch(event: Event) -> None:
         nonlocal checked
         if isinstance(event, Asking):
-            reason = salvage.read_stop_reason(key, turn, deps)
+            reason = stored_turns.read_stop_reason(key, turn, deps)
             if not reason and deps.runtime.clock.monotonic() - checked >= CHECK_SECONDS:
                 checked, reason = deps.runtime.clock.monotonic(), superseded()
             if reason:

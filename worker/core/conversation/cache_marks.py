@@ -54,7 +54,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MarkPlan:
     """All marks of one request, as positions in `messages.group_messages`, and what to remember of
     them.
 
@@ -86,7 +86,7 @@ def plan_marks(
     ephemeral: bool,
     now: float,
     fold_ends: Sequence[int] = (),
-) -> Plan:
+) -> MarkPlan:
     """Plan the marks of a request of `count` groups that is sent at `now` (epoch seconds).
 
     `fold_ends` are at most two positions, for the first request after a fold: the entry that ends
@@ -99,4 +99,4 @@ def plan_marks(
     if alive:
         marks.add(min(max(alive.position, alive.end), inner))
     position = inner if pair.last is None else pair.last
-    return Plan(tuple(sorted(marks)), CacheMark(position, now, inner))
+    return MarkPlan(tuple(sorted(marks)), CacheMark(position, now, inner))

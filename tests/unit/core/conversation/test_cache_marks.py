@@ -2,7 +2,13 @@
 
 import pytest
 
-from worker.core.conversation.cache_marks import LIFETIME, Placement, Plan, place_marks, plan_marks
+from worker.core.conversation.cache_marks import (
+    LIFETIME,
+    MarkPlan,
+    Placement,
+    place_marks,
+    plan_marks,
+)
 from worker.core.conversation.context import CacheMark
 
 STEPS = [
@@ -47,7 +53,7 @@ def test_a_plan_adds_to_the_pair_where_the_newest_entry_ends_and_the_last_stored
     cache = None
     for name, count, ephemeral, marks, expected in PLANS:
         planned = plan_marks(count, cache, ephemeral=ephemeral, now=0.0)
-        assert planned == Plan(marks, expected), name
+        assert planned == MarkPlan(marks, expected), name
         cache = planned.cache
 
 
@@ -64,7 +70,7 @@ def test_a_plan_holds_the_table_of_the_seed_and_never_more_than_four_marks() -> 
 
 
 def test_a_first_request_with_a_notice_is_written_too() -> None:
-    assert plan_marks(1, None, ephemeral=True, now=5.0) == Plan((0,), CacheMark(0, 5.0, 0))
+    assert plan_marks(1, None, ephemeral=True, now=5.0) == MarkPlan((0,), CacheMark(0, 5.0, 0))
 
 
 @pytest.mark.parametrize(

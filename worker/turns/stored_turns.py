@@ -1,4 +1,4 @@
-"""Reads what is left of stored sessions that are damaged, or whose store is unavailable."""
+"""Reads the committed turns of a session, also of one that is damaged in part."""
 
 import logging
 from dataclasses import replace
@@ -12,7 +12,7 @@ from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.job")
 
-NOTHING = "this conversation's earlier turns cannot be read any more: it begins anew"
+ALL_LOST = "this conversation's earlier turns cannot be read any more: it begins anew"
 
 
 def load_turn(store: SessionStore, key: SessionKey, turn: int) -> Context:

@@ -1,0 +1,1 @@
+"""Simulators of GitLab and of the Messages API, and the bundled case."""

@@ -1,0 +1,1 @@
+"""The models of all providers, behind one port."""

@@ -79,7 +79,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class _BoundSource:
     row: SourceDef[Any]
     reader: Reader
     cache: Cache
@@ -93,7 +93,7 @@ class _Bound:
     def _make_document(self, args: Any) -> Document:
         row, reader = self.row, self.reader.with_deadline(time.monotonic() + self.row.timeout)
         reader = replace(reader, redact=reader.redact.for_document(_name_document(row.name, args)))
-        with _as_source_error(row.name):
+        with _translate_errors(row.name):
             given = row.fetch(args, reader)
             found = _redact_document(given, reader)
         if found.chunks:
@@ -121,7 +121,7 @@ def _name_document(source: str, args: Arguments) -> str:
 
 
 @contextmanager
-def _as_source_error(name: str) -> Iterator[None]:
+def _translate_errors(name: str) -> Iterator[None]:
     """Turn an unexpected exception of a source, ours or a plug-in's, into a SourceError."""
     try:
         yield
@@ -137,7 +137,7 @@ def _guard_chunks(
     """`chunks`, whose unexpected exceptions become a SourceError too."""
 
     def read_chunks() -> Iterator[Redacted]:
-        with _as_source_error(name):
+        with _translate_errors(name):
             yield from chunks()
 
     return read_chunks
@@ -168,7 +168,9 @@ def bind_sources(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
     """
     cache = Cache()
     return {
-        row.name: _Bound(row, reader, cache, ToolSpec(row.name, row.description, schema(row.args)))
+        row.name: _BoundSource(
+            row, reader, cache, ToolSpec(row.name, row.description, schema(row.args))
+        )
         for row in rows
         if row.applies(reader.subject)
     }

@@ -22,7 +22,7 @@ from worker.tools.parallel import run_in_parallel
 MAX_BATCH = 20
 
 
-class One(Arguments):
+class FetchRequest(Arguments):
     """The arguments of `fetch_to_sandbox`, and one request of a batch."""
 
     source: str = Field(description="The name of a data source tool, like gitlab_get_job_log.")
@@ -30,18 +30,18 @@ class One(Arguments):
     path: str = Field(description="The file to write, under /tmp/data/.", max_length=500)
 
 
-class Batch(Arguments):
+class FetchBatch(Arguments):
     """The arguments of `fetch_batch_to_sandbox`."""
 
-    requests: list[One] = Field(min_length=1, max_length=MAX_BATCH)
+    requests: list[FetchRequest] = Field(min_length=1, max_length=MAX_BATCH)
 
 
-def fetch_one(args: One, context: ToolContext, number: int) -> ToolOutput:
+def fetch_one(args: FetchRequest, context: ToolContext, number: int) -> ToolOutput:
     """Fetch one document into the sandbox."""
     return _fetch(args, context, context.preview_bytes)
 
 
-def fetch_batch(args: Batch, context: ToolContext, number: int) -> ToolOutput:
+def fetch_batch(args: FetchBatch, context: ToolContext, number: int) -> ToolOutput:
     """Fetch several documents; a failure is reported beside the other results."""
     limit = context.preview_bytes // len(args.requests)
     alike = Counter(request.source for request in args.requests)
@@ -82,7 +82,7 @@ def list_paths(arguments: str) -> set[str]:
 
 
 def _fetch_item(
-    request: One, context: ToolContext, limit: int, alike: int, *, taken: bool
+    request: FetchRequest, context: ToolContext, limit: int, alike: int, *, taken: bool
 ) -> ToolOutput:
     def run() -> ToolOutput:
         if taken:
@@ -95,7 +95,7 @@ def _fetch_item(
     return replace(done, content={"source": request.source, **done.content})
 
 
-def _fetch(request: One, context: ToolContext, limit: int, alike: int = 1) -> ToolOutput:
+def _fetch(request: FetchRequest, context: ToolContext, limit: int, alike: int = 1) -> ToolOutput:
     documents.check_path(request.path)
     documents.check_free(normpath(request.path), context)
     name, source = _find_source(request.source, context)
@@ -123,13 +123,13 @@ FETCH = ToolDef(
         "Call a data source and save what it returns to a file in the sandbox, with a preview. "
         "Of a job log the preview shows the lines that most likely explain the failure."
     ),
-    args=One,
+    args=FetchRequest,
     run=fetch_one,
 )
 FETCH_BATCH = ToolDef(
     name="fetch_batch_to_sandbox",
     description="Several fetch_to_sandbox requests in one call; they share one preview's bytes.",
-    args=Batch,
+    args=FetchBatch,
     run=fetch_batch,
 )
 NAMES = frozenset({FETCH.name, FETCH_BATCH.name})

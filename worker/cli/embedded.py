@@ -25,8 +25,8 @@ def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
     with ExitStack() as opened:
         made = wiring.build_deps(chosen, opened=opened)
         celery = app.build_app(chosen, lambda: made, watch)
-        door = wiring.build_receiver(chosen, app.get_acceptor(celery))
-        config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")
+        receiver = wiring.build_receiver(chosen, app.get_acceptor(celery))
+        config = uvicorn.Config(receiver, host="127.0.0.1", port=0, log_config=None, lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)
         opened.enter_context(process.run_embedded_worker(celery, concurrency=1))

@@ -59,10 +59,10 @@ def run_receiver(
     journal = None if embedded else wiring.open_journal(settings, watched)
     celery = app.build_app(settings, parts, watched.watch, (lambda: journal) if journal else None)
     broker.require_login(celery)
-    door = wiring.build_receiver(
+    receiver = wiring.build_receiver(
         settings, app.get_acceptor(celery), broker.make_readiness_check(celery), watched
     )
-    server = wiring.build_server(door, host, port)
+    server = wiring.build_server(receiver, host, port)
     ending = _watch_signals(lambda: process.exit_now(celery))
     grace = settings.worker.grace
     working = process.run_embedded_worker(

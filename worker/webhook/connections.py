@@ -143,12 +143,12 @@ class Connection(HttpToolsProtocol):
 
 
 def build_server(
-    door: Starlette, host: str, port: int, kind: type[Connection] = Connection
+    app: Starlette, host: str, port: int, kind: type[Connection] = Connection
 ) -> uvicorn.Server:
     """Build the receiver's HTTP server, ready to run."""
     return uvicorn.Server(
         uvicorn.Config(
-            door,
+            app,
             host=host,
             port=port,
             http=kind,

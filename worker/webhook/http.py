@@ -35,7 +35,7 @@ RETRY_AFTER = "30"
 """Seconds, as text for the header."""
 
 _CI = "ci"
-_COUNTED = {
+_METRIC_KINDS = {
     "Pipeline Hook": "pipeline",
     "Note Hook": "note",
     "Confidential Note Hook": "note",
@@ -71,17 +71,17 @@ def build_app(
     `record_outcome` is told every request's kind and outcome. `render_metrics` makes the answer of
     /metrics; without it, there is no /metrics.
     """
-    door = _Receiver(
+    receiver = _Receiver(
         *(make_verifier(secret), enqueue, tuple(projects), now, ready, BodyReader(body_seconds)),
         *(queue_seconds, tokens, record_outcome, render_metrics),
     )
     app = Starlette(
         routes=[
-            Route(PATH, door.webhook, methods=["POST"]),
-            *([Route(CI_PATH, door.ci, methods=["POST"])] if tokens else []),
+            Route(PATH, receiver.webhook, methods=["POST"]),
+            *([Route(CI_PATH, receiver.ci, methods=["POST"])] if tokens else []),
             Route("/healthz", _answer_healthz, methods=["GET"]),
-            Route("/readyz", door.readyz, methods=["GET"]),
-            *([Route(METRICS_PATH, door.metrics, methods=["GET"])] if render_metrics else []),
+            Route("/readyz", receiver.readyz, methods=["GET"]),
+            *([Route(METRICS_PATH, receiver.metrics, methods=["GET"])] if render_metrics else []),
         ],
         exception_handlers={404: _answer_not_found, 405: _answer_wrong_method},
     )
@@ -115,7 +115,7 @@ class _Receiver:
     def _record_outcome(self, request: Request, response: Response) -> Response:
         known = _CI if request.scope["path"] == CI_PATH else events.get_kind(request.headers)
         outcome = _OUTCOMES.get(response.status_code, "rejected")
-        self.record_outcome(_COUNTED.get(known, "other"), outcome)
+        self.record_outcome(_METRIC_KINDS.get(known, "other"), outcome)
         return response
 
     async def metrics(self, request: Request) -> Response:

@@ -59,8 +59,8 @@ def _route_pipeline(event: PipelineEvent, projects: Sequence[str]) -> Trigger | 
     )
     if reason:
         return Ignored(reason)
-    become = PipelinePassed if run.status == "success" else PipelineFailed
-    return become(
+    trigger = PipelinePassed if run.status == "success" else PipelineFailed
+    return trigger(
         project_id=event.project.id,
         pipeline_id=run.id,
         sha=run.sha,

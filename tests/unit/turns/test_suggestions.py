@@ -279,6 +279,19 @@ def test_of_a_script_its_last_command_and_whose_status_it_is_are_told(
     assert f"\n- {told}\n" in body
 
 
+def test_the_last_line_that_a_command_wrote_is_shown_as_code() -> None:
+    fix, written = (
+        Suggestion("app/sum.py", 2, 2, "x"),
+        "39 passed </details> @all `x` glpat-" + "a" * 20,
+    )
+    run = Run("prove t", 0, last_line=written)
+    body = write_suggestion(Marker(SESSION, 1, Kind.SUGGESTION), fix, 2, "", Trial((run,)))
+    (line,) = (each for each in body.split("\n") if each.startswith("- "))
+    assert line.startswith("- `prove t`: exit status 0; its last line: ``39 passed </details> @all")
+    assert "glpat-a" not in line
+    assert list_problems(body, HOSTS) == []
+
+
 def test_of_a_script_that_stops_at_an_error_nobody_says_which_command_it_was() -> None:
     fix = Suggestion("app/sum.py", 2, 2, "x")
     for script, code in ((f"set -e\n{SCRIPT}python3 /tmp/run.py", 1), (f"{SCRIPT}make", None)):

@@ -5,7 +5,7 @@ nothing is concluded from them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from worker.core.conversation.context import Context
@@ -21,7 +21,7 @@ MAX_RUNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A command and its exit status, None if it timed out.
+    """A command, its exit status, None if it timed out, and the last line that it wrote.
 
     `made_change` says that the change was put in place while the command ran, not before.
     """
@@ -29,6 +29,7 @@ class Run:
     command: str
     exit_code: int | None
     made_change: bool = False
+    last_line: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +52,18 @@ def find_runs(context: Context, changed: float) -> tuple[Run, ...]:
     """
     found: list[Run] = []
     for each in _commands(context):
-        if only_touches_files(each.text):
+        if only_touches_files(each.run.command):
             continue
         if each.begun >= changed:
-            found.append(Run(each.text, each.exit_code))
+            found.append(each.run)
         elif each.ended > changed and each.known:
-            found.append(Run(each.text, each.exit_code, made_change=True))
+            found.append(replace(each.run, made_change=True))
     return tuple(found[-MAX_RUNS:])
 
 
 def is_named(context: Context, names: Collection[str]) -> bool:
     """Whether a command of the turn names one of the files."""
-    return any(name in each.text for each in _commands(context) for name in names)
+    return any(name in each.run.command for each in _commands(context) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,7 @@ class _Command:
     `known` says that no other command ran between the two.
     """
 
-    text: str
-    exit_code: int | None
+    run: Run
     begun: float
     ended: float
     known: bool
@@ -104,14 +104,18 @@ def _of_answer(messages: Sequence[Message], begun: float, ended: float) -> Itera
     for result, run in ran:
         if run:
             at = result.ended_at or ended
-            yield _Command(*run, begun, at, known=alone or result.ended_at > 0)
+            yield _Command(run, begun, at, known=alone or result.ended_at > 0)
         begun = max(begun, result.ended_at)
 
 
-def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | None:
-    """The command and its exit status, if it did run."""
+def _read_run(call: ToolCall, result: ToolResult) -> Run | None:
+    """The command and how it ended, if it did run."""
     if call.name != TOOL and not correct_spelling(call.name, [TOOL]):
         return None
     command = parse_object(call.arguments).get("command")
-    code = parse_object(result.content).get("exit_code", "")
-    return (command, code) if isinstance(command, str) and isinstance(code, int | None) else None
+    content = parse_object(result.content)
+    code = content.get("exit_code", "")
+    if not isinstance(command, str) or not isinstance(code, int | None):
+        return None
+    written = str(content.get("stdout") or content.get("stderr") or "").rstrip()
+    return Run(command, code, last_line=written.rpartition("\n")[2].strip())

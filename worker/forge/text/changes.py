@@ -18,7 +18,9 @@ from worker.forge.text.parts import remove_tokens
 
 MAX_SCRIPT = 100_000
 MAX_COMMAND = 180
-"""Characters of a script that are read, and of a command that are shown (its start and end)."""
+MAX_LAST_LINE = 120
+"""Characters of a script that are read, of a command that are shown (its start and end), and of the
+last line of its output."""
 
 _STOPS = re.compile(r"\bset -\w{0,10}e|\berrexit\b|\bexit\b|\btrap\b")
 _PIPE = re.compile(r"(?<!\|)\|(?!\|)")
@@ -86,7 +88,9 @@ def _write_run(run: Run, *, notes_change: bool) -> str:
     script = remove_tokens(run.command)[:MAX_SCRIPT]
     last = None if is_compound(script) else split_script(script)[-1]
     made = "; the same command has made the change" if notes_change else ""
-    return f"- {_name_command(run, script, last)}: {_tell_status(run, script, last)}{made}"
+    line = write_code_line(one_line(remove_tokens(run.last_line), MAX_LAST_LINE))
+    said = f"; its last line: {line}" if line else ""
+    return f"- {_name_command(run, script, last)}: {_tell_status(run, script, last)}{said}{made}"
 
 
 def _name_command(run: Run, script: str, last: CommandList | None) -> str:

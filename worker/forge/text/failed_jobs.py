@@ -140,7 +140,7 @@ def _write_within(failed: _Failed, room: int) -> str:
     return next((form for form in forms if form and _measure(form) <= room), "")
 
 
-_NAMES_CODE = re.compile(r"[`/\d]|\w[._:]\w")
+_NAMES_CODE = re.compile(r"[`\"“/\d]|\w[._:]\w")
 
 
 def _begin_detail(detail: str, longest: int) -> str:

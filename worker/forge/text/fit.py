@@ -16,8 +16,8 @@ from worker.core.text.sentences import (
     split_sentences,
 )
 
-BEGINNING = 90
-"""The most characters that are shown of a sentence about another failure that does not fit."""
+BEGINNINGS = (90, 160, 250, 400)
+"""How many characters may be shown of a sentence about another failure that does not fit."""
 
 MAX_TESTS = 20
 """Tests of one job that are named at once."""
@@ -67,8 +67,8 @@ class PartLimits:
 
     `cause` and `to_do` count sentences. `quotes` are the numbers (from 0) of the quotes that are
     shown; those in `one_line` are shown with one line only. `jobs_level` is the level of
-    `failed_jobs.shorten_jobs`, `tests` its number of tests, `longest` one of `LONGEST`.
-    `origin`: see `WholeParts.has_origin`.
+    `failed_jobs.shorten_jobs`, `tests` its number of tests, `longest` one of `LONGEST`, `beginning`
+    one of `BEGINNINGS`. `origin`: see `WholeParts.has_origin`.
     """
 
     cause: int = 1
@@ -78,6 +78,7 @@ class PartLimits:
     jobs_level: int = 4
     tests: int = 1
     longest: int = LONGEST[-1]
+    beginning: int = BEGINNINGS[0]
     origin: bool = False
 
 
@@ -118,6 +119,8 @@ class _Filler:
             self._add_tests()
         for at in sorted(self._room.one_line):
             self._add(one_line=self._room.one_line - {at})
+        for size in BEGINNINGS:
+            self._add(beginning=size)
         return self._room
 
     def _add(self, **changes: Any) -> bool:
@@ -236,12 +239,12 @@ def count_named_failures(cause: str) -> int:
     return named[-1] if named else 0
 
 
-def tell_further_failure(cause: str, shown: int) -> str:
-    """Returns the beginning of the first sentence after the `shown` ones that names another
-    failure; "" if there is none."""
+def tell_further_failure(cause: str, shown: int, longest: int) -> str:
+    """Returns the first sentence after the `shown` ones that names another failure, or its first
+    words in `longest` characters; "" if there is none."""
     hidden = split_sentences(before_code(cause))[max(shown, 1) :]
     sentence = next(filter(_names_failure, hidden), "")
-    return sentence if len(sentence) <= BEGINNING else f"{begin_words(sentence, BEGINNING)} …"
+    return sentence if len(sentence) <= longest else f"{begin_words(sentence, longest)} …"
 
 
 def _names_failure(sentence: str) -> bool:

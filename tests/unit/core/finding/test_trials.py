@@ -125,6 +125,23 @@ def test_arguments_and_results_too_deep_to_be_read_are_no_run() -> None:
         assert not is_named(turn, {"sum.py"})
 
 
+@pytest.mark.parametrize(
+    ("written", "line"),
+    [
+        ({"stdout": "F.\n 39 passed \n\n", "stderr": "slow"}, "39 passed"),
+        ({"stdout": "", "stderr": "no such file"}, "no such file"),
+        ({"stdout": 7}, "7"),
+        ({}, ""),
+    ],
+)
+def test_the_last_line_of_a_command_s_output_is_kept(written: dict[str, object], line: str) -> None:
+    asked = Assistant("", (call("c", "sandbox_exec", '{"command": "test"}'),))
+    result = ToolResult("c", "sandbox_exec", json.dumps({"exit_code": 0} | written))
+    calls = (CallCost(0, "m", Usage(), 0.0, 9.0, 1.0, 1),)
+    turn = replace(context(User("event"), asked, result), calls=calls)
+    assert find_runs(turn, 5.0) == (Run("test", 0, last_line=line),)
+
+
 def test_a_misspelt_call_that_ran_counts() -> None:
     (answer,) = (
         each for each in TURN.messages if isinstance(each, Assistant) and len(each.calls) > 1

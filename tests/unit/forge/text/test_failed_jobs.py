@@ -78,6 +78,11 @@ JOBS = [
      "did not run.",
      "`build` (502): linking `build/wiretest`, `build/wirecat` and `build/wirebench`",
      "`build` (502): linking `build/wiretest`, `build/wirecat` and `build/wirebench`"),
+    ('`test` (506): 1 of 16 tests, "gives clients that do not follow a link to click" in '
+     "`test/redirect.test.ts`",
+     '`test` (506): 1 of 16 tests, "gives clients that do not follow a link to click" in '
+     "`test/redirect.test.ts`",
+     '`test` (506): 1 of 16 tests, "gives clients that do not follow a link to click" …'),
     ("`a` (501), `b` (502)", "`a` (501), `b` (502)", "`a` (501), `b` (502)"),
     ("Every job, for want of a runner. Nothing ran.", "Every job, for want of a runner",
      "Every job, for want of a runner"),

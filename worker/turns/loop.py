@@ -21,7 +21,12 @@ from worker.core.conversation.decide import Act, Ask, Raise, Stop, decide
 from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.folds.plan import choose_fold, estimate_size
 from worker.core.conversation.folds.view import build_view, list_fold_ends
-from worker.core.conversation.limits import Limits, find_room
+from worker.core.conversation.limits import (
+    Dimension,
+    Limits,
+    find_reached_limits,
+    find_room,
+)
 from worker.core.conversation.messages import (
     ToolCall,
     User,
@@ -198,6 +203,11 @@ def _call_tools(
             # A call that must not run twice is stored at once; one that only reads, with the rest.
             if not parts.toolbox.repeatable(call) and find_open_calls(context.messages):
                 parts.checkpoint(context)
+            if Dimension.CLOCK in find_reached_limits(
+                limits, context.turn_usage, parts.clock.now(), 1.0
+            ):
+                context = close_calls(context, "the time of this turn is used up")
+                break
     except SandboxLost as error:
         return _continue_in_new_sandbox(context, error, parts)
     parts.after_tools(context)

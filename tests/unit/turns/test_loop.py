@@ -245,6 +245,24 @@ def test_the_model_gets_what_is_left_of_the_time_and_a_grace_for_its_last_words(
     assert run.model.requests[0].deadline == CLOCK_START + 70 + 120
 
 
+def test_once_the_time_is_used_up_the_other_calls_of_an_answer_are_not_run() -> None:
+    run = Run(says("", *(call(str(number)) for number in range(9))), says("in short: X"))
+
+    def take_a_while(made: ToolCall) -> None:
+        run.clock.sleep(40.0)
+
+    run.toolbox.fails = take_a_while
+    ended = run()
+    assert [made.id for made, _ in run.toolbox.ran] == ["0", "1", "2"]
+    *_, last, _ = ended.messages
+    assert isinstance(last, ToolResult)
+    assert last.call_id == "8"
+    assert last.is_error
+    assert "the time of this turn is used up" in last.content
+    reason = "stopped at its limit of wall clock"
+    assert outcome(ended) == (Status.PARTIAL, "in short: X", reason)
+
+
 def test_the_last_cache_mark_and_its_time_are_kept_for_a_reply() -> None:
     ended = Run(says("", call("a")), says("because"))()
     assert ended.cache is not None

@@ -7,7 +7,7 @@ from typing import Any
 from worker.core.conversation import prompts
 from worker.core.conversation.context import CallCost, Context
 from worker.core.conversation.decide import Ask, record_request
-from worker.core.conversation.limits import MAX_BROKEN, TurnUsage
+from worker.core.conversation.limits import MAX_BROKEN, MAX_CALLS, TurnUsage
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -39,13 +39,14 @@ def absorb_reply(
     """Return `context` after `reply` to `ask`.
 
     Calls in an answer to a final request are dropped here, even if the provider did not have the
-    tools switched off: calls that are not in the context are never run. Calls whose ids were used
-    before get new ids. If an answer was cut or malformed, its text is kept, and the history says
-    what was wrong. `origin` tags the verbatim wire form; if the provider refused earlier ones, they
-    are removed. `kept_notice` is the ephemeral text of the request if it must stay in the history
-    as sent, because the answer's signed thinking depends on it; else "". The request was sent `at`
-    (epoch seconds) and took `seconds`.
+    tools switched off, and so are more than `MAX_CALLS`: calls that are not in the context are
+    never run. Calls whose ids were used before get new ids. If an answer was cut or malformed, its
+    text is kept, and the history says what was wrong. `origin` tags the verbatim wire form; if the
+    provider refused earlier ones, they are removed. `kept_notice` is the ephemeral text of the
+    request if it must stay in the history as sent, because the answer's signed thinking depends on
+    it; else "". The request was sent `at` (epoch seconds) and took `seconds`.
     """
+    reply = _drop_too_many_calls(reply)
     reply = replace(reply, calls=rename_repeated_calls(reply.calls, context.messages))
     spent, said = _record_reply(context.turn_usage, ask, reply, origin, kept_notice)
     before = _without_wire(context.messages, origin) if reply.bare else context.messages
@@ -67,6 +68,13 @@ def absorb_reply(
         messages=before + said,
         calls=(*context.calls, cost),
     )
+
+
+def _drop_too_many_calls(reply: Reply) -> Reply:
+    """Return the reply without its calls if they are more than one answer may have."""
+    if len(reply.calls) <= MAX_CALLS:
+        return reply
+    return replace(reply, calls=(), dropped_calls=reply.dropped_calls + len(reply.calls))
 
 
 def _name_tier(context: Context, origin: str) -> tuple[str, str]:

@@ -18,6 +18,9 @@ MAX_EMPTY_RETRIES = 2
 MAX_BROKEN = 3
 """This many cut or broken answers in a row end the run."""
 
+MAX_CALLS = 64
+"""The most tool calls of one answer; of an answer with more of them, none is run."""
+
 
 class Dimension(StrEnum):
     """What a run may use up."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import Dimension
+from worker.core.conversation.limits import MAX_CALLS, Dimension
 from worker.core.conversation.posted_note import Difference
 from worker.core.finding import Unproven, WithheldPart
 from worker.core.gate.question_parts import read_parts
@@ -113,6 +113,10 @@ _LAST = (
 
 _CUT = "Your last answer was cut at its length limit."
 _BROKEN = "Your last answer came out broken."
+_TOO_MANY = (
+    "Your last answer has {calls} tool calls, and at most {most} are allowed, so none was run: "
+    "make the ones that matter most again, a few in each answer."
+)
 _NO_CALLS = "Its tool calls were not run: make them again, each shorter, if you still need them."
 _WRITE_AGAIN = "If it was your final answer, write it once more as a whole, and shorter."
 _PIECES = (
@@ -236,6 +240,8 @@ def tell_broken_answer(*, cut: bool, calls: int, again: bool) -> str:
 
     `again` says that the answer before it was cut or malformed too.
     """
+    if calls > MAX_CALLS and not cut:
+        return _TOO_MANY.format(calls=calls, most=MAX_CALLS)
     lines = [_CUT if cut else _BROKEN, _NO_CALLS if calls else _WRITE_AGAIN]
     return "\n".join([*lines, _PIECES] if again and cut else lines)
 

@@ -83,7 +83,7 @@ def _get_stop_reason(
 
 
 def _parse_calls(message: Mapping[str, Slice]) -> tuple[ToolCall, ...]:
-    found: list[ToolCall] = []
+    found: dict[str, ToolCall] = {}
     calls = get_value(message, "tool_calls") or ()
     if not isinstance(calls, list | tuple):
         raise ValueError("tool_calls is not a list")
@@ -91,10 +91,10 @@ def _parse_calls(message: Mapping[str, Slice]) -> tuple[ToolCall, ...]:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             raise ValueError("a tool call has no function")
-        before = [earlier.id for earlier in found]
         parts = (call.get("id"), function.get("name"), function.get("arguments"))
-        found.append(parse_tool_call(number, *parts, before))
-    return tuple(found)
+        made = parse_tool_call(number, *parts, before=found.keys())
+        found[made.id] = made
+    return tuple(found.values())
 
 
 def _get_text(content: Any) -> str:

@@ -126,11 +126,11 @@ def _get_texts(items: Sequence[Slice]) -> list[str]:
 
 
 def _parse_calls(items: Sequence[Slice]) -> tuple[ToolCall, ...]:
-    found: list[ToolCall] = []
+    found: dict[str, ToolCall] = {}
     for item in items:
         if _get_type(item) == "function_call":
             call = item.value
-            before = [earlier.id for earlier in found]
             parts = (call.get("call_id"), call.get("name"), call.get("arguments"))
-            found.append(parse_tool_call(len(found), *parts, before))
-    return tuple(found)
+            made = parse_tool_call(len(found), *parts, before=found.keys())
+            found[made.id] = made
+    return tuple(found.values())

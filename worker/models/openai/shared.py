@@ -1,7 +1,7 @@
 """What OpenAI's two APIs have in common: sent answers, arguments, usage."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ def do_calls_match(message: Assistant, found: Sequence[tuple[Any, Any]]) -> bool
 
 
 def parse_tool_call(
-    number: int, call_id: Any, name: Any, given: Any, before: Sequence[str]
+    number: int, call_id: Any, name: Any, given: Any, before: Collection[str]
 ) -> ToolCall:
     """Parses a call of an answer. Raises ValueError if it cannot be one.
 

@@ -6,8 +6,14 @@ from tests.contexts import answered, call, called, context
 from worker.core.conversation.absorb import absorb_reply, halt_turn
 from worker.core.conversation.context import CallCost
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import Dimension
-from worker.core.conversation.messages import Assistant, Usage, User, WireForm
+from worker.core.conversation.limits import MAX_CALLS, Dimension
+from worker.core.conversation.messages import (
+    Assistant,
+    Usage,
+    User,
+    WireForm,
+    find_open_calls,
+)
 from worker.core.conversation.repair import close_calls, find_unavailable
 from worker.core.ports import Reply, StopReason
 
@@ -123,6 +129,18 @@ def test_a_cut_answer_keeps_its_text_and_the_model_hears_that_it_was_cut(dropped
         after.turn_usage.last_was_cut,
         after.calls[0].message,
     ) == (0, True, 1)
+
+
+def test_of_an_answer_with_too_many_calls_none_is_kept_and_the_model_hears_why() -> None:
+    most = tuple(call(str(number)) for number in range(MAX_CALLS))
+    kept = absorb_reply(context(), Ask(), replace(PLAIN, calls=most), "p/m", "")
+    assert find_open_calls(kept.messages) == most
+    after = absorb_reply(context(), Ask(), replace(PLAIN, calls=(*most, call("z"))), "p/m", "")
+    *_, answer, told = after.messages
+    assert answer == Assistant("because")
+    assert isinstance(told, User)
+    assert "65 tool calls, and at most 64 are allowed" in told.text
+    assert after.turn_usage.broken_answers == 1
 
 
 def test_a_cut_answer_of_nothing_is_told_of_too() -> None:

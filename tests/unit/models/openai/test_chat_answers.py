@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.linear import takes_linear_time
 from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.openai_answers import completion
 from worker.core.conversation.messages import ToolCall, Usage
@@ -186,3 +187,10 @@ def test_what_is_no_completion_is_a_value_error(body: bytes) -> None:
 def test_an_error_in_a_200_is_quoted() -> None:
     with pytest.raises(ValueError, match="upstream failed"):
         decode(b'{"error":{"message":"upstream failed"}}')
+
+
+def test_an_answer_of_very_many_calls_is_read_in_linear_time() -> None:
+    begin, end = completion(tool_calls=[call("call_0")]).decode().split("]", 1)
+    assert takes_linear_time(
+        lambda text: decode(text.encode()), f", {json.dumps(call())}", 800_000, begin, f"]{end}"
+    )

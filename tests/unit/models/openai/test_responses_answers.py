@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.linear import takes_linear_time
 from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.openai_answers import response, said
 from worker.core.conversation.messages import ToolCall, Usage
@@ -160,3 +161,10 @@ def test_cached_and_written_tokens_are_part_of_the_input(usage: Any, expected: U
 def test_what_is_no_finished_response_is_a_value_error(body: bytes) -> None:
     with pytest.raises(ValueError):
         decode(body)
+
+
+def test_an_answer_of_very_many_calls_is_read_in_linear_time() -> None:
+    begin, end = response(call(call_id="call_0")).decode().split("]", 1)
+    assert takes_linear_time(
+        lambda text: decode(text.encode()), f", {json.dumps(call())}", 800_000, begin, f"]{end}"
+    )

@@ -9,13 +9,16 @@ from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxNotStarted
 from worker.arguments import A, schema
 from worker.core.conversation.messages import ToolSpec
 from worker.core.ports import Source
-from worker.core.text.preview import LIMIT
+from worker.core.text.preview import LIMIT, head_and_tail
 from worker.core.text.untrusted import one_line
 from worker.errors import UNFORESEEN, ArgumentError, SandboxLost, SourceError
 from worker.tools.saved_documents import SavedDocuments
 
 MAX_MESSAGE = 300
 """Characters of an unexpected exception's message that the model is shown."""
+
+MAX_REFUSAL = 2048
+"""Bytes that it is shown of what is wrong with its arguments."""
 
 _log = logging.getLogger(__name__)
 
@@ -79,8 +82,10 @@ def catch_failure(run: Callable[[], ToolOutput], name: str) -> ToolOutput:
         raise SandboxLost(str(error), has_run=has_run) from error
     except SourceError as error:
         return ToolOutput({"unavailable": str(error)}, 0, is_error=True)
-    except (ArgumentError, SandboxError) as error:
+    except SandboxError as error:
         return ToolOutput({"error": str(error)}, 0, is_error=True)
+    except ArgumentError as error:  # it quotes what the model wrote, however long that is
+        return ToolOutput({"error": head_and_tail(str(error), MAX_REFUSAL)}, 0, is_error=True)
     except UNFORESEEN as error:
         _log.exception("%s failed", name)
         message = one_line(f"{type(error).__name__}: {error}", MAX_MESSAGE)

@@ -241,6 +241,21 @@ def test_a_wrong_call_is_a_value_the_model_can_act_on(name: str, arguments: Any,
     assert result.call_id == "c"
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("sandbox_exec", {f"field_{number}": number for number in range(10_000)}),
+        ("sandbox_exec", {"command": "ls", "x" * 1_000_000: 1}),
+        ("fetch_to_sandbox", {"source": "x" * 1_000_000, "path": "/tmp/data/1"}),
+        ("x" * 1_000_000, {}),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_told_in_few_words(name: str, arguments: Any) -> None:
+    content, result = Room().run(name, arguments)
+    assert result.is_error
+    assert len(content["error"].encode()) <= 2560
+
+
 def test_what_a_source_cannot_give_is_a_value_that_says_why() -> None:
     content, result = Room(SourceError("job 5: the log has expired")).run(SPEC.name, {})
     assert content == {"unavailable": "job 5: the log has expired"}

@@ -106,8 +106,12 @@ def join_array(elements: Iterable[Slice]) -> str:
     return f"[{','.join(element.text for element in elements)}]"
 
 
+_MOST_COUNTED = 10**9
+
+
 def get_count(found: Any, *path: str) -> int:
-    """Returns the number under nested members, 0 if there is none or it is negative."""
+    """Returns the number of tokens under nested members, 0 if there is none or it cannot be true:
+    a sum of money cannot be computed from 10^400 tokens."""
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
-    return max(0, found) if isinstance(found, int) else 0
+    return found if isinstance(found, int) and 0 <= found <= _MOST_COUNTED else 0

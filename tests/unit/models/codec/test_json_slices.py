@@ -7,6 +7,7 @@ import pytest
 
 from worker.models.codec.json_slices import (
     dump_json,
+    get_count,
     parse_elements,
     parse_json,
     parse_members,
@@ -66,3 +67,9 @@ def test_half_surrogates_become_the_replacement_character(text: str, cleaned: st
 def test_numbers_json_cannot_say_are_refused(value: Any) -> None:
     with pytest.raises(ValueError):
         dump_json(value)
+
+
+@pytest.mark.parametrize("value", [-1, 10**400, 7.5, "7", None, [7]])
+def test_a_count_that_cannot_be_true_is_none(value: Any) -> None:
+    assert get_count({"usage": {"input": value}}, "usage", "input") == 0
+    assert get_count({"usage": {"input": 7}}, "usage", "input") == 7

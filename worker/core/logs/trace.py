@@ -39,6 +39,7 @@ _SECTION = re.compile(
 )
 _CSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 _ESCAPE = re.compile(rb"\x1b(?:[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_RETURNS = re.compile(rb"(?<!\r)\r++\n")
 _LONGEST_STAMP = 40
 _CONTROL = bytes(code for code in (*range(32), 0x7F) if code not in b"\t\n")
 
@@ -219,8 +220,10 @@ def _find_cut(data: bytes) -> int:
 def _apply_overwrites(data: bytes) -> bytes:
     """Remove cursor moves and, in each line, everything up to its last carriage return."""
     if b"\r" in data:  # before removing escapes: a "\r" separated from "\n" by one clears its line
-        while b"\r\n" in data:  # splitting and joining takes a third of the time of `replace`
+        if b"\r\n" in data:  # splitting and joining takes a third of the time of `replace`
             data = b"\n".join(data.split(b"\r\n"))
+        if b"\r\n" in data:
+            data = _RETURNS.sub(b"\n", data)
         data = data.rstrip(b"\r")
     if b"\x1b" in data:
         data = _CSI.sub(b"", data)

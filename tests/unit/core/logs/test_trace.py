@@ -160,6 +160,7 @@ def test_a_timeline_of_very_many_marks_stays_small() -> None:
 def test_cleaning_takes_linear_time_for_hostile_traces() -> None:
     hostile = [
         b"\r" * 2_000_000,
+        b"\r" * 2_000_000 + b"\n",
         b"\x1b[" * 1_000_000,
         b"\x1b]" * 1_000_000,
         b"section_start:1:" * 120_000,

@@ -1,9 +1,10 @@
 """Dataclasses as flat JSON objects; a renamed field may keep its old stored key. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 KEY = "key"
 """The entry of a field's metadata that holds its stored key, if that is not the field's name."""
@@ -29,7 +30,44 @@ def to_stored(value: Any, *without: str) -> dict[str, Any]:
 def from_stored(made: Callable[..., T], stored: Mapping[str, Any]) -> T:
     """The dataclass from the fields that `to_stored` returned.
 
-    Raises KeyError for an unknown key, TypeError if a field without a default is missing.
+    Raises KeyError for an unknown key, TypeError if a field without a default is missing or one has
+    a value of another type (see `check_types`).
     """
     names = {key: name for name, key in _keys(made).items()}
-    return made(**{names[key]: value for key, value in stored.items()})
+    return check_types(made(**{names[key]: value for key, value in stored.items()}))
+
+
+def check_types(value: T) -> T:
+    """Return a dataclass after a look at its fields: what is stored may be anything.
+
+    Raises TypeError for a value of another type than its field's, and for a number that nothing can
+    be computed with: NaN, infinity, 10^400. What is inside of collections is not looked at.
+    """
+    made: Any = type(value)
+    for name, types in _types(made).items():
+        found = getattr(value, name)
+        absurd = isinstance(found, int | float) and not abs(found) < _MOST
+        if absurd or not isinstance(found, types):
+            raise TypeError(f"{name} of a {made.__name__} is {repr(found)[:80]}")
+    return value
+
+
+_MOST = 2**63
+
+
+@cache
+def _types(made: Any) -> Mapping[str, tuple[type, ...]]:
+    """The types that each field's value may have, by the field's name."""
+    hints = get_type_hints(made)
+    return {each.name: tuple(_list_types(hints[each.name])) for each in fields(made)}
+
+
+def _list_types(hint: Any) -> Iterator[type]:
+    if get_origin(hint) is UnionType:
+        for each in get_args(hint):
+            yield from _list_types(each)
+        return
+    plain = get_origin(hint) or hint
+    yield plain if isinstance(plain, type) else object
+    if plain is float:
+        yield int

@@ -9,6 +9,7 @@ import threading
 
 from worker.core.ports import Clock
 from worker.core.ports.records import RECORD, Records
+from worker.core.text.untrusted_json import parse_object
 from worker.errors import StoreError
 
 log = logging.getLogger("sandpiper.leases")
@@ -76,8 +77,4 @@ class Registration:
 
 
 def _same_worker(content: bytes, ours: bytes) -> bool:
-    try:
-        found = json.loads(content)
-    except ValueError:
-        return False
-    return isinstance(found, dict) and found.get("worker") == json.loads(ours)["worker"]
+    return bool(parse_object(content).get("worker") == parse_object(ours)["worker"])

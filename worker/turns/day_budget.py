@@ -140,7 +140,7 @@ def decode_day(content: bytes) -> Day:
         turns = {str(name): _dollars(cost) for name, cost in fields["turns"].items()}
         merge_requests = tuple(each for each in fields["told"] if isinstance(each, int))
         return Day(turns, _dollars(fields["older"]), merge_requests)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
         return Day()
 
 

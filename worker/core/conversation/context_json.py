@@ -30,7 +30,7 @@ from worker.core.conversation.messages import (
 )
 from worker.core.failure.jobs import dump_survey, load_survey
 from worker.core.routing.tiers import TierChoice
-from worker.core.stored_keys import from_stored, to_stored
+from worker.core.stored_keys import check_types, from_stored, to_stored
 
 T = TypeVar("T")
 
@@ -191,7 +191,7 @@ def load_context(data: bytes) -> Context:
             raise HistoryError(
                 f"context.json has schema {schema}; this version reads 1 to {SCHEMA}"
             )
-        return _load_context_fields(fields)
+        return check_types(_load_context_fields(fields))
     except HistoryError:
         raise
     except _DAMAGED as error:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
-from types import NoneType
 
 from worker.core.conversation.context import Context
 from worker.core.finding import parse_finding
@@ -102,22 +101,13 @@ def make_filter(project: str) -> Callable[[int, str], bool]:
     return lambda id_, path: id_ == number if number else matches_project(project, path)
 
 
-_NUMBERS = {"started": (int, float), "seconds": (int, float), "cost_usd": (int, float, NoneType)}
-_WHOLE = ("project_id", "mr_iid", "pipeline_id", "turn", "iterations")
 _KEYS = [each.metadata.get(KEY, each.name) for each in fields(Row)]
-_TYPES: dict[str, tuple[type, ...]] = {
-    key: _NUMBERS.get(key, (int,) if key in _WHOLE else (str,)) for key in _KEYS
-}
 
 
 def load_row(data: bytes) -> Row:
     """Read the bytes of `dump_row`, ignoring fields of later versions. Raises RowError."""
     try:
         stored = json.loads(data)
-        row = from_stored(Row, {key: stored[key] for key in _TYPES if key in stored})
+        return from_stored(Row, {key: stored[key] for key in _KEYS if key in stored})
     except (TypeError, ValueError, RecursionError) as error:
         raise RowError(f"not a row of the list: {error!r}") from error
-    for key, value in to_stored(row).items():
-        if not isinstance(value, _TYPES[key]):
-            raise RowError(f"not a row of the list: its {key} is of the wrong type")
-    return row

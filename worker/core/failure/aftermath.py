@@ -86,7 +86,9 @@ def load_aftermath(stored: bytes | None) -> Aftermath | None:
     """Return what `after.json` says, None if the file is missing or damaged."""
     fields = parse_object(stored or b"")
     became, sha = fields.get("became"), fields.get("sha")
-    if became not in BECAME or not isinstance(sha, str) or not sha.isalnum():
+    if not isinstance(became, str) or became not in BECAME:
+        return None
+    if not isinstance(sha, str) or not sha.isalnum():
         return None
     pipeline = int(_number(fields.get("pipeline_id")))
     paths = fields.get("changed")

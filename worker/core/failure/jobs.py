@@ -6,7 +6,7 @@ all its errors and more. One job represents a group, and only its log has to be 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from worker.core.failure.verdict import Ruling, Verdict
 from worker.core.logs.signature import Signature, lead_with, make_signature
@@ -25,8 +25,6 @@ _MOST_NAMED = 24
 _MOST_JOBS = 100
 _MOST_PATHS = 1000
 _LONG = 1000
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,9 +330,9 @@ def _load_group(fields: Mapping[str, Any]) -> Group:
     return Group(
         key=str(fields["key"]),
         text=str(fields["text"])[:_LONG],
-        jobs=tuple(_make_typed(FailingJob, job) for job in fields["jobs"][:_MOST_JOBS]),
-        rule_match=_make_typed(RuleMatch, ruled) if ruled else None,
-        hit=_make_typed(Hit, {**hit, "others": tuple(map(int, hit["others"]))}) if hit else None,
+        jobs=tuple(from_stored(FailingJob, job) for job in fields["jobs"][:_MOST_JOBS]),
+        rule_match=from_stored(RuleMatch, ruled) if ruled else None,
+        hit=from_stored(Hit, {**hit, "others": tuple(map(int, hit["others"]))}) if hit else None,
         ruling=load_ruling(fields["ruling"]) if fields["ruling"] else None,
         others=tuple(str(each)[:_LONG] for each in fields.get("others", ())[:_MOST_NAMED]),
     )
@@ -371,21 +369,3 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
         record=tuple(map(remarks.load_remark, fields["record"][:_MOST_SENTENCES])),
         origin=remarks.load_remark(fields.get("origin", ())),
     )
-
-
-_PLAIN: Mapping[str, type | tuple[type, ...]] = {
-    "int": int,
-    "str": str,
-    "bool": bool,
-    "float": (int, float),
-}
-
-
-def _make_typed(made: type[T], fields: Mapping[str, Any]) -> T:
-    """Make a flat dataclass of stored fields. Raises TypeError for a field of the wrong type."""
-    for about in made.__dataclass_fields__.values():  # type: ignore[attr-defined]
-        key = about.metadata.get(KEY, about.name)
-        wanted = _PLAIN.get(getattr(about.type, "__name__", str(about.type)))
-        if wanted and key in fields and not isinstance(fields[key], wanted):
-            raise TypeError(f"{key} of a {made.__name__} is {fields[key]!r}")
-    return from_stored(made, fields)

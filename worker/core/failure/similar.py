@@ -96,7 +96,9 @@ def _read_entry(key: str, value: object) -> ErrorWords | None:
     if not _KEY.fullmatch(key) or not isinstance(value, list) or len(value) != 2:
         return None
     seen_at, words = value
-    if not isinstance(seen_at, int | float) or not isinstance(words, list):
+    if not isinstance(seen_at, int | float) or not abs(seen_at) < 2**53:
+        return None
+    if not isinstance(words, list):
         return None
     good = [word for word in words if isinstance(word, str) and _WORD.fullmatch(word)]
     return ErrorWords(key, frozenset(good[:MOST_WORDS]), float(seen_at))

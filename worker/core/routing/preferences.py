@@ -35,7 +35,7 @@ def load_preference(data: bytes | None, where: str) -> Preference:
     """Read the bytes of `dump_preference`; missing or damaged bytes give an empty preference."""
     try:
         return _read_preference(json.loads(data or b"{}"), where)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
         return Preference(where=where)
 
 

@@ -1,0 +1,1 @@
+"""Attacks by a store that somebody else can write to."""

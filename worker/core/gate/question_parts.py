@@ -25,7 +25,7 @@ _QUESTION_WORDS = (
     r"|waarom|hoe|wanneer|waar|welke|dlaczego|jak|kiedy|gdzie|почему|как|когда|где|кто"
 )
 _BOTH = re.compile(
-    rf",?\s+(?:and|und|et|y|e|en|i|и)(?:\s+(?:also|auch|aussi|también))?\s+(?=(?:{_QUESTION_WORDS})\b)",
+    rf"(?:,|(?<![\s,]))\s++(?:and|und|et|y|e|en|i|и)(?:\s+(?:also|auch|aussi|también))?\s+(?=(?:{_QUESTION_WORDS})\b)",
     re.IGNORECASE,
 )
 

@@ -55,9 +55,9 @@ _PREFIX = re.compile(
     r"(?P<task>\[[ xX]\][ \t]+)?(?P<head>\#{1,6}[ \t]+)?"
 )
 _FENCE = re.compile(r"(?P<mark>`{3,}|~{3,})(?P<info>.*)")
-_DELIMITER = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?=[^-]*-)[|:\s-]+$")
+_DELIMITER = re.compile(r"(?=[^-]*-)[\s>]*+(?:(?:[-*+]|\d{1,9}[.)])\s++)*+[|:\s-]*+$")
 _CELL = re.compile(r"((?:\\.|[^|\\]|\\$)*)(\||$)")
-_BAR = re.compile(r"(\\*)\|")
+_BAR = re.compile(r"(?<!\\)(\\*+)\|")
 _STARTS = re.compile(r"(?P<slope>[/>\#]|~~~|[-+*](?=\s|$))|(?P<number>\d{1,9})(?=[.)](?:\s|$))")
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.linear import takes_linear_time
 from worker.core.gate.question_parts import (
     MOST_PARTS,
     find_left_out,
@@ -88,3 +89,7 @@ def test_a_whole_answer_leaves_nothing_out(question: str, answer: str) -> None:
 def test_one_short_clause_more_is_no_second_answer() -> None:
     parts = split_question("Which line proves it? Where does main differ?")
     assert find_left_out(parts, "Yes, you can.") == parts
+
+
+def test_a_question_of_blanks_is_split_in_linear_time() -> None:
+    assert takes_linear_time(split_question, " ", 1900, "why", "now?")

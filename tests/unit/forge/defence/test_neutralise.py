@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from tests.linear import takes_linear_time
 from tests.unit.forge import rendering
 from worker.forge.defence.neutralise import (
     LIMIT,
@@ -289,3 +290,8 @@ def test_neutralising_takes_linear_time_for_hostile_text() -> None:
             started = time.process_time()
             neutralise(text, HOSTS)
             assert time.process_time() - started < 6, bit
+
+
+@pytest.mark.parametrize(("bit", "begin"), [("\\", "| a |\n|---|\n| "), (">", "")])
+def test_what_may_be_a_table_is_neutralised_in_linear_time(bit: str, begin: str) -> None:
+    assert takes_linear_time(neutralise, bit, LIMIT // 2, begin)

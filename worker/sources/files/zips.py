@@ -66,7 +66,7 @@ def _read_header(pipe: ChunkReader, what: str) -> _Header:
     if packed == 0xFFFFFFFF:
         packed = _read_zip64_size(extra, unpacked == 0xFFFFFFFF)
     if flags & _ENCRYPTED:
-        raise SourceError(f"{what}: {name!r} in it is encrypted")
+        raise SourceError(f"{what}: {name[:200]!r} in it is encrypted")
     return _Header(name, flags, method, packed)
 
 
@@ -90,8 +90,8 @@ def _read_content(header: _Header, pipe: ChunkReader, budget: Budget, what: str)
         yield from _read_stored(header.packed, pipe, budget, what)
     else:
         raise SourceError(
-            f"{what}: {header.name!r} in it is packed in a way that cannot be read as a stream "
-            f"(method {header.method}): ask for single files"
+            f"{what}: {header.name[:200]!r} in it is packed in a way that cannot be read as a "
+            f"stream (method {header.method}): ask for single files"
         )
     if header.flags & _STREAMED:
         _skip_descriptor(pipe, what)
@@ -140,7 +140,7 @@ def _read_stored_stream(name: str, pipe: ChunkReader, budget: Budget, what: str)
         if is_end:
             pipe.back(held)
             return
-    raise SourceError(f"{what}: the end of {name!r} in it is not found: ask for single files")
+    raise SourceError(f"{what}: the end of {name[:200]!r} in it is not found: ask for single files")
 
 
 def _find_end(held: bytes, size: int, crc: int) -> tuple[int, bool]:

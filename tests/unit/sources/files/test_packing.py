@@ -244,3 +244,12 @@ def test_only_regular_files_of_a_source_archive_are_taken_and_its_top_folder_goe
 def test_an_archive_that_is_none_or_a_bomb_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(SourceError, match=why):
         list(archive.read_members(pieces(data), "it"))
+
+
+@pytest.mark.parametrize(("flags", "method"), [(1, 8), (0, 12), (8, 0)])
+def test_a_name_of_64_kb_is_not_repeated_whole_in_an_error(flags: int, method: int) -> None:
+    name = b"x" * 65_000
+    head = struct.pack("<4s5H3I2H", b"PK\3\4", 20, flags, method, 0, 0, 0, 5, 5, len(name), 0)
+    with pytest.raises(SourceError) as error:
+        read(head + name + b"12345")
+    assert len(str(error.value)) < 500

@@ -16,7 +16,7 @@ from worker.core.conversation.decide import decide
 from worker.core.conversation.folds.fold import Fold, FoldKind
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import Usage
-from worker.core.failure.aftermath import load_after, load_feedback
+from worker.core.failure.aftermath import load_aftermath, load_feedback
 from worker.core.failure.similar import load_words
 from worker.core.ports.records import RECORD
 from worker.core.routing.preferences import load_preference
@@ -79,7 +79,7 @@ USES: dict[str, tuple[Callable[[bytes], object], dict[str, Any]]] = {
     "row": (use_row, json.loads(turn_row.dump_row(turn_row.make_row(context())))),
     "trigger": (use_entry, json.loads(encode_entry(Entry(Replied(7, 3, "d", 9), State.OPEN)))),
     "aftermath": (
-        load_after,
+        load_aftermath,
         {"became": "fixed", "pipeline_id": 3, "sha": "abc", "at": 1.0, "changed": ["a"]},
     ),
     "votes": (load_feedback, {"votes": {"a": "up"}, "at": 1.0}),

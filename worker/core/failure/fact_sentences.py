@@ -295,7 +295,7 @@ def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
             remarks.append(
                 remark("; " if remarks else "", f"{len(found)} {words} (", *shown, more, ")")
             )
-    lacked = next((each.missing_errors for each in runs if each.shared_errors), ())
+    lacked = next((each.missing_errors for each in runs if facts.has_some_errors(each)), ())
     if lacked:
         remarks.append(remark("; not there: ", *join_parts(map(name, lacked))))
     return tuple(part for each in remarks for part in each) or ("none has ended",)
@@ -303,15 +303,17 @@ def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
 
 def _group_partly_alike(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
     """Yield the runs that failed with some of the errors, by how many they share, most first."""
-    for count in sorted({each.shared_errors for each in runs if each.shared_errors}, reverse=True):
-        words = f"failed with {count} of the {facts.errors} errors of this failure"
-        yield words, [each for each in runs if each.shared_errors == count]
+    shared: dict[int, list[Run]] = {}
+    for each in filter(facts.has_some_errors, runs):
+        shared.setdefault(len(facts.find_same_errors(each)), []).append(each)
+    for count, found in sorted(shared.items(), reverse=True):
+        yield f"failed with {count} of the {len(facts.run.errors)} errors of this failure", found
 
 
 def _is_different(facts: Facts, run: Run) -> bool:
-    other = run.status == "failed" and not facts.has_same_error(run) and not run.shared_errors
-    return other and bool(run.error and facts.run.error)
+    other = run.status == "failed" and not facts.find_same_errors(run)
+    return other and bool(run.errors and facts.run.errors)
 
 
 def _is_unread(facts: Facts, run: Run) -> bool:
-    return run.status == "failed" and not (run.error and facts.run.error)
+    return run.status == "failed" and not (run.errors and facts.run.errors)

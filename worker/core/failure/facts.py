@@ -19,14 +19,13 @@ class Unknown:
 class Run:
     """One attempt of a job.
 
-    `status` and `reason` are GitLab's status and failure_reason. `error` is a key of the errors in
-    its log: the failing job's key if the log has all of that job's errors, "" if the run did not
-    fail or its log could not be read. `started_at` is when it started, or else when its pipeline
-    was created: ISO 8601 in any time zone, or "". `has_started` is False for a job that never ran.
-    `source` is GitLab's `source` of its pipeline. `place` is the merge request or branch of its
-    pipeline; for another job of this pipeline, that job's name. `shared_errors` is how many of the
-    failing job's errors it has, if it has some but not all of them; `missing_errors` are the first
-    of those that it lacks.
+    `status` and `reason` are GitLab's status and failure_reason. `errors` are the errors in its
+    log, in a normal form; none if the run did not fail or its log could not be read. `started_at`
+    is when it started, or else when its pipeline was created: ISO 8601 in any time zone, or "".
+    `has_started` is False for a job that never ran. `source` is GitLab's `source` of its pipeline.
+    `place` is the merge request or branch of its pipeline; for another job of this pipeline, that
+    job's name. If it has some but not all of the failing job's errors, `missing_errors` are the
+    first of those that it lacks, in the words of the failing job's log.
     """
 
     job_id: int
@@ -34,13 +33,12 @@ class Run:
     status: str
     sha: str = ""
     reason: str = ""
-    error: str = ""
+    errors: frozenset[str] = frozenset()
     url: str = ""
     started_at: str = ""
     place: str = ""
     source: str = ""
     has_started: bool = True
-    shared_errors: int = 0
     missing_errors: tuple[str, ...] = ()
 
     def is_after(self, other: "Run") -> bool:
@@ -84,16 +82,34 @@ def _job_id(run: Run) -> int:
     return run.job_id
 
 
+def group_by_commit(runs: Iterable[Run]) -> list[list[Run]]:
+    """Group the finished runs of one branch by commit, the newest commit and its newest run first.
+
+    Commits are ordered by their first pipeline: a late retry does not make a commit newer.
+    """
+    found: dict[str, list[Run]] = {}
+    for each in filter(_is_finished, runs):
+        found.setdefault(each.sha, []).append(each)
+    newest = sorted(found.values(), key=lambda runs: -min(run.pipeline_id for run in runs))
+    return list(map(sort_newest_first, newest))
+
+
+def _is_finished(run: Run) -> bool:
+    return run.status in ("success", "failed")
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The job on the target branch: its `runs` in the newest `looked_at` pipelines.
 
     The newest pipeline comes first, and within a pipeline the newest attempt. `gap` says that the
-    oldest pipelines do not directly follow the others. None of the runs has the change. `base` is
-    the commit that the failing pipeline is built on, "" if it is not known. `has_newer_commits`
-    says that the branch has newer commits than that. `unread` counts the pipelines that could not
-    be read. `may_hide_newer_runs` says that a newer run may be in one of those, or in a pipeline
-    that was not looked at.
+    oldest pipelines do not directly follow the others. None of the runs has the change;
+    `runs_with_change` are those at commits of the branch that contain it already, as far as they
+    were looked at. `base` is the commit that the failing pipeline is built on, "" if it is not
+    known. `has_newer_commits` says that the branch has newer commits than that. `unread` counts the
+    pipelines that could not be read. `may_hide_newer_runs` says that a newer run may be in one of
+    those, or in a pipeline that was not looked at; `may_hide_base_runs` that a run of `base` may be
+    in one that could not be read.
     """
 
     branch: str
@@ -104,23 +120,23 @@ class Target:
     gap: bool = False
     unread: int = 0
     may_hide_newer_runs: bool = False
+    may_hide_base_runs: bool = False
+    runs_with_change: tuple[Run, ...] = ()
+
+    @property
+    def all_runs(self) -> tuple[Run, ...]:
+        """The runs without the change and with it."""
+        return (*self.runs_with_change, *self.runs)
 
     @property
     def finished_runs(self) -> list[Run]:
         """The runs that passed or failed, in the order of `runs`."""
-        return [each for each in self.runs if each.status in ("success", "failed")]
+        return [each for each in self.runs if _is_finished(each)]
 
     @property
     def runs_by_commit(self) -> list[list[Run]]:
-        """The finished runs of each commit, the newest commit and its newest run first.
-
-        Commits are ordered by their first pipeline: a late retry does not make a commit newer.
-        """
-        found: dict[str, list[Run]] = {}
-        for each in self.finished_runs:
-            found.setdefault(each.sha, []).append(each)
-        newest = sorted(found.values(), key=lambda runs: -min(run.pipeline_id for run in runs))
-        return list(map(sort_newest_first, newest))
+        """The finished runs of each commit, as `group_by_commit` orders them."""
+        return group_by_commit(self.runs)
 
     @property
     def runs_at_newest_commit(self) -> list[Run]:
@@ -139,6 +155,7 @@ class Change:
     tests of these; both are 0 if the log names tests without their files. `whole` says that every
     changed file was seen. `may_configure` says that one of them may decide how jobs run: any YAML
     file may be part of the CI configuration, but `ci` names only those that are known to be.
+    `may_choose_runner` says the same of which runners may take jobs, which no image decides.
     """
 
     files: int
@@ -150,6 +167,7 @@ class Change:
     tests_of_touched: int = 0
     whole: bool = True
     may_configure: bool = False
+    may_choose_runner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +190,8 @@ class Facts:
     `earlier` are its runs in the merge request's pipelines on earlier commits, newest first.
     `elsewhere` are runs with the same error in other merge requests and branches. `siblings` are
     the newest runs of the other jobs of its matrix. `recoveries` are pairs of runs of another job
-    of this pipeline: one with the same error, and a later one that passed. `errors` is the number
-    of errors of the failing job. `cut` says which part of its log is missing. `rest` holds the same
-    facts for each of the `others`.
+    of this pipeline: one with the same error, and a later one that passed. `cut` says which part of
+    the failing job's log is missing. `rest` holds the same facts for each of the `others`.
     """
 
     name: str
@@ -189,7 +206,6 @@ class Facts:
     siblings: tuple[Run, ...] = ()
     recoveries: tuple[tuple[Run, Run], ...] = ()
     last_pass: LastPass | None = None
-    errors: int = 0
     cut: str = ""
     rest: "tuple[Facts, ...]" = ()
 
@@ -198,6 +214,26 @@ class Facts:
         """All failing jobs with this error."""
         return (self.run, *self.others)
 
+    @property
+    def known_attempts(self) -> tuple[Run, ...]:
+        """The `attempts`, none if they are not known."""
+        return self.attempts if isinstance(self.attempts, tuple) else ()
+
+    @property
+    def known_target(self) -> Target | None:
+        """The `target`, None if it is not known."""
+        return self.target if isinstance(self.target, Target) else None
+
     def has_same_error(self, run: Run) -> bool:
-        """Whether a run failed with the same error; an unknown error never counts as the same."""
-        return run.status == "failed" and run.error == self.run.error != ""
+        """Whether a run failed for the same reason with all errors of the failing one. Errors that
+        are not known never count as the same."""
+        return bool(self.run.errors) and self.run.errors <= self.find_same_errors(run)
+
+    def find_same_errors(self, run: Run) -> frozenset[str]:
+        """Return those of the failing run's errors with which a run failed for the same reason."""
+        alike = run.status == "failed" and run.reason == self.run.reason
+        return self.run.errors & run.errors if alike else frozenset()
+
+    def has_some_errors(self, run: Run) -> bool:
+        """Whether a run failed with some but not all of the failing one's errors."""
+        return bool(self.find_same_errors(run)) and not self.has_same_error(run)

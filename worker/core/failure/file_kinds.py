@@ -59,12 +59,20 @@ def is_image(path: str) -> bool:
 
 
 def may_configure(path: str) -> bool:
-    """Whether a file may decide how jobs run, as far as its path tells.
+    """Whether a file may decide how jobs run, as far as its path tells."""
+    return may_choose_runner(path) or is_image(path)
 
-    A project may keep its CI configuration, and what that includes, under any name: so any YAML
-    file may be part of it.
+
+_CONFIGURATION = re.compile(r"\.(?:ya?ml|jsonnet|libsonnet|cue|dhall)(?:\.\w{1,20})?$")
+
+
+def may_choose_runner(path: str) -> bool:
+    """Whether a file may decide which runners may take jobs, as far as its path tells.
+
+    A project may keep its CI configuration, and what that includes or is generated from, under any
+    name: so any YAML file, and any template of one, may be part of it.
     """
-    return is_ci(path) or is_image(path) or path.lower().endswith((".yml", ".yaml"))
+    return is_ci(path) or _CONFIGURATION.search(path[-200:].lower()) is not None
 
 
 def changes_dependency(path: str, diff: str) -> bool:
@@ -118,3 +126,6 @@ UNLESS_CONFIGURED = frozenset(
 """Failure reasons that a commit can cause only by changing the CI configuration: a tag that no
 runner has, an image that does not exist. A time limit or a log limit is not among them: code can
 exceed both."""
+
+WITHOUT_RUNNER = frozenset({"no_matching_runner", "runner_unsupported", "stuck_or_timeout_failure"})
+"""Those of them that no image can cause: no runner took the job, if it has never started."""

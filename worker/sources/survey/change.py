@@ -9,7 +9,13 @@ from worker.core.failure.changed_files import (
     find_touches,
 )
 from worker.core.failure.facts import Change, Unknown
-from worker.core.failure.file_kinds import changes_dependency, is_ci, is_docs, may_configure
+from worker.core.failure.file_kinds import (
+    changes_dependency,
+    is_ci,
+    is_docs,
+    may_choose_runner,
+    may_configure,
+)
 from worker.core.failure.jobs import Group
 from worker.core.logs import trace
 from worker.core.logs.error_lines import select_error_lines
@@ -47,6 +53,7 @@ def read_change(
         tests_of_touched=count_tests(failed, tested, project),
         whole=whole,
         may_configure=any(map(may_configure, paths)),
+        may_choose_runner=any(map(may_choose_runner, paths)),
     )
 
 

@@ -1,7 +1,6 @@
 """Reads the errors of a failing job's runs from their logs, in the same way, to compare them."""
 
-import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 
 from worker.core.failure.facts import Unknown
@@ -61,12 +60,6 @@ def read_own_errors(jobs: Sequence[wire.Job], logs: OwnLogs, pool: Executor) -> 
     """The same for jobs of this pipeline, whose logs were read for the survey."""
     read = pool.map(lambda job: _read_own(job, logs), jobs)
     return {job.id: found for job, found in zip(jobs, read, strict=True)}
-
-
-def make_key(found: Collection[str]) -> str:
-    """A hash of all errors of a run, "" for none."""
-    joined = "\n".join(sorted(found)).encode()
-    return hashlib.sha256(joined).hexdigest()[:16] if found else ""
 
 
 def _read_own(job: wire.Job, logs: OwnLogs) -> Errors:

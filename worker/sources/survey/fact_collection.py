@@ -18,11 +18,12 @@ from worker.sources.pipelines.downstream_jobs import (
 from worker.sources.pipelines.pipeline_jobs import read_all_jobs
 from worker.sources.session_reader import Reader
 from worker.sources.survey.change import read_change
-from worker.sources.survey.compared_logs import OwnLogs, make_key, read_errors, read_own_errors
+from worker.sources.survey.compared_logs import OwnLogs, read_errors, read_own_errors
 from worker.sources.survey.compared_pipelines import find_pipelines, get_items, read_or_unknown
+from worker.sources.survey.compared_runs import describe_run, make_failing_run
 from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.merged_commits import find_carriers
-from worker.sources.survey.nearby_pipelines import OF_MR, ComparedPipelines
+from worker.sources.survey.nearby_pipelines import ComparedPipelines, was_set_back
 
 LOGS = 8
 """Logs of other runs that are read."""
@@ -30,14 +31,10 @@ LOGS = 8
 RETRIED = 2
 """Logs of other jobs of the pipeline that failed and then passed."""
 
-NAMED = 3
-"""Errors that a comparison names."""
-
 FAILED = 3
 """How many of the target branch's older pipelines are looked into: its newest failed ones."""
 
 _NOT_OWN = Unknown("it is too far below the pipeline, or its trigger jobs cannot be read")
-_NOT_FOLLOWED = Unknown("the trigger jobs of older pipelines are not followed")
 
 Diff = Listing[wire.DiffFile] | Unknown
 """The files that the merge request changes."""
@@ -53,6 +50,7 @@ class Collection:
         self._listed: dict[int, wire.Job] = {}
         self._jobs: dict[int, Sequence[wire.Job] | Unknown] = {}
         self._behind: dict[int, Sequence[wire.Job] | Unknown] = {}
+        self._triggers: set[str] = set()
         self._errors: dict[int, frozenset[str]] = {}
         self._words: dict[str, str] = {}
         self._logs = OwnLogs(reader, (job for group in failing for job in group.jobs))
@@ -94,7 +92,8 @@ class Collection:
         target = get_items(near.target)
         left = [each for each in target if each.sha not in carriers]
         recent = [each for each in target[: near.recent] if each.sha not in carriers]
-        return replace(near, target=left, recent=len(recent))
+        taken = [each for each in target if each.sha in carriers]
+        return replace(near, target=left, recent=len(recent), carriers=taken)
 
     def _read_jobs(self, pipelines: Sequence[wire.Pipeline]) -> None:
         read = self._pool.map(lambda each: read_or_unknown(lambda: self._get_jobs(each)), pipelines)
@@ -109,7 +108,7 @@ class Collection:
         failed = [each for each in near.older if each.status == "failed"][:FAILED]
         if not names or not failed:
             return near
-        self._read_jobs([each for each in failed if each.id not in self._jobs])
+        self._read_more(failed)
         found = [
             each
             for each in failed
@@ -118,8 +117,7 @@ class Collection:
         between = [each for each in near.older if found and each.id >= found[0].id]
         if not between:
             return near
-        self._read_jobs([each for each in between if each.id not in self._jobs])
-        self._behind = {**{each.id: _NOT_FOLLOWED for each in between}, **self._behind}
+        self._read_more(between)
         target = {each.id: each for each in (*recent, *between, *get_items(near.target))}
         return replace(near, target=list(target.values()), recent=len(recent) + len(between))
 
@@ -130,12 +128,23 @@ class Collection:
         if isinstance(listed, Unknown) or not foreign:
             return
         behind = get_items(read_started_jobs(own, self._reader))
-        triggers = {get_trigger_name(job) for job in behind if job.id in foreign}
-        if not triggers:
-            return
-        more = self._pool.map(lambda each: read_started_jobs(each, self._reader, triggers), others)
-        found = zip([own, *others], [behind, *more], strict=True)
-        self._behind = {each.id: jobs for each, jobs in found}
+        self._triggers = {get_trigger_name(job) for job in behind if job.id in foreign}
+        if self._triggers:
+            self._behind = {own.id: behind}
+            self._read_started(others)
+
+    def _read_started(self, pipelines: Sequence[wire.Pipeline]) -> None:
+        read = self._pool.map(
+            lambda each: read_started_jobs(each, self._reader, self._triggers), pipelines
+        )
+        self._behind |= {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
+
+    def _read_more(self, pipelines: Sequence[wire.Pipeline]) -> None:
+        """Read the jobs of the pipelines that were not read yet, with those that their trigger jobs
+        have started, if the failing jobs include one of these."""
+        self._read_jobs([each for each in pipelines if each.id not in self._jobs])
+        if self._triggers:
+            self._read_started([each for each in pipelines if each.id not in self._behind])
 
     def _get_own_ids(self) -> set[int]:
         return {job.job_id for group in self._failing for job in group.jobs if job.job_id}
@@ -231,7 +240,7 @@ class Collection:
     def _describe_group(self, group: Group, near: ComparedPipelines) -> Facts:
         own = self._listed
         runs = [
-            _make_run(job, self._get_key(job.job_id), own.get(job.job_id), near.own)
+            make_failing_run(job, self._get_errors(job.job_id), own.get(job.job_id), near.own)
             for job in group.jobs
         ]
         made = Facts(self._get_group_name(group), runs[0], tuple(runs[1:]))
@@ -248,12 +257,12 @@ class Collection:
         made = self._add_own_facts(self._add_compared_runs(made, near), group, near)
         return replace(made, name=write_job_name(made.name), change=change, rest=rest)
 
-    def _get_key(self, job_id: int) -> str:
-        return make_key(self._errors.get(job_id, frozenset()))
+    def _get_errors(self, job_id: int) -> frozenset[str]:
+        return self._errors.get(job_id, frozenset())
 
     def _add_own_facts(self, made: Facts, group: Group, near: ComparedPipelines) -> Facts:
         """The facts with those from the pipeline itself and from the job's own log."""
-        first, recovered = group.jobs[0], []
+        first, recovered = group.jobs[0], list[tuple[Run, Run]]()
         for failed, passed in self._find_recovered(near.own):
             run = self._describe_run(failed, near.own, made.run)
             if made.has_same_error(run):
@@ -263,7 +272,6 @@ class Collection:
             made,
             siblings=tuple(self._find_siblings(made, near.own)),
             recoveries=tuple(recovered),
-            errors=len(self._errors.get(first.job_id, ())),
         )
         log = self._logs.find(first.job_id)
         if log is None or first.job_id not in self._listed:
@@ -297,7 +305,7 @@ class Collection:
             attempts=attempts
             if isinstance(attempts, Unknown)
             else tuple(each for each in attempts if each.job_id not in ours),
-            runs_of_other_sources=() if isinstance(aside, Unknown) else aside,
+            runs_of_other_sources=_get_known(aside),
             earlier=self._find_runs(made, near.earlier),
             elsewhere=elsewhere
             if isinstance(elsewhere, Unknown)
@@ -313,13 +321,18 @@ class Collection:
         unread = [each for each in target if isinstance(read.get(each.id), Unknown)]
         moved = near.base in {each.sha for each in target} and target[0].sha != near.base
         gap = len(target) > near.recent
-        found = Target(near.branch, runs, len(target), near.base, moved, gap, len(unread))
+        found = Target(
+            near.branch, runs, len(target), near.base, moved, gap, len(unread),
+            may_hide_base_runs=any(each.sha == near.base for each in unread),
+            runs_with_change=_get_known(self._find_runs(made, near.carriers)),
+        )  # fmt: skip
         newest = found.runs_at_newest_commit
         first = min((each.pipeline_id for each in newest), default=0)
         recent = {each.id for each in target[: near.recent]}
         hidden = any(each.id > first or each.sha == newest[0].sha for each in unread if newest)
         seen = not newest or any(each.pipeline_id in recent for each in newest)
-        return replace(found, may_hide_newer_runs=hidden or not seen)
+        turned = bool(newest) and was_set_back(target, newest[0].sha)
+        return replace(found, may_hide_newer_runs=hidden or not seen or turned)
 
     def _get_jobs_read(self, name: str) -> Mapping[int, Sequence[wire.Job] | Unknown]:
         """The jobs by pipeline id among which to look for this name: downstream ones or others."""
@@ -343,50 +356,11 @@ class Collection:
         return unread[0] if unread and not runs else runs
 
     def _describe_run(self, job: wire.Job, pipeline: wire.Pipeline, ours: Run) -> Run:
-        of_mr = OF_MR.match(pipeline.ref)
-        wanted = self._errors.get(ours.job_id, frozenset())
-        found = self._errors.get(job.id, frozenset())
-        lacked = wanted - found if wanted & found else frozenset()
-        return Run(
-            job_id=job.id,
-            pipeline_id=pipeline.id,
-            status=job.status,
-            sha=pipeline.sha,
-            reason=(job.failure_reason or "") if job.status == "failed" else "",
-            error=self._get_error(job.id, ours),
-            url=job.web_url,
-            started_at=job.started_at or pipeline.created_at or "",
-            place=f"!{of_mr[1]}" if of_mr else pipeline.ref,
-            source=pipeline.source,
-            has_started=job.started_at is not None,
-            shared_errors=len(wanted & found) if lacked else 0,
-            missing_errors=tuple(self._words.get(each, each) for each in sorted(lacked)[:NAMED]),
-        )
-
-    def _get_error(self, job_id: int, ours: Run) -> str:
-        """The key of a run's errors; the key of `ours` if the run has all the errors of `ours`.
-
-        A run with only some of them does not explain the others.
-        """
-        wanted = self._errors.get(ours.job_id, frozenset())
-        found = self._errors.get(job_id, frozenset())
-        return ours.error if wanted and wanted <= found else make_key(found)
+        return describe_run(job, pipeline, self._get_errors(job.id), ours, self._words)
 
 
-def _make_run(job: FailingJob, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:
-    """A failing job as a run; less is known of a job that its pipeline does not list."""
-    return Run(
-        job_id=job.job_id,
-        pipeline_id=pipeline.id if listed else 0,
-        status="failed",
-        sha=pipeline.sha,
-        reason=job.reason,
-        error=error,
-        url=job.url,
-        started_at=(listed.started_at if listed else "") or pipeline.created_at or "",
-        source=pipeline.source,
-        has_started=listed is None or listed.started_at is not None,
-    )
+def _get_known(runs: tuple[Run, ...] | Unknown) -> tuple[Run, ...]:
+    return () if isinstance(runs, Unknown) else runs
 
 
 def _is_finished(job: wire.Job) -> bool:

@@ -27,6 +27,7 @@ class ComparedPipelines:
     """The pipelines whose jobs are compared; each list is newest first.
 
     The first `recent` of `target` are the newest of the target branch; `older` follow on these.
+    `carriers` are those of `target` that were found to have run with the change and taken out.
     """
 
     own: wire.Pipeline
@@ -39,6 +40,7 @@ class ComparedPipelines:
     base: str = ""
     recent: int = 0
     older: Sequence[wire.Pipeline] = ()
+    carriers: Sequence[wire.Pipeline] = ()
 
 
 def choose_pipelines(
@@ -52,7 +54,7 @@ def choose_pipelines(
     known = () if isinstance(listed, Unknown) else listed
     same = [each for each in known if each.sha == own.sha and each.id != own.id]
     alike = [each for each in same if _get_kind(each) == _get_kind(own)]
-    shas = {own.sha, *(each.sha for each in known)}
+    shas = {own.sha, *(each.sha for each in known)} - {_get_merge_base(mr)}
     without = [] if isinstance(target, Unknown) else _list_without_change(target, shas)
     base = _find_base(own, mr, without)
     recent, older = without[:ON_TARGET], without[ON_TARGET:LISTED]
@@ -71,13 +73,22 @@ def choose_pipelines(
     )
 
 
+def was_set_back(target: Sequence[wire.Pipeline], newest: str) -> bool:
+    """Whether the branch may have been set back from the commit `newest` to an older one: that has
+    pipelines from before and after the first of `newest`."""
+    first = min(each.id for each in target if each.sha == newest)
+    before = {each.sha for each in target if each.id < first}
+    return any(each.id > first and each.sha in before for each in target)
+
+
 def _get_kind(pipeline: wire.Pipeline) -> tuple[int, str, str]:
     """What decides a pipeline's variables and rules: its project, ref and source."""
     return pipeline.project_id, pipeline.ref, pipeline.source
 
 
 def _list_without_change(target: Sequence[wire.Pipeline], shas: set[str]) -> list[wire.Pipeline]:
-    """The pipelines that ran without the change: the target branch may have its commits already."""
+    """The pipelines that ran without the change: the target branch may have its commits (`shas`)
+    already."""
     return [each for each in target if each.sha not in shas]
 
 
@@ -117,6 +128,10 @@ def _find_base(
     kind = OF_MR.match(own.ref)
     if kind and kind[2] in ("merge", "train"):
         return next((each.sha for each in target if each.id < own.id), "")
+    return _get_merge_base(mr)
+
+
+def _get_merge_base(mr: wire.MergeRequest | Unknown) -> str:
     if isinstance(mr, Unknown) or mr.diff_refs is None:
         return ""
     return mr.diff_refs.base_sha or ""

@@ -8,6 +8,7 @@ from worker.core.failure.file_kinds import (
     is_ci,
     is_dependency,
     is_docs,
+    may_choose_runner,
     may_configure,
 )
 
@@ -201,3 +202,20 @@ def test_a_manifest_whose_diff_is_not_known_may_change_what_is_installed() -> No
 )
 def test_any_yaml_file_and_any_image_may_decide_how_jobs_run(path: str, may: bool) -> None:
     assert may_configure(path) is may
+
+
+@pytest.mark.parametrize(
+    ("path", "may"),
+    [
+        (".gitlab-ci.yml", True),
+        ("pipelines/jobs.yml.j2", True),
+        (".gitlab-ci.yaml.erb", True),
+        ("pipelines/Jobs.jsonnet", True),
+        ("Dockerfile", False),
+        ("images/Containerfile.dev", False),
+        ("docs/yml.md", False),
+        ("app/yaml/sum.py", False),
+    ],
+)
+def test_yaml_and_what_it_is_generated_from_may_choose_a_runner(path: str, may: bool) -> None:
+    assert may_choose_runner(path) is may

@@ -34,7 +34,7 @@ def reruns(*runs: tuple[str, str, int]) -> Target:
     made = []
     for number, (sha, outcome, pipeline) in enumerate(runs):
         each = on(sha, outcome, 400 - number)
-        made.append(Run(each.job_id, pipeline, each.status, sha, each.reason, each.error))
+        made.append(Run(each.job_id, pipeline, each.status, sha, each.reason, each.errors))
     return Target("main", tuple(made), len(made), BASE)
 
 

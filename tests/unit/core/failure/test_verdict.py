@@ -133,7 +133,7 @@ def test_the_record_tells_what_is_known_and_what_is_not() -> None:
     told = [plain(each) for each in describe_facts(made)]
     assert told == [
         "GitLab's failure reason: runner_system_failure",
-        "other runs on this commit: 1 failed in the same way (job 501)",
+        "other runs on this commit: 1 failed in another way (job 501)",
         "on main, newest 2 pipelines: 1 passed (job 399); 1 failed in another way (job 400)",
         "on the commit this change is built on: 1 passed (job 399)",
         "main has new commits since",
@@ -167,5 +167,5 @@ def test_how_far_apart_two_times_are(one: str, other: str, words: str) -> None:
 
 
 def test_an_unknown_error_is_never_the_same() -> None:
-    made = Facts("x", run(1, error=""))
-    assert not made.has_same_error(run(2, error=""))
+    made = Facts("x", run(1, errors=frozenset()))
+    assert not made.has_same_error(run(2, errors=frozenset()))

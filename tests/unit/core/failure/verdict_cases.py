@@ -34,8 +34,8 @@ class Case:
 
 def run(job_id: int, status: str = "failed", **more: Any) -> Run:
     """A run; a failed one with this error unless told otherwise."""
-    error = ERROR if status == "failed" else ""
-    made = Run(job_id, job_id * 10, status, SHA, "script_failure" if error else "", error)
+    reason, errors = ("script_failure", {ERROR}) if status == "failed" else ("", set[str]())
+    made = Run(job_id, job_id * 10, status, SHA, reason, frozenset(errors))
     url = f"https://gitlab.example.com/team/service/-/jobs/{job_id}"
     return replace(made, url=url, **more)
 
@@ -43,8 +43,8 @@ def run(job_id: int, status: str = "failed", **more: Any) -> Run:
 def on(sha: str, outcome: str, job_id: int) -> Run:
     """A run on the target branch: "same" error, "other" error, "unread", "pass", "running"."""
     status = {"pass": "success", "running": "running"}.get(outcome, "failed")
-    error = {"same": ERROR, "other": OTHER}.get(outcome, "")
-    return run(job_id, status, sha=sha, error=error)
+    errors = {"same": {ERROR}, "other": {OTHER}}.get(outcome, set[str]())
+    return run(job_id, status, sha=sha, errors=frozenset(errors))
 
 
 def target(*outcomes: tuple[str, str], base: str = BASE) -> Target:
@@ -84,8 +84,8 @@ AGAIN = run(JOB - 2)
 RED = target((NEW, "same"), (BASE, "same"), (OLD, "pass"))
 NOT_READ = Unknown("GitLab's rate limit is reached")
 NAMED = Change(1, touches=(Touch("app/sum.py", "app/sum.py", True),))
-CI = Change(1, ci=(".gitlab-ci.yml",), may_configure=True)
-ANY_YAML = Change(1, may_configure=True)
+CI = Change(1, ci=(".gitlab-ci.yml",), may_configure=True, may_choose_runner=True)
+ANY_YAML = Change(1, may_configure=True, may_choose_runner=True)
 
 CASES = (
     # ------------------------------------------------------------------------------------ flaky
@@ -195,7 +195,7 @@ CASES = (
     one("nothing could be read", CHANGE, CHANGE, "model",
         facts(attempts=NOT_READ, target=NOT_READ, change=NOT_READ)),
     one("no line of the log tells the error, the target is red", CHANGE, CHANGE, "model",
-        facts(run=run(JOB, error=""), target=target((NEW, "unread")))),
+        facts(run=run(JOB, errors=frozenset()), target=target((NEW, "unread")))),
     # ---------------------------------------------------------------------------------- unknown
     one("called an old failure, but the target branch is green", TARGET, UNKNOWN, "nobody",
         facts()),

@@ -101,7 +101,7 @@ def test_a_pass_of_the_commit_before_two_failures_does_not_speak_against_a_flake
     assert (
         f"on this commit: passed in {jobs[0]}, then failed in the same way in {jobs[1]}, {jobs[2]}"
     ) in lines
-    mixed = facts(attempts=(run(499, error="e2"), run(498), run(497, "success")))
+    mixed = facts(attempts=(run(499, errors=frozenset({"e2"})), run(498), run(497, "success")))
     assert any(
         line.startswith("other runs on this commit: ")
         for line in record.write_record(_judged(FLAKY, mixed), HOSTS)
@@ -109,18 +109,19 @@ def test_a_pass_of_the_commit_before_two_failures_does_not_speak_against_a_flake
 
 
 @pytest.mark.parametrize(
-    ("there", "origin"),
+    ("there", "errors", "origin"),
     [
-        (target((NEW, "same"), (BASE, "same")), 400),
-        (target((NEW, "unread"), (BASE, "same")), 399),
-        (Target("main", (run(398, shared_errors=5, error="e2"),), 1), 398),
-        (target((NEW, "unread")), None),
+        (target((NEW, "same"), (BASE, "same")), {"e1"}, 400),
+        (target((NEW, "unread"), (BASE, "same")), {"e1"}, 399),
+        (target((NEW, "same")), {"e1", "e2"}, 400),
+        (target((NEW, "unread")), {"e1"}, None),
     ],
 )
 def test_the_target_branchs_failure_is_linked_beside_the_verdict(
-    there: Target, origin: int | None
+    there: Target, errors: set[str], origin: int | None
 ) -> None:
-    judged = replace(_judged(TARGET, facts(target=there)), verdict=TARGET)
+    made = facts(target=there, run=run(500, errors=frozenset(errors)))
+    judged = replace(_judged(TARGET, made), verdict=TARGET)
     link = f"on `main`: [job {origin}]({PAGES}/jobs/{origin})" if origin else ""
     assert record.write_origin(judged, HOSTS) == link
     assert record.write_origin(replace(judged, verdict=FLAKY), HOSTS) == ""

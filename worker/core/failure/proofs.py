@@ -1,0 +1,211 @@
+"""What GitLab's record proves of a failure. Pure.
+
+Each rule reads the facts about a failing job and returns the sentence that proves its verdict, or
+None.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from worker.core.failure.facts import (
+    Change,
+    Facts,
+    Run,
+    Target,
+    find_pass_after,
+    group_by_commit,
+    parse_time,
+    select_same_source,
+    sort_newest_first,
+)
+from worker.core.failure.file_kinds import NEVER_THE_CHANGE, UNLESS_CONFIGURED, WITHOUT_RUNNER
+from worker.core.text.remarks import (
+    Remark,
+    describe_distance,
+    job,
+    join_parts,
+    name,
+    pipeline,
+    remark,
+)
+
+# --------------------------------------------------------------------------------- infrastructure
+
+
+def prove_infrastructure(facts: Facts) -> Remark | None:
+    reasons = {each.reason for each in facts.jobs}
+    if not reasons or not reasons <= NEVER_THE_CHANGE | UNLESS_CONFIGURED:
+        return None
+    if not reasons <= NEVER_THE_CHANGE and (_is_configured(facts) or _always_dies(facts)):
+        return None
+    if _waited_in_vain(facts) is False or find_unexplained_run(facts):
+        return None
+    return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
+
+
+def _is_configured(facts: Facts) -> bool:
+    """Whether the change may have made the job impossible to run: it changes, or may change, how
+    jobs run, and the job has not passed on this commit. What an image is built from does not matter
+    to a job that no runner took."""
+    change = facts.change
+    if any(each.status == "success" for each in facts.known_attempts):
+        return False
+    if not isinstance(change, Change) or not change.whole:
+        return True
+    taken = not {each.reason for each in facts.jobs} <= WITHOUT_RUNNER
+    return change.may_configure if taken else change.may_choose_runner
+
+
+def _always_dies(facts: Facts) -> bool:
+    """Whether the job has repeatedly failed here for this reason but passes on the target branch.
+
+    Then its script may be the cause: a runner reports running out of memory as a system failure.
+    """
+    deaths = [each for each in facts.known_attempts if each.reason == facts.run.reason]
+    target = facts.known_target
+    newest = target.runs_at_newest_commit[:1] if target else []
+    return len(deaths) >= 2 and any(each.status == "success" for each in newest)
+
+
+def _waited_in_vain(facts: Facts) -> bool | None:
+    """Whether no runner took the jobs with `stuck_or_timeout_failure`; None if no job has it."""
+    stuck = [each for each in facts.jobs if each.reason == "stuck_or_timeout_failure"]
+    return not any(each.has_started for each in stuck) if stuck else None
+
+
+def find_unexplained_run(facts: Facts) -> Run | None:
+    """Return a run on this commit that failed for a reason of its own and that the record does not
+    explain, None if there is none: what the runner did later does not explain such a run."""
+    before = (each for each in facts.runs_of_other_sources if facts.run.is_after(each))
+    runs = (*facts.known_attempts, *before)
+    outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
+    failed = [each for each in runs if each.status == "failed" and each.reason not in outside]
+    return next((each for each in failed if not _is_explained(each, facts, runs)), None)
+
+
+def _is_explained(run: Run, facts: Facts, runs: Iterable[Run]) -> bool:
+    """Whether the record proves that a run on this commit was flaky or failed as the target branch
+    does; `runs` are all on this commit."""
+    kind = (run.source, run.place)
+    others = tuple(each for each in runs if each != run and (each.source, each.place) == kind)
+    behind = replace(facts, run=run, others=(), attempts=others)
+    return any(rule(behind) for rule in (prove_flaky_here, prove_flaky_there, prove_preexisting))
+
+
+# ------------------------------------------------------------------------------------------ flaky
+
+RECENT = 14 * 24 * 3600.0
+"""Seconds for which a flake on the target branch counts as evidence about the present code."""
+
+
+def prove_flaky_here(facts: Facts) -> Remark | None:
+    """Proof of "flaky": a pass after each of the errors, on one commit in one kind of pipeline."""
+    attempts = facts.known_attempts
+    green = find_pass_after(facts.run, attempts)
+    passes = [(facts.run, green)] if green else _find_passes(facts, attempts, attempts)
+    if not passes:
+        return None
+    told = [part for failed, green in passes for part in (
+        ", ", "failed in ", job(failed), " and passed on the same commit in ", job(green),
+    )]  # fmt: skip
+    return remark(name(facts.name), " ", *told[1:])
+
+
+def _find_passes(facts: Facts, failed: Iterable[Run], runs: Sequence[Run]) -> list[tuple[Run, Run]]:
+    """Return for each of the failing job's errors one of the `failed` runs with it, and a later one
+    of `runs` that passed on its commit in a pipeline of its source; nothing if an error has none.
+    """
+    left, found = set(facts.run.errors), list[tuple[Run, Run]]()
+    for each in sorted(failed, key=lambda run: -len(facts.find_same_errors(run))):
+        green = find_pass_after(each, select_same_source(runs, each))
+        if green and left & facts.find_same_errors(each):
+            found.append((each, green))
+            left -= each.errors
+    return [] if left else found
+
+
+def prove_flaky_there(facts: Facts) -> Remark | None:
+    """Proof of "flaky": recent runs on the target branch with each of the errors, then a pass on
+    the same commit in a pipeline of the same source, be the change in that commit or not.
+
+    It proves nothing if the job has failed here repeatedly: it may be flaky there and permanent
+    here. Nor if the branch's newest commit fails steadily: `prove_preexisting` covers that.
+    """
+    target = facts.known_target
+    if target is None or _stays_red_here(facts) or _stays_red_there(facts, target):
+        return None
+    recent = [each for each in target.all_runs if _is_recent(each, facts)]
+    if not (passes := _find_passes(facts, recent, target.all_runs)):
+        return None
+    return remark(
+        "on ", name(target.branch), " it failed in the same way and then passed on one commit: ",
+        *join_parts(part for pair in passes for part in map(job, pair)),
+    )  # fmt: skip
+
+
+def _stays_red_here(facts: Facts) -> bool:
+    """Whether an earlier run in this merge request failed with one of the errors, and none has
+    passed since."""
+    earlier = facts.earlier if isinstance(facts.earlier, tuple) else ()
+    runs = (*facts.known_attempts, *earlier)
+    again = [each for each in runs if facts.find_same_errors(each)]
+    return bool(again) and not any(find_pass_after(each, runs) for each in (facts.run, *again))
+
+
+def _stays_red_there(facts: Facts, target: Target) -> bool:
+    """Whether the newest run of the branch's newest commit failed with one of the errors, and none
+    that did so on this commit was followed by a pass."""
+    runs = next(iter(group_by_commit(target.all_runs)), [])
+    return bool(runs and facts.find_same_errors(runs[0])) and not any(
+        facts.find_same_errors(each) and find_pass_after(each, select_same_source(runs, each))
+        for each in runs
+    )
+
+
+def _is_recent(run: Run, facts: Facts) -> bool:
+    then, now = parse_time(run.started_at), parse_time(facts.run.started_at)
+    return then is None or now is None or now - then <= RECENT
+
+
+# -------------------------------------------------------------------------- on the target branch
+
+
+def prove_preexisting(facts: Facts) -> Remark | None:
+    """The newest run at the newest commit, or every run of the commit the change is built on."""
+    target = facts.known_target
+    if target is None:
+        return None
+    if newest := _fails_at_the_newest_commit(facts, target):
+        return _same_failure(facts, target, newest)
+    base = [each for each in target.finished_runs if each.sha and each.sha == target.base]
+    if base and not target.may_hide_base_runs and all(map(facts.has_same_error, base)):
+        mended = any(each.status == "success" for each in target.runs_at_newest_commit[:1])
+        return _same_failure(facts, target, sort_newest_first(base)[0], mended=mended)
+    return None
+
+
+def _fails_at_the_newest_commit(facts: Facts, target: Target) -> Run | None:
+    """Return the newest commit's newest run if it failed with this error, else None.
+
+    A commit whose runs are all later than this failure may contain this very change: then the
+    newest run of the commit before it must have failed with the error too, and is returned.
+    """
+    for runs in () if target.may_hide_newer_runs else target.runs_by_commit:
+        if not facts.has_same_error(runs[0]):
+            return None
+        if runs[0].sha == target.base or not all(each.is_after(facts.run) for each in runs):
+            return runs[0]
+    return None
+
+
+def _same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
+    return remark(
+        "same failure on ", name(target.branch), ": ", pipeline(run), ", ", job(run),
+        *_when(run, facts.run), ", without this change",
+        "; it passes there since: a rebase brings that" if mended else "",
+    )  # fmt: skip
+
+
+def _when(run: Run, ours: Run) -> tuple[str, ...]:
+    ago = describe_distance(run.started_at, ours.started_at)
+    return (f", {ago} this failure",) if ago else ()

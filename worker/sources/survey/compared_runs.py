@@ -1,0 +1,56 @@
+"""Describes a job of GitLab's as a run that is compared with others."""
+
+from collections.abc import Mapping
+
+from worker.core.failure.facts import Run
+from worker.core.failure.jobs import FailingJob
+from worker.sources.api import wire
+from worker.sources.survey.nearby_pipelines import OF_MR
+
+NAMED = 3
+"""Errors that a comparison names."""
+
+
+def make_failing_run(
+    job: FailingJob, errors: frozenset[str], listed: wire.Job | None, pipeline: wire.Pipeline
+) -> Run:
+    """A failing job as a run; less is known of a job that its pipeline does not list."""
+    return Run(
+        job_id=job.job_id,
+        pipeline_id=pipeline.id if listed else 0,
+        status="failed",
+        sha=pipeline.sha,
+        reason=job.reason,
+        errors=errors,
+        url=job.url,
+        started_at=(listed.started_at if listed else "") or pipeline.created_at or "",
+        source=pipeline.source,
+        has_started=listed is None or listed.started_at is not None,
+    )
+
+
+def describe_run(
+    job: wire.Job,
+    pipeline: wire.Pipeline,
+    errors: frozenset[str],
+    ours: Run,
+    words: Mapping[str, str],
+) -> Run:
+    """A job with these errors as a run beside `ours`; `words` are those of the failing job's log
+    for each of its errors."""
+    of_mr = OF_MR.match(pipeline.ref)
+    lacked = ours.errors - errors if ours.errors & errors else frozenset()
+    return Run(
+        job_id=job.id,
+        pipeline_id=pipeline.id,
+        status=job.status,
+        sha=pipeline.sha,
+        reason=(job.failure_reason or "") if job.status == "failed" else "",
+        errors=errors,
+        url=job.web_url,
+        started_at=job.started_at or pipeline.created_at or "",
+        place=f"!{of_mr[1]}" if of_mr else pipeline.ref,
+        source=pipeline.source,
+        has_started=job.started_at is not None,
+        missing_errors=tuple(words.get(each, each) for each in sorted(lacked)[:NAMED]),
+    )

@@ -107,6 +107,11 @@ def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
     }
 
 
+def is_in_a_list(text: str) -> bool:
+    """Whether a line names a failed test, or an error with its place: there may be many of them."""
+    return _TEST.match(text) is not None or _LOCATED.match(text) is not None
+
+
 def _text(
     telling: Sequence["_WeightedLine"], kept: Sequence["_WeightedLine"], lines: Sequence[str]
 ) -> str:
@@ -348,9 +353,8 @@ def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
     for line in lines:
         text = _strip_line(line)
         normal = normalise_line(text)
-        if text == _GAP or normal in found or _MERE.match(normal) or _says_nothing(normal):
-            continue
-        if went_well(text):
+        silent = _MERE.match(normal) or _says_nothing(normal) or went_well(text)
+        if silent or text == _GAP or normal in found:
             continue
         is_test = _TEST.match(text) is not None
         names = marks(_NPM.sub("", normal).replace("<n>", "1"))

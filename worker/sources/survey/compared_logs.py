@@ -1,12 +1,13 @@
 """Reads the errors of a failing job's runs from their logs, in the same way, to compare them."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 
 from worker.core.failure.facts import Unknown
 from worker.core.failure.jobs import FailingJob
 from worker.core.logs import trace
-from worker.core.logs.signature import find_exact_errors
+from worker.core.logs.signature import find_exact_errors, is_in_a_list
 from worker.core.logs.unfinished import find_last_words
 from worker.sources.api import wire
 from worker.sources.job_logs.captured_log import Log
@@ -20,6 +21,15 @@ MAX_LOG = 8 * 1024 * 1024
 COMPARED = 4096
 """Bytes of the log excerpt that errors are taken from. It is made in the same way for every log,
 while a survey's excerpt is chosen by comparison with a passed run."""
+
+MOST_LISTED = 5000
+"""The most lines of a log that are looked at for failed tests and errors with their places."""
+
+_LISTED = re.compile(
+    r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖●]|\) \w{1,100}::|\berror\b|^[A-Z]{1,5}\d{2,5} ",
+    re.IGNORECASE,
+)
+_LONGEST = 400
 
 _END = 80
 """Lines of a log's end in which a script's last words are looked for."""
@@ -77,11 +87,25 @@ def _read_other(job: wire.Job, pipeline: wire.Pipeline, reader: Reader) -> Error
 
 def _find_errors(job: wire.Job, cleaned: bytes) -> Errors:
     """The errors of a log; for a job that timed out, with its last words, or none without these."""
-    found = find_exact_errors(trace.preview_log(cleaned, COMPARED).split("\n"))
+    found = _complete_list(
+        find_exact_errors(trace.preview_log(cleaned, COMPARED).split("\n")), cleaned
+    )
     if job.failure_reason != "job_execution_timeout":
         return found
     place = find_last_words(trace.split_lines(cleaned)[-_END:])
     return {**found, **place} if place else _NOTHING
+
+
+def _complete_list(found: Errors, cleaned: bytes) -> Errors:
+    """The errors with all failed tests and all errors with their places, if they include some: not
+    all fit into the excerpt. None if the log may list too many to look at."""
+    if len(cleaned) <= COMPARED or not any(map(is_in_a_list, found.values())):
+        return found
+    lines = [line[:_LONGEST].strip() for line in trace.split_lines(cleaned)]
+    candidates = [line for line in lines if _LISTED.search(line)]
+    if len(candidates) > MOST_LISTED:
+        return _NOTHING
+    return {**find_exact_errors([each for each in candidates if is_in_a_list(each)]), **found}
 
 
 def _drop_unknown(found: Errors | Unknown) -> Errors:

@@ -1,6 +1,6 @@
 """Collects what GitLab shows about failing jobs, within its bounds in requests and logs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -27,6 +27,9 @@ from worker.sources.survey.nearby_pipelines import ComparedPipelines, was_set_ba
 
 LOGS = 8
 """Logs of other runs that are read."""
+
+SAMPLES = 8
+"""Logs more that are read of the other jobs of a group, one of each on the target branch."""
 
 RETRIED = 2
 """Logs of other jobs of the pipeline that failed and then passed."""
@@ -176,6 +179,8 @@ class Collection:
             if job.status == "failed" and job.id not in ours
         }
         wanted = sorted(failed.values(), key=lambda run: run[0].name not in firsts)[:LOGS]
+        samples = [failed[number] for number in self._sample(target, firsts) if number in failed]
+        wanted += [run for run in samples if run not in wanted][:SAMPLES]
         retried = [(job, near.own) for job, _ in self._find_recovered(near.own)][:RETRIED]
         listed = [
             job for group in self._failing for job in group.jobs if job.job_id in self._listed
@@ -187,25 +192,48 @@ class Collection:
         self._words |= {normal: words for each in own.values() for normal, words in each.items()}
         self._assume_alike([near.own, *pipelines])
 
+    def _sample(self, target: Sequence[wire.Pipeline], firsts: set[str]) -> Iterable[int]:
+        """The ids of the newest failed runs on the target branch of the groups' other jobs."""
+        newest: dict[str, int] = {}
+        for job in (job for pipeline in target for job in self._list_runs(pipeline)):
+            if job.status == "failed" and job.name not in firsts:
+                newest.setdefault(job.name, job.id)
+        return newest.values()
+
     def _assume_alike(self, pipelines: Sequence[wire.Pipeline]) -> None:
         """Assume that jobs of one group that fail together in a pipeline have the same error there.
 
         Not every log is read: for an unread one, the error of the group's first job is taken. A job
-        whose own errors are known to be others than that job's is left out."""
+        is left out if it is known to have had other errors than that job in any pipeline."""
         for group in self._failing:
             errors = self._errors.get(group.jobs[0].job_id) if group.jobs else None
             alike = [job for job in group.jobs if self._errors.get(job.job_id, errors) == errors]
             names = list(dict.fromkeys(map(self._get_job_name, alike)))
-            for pipeline in pipelines if len(names) > 1 else ():
-                runs = {
-                    job.name: job
-                    for job in sorted(self._list_all_jobs(pipeline), key=lambda job: job.id)
-                }
-                first = runs.get(names[0])
-                for name in names[1:] if first else ():
-                    job = runs.get(name)
-                    if first and job and job.status == first.status == "failed":
-                        self._errors.setdefault(job.id, self._errors.get(first.id, frozenset()))
+            pairs = [*self._pair_failures(names, pipelines if len(names) > 1 else ())]
+            differ = {job.name for first, job in pairs if self._are_known_to_differ(first, job)}
+            for first, job in pairs:
+                if job.name not in differ:
+                    self._errors.setdefault(job.id, self._get_errors(first.id))
+
+    def _pair_failures(
+        self, names: Sequence[str], pipelines: Sequence[wire.Pipeline]
+    ) -> Iterator[tuple[wire.Job, wire.Job]]:
+        """The first of these jobs with each of the others, in the pipelines where both failed."""
+        for pipeline in pipelines:
+            jobs = sorted(self._list_all_jobs(pipeline), key=lambda job: job.id)
+            failed = {
+                job.name: job
+                for job in {job.name: job for job in jobs}.values()
+                if job.status == "failed"
+            }
+            for name in names[1:]:
+                if names[0] in failed and name in failed:
+                    yield failed[names[0]], failed[name]
+
+    def _are_known_to_differ(self, one: wire.Job, other: wire.Job) -> bool:
+        return {one.id, other.id} <= self._errors.keys() and (
+            self._get_errors(one.id) != self._get_errors(other.id)
+        )
 
     def _find_recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
         """The last failed run and the passed run of each other job that passed in the end."""

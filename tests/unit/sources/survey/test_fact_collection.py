@@ -6,9 +6,12 @@ from typing import Any
 from tests.unit.sources.conftest import subject_of
 from tests.worlds import branch_pipeline, child_pipeline, job_in
 from worker.core.failure.facts import NOT_ASKED, Target, Unknown
+from worker.core.failure.verdict import Verdict
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
+from worker.sources.survey.compared_logs import MOST_LISTED
+from worker.sources.survey.fact_collection import LOGS
 from worker.sources.survey.facts import collect_facts
 from worker.sources.survey.reader import read_survey
 
@@ -75,3 +78,38 @@ def test_a_log_that_cannot_be_read_again_leaves_the_facts_whole(
     (made,) = collect_facts(groups, _open(sim, scene), NOT_ASKED)
     assert isinstance(made.target, Target)
     assert [run.status for run in made.target.runs] == ["success"]
+
+
+def test_one_failed_test_more_counts_however_many_fail(sim: GitLabSim, scene: Scene) -> None:
+    tests = [f"FAILED tests/test_{n:03}.py::test_it - assert {n} == 0" for n in range(1, 90)]
+    scene.job.trace = "\n".join([*tests, "ERROR: Job failed: exit code 1", ""]).encode()
+    job = job_in(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same", scene.job.name)
+    for there, settled in ((tests[:40] + tests[41:], ""), (tests, Verdict.TARGET)):
+        job.trace = "\n".join([*there, "ERROR: Job failed: exit code 1", ""]).encode()
+        (group,) = read_survey(_open(sim, scene)).groups
+        assert group.hard_verdict == settled
+
+
+def test_a_log_that_may_list_too_many_failed_tests_tells_no_error(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    tests = [f"FAILED tests/test_sum.py::test_{n} - assert 1 == 0" for n in range(MOST_LISTED + 1)]
+    scene.job.trace = "\n".join([*tests, "ERROR: Job failed: exit code 1", ""]).encode()
+    job = job_in(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same", scene.job.name)
+    job.trace = scene.job.trace
+    (group,) = read_survey(_open(sim, scene)).groups
+    assert group.hard_verdict == ""
+
+
+def test_another_variant_that_fails_otherwise_there_is_not_taken_to_fail_alike(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.pipeline.jobs.clear()
+    for name in ("unit: [arm]", "unit: [x86]"):
+        job_in(sim, scene.pipeline, "same", name)
+    for _ in range(LOGS):
+        nightly = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
+        job_in(sim, nightly, "same", "unit: [arm]")
+        job_in(sim, nightly, "other", "unit: [x86]")
+    (group,) = read_survey(_open(sim, scene)).groups
+    assert group.hard_verdict == ""

@@ -411,7 +411,7 @@ def test_a_job_with_fewer_build_errors_is_not_judged_by_the_others_log(
     (made,) = collect_facts(groups, reader, read_diff(reader))
     (build,) = made.rest
     assert isinstance(build.target, Target)
-    assert {run.errors for run in build.target.runs} == {frozenset()}
+    assert not any("Reader" in each for run in build.target.runs for each in run.errors)
 
 
 def test_the_same_error_in_a_job_that_passed_when_retried_is_told(

@@ -176,11 +176,11 @@ def prove_preexisting(facts: Facts) -> Remark | None:
     if target is None:
         return None
     if newest := _fails_at_the_newest_commit(facts, target):
-        return _same_failure(facts, target, newest)
+        return _tell_same_failure(facts, target, newest)
     base = [each for each in target.finished_runs if each.sha and each.sha == target.base]
     if base and not target.may_hide_base_runs and all(map(facts.has_same_error, base)):
         mended = any(each.status == "success" for each in target.runs_at_newest_commit[:1])
-        return _same_failure(facts, target, sort_newest_first(base)[0], mended=mended)
+        return _tell_same_failure(facts, target, sort_newest_first(base)[0], mended=mended)
     return None
 
 
@@ -198,14 +198,14 @@ def _fails_at_the_newest_commit(facts: Facts, target: Target) -> Run | None:
     return None
 
 
-def _same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
+def _tell_same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
     return remark(
         "same failure on ", name(target.branch), ": ", pipeline(run), ", ", job(run),
-        *_when(run, facts.run), ", without this change",
+        *_tell_distance(run, facts.run), ", without this change",
         "; it passes there since: a rebase brings that" if mended else "",
     )  # fmt: skip
 
 
-def _when(run: Run, ours: Run) -> tuple[str, ...]:
+def _tell_distance(run: Run, ours: Run) -> tuple[str, ...]:
     ago = describe_distance(run.started_at, ours.started_at)
     return (f", {ago} this failure",) if ago else ()

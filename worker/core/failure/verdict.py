@@ -121,7 +121,7 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     hard, because = _find_proof(facts)
     if any(_find_proof(each)[0] is not hard for each in facts.rest):
         hard, because = None, ()
-    objections = ((verdict, _told_of_any(rule, facts)) for verdict, rule in CONTRADICTIONS)
+    objections = ((verdict, _find_objection(rule, facts)) for verdict, rule in CONTRADICTIONS)
     against = [(verdict, why) for verdict, why in objections if why]
     return Ruling(
         name=facts.name,
@@ -139,7 +139,7 @@ def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:
     return next(((verdict, reasons) for verdict, reasons in proofs if reasons), (None, ()))
 
 
-def _told_of_any(rule: "Rule", facts: Facts) -> Remark:
+def _find_objection(rule: "Rule", facts: Facts) -> Remark:
     return next(filter(None, map(rule, (facts, *facts.rest))), ())
 
 
@@ -187,7 +187,7 @@ def _failed_before(facts: Facts) -> Remark | None:
 def find_pass_on_target(facts: Facts) -> Remark | None:
     """Against "already failing": the job's newest run on the target branch's newest commit passed,
     and none of its failures there may be this one."""
-    target, newest = facts.known_target, _at_newest_commit(facts)
+    target, newest = facts.known_target, _list_newest_runs(facts)
     if target is None or not newest or not _is_green(newest[0]):
         return None
     failed = [each for each in target.finished_runs if not _is_green(each)]
@@ -226,7 +226,7 @@ twice in a row, and an outage may fail a script before it fails the runner."""
 # ------------------------------------------------------------------------------------------- runs
 
 
-def _at_newest_commit(facts: Facts) -> list[Run]:
+def _list_newest_runs(facts: Facts) -> list[Run]:
     target = facts.known_target
     return target.runs_at_newest_commit if target else []
 

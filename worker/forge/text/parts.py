@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 from worker.core.finding import Evidence, ReplyPart, Unproven
@@ -30,6 +31,9 @@ MAX_BRIEF = 480
 MAX_SECTION = 4_000
 MAX_NAME = 80
 MAX_REASON = 160
+
+_REMEMBERED = 64
+"""Lines and quotes that are kept: the candidates for a note have most of them in common."""
 
 Hosts = frozenset[str]
 
@@ -114,6 +118,7 @@ def _take_whole_lines(lines: list[str], room: int) -> list[str]:
     return [line for line, size in zip(lines, sizes, strict=True) if size <= room]
 
 
+@lru_cache(_REMEMBERED)
 def clean_line(text: str, hosts: Hosts, limit: int = MAX_BRIEF) -> str:
     return neutralise_line(remove_tokens(text), hosts, limit)
 
@@ -126,6 +131,7 @@ def write_sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else text + "."
 
 
+@lru_cache(_REMEMBERED)
 def write_quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
     """Returns a proven quote as the text of a list item that begins in `column`; a place outside
     `hosts` is named without a link."""

@@ -1,7 +1,7 @@
 """The small print under a note, and the folded details of how the turn went."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -74,10 +74,7 @@ def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, l
         title = clean_line(footer.digest.title, frozenset(), 80)
         yield title, [clean_line(line, frozenset(), 300) for line in footer.digest.lines]
     if footer.missing_sources:
-        yield (
-            "Not available",
-            _cut_lines([clean_line(line, frozenset(), 300) for line in footer.missing_sources]),
-        )
+        yield "Not available", _clean_lines(footer.missing_sources)
     masked = [_write_masked_in(*each) for each in group_by_document(footer.redaction_counts)]
     if len(masked) > 1 or any(each not in small_print for each in masked):
         yield "Masked before it was read", _cut_lines(masked)
@@ -86,6 +83,12 @@ def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, l
         models.append(_name_both_models(footer))
     if models:
         yield "Models", _cut_lines(models)
+
+
+def _clean_lines(lines: Sequence[str]) -> list[str]:
+    cut = _cut_lines([*lines])
+    told = [clean_line(line, frozenset(), 300) for line in cut[:MOST_TOLD]]
+    return [*told, *cut[MOST_TOLD:]]
 
 
 def _cut_lines(lines: list[str]) -> list[str]:

@@ -38,10 +38,16 @@ def parse(path: str, source: str) -> Module:
 
 
 @cache
+def read(path: Path) -> Module:
+    """A file of the house, read once for all laws."""
+    return parse(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"))
+
+
+@cache
 def modules(*folders: str) -> tuple[Module, ...]:
     """The Python files under `folders`."""
     return tuple(
-        parse(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"))
+        read(path)
         for folder in folders
         for path in sorted((ROOT / folder).rglob("*.py"))
         if CASE not in path.parents

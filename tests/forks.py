@@ -29,6 +29,18 @@ ROOT = Path(__file__).parents[1]
 SANDPIPER = "sandpiper"
 """The first word of a command line of the product; any other names a module to run."""
 
+_LATER = (
+    *("celery.app.amqp", "celery.app.control", "celery.app.events", "celery.app.log"),
+    *("celery.backends.base", "celery.bin.celery", "celery.concurrency.thread"),
+    *("celery.fixups.django", "celery.worker.autoscale", "celery.worker.components"),
+    *("celery.worker.consumer", "celery.worker.consumer.delayed_delivery"),
+    *("celery.worker.pidbox", "celery.worker.strategy"),
+    *("kombu.transport.pyamqp", "kombu.transport.redis", "worker.queue.memory_transport"),
+    *("uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.loops.uvloop"),
+    *("boto3.s3.inject", "gitlab.v4.objects", "worker.sessions.s3"),
+)
+"""What the commands import only when they need it, most of it by a name in a setting."""
+
 _MOST = 1 << 20
 
 
@@ -207,9 +219,9 @@ def _import_product() -> None:
     commands = importlib.import_module("worker.cli")
     for module in pkgutil.iter_modules(commands.__path__, "worker.cli."):
         importlib.import_module(module.name)
-    importlib.import_module("worker.sessions.s3")
-    importlib.import_module("celery.bin.celery")
-    importlib.import_module("gitlab.v4.objects")
+    for name in _LATER:
+        importlib.import_module(name)
+    importlib.import_module("worker.models.http.connection").get_ssl_context()
 
 
 def main(path: str) -> None:

@@ -144,7 +144,7 @@ class Connection:
 
 
 @cache
-def _get_ssl_context() -> ssl.SSLContext:
+def get_ssl_context() -> ssl.SSLContext:
     """Returns the context shared by all clients: loading the CA bundle takes longer than a
     request."""
     return httpx.create_ssl_context()
@@ -165,7 +165,7 @@ def _make_http_client(
         transport=transport,
         # All sessions of a worker share this client: none may wait for another's connection.
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE),
-        verify=_get_ssl_context(),
+        verify=get_ssl_context(),
     )
 
 

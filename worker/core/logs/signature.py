@@ -100,7 +100,7 @@ def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
 
     Stricter than `find_errors`: the values of an assertion and the parameters of a test are kept.
     """
-    texts = [_strip_line(line) for line in join_headings(lines)]
+    texts = [strip_line(line) for line in join_headings(lines)]
     kept = find_errors(lines)
     return {
         normalise_places(text): text for text in reversed(texts) if normalise_line(text) in kept
@@ -166,7 +166,7 @@ def _diagnosis(test: str, lines: Sequence[str]) -> str:
     about the code, else the values got and expected; for any other test, the line after it."""
     if not test.startswith("not ok "):
         return _line_after(test, lines)
-    texts = [_strip_line(line) for line in lines]
+    texts = [strip_line(line) for line in lines]
     told = [at for at, text in enumerate(texts) if _TOLD.match(text)]
     before, after = _split_told(test, texts, told) if told else _split_results(test, texts)
     warned = [text for text in before if _WARNED.match(text)]
@@ -212,7 +212,7 @@ _RESULT = re.compile(r"(?:not )?ok \d")
 def _line_after(test: str, lines: Sequence[str]) -> str:
     """Return what follows the line of a failed test: usually its assertion. "" if that is about
     another test, unless it is a part of this one."""
-    texts = [_strip_line(line) for line in lines]
+    texts = [strip_line(line) for line in lines]
     following = texts[texts.index(test) + 1 :][:2]
     said = next((text for text in following if text and not _MERE.match(normalise_line(text))), "")
     part = test.split(" (")[0]
@@ -226,7 +226,7 @@ def _says(test: str) -> bool:
 
 def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
     for line in reversed(lines):
-        text = _strip_line(line)
+        text = strip_line(line)
         normal = normalise_line(text)
         if (
             _TROUBLE.search(normal)
@@ -351,7 +351,7 @@ def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
     """Return the telling lines, each normal form once."""
     found: dict[str, _WeightedLine] = {}
     for line in lines:
-        text = _strip_line(line)
+        text = strip_line(line)
         normal = normalise_line(text)
         silent = _MERE.match(normal) or _says_nothing(normal) or went_well(text)
         if silent or text == _GAP or normal in found:
@@ -366,7 +366,7 @@ def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
     return list(found.values())
 
 
-def _strip_line(line: str) -> str:
+def strip_line(line: str) -> str:
     """Return a line without its number and without what a tool writes around its error."""
     text = _NUMBER.sub("", line[: 4 * LONGEST].strip(), 1).strip()
     return _SUFFIX.sub("", _PREFIX.sub("", text, 1)).strip()

@@ -67,8 +67,8 @@ class PartLimits:
 
     `cause` and `to_do` count sentences. `quotes` are the numbers (from 0) of the quotes that are
     shown; those in `one_line` are shown with one line only. `jobs_level` is the level of
-    `failed_jobs.shorten_jobs`, `tests` its number of tests, `longest` one of `LONGEST`, `beginning`
-    one of `BEGINNINGS`. `origin`: see `WholeParts.has_origin`.
+    `failed_jobs.shorten_jobs`, `tests` its number of tests, `longest` one of `LONGEST`,
+    `further_size` one of `BEGINNINGS`. `origin`: see `WholeParts.has_origin`.
     """
 
     cause: int = 1
@@ -78,7 +78,7 @@ class PartLimits:
     jobs_level: int = 4
     tests: int = 1
     longest: int = LONGEST[-1]
-    beginning: int = BEGINNINGS[0]
+    further_size: int = BEGINNINGS[0]
     origin: bool = False
 
 
@@ -120,7 +120,7 @@ class _Filler:
         for at in sorted(self._room.one_line):
             self._add(one_line=self._room.one_line - {at})
         for size in BEGINNINGS:
-            self._add(beginning=size)
+            self._add(further_size=size)
         return self._room
 
     def _add(self, **changes: Any) -> bool:

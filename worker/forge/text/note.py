@@ -179,7 +179,7 @@ def _fill_template(
         parts.fold_section(_TO_DO, finding.to_do)
     else:
         cause = parts.write_brief("Cause", finding.cause, room.cause)
-        if further := tell_further_failure(finding.cause, room.cause, room.beginning):
+        if further := tell_further_failure(finding.cause, room.cause, room.further_size):
             cause += f" {clean_line(further, hosts)}"
         to_do = _choose_advice(finding, parts, room.to_do)
         parts.fold_section("Missing", finding.missing_evidence)

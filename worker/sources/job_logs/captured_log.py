@@ -99,6 +99,13 @@ class Log:
             green = self._find_passed()
         return green.job_id if green else 0
 
+    def read_last_pass(self) -> Iterator[str]:
+        """Yield the lines of the job's last passed run; none if it is not known, or large."""
+        with self._lock:
+            green = self._find_passed()
+        if green is not None and green.spool.size <= trace.LARGE:
+            yield from Lines(green.spool)
+
     def last_pass(self) -> LastPass | None:
         """The job's last passed run and what was installed differently then, None if not known."""
         with self._lock:

@@ -7,7 +7,8 @@ from concurrent.futures import Executor
 from worker.core.failure.facts import Unknown
 from worker.core.failure.jobs import FailingJob
 from worker.core.logs import trace
-from worker.core.logs.signature import find_exact_errors, is_in_a_list
+from worker.core.logs.normal_form import normalise_places
+from worker.core.logs.signature import find_exact_errors, is_in_a_list, strip_line
 from worker.core.logs.unfinished import find_last_words
 from worker.sources.api import wire
 from worker.sources.job_logs.captured_log import Log
@@ -76,7 +77,20 @@ def _read_own(job: wire.Job, logs: OwnLogs) -> Errors:
     log = logs.find(job.id)
     if log is None or log.spool.size > MAX_LOG or log.spool.dropped_lines:
         return _NOTHING
-    return _find_errors(job, b"".join(log.spool.chunks()))
+    return _drop_usual(_find_errors(job, b"".join(log.spool.chunks())), log.read_last_pass())
+
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+def _drop_usual(found: Errors, passed: Iterable[str]) -> Errors:
+    """The errors without those that the job's last passed run has too: they explain no failure."""
+    words = {max(_LETTERS.findall(text), key=len, default="") for text in found.values()} - {""}
+    if not words:
+        return found
+    telling = re.compile("|".join(map(re.escape, sorted(words))))
+    usual = {normalise_places(strip_line(line)) for line in passed if telling.search(line)}
+    return {error: text for error, text in found.items() if error not in usual}
 
 
 def _read_other(job: wire.Job, pipeline: wire.Pipeline, reader: Reader) -> Errors:

@@ -40,7 +40,7 @@ def say_where(offers: Offers, *, limited: bool, partial: bool) -> str:
     more = f"; {left} more {'is' if left == 1 else 'are'} in the details" if left else ""
     if partial and not left:
         links = ", ".join(f"[on the diff]({url})" for url in urls)
-        return f"A part of the change is {links}, the rest is in the details."
+        return f"Only a part of the change is {links}."
     first, apply = ("Read on in the details, then ", "apply") if limited else ("", "Apply")
     if len(urls) == 1:
         return f"{first}[{apply} it on the diff]({urls[0]}){more}."

@@ -376,7 +376,7 @@ def test_a_fix_of_which_a_part_is_on_the_diff_says_so() -> None:
     advice = "List it in `module.mk` and expect 7. The new line:\n```make\n    slice4.c\n```"
     found = replace(FULL, to_do=advice)
     made = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((JOB,)))
-    where = f"A part of the change is [on the diff]({JOB}), the rest is in the details."
+    where = f"Only a part of the change is [on the diff]({JOB})."
     assert f"expect 7 (code in the details). {where}" in shown_of(made)
 
 

@@ -29,6 +29,7 @@ FETCH = Call(
 )
 EDIT = "sed -i 's/merged\\[-1\\].overlaps(/merged[-1].touches(/' ferrytimes/windows.py"
 RUN = "python3 -c 'from ferrytimes.windows import Window; print(Window(0, 1))'"
+WROTE = "its last line: `Window(start=0, end=1)`"
 FAIL = "python3 -c 'import ferrytimes.windows, sys; sys.exit(3)' | cat; exit ${PIPESTATUS[0]}"
 
 
@@ -92,17 +93,17 @@ def analysis(made: Product) -> str:
         (
             [FETCH, command("cat ferrytimes/windows.py", f"{EDIT}; {RUN}")],
             ". The sandbox has run one command that makes exactly this change:\n\n"
-            f"- `cd /tmp/data/src {EDIT}; {RUN}`: exit status 0\n\n",
+            f"- `cd /tmp/data/src {EDIT}; {RUN}`: exit status 0; {WROTE}\n\n",
         ),
         (
             [FETCH, command(EDIT, RUN)],
             ". With exactly this change in place the sandbox has run:\n\n"
-            f"- `cd /tmp/data/src {RUN}`: exit status 0\n\n",
+            f"- `cd /tmp/data/src {RUN}`: exit status 0; {WROTE}\n\n",
         ),
         (
             [FETCH, command(EDIT), command(RUN), command(FAIL)],
             ". With exactly this change in place the sandbox has run:\n\n"
-            f"- `cd /tmp/data/src {RUN}`: exit status 0\n"
+            f"- `cd /tmp/data/src {RUN}`: exit status 0; {WROTE}\n"
             f"- `cd /tmp/data/src {FAIL}`: exit status 3\n",
         ),
     ],
@@ -141,7 +142,7 @@ def test_changes_that_ran_together_are_not_said_to_have_run_alone(tmp_path: Path
     assert len(notes) == 2
     for note in notes:
         assert ". With this and the other changes of the analysis in place " in note.body
-        assert f"- `cd /tmp/data/src {RUN}`: exit status 0\n" in note.body
+        assert f"- `cd /tmp/data/src {RUN}`: exit status 0; {WROTE}\n" in note.body
 
 
 IMPORT = "from collections.abc import Iterable, Sequence"

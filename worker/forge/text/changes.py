@@ -11,6 +11,7 @@ from worker.core.finding.shell_scripts import (
 from worker.core.finding.suggestions import Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
 from worker.core.session_id import Marker
+from worker.core.text.sentences import before_code, split_clauses, split_sentences
 from worker.core.text.untrusted import one_line
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text.code import write_code_line, write_suggestion_block
@@ -26,11 +27,25 @@ _STOPS = re.compile(r"\bset -\w{0,10}e|\berrexit\b|\bexit\b|\btrap\b")
 _PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 
 
-def say_where(offers: Offers, *, limited: bool, partial: bool) -> str:
+_QUALIFIES = re.compile(
+    r"n't\b|\b(?:unless|only|before|first|check|ask|confirm|sure|if|but|never|not|instead|note)\b",
+    re.IGNORECASE,
+)
+_ON_RETRIES = re.compile(r"\bretr(?:y|ies|ied)\b", re.IGNORECASE)
+
+
+def _is_qualified(advice: str) -> bool:
+    """Whether a clause may limit the advice. Whether a retry helps does not."""
+    sentences = split_sentences(before_code(advice))
+    clauses = (clause for each in sentences for clause in split_clauses(each, ",;"))
+    return any(_QUALIFIES.search(each) and not _ON_RETRIES.search(each) for each in clauses)
+
+
+def say_where(offers: Offers, advice: str) -> str:
     """Returns one line of Markdown that says where the changes are; "" if there are none.
 
-    `limited` says that folded advice qualifies the changes and should be read first, `partial` that
-    it also has code of which nothing is on the diff.
+    `advice` is what is folded of the advice: what qualifies the changes should be read first, and
+    of code that is left in it nothing is on the diff.
     """
     urls = [url for url in offers.urls if is_plain_url(url)]
     left = offers.left_out_count
@@ -38,10 +53,12 @@ def say_where(offers: Offers, *, limited: bool, partial: bool) -> str:
         what = "The change is" if left == 1 else f"The {left} changes are"
         return f"{what} in the details." if left else ""
     more = f"; {left} more {'is' if left == 1 else 'are'} in the details" if left else ""
-    if partial and not left:
+    if before_code(advice) != advice and not left:
         links = ", ".join(f"[on the diff]({url})" for url in urls)
-        return f"Only a part of the change is {links}."
-    first, apply = ("Read on in the details, then ", "apply") if limited else ("", "Apply")
+        return f"Only a part of the fix is {links}."
+    first, apply = (
+        ("Read on in the details, then ", "apply") if _is_qualified(advice) else ("", "Apply")
+    )
     if len(urls) == 1:
         return f"{first}[{apply} it on the diff]({urls[0]}){more}."
     links = ", ".join(f"[{number}]({url})" for number, url in enumerate(urls, 1))

@@ -34,11 +34,13 @@ many clauses are shown as fit. The first limit with which the shortest note fits
 class QuoteShape:
     """How a quote may be shown: with all lines, or one of `several` lines if that is `legible`.
 
-    `job` is the failed job that the quote is from, or 0.
+    `is_brief`: that line takes one line of the note, and says more than what comes next. `job` is
+    the failed job that the quote is from, or 0.
     """
 
     several: bool = False
     legible: bool = True
+    is_brief: bool = True
     job: int = 0
 
 
@@ -146,13 +148,17 @@ class _Filler:
     def _add_quote(self, numbers: Iterable[int], **changes: int) -> bool:
         """Adds the first of these quotes that fits, together with the `changes`.
 
-        Of longer quotes, a single line is tried first; those without a legible one come last.
-        Returns whether one fit.
+        Of longer quotes, a single line is tried first. Those without a legible or brief one come
+        last. Returns whether one fit.
         """
         room, shapes = self._room, self._whole.quotes
         if len(room.quotes) >= MAX_QUOTES:
             return False
-        for at in sorted(set(numbers) - room.quotes, key=lambda at: (not shapes[at].legible, at)):
+
+        def rank(at: int) -> tuple[bool, bool, int]:
+            return not shapes[at].legible, not shapes[at].is_brief, at
+
+        for at in sorted(set(numbers) - room.quotes, key=rank):
             shown = room.quotes | {at}
             short = room.one_line | {at} if shapes[at].several else room.one_line
             if shapes[at].legible and self._add(quotes=shown, one_line=short, **changes):
@@ -197,12 +203,18 @@ def _point_to_code(sentences: list[str]) -> list[str]:
     if last.endswith(":"):
         if others and len(last) <= _ANNOUNCING:
             return _point_to_code(others)
-        return [*others, f"{last[:-1]} (in the details)."]
+        return [*others, f"{_add_remark(last[:-1], 'in the details')}."]
     first, *others = sentences
     end = first[-1] if first[-1] in ".!?" else ""
     if end or not others:
-        return [f"{first.removesuffix(end)} (code in the details){end or '.'}", *others]
+        marked = _add_remark(first.removesuffix(end), "code in the details")
+        return [f"{marked}{end or '.'}", *others]
     return [*sentences, "The code is in the details."]
+
+
+def _add_remark(text: str, remark: str) -> str:
+    """Returns the text with a remark in brackets, those in which it ends if there are any."""
+    return f"{text[:-1]}; {remark})" if text.endswith(")") else f"{text} ({remark})"
 
 
 _FURTHER = r"(?:second|another|separate|further|unrelated|independent|additional|other)"

@@ -15,7 +15,7 @@ from worker.core.finding.suggestions import Offers
 from worker.core.ports import FailedJob
 from worker.core.session_id import Marker
 from worker.core.text.untrusted import visible
-from worker.forge.defence.lint import MAX_LINES, count_visible_lines
+from worker.forge.defence.lint import MAX_LINES, WIDTH, count_visible_lines
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text import changes, record
 from worker.forge.text.code import write_code_block, write_code_line
@@ -43,7 +43,7 @@ from worker.forge.text.parts import (
     write_job_line,
     write_sentence,
 )
-from worker.forge.text.quotes import choose_line, find_words, get_job_id, sort_quotes
+from worker.forge.text.quotes import choose_line, find_words, get_job_id, is_brief, sort_quotes
 from worker.forge.text.templates_page import MAX_BODY, fit_body, render_template
 
 __all__ = [
@@ -126,6 +126,7 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
             QuoteShape(
                 several="\n" in each.text,
                 legible="\n" not in each.text or at in lines,
+                is_brief=is_brief(lines.get(at, each), WIDTH - len("• ")),
                 job=get_job_id(each) if get_job_id(each) in failed else 0,
             )
             for at, each in enumerate(sort_quotes(finding.evidence))
@@ -193,8 +194,7 @@ def _fill_template(
     quotes = parts.write_quotes(sort_quotes(finding.evidence), room.quotes, shortened)
     parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
     stopped = _say_why_stopped(outcome, subject, MAX_REASON)
-    limited, partial = parts.has_folded(_TO_DO), parts.has_folded_code(_TO_DO)
-    fixes = changes.say_where(offers, limited=limited, partial=partial)
+    fixes = changes.say_where(offers, parts.get_folded(_TO_DO))
     return {
         "verdict": _choose_headline(finding, outcome),
         "origin": record.write_origin(finding, hosts) if room.origin else "",

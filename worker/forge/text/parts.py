@@ -18,7 +18,6 @@ from worker.core.ports.evidence import (
     name_lines,
 )
 from worker.core.text.redact import Redactor
-from worker.core.text.sentences import before_code
 from worker.core.text.untrusted import one_line, visible
 from worker.forge.defence.neutralise import neutralise, neutralise_line
 from worker.forge.defence.spans import is_link_allowed
@@ -89,13 +88,9 @@ class Parts:
         if text.strip():
             self._folded.append((title, text))
 
-    def has_folded(self, title: str) -> bool:
-        """Whether a section of this title is folded."""
-        return any(name == title for name, _ in self._folded)
-
-    def has_folded_code(self, title: str) -> bool:
-        """Whether a folded section of this title has a block of code."""
-        return any(name == title and before_code(text) != text for name, text in self._folded)
+    def get_folded(self, title: str) -> str:
+        """Returns what is folded under this title; "" if there is no such section."""
+        return "\n\n".join(text for name, text in self._folded if name == title)
 
     def fold_lines(self, title: str, lines: list[str]) -> None:
         """Folds lines, which are harmless already."""

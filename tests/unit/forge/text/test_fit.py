@@ -15,6 +15,7 @@ from worker.core.ports.evidence import JobLog, RepoFile
 from worker.core.text.sentences import split_sentences
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import note
+from worker.forge.text.changes import say_where
 from worker.forge.text.failed_jobs import shorten_jobs
 from worker.forge.text.fit import LONGEST, count_named_failures
 
@@ -268,6 +269,13 @@ def test_where_one_quote_fits_it_is_the_first_of_which_a_line_can_stand_alone() 
     assert _shown_quotes(CULPRIT, SURCHARGE) == _shown_quotes(BRACKETS, CULPRIT) == [culprit]
 
 
+def test_a_quote_that_takes_one_line_and_announces_nothing_goes_first() -> None:
+    wide = replace(CULPRIT, text="return row " * 9)
+    head = _of_job(4711, 14, "thread 'main' panicked at src/main.rs:13:5:")
+    (shown,) = _shown_quotes(wide, head, CULPRIT)
+    assert shown == f'- [`surcharge.py`, line 14]({JOB}#L14): `row["price"] += add`'
+
+
 def test_of_a_longer_quote_the_line_is_shown_that_tells_most() -> None:
     (shown,) = _shown_quotes(SURCHARGE)
     assert shown == f"- [job 4711, line 964]({JOB}#L964): `{SURCHARGE.text.splitlines()[1]}`"
@@ -376,7 +384,7 @@ def test_a_fix_of_which_a_part_is_on_the_diff_says_so() -> None:
     advice = "List it in `module.mk` and expect 7. The new line:\n```make\n    slice4.c\n```"
     found = replace(FULL, to_do=advice)
     made = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((JOB,)))
-    where = f"Only a part of the change is [on the diff]({JOB})."
+    where = f"Only a part of the fix is [on the diff]({JOB})."
     assert f"expect 7 (code in the details). {where}" in shown_of(made)
 
 
@@ -396,6 +404,23 @@ def test_each_job_has_a_quote_before_one_has_a_second() -> None:
     assert "B006" not in shown
     roomy = shown_of(written(replace(full, cause=CAUSE)))
     assert roomy.index("error: None") < roomy.index("B006 mutable")
+
+
+@pytest.mark.parametrize(
+    ("folded", "qualified"),
+    [
+        ("Do not drop the rows.", True),
+        ("Check the number first; a retry will not help.", True),
+        ("None of it is flaky, so a retry will not help.", False),
+        ("Both jobs need their fix.", False),
+        ("", False),
+    ],
+)
+def test_only_folded_advice_that_limits_the_fix_is_to_be_read_first(
+    folded: str, qualified: bool
+) -> None:
+    line = say_where(Offers((JOB,)), folded)
+    assert line.startswith("Read on in the details, then [apply" if qualified else "[Apply")
 
 
 def test_a_change_is_not_offered_without_the_advice_that_limits_it() -> None:

@@ -125,7 +125,7 @@ def test_of_several_merge_requests_the_oldest_is_taken_and_that_is_logged(
     )
     second.sha = scene.mr.sha
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
-    with caplog.at_level(logging.INFO, "sandpiper.desk"):
+    with caplog.at_level(logging.INFO, "sandpiper.gitlab"):
         found = reader.subject(failed(pipeline))
     assert isinstance(found, Subject)
     assert found.mr_iid == 1

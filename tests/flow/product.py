@@ -58,7 +58,9 @@ class Product:
     outside: dict[str, list[str]] = field(default_factory=dict)
     forks: bool = True
 
-    def run(self, *arguments: str, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, timeout: float = 3 * DEADLINE
+    ) -> subprocess.CompletedProcess[str]:
         """One command to its end."""
         if self.forks:
             return forks.run((forks.SANDPIPER, *arguments), self.env, self.folder, timeout)

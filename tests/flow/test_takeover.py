@@ -138,8 +138,9 @@ def test_a_frozen_worker_that_thaws_finds_its_run_ended_by_another_and_says_noth
     tmp_path: Path, redis_url: str, point: str
 ) -> None:
     with told(tmp_path, redis_url) as made:
-        # Its progress would be told the moment it thaws.
-        (made.folder / "sandpiper.yaml").write_text(HASTE.replace("progress: 0", "progress: 0.1"))
+        # Its progress would be told the moment it thaws. More often, and it would freeze while it
+        # edits the note, and that edit would arrive when it thaws.
+        (made.folder / "sandpiper.yaml").write_text(HASTE.replace("progress: 0", "progress: 1"))
         crew.fails(made)
         with mortal(made, FROZEN + point, "worker") as frozen:
             frozen.until(lambda: stopped(frozen), "it did not freeze")

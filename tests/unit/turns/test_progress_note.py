@@ -76,7 +76,7 @@ def test_a_slow_edit_does_not_hold_the_run_up_but_its_end_waits_for_it() -> None
     started = time.monotonic()
     for number in range(2, 1000):
         watch(asking(number))
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
     threading.Timer(0.05, go.set).start()
     ticker.close()
     assert ended.is_set()

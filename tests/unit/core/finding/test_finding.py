@@ -1,9 +1,8 @@
 """A final answer is taken apart without losing anything."""
 
-import time
-
 import pytest
 
+from tests.linear import takes_linear_time
 from worker.core.finding import Evidence, Finding, Verdict, is_finding, parse_finding
 from worker.core.ports.evidence import JobLog
 
@@ -125,11 +124,9 @@ def test_a_verdict_that_is_denied_is_not_the_answers(text: str, verdict: Verdict
     assert is_finding(f"## Verdict\n{text}\n## Cause\nx") is named
 
 
-def test_a_hostile_verdict_is_read_in_little_time() -> None:
-    started = time.monotonic()
-    for text in ("not flaky " * 10_000, "not" + " a" * 50_000, "*" * 100_000, "\n" * 100_000):
-        parse_finding(f"## Verdict\n{text} flaky\n## Cause\nx")
-    assert time.monotonic() - started < 2.0
+@pytest.mark.parametrize("part", ["not flaky ", "not a", "*", "\n"])
+def test_a_hostile_verdict_is_read_in_linear_time(part: str) -> None:
+    assert takes_linear_time(parse_finding, part, 50_000, "## Verdict\n", " flaky\n## Cause\nx")
 
 
 def test_what_the_verdict_says_besides_is_kept() -> None:

@@ -53,8 +53,8 @@ TOOL = ToolDef(
     name="sandbox_exec",
     description=(
         "Run a bash script in the sandbox: no network, /tmp is writable, files stay between calls, "
-        "background processes end with the call. Of output over 5 KB you see the first and last 2 "
-        "KB; a file has all of it. "
+        "background processes end with the call. Of output over a few KB you see the beginning and "
+        "the end; a file has all of it. "
         f"{describe_tools()}"
     ),
     args=Args,

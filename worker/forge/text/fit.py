@@ -121,7 +121,7 @@ class _Filler:
             self._add_tests()
         for at in sorted(self._room.one_line):
             self._add(one_line=self._room.one_line - {at})
-        for size in BEGINNINGS:
+        for size in BEGINNINGS[1:] if whole.named_failures else ():
             self._add(further_size=size)
         return self._room
 

@@ -15,7 +15,7 @@ from worker.core.finding.suggestions import Offers
 from worker.core.ports import FailedJob
 from worker.core.session_id import Marker
 from worker.core.text.untrusted import visible
-from worker.forge.defence.lint import MAX_LINES, WIDTH, count_visible_lines
+from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text import changes, record
 from worker.forge.text.code import write_code_block, write_code_line
@@ -41,9 +41,10 @@ from worker.forge.text.parts import (
     remove_tokens,
     write_answer_parts,
     write_job_line,
+    write_quote,
     write_sentence,
 )
-from worker.forge.text.quotes import choose_line, find_words, get_job_id, is_brief, sort_quotes
+from worker.forge.text.quotes import choose_line, find_words, get_job_id, sort_quotes
 from worker.forge.text.templates_page import MAX_BODY, fit_body, render_template
 
 __all__ = [
@@ -126,7 +127,7 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
             QuoteShape(
                 several="\n" in each.text,
                 legible="\n" not in each.text or at in lines,
-                is_brief=is_brief(lines.get(at, each), WIDTH - len("• ")),
+                is_brief=_is_brief(lines.get(at, each)),
                 job=get_job_id(each) if get_job_id(each) in failed else 0,
             )
             for at, each in enumerate(sort_quotes(finding.evidence))
@@ -136,6 +137,12 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
         jobs_level=_find_free_level(finding.what_failed),
         tests=count_tests(visible(finding.what_failed)),
     )
+
+
+def _is_brief(quote: Evidence) -> bool:
+    """Whether a quote takes one line of the note, and does not only announce what follows it."""
+    announces = quote.text.rstrip().endswith(":")
+    return not announces and count_visible_lines(f"- {write_quote(quote, frozenset())}") == 1
 
 
 def _find_free_level(what_failed: str) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from worker.core.finding import Evidence
 from worker.core.logs.excerpt.marks import marks
-from worker.core.ports.evidence import JobArtifact, JobLog, RepoFile, name_place
+from worker.core.ports.evidence import JobArtifact, JobLog, RepoFile
 
 LEAST_LETTERS = 2
 """The fewest letters and digits of a line that is shown alone."""
@@ -45,13 +45,6 @@ def get_job_id(evidence: Evidence) -> int:
             return job_id
         case _:
             return 0
-
-
-def is_brief(quote: Evidence, width: int) -> bool:
-    """Whether a quote of one line fits into `width` columns with its place, and does not only
-    announce what follows it."""
-    shown = f"{name_place(quote.place)}, line {quote.line}: {quote.text.strip()}"
-    return len(shown) <= width and not quote.text.rstrip().endswith(":")
 
 
 def find_words(text: str) -> frozenset[str]:

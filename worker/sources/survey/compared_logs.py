@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from itertools import islice
 
 from worker.core.failure.facts import Unknown
 from worker.core.failure.jobs import FailingJob
@@ -24,7 +25,8 @@ COMPARED = 4096
 while a survey's excerpt is chosen by comparison with a passed run."""
 
 MOST_LISTED = 5000
-"""The most lines of a log that are looked at for failed tests and errors with their places."""
+"""The most lines of a log that are looked at for failed tests and errors with their places, or for
+errors that another log has."""
 
 _LISTED = re.compile(
     r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖●]|\) \w{1,100}::|\berror\b|^[A-Z]{1,5}\d{2,5} ",
@@ -84,12 +86,11 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 
 
 def _drop_usual(found: Errors, passed: Iterable[str]) -> Errors:
-    """The errors without those that the job's last passed run has too: they explain no failure."""
-    words = {max(_LETTERS.findall(text), key=len, default="") for text in found.values()} - {""}
-    if not words:
-        return found
-    telling = re.compile("|".join(map(re.escape, sorted(words))))
-    usual = {normalise_places(strip_line(line)) for line in passed if telling.search(line)}
+    """The errors without those that the job's last passed run has too: they explain no failure. Of
+    a run with very many lines like theirs, the first are compared."""
+    words = {max(_LETTERS.findall(text), key=len, default="") for text in found.values()}
+    alike = (line for line in passed if not words.isdisjoint(_LETTERS.findall(line)))
+    usual = {normalise_places(strip_line(line)) for line in islice(alike, MOST_LISTED)}
     return {error: text for error, text in found.items() if error not in usual}
 
 

@@ -54,13 +54,8 @@ def needs_services(item: pytest.Item) -> bool:
 
 
 def rank(path: str) -> int:
-    """When a file begins. The chart's is the last: Helm may still be built while others run."""
-    folder = path.partition("/")[0]
-    if path.startswith("deploy/test_chart"):
-        return len(ORDER)
-    if GROUPS.get(path) == "engine":
-        return -1
-    return ORDER.index(folder)
+    """When a file begins."""
+    return -1 if GROUPS.get(path) == "engine" else ORDER.index(path.partition("/")[0])
 
 
 def group_of(nodeid: str) -> str:

@@ -5,6 +5,7 @@ A group of tests runs in one process, one test after the other. Each file is a g
 is only once. What lasts long begins first, so that no process is left with it at the end.
 """
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--without-services", action="store_true", help="leave out tests that need services"
     )
+
+
+def pytest_configure() -> None:
+    """Collect the tests without the garbage collector: what is made stays until the end."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on the garbage collector looks only at what tests make."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

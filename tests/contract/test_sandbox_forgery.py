@@ -124,7 +124,7 @@ needs_registers = pytest.mark.skipif(platform.machine() != "x86_64", reason="x86
 
 
 @pytest.mark.parametrize(
-    ("how", "times"), [pytest.param("trace", 10, marks=needs_registers), ("kill", 2)]
+    ("how", "times"), [pytest.param("trace", 5, marks=needs_registers), ("kill", 2)]
 )
 def test_what_outlives_its_call_does_not_speak_for_the_next_one(
     any_driver: PoolableDriver, how: str, times: int, record_property: Callable[[str, object], None]
@@ -143,9 +143,9 @@ def test_what_outlives_its_call_does_not_speak_for_the_next_one(
 def test_a_command_does_not_speak_for_a_runner_that_begins_beside_it(
     any_driver: PoolableDriver, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("tried", 10)
+    record_property("tried", 5)
     said = []
-    for _ in range(10):
+    for _ in range(5):
         with any_driver.start("forgery") as sandbox, ThreadPoolExecutor(2) as pool:
             sandbox.put(LOG, [LINES])
             calls: list[Future[Any]] = []

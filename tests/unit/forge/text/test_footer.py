@@ -124,7 +124,7 @@ def footers(count: int) -> Iterator[tuple[Footer, int]]:
 def test_no_footer_has_more_than_its_characters_and_all_are_harmless() -> None:
     marker = Marker("0" * 20, 0)
     hosts = frozenset({"ci.example"})
-    for footer, unproven in footers(3000):
+    for footer, unproven in footers(1000):
         small = write_small_print(footer, unproven)
         assert "\n" not in small
         assert len(seen(small)) <= MAX_VISIBLE < 140, small

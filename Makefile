@@ -52,6 +52,8 @@ types:
 
 laws:
 	.venv/bin/pytest -q tests/law
+	@# All tests are found, and compiled: else each process of `make test` would compile them.
+	@found=$$(.venv/bin/pytest -qq --collect-only) || { echo "$$found"; exit 1; }
 
 format: ## Format the code, mend what ruff can mend, make what is made from the settings
 	@.ci/venv dev

@@ -1,11 +1,13 @@
-"""Puts the path that heads a linter's list of problems before each of its errors. Pure.
+"""Puts the place of an error, which a tool prints on another line, before the error. Pure.
 
 ESLint, stylelint and yamllint print a file's path on a line of its own and then `12:7  error  …`
-for each problem in it; PHP_CodeSniffer prints `FILE: path` and then `12 | ERROR | …`.
+for each problem in it; PHP_CodeSniffer prints `FILE: path` and then `12 | ERROR | …`. Terraform
+prints a box with `Error: …`, then `  on path line 12` and the code, then what is wrong with it.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
 
 _NUMBER = r"(?P<number>\d{1,9}: ?)?"
 _HEADING = re.compile(
@@ -15,14 +17,25 @@ _ERROR = re.compile(
     _NUMBER + r"[ \t]{1,20}(?P<at>\d{1,7}(?::\d{1,7})?)(?:\s{1,20}|\s*\|\s)"
     r"(?P<said>(?:error|ERROR|[✖×])\s.*)$"
 )
+_BOX = _NUMBER + r"│ "
+_BOX_ERROR = re.compile(_BOX + r"Error: (?P<said>.*)$")
+_BOX_PLACE = re.compile(_BOX + r" {2}on (?P<path>\S{1,300}) line (?P<at>\d{1,7})\b")
+_BOX_REASON = re.compile(_BOX + r"(?P<reason>\S.*)$")
+_BOX_LINES = 30
 _GAP = "…"
 
 
 def join_headings(lines: Iterable[str]) -> Iterator[str]:
     """Yield a log's lines, with or without their numbers; an error below a path begins with that
-    path and its place (`src/app.js:12:7: error …`), if no blank line or gap is between them."""
-    path = ""
-    for line in lines:
+    path and its place (`src/app.js:12:7: error …`), if no blank line or gap is between them.
+
+    An error in a box begins with the place in the box, and ends with the reason if that is there.
+    """
+    path, lines = "", list(lines)
+    for at, line in enumerate(lines):
+        if boxed := _BOX_ERROR.match(line[:1000]):
+            yield _write_boxed(boxed, lines[at + 1 : at + _BOX_LINES]) or line
+            continue
         if heading := _HEADING.match(line):
             path = heading["path"]
         elif not line.strip() or line == _GAP:
@@ -33,3 +46,14 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
 
 def _write_error(path: str, error: re.Match[str]) -> str:
     return f"{error['number'] or ''}{path}:{error['at']}: {error['said']}"
+
+
+def _write_boxed(error: re.Match[str], below: Sequence[str]) -> str:
+    """Return the error of a box with its place and reason, "" if the box names no place."""
+    box = [*takewhile(lambda line: "│" in line[:12] and not _BOX_ERROR.match(line), below)]
+    place = next(filter(None, map(_BOX_PLACE.match, islice(box, 4))), None)
+    reason = next(filter(None, map(_BOX_REASON.match, box)), None)
+    if place is None:
+        return ""
+    said = f"{error['said']}: {reason['reason']}" if reason else error["said"]
+    return f"{error['number'] or ''}{place['path']}:{place['at']}: error: {said}"

@@ -281,8 +281,8 @@ _MERE = re.compile(
     r"|errors:)|there are test failures|compilation failure$|tests run: "
     # npm, yarn, pnpm
     r"|npm (?:err!|error) (?:code|errno|syscall|path|command|workspace|location|lifecycle script"
-    r"|a complete log|this is (?:probably )?not a problem|exit status|failed at the|test failed"
-    r"|\S{1,200}: `|$)|.{0,20}command failed with exit code|error command failed"
+    r"|a complete log|to correct|npm login|this is .{0,9}not a problem|exit status|failed at the"
+    r"|test failed|\S{1,200}: `|$)|.{0,20}command failed with exit code|error command failed"
     # Gradle
     r"|failure: build (?:failed|completed)|execution failed for task|> there were failing tests"
     r"|> run with |\* (?:try|what went wrong|exception is)|get more help|build failed in"

@@ -17,6 +17,34 @@ ESLINT = [
     "✖ 3 problems (2 errors, 1 warning)",
 ]
 
+TERRAFORM = [
+    "$ terraform validate",
+    "╷",
+    "│ Error: Unsupported attribute",
+    "│ ",
+    '│   on main.tf line 10, in module "fleet":',
+    "│   10:   subnets = module.network.subnet_ids",
+    "│     ├────────────────",
+    "│     │ module.network is a object",
+    "│ ",
+    '│ This object does not have an attribute named "subnet_ids".',
+    "╵",
+    "╷",
+    "│ Error: Unsupported attribute",
+    "│ ",
+    '│   on main.tf line 17, in module "batch":',
+    "│   17:   subnets = slice(module.network.subnet_ids, 0, 2)",
+    "│ ",
+    '│ This object does not have an attribute named "subnet_ids".',
+    "╵",
+    "╷",
+    '│ Error: Backend initialization required, please run "terraform init"',
+    "│ ",
+    '│ Reason: Initial configuration of the requested backend "s3"',
+    "╵",
+    "ERROR: Job failed: exit code 1",
+]
+
 
 @pytest.mark.parametrize(
     ("lines", "error"),
@@ -54,3 +82,27 @@ def test_the_same_problem_in_another_file_is_another_error() -> None:
     moved = [line.replace("/builds/team", "/srv/ci/x") for line in ESLINT]
     assert make_signature(ESLINT).key != make_signature(other).key
     assert make_signature(ESLINT).key == make_signature(moved).key
+
+
+def test_the_error_in_a_box_begins_with_its_place_and_ends_with_its_reason() -> None:
+    reason = 'Unsupported attribute: This object does not have an attribute named "subnet_ids".'
+    joined = [*join_headings(TERRAFORM)]
+    assert [joined[2], joined[12]] == [f"main.tf:{at}: error: {reason}" for at in (10, 17)]
+    assert [line for at, line in enumerate(joined) if at not in (2, 12)] == [
+        line for at, line in enumerate(TERRAFORM) if at not in (2, 12)
+    ]
+    assert make_signature(TERRAFORM[:19]).text == joined[2]
+    numbered = [f"{at}: {line}" for at, line in enumerate(TERRAFORM, 40)]
+    assert [*join_headings(numbered)][2] == f"42: {joined[2]}"
+
+
+def test_an_error_of_npm_is_what_it_says_and_not_its_advice() -> None:
+    made = make_signature(
+        [
+            "707: npm error code E401",
+            "708: npm error Unable to authenticate, your authentication token seems to be invalid.",
+            "709: npm error To correct this please try logging in again with:",
+            "710: npm error   npm login",
+        ]
+    )
+    assert made.text.startswith("npm error Unable to authenticate")

@@ -35,6 +35,9 @@ _CALM = re.compile(
 _STARTS = re.compile(
     rb"\W{0,6}(?:error|fatal|fail|panic|traceback|exception|caused by|not ok|e  )|\S+error:"
 )
+_PLACED = re.compile(rb"(?:vet: )?[\w./\\@-]{1,200}\.\w{1,8}(?::#|\(#\)): \S")
+"""A line that begins with a place in a file, as a linter's finding, in the shape of lines."""
+
 _ENDING = re.compile(rb"exit(?:ed)? (?:with|code|status)|job failed|returned (?:a )?non-zero")
 
 
@@ -53,7 +56,7 @@ def rate_shape(shape: bytes) -> float:
     text = shape[:300].lower()
     loud = any(word in text for word in _LOUD)
     if not loud and not any(word in text for word in _HARD):
-        return 0.0
+        return 0.8 if _PLACED.match(text) and not _CALM.search(text) else 0.0
     found = 2.0 if loud else 1.0
     if _CALM.search(text):
         found -= 1.5

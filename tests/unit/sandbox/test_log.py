@@ -118,6 +118,15 @@ def test_errors_are_grouped_and_shown_with_context_in_order(file: Path) -> None:
     assert numbers == sorted(numbers)
 
 
+def test_what_begins_with_its_place_in_a_file_may_be_an_error_without_saying_so(file: Path) -> None:
+    vet = "vet: ./drain.go:31:2: result of fmt.Errorf call not used"
+    calm = ["src/a.c:3:1: warning: unused variable 'x'", "server started at app.py", "a.go:1: ok"]
+    file.write_text("\n".join([*build(3), *calm, vet, ""]))
+    shown = lines_of("errors", str(file))
+    assert any(line.endswith(vet) for line in shown)
+    assert shown[0].startswith("1 candidate line in 1 group, ")
+
+
 def test_grep_clips_long_lines_counts_what_it_leaves_out_and_goes_on(file: Path) -> None:
     file.write_bytes(b"plain\n" + b"x" * 5_000 + b"NEEDLE" + b"y" * 9_000 + b"\nNEEDLE 3\n" * 900)
     first = lines_of("grep", "needle", str(file), "-i", "--max", "2")

@@ -2,9 +2,10 @@
 
 One pass keeps the lines with words of trouble and the lines around them (`scan`). Each line is
 weighed by itself (`marks`, with the formats of `logs.ecosystems`), by its place (`place`) and by
-the lines around it (`around`); warnings weigh less than failures (`warned`). The budget goes to the
-heaviest lines (`weights`, `worth`, `choose`), and little of it to blanks (`blanks`). If the last
-green log of the same job is available, new lines weigh more (`passed_lines`).
+the lines around it (`around`); warnings weigh less than failures (`warned`), and of failures that
+begin alike the first weighs most (`first`). The budget goes to the heaviest lines (`weights`,
+`worth`, `choose`), and little of it to blanks (`blanks`). If the last green log of the same job is
+available, new lines weigh more (`passed_lines`).
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from operator import mul
 
 from worker.core.logs.excerpt import around, place, weights
 from worker.core.logs.excerpt.choose import Choice
+from worker.core.logs.excerpt.first import favour_first
 from worker.core.logs.excerpt.passed_lines import PassedLines
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import Found, Scan
@@ -116,7 +118,7 @@ def _compute_weights(found: Found, lines: list[Line]) -> list[float]:
         + _weigh_aside(line)
         for line, row in zip(lines, rows, strict=True)
     ]
-    return _weigh_warnings(lines, weighed)
+    return favour_first(found, lines, _weigh_warnings(lines, weighed))
 
 
 def _weigh_trouble(found: Found, line: Line) -> float:

@@ -96,11 +96,10 @@ class Choice:
         """Return the heaviest lines: by worth alone, shorter ones would come before them."""
         shown = [j for j, worth in enumerate(self._worth) if worth]
         ranked = sorted(shown, key=self._weights.__getitem__, reverse=True)
-        texts = dict.fromkeys(self._lines[j].text for j in ranked)
-        return [
-            min((j for j in shown if self._lines[j].text == text), key=lambda j: abs(j - ranked[0]))
-            for text in islice(texts, _HEAVIEST)
-        ]
+        copies: dict[str, int] = {}
+        for j in ranked:
+            copies.setdefault(self._lines[j].text, j)
+        return list(islice(copies.values(), _HEAVIEST))
 
     def _first(self, marks: Sequence[frozenset[str]], wanted: frozenset[str]) -> int | None:
         """Return the first line with the `wanted` marks that is not from a configuration check."""

@@ -23,3 +23,9 @@ def test_colours_that_a_program_wrote_as_text_are_left_out() -> None:
     crash = f"tests/test_date.py {dots}Fatal Python error: Segmentation fault"
     shown = texts(trace.preview_log(log(*calm(900), crash, *calm(40, seed=2)), 1_024))
     assert f"tests/test_date.py {'.' * 40}Fatal Python error: Segmentation fault" in shown
+
+
+def test_common_test_names_a_failed_case_with_its_line_and_a_failed_setup_without() -> None:
+    for said in ("depot_SUITE:stacks failed on line 593", "depot_SUITE:init_per_group failed"):
+        assert "opens" in marks.marks(said)
+    assert "opens" not in marks.marks("depot:stack failed over to shelf 2")

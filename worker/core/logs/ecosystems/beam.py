@@ -6,7 +6,7 @@ RECOGNISER = Recogniser(
     opens=(
         r"\d+\) (?:test|property) ",
         r"\*\* \(\w+",
-        r"\w+:\w+ failed on line \d+",
+        r"\w+:\w+ failed(?: on line \d+)?$",
         r"== Compilation error",
         r"Assertion with ",
         r"%%% .{0,200}FAILED",

@@ -2,6 +2,7 @@
 
 from tests.unit.core.logs.test_excerpt import calm, log, texts
 from worker.core.logs import trace
+from worker.core.logs.excerpt.choose import Choice
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import Kept
 from worker.core.logs.excerpt.worth import compute_worths
@@ -69,3 +70,27 @@ def test_what_was_raised_is_shown_with_its_stack_trace() -> None:
     shown = texts(trace.preview_log(log(*calm(300), raised, *frames, *end), 1_024))
     assert [line for line in shown if line in frames]
     assert raised in shown
+
+
+def choose(weights: list[float]) -> list[str]:
+    """Return what is shown of lines with these weights."""
+    lines = [
+        Line(Kept(at, b"", 1, None), f"the shelf {at} of the depot", frozenset(), f"{at}", False)
+        for at in range(len(weights))
+    ]
+    return texts(Choice(lines, weights, len(lines), 4_096).text())
+
+
+def test_what_says_nothing_is_not_shown_because_there_is_room() -> None:
+    assert choose([-4.5, 0.5, *[-4.5] * 40]) == ["", "the shelf 1 of the depot", ""]
+
+
+def test_what_says_little_is_shown_where_nothing_says_much_more() -> None:
+    assert len(choose([-4.5, -1.5, *[-4.5] * 10])) == 12
+
+
+def test_what_says_nothing_is_shown_between_two_lines_that_do() -> None:
+    assert choose([0.5, -4.5, 0.5, *[-4.5] * 3]) == [
+        *(f"the shelf {at} of the depot" for at in range(3)),
+        "",
+    ]

@@ -9,7 +9,7 @@ from itertools import islice
 from worker.core.logs.excerpt.blanks import shorten_blanks
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import CUT
-from worker.core.logs.excerpt.worth import SHORT, compute_worths
+from worker.core.logs.excerpt.worth import SHORT, compute_worths, find_faint
 
 SHOWN = 190
 """The most bytes shown of one line."""
@@ -44,6 +44,7 @@ class Choice:
         self._total = total
         self._limit = limit - len(GAP.encode()) - 1
         self._worth = compute_worths(lines, weights)
+        self._faint = find_faint(weights, self._worth)
         self._index = {line.source.index: j for j, line in enumerate(lines)}
         self._written: dict[int, str] = {}
         self._makes: Counter[str] = Counter()
@@ -58,7 +59,7 @@ class Choice:
 
         The lines with the indexes `end_lines` are always shown if they fit.
         """
-        self._heap = [(-self._value(j), j) for j, worth in enumerate(self._worth) if worth]
+        self._heap = [(-self._value(j), j) for j in range(len(self._lines)) if self._tells(j)]
         heapq.heapify(self._heap)
         self._take_first(end_lines)
         while self._heap and self._limit - self._size > 20:
@@ -94,7 +95,7 @@ class Choice:
 
     def _list_heaviest(self) -> list[int]:
         """Return the heaviest lines: by worth alone, shorter ones would come before them."""
-        shown = [j for j, worth in enumerate(self._worth) if worth]
+        shown = filter(self._tells, range(len(self._lines)))
         ranked = sorted(shown, key=self._weights.__getitem__, reverse=True)
         copies: dict[str, int] = {}
         for j in ranked:
@@ -113,6 +114,10 @@ class Choice:
         length = min(len(self._shown[j]), SHOWN) + len(str(line.source.index)) + _BASE
         value: float = worth * self._company(line.source.index) / length**_COST
         return value
+
+    def _tells(self, j: int) -> bool:
+        """Whether the line is shown for itself if there is room."""
+        return self._worth[j] > 0 and not self._faint[j]
 
     def _company(self, at: int) -> float:
         """Return the factor for chosen lines around a line, so that a block is kept together."""
@@ -150,7 +155,7 @@ class Choice:
         self._texts.add(line.text)
         for step in range(-_REACH, _REACH + 1):
             near = self._index.get(at + step)
-            if near is not None and self._worth[near] and at + step not in self._written:
+            if near is not None and self._tells(near) and at + step not in self._written:
                 heapq.heappush(self._heap, (-self._value(near), near))
         self._fill_holes(at)
 

@@ -9,6 +9,7 @@ SHORT = 11
 """A text that is at most this long says too little to be a copy of another."""
 
 _LEAST = -5.5  # the least weight of a line that is shown
+_FAINT, _FAINTER = -4.0, 4.0  # a faint line weighs less, and so much less than the heaviest
 _IDLE = 2.6  # how much less than the heaviest line a line about work going well may weigh
 
 _GOES_WELL = frozenset(("calm", "level", "progress", "closes", "percent", "fold"))
@@ -35,6 +36,16 @@ def compute_worths(lines: list[Line], weights: list[float]) -> list[float]:
     _level_copies(lines, worths)
     _raise_heads(lines, worths)
     return worths
+
+
+def find_faint(weights: list[float], worths: list[float]) -> list[bool]:
+    """Return for each line whether it says too little to be shown because there is room for it.
+
+    Such a line is shown only between two others, or as how the job ended.
+    """
+    heaviest = max((w for w, worth in zip(weights, worths, strict=True) if worth), default=0.0)
+    faint = min(_FAINT, heaviest - _FAINTER)
+    return [weight < faint for weight in weights]
 
 
 def _level_copies(lines: list[Line], worths: list[float]) -> None:

@@ -69,9 +69,3 @@ def list_commands() -> tuple[str, ...]:
 def describe_tools() -> str:
     """Describe the commands in one line for the model."""
     return f"Tools: coreutils, {', '.join(list_commands())}; python3 has PyYAML. {LOG}"
-
-
-def format_table() -> str:
-    """Format the table of the image's README."""
-    rows = [f"| {purpose} | {', '.join(commands)} |" for purpose, commands in TOOLS]
-    return "\n".join(["| for | tools |", "|---|---|", *rows])

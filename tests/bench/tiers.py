@@ -162,7 +162,9 @@ def add_up(ended: Iterable[Ended]) -> Bill:
                 )
                 total += usage
                 billed += prompt_cache.price(tokens)
-                dollars += built_in.price(name.partition("/")[2], usage, DAY) or 0.0
+                dollars += (
+                    built_in.BUILT_IN.compute_price(name.partition("/")[2], usage, DAY) or 0.0
+                )
     return Bill(dollars, requests, total.cached_share, clear, billed / least)
 
 

@@ -16,7 +16,7 @@ from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxLimit, Sandb
 from sandbox.docker import DockerDriver, DockerSandbox, remove_stale_containers
 from sandbox.engine import open_engine
 from sandbox.spec import CREATED_LABEL, SESSION_LABEL, ContainerSpec
-from sandbox.tools import format_table, list_commands
+from sandbox.tools import TOOLS, list_commands
 
 
 @pytest.fixture
@@ -69,7 +69,8 @@ def test_the_tools_of_the_image_are_there(sandbox: Sandbox) -> None:
 
 def test_the_image_s_readme_names_the_tools() -> None:
     text = (build.IMAGE_FOLDER / "README.md").read_text()
-    assert format_table() in text
+    rows = [f"| {purpose} | {', '.join(commands)} |" for purpose, commands in TOOLS]
+    assert "\n".join(["| for | tools |", "|---|---|", *rows]) in text
 
 
 def test_the_limits_are_set(sandbox: DockerSandbox, engine: APIClient) -> None:

@@ -56,7 +56,7 @@ def _openai_compatible() -> tuple[Codec, str]:
 def _openai_chat() -> tuple[Codec, str]:
     origin = "openai-compatible/gpt-5.5"
     endpoint = endpoints.openai_chat("https://api.openai.com/v1", "gpt-5.5")
-    info = built_in.info("gpt-5.5")
+    info = built_in.BUILT_IN.get_info("gpt-5.5")
     target = Target(origin, 21_000, endpoint.head, endpoint.dialect, info)
     return chat_completions.codec(target), origin
 

@@ -4,7 +4,6 @@ Running workers find the triggers themselves (`worker.queue.recovery`); the swee
 while no worker runs, and finds turns whose trigger's record was lost from the store.
 """
 
-import logging
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ from worker.core.ports import SessionKey
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.queue.journal import State, StoredEntry
 from worker.turns.parts import Deps
-
-log = logging.getLogger("sandpiper.sweep")
 
 STALE = 600.0
 """Seconds that a trigger may wait in the queue before it counts as abandoned."""

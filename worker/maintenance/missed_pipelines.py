@@ -1,6 +1,5 @@
 """Finds failed pipelines whose webhook was lost. Beginning one twice does no harm."""
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,8 +12,6 @@ from worker.jobs.pipeline_failed import explain_looked_at
 from worker.queue.journal import Journal
 from worker.turns.parts import Deps
 from worker.turns.session import make_key
-
-log = logging.getLogger("sandpiper.sweep")
 
 MOST_LOOKED_AT = 1000
 """Failed pipelines that one sweep compares with the store."""

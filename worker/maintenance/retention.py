@@ -3,7 +3,6 @@
 The removals are independent, so the next sweep continues one that was cut short.
 """
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +20,6 @@ from worker.queue.project_slots import SLOTS, decode_owners
 from worker.turns import project_memory
 from worker.turns.leads import count_old_words, remove_old_words
 from worker.turns.parts import Deps
-
-log = logging.getLogger("sandpiper.retention")
 
 MOST = 1000
 """The most things that one sweep removes."""

@@ -8,7 +8,6 @@ from worker.core.conversation.messages import Usage
 from worker.pages.texts import format_count
 
 HEIGHT = 100.0
-KINDS = (("cached", "read from the cache"), ("written", "written to it"), ("fresh", "fresh"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,6 @@ class Registration:
         self._record, self._records, self._clock = f"{FOLDER}{name}.json", records, clock
         self._lock = threading.Lock()
         self._number = 0
-        self._version = ""
         self._at = clock.monotonic()
         if not records.create(self._record, self._content()):
             raise StoreError(f"{records.place(self._record)} exists", transient=True)

@@ -1,6 +1,5 @@
 """Prepares an investigation: what is announced in the first message, and who proposes the steps."""
 
-import logging
 from dataclasses import replace
 
 from worker.core.conversation.absorb import charge_helper
@@ -21,8 +20,6 @@ from worker.core.conversation.plan import (
 )
 from worker.core.failure.jobs import EXCERPT
 from worker.turns.parts import Deps
-
-log = logging.getLogger("sandpiper.turn")
 
 _SHOWN = 4096
 """Bytes of logs, and of a long diff, that the first message shows if there is a plan."""

@@ -20,7 +20,6 @@ from worker.core.triggers import PipelineFailed
 from worker.errors import QueueError, Rejected
 from worker.webhook.events import Id, Path, Ref, Sha, Word
 
-AUDIENCE = "sandpiper"
 KEYS_PATH = "/oauth/discovery/keys"
 
 MAX_TOKEN = 16 * 1024

@@ -34,7 +34,7 @@ TARGET_DAYS = 1.0
 DAY = 86_400.0
 
 _BY = "members"
-_CAUSE, _TO_DO, _URL, _NAME = 600, 400, 400, 160
+_CAUSE, _TO_DO, _NAME = 600, 400, 160
 _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 _WEB = re.compile(r"https?://[^\s<>()\[\]\"'`]{1,390}")
 _HEX = re.compile(r"[0-9a-f]{0,64}", re.ASCII)

@@ -44,11 +44,6 @@ def name(text: str) -> Name:
     return Name(one_line(text, MAX_NAME) or "(no name)")
 
 
-def link(text: str, url: str) -> Link:
-    """Make words that link to a page."""
-    return Link(text, url)
-
-
 def job(run: Run) -> Link:
     """Link to a run of a job, by its id."""
     return Link(f"job {run.job_id}", run.url)

@@ -242,5 +242,3 @@ _OPENAI = {
 MODELS: dict[str, ModelInfo] = {**_ANTHROPIC, **_GEMINI, **_OPENAI}
 
 BUILT_IN = Catalogue(MODELS)
-info = BUILT_IN.get_info
-price = BUILT_IN.compute_price

@@ -140,7 +140,6 @@ class ArtifactFile(_Wire):
 
     file_type: str = ""
     size: int | None = None
-    filename: str | None = None
 
 
 class Runner(_Wire):
@@ -292,7 +291,6 @@ class Note(_Wire):
     system: bool = False
     internal: bool = False
     created_at: str | None = None
-    resolvable: bool = False
     resolved: bool = False
     position: Position | None = None
 

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from worker.core.conversation.messages import Usage
-from worker.models.catalogue.built_in import BUILT_IN, MODELS, info, price
+from worker.models.catalogue.built_in import BUILT_IN, MODELS
 from worker.models.catalogue.model_info import Catalogue, ModelInfo, Rate
 
 MILLION = 1_000_000
@@ -14,7 +14,7 @@ DAY = date(2026, 11, 21)
 
 
 def each(kind: str, model: str, day: date = DAY) -> float | None:
-    return price(model, Usage(**{kind: MILLION}), day)
+    return BUILT_IN.compute_price(model, Usage(**{kind: MILLION}), day)
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,17 @@ def test_a_million_tokens_of_each_kind_cost_what_the_table_says(
 def test_a_large_request_is_charged_at_its_tier_as_a_whole(
     model: str, tokens: int, dollars: float
 ) -> None:
-    assert price(model, Usage(uncached_input=tokens), DAY) == pytest.approx(dollars)
+    assert BUILT_IN.compute_price(model, Usage(uncached_input=tokens), DAY) == pytest.approx(
+        dollars
+    )
 
 
 def test_cached_tokens_count_for_the_tier() -> None:
     usage = Usage(uncached_input=1, cache_read=100_000)
 
-    assert price("claude-haiku-5-5", usage, DAY) == pytest.approx((0.5 + 5000) / MILLION)
+    assert BUILT_IN.compute_price("claude-haiku-5-5", usage, DAY) == pytest.approx(
+        (0.5 + 5000) / MILLION
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +84,7 @@ def test_a_price_changes_on_its_day(model: str, day: date, dollars: float) -> No
 
 
 def test_an_unknown_model_has_no_price_rather_than_none_to_pay() -> None:
-    assert price("claude-mythos-5-2", Usage(output=1), DAY) is None
+    assert BUILT_IN.compute_price("claude-mythos-5-2", Usage(output=1), DAY) is None
 
 
 def test_an_unstated_cache_price_makes_a_cached_call_s_cost_unknown() -> None:
@@ -94,7 +98,7 @@ def test_every_model_states_its_sizes_and_prices() -> None:
     for name, found in MODELS.items():
         assert found.rates, name
         assert 0 < found.max_output < found.window, name
-        assert info(name) is found
+        assert BUILT_IN.get_info(name) is found
 
 
 @pytest.mark.parametrize(

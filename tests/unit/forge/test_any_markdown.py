@@ -9,7 +9,7 @@ from tests.unit.forge.defence.test_lint import bodies, marked
 from tests.unit.forge.grammar import Grammar
 from tests.unit.forge.text.test_note import MARKER, SUBJECT
 from worker.forge.defence.finish import finish_body
-from worker.forge.defence.lint import add_subject_hosts, list_problems
+from worker.forge.defence.lint import add_subject_hosts, find_faults
 from worker.forge.defence.neutralise import neutralise, neutralise_line
 from worker.forge.text import note
 
@@ -43,8 +43,8 @@ KNOWN = [
 
 @pytest.mark.parametrize("text", KNOWN)
 def test_known_shapes_are_written_so_that_they_pass(text: str) -> None:
-    assert list_problems(marked(neutralise(text, PLACES)), PLACES) == []
-    assert list_problems(marked(f"**Cause:** {neutralise_line(text, PLACES)}"), PLACES) == []
+    assert find_faults(marked(neutralise(text, PLACES)), PLACES) == []
+    assert find_faults(marked(f"**Cause:** {neutralise_line(text, PLACES)}"), PLACES) == []
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_any_markdown_passes_in_any_place(
             neutralise_line(text, PLACES),
             f"**Cause:** {neutralise_line(text, PLACES)}",
         ):
-            assert list_problems(marked(written), PLACES) == [], text
+            assert find_faults(marked(written), PLACES) == [], text
     record_property("tried", attack_inputs)
 
 
@@ -72,7 +72,7 @@ def test_whole_notes_pass_with_any_markdown_in_them(
         hostile = grammar.text()
         for body in bodies(hostile, PLACES):
             finished = finish_body(body, PLACES, str)
-            assert list_problems(body, PLACES) == [], hostile
+            assert find_faults(body, PLACES) == [], hostile
             assert finished.body == body
     record_property("tried", number)
 
@@ -109,7 +109,7 @@ def test_a_cross_reference_comes_out_as_code(text: str) -> None:
     ],
 )
 def test_the_last_look_sees_it_by_itself(text: str) -> None:
-    assert list_problems(marked(text), PLACES)
+    assert find_faults(marked(text), PLACES)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_links_lead_to_the_projects_of_the_merge_request_only() -> None:
         "https://ci.example/pages/sessions/x",
     ):
         assert neutralise(f"[x]({good})", places) == f"[x]({good})"
-        assert list_problems(marked(f"[x]({good})"), places) == []
+        assert find_faults(marked(f"[x]({good})"), places) == []
     for bad in (
         "https://gitlab.example.com/other/project/-/jobs/1",
         "https://gitlab.example.com/group/shop2/-/jobs/1",
@@ -146,7 +146,7 @@ def test_links_lead_to_the_projects_of_the_merge_request_only() -> None:
         "https://ci.example/other",
     ):
         assert "](" not in neutralise(f"[x]({bad})", places)
-        assert list_problems(marked(f"[x]({bad})"), places)
+        assert find_faults(marked(f"[x]({bad})"), places)
 
 
 def test_a_merge_request_without_a_page_gives_no_place() -> None:
@@ -157,5 +157,5 @@ def test_a_merge_request_without_a_page_gives_no_place() -> None:
 def test_a_name_that_begins_a_sentence_names_no_issue() -> None:
     for reason in ("x86-64 has no runner", "gL-1", "a-1"):
         body = note.write_failure(MARKER, SUBJECT, reason, None)
-        assert list_problems(body, PLACES) == []
+        assert find_faults(body, PLACES) == []
         assert f" {reason}." in body

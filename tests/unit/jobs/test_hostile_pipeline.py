@@ -14,7 +14,7 @@ from worker.core.conversation.context import Status
 from worker.core.conversation.messages import User
 from worker.core.text.redact import Redactor
 from worker.demo.gitlab import GitLabSim
-from worker.forge.defence.lint import MAX_LINES, count_visible_lines, list_problems
+from worker.forge.defence.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.turns.results import Finished
 
 UGLY = (
@@ -39,7 +39,7 @@ def noted(at: At, ran: Ran) -> str:
     assert isinstance(ran, Finished)
     assert ran.outcome.status is Status.DONE
     body = at.own()[-1].body
-    assert list_problems(body, frozenset({at.sim.url.removeprefix("http://")})) == []
+    assert find_faults(body, frozenset({at.sim.url.removeprefix("http://")})) == []
     assert count_visible_lines(body) <= MAX_LINES
     return body
 

@@ -12,7 +12,7 @@ from worker.core.ports import SessionKey
 from worker.core.session_id import Marker, find_marker
 from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import ForgeError, ModelError
-from worker.forge.defence.lint import MAX_SIZE, list_problems
+from worker.forge.defence.lint import MAX_SIZE, find_faults
 from worker.forge.text.revision import put_above, replace_first
 from worker.gitlab_client import RETRIES
 from worker.sessions.folder import FolderStore
@@ -190,7 +190,7 @@ def test_a_changed_first_note_is_never_too_long_to_be_folded_once_more() -> None
     assert len(made) < MAX_SIZE - 500
     assert "**Caused by this change**" in made
     assert "(Its details are left out here.)" in made
-    assert list_problems(made, frozenset()) == []
+    assert find_faults(made, frozenset()) == []
 
 
 def test_an_answer_above_a_finding_keeps_the_findings_marker() -> None:

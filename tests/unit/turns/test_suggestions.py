@@ -17,7 +17,7 @@ from worker.core.ports.evidence import Place, RepoFile
 from worker.core.session_id import Kind, Marker, find_marker
 from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import ForgeError
-from worker.forge.defence.lint import list_problems
+from worker.forge.defence.lint import find_faults
 from worker.forge.text.changes import write_suggestion
 from worker.turns.parts import Deps, NoteOptions
 from worker.turns.suggestions import MOST_ON_DIFF, offer_changes
@@ -289,7 +289,7 @@ def test_the_last_line_that_a_command_wrote_is_shown_as_code() -> None:
     (line,) = (each for each in body.split("\n") if each.startswith("- "))
     assert line.startswith("- `prove t`: exit status 0; its last line: ``39 passed </details> @all")
     assert "glpat-3" not in line
-    assert list_problems(body, HOSTS) == []
+    assert find_faults(body, HOSTS) == []
 
 
 def test_of_a_script_that_stops_at_an_error_nobody_says_which_command_it_was() -> None:
@@ -315,7 +315,7 @@ def test_a_hostile_fix_stays_inside_its_block() -> None:
             Trial((Run(text, 1),)),
         )
         shown += bool(body)
-        assert not body or list_problems(body, HOSTS) == [], text
+        assert not body or find_faults(body, HOSTS) == [], text
     assert shown > 50
 
 
@@ -335,7 +335,7 @@ def test_a_suggestion_of_an_older_version_is_resolved_too(at: Job) -> None:
     body = f"{marker}\n\nA fix from the analysis.\n\n```suggestion:-0+0\n    return sum(xs)\n```"
     made = at.sim.comment(at.scene.mr, at.scene.bot, body, thread=True)
     assert made is not None
-    assert list_problems(body, HOSTS) == []
+    assert find_faults(body, HOSTS) == []
     at.answers(FINDING)
     at.failed()
     at.scene.pipeline.status = "success"

@@ -78,13 +78,8 @@ class Fault:
     block: Block | None = None
 
 
-def list_problems(body: str, hosts: frozenset[str]) -> list[str]:
-    """Returns what is wrong with `body`, in words; [] if it may be posted. See `find_faults`."""
-    return [fault.what for fault in find_faults(body, hosts)]
-
-
 def find_faults(body: str, hosts: frozenset[str]) -> list[Fault]:
-    """Returns what is wrong with `body`, and where.
+    """Returns what is wrong with `body`, and where; [] if it may be posted.
 
     `hosts` are the places ("host", "host:port" or either with a path) that links may lead to. A
     page that GitLab cross-references may be linked only if it is one of them.

@@ -9,7 +9,7 @@ from worker.core.ports import FailedJob
 from worker.core.ports.evidence import JobLog
 from worker.core.text.redact import Redactor
 from worker.forge.defence.finish import PLAIN, find_kept_back, finish_body
-from worker.forge.defence.lint import add_subject_hosts, list_problems, make_safe_body
+from worker.forge.defence.lint import add_subject_hosts, find_faults, make_safe_body
 from worker.forge.text import note
 
 PLACES = add_subject_hosts(SUBJECT, frozenset())
@@ -33,7 +33,7 @@ def test_only_the_part_that_is_bad_is_plain(bad: str, shown: str) -> None:
     body = marked(f"Before, {GOOD}.\n\n{bad}\n\nAfter.\n\n<details>\n\nx\n\n</details>")
     made = finish_body(body, PLACES, str)
     assert not made.kept_back
-    assert list_problems(made.body, PLACES) == []
+    assert find_faults(made.body, PLACES) == []
     assert f"Before, {GOOD}.\n" in made.body
     assert "\nAfter.\n\n<details>\n\nx\n\n</details>" in made.body
     assert f"{PLAIN}\n\n ```text\n {shown}\n ```\n" in made.body
@@ -73,7 +73,7 @@ def test_our_own_links_to_other_projects_are_plain_text() -> None:
     assert "- job 1, line 2: `some text`" in bodies[0]
     assert "`deploy` (job 1)" in bodies[1]
     for body in bodies:
-        assert list_problems(body, PLACES) == []
+        assert find_faults(body, PLACES) == []
 
 
 def _as_it_is(text: str, hosts: frozenset[str]) -> str:

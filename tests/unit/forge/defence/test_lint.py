@@ -18,8 +18,9 @@ from worker.forge.defence import lint
 from worker.forge.defence.lint import (
     MAX_LINES,
     WIDTH,
+    Fault,
     count_visible_lines,
-    list_problems,
+    find_faults,
     make_safe_body,
 )
 from worker.forge.gitlab.checked import CheckedNoteWriter
@@ -88,7 +89,7 @@ def bodies(hostile: str, hosts: frozenset[str] = HOSTS) -> list[str]:
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_every_note_passes(hostile: str) -> None:
     for body in bodies(hostile):
-        assert list_problems(body, HOSTS) == []
+        assert find_faults(body, HOSTS) == []
 
 
 @pytest.mark.slow
@@ -102,7 +103,7 @@ def test_a_finding_is_short_whatever_is_in_it(hostile: str) -> None:
 def test_a_failure_without_a_model_is_told_shortly_too(hostile: str) -> None:
     for text in (hostile, (hostile + " ") * 20 + " word" * 400):
         for body in reports(text):
-            assert list_problems(body, HOSTS) == []
+            assert find_faults(body, HOSTS) == []
             assert count_visible_lines(body) <= MAX_LINES
 
 
@@ -113,7 +114,7 @@ def test_notes_of_any_mixture_pass_and_are_short() -> None:
     for _ in range(60):
         hostile = "".join(seeded.choices(bits, k=seeded.randint(2, 9)))
         for number, body in enumerate(bodies(hostile)):
-            assert list_problems(body, HOSTS) == [], hostile
+            assert find_faults(body, HOSTS) == [], hostile
             assert number > 1 or count_visible_lines(body) <= MAX_LINES, hostile
 
 
@@ -151,11 +152,11 @@ def test_notes_of_any_mixture_pass_and_are_short() -> None:
     ],
 )
 def test_what_must_not_stand_in_a_note_is_seen(text: str, problem: str) -> None:
-    assert any(problem in each for each in list_problems(marked(text), HOSTS))
+    assert any(problem in fault.what for fault in find_faults(marked(text), HOSTS))
 
 
 def test_a_body_without_its_marker_is_seen() -> None:
-    assert list_problems("text", HOSTS) == ["it does not begin with a marker"]
+    assert find_faults("text", HOSTS) == [Fault("it does not begin with a marker")]
 
 
 def test_lines_are_counted_as_a_reader_sees_them() -> None:
@@ -184,7 +185,7 @@ def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:
     assert shown[1].endswith(" ```text\n /close\n ```\n")
     assert shown[2] == make_safe_body(marked("x"))
     for body in shown:
-        assert list_problems(body, frozenset()) == []
+        assert find_faults(body, frozenset()) == []
 
 
 def test_gitlabs_own_pages_may_be_linked_by_the_name_it_gives_them() -> None:
@@ -201,5 +202,5 @@ def test_a_hostile_body_is_looked_at_in_time() -> None:
     for bit in ("[", "`", "*", "<", "> ", "- ", "![", "](", "&", "| a ", "\\", "_a", "<sub>"):
         body = marked(bit * (lint.MAX_SIZE // 2 // len(bit) - 100))
         started = time.process_time()
-        list_problems(body, HOSTS)
+        find_faults(body, HOSTS)
         assert time.process_time() - started < 8, bit

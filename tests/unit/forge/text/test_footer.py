@@ -138,7 +138,7 @@ def test_no_footer_has_more_than_its_characters_and_all_are_harmless() -> None:
             rest="\n".join(folded),
             small=small,
         )
-        assert lint.list_problems(body, hosts) == [], body
+        assert lint.find_faults(body, hosts) == [], body
         assert not re.search(r"\d+ tokens|cached|iteration", small)
 
 

@@ -9,7 +9,7 @@ from worker.core.routing.tiers import TierName
 from worker.settings.base import Part, Secret
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-Dollars = Annotated[float, Field(ge=0)]
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ProviderSettings(Part):
@@ -74,7 +74,7 @@ class CatalogueSettings(PriceSettings):
     window: int | None = Field(default=None, ge=1, description="Its context window, in tokens.")
     max_output: int | None = Field(default=None, ge=1, description="Its longest answer, in tokens.")
     min_cached: int | None = Field(
-        default=None, ge=0, description="The shortest prefix that it caches, in tokens."
+        default=None, ge=0, description="Not used any more; it may be left out."
     )
     binds_thinking: bool | None = Field(
         default=None, description="Whether it takes its thinking back only after the same prefix."

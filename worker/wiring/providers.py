@@ -165,9 +165,10 @@ def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStac
 def build_catalogue(settings: Settings) -> Catalogue:
     """Build the catalogue of models, including the operator's entries. Raises ConfigError."""
     entries = settings.models.catalogue.items()
-    return extend_catalogue(
-        {model: entry.model_dump(exclude_unset=True) for model, entry in entries}
-    )
+    stated = {
+        model: entry.model_dump(exclude_unset=True, exclude_none=True) for model, entry in entries
+    }
+    return extend_catalogue(stated)
 
 
 def _make_dialect(provider: ProviderSettings) -> Dialect | None:

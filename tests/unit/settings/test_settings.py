@@ -190,6 +190,7 @@ WRONG = [
     ("gitlab: {reply_min_access: admin}", "gitlab.reply_min_access: .*'developer'"),
     ("broker: kafka://x", "broker: expected memory://"),
     ("store: /var/lib", "store: expected file:///folder"),
+    ("models: {catalogue: {m: {input: .inf}}}", "models.catalogue.m.input: .*finite"),
     ("models: {default: claude}", "models.default: expected provider/model"),
     ("sandbox: {memory: lots}", "sandbox.memory: "),
     ("- a list", "expected a mapping at the top"),

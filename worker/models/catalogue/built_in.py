@@ -39,7 +39,6 @@ def _make_claude(
     cost: tuple[float, float, float],
     levels: tuple[Level, ...],
     *,
-    min_cached: int,
     binds: bool = False,
     default: str = "high",
     asked: bool = False,
@@ -51,7 +50,6 @@ def _make_claude(
         rates=(Rate(per_input, output, per_input * 1.25, per_input * 2, read),),
         window=1_000_000,
         max_output=128_000,
-        min_cached=min_cached,
         binds_thinking=binds,
         default_level=default,
         levels=levels,
@@ -63,9 +61,9 @@ def _make_claude(
 _BUDGETS = _make_budgets(none=0, low=2048, medium=6144, high=10_240)
 
 
-def _make_old_claude(cost: tuple[float, float, float], *, min_cached: int) -> ModelInfo:
+def _make_old_claude(cost: tuple[float, float, float]) -> ModelInfo:
     """Makes the entry of a model without adaptive thinking, which takes a number of tokens."""
-    made = _make_claude(cost, _BUDGETS, min_cached=min_cached, default="none")
+    made = _make_claude(cost, _BUDGETS, default="none")
     return replace(made, window=200_000, max_output=64_000, takes_temperature=True)
 
 
@@ -76,7 +74,6 @@ _HAIKU_5_5 = ModelInfo(
     ),
     window=1_000_000,
     max_output=128_000,
-    min_cached=512,
     binds_thinking=True,
     default_level="medium",
     levels=_UP_TO_MAX,
@@ -84,23 +81,21 @@ _HAIKU_5_5 = ModelInfo(
 )
 
 _ANTHROPIC = {
-    "claude-fable-5-2": _make_claude((8, 40, 0.20), _UP_TO_MAX, min_cached=512, binds=True),
-    "claude-fable-5-1": _make_claude((10, 50, 0.25), _UP_TO_MAX, min_cached=512, binds=True),
-    "claude-fable-5": _make_claude((10, 50, 1.00), _UP_TO_MAX, min_cached=512),
-    "claude-opus-5-5": _make_claude(
-        (4, 20, 0.20), _UP_TO_MAX, min_cached=512, binds=True, default="medium"
-    ),
-    "claude-opus-5": _make_claude((5, 25, 0.50), _WITH_NONE, min_cached=512),
-    "claude-opus-4-8": _make_claude((5, 25, 0.50), _WITH_NONE, min_cached=1024, asked=True),
-    "claude-opus-4-7": _make_claude((5, 25, 0.50), _WITH_NONE, min_cached=2048, asked=True),
-    "claude-opus-4-6": _make_claude((5, 25, 0.50), _NO_XHIGH, min_cached=4096, asked=True),
-    "claude-opus-4-5": _make_old_claude((5, 25, 0.50), min_cached=4096),
-    "claude-sonnet-5-5": _make_claude((2, 10, 0.10), _UP_TO_MAX, min_cached=512, binds=True),
-    "claude-sonnet-5": _make_claude((2, 10, 0.20), _WITH_NONE, min_cached=1024),
-    "claude-sonnet-4-6": _make_claude((3, 15, 0.30), _NO_XHIGH, min_cached=1024, asked=True),
-    "claude-sonnet-4-5": _make_old_claude((3, 15, 0.30), min_cached=1024),
+    "claude-fable-5-2": _make_claude((8, 40, 0.20), _UP_TO_MAX, binds=True),
+    "claude-fable-5-1": _make_claude((10, 50, 0.25), _UP_TO_MAX, binds=True),
+    "claude-fable-5": _make_claude((10, 50, 1.00), _UP_TO_MAX),
+    "claude-opus-5-5": _make_claude((4, 20, 0.20), _UP_TO_MAX, binds=True, default="medium"),
+    "claude-opus-5": _make_claude((5, 25, 0.50), _WITH_NONE),
+    "claude-opus-4-8": _make_claude((5, 25, 0.50), _WITH_NONE, asked=True),
+    "claude-opus-4-7": _make_claude((5, 25, 0.50), _WITH_NONE, asked=True),
+    "claude-opus-4-6": _make_claude((5, 25, 0.50), _NO_XHIGH, asked=True),
+    "claude-opus-4-5": _make_old_claude((5, 25, 0.50)),
+    "claude-sonnet-5-5": _make_claude((2, 10, 0.10), _UP_TO_MAX, binds=True),
+    "claude-sonnet-5": _make_claude((2, 10, 0.20), _WITH_NONE),
+    "claude-sonnet-4-6": _make_claude((3, 15, 0.30), _NO_XHIGH, asked=True),
+    "claude-sonnet-4-5": _make_old_claude((3, 15, 0.30)),
     "claude-haiku-5-5": _HAIKU_5_5,
-    "claude-haiku-4-5": _make_old_claude((1, 5, 0.10), min_cached=4096),
+    "claude-haiku-4-5": _make_old_claude((1, 5, 0.10)),
 }
 
 
@@ -117,14 +112,11 @@ def _make_gemini_rate(
     return Rate(per_input, output, per_input, per_input, read, above, since)
 
 
-def _make_gemini(
-    *rates: Rate, levels: tuple[Level, ...], default: str = "", min_cached: int = 4096
-) -> ModelInfo:
+def _make_gemini(*rates: Rate, levels: tuple[Level, ...], default: str = "") -> ModelInfo:
     return ModelInfo(
         rates,
         window=1_048_576,
         max_output=65_536,
-        min_cached=min_cached,
         default_level=default,
         levels=levels,
         takes_temperature=True,
@@ -173,11 +165,8 @@ _GEMINI = {
         _make_gemini_rate(1.25, 10, 0.125),
         _make_gemini_rate(2.5, 15, 0.25, above=200_000),
         levels=_PRO_BUDGETS,
-        min_cached=2048,
     ),
-    "gemini-2.5-flash": _make_gemini(
-        _make_gemini_rate(0.3, 2.5, 0.03), levels=_BUDGETS, min_cached=2048
-    ),
+    "gemini-2.5-flash": _make_gemini(_make_gemini_rate(0.3, 2.5, 0.03), levels=_BUDGETS),
 }
 
 
@@ -215,7 +204,6 @@ def _make_gpt(
         tuple(tiers),
         window=_QUESTION,
         max_output=128_000,
-        min_cached=1024,
         default_level=default,
         chat_effort="none" if _LEVELS["none"] in levels else "",
         levels=levels,

@@ -60,20 +60,19 @@ class Level:
 class ModelInfo:
     """One model. `binds_thinking`: its thinking is signed together with everything before it.
 
-    `window` and `max_output` are in tokens; `min_cached` is the shortest prefix that is cached.
-    `levels` are its reasoning levels from least to most, empty if unknown. `default_level` is the
-    level of a request that states none, "" if unknown. `effort` is the level that every request
-    states, "" for none. `chat_effort` is the level that a request must state before Chat
-    Completions accepts tools. `thinks_if_asked`: it thinks, at any level, only if the request asks
-    for adaptive thinking. `takes_temperature` is None if unknown. `has_assumed_price`: the rates
-    are another model's. `has_text_tools`: its server accepts no native tools. `obeys_required`: its
-    server obeys `tool_choice: required`, and the model is to end its turns with a tool call.
+    `window` and `max_output` are in tokens. `levels` are its reasoning levels from least to most,
+    empty if unknown. `default_level` is the level of a request that states none, "" if unknown.
+    `effort` is the level that every request states, "" for none. `chat_effort` is the level that a
+    request must state before Chat Completions accepts tools. `thinks_if_asked`: it thinks, at any
+    level, only if the request asks for adaptive thinking. `takes_temperature` is None if unknown.
+    `has_assumed_price`: the rates are another model's. `has_text_tools`: its server accepts no
+    native tools. `obeys_required`: its server obeys `tool_choice: required`, and the model is to
+    end its turns with a tool call.
     """
 
     rates: tuple[Rate, ...] = ()
     window: int = UNKNOWN_WINDOW
     max_output: int = UNKNOWN_OUTPUT
-    min_cached: int = 0
     binds_thinking: bool = False
     default_level: str = ""
     effort: str = ""

@@ -29,7 +29,6 @@ def test_a_model_is_added_with_its_sizes_prices_and_effort() -> None:
 qwen3:
   window: 131072
   max_output: 32768
-  min_cached: 16
   input: 0.5
   output: 1.5
   cache_read: 0.05
@@ -41,7 +40,7 @@ qwen3:
     )
     info = known.get_info("qwen3")
 
-    assert (info.window, info.max_output, info.min_cached) == (131_072, 32_768, 16)
+    assert (info.window, info.max_output) == (131_072, 32_768)
     assert (info.effort, info.binds_thinking, info.rates[0].write_1h) == ("low", True, 0.7)
     usage = Usage(uncached_input=MILLION, cache_read=MILLION, cache_write=MILLION, output=MILLION)
     assert known.compute_price("qwen3", usage, DAY) == pytest.approx(0.5 + 0.05 + 0.6 + 1.5)
@@ -97,7 +96,7 @@ m:
   tiers:
     - {above: 1000, input: 2, output: 20}
     - {since: 2027-01-01, input: 3, output: 30}
-    - {since: "2027-01-01", above: 1000, input: 4, output: 40}
+    - {since: 2027-01-01, above: 1000, input: 4, output: 40}
     - {since: 2027-06-01, input: 5, output: 50}
 """)
     )
@@ -115,7 +114,7 @@ m:
 def test_tiers_alone_are_added_to_the_prices_of_a_listed_model() -> None:
     tiers = [
         {"above": 500, "input": 7, "output": 8},
-        {"since": "2027-01-01", "input": 3, "output": 15},
+        {"since": date(2027, 1, 1), "input": 3, "output": 15},
     ]
     known = extend_catalogue({"claude-haiku-5-5": {"tiers": tiers}})
 
@@ -180,44 +179,19 @@ def test_a_model_may_be_listed_under_its_provider() -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"windows": 1}, "models.catalogue.m.windows: unknown field; known: window"),
-        ({"window": "big"}, "models.catalogue.m.window: expected a number of tokens; found 'big'"),
-        ({"window": True}, "expected a number of tokens"),
-        ({"max_output": -1}, "models.catalogue.m.max_output: expected a number of tokens"),
         ({"window": 8000, "max_output": 8000}, "m.max_output: expected 1 to less than the window"),
         ({"window": 3}, "m.max_output: expected 1 to less than the window of 3 tokens; found 0"),
-        ({"effort": "huge"}, "m.effort: expected one of none, minimal, low"),
-        ({"default_level": "huge"}, "m.default_level: expected one of none, minimal, low"),
-        ({"levels": ["low"]}, "m.levels: expected a mapping"),
-        ({"levels": {"huge": {}}}, "m.levels.huge: unknown field; known: none, minimal, low"),
-        ({"levels": {"low": 1}}, "m.levels.low: expected a mapping"),
-        ({"levels": {"low": {"budget": 1}}}, "m.levels.low.budget: unknown field; known: window"),
-        ({"levels": {"low": {"window": "x"}}}, "m.levels.low.window: expected a number of tokens"),
         ({"levels": {"low": {"window": 9}}}, "m.levels.low.window: expected more than max_output"),
         ({"levels": {"low": {}}, "effort": "high"}, "m.effort: unknown level 'high'; known: low"),
         ({"levels": {"low": {}}, "default_level": "max"}, "m.default_level: unknown level 'max'"),
         ({"input": 1}, "m.output: missing: state input and output together"),
         ({"cache_read": 1}, "m.input: missing"),
-        ({"input": -1, "output": 1}, "m.input: expected dollars per million tokens; found -1"),
-        ({"input": True, "output": 1}, "m.input: expected dollars"),
-        ({"input": float("nan"), "output": 1}, "m.input: expected dollars"),
-        ({"tiers": {"above": 1}}, "m.tiers: expected a list"),
-        ({"tiers": [1]}, "m.tiers.0: expected a mapping"),
         (
             {"tiers": [{"above": 5, "input": 1, "output": 1}]},
             "m.tiers: state input and output beside them",
         ),
-        ({"tiers": [{"input": 1, "output": 1, "window": 1}]}, "m.tiers.0.window: unknown field"),
-        (
-            {"tiers": [{"input": 1, "output": 1, "since": "soon"}]},
-            "m.tiers.0.since: expected a day",
-        ),
-        (
-            {"tiers": [{"input": 1, "output": 1, "above": "x"}]},
-            "m.tiers.0.above: expected a number",
-        ),
     ],
 )
-def test_a_wrong_field_is_named(fields: dict[str, Any], says: str) -> None:
+def test_a_field_that_contradicts_another_is_named(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         extend_catalogue({"m": fields})

@@ -29,7 +29,8 @@ from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import FolderStore
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader
-from worker.turns.parts import Deps, GitLab, Queue, Run, Runtime, Storage
+from worker.turns.day_budget import Budget
+from worker.turns.parts import Deps, GitLab, NoKnownFailures, Queue, Run, Runtime, Storage
 from worker.turns.results import Skipped
 from worker.turns.session import make_key
 
@@ -156,7 +157,12 @@ class Job:
                 clock=self.clock,
                 redact=lambda text: text,
             ),
-            Storage(self.store),
+            Storage(
+                self.store,
+                NoKnownFailures(),
+                self.store.recent_turns,
+                Budget(self.store.records, self.clock, 0.0),
+            ),
             Queue(Journal(self.store.records, self.leases, self.clock), self.leases, "worker-1"),
         )
         return change_parts(made, **changes)

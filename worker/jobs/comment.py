@@ -93,7 +93,7 @@ def _ask_helper(comment: Comment, by_rules: Route, deps: Deps) -> ReplyRoute:
     if answer is None:
         return ReplyRoute()
     found = ReplyRoute(read_route(answer.text, text), (answer,))
-    if found.route is Route.THANKS and deps.storage.budget:
+    if found.route is Route.THANKS:
         project, note = comment.trigger.project_id, f"note {comment.note.note_id}"
         deps.storage.budget.add_cost(project, note, 0, answer.cost_usd or 0.0)
     return found

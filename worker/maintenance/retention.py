@@ -163,8 +163,6 @@ def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
 
 
 def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
-    if deps.storage.known_failures is None:
-        return
     for name in list(deps.storage.sessions.records.names(object_names.KNOWN)):
         place = object_names.parse_known(name)
         if place is None:

@@ -20,13 +20,11 @@ def find_leads(survey: Survey, context: Context, deps: Deps) -> Survey:
     If the store fails, only the leads are missing.
     """
     unexplained = similar.list_unexplained(survey)
-    if deps.storage.known_failures is None or not unexplained:
+    if not unexplained:
         return survey
     project = context.subject.project_id
     try:
-        index = similar.load_words(
-            deps.storage.known_failures.read_memory(project, MemoryPart.WORDS)
-        )
+        index = _load_words(project, deps)
         words = map(similar.read_group_words, unexplained)
         keys = dict.fromkeys(key for each in words for key in similar.find_similar(each, index))
         own = {group.key for group in survey.groups}
@@ -38,16 +36,14 @@ def find_leads(survey: Survey, context: Context, deps: Deps) -> Survey:
 
 
 def _read_hit(key: str, context: Context, deps: Deps) -> Hit | None:
-    subject, failures = context.subject, deps.storage.known_failures
-    data = failures.read(subject.project_id, key) if failures else None
+    subject = context.subject
+    data = deps.storage.known_failures.read(subject.project_id, key)
     entry = known.load_known_failure(data, key) if data else None
     return known.make_hit(entry, subject.mr_iid, subject.sha, deps.gitlab.hosts) if entry else None
 
 
 def keep_words(groups: Iterable[Group], project_id: int, deps: Deps) -> None:
     """Store the words of known errors, by which similar errors are found. Raises StoreError."""
-    if deps.storage.known_failures is None:
-        return
     kept, now = list(groups), deps.runtime.clock.now()
 
     def change(data: bytes | None) -> bytes | None:
@@ -58,8 +54,6 @@ def keep_words(groups: Iterable[Group], project_id: int, deps: Deps) -> None:
 
 def forget_words(project_id: int, deps: Deps) -> None:
     """Remove the words of errors that are not known any more. Raises StoreError."""
-    if deps.storage.known_failures is None:
-        return
     left = frozenset(deps.storage.known_failures.keys(project_id))
 
     def change(data: bytes | None) -> bytes | None:
@@ -72,18 +66,18 @@ def forget_words(project_id: int, deps: Deps) -> None:
 def count_old_words(project_id: int, before: float, deps: Deps) -> int:
     """Count the errors of the index that were last seen before `before` (epoch seconds). Raises
     StoreError."""
-    failures = deps.storage.known_failures
-    data = failures.read_memory(project_id, MemoryPart.WORDS) if failures else None
-    return sum(each.seen_at < before for each in similar.load_words(data))
+    return sum(each.seen_at < before for each in _load_words(project_id, deps))
 
 
 def remove_old_words(project_id: int, before: float, deps: Deps) -> None:
     """Remove the errors of the index that were last seen before `before`. Raises StoreError."""
-    if deps.storage.known_failures is None:
-        return
 
     def change(data: bytes | None) -> bytes | None:
         index = similar.load_words(data)
         return similar.dump_words([each for each in index if each.seen_at >= before])
 
     deps.storage.known_failures.change_memory(project_id, change, MemoryPart.WORDS)
+
+
+def _load_words(project_id: int, deps: Deps) -> tuple[similar.ErrorWords, ...]:
+    return similar.load_words(deps.storage.known_failures.read_memory(project_id, MemoryPart.WORDS))

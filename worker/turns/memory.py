@@ -62,12 +62,7 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
     members' merge requests count.
     """
     survey, outcome = context.survey, context.outcome
-    if (
-        deps.storage.known_failures is None
-        or survey is None
-        or outcome is None
-        or outcome.status is not Status.DONE
-    ):
+    if survey is None or outcome is None or outcome.status is not Status.DONE:
         return
     if context.found_by == RULE or not _is_by_member(context, deps):
         return
@@ -111,7 +106,7 @@ def record_end(context: Context, became: str, pipeline_id: int, deps: Deps) -> N
     `became` is a key of `known.RESOLUTIONS`; another one changes nothing. Raises nothing; doing it
     twice changes nothing.
     """
-    if deps.storage.known_failures is None or context.survey is None or context.found_by == RULE:
+    if context.survey is None or context.found_by == RULE:
         return
     where = context.subject
     try:
@@ -139,8 +134,6 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
     An unreadable entry, which answers nobody, may be from it too: it is removed but not counted.
     Raises StoreError.
     """
-    if deps.storage.known_failures is None:
-        return 0
     touched = 0
     for key in deps.storage.known_failures.keys(project_id):
         data = deps.storage.known_failures.read(project_id, key)

@@ -133,8 +133,6 @@ def _update(
 
 def _store_judgement(context: Context, judgement: Judgement, deps: Deps) -> None:
     """Write the judgement into the turn's row of the operators' list."""
-    if deps.storage.recent is None:
-        return
     subject = context.subject
     key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     row = replace(

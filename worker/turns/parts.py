@@ -19,6 +19,7 @@ from worker.core.ports import (
     Helper,
     HelperAnswer,
     KnownFailures,
+    MemoryPart,
     Model,
     RecentTurns,
     SessionKey,
@@ -46,6 +47,35 @@ from worker.turns.day_budget import Budget
 def refuse_model(wanted: TierModel) -> Model:
     """Raise ConfigError instead of making a model."""
     raise ConfigError(f"{wanted.model} is not configured here")
+
+
+class NoKnownFailures:
+    """See KnownFailures. Nothing is known, and nothing is stored: for dry runs."""
+
+    def read(self, project_id: int, key: str) -> bytes | None:
+        """Return None."""
+        return None
+
+    def change(
+        self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
+    ) -> None:
+        """Do nothing."""
+
+    def keys(self, project_id: int) -> tuple[str, ...]:
+        """Return ()."""
+        return ()
+
+    def read_memory(self, project_id: int, part: MemoryPart = MemoryPart.FACTS) -> bytes | None:
+        """Return None."""
+        return None
+
+    def change_memory(
+        self,
+        project_id: int,
+        made: Callable[[bytes | None], bytes | None],
+        part: MemoryPart = MemoryPart.FACTS,
+    ) -> None:
+        """Do nothing."""
 
 
 class Toolset(Protocol):
@@ -179,15 +209,16 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What outlives a worker. `known_failures` is None if nothing may be stored for other sessions.
+    """What outlives a worker.
 
-    `recent` lists turns for the operators; `budget` limits what projects may cost in a day.
+    `known_failures` is NoKnownFailures if nothing may be stored for other sessions. `recent` lists
+    turns for the operators; `budget` limits what projects may cost in a day.
     """
 
     sessions: SessionStore
-    known_failures: KnownFailures | None = None
-    recent: RecentTurns | None = None
-    budget: Budget | None = None
+    known_failures: KnownFailures
+    recent: RecentTurns
+    budget: Budget
 
 
 @dataclass(frozen=True, slots=True)

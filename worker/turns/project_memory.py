@@ -41,8 +41,6 @@ def update_memory(key: SessionKey, deps: Deps, context: Context | None = None) -
     `context` is the committed turn that has its newest verdict, read from the store by default.
     Raises nothing; doing it twice changes nothing.
     """
-    if deps.storage.known_failures is None:
-        return
     try:
         context = context or _read_verdict(key, deps)
         fact = _make_confirmed_fact(key, context, deps) if context else None
@@ -149,7 +147,7 @@ def _select_newer(before: float, facts: Sequence[Fact]) -> tuple[Fact, ...]:
 
 def _keep_facts(project_id: int, select: Select, deps: Deps) -> int:
     removed = _count_removed(select, _read(project_id, deps))
-    if removed and deps.storage.known_failures is not None:
+    if removed:
         deps.storage.known_failures.change_memory(project_id, partial(_select_facts, select))
     return removed
 
@@ -167,8 +165,7 @@ def _select_facts(select: Select, data: bytes | None) -> bytes | None:
 
 
 def _read(project_id: int, deps: Deps) -> bytes | None:
-    known = deps.storage.known_failures
-    return None if known is None else known.read_memory(project_id)
+    return deps.storage.known_failures.read_memory(project_id)
 
 
 def tell_memory(context: Context, deps: Deps) -> str:

@@ -307,8 +307,6 @@ def _find_done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
 
 def _list_turn(context: Context, deps: Deps) -> None:
     """Put the turn on the operators' list. If that fails, the turn continues."""
-    if deps.storage.recent is None:
-        return
     subject, row = context.subject, turn_row.make_row(context, deps.runtime.redact)
     key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     try:

@@ -193,8 +193,6 @@ def _write_sections(
 
 def _add_hits(survey: Survey, context: Context, deps: Deps) -> Survey:
     """Return the survey with what is known of its errors; without it if the store fails."""
-    if deps.storage.known_failures is None:
-        return survey
     subject = context.subject
     hits: dict[str, Hit] = {}
     try:

@@ -89,11 +89,7 @@ def explain_unaffordable(turn: Turn, deps: Deps) -> str:
     """
     context, subject = turn.context, turn.context.subject
     reason = _explain_used_up(context, deps)
-    if (
-        not reason
-        or not deps.storage.budget
-        or not deps.storage.budget.was_told(subject.project_id, subject.mr_iid)
-    ):
+    if not reason or not deps.storage.budget.was_told(subject.project_id, subject.mr_iid):
         return ""
     toolset = deps.runtime.toolset(subject, deps.runtime.playbook.get(context.workflow))
     looked = triage.add_survey(context, toolset, deps)
@@ -102,7 +98,7 @@ def explain_unaffordable(turn: Turn, deps: Deps) -> str:
 
 def _explain_used_up(context: Context, deps: Deps) -> str:
     """Return why no model may be asked; "" if the run has asked one. Raises StoreError."""
-    if not deps.storage.budget or context.turn_usage.iterations:
+    if context.turn_usage.iterations:
         return ""
     return deps.storage.budget.explain_used_up(context.subject.project_id)
 
@@ -116,8 +112,6 @@ def _end_if_unaffordable(context: Context, deps: Deps) -> Context:
 
 def _record_cost(context: Context, deps: Deps) -> None:
     """Record the turn's cost, and that its note says the budget is used up, if it does."""
-    if not deps.storage.budget:
-        return
     project, iid = context.subject.project_id, context.subject.mr_iid
     reason = context.outcome.reason if context.outcome else ""
     if reason in deps.storage.budget.reasons:

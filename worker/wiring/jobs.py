@@ -30,7 +30,16 @@ from worker.sources.host.gitlab_reader import GitLabReader
 from worker.sources.host.policy import Policy
 from worker.telemetry.parts import Telemetry
 from worker.turns.day_budget import Budget
-from worker.turns.parts import Deps, GitLab, NoteOptions, Options, Queue, Runtime, Storage
+from worker.turns.parts import (
+    Deps,
+    GitLab,
+    NoKnownFailures,
+    NoteOptions,
+    Options,
+    Queue,
+    Runtime,
+    Storage,
+)
 from worker.wiring.clock import SystemClock
 from worker.wiring.doors import build_pages
 from worker.wiring.engines import SandboxTools, build_sandboxes, leave_out_pool
@@ -99,7 +108,7 @@ def build_deps(
         ),
         Storage(
             store,
-            known_failures=None if salt else store.known_failures,
+            known_failures=NoKnownFailures() if salt else store.known_failures,
             recent=store.recent_turns,
             budget=_build_budget(settings, store, clock),
         ),

@@ -28,7 +28,7 @@ def at(tmp_path: Path) -> Iterator[At]:
 
 
 def analyse(at: At) -> SessionKey:
-    ended = at.failed(at.flake(at.scene.mr), recent=at.store.recent_turns)
+    ended = at.failed(at.flake(at.scene.mr))
     assert isinstance(ended, Finished)
     return ended.key
 
@@ -44,7 +44,7 @@ def vote(at: At, key: SessionKey, *votes: str) -> None:
 
 
 def test_votes_are_kept_and_counted_where_they_change_the_label(at: At) -> None:
-    key, deps, seen = analyse(at), at.deps(recent=at.store.recent_turns), list[Event]()
+    key, deps, seen = analyse(at), at.deps(), list[Event]()
     assert read_row(at).label == ""
     vote(at, key, UP)
     outcomes.judge_by_votes(key, 0, Feedback(), deps, seen.append)

@@ -14,6 +14,7 @@ from worker.core.triggers import Reacted
 from worker.demo.gitlab import Access, GitLabSim, MergeRequest, Note, Pipeline, User
 from worker.jobs.results import VotesCounted
 from worker.maintenance import retention
+from worker.turns.parts import NoKnownFailures
 from worker.turns.results import Finished, NotesMarked, Skipped
 
 pytestmark = [pytest.mark.attack("memory"), pytest.mark.slow]
@@ -220,7 +221,7 @@ def test_a_dry_run_neither_reads_nor_writes_it(at: At) -> None:
     _, pipeline = looked_at(at, "a")
     passes(at, pipeline)
     _, other = at.another("b")
-    assert isinstance(at.failed(other, known_failures=None), Finished)
+    assert isinstance(at.failed(other, known_failures=NoKnownFailures()), Finished)
     assert SHOWN not in at.first()
 
 

@@ -32,7 +32,7 @@ def test_a_gzipped_log_and_a_green_one_are_read(tmp_path: Path) -> None:
     log.write_bytes(gzip.compress(FAILED))
     green.write_bytes(LOG)
     shown = run(str(log), "--green", str(green), "--max", "400")
-    assert shown == trace.preview_log(trace.clean_trace(FAILED), 400, trace.clean_trace(LOG))
+    assert shown == trace.preview_trace([FAILED], 400, [LOG])
 
 
 def test_a_log_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:

@@ -4,15 +4,13 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from sandbox.stream import Session, split_content
 from sandbox.wire import BadReport, Ended, EngineWire, Silent, SocketWire, StreamBroken
-
-Multiplex = Callable[[bytes], bytes]
 
 
 def piece(kind: int, payload: bytes) -> bytes:

@@ -13,11 +13,9 @@ from google.oauth2.credentials import Credentials
 from tests.simulators.gemini import GeminiSim, ImplicitCache
 from tests.unit.simulators.conversation import LOOK, Conversation, Started, starting
 from worker.core.conversation.messages import Assistant
-from worker.core.conversation.prompts import write_continuation
 from worker.demo.script import Call, Say, Think
 
 KEY = "AIza-test-0123456789"
-REPLY = write_continuation("Why?", files="", seconds=0.0, changes=())
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ numbers that anchors such as `#L1843` use.
 import re
 from collections.abc import Iterable, Iterator
 
-from worker.core.logs.excerpt import Excerpt, PassedLines, excerpt
+from worker.core.logs.excerpt import Excerpt, PassedLines
 from worker.core.logs.timeline import Timeline, parse_stamp
 from worker.core.text.untrusted import BREAKS, UNSEEN
 
@@ -76,14 +76,14 @@ def split_lines(cleaned: bytes) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def preview_log(cleaned: bytes, limit: int = 4096, green: bytes | None = None) -> str:
+def preview_log(cleaned: bytes, limit: int = 4096) -> str:
     """Return the lines of a cleaned log that explain the failure, as `1843: text`, gaps marked.
 
     At most `limit` bytes of UTF-8; long lines are clipped. A log that fits is shown whole.
-    `green` is the cleaned log of the same job's last run that passed: lines that it lacks count
-    more.
     """
-    return excerpt(cleaned, limit, green)
+    excerpt = Excerpt(limit)
+    excerpt.feed(cleaned)
+    return excerpt.text()
 
 
 def preview_trace(
@@ -91,20 +91,21 @@ def preview_trace(
 ) -> str:
     """Return the preview of a trace that comes in pieces; memory does not grow with the trace.
 
-    `green` is the trace of a run that passed, also in pieces.
+    `green` is the trace of the same job's last run that passed, also in pieces: lines that it lacks
+    count more.
     """
-    made = Excerpt(limit, _read_passed(clean_pieces(green) if green is not None else None))
+    excerpt = Excerpt(limit, _read_passed(clean_pieces(green) if green is not None else None))
     for lines in clean_pieces(raw):
-        made.feed(lines)
-    return made.text()
+        excerpt.feed(lines)
+    return excerpt.text()
 
 
 def make_excerpt(cleaned: Iterable[bytes], green: Iterable[bytes] | None = None) -> Excerpt:
     """Make the excerpt of a cleaned log that comes in pieces of whole lines; more may be fed."""
-    made = Excerpt(LONGEST_PREVIEW, _read_passed(green))
+    excerpt = Excerpt(LONGEST_PREVIEW, _read_passed(green))
     for lines in cleaned:
-        made.feed(lines)
-    return made
+        excerpt.feed(lines)
+    return excerpt
 
 
 def _read_passed(green: Iterable[bytes] | None) -> PassedLines | None:

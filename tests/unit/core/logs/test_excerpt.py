@@ -133,7 +133,7 @@ def test_what_a_green_run_says_too_gives_way_to_what_is_new() -> None:
     passed = log(*before, *noise, *after)
     failed = log(*before[:500], "the totals are off by 2", *before[500:], *noise, *after)
     assert "the totals are off by 2" not in texts(trace.preview_log(failed, 1_000))
-    assert "the totals are off by 2" in texts(trace.preview_log(failed, 1_000, passed))
+    assert "the totals are off by 2" in texts(trace.preview_trace([failed], 1_000, [passed]))
 
 
 def test_a_log_of_blanks_is_a_gap() -> None:
@@ -149,7 +149,7 @@ def test_times_hashes_and_counts_are_not_new() -> None:
 
     passed = log(*run("10:01:02", "0fa4c1d", 12))
     failed = log(*run("11:31:59", "9be01aa", 7), "cannot link cart", *calm(200))
-    shown = texts(trace.preview_log(failed, 700, passed))
+    shown = texts(trace.preview_trace([failed], 700, [passed]))
     assert "cannot link cart" in shown
     assert not any("error log" in line for line in shown)
 

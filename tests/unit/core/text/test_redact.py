@@ -75,7 +75,6 @@ def some(alphabet: str, size: int) -> str:
 
 
 ALNUM = string.ascii_letters + string.digits
-HEX = "0123456789abcdef"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4fwpMeJf36POk6y"
 PEM = (
     "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n"

@@ -86,18 +86,6 @@ class Excerpt:
             self._whole.append(lines)
 
 
-def excerpt(cleaned: bytes, limit: int, green: bytes | None = None) -> str:
-    """Return the excerpt of a cleaned log; `green` is the cleaned log of a run that passed."""
-    known = None
-    if green is not None:
-        known = PassedLines()
-        for lines in _split_chunks(green):
-            known.feed(lines)
-    made = Excerpt(limit, known)
-    made.feed(cleaned)
-    return made.text()
-
-
 def _compute_weights(found: Found, lines: list[Line]) -> list[float]:
     sums: dict[frozenset[str], tuple[float, float]] = {}
     for line in lines:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from sandbox.base import (
@@ -97,12 +96,7 @@ class FramedSandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # ----------------------------------------------------------------------------------- sessions

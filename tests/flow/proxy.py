@@ -16,7 +16,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 
 _CHUNK = 64 * 1024
 _RESET = struct.pack("ii", 1, 0)
@@ -54,12 +53,7 @@ class Proxy:
         self._start(self._serve)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Return when no socket and no thread is left."""
         self._closed = True
         self._gone()

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from starlette.requests import Request
@@ -73,12 +72,7 @@ class ModelApi:
         self.url = self._server.start() + self.base
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._server.stop()
 
     async def _think_and_fail(self) -> Response | None:

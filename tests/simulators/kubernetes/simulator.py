@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import anyio.to_thread
@@ -51,12 +50,7 @@ class KubernetesSim:
         self._server.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for pod in list(self.pods.values()):
             self._node.remove(pod)
         self._server.stop()

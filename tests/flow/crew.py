@@ -1,13 +1,16 @@
 """A worker on short leases, for tests of faults: half a minute is two seconds here."""
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.brokers import RedisServer
 from tests.flow.product import Process, Product, containers, product
+from tests.rabbits import RabbitServer
 from worker import app
 from worker.core.events import ignore_event
 from worker.core.triggers import PipelineFailed, Trigger
@@ -31,6 +34,7 @@ known: {answer: false}
 """
 COUNT = "echo ran >> /tmp/data/count"
 LINES = "wc -l < /tmp/data/count"
+BURST = 6
 
 
 def conclude(asked: Asked) -> Say:
@@ -140,3 +144,24 @@ def assert_nothing_left(made: Product, store: Store) -> None:
     assert not any(containers(key.session_id) for key in store.sessions())
     assert made.gitlab.unexpected_requests == []
     assert made.model.unexpected_requests == []
+
+
+def assert_restart_loses_nothing(folder: Path, broker: RedisServer | RabbitServer) -> None:
+    """A broker that stops in the middle of a burst and comes back loses and doubles nothing."""
+    with hasty(folder, script(), broker.url) as made:
+        pipelines = [another(made, number) for number in range(BURST)]
+        for pipeline in pipelines[: BURST // 2]:
+            fails(made, pipeline)
+        with at_work(made) as worker:
+            worker.until(lambda: made.model.requests, "nobody has begun")
+            for pipeline in pipelines[BURST // 2 :]:
+                fails(made, pipeline)
+            broker.stop(signal.SIGKILL)
+            worker.until(lambda: len(made.model.answers) >= 3, "the runs need the broker")
+            broker.start()
+            worker.until(lambda: ended(folder_store(made), BURST), "not all ended")
+    for pipeline in pipelines:
+        (note,) = own(made, pipeline.mr)
+        assert "The command ran 1 times." in note.body
+    assert len(made.model.requests) == 3 * BURST
+    assert_nothing_left(made, folder_store(made))

@@ -1,7 +1,6 @@
 """A broker that restarts, two workers with one job, clocks that differ, a poisoned trigger."""
 
 import re
-import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,7 +24,6 @@ from worker.queue import delivery
 from worker.queue.journal import MOST_DEATHS, Journal, State
 from worker.queue.leases import Leases
 
-BURST = 6
 MANY, NOBODYS = 1000, 900_000
 """Triggers, and a note that there is none of: they end at once."""
 
@@ -43,23 +41,7 @@ def broker(tmp_path: Path) -> Iterator[RedisServer]:
 def test_a_broker_that_dies_in_the_middle_of_a_burst_and_comes_back_loses_and_doubles_nothing(
     tmp_path: Path, broker: RedisServer
 ) -> None:
-    with crew.hasty(tmp_path, crew.script(), broker.url) as made:
-        pipelines = [crew.another(made, number) for number in range(BURST)]
-        for pipeline in pipelines[: BURST // 2]:
-            crew.fails(made, pipeline)
-        with crew.at_work(made) as worker:
-            worker.until(lambda: made.model.requests, "nobody has begun")
-            for pipeline in pipelines[BURST // 2 :]:
-                crew.fails(made, pipeline)
-            broker.stop(signal.SIGKILL)
-            worker.until(lambda: len(made.model.answers) >= 3, "the runs need the broker")
-            broker.start()
-            worker.until(lambda: crew.ended(crew.folder_store(made), BURST), "not all ended")
-    for pipeline in pipelines:
-        (note,) = crew.own(made, pipeline.mr)
-        assert "The command ran 1 times." in note.body
-    assert len(made.model.requests) == 3 * BURST
-    crew.assert_nothing_left(made, crew.folder_store(made))
+    crew.assert_restart_loses_nothing(tmp_path, broker)
 
 
 @pytest.mark.usefixtures("sandbox_image")
@@ -98,7 +80,7 @@ def test_a_broker_without_memory_delays_and_loses_nothing(
         return Call([("sandbox_exec", {"command": crew.LINES})])
 
     with crew.hasty(tmp_path, crew.script(second), broker.url) as made:
-        pipelines = [crew.another(made, number) for number in range(BURST)]
+        pipelines = [crew.another(made, number) for number in range(crew.BURST)]
         for pipeline in pipelines:
             crew.fails(made, pipeline)
         with redis.Redis.from_url(broker.url) as client, crew.at_work(made) as worker:
@@ -108,7 +90,7 @@ def test_a_broker_without_memory_delays_and_loses_nothing(
             worker.until(lambda: "maxmemory" in worker.log.read_text(), "it has memory")
             worker.until(lambda: made.objects("context.json"), "nobody has ended")
             client.config_set("maxmemory", 0)
-            worker.until(lambda: crew.ended(crew.folder_store(made), BURST), "not all ended")
+            worker.until(lambda: crew.ended(crew.folder_store(made), crew.BURST), "not all ended")
     for pipeline in pipelines:
         (note,) = crew.own(made, pipeline.mr)
         assert "The command ran 1 times." in note.body

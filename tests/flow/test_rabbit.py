@@ -12,8 +12,6 @@ from worker.demo import story
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
-BURST = 6
-
 
 def test_rabbitmq_and_a_worker_process_give_one_note_for_twenty_webhooks_and_an_answer(
     tmp_path: Path, rabbit_url: str
@@ -49,20 +47,4 @@ def broker(tmp_path: Path) -> Iterator[RabbitServer]:
 def test_a_rabbitmq_that_dies_in_the_middle_of_a_burst_and_comes_back_loses_and_doubles_nothing(
     tmp_path: Path, broker: RabbitServer
 ) -> None:
-    with crew.hasty(tmp_path, crew.script(), broker.url) as made:
-        pipelines = [crew.another(made, number) for number in range(BURST)]
-        for pipeline in pipelines[: BURST // 2]:
-            crew.fails(made, pipeline)
-        with crew.at_work(made) as worker:
-            worker.until(lambda: made.model.requests, "nobody has begun")
-            for pipeline in pipelines[BURST // 2 :]:
-                crew.fails(made, pipeline)
-            broker.stop()
-            worker.until(lambda: len(made.model.answers) >= 3, "the runs need the broker")
-            broker.start()
-            worker.until(lambda: crew.ended(crew.folder_store(made), BURST), "not all ended")
-    for pipeline in pipelines:
-        (note,) = crew.own(made, pipeline.mr)
-        assert "The command ran 1 times." in note.body
-    assert len(made.model.requests) == 3 * BURST
-    crew.assert_nothing_left(made, crew.folder_store(made))
+    crew.assert_restart_loses_nothing(tmp_path, broker)

@@ -144,15 +144,7 @@ def test_a_command_is_not_run_again_in_the_turn_after_one_that_waited_in_vain(
 
 
 def test_at_most_the_model_call_in_flight_is_made_again(world: World) -> None:
-    def die(iteration: int) -> None:
-        if iteration == 2:
-            raise Killed
-
-    world.at.on_asking = die
-    world.at.answers(says("", call("c1", "run")), FINDING)
-    with pytest.raises(Killed):
-        world.run()
-    world.at.on_asking = lambda iteration: None
+    _killed_after_a_command(world)
     assert isinstance(world.run(), Finished)
     assert len(world.at.model.requests) == 2
     assert [each.id for each, _ in world.tools.ran] == ["c1"]

@@ -19,7 +19,7 @@ PAGES = 20
 """Pages of 100 jobs."""
 
 
-class PipelineJobs(Arguments):
+class OfPipeline(Arguments):
     """Which pipeline."""
 
     pipeline_id: int = Field(
@@ -29,7 +29,7 @@ class PipelineJobs(Arguments):
     )
 
 
-def fetch(args: PipelineJobs, reader: Reader) -> RawDocument:
+def fetch(args: OfPipeline, reader: Reader) -> RawDocument:
     """The pipeline, its jobs and those of the pipelines it has started, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
     path, pipeline, own = reader.find_pipeline(number, f"pipeline {number}")
@@ -120,7 +120,7 @@ PIPELINE_JOBS = SourceDef(
         "every attempt of a retried job. Shows errors in the CI configuration, and under "
         "`downstream` the child and triggered pipelines with their failed jobs."
     ),
-    args=PipelineJobs,
+    args=OfPipeline,
     fetch=fetch,
     note="the pipeline's jobs: which failed, why by GitLab's account, which were retried",
 )

@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import Field
-
-from worker.arguments import Arguments
 from worker.core.text.untrusted import visible
 from worker.sources.api import wire
 from worker.sources.base import RawDocument, SourceDef, present
+from worker.sources.pipelines.pipeline_jobs import OfPipeline
 from worker.sources.session_reader import Reader
 
 MAX_CASES = 200
@@ -21,17 +19,7 @@ MAX_DEPTH = 20
 """Nesting levels that are read of an output that was XML."""
 
 
-class TestReportOf(Arguments):
-    """Which pipeline."""
-
-    pipeline_id: int = Field(
-        default=0,
-        ge=0,
-        description="A pipeline of the merge request or of its target branch; 0: this session's.",
-    )
-
-
-def fetch(args: TestReportOf, reader: Reader) -> RawDocument:
+def fetch(args: OfPipeline, reader: Reader) -> RawDocument:
     """Counts of each suite, then the tests that failed or ended in an error, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
     what = f"the test report of pipeline {number}"
@@ -125,7 +113,7 @@ TEST_REPORT = SourceDef(
         "The test report of a pipeline: counts for each job, then each failed test with its "
         "message, stack trace and how often it failed lately on the default branch."
     ),
-    args=TestReportOf,
+    args=OfPipeline,
     fetch=fetch,
     note="failed tests with their messages, and whether they failed before (a hint at flakiness)",
 )

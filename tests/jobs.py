@@ -231,7 +231,9 @@ class Job:
 
     def key(self, pipeline: Pipeline | None = None) -> SessionKey:
         """The session of a pipeline."""
-        found = self.reader.find(str(self.scene.project.id), 1, pipeline.id if pipeline else None)
+        found = self.reader.find_named_subject(
+            str(self.scene.project.id), 1, pipeline.id if pipeline else None
+        )
         assert isinstance(found, Subject)
         return make_key(found, WORKFLOW, self.deps())
 

@@ -63,7 +63,7 @@ def fork_of(sim: GitLabSim, scene: Scene) -> Project:
 def test_a_merge_requests_pipeline_gives_its_subject(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    assert reader.subject(failed(scene.pipeline)) == Subject(
+    assert reader.find_failed_subject(failed(scene.pipeline)) == Subject(
         gitlab_url=sim.url,
         project_id=scene.project.id,
         project="team/service",
@@ -82,18 +82,21 @@ def test_a_pipeline_on_a_synthetic_commit_is_matched_by_its_id(
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind=kind)
     assert pipeline.sha != scene.mr.sha
-    found = reader.subject(failed(pipeline))
+    found = reader.find_failed_subject(failed(pipeline))
     assert isinstance(found, Subject)
     assert found.sha == pipeline.sha
     scene.mr.head_pipeline = None
-    assert reader.subject(failed(pipeline)) == f"pipeline {pipeline.id} is not the head of !1"
+    assert (
+        reader.find_failed_subject(failed(pipeline))
+        == f"pipeline {pipeline.id} is not the head of !1"
+    )
 
 
 def test_a_branch_pipeline_is_matched_by_branch_and_sha(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
-    found = reader.subject(failed(pipeline))
+    found = reader.find_failed_subject(failed(pipeline))
     assert isinstance(found, Subject)
     assert (found.mr_iid, found.pipeline_id) == (1, pipeline.id)
 
@@ -104,7 +107,7 @@ def test_a_branch_without_merge_request_is_a_plain_reason(
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
     scene.mr.state = "closed"
     sha = pipeline.sha
-    assert reader.subject(failed(pipeline)) == (
+    assert reader.find_failed_subject(failed(pipeline)) == (
         f"no open merge request for branch sum-faster at {sha}"
     )
 
@@ -114,7 +117,9 @@ def test_a_stale_branch_pipeline_has_no_merge_request(
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
     sim.push(scene.mr, {"a": b"1"})
-    assert str(reader.subject(failed(pipeline))).startswith("no open merge request for branch")
+    assert str(reader.find_failed_subject(failed(pipeline))).startswith(
+        "no open merge request for branch"
+    )
 
 
 def test_of_several_merge_requests_the_oldest_is_taken_and_that_is_logged(
@@ -126,7 +131,7 @@ def test_of_several_merge_requests_the_oldest_is_taken_and_that_is_logged(
     second.sha = scene.mr.sha
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
     with caplog.at_level(logging.INFO, "sandpiper.gitlab"):
-        found = reader.subject(failed(pipeline))
+        found = reader.find_failed_subject(failed(pipeline))
     assert isinstance(found, Subject)
     assert found.mr_iid == 1
     assert "the oldest of !1 to main, !2 to v1 is taken" in caplog.text
@@ -141,7 +146,7 @@ def test_a_forks_pipeline_leads_to_the_merge_request_of_the_target_project(
     )
     for kind in ("head", "branch"):
         pipeline = sim.run_pipeline(mr, kind=kind)
-        found = reader.subject(failed(pipeline))
+        found = reader.find_failed_subject(failed(pipeline))
         assert isinstance(found, Subject)
         assert (found.project_id, found.mr_iid) == (scene.project.id, mr.iid)
         assert (found.pipeline_project_id, found.sha) == (fork.id, mr.sha)
@@ -160,7 +165,7 @@ def test_a_fork_with_the_same_branch_name_is_not_taken_for_the_branch(
     mr.sha = scene.mr.sha
     scene.mr.state = "closed"
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
-    assert str(reader.subject(failed(pipeline))).startswith("no open merge request")
+    assert str(reader.find_failed_subject(failed(pipeline))).startswith("no open merge request")
 
 
 @pytest.mark.parametrize("status", ["running", "success", "canceled"])
@@ -169,7 +174,7 @@ def test_a_pipeline_that_is_not_failed_any_more_is_left_alone(
 ) -> None:
     scene.pipeline.status = status
     reason = f"pipeline {scene.pipeline.id} is {status} by now"
-    assert reader.subject(failed(scene.pipeline)) == reason
+    assert reader.find_failed_subject(failed(scene.pipeline)) == reason
 
 
 @pytest.mark.parametrize("state", ["merged", "closed", "locked"])
@@ -177,7 +182,7 @@ def test_a_settled_merge_request_is_left_alone(
     scene: Scene, reader: GitLabReader, state: str
 ) -> None:
     scene.mr.state = state
-    assert reader.subject(failed(scene.pipeline)) == f"merge request !1 is {state}"
+    assert reader.find_failed_subject(failed(scene.pipeline)) == f"merge request !1 is {state}"
 
 
 def test_a_superseded_pipeline_is_left_alone(
@@ -185,7 +190,7 @@ def test_a_superseded_pipeline_is_left_alone(
 ) -> None:
     newer = sim.run_pipeline(scene.mr, status="running")
     reason = f"pipeline {scene.pipeline.id} is superseded by pipeline {newer.id}"
-    assert reader.subject(failed(scene.pipeline)) == reason
+    assert reader.find_failed_subject(failed(scene.pipeline)) == reason
 
 
 def test_a_branch_pipeline_beside_an_older_head_pipeline_of_the_same_commit_counts(
@@ -193,7 +198,7 @@ def test_a_branch_pipeline_beside_an_older_head_pipeline_of_the_same_commit_coun
 ) -> None:
     beside = sim.run_pipeline(scene.mr, kind="branch")
     scene.mr.head_pipeline = scene.pipeline
-    assert isinstance(reader.subject(failed(beside)), Subject)
+    assert isinstance(reader.find_failed_subject(failed(beside)), Subject)
 
 
 def test_a_merge_request_that_moved_on_is_left_alone(
@@ -202,14 +207,14 @@ def test_a_merge_request_that_moved_on_is_left_alone(
     old = scene.mr.sha
     new = sim.push(scene.mr, {"a": b"1"})
     reason = f"merge request !1 has moved on from {old} to {new}"
-    assert reader.subject(failed(scene.pipeline)) == reason
+    assert reader.find_failed_subject(failed(scene.pipeline)) == reason
 
 
 def test_a_child_pipeline_is_left_to_its_parent(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     child = sim.run_pipeline(scene.mr, kind="child")
-    assert reader.subject(failed(child)) == (
+    assert reader.find_failed_subject(failed(child)) == (
         f"pipeline {child.id} is a child pipeline: its parent is looked at instead"
     )
 
@@ -229,7 +234,10 @@ def test_only_allowed_projects_are_served(
     sim: GitLabSim, scene: Scene, globs: tuple[str, ...], allowed: bool
 ) -> None:
     reader = desk_of(sim, scene, globs)
-    found = [reader.subject(failed(scene.pipeline)), reader.find("team/service", 1, None)]
+    found = [
+        reader.find_failed_subject(failed(scene.pipeline)),
+        reader.find_named_subject("team/service", 1, None),
+    ]
     if allowed:
         assert all(isinstance(each, Subject) for each in found)
     else:
@@ -241,11 +249,11 @@ def test_a_pipeline_that_cannot_be_read_is_an_error_with_the_cause(
 ) -> None:
     sim.fail_next("GET", "/pipelines/", 403)
     with pytest.raises(SourceError, match=r"pipeline .* of project 501: ") as caught:
-        reader.subject(failed(scene.pipeline))
+        reader.find_failed_subject(failed(scene.pipeline))
     assert not caught.value.transient
     sim.fail_next("GET", "/pipelines/", 503, times=9, headers={"Retry-After": "0"})
     with pytest.raises(SourceError, match="GitLab answered 503") as caught:
-        reader.subject(failed(scene.pipeline))
+        reader.find_failed_subject(failed(scene.pipeline))
     assert caught.value.transient
 
 
@@ -256,30 +264,33 @@ def test_a_human_gets_the_newest_failed_pipeline_however_old(
     green = sim.run_pipeline(scene.mr, status="success")
     sim.push(scene.mr, {"a": b"1"})
     scene.mr.state = "merged"
-    found = reader.find("Team/Service", 1, None)
+    found = reader.find_named_subject("Team/Service", 1, None)
     assert isinstance(found, Subject)
     assert (found.project, found.pipeline_id) == ("team/service", newer.id)
-    named = reader.find("team/service", 1, scene.pipeline.id)
+    named = reader.find_named_subject("team/service", 1, scene.pipeline.id)
     assert isinstance(named, Subject)
     assert named.pipeline_id == scene.pipeline.id
-    assert reader.find("team/service", 1, green.id) == (
+    assert reader.find_named_subject("team/service", 1, green.id) == (
         f"pipeline {green.id} of team/service!1 is success, not failed"
     )
-    assert reader.find("team/service", 1, 4711) == (
+    assert reader.find_named_subject("team/service", 1, 4711) == (
         "pipeline 4711 is not one of the pipelines of team/service!1"
     )
 
 
 def test_a_human_is_told_when_nothing_failed(scene: Scene, reader: GitLabReader) -> None:
     scene.pipeline.status = "success"
-    assert reader.find("team/service", 1, None) == "team/service!1 has no failed pipeline"
+    assert (
+        reader.find_named_subject("team/service", 1, None)
+        == "team/service!1 has no failed pipeline"
+    )
 
 
 def test_a_human_who_mistypes_is_told_what_was_not_found(reader: GitLabReader) -> None:
     with pytest.raises(SourceError, match="the project team/servise: not found"):
-        reader.find("team/servise", 1, None)
+        reader.find_named_subject("team/servise", 1, None)
     with pytest.raises(SourceError, match="merge request team/service!9: not found"):
-        reader.find("team/service", 9, None)
+        reader.find_named_subject("team/service", 9, None)
 
 
 def test_a_forks_pipeline_is_found_with_the_project_it_ran_in(
@@ -290,7 +301,7 @@ def test_a_forks_pipeline_is_found_with_the_project_it_ran_in(
         scene.project, scene.developer, title="Far", branch="far", source=fork
     )
     sim.run_pipeline(mr)
-    found = reader.find("team/service", mr.iid, None)
+    found = reader.find_named_subject("team/service", mr.iid, None)
     assert isinstance(found, Subject)
     assert (found.project_id, found.pipeline_project_id) == (scene.project.id, fork.id)
 
@@ -304,7 +315,7 @@ def test_a_thread_comes_oldest_first_with_what_each_note_is(
     system = sim.comment(scene.mr, scene.developer, "changed", root.discussion_id, system=True)
     assert reply is not None
     assert system is not None
-    notes = reader.thread(scene.project.id, 1, root.discussion_id)
+    notes = reader.read_thread(scene.project.id, 1, root.discussion_id)
     assert [
         (each.note_id, each.author_id, each.body, each.system, each.internal) for each in notes
     ] == [
@@ -312,7 +323,7 @@ def test_a_thread_comes_oldest_first_with_what_each_note_is(
         (reply.id, scene.developer.id, "Why?", False, True),
         (system.id, scene.developer.id, "changed", True, True),
     ]
-    assert len(reader.thread(scene.project.id, 1, "0" * 40)) == 0
+    assert len(reader.read_thread(scene.project.id, 1, "0" * 40)) == 0
 
 
 @pytest.mark.parametrize(
@@ -356,11 +367,11 @@ def test_whether_somebody_may_command_is_not_guessed_when_gitlab_is_down(
 def test_what_is_gone_is_a_reason_and_no_error(scene: Scene, reader: GitLabReader) -> None:
     gone = failed(scene.pipeline, pipeline_id=424242)
     passed = PipelinePassed(gone.project_id, 424242, gone.sha, gone.ref, gone.mr_iid)
-    for found in (reader.subject(gone), reader.find_passed_subject(passed)):
+    for found in (reader.find_failed_subject(gone), reader.find_passed_subject(passed)):
         assert isinstance(found, str)
         assert "pipeline 424242 of project 501: not found" in found
     assert reader.find_end_time(gone) == 0.0
-    without = reader.subject(failed(scene.pipeline, mr_iid=99))
+    without = reader.find_failed_subject(failed(scene.pipeline, mr_iid=99))
     assert isinstance(without, str)
     assert "no open merge request" in without
 
@@ -371,6 +382,6 @@ def test_a_thread_whose_only_note_was_deleted_has_no_notes(
     note = sim.comment(scene.mr, scene.developer, "/sandpiper status")
     assert note is not None
     project = scene.mr.project.id
-    assert len(reader.thread(project, scene.mr.iid, note.discussion_id)) == 1
+    assert len(reader.read_thread(project, scene.mr.iid, note.discussion_id)) == 1
     sim.delete(note)
-    assert len(reader.thread(project, scene.mr.iid, note.discussion_id)) == 0
+    assert len(reader.read_thread(project, scene.mr.iid, note.discussion_id)) == 0

@@ -41,7 +41,7 @@ def reader(sim: GitLabSim, scene: Scene) -> GitLabReader:
 
 
 def subject_of(reader: GitLabReader, scene: Scene) -> Subject:
-    found = reader.find(str(scene.project.id), scene.mr.iid, None)
+    found = reader.find_named_subject(str(scene.project.id), scene.mr.iid, None)
     assert isinstance(found, Subject)
     return found
 
@@ -65,7 +65,7 @@ def test_an_operator_may_have_merge_requests_left_alone(
 ) -> None:
     scene.mr.draft = True
     scene.mr.labels = ["bug", "docs"]
-    found = desk_of(sim, scene, **policy).subject(failed(scene.pipeline))
+    found = desk_of(sim, scene, **policy).find_failed_subject(failed(scene.pipeline))
     if says:
         assert isinstance(found, str)
         assert says in found
@@ -78,21 +78,23 @@ def test_a_human_who_asks_is_not_stopped_by_an_opt_out(
     sim: GitLabSim, scene: Scene, policy: dict[str, Any]
 ) -> None:
     scene.mr.draft, scene.mr.labels, scene.mr.author.bot = True, ["docs"], True
-    assert isinstance(desk_of(sim, scene, **policy).find("team/service", 1, None), Subject)
+    assert isinstance(
+        desk_of(sim, scene, **policy).find_named_subject("team/service", 1, None), Subject
+    )
 
 
 def test_one_other_file_is_enough_to_be_looked_at(sim: GitLabSim, scene: Scene) -> None:
     reader = desk_of(sim, scene, skip_paths=("docs/*",))
     scene.mr.diffs[:] = [DiffFile("docs/a.md", ""), DiffFile("docs/b.md", "", old_path="src/b.md")]
-    assert isinstance(reader.subject(failed(scene.pipeline)), Subject)
+    assert isinstance(reader.find_failed_subject(failed(scene.pipeline)), Subject)
     scene.mr.diffs.pop()
-    assert "left alone" in str(reader.subject(failed(scene.pipeline)))
+    assert "left alone" in str(reader.find_failed_subject(failed(scene.pipeline)))
 
 
 def test_a_diff_that_cannot_be_seen_whole_is_looked_at(sim: GitLabSim, scene: Scene) -> None:
     scene.mr.diffs[:] = [DiffFile(f"docs/{number}.md", "") for number in range(1001)]
     reader = desk_of(sim, scene, skip_paths=("docs/*",))
-    assert isinstance(reader.subject(failed(scene.pipeline)), Subject)
+    assert isinstance(reader.find_failed_subject(failed(scene.pipeline)), Subject)
 
 
 def test_a_merge_request_by_a_bot_is_left_alone_unless_wanted(
@@ -100,9 +102,9 @@ def test_a_merge_request_by_a_bot_is_left_alone_unless_wanted(
 ) -> None:
     scene.mr.author = sim.add_user("renovate", bot=True)
     reason = "merge request !1 is by a bot (gitlab.bot_merge_requests)"
-    assert reader.subject(failed(scene.pipeline)) == reason
+    assert reader.find_failed_subject(failed(scene.pipeline)) == reason
     wanted = desk_of(sim, scene, bot_merge_requests=True)
-    assert isinstance(wanted.subject(failed(scene.pipeline)), Subject)
+    assert isinstance(wanted.find_failed_subject(failed(scene.pipeline)), Subject)
 
 
 def test_a_bot_is_one_by_gitlabs_word_and_not_by_its_name(
@@ -135,11 +137,11 @@ def test_a_job_may_ask_while_its_own_pipeline_runs(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     scene.pipeline.status = "running"
-    found = reader.subject(by_job(scene))
+    found = reader.find_failed_subject(by_job(scene))
     assert isinstance(found, Subject)
     assert (found.mr_iid, found.pipeline_id) == (1, scene.pipeline.id)
     reason = f"pipeline {scene.pipeline.id} is running by now"
-    assert reader.subject(by_job(scene, by_job=False)) == reason
+    assert reader.find_failed_subject(by_job(scene, by_job=False)) == reason
 
 
 def test_a_running_pipeline_in_which_nothing_counts_as_failed_is_left_alone(
@@ -148,10 +150,13 @@ def test_a_running_pipeline_in_which_nothing_counts_as_failed_is_left_alone(
     scene.pipeline.status = "running"
     scene.job.allow_failure = True
     reason = f"pipeline {scene.pipeline.id} is running by now"
-    assert reader.subject(by_job(scene)) == reason
+    assert reader.find_failed_subject(by_job(scene)) == reason
     scene.pipeline.status = "success"
     scene.job.allow_failure = False
-    assert reader.subject(by_job(scene)) == f"pipeline {scene.pipeline.id} is success by now"
+    assert (
+        reader.find_failed_subject(by_job(scene))
+        == f"pipeline {scene.pipeline.id} is success by now"
+    )
 
 
 @pytest.mark.parametrize("kind", ["head", "merge", "train", "branch"])
@@ -160,7 +165,7 @@ def test_the_merge_request_of_a_job_is_found_without_its_word(
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind=kind)
     trigger = failed(pipeline, by_job=True, mr_iid=0, mr_project_id=0)
-    found = reader.subject(trigger)
+    found = reader.find_failed_subject(trigger)
     assert isinstance(found, Subject)
     assert (found.project_id, found.mr_iid) == (scene.project.id, 1)
 
@@ -177,7 +182,7 @@ def test_a_forks_job_leads_to_the_parents_merge_request_and_not_to_its_namesake(
         sim.open_merge_request(fork, scene.developer, title="More", branch=f"more-{number}")
     pipeline = sim.run_pipeline(mr)
     assert {1, 2} <= set(fork.merge_requests)
-    found = reader.subject(failed(pipeline, by_job=True, mr_iid=0, mr_project_id=0))
+    found = reader.find_failed_subject(failed(pipeline, by_job=True, mr_iid=0, mr_project_id=0))
     assert isinstance(found, Subject)
     assert (found.project_id, found.mr_iid) == (scene.project.id, mr.iid)
 
@@ -234,19 +239,19 @@ def test_the_other_failed_pipelines_of_the_commit_are_known(
     sim.run_pipeline(scene.mr, kind="child")
     sim.run_pipeline(scene.mr, kind="merge")
     newest = sim.run_pipeline(scene.mr)
-    subject = reader.find("team/service", 1, newest.id)
+    subject = reader.find_named_subject("team/service", 1, newest.id)
     assert isinstance(subject, Subject)
-    assert list(reader.same_commit(subject)) == [beside.id, scene.pipeline.id]
+    assert list(reader.list_same_commit(subject)) == [beside.id, scene.pipeline.id]
     sim.push(scene.mr, {"a": b"1"})
     sim.run_pipeline(scene.mr)
-    assert list(reader.same_commit(subject_of(reader, scene))) == []
+    assert list(reader.list_same_commit(subject_of(reader, scene))) == []
 
 
 def test_notes_carry_gitlabs_time(sim: GitLabSim, scene: Scene, reader: GitLabReader) -> None:
     first = sim.comment(scene.mr, scene.developer, "One.")
     assert first is not None
     sim.comment(scene.mr, scene.developer, "Two.", first.discussion_id)
-    one, two = reader.thread(scene.project.id, 1, first.discussion_id)
+    one, two = reader.read_thread(scene.project.id, 1, first.discussion_id)
     assert TODAY < one.written_at < two.written_at < TODAY + 86_400
 
 
@@ -268,7 +273,7 @@ def test_a_sweep_sees_the_failed_head_pipelines_of_open_merge_requests(
     (found,) = reader.find_failed_pipelines(TODAY)
     assert found == failed(newest)
     assert isinstance(found, PipelineFailed)
-    assert isinstance(reader.subject(found), Subject)
+    assert isinstance(reader.find_failed_subject(found), Subject)
 
 
 def test_a_sweep_finds_a_forks_pipeline(sim: GitLabSim, scene: Scene, reader: GitLabReader) -> None:

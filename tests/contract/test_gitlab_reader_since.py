@@ -15,7 +15,7 @@ def reader(sim: GitLabSim, scene: Scene) -> GitLabReader:
 
 @pytest.fixture
 def subject(scene: Scene, reader: GitLabReader) -> Subject:
-    found = reader.find(scene.project.path, scene.mr.iid, None)
+    found = reader.find_named_subject(scene.project.path, scene.mr.iid, None)
     assert isinstance(found, Subject)
     return found
 
@@ -29,7 +29,7 @@ def test_nothing_is_said_of_a_pipeline_on_the_merged_result(
     sim: GitLabSim, scene: Scene, reader: GitLabReader, kind: str
 ) -> None:
     sim.run_pipeline(scene.mr, kind=kind)
-    subject = reader.find(scene.project.path, scene.mr.iid, None)
+    subject = reader.find_named_subject(scene.project.path, scene.mr.iid, None)
     assert isinstance(subject, Subject)
     assert subject.sha != scene.mr.sha
     assert list(reader.list_changes_since(subject)) == []

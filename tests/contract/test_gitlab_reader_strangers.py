@@ -71,7 +71,7 @@ def test_without_a_list_a_project_that_is_only_seen_is_not_served(
 ) -> None:
     project, pipeline = elsewhere(sim, stranger, public=public)
     for trigger in (failed(pipeline), by_job(pipeline)):
-        assert "the bot is no member there" in str(reader.subject(trigger))
+        assert "the bot is no member there" in str(reader.find_failed_subject(trigger))
     assert "the bot is no member there" in reader.explain_unserved(project.id)
     asked = [seen.path for seen in sim.requests if "/pipelines/" in seen.path]
     assert asked == []
@@ -80,7 +80,7 @@ def test_without_a_list_a_project_that_is_only_seen_is_not_served(
 def test_without_a_list_a_project_of_the_bots_is_served(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    assert isinstance(reader.subject(by_job(scene.pipeline)), Subject)
+    assert isinstance(reader.find_failed_subject(by_job(scene.pipeline)), Subject)
     assert reader.explain_unserved(scene.project.id) == ""
     scene.bot.state = "blocked"
     assert "no member" in desk_of(sim, scene).explain_unserved(scene.project.id)
@@ -91,7 +91,7 @@ def test_with_a_list_membership_is_not_asked_for(
 ) -> None:
     _, pipeline = elsewhere(sim, stranger)
     listed = desk_of(sim, scene, ("mallory/*",))
-    assert isinstance(listed.subject(failed(pipeline)), Subject)
+    assert isinstance(listed.find_failed_subject(failed(pipeline)), Subject)
     assert "not among gitlab.projects" in listed.explain_unserved(scene.project.id)
     assert [seen.path for seen in sim.requests if "/members/" in seen.path] == []
 
@@ -101,12 +101,12 @@ def test_a_membership_that_gitlab_refuses_to_tell_is_none_and_a_failure_is_tried
 ) -> None:
     sim.fail_next("GET", "/members/", 503, times=9, headers={"Retry-After": "0"})
     with pytest.raises(SourceError) as caught:
-        reader.subject(failed(scene.pipeline))
+        reader.find_failed_subject(failed(scene.pipeline))
     assert caught.value.transient
     other = desk_of(sim, scene)
     sim._faults.clear()
     sim.fail_next("GET", "/members/", 403)
-    assert "cannot be told" in str(other.subject(failed(scene.pipeline)))
+    assert "cannot be told" in str(other.find_failed_subject(failed(scene.pipeline)))
 
 
 def test_memberships_are_asked_for_once_in_some_minutes_and_not_kept_without_bound(
@@ -149,17 +149,17 @@ def test_a_strangers_fork_is_not_looked_at_unasked(
     for kind in ("head", "merge", "branch"):
         pipeline = sim.run_pipeline(mr, kind=kind)
         for trigger in (failed(pipeline), by_job(pipeline)):
-            reason = reader.subject(trigger)
+            reason = reader.find_failed_subject(trigger)
             assert "below gitlab.fork_min_access; a member may ask" in str(reason)
-    assert isinstance(reader.find(str(scene.project.id), mr.iid, None), Subject)
+    assert isinstance(reader.find_named_subject(str(scene.project.id), mr.iid, None), Subject)
 
 
 def test_a_blocked_member_is_a_stranger(sim: GitLabSim, scene: Scene, reader: GitLabReader) -> None:
     mr = from_fork(sim, scene, scene.developer)
     pipeline = sim.run_pipeline(mr)
-    assert isinstance(reader.subject(failed(pipeline)), Subject)
+    assert isinstance(reader.find_failed_subject(failed(pipeline)), Subject)
     scene.developer.state = "blocked"
-    assert "fork_min_access" in str(reader.subject(failed(pipeline)))
+    assert "fork_min_access" in str(reader.find_failed_subject(failed(pipeline)))
 
 
 def test_a_fork_counts_when_a_member_ran_its_pipeline_in_the_target_project(
@@ -167,9 +167,9 @@ def test_a_fork_counts_when_a_member_ran_its_pipeline_in_the_target_project(
 ) -> None:
     mr = from_fork(sim, scene, stranger)
     pipeline = sim.run_pipeline(mr, project=scene.project)
-    assert isinstance(reader.subject(failed(pipeline)), Subject)
+    assert isinstance(reader.find_failed_subject(failed(pipeline)), Subject)
     pipeline = sim.run_pipeline(mr)
-    assert "fork_min_access" in str(reader.subject(failed(pipeline)))
+    assert "fork_min_access" in str(reader.find_failed_subject(failed(pipeline)))
 
 
 def test_the_operator_says_from_which_role_on_forks_are_looked_at(
@@ -178,9 +178,9 @@ def test_the_operator_says_from_which_role_on_forks_are_looked_at(
     client = ReadClient(sim.url, scene.read_token)
     pipeline = sim.run_pipeline(from_fork(sim, scene, scene.developer))
     strict = GitLabReader(client, sim.url, (), 30, Policy(fork_min_access=40))
-    assert "fork_min_access" in str(strict.subject(failed(pipeline)))
+    assert "fork_min_access" in str(strict.find_failed_subject(failed(pipeline)))
     sim.add_member(scene.project, scene.developer, Access.MAINTAINER)
-    assert isinstance(strict.subject(failed(pipeline)), Subject)
+    assert isinstance(strict.find_failed_subject(failed(pipeline)), Subject)
 
 
 def test_whether_an_author_is_a_member_is_not_guessed_when_gitlab_is_down(
@@ -190,7 +190,7 @@ def test_whether_an_author_is_a_member_is_not_guessed_when_gitlab_is_down(
     path = f"/members/all/{stranger.id}"
     sim.fail_next("GET", path, 503, times=9, headers={"Retry-After": "0"})
     with pytest.raises(SourceError) as caught:
-        reader.subject(failed(pipeline))
+        reader.find_failed_subject(failed(pipeline))
     assert caught.value.transient
 
 
@@ -207,6 +207,6 @@ def test_only_a_members_merge_request_that_is_no_fork_is_a_members(
     inside = sim.open_merge_request(scene.project, stranger, title="I", branch="i")
     for mr, members in ((fork, False), (inside, access is Access.DEVELOPER)):
         sim.run_pipeline(mr)
-        subject = reader.find(str(scene.project.id), mr.iid, None)
+        subject = reader.find_named_subject(str(scene.project.id), mr.iid, None)
         assert isinstance(subject, Subject)
         assert reader.is_members(subject) is members

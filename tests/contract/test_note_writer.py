@@ -53,41 +53,41 @@ def made(
 
 
 def test_the_bot_is_always_the_same_user(made: Made) -> None:
-    assert made.bot.me() == made.bot.me()
+    assert made.bot.get_user_id() == made.bot.get_user_id()
 
 
 def test_a_posted_note_is_found_again_by_its_marker(made: Made, subject: Subject) -> None:
-    assert made.notes.find(subject, MARKER, "") is None
-    ref = made.notes.post(subject, BODY, "")
+    assert made.notes.find_note(subject, MARKER, "") is None
+    ref = made.notes.post_note(subject, BODY, "")
     assert made.body(ref) == BODY
     assert ref.discussion_id == ""
-    assert made.notes.find(subject, MARKER, "") == ref
-    assert made.notes.find(subject, OTHER, "") is None
+    assert made.notes.find_note(subject, MARKER, "") == ref
+    assert made.notes.find_note(subject, OTHER, "") is None
 
 
 def test_an_answer_goes_into_its_thread_and_is_found_there(made: Made, subject: Subject) -> None:
-    ref = made.notes.post(subject, BODY, made.thread)
+    ref = made.notes.post_note(subject, BODY, made.thread)
     assert ref.discussion_id == made.thread
-    assert made.notes.find(subject, MARKER, made.thread) == ref
-    assert made.notes.find(subject, OTHER, made.thread) is None
+    assert made.notes.find_note(subject, MARKER, made.thread) == ref
+    assert made.notes.find_note(subject, OTHER, made.thread) is None
 
 
 def test_an_edit_replaces_the_body_and_may_be_repeated(made: Made, subject: Subject) -> None:
-    ref = made.notes.post(subject, BODY, "")
+    ref = made.notes.post_note(subject, BODY, "")
     for _ in range(2):
-        made.notes.edit(subject, ref, f"{MARKER.text()}\nIt is the linter.")
+        made.notes.edit_note(subject, ref, f"{MARKER.text()}\nIt is the linter.")
         assert made.body(ref) == f"{MARKER.text()}\nIt is the linter."
-    assert made.notes.find(subject, MARKER, "") == ref
+    assert made.notes.find_note(subject, MARKER, "") == ref
 
 
 def test_a_marker_that_is_not_at_the_start_is_not_believed(made: Made, subject: Subject) -> None:
-    made.notes.post(subject, f"Somebody wrote {MARKER.text()}", "")
-    assert made.notes.find(subject, MARKER, "") is None
+    made.notes.post_note(subject, f"Somebody wrote {MARKER.text()}", "")
+    assert made.notes.find_note(subject, MARKER, "") is None
 
 
 def test_a_note_that_is_gone_cannot_be_edited(made: Made, subject: Subject) -> None:
     with pytest.raises(ForgeError, match="note 4711: not found") as caught:
-        made.notes.edit(subject, NoteRef(4711), BODY)
+        made.notes.edit_note(subject, NoteRef(4711), BODY)
     assert not caught.value.transient
 
 
@@ -95,8 +95,8 @@ def test_a_dry_run_shows_every_body() -> None:
     shown: list[str] = []
     writer = DryRunWriter(shown.append)
     where = Subject("https://gitlab.example.com", 1, "g/p", 2, 1, 3, "0" * 40, "")
-    ref = writer.post(where, "one", "")
-    writer.edit(where, ref, "two")
+    ref = writer.post_note(where, "one", "")
+    writer.edit_note(where, ref, "two")
     assert shown == ["one", "two"]
 
 
@@ -104,27 +104,27 @@ def test_a_dry_run_shows_every_body() -> None:
 
 
 def test_the_link_leads_to_the_note(gitlab: GitLabWriter, scene: Scene, subject: Subject) -> None:
-    ref = gitlab.post(subject, BODY, "")
+    ref = gitlab.post_note(subject, BODY, "")
     assert ref.url == note_of(scene, ref).web_url
 
 
 def test_the_bot_is_asked_for_once(gitlab: GitLabWriter, sim: GitLabSim, scene: Scene) -> None:
-    assert [gitlab.me(), gitlab.me()] == [scene.bot.id, scene.bot.id]
+    assert [gitlab.get_user_id(), gitlab.get_user_id()] == [scene.bot.id, scene.bot.id]
     assert [seen.path for seen in sim.requests] == ["/api/v4/user"]
 
 
 def test_a_plain_note_does_not_block_merging_and_an_answer_makes_it_a_thread(
     gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
-    ref = gitlab.post(subject, BODY, "")
+    ref = gitlab.post_note(subject, BODY, "")
     note = note_of(scene, ref)
     assert note.type is None
     reply = sim.comment(scene.mr, scene.developer, "Sure?", note.discussion_id)
     assert reply is not None
-    answer = gitlab.post(subject, f"{OTHER.text()}\nYes.", note.discussion_id)
+    answer = gitlab.post_note(subject, f"{OTHER.text()}\nYes.", note.discussion_id)
     thread = scene.mr.discussions[note.discussion_id]
     assert [each.id for each in thread.notes] == [ref.note_id, reply.id, answer.note_id]
-    gitlab.edit(subject, ref, f"{MARKER.text()}\nStill editable.")
+    gitlab.edit_note(subject, ref, f"{MARKER.text()}\nStill editable.")
     assert note.body.endswith("Still editable.")
 
 
@@ -132,16 +132,18 @@ def test_a_plain_note_does_not_block_merging_and_an_answer_makes_it_a_thread(
 def test_a_note_that_has_to_be_internal_is_or_is_taken_back(
     sim: GitLabSim, scene: Scene, subject: Subject, gitlab: GitLabWriter, thread: bool
 ) -> None:
-    ref = gitlab.post(subject, BODY, "", thread=thread, internal=True)
+    ref = gitlab.post_note(subject, BODY, "", thread=thread, internal=True)
     assert ref.internal
     assert note_of(scene, ref).internal
-    assert gitlab.find(subject, MARKER, "") == ref
-    gitlab.edit(subject, ref, f"{MARKER.text()}\nIt is the linter.")
+    assert gitlab.find_note(subject, MARKER, "") == ref
+    gitlab.edit_note(subject, ref, f"{MARKER.text()}\nIt is the linter.")
     assert note_of(scene, ref).internal
     sim.add_member(scene.project, scene.bot, Access.GUEST)
     scene.project.public = True
     with pytest.raises(ForgeError, match="GitLab does not make it internal"):
-        gitlab.post(subject, f"{OTHER.text()}\nIt is secret.", "", thread=thread, internal=True)
+        gitlab.post_note(
+            subject, f"{OTHER.text()}\nIt is secret.", "", thread=thread, internal=True
+        )
     assert "secret" not in "".join(written(scene))
 
 
@@ -150,23 +152,23 @@ def test_an_answer_to_an_internal_note_is_internal(
 ) -> None:
     asked = sim.comment(scene.mr, scene.developer, "Between us: why?", internal=True)
     assert asked is not None
-    assert note_of(scene, gitlab.post(subject, BODY, asked.discussion_id)).internal
+    assert note_of(scene, gitlab.post_note(subject, BODY, asked.discussion_id)).internal
 
 
 def test_a_marker_in_somebody_elses_note_is_not_believed(
     gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     sim.comment(scene.mr, scene.developer, BODY)
-    assert gitlab.find(subject, MARKER, "") is None
+    assert gitlab.find_note(subject, MARKER, "") is None
 
 
 def test_a_note_under_many_newer_ones_is_found(
     gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
-    ref = gitlab.post(subject, BODY, "")
+    ref = gitlab.post_note(subject, BODY, "")
     for number in range(2 * PER_PAGE):
         sim.comment(scene.mr, scene.developer, f"note {number}")
-    assert gitlab.find(subject, MARKER, "") == ref
+    assert gitlab.find_note(subject, MARKER, "") == ref
 
 
 LOST = [
@@ -192,7 +194,7 @@ def test_a_lost_answer_to_a_post_yields_exactly_one_note(
     asked = sim.comment(scene.mr, scene.developer, "Why?")
     assert asked is not None
     sim.fail_next("POST", "/notes$", **fault)  # type: ignore[arg-type]
-    ref = gitlab.post(subject, BODY, asked.discussion_id if in_thread else "")
+    ref = gitlab.post_note(subject, BODY, asked.discussion_id if in_thread else "")
     assert written(scene) == [BODY]
     assert note_of(scene, ref).body == BODY
     assert len(waits) == 1
@@ -207,7 +209,7 @@ def test_a_post_that_timed_out_but_arrived_yields_exactly_one_note(
             time.sleep(0.01)
 
     sim.fail_next("POST", "/notes$", 0, delay=0.6)
-    GitLabWriter(sim.url, scene.write_token, (1.0, 0.3), settle).post(subject, BODY, "")
+    GitLabWriter(sim.url, scene.write_token, (1.0, 0.3), settle).post_note(subject, BODY, "")
     assert written(scene) == [BODY]
     assert sum(seen.method == "POST" for seen in sim.requests) == 1
 
@@ -217,7 +219,7 @@ def test_a_server_that_stays_down_is_a_transient_error_and_tried_twice_only(
 ) -> None:
     sim.fail_next("POST", "/notes$", 502, times=99)
     with pytest.raises(ForgeError, match="a note on !1: GitLab answered 502") as caught:
-        gitlab.post(subject, BODY, "")
+        gitlab.post_note(subject, BODY, "")
     assert caught.value.transient
     assert sum(seen.method == "POST" for seen in sim.requests) == 2
     assert written(scene) == []
@@ -228,7 +230,7 @@ def test_without_a_marker_a_lost_post_is_not_repeated(
 ) -> None:
     sim.fail_next("POST", "/notes$", 502, after=True)
     with pytest.raises(ForgeError, match="502"):
-        gitlab.post(subject, "no marker", "")
+        gitlab.post_note(subject, "no marker", "")
     assert written(scene) == ["no marker"]
 
 
@@ -236,7 +238,7 @@ def test_a_rate_limited_post_waits_and_goes_through(
     gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject, waits: list[float]
 ) -> None:
     sim.fail_next("POST", "/notes$", 429, times=2, headers={"Retry-After": "0"})
-    gitlab.post(subject, BODY, "")
+    gitlab.post_note(subject, BODY, "")
     assert written(scene) == [BODY]
     assert waits == []
 
@@ -249,9 +251,9 @@ def test_an_edit_is_simply_tried_again(
     subject: Subject,
     fault: dict[str, int | bool],
 ) -> None:
-    ref = gitlab.post(subject, BODY, "")
+    ref = gitlab.post_note(subject, BODY, "")
     sim.fail_next("PUT", "/notes/", **fault)  # type: ignore[arg-type]
-    gitlab.edit(subject, ref, f"{BODY} Twice.")
+    gitlab.edit_note(subject, ref, f"{BODY} Twice.")
     assert written(scene) == [f"{BODY} Twice."]
 
 
@@ -259,7 +261,7 @@ def test_a_text_of_only_quick_actions_is_an_error_not_a_note(
     gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     with pytest.raises(ForgeError, match="only quick actions") as caught:
-        gitlab.post(subject, "/close\n/merge", "")
+        gitlab.post_note(subject, "/close\n/merge", "")
     assert not caught.value.transient
     assert [action.command for action in sim.quick_actions] == ["close", "merge"]
     sim.quick_actions.clear()
@@ -270,19 +272,19 @@ def test_a_body_that_is_too_long_is_refused_with_gitlabs_reason(
     gitlab: GitLabWriter, subject: Subject
 ) -> None:
     with pytest.raises(ForgeError, match=r"answered 400: .*too long"):
-        gitlab.post(subject, BODY + "x" * 1_000_000, "")
+        gitlab.post_note(subject, BODY + "x" * 1_000_000, "")
 
 
 def test_the_read_token_cannot_write(sim: GitLabSim, scene: Scene, subject: Subject) -> None:
     writer = GitLabWriter(sim.url, scene.read_token)
     with pytest.raises(ForgeError, match=r"GITLAB_WRITE_TOKEN has not the scope it needs \(api\)"):
-        writer.post(subject, BODY, "")
+        writer.post_note(subject, BODY, "")
     assert scene.mr.list_notes() == []
 
 
 def test_a_wrong_token_is_named_as_the_cause(sim: GitLabSim, subject: Subject) -> None:
     with pytest.raises(ForgeError, match="is GITLAB_WRITE_TOKEN revoked or expired") as caught:
-        GitLabWriter(sim.url, "wrong").me()
+        GitLabWriter(sim.url, "wrong").get_user_id()
     assert not caught.value.transient
 
 
@@ -291,14 +293,14 @@ def test_a_project_that_the_bot_left_is_not_found(
 ) -> None:
     del scene.project.members[scene.bot.id]
     with pytest.raises(ForgeError, match="not found, or the write token may not see it"):
-        gitlab.post(subject, BODY, "")
+        gitlab.post_note(subject, BODY, "")
 
 
 def test_an_answer_in_a_thread_that_is_gone_is_an_error(
     gitlab: GitLabWriter, subject: Subject
 ) -> None:
     with pytest.raises(ForgeError, match="not found"):
-        gitlab.post(subject, BODY, "0" * 40)
+        gitlab.post_note(subject, BODY, "0" * 40)
 
 
 def test_a_server_that_is_not_gitlab_is_an_error_that_says_so(
@@ -306,21 +308,21 @@ def test_a_server_that_is_not_gitlab_is_an_error_that_says_so(
 ) -> None:
     sim.fail_next("GET", "/user", 200)
     with pytest.raises(ForgeError, match=r"no id: is gitlab\.url GitLab's address"):
-        gitlab.me()
+        gitlab.get_user_id()
 
 
 def test_a_server_that_is_not_there_is_transient(subject: Subject) -> None:
     writer = GitLabWriter("http://127.0.0.1:9", "t", (0.2, 0.2), lambda seconds: None)
     with pytest.raises(ForgeError, match="no connection to GitLab") as caught:
-        writer.post(subject, BODY, "")
+        writer.post_note(subject, BODY, "")
     assert caught.value.transient
 
 
 def test_only_notes_are_ever_written_and_only_with_the_write_token(
     gitlab: GitLabWriter, sim: GitLabSim, subject: Subject
 ) -> None:
-    gitlab.edit(subject, gitlab.post(subject, BODY, ""), BODY)
-    gitlab.find(subject, MARKER, "")
+    gitlab.edit_note(subject, gitlab.post_note(subject, BODY, ""), BODY)
+    gitlab.find_note(subject, MARKER, "")
     assert {seen.token for seen in sim.requests} == {"write"}
     writes = [(seen.method, seen.path) for seen in sim.requests if seen.method != "GET"]
     place = f"/api/v4/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/notes"

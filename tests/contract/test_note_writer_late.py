@@ -44,14 +44,14 @@ def test_a_progress_edit_that_comes_late_does_not_replace_the_finding(
             wait_until(lambda: written(scene) == [PROGRESS])
 
     writer = GitLabWriter(sim.url, scene.write_token, (1.0, 2.0), settle)
-    ref = writer.post(subject, PLACEHOLDER, "")
+    ref = writer.post_note(subject, PLACEHOLDER, "")
     sim.fail_next("PUT", "/notes/", 0, delay=4.8)
     with pytest.raises(ForgeError):
-        writer.edit(subject, ref, PROGRESS, hurried=True)
-    writer.edit(subject, ref, FINDING)
+        writer.edit_note(subject, ref, PROGRESS, hurried=True)
+    writer.edit_note(subject, ref, FINDING)
     assert waits == list(SETTLE)
     assert written(scene) == [FINDING]
-    writer.edit(subject, ref, FINDING)
+    writer.edit_note(subject, ref, FINDING)
     assert waits == list(SETTLE)
 
 
@@ -60,12 +60,12 @@ def test_an_edit_that_was_refused_is_not_waited_for(
 ) -> None:
     waits: list[float] = []
     writer = GitLabWriter(sim.url, scene.write_token, (1.0, 2.0), waits.append)
-    ref = writer.post(subject, PLACEHOLDER, "")
+    ref = writer.post_note(subject, PLACEHOLDER, "")
     sim.fail_next("PUT", "/notes/", 429, headers={"Retry-After": "0"})
     with pytest.raises(ForgeError):
-        writer.edit(subject, ref, PROGRESS, hurried=True)
+        writer.edit_note(subject, ref, PROGRESS, hurried=True)
     asked = count(sim, "GET")
-    writer.edit(subject, ref, FINDING)
+    writer.edit_note(subject, ref, FINDING)
     assert (waits, count(sim, "GET")) == ([], asked)
 
 
@@ -83,9 +83,9 @@ def test_a_post_is_looked_for_several_times_before_it_is_repeated(
     asked = sim.comment(scene.mr, scene.developer, "Why?")
     assert asked is not None
     writer = GitLabWriter(sim.url, scene.write_token, PATIENCE, settle)
-    writer.me()
+    writer.get_user_id()
     sim.fail_next("POST", "/notes$", 0, delay=LATE)
-    writer.post(subject, PLACEHOLDER, asked.discussion_id if in_thread else "")
+    writer.post_note(subject, PLACEHOLDER, asked.discussion_id if in_thread else "")
     assert waits == list(SETTLE)
     assert (written(scene), count(sim, "POST")) == ([PLACEHOLDER], 1)
 
@@ -97,10 +97,10 @@ def test_of_two_notes_that_became_of_one_post_the_older_one_stays(
     asked = sim.comment(scene.mr, scene.developer, "Why?")
     assert asked is not None
     writer = GitLabWriter(sim.url, scene.write_token, (1.0, 1.0), lambda seconds: None)
-    writer.me()
+    writer.get_user_id()
     sim.fail_next("POST", "/notes$", 0, delay=1.6)  # is made after the last look,
     sim.fail_next("POST", "/notes$", 0, delay=0.9)  # and before the second one
-    ref = writer.post(subject, PLACEHOLDER, asked.discussion_id if in_thread else "")
+    ref = writer.post_note(subject, PLACEHOLDER, asked.discussion_id if in_thread else "")
     assert written(scene) == [PLACEHOLDER]
-    writer.edit(subject, ref, FINDING)
+    writer.edit_note(subject, ref, FINDING)
     assert written(scene) == [FINDING]

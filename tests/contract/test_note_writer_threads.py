@@ -35,22 +35,22 @@ def added(scene: Scene) -> Position:
 def test_a_thread_of_ours_is_resolvable_and_resolved_once_or_twice(
     forge: GitLabWriter, scene: Scene, subject: Subject
 ) -> None:
-    ref = forge.post(subject, BODY, "", thread=True)
+    ref = forge.post_note(subject, BODY, "", thread=True)
     note = note_of(scene, ref)
     assert (note.type, note.body, ref.url) == ("DiscussionNote", BODY, note.web_url)
-    assert [own.in_open_thread for own in forge.own(subject)] == [True]
+    assert [own.in_open_thread for own in forge.list_own_notes(subject)] == [True]
     for _ in range(2):
-        forge.resolve(subject, ref)
+        forge.resolve_thread(subject, ref)
     assert scene.mr.discussions[note.discussion_id].resolved
-    assert [own.in_open_thread for own in forge.own(subject)] == [False]
-    assert forge.find(subject, MARKER, "") == ref
+    assert [own.in_open_thread for own in forge.list_own_notes(subject)] == [False]
+    assert forge.find_note(subject, MARKER, "") == ref
 
 
 def test_a_plain_note_and_one_that_is_gone_have_nothing_to_resolve(
     forge: GitLabWriter, sim: GitLabSim, subject: Subject
 ) -> None:
-    forge.resolve(subject, forge.post(subject, BODY, ""))
-    forge.resolve(subject, NoteRef(4711))
+    forge.resolve_thread(subject, forge.post_note(subject, BODY, ""))
+    forge.resolve_thread(subject, NoteRef(4711))
     assert [seen for seen in sim.requests if seen.method == "PUT"] == []
 
 
@@ -59,8 +59,8 @@ def test_a_thread_behind_many_others_is_found_to_be_resolved(
 ) -> None:
     for number in range(PER_PAGE + 1):
         sim.comment(scene.mr, scene.developer, f"note {number}")
-    ref = forge.post(subject, BODY, "", thread=True)
-    forge.resolve(subject, ref)
+    ref = forge.post_note(subject, BODY, "", thread=True)
+    forge.resolve_thread(subject, ref)
     assert scene.mr.discussions[note_of(scene, ref).discussion_id].resolved
 
 
@@ -69,28 +69,31 @@ def test_a_lost_answer_to_a_new_thread_yields_exactly_one(
     forge: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject, fault: dict[str, int]
 ) -> None:
     sim.fail_next("POST", "/discussions$", **fault)  # type: ignore[arg-type]
-    ref = forge.post(subject, BODY, "", thread=True)
+    ref = forge.post_note(subject, BODY, "", thread=True)
     assert [note.id for note in scene.mr.list_notes()] == [ref.note_id]
 
 
 def test_own_notes_are_those_with_our_marker_newest_first(
     forge: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
-    first = forge.post(subject, BODY, "")
-    forge.post(subject, "no marker", "")
+    first = forge.post_note(subject, BODY, "")
+    forge.post_note(subject, "no marker", "")
     sim.comment(scene.mr, scene.developer, BODY)
-    second = forge.post(subject, FIX, "", thread=True)
-    assert [(own.ref, own.body) for own in forge.own(subject)] == [(second, FIX), (first, BODY)]
-    assert [own.internal for own in forge.own(subject)] == [False, False]
+    second = forge.post_note(subject, FIX, "", thread=True)
+    assert [(own.ref, own.body) for own in forge.list_own_notes(subject)] == [
+        (second, FIX),
+        (first, BODY),
+    ]
+    assert [own.internal for own in forge.list_own_notes(subject)] == [False, False]
 
 
 def test_own_notes_are_looked_for_among_the_newest_only(
     forge: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
-    forge.post(subject, BODY, "")
+    forge.post_note(subject, BODY, "")
     for number in range(OWN_PAGES * PER_PAGE):
         sim.comment(scene.mr, scene.developer, f"note {number}")
-    assert list(forge.own(subject)) == []
+    assert list(forge.list_own_notes(subject)) == []
 
 
 def test_a_note_stands_on_a_line_of_the_diff(
@@ -98,7 +101,7 @@ def test_a_note_stands_on_a_line_of_the_diff(
 ) -> None:
     context = replace(added, new_line=1, old_line=1)
     for position in (added, context):
-        ref = forge.post(subject, FIX, "", at=position)
+        ref = forge.post_note(subject, FIX, "", at=position)
         note = note_of(scene, ref)
         assert note.type == "DiffNote"
         kept = scene.mr.discussions[note.discussion_id].position
@@ -127,7 +130,7 @@ def test_a_line_that_the_diff_does_not_show_is_refused(
     change: dict[str, int | str],
 ) -> None:
     with pytest.raises(ForgeError, match="must be a valid line code") as caught:
-        forge.post(subject, FIX, "", at=replace(added, **change))  # type: ignore[arg-type]
+        forge.post_note(subject, FIX, "", at=replace(added, **change))  # type: ignore[arg-type]
     assert (caught.value.status, caught.value.transient) == (400, False)
     assert scene.mr.list_notes() == []
 
@@ -135,26 +138,26 @@ def test_a_line_that_the_diff_does_not_show_is_refused(
 def test_a_hurried_edit_is_tried_once_and_given_seconds(
     forge: GitLabWriter, sim: GitLabSim, subject: Subject
 ) -> None:
-    ref = forge.post(subject, BODY, "")
+    ref = forge.post_note(subject, BODY, "")
     for status in (502, 429):
         sim.fail_next("PUT", "/notes/", status, times=2, headers={"Retry-After": "30"})
         with pytest.raises(ForgeError) as caught:
-            forge.edit(subject, ref, BODY, hurried=True)
+            forge.edit_note(subject, ref, BODY, hurried=True)
         assert (caught.value.status, caught.value.transient) == (status, True)
         with pytest.raises(ForgeError):
-            forge.edit(subject, ref, BODY, hurried=True)
-    forge.edit(subject, ref, f"{BODY} x", hurried=True)
+            forge.edit_note(subject, ref, BODY, hurried=True)
+    forge.edit_note(subject, ref, f"{BODY} x", hurried=True)
     assert sum(seen.method == "PUT" for seen in sim.requests) == 5
 
 
 def test_a_locked_discussion_takes_nothing(
     forge: GitLabWriter, scene: Scene, subject: Subject
 ) -> None:
-    ref = forge.post(subject, BODY, "")
+    ref = forge.post_note(subject, BODY, "")
     scene.mr.discussion_locked = True
     for write in (
-        lambda: forge.edit(subject, ref, "x"),
-        lambda: forge.post(subject, BODY, ""),
+        lambda: forge.edit_note(subject, ref, "x"),
+        lambda: forge.post_note(subject, BODY, ""),
     ):
         with pytest.raises(ForgeError, match="too little access") as caught:
             write()
@@ -164,12 +167,12 @@ def test_a_locked_discussion_takes_nothing(
 def test_a_note_that_is_gone_says_so_by_its_status(forge: GitLabWriter, subject: Subject) -> None:
     for each in (forge, DryRunWriter(lambda body: None)):
         with pytest.raises(ForgeError) as caught:
-            each.edit(subject, NoteRef(4711), BODY)
+            each.edit_note(subject, NoteRef(4711), BODY)
         assert caught.value.status == 404
 
 
 def test_a_dry_forge_knows_its_own_notes(subject: Subject) -> None:
     forge = DryRunWriter(lambda body: None)
-    ref = forge.post(subject, BODY, "")
-    forge.resolve(subject, ref)
-    assert [(own.ref, own.marker) for own in forge.own(subject)] == [(ref, MARKER)]
+    ref = forge.post_note(subject, BODY, "")
+    forge.resolve_thread(subject, ref)
+    assert [(own.ref, own.marker) for own in forge.list_own_notes(subject)] == [(ref, MARKER)]

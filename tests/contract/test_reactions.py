@@ -31,10 +31,10 @@ def test_a_sign_may_be_given_and_taken_back_any_number_of_times(
 ) -> None:
     reactions: Reactions = gitlab if kind == "gitlab" else DryRunWriter(lambda body: None)
     for _ in range(2):
-        reactions.forget(*place(note))
+        reactions.remove_acknowledgement(*place(note))
         for _ in range(2):
-            reactions.acknowledge(*place(note))
-        reactions.forget(*place(note))
+            reactions.acknowledge_note(*place(note))
+        reactions.remove_acknowledgement(*place(note))
     assert note.awards == {}
 
 
@@ -43,14 +43,14 @@ def test_the_sign_is_one_pair_of_eyes_of_our_own(
 ) -> None:
     note.awards[77] = (scene.developer.id, "eyes")
     note.awards[78] = (scene.bot.id, "thumbsup")
-    gitlab.acknowledge(*place(note))
-    gitlab.acknowledge(*place(note))
+    gitlab.acknowledge_note(*place(note))
+    gitlab.acknowledge_note(*place(note))
     assert sorted(note.awards.values()) == [
         (scene.developer.id, "eyes"),
         (scene.bot.id, "eyes"),
         (scene.bot.id, "thumbsup"),
     ]
-    gitlab.forget(*place(note))
+    gitlab.remove_acknowledgement(*place(note))
     assert sorted(note.awards.values()) == [
         (scene.developer.id, "eyes"),
         (scene.bot.id, "thumbsup"),
@@ -62,36 +62,36 @@ def test_a_sign_that_gitlab_does_not_take_is_an_error(
 ) -> None:
     gone = (*place(note)[:2], 4711)
     with pytest.raises(ForgeError, match="note 4711"):
-        gitlab.acknowledge(*gone)
+        gitlab.acknowledge_note(*gone)
     sim.fail_next("POST", "/award_emoji", 403, times=9)
     with pytest.raises(ForgeError, match="note"):
-        gitlab.acknowledge(*place(note))
+        gitlab.acknowledge_note(*place(note))
 
 
 def test_a_sign_whose_answer_was_lost_is_found(
     sim: GitLabSim, note: Note, gitlab: GitLabWriter
 ) -> None:
     sim.fail_next("POST", "/award_emoji", 502, after=True)
-    gitlab.acknowledge(*place(note))
+    gitlab.acknowledge_note(*place(note))
     assert len(note.awards) == 1
 
 
 def test_a_sign_that_somebody_else_took_back_meanwhile_is_gone_all_the_same(
     sim: GitLabSim, note: Note, gitlab: GitLabWriter
 ) -> None:
-    gitlab.acknowledge(*place(note))
+    gitlab.acknowledge_note(*place(note))
     sim.fail_next("DELETE", "/award_emoji/", 404, after=True)
-    gitlab.forget(*place(note))
+    gitlab.remove_acknowledgement(*place(note))
     assert note.awards == {}
-    gitlab.acknowledge(*place(note))
+    gitlab.acknowledge_note(*place(note))
     sim.fail_next("DELETE", "/award_emoji/", 403)
     with pytest.raises(ForgeError, match="reaction"):
-        gitlab.forget(*place(note))
+        gitlab.remove_acknowledgement(*place(note))
 
 
 def test_the_bot_knows_the_name_it_is_mentioned_by(
     sim: GitLabSim, scene: Scene, gitlab: GitLabWriter
 ) -> None:
-    assert (gitlab.me(), gitlab.handle()) == (scene.bot.id, scene.bot.username)
+    assert (gitlab.get_user_id(), gitlab.get_user_name()) == (scene.bot.id, scene.bot.username)
     assert sum(seen.path.endswith("/user") for seen in sim.requests) == 1
-    assert DryRunWriter(lambda body: None).handle() == ""
+    assert DryRunWriter(lambda body: None).get_user_name() == ""

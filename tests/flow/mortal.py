@@ -65,10 +65,10 @@ class MortalPart:
 class MortalWriter(MortalPart):
     """The write that matters is the result's, not the progress's."""
 
-    def edit(self, *arguments: Any, **options: Any) -> None:
+    def edit_note(self, *arguments: Any, **options: Any) -> None:
         if not options.get("hurried"):
             self._death.at("before the edit")
-        self._part.edit(*arguments, **options)
+        self._part.edit_note(*arguments, **options)
 
 
 class Model(MortalPart):
@@ -105,7 +105,9 @@ def parts(made: Deps, death: Death) -> Deps:
     return change_parts(
         made,
         reader=MortalPart(
-            made.gitlab.pipelines, death, before={"subject": "before the claim", "thread": "always"}
+            made.gitlab.pipelines,
+            death,
+            before={"find_failed_subject": "before the claim", "read_thread": "always"},
         ),
         sessions=MortalPart(
             made.storage.sessions,
@@ -113,7 +115,7 @@ def parts(made: Deps, death: Death) -> Deps:
             before={"read_checkpoint": "after the claim"},
             after={"commit": "after the commit"},
         ),
-        notes=MortalWriter(made.gitlab.notes, death, after={"post": "after the post"}),
+        notes=MortalWriter(made.gitlab.notes, death, after={"post_note": "after the post"}),
         model=lambda: Model(made.runtime.model(), death),
         toolset=lambda subject, workflow: MortalToolset(
             made.runtime.toolset(subject, workflow), death

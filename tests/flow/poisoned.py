@@ -21,11 +21,11 @@ class PoisonedWriter:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._notes, name)
 
-    def edit(self, subject: Any, note: Any, body: str, **options: Any) -> None:
+    def edit_note(self, subject: Any, note: Any, body: str, **options: Any) -> None:
         """As the product's, but for findings."""
         if "The command ran" in body:
             raise ValueError("this body is poison")
-        self._notes.edit(subject, note, body, **options)
+        self._notes.edit_note(subject, note, body, **options)
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ def command(
     wiring.require_worker(settings)
     project, iid = parse_mr(mr, settings.gitlab.url)
     deps = wiring.build_dry_deps(settings) if dry_run else wiring.build_deps(settings)
-    subject = deps.gitlab.pipelines.find(project, iid, pipeline)
+    subject = deps.gitlab.pipelines.find_named_subject(project, iid, pipeline)
     if isinstance(subject, str):
         raise SandpiperError(subject)
     watch = live.make_watcher(Console(stderr=True), posts=not dry_run)

@@ -151,7 +151,9 @@ def record(
     if session:
         subject, verdict = _find_recorded(session, settings)
     else:
-        found = deps.gitlab.pipelines.find(*parse_mr(places[0], settings.gitlab.url), pipeline)
+        found = deps.gitlab.pipelines.find_named_subject(
+            *parse_mr(places[0], settings.gitlab.url), pipeline
+        )
         if isinstance(found, str):
             raise SandpiperError(found)
         subject = found

@@ -309,7 +309,9 @@ def _find_session(comment: Comment, deps: Deps) -> SessionKey | str:
 
 
 def _find_failure(comment: Comment, deps: Deps) -> Subject | str:
-    return deps.gitlab.pipelines.find(str(comment.trigger.project_id), comment.trigger.mr_iid, None)
+    return deps.gitlab.pipelines.find_named_subject(
+        str(comment.trigger.project_id), comment.trigger.mr_iid, None
+    )
 
 
 def _make_key(

@@ -32,13 +32,13 @@ DAY = 86_400.0
 
 def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAnswered:
     """Answer one comment. Raises SandpiperError; `transient` ones may be handled again."""
-    thread = deps.gitlab.merge_requests.thread(
+    thread = deps.gitlab.merge_requests.read_thread(
         trigger.project_id, trigger.mr_iid, trigger.discussion_id
     )
     comment = _read_comment(trigger, thread, deps)
     if isinstance(comment, str):
         return Skipped(comment)
-    if _has_plain_answer(trigger, thread, deps.gitlab.bot.me()):
+    if _has_plain_answer(trigger, thread, deps.gitlab.bot.get_user_id()):
         return Skipped(f"note {trigger.note_id} is answered already")
     by_rules = (
         Route.WORK if isinstance(comment.request, Command) else route_reply(comment.note.body)
@@ -46,7 +46,7 @@ def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAns
     if by_rules is Route.THANKS:
         return _take_thanks(trigger, deps)
     is_stop = comment.request == Command("stop")
-    used = _count_answers(thread, comment.note, deps.gitlab.bot.me())
+    used = _count_answers(thread, comment.note, deps.gitlab.bot.get_user_id())
     if used > deps.options.turns_per_day and not is_stop:
         return Skipped(f"the thread has had its {deps.options.turns_per_day} answers of the day")
     over = used == deps.options.turns_per_day and not is_stop
@@ -65,7 +65,7 @@ def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAns
 
 
 def _take_thanks(trigger: Replied, deps: Deps) -> Skipped:
-    _change_reaction(deps.gitlab.reactions.acknowledge, trigger)
+    _change_reaction(deps.gitlab.reactions.acknowledge_note, trigger)
     return Skipped("it is thanks, and asks for nothing")
 
 
@@ -79,7 +79,7 @@ def _raise_if_busy(comment: Comment, deps: Deps) -> None:
     latest = deps.storage.sessions.latest(key)
     held = deps.queue.leases.find_holder(key, 0 if latest is None else latest + 1)
     if held and held.trigger_id != trigger_id(trigger):
-        _change_reaction(deps.gitlab.reactions.acknowledge, trigger)
+        _change_reaction(deps.gitlab.reactions.acknowledge_note, trigger)
         raise Busy(f"session {key.session_id} is at work on something else")
 
 
@@ -100,12 +100,12 @@ def _ask_helper(comment: Comment, by_rules: Route, deps: Deps) -> ReplyRoute:
 
 
 def _read_comment(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) -> Comment | str:
-    me = deps.gitlab.bot.me()
+    me = deps.gitlab.bot.get_user_id()
     said = next((note for note in thread if note.note_id == trigger.note_id), None)
     if said is None or said.system or said.author_id == me:
         return f"note {trigger.note_id} is gone or not a person's"
     asked = comment_commands.parse_comment(
-        said.body, deps.gitlab.bot.handle(), deps.runtime.playbook.commands()
+        said.body, deps.gitlab.bot.get_user_name(), deps.runtime.playbook.commands()
     )
     ours = thread[0].author_id == me and find_marker(thread[0].body) is not None
     if asked is None and not ours:
@@ -170,15 +170,15 @@ def _acknowledge_while(
     answer: Callable[[], Ended | CommandAnswered], trigger: Replied, deps: Deps
 ) -> Ended | CommandAnswered:
     """Call `answer` with a reaction on the note, which stays if a worker is or will be at work."""
-    _change_reaction(deps.gitlab.reactions.acknowledge, trigger)
+    _change_reaction(deps.gitlab.reactions.acknowledge_note, trigger)
     try:
         ended = answer()
     except SandpiperError as error:
         if not error.transient:
-            _change_reaction(deps.gitlab.reactions.forget, trigger)
+            _change_reaction(deps.gitlab.reactions.remove_acknowledgement, trigger)
         raise
     if not (isinstance(ended, Skipped) and ended.at_work):
-        _change_reaction(deps.gitlab.reactions.forget, trigger)
+        _change_reaction(deps.gitlab.reactions.remove_acknowledgement, trigger)
     return ended
 
 
@@ -198,10 +198,10 @@ def _post_answer(trigger: Replied, text: str, deps: Deps) -> CommandAnswered | S
     with session.claim_turn(make_lock_key(trigger, deps), 0, name, deps) as taken:
         if isinstance(taken, Skipped):
             return taken
-        if deps.gitlab.notes.find(place, marker, trigger.discussion_id):
+        if deps.gitlab.notes.find_note(place, marker, trigger.discussion_id):
             return Skipped(f"note {trigger.note_id} is answered already")
         body = f"{marker.text()}\n\n{neutralise(deps.runtime.redact(text), deps.gitlab.hosts)}"
-        deps.gitlab.notes.post(place, body, trigger.discussion_id)
+        deps.gitlab.notes.post_note(place, body, trigger.discussion_id)
     return CommandAnswered(text)
 
 

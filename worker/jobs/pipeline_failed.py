@@ -27,7 +27,7 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
     """
     if deps.options.debounce and not trigger.by_job:
         _wait_for_debounce(trigger, deps)
-    subject = deps.gitlab.pipelines.subject(trigger)
+    subject = deps.gitlab.pipelines.find_failed_subject(trigger)
     if isinstance(subject, str):
         return Skipped(subject)
     workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
@@ -57,7 +57,7 @@ def _wait_for_debounce(trigger: PipelineFailed, deps: Deps) -> None:
 def _list_pipelines_of_commit(subject: Subject, deps: Deps) -> Sequence[int]:
     """List the commit's other pipelines; if GitLab cannot tell, none, so the analysis goes on."""
     try:
-        return deps.gitlab.pipelines.same_commit(subject)
+        return deps.gitlab.pipelines.list_same_commit(subject)
     except SourceError as error:
         if error.transient:
             raise

@@ -24,7 +24,7 @@ log = logging.getLogger("sandpiper.feedback")
 
 def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> VotesCounted | Skipped:
     """Store the votes, or say why there are none to store. Raises ForgeError and StoreError."""
-    votes = deps.gitlab.reactions.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
+    votes = deps.gitlab.reactions.read_votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
     if votes is None:
         return Skipped(f"note {trigger.note_id} is gone or not one of ours")
     key = SessionKey(trigger.project_id, trigger.mr_iid, votes.marker.session_id)
@@ -44,7 +44,9 @@ def _store_votes(
         # Read GitLab after `stored`: of two workers at once, the one with older votes must retry.
         nonlocal before, after
         before = aftermath.load_feedback(stored)
-        found = deps.gitlab.reactions.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
+        found = deps.gitlab.reactions.read_votes(
+            trigger.project_id, trigger.mr_iid, trigger.note_id
+        )
         after = Feedback(_index_by_voter(found or votes), deps.runtime.clock.now())
         return aftermath.dump_feedback(after) if after.votes != before.votes else None
 

@@ -82,7 +82,7 @@ def _explain_skipped(found: PipelineFailed, deps: Deps) -> str:
     if deps.queue.journal.has_failure(found):
         return "its trigger is in the journal"
     try:
-        subject = deps.gitlab.pipelines.subject(found)
+        subject = deps.gitlab.pipelines.find_failed_subject(found)
         if isinstance(subject, str):
             return subject
         return explain_looked_at(subject, workflow, deps)

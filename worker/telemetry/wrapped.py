@@ -225,15 +225,15 @@ class CountedNoteWriter:
     def __init__(self, notes: NoteWriter, metrics: Metrics) -> None:
         self._notes, self._metrics = notes, metrics
 
-    def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
+    def find_note(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
         """See NoteWriter."""
-        return self._notes.find(subject, marker, discussion_id)
+        return self._notes.find_note(subject, marker, discussion_id)
 
-    def own(self, subject: Subject) -> Iterator[OwnNote]:
+    def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
         """See NoteWriter."""
-        return self._notes.own(subject)
+        return self._notes.list_own_notes(subject)
 
-    def post(
+    def post_note(
         self,
         subject: Subject,
         body: str,
@@ -245,19 +245,21 @@ class CountedNoteWriter:
     ) -> NoteRef:
         """See NoteWriter."""
         with _time_gitlab_write(self._metrics, "post"):
-            return self._notes.post(
+            return self._notes.post_note(
                 subject, body, discussion_id, thread=thread, at=at, internal=internal
             )
 
-    def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
+    def edit_note(
+        self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
+    ) -> None:
         """See NoteWriter. `hurried` edits are counted separately, because they may fail."""
         with _time_gitlab_write(self._metrics, "progress" if hurried else "edit"):
-            self._notes.edit(subject, note, body, hurried=hurried)
+            self._notes.edit_note(subject, note, body, hurried=hurried)
 
-    def resolve(self, subject: Subject, note: NoteRef) -> None:
+    def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """See NoteWriter."""
         with _time_gitlab_write(self._metrics, "resolve"):
-            self._notes.resolve(subject, note)
+            self._notes.resolve_thread(subject, note)
 
 
 class CountedReactions:
@@ -266,19 +268,19 @@ class CountedReactions:
     def __init__(self, reactions: Reactions, metrics: Metrics) -> None:
         self._reactions, self._metrics = reactions, metrics
 
-    def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
+    def acknowledge_note(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """See Reactions."""
         with _time_gitlab_write(self._metrics, "react"):
-            self._reactions.acknowledge(project_id, mr_iid, note_id)
+            self._reactions.acknowledge_note(project_id, mr_iid, note_id)
 
-    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
+    def remove_acknowledgement(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """See Reactions."""
         with _time_gitlab_write(self._metrics, "react"):
-            self._reactions.forget(project_id, mr_iid, note_id)
+            self._reactions.remove_acknowledgement(project_id, mr_iid, note_id)
 
-    def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
+    def read_votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
         """See Reactions."""
-        return self._reactions.votes(project_id, mr_iid, note_id)
+        return self._reactions.read_votes(project_id, mr_iid, note_id)
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
 
     It takes the place of turn `latest`. Returns the reason if there is nothing to begin with.
     """
-    subject = deps.gitlab.pipelines.find(str(key.project_id), key.mr_iid, None)
+    subject = deps.gitlab.pipelines.find_named_subject(str(key.project_id), key.mr_iid, None)
     if isinstance(subject, str):
         return subject
     workflow = deps.runtime.playbook.for_trigger("command:analyze")

@@ -50,7 +50,7 @@ def _changes_verdict(key: SessionKey, context: Context, found: Finding, deps: De
 
 
 def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, deps: Deps) -> None:
-    own = list(deps.gitlab.notes.own(context.subject))
+    own = list(deps.gitlab.notes.list_own_notes(context.subject))
     marker = Marker(key.session_id, 0)
     note = next((each for each in own if each.marker == marker), None)
     first = stored_turns.load_turn(deps.storage.sessions, key, 0).note_text
@@ -66,7 +66,7 @@ def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, 
         log.warning("session %s: its first note stays as it is", key.session_id)
         return
     if note.body != made.body:
-        deps.gitlab.notes.edit(context.subject, note.ref, made.body)
+        deps.gitlab.notes.edit_note(context.subject, note.ref, made.body)
     log.info("session %s: the verdict was changed by turn %d", key.session_id, context.turn)
     if found.verdict is not Verdict.CHANGE:
         _resolve_suggestions(own, key.session_id, context, deps)
@@ -82,4 +82,4 @@ def _resolve_suggestions(
             and note.marker.session_id == session
             and note.marker.kind is Kind.SUGGESTION
         ):
-            deps.gitlab.notes.resolve(context.subject, note.ref)
+            deps.gitlab.notes.resolve_thread(context.subject, note.ref)

@@ -48,7 +48,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
     if context.has_failed:
         return
     try:
-        own = list(deps.gitlab.notes.own(context.subject))
+        own = list(deps.gitlab.notes.list_own_notes(context.subject))
         found = [
             each
             for each in _list_older_notes(own, context.subject, deps)
@@ -70,7 +70,7 @@ def mark_passed(subject: Subject, deps: Deps) -> NotesMarked:
 
     Raises ForgeError and StoreError; doing it twice changes nothing.
     """
-    own = list(deps.gitlab.notes.own(subject))
+    own = list(deps.gitlab.notes.list_own_notes(subject))
     done = []
     for each in _list_older_notes(own, subject, deps):
         before = each.context.subject
@@ -148,7 +148,7 @@ def _edit_older_note(
     # The note comes last: once it is folded, the other steps are not retried.
     for note in own:
         if _may_resolve(note, older.key.session_id, deps):
-            deps.gitlab.notes.resolve(by, note.ref)
+            deps.gitlab.notes.resolve_thread(by, note.ref)
     before = older.context.subject
     made = finish_body(body, add_subject_hosts(before, deps.gitlab.hosts), deps.runtime.redact)
     if made.kept_back:
@@ -156,7 +156,7 @@ def _edit_older_note(
         log.warning("session %s: note left as it is", older.key.session_id)
         return
     try:
-        deps.gitlab.notes.edit(before, older.note.ref, made.body)
+        deps.gitlab.notes.edit_note(before, older.note.ref, made.body)
     except ForgeError as error:
         if error.status != 404:
             raise

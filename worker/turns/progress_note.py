@@ -53,7 +53,7 @@ def keep_note_up_to_date(
         body = note.write_placeholder(
             marker, context.subject, resumed=context.turn > 0, progress=line
         )
-        deps.gitlab.notes.edit(context.subject, posted, body, hurried=True)
+        deps.gitlab.notes.edit_note(context.subject, posted, body, hurried=True)
 
     def edit(seen: Progress) -> None:
         write(write_progress(seen, deps.runtime.clock.monotonic() - started, deps.runtime.redact))

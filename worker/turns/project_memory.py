@@ -100,7 +100,7 @@ def _list_voters(context: Context, deps: Deps) -> tuple[Sequence[int], Sequence[
     """List the users whose vote on the turn's note is now 👍, and those whose vote is 👎."""
     subject, note = context.subject, context.note
     votes = (
-        deps.gitlab.reactions.votes(subject.project_id, subject.mr_iid, note.note_id)
+        deps.gitlab.reactions.read_votes(subject.project_id, subject.mr_iid, note.note_id)
         if note
         else None
     )

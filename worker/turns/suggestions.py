@@ -73,10 +73,12 @@ def _post_all(
 ) -> list[str | _NotOnDiff]:
     """Post the changes; return the URL of each one's comment, or why it has none."""
     try:
-        diff = deps.gitlab.merge_requests.changes(context.subject)
+        diff = deps.gitlab.merge_requests.read_changes(context.subject)
         if isinstance(diff, str):
             return [_NotOnDiff(diff)] * len(changes)
-        own = {each.marker: each.ref.url for each in deps.gitlab.notes.own(context.subject)}
+        own = {
+            each.marker: each.ref.url for each in deps.gitlab.notes.list_own_notes(context.subject)
+        }
     except (ForgeError, SourceError) as error:
         log.warning("session %s: no suggestions: %s", context.session_id, error)
         return [_NotOnDiff("GitLab could not be asked")] * len(changes)
@@ -150,4 +152,4 @@ class _Poster:
             return "the lines between them could not be read"
 
     def _post(self, body: str, position: Position) -> str:
-        return self._deps.gitlab.notes.post(self._context.subject, body, "", at=position).url
+        return self._deps.gitlab.notes.post_note(self._context.subject, body, "", at=position).url

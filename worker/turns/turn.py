@@ -152,7 +152,7 @@ def _post_placeholder(turn: Turn, deps: Deps, run: Run) -> Context:
     """Return the context with its note: the one a dead worker posted, or a new placeholder."""
     context = turn.context
     place = context.note or NoteRef(0)
-    posted = deps.gitlab.notes.find(context.subject, turn.marker, place.discussion_id)
+    posted = deps.gitlab.notes.find_note(context.subject, turn.marker, place.discussion_id)
     if posted is None or (place.internal and not posted.internal):
         body = note.write_placeholder(turn.marker, context.subject, resumed=context.turn > 0)
         turn.lease.confirm_held()
@@ -167,7 +167,9 @@ def _post_note(context: Context, body: str, deps: Deps) -> NoteRef:
     thread = place.discussion_id
     begins = deps.options.note.thread and context.turn == 0 and not thread
     internal = place.internal and not thread
-    return deps.gitlab.notes.post(context.subject, body, thread, thread=begins, internal=internal)
+    return deps.gitlab.notes.post_note(
+        context.subject, body, thread, thread=begins, internal=internal
+    )
 
 
 def _publish_result(context: Context, body: str, deps: Deps, run: Run) -> Context:
@@ -179,7 +181,7 @@ def _publish_result(context: Context, body: str, deps: Deps, run: Run) -> Contex
     posted = context.note or NoteRef(0)
     try:
         try:
-            deps.gitlab.notes.edit(context.subject, posted, body)
+            deps.gitlab.notes.edit_note(context.subject, posted, body)
         except ForgeError as error:
             if error.status != 404:
                 raise

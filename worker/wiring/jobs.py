@@ -205,6 +205,6 @@ def _build_gitlab_reader(client: ReadClient, gitlab: GitLabSettings) -> GitLabRe
 
 def _find_own_ids(bot: BotAccount) -> frozenset[int]:
     try:
-        return frozenset({bot.me()})
+        return frozenset({bot.get_user_id()})
     except ForgeError:
         return frozenset()

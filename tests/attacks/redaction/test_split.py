@@ -54,7 +54,7 @@ class Nothing:
 def posted(body: str) -> str:
     """What a checked writer makes of it."""
     shown: list[str] = []
-    CheckedNoteWriter(DryRunWriter(shown.append), PAGES, redacted).post(SUBJECT, body, "")
+    CheckedNoteWriter(DryRunWriter(shown.append), PAGES, redacted).post_note(SUBJECT, body, "")
     return shown[0]
 
 
@@ -113,9 +113,9 @@ def test_the_rest_of_the_note_stays() -> None:
 def test_a_body_that_is_edited_is_redacted_too(unseen: str) -> None:
     shown: list[str] = []
     notes = CheckedNoteWriter(DryRunWriter(shown.append), PAGES, redacted)
-    notes.edit(
+    notes.edit_note(
         SUBJECT,
-        notes.post(SUBJECT, MARKER.text(), ""),
+        notes.post_note(SUBJECT, MARKER.text(), ""),
         f"{MARKER.text()}\n\n`{unseen.join(KNOWN)}`",
     )
     assert KNOWN not in shown[1]
@@ -128,5 +128,5 @@ def test_a_secret_in_the_place_of_a_signature_is_taken_out() -> None:
     shown: list[str] = []
     notes = CheckedNoteWriter(DryRunWriter(shown.append), PAGES, knowing.text)
     link = f"[Session](https://ci.example/sessions/x?sig=1.{hexadecimal})"
-    assert notes.post(SUBJECT, f"{MARKER.text()}\n\n{link}", "") == NoteRef(1, url="") or shown
+    assert notes.post_note(SUBJECT, f"{MARKER.text()}\n\n{link}", "") == NoteRef(1, url="") or shown
     assert hexadecimal not in shown[0]

@@ -98,7 +98,7 @@ class Refusing:
     def __init__(self, *, transient: bool) -> None:
         self._error = SourceError("GitLab does not say", transient=transient)
 
-    def subject(self, trigger: PipelineFailed) -> Subject | str:
+    def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
         raise self._error
 
 
@@ -194,7 +194,7 @@ def test_what_breaks_three_runs_by_an_error_nobody_foresaw_is_parked_with_its_na
     at: Job, queue: Queue
 ) -> None:
     class Poisoned:
-        def subject(self, trigger: PipelineFailed) -> Subject | str:
+        def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
             raise ZeroDivisionError("not for strangers")
 
     for _ in range(MOST_DEATHS):

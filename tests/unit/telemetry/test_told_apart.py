@@ -47,7 +47,7 @@ class Refusing:
 
     status: int
 
-    def edit(self, *_: object, **__: object) -> None:
+    def edit_note(self, *_: object, **__: object) -> None:
         raise ForgeError("no", status=self.status)
 
 
@@ -80,7 +80,7 @@ def test_errors_of_gitlab_are_counted_by_class_and_progress_apart() -> None:
     for status, hurried in ((0, False), (502, False), (429, True)):
         notes = CountedNoteWriter(cast(NoteWriter, Refusing(status)), metrics)
         with pytest.raises(ForgeError):
-            notes.edit(SUBJECT, NoteRef(1), "x", hurried=hurried)
+            notes.edit_note(SUBJECT, NoteRef(1), "x", hurried=hurried)
     found = [
         value(metrics, "sandpiper_gitlab_write_errors_total", operation=operation, status=status)
         for operation, status in (("edit", "none"), ("edit", "5xx"), ("progress", "4xx"))

@@ -66,7 +66,7 @@ def test_a_private_forks_logs_are_not_told_in_public(at: Job, sim: GitLabSim) ->
     fork = sim.add_project("mara/service", parent=at.scene.project)
     sim.add_member(fork, at.scene.bot, Access.REPORTER)
     pipeline = sim.run_pipeline(at.scene.mr, project=fork)
-    subject = at.reader.find(str(at.scene.project.id), 1, pipeline.id)
+    subject = at.reader.find_named_subject(str(at.scene.project.id), 1, pipeline.id)
     assert isinstance(subject, Subject)
     assert at.reader.needs_internal_note(subject)
     fork.public = True
@@ -103,7 +103,7 @@ def test_a_conversation_that_began_in_public_is_not_gone_on_with(at: Job) -> Non
 
 
 def test_a_rerun_goes_on_in_its_internal_note(at: Job) -> None:
-    at.writer.post(_subject(at), "<!-- another -->", "", internal=True)
+    at.writer.post_note(_subject(at), "<!-- another -->", "", internal=True)
     at.answers(FINDING)
     at.failed()
     at.failed()
@@ -130,6 +130,6 @@ def test_nothing_is_posted_where_gitlab_makes_the_note_public(at: Job, sim: GitL
 
 
 def _subject(at: Job) -> Subject:
-    found = at.reader.find(str(at.scene.project.id), 1, None)
+    found = at.reader.find_named_subject(str(at.scene.project.id), 1, None)
     assert isinstance(found, Subject)
     return found

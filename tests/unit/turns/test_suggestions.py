@@ -29,7 +29,7 @@ CHANGE = Finding(verdict=Verdict.CHANGE, cause="It returns 4.", to_do=FIX)
 
 @pytest.fixture
 def context(at: Job) -> Context:
-    subject = at.reader.find(str(at.scene.project.id), 1, None)
+    subject = at.reader.find_named_subject(str(at.scene.project.id), 1, None)
     assert isinstance(subject, Subject)
     return Context(
         session_id=SESSION,
@@ -40,7 +40,7 @@ def context(at: Job) -> Context:
         tools=(),
         messages=(),
         turn_usage=TurnUsage(started_at=0.0),
-        note=at.writer.post(subject, f"{Marker(SESSION, 0).text()}\n\nThe analysis.", ""),
+        note=at.writer.post_note(subject, f"{Marker(SESSION, 0).text()}\n\nThe analysis.", ""),
     )
 
 
@@ -324,7 +324,7 @@ def test_an_error_that_may_pass_does_not_lose_the_finding(
 ) -> None:
     sim.fail_next("GET", "/notes$", 502, times=9)
     with pytest.raises(ForgeError):
-        list(at.writer.own(context.subject))
+        list(at.writer.list_own_notes(context.subject))
     sim.fail_next("GET", "/notes$", 502, times=9)
     assert offered(context, CHANGE, at.deps())[1].urls == ()
 

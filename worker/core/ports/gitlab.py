@@ -86,12 +86,14 @@ class PipelineReader(Protocol):
     All raise SourceError.
     """
 
-    def subject(self, trigger: PipelineFailed) -> Subject | str:
-        """The merge request of a failed pipeline, or the reason why there is nothing to do."""
+    def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
+        """Find the merge request of a failed pipeline, or say why there is nothing to do."""
         ...
 
-    def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
-        """Like `subject`, for a merge request that a human named.
+    def find_named_subject(
+        self, project: str, mr_iid: int, pipeline_id: int | None
+    ) -> Subject | str:
+        """Like `find_failed_subject`, for a merge request that a human named.
 
         Without `pipeline_id`, its newest failed pipeline is taken. `project` is a path, or an id as
         text. It must match `gitlab.projects` if that is not empty. The bot need not be a member of
@@ -111,8 +113,8 @@ class PipelineReader(Protocol):
         """
         ...
 
-    def same_commit(self, subject: Subject) -> Sequence[int]:
-        """Other failed pipelines of the merge request on the same commit, newest first."""
+    def list_same_commit(self, subject: Subject) -> Sequence[int]:
+        """List other failed pipelines of the merge request on the same commit, newest first."""
         ...
 
     def find_end_time(self, trigger: PipelineFailed) -> float:
@@ -128,12 +130,12 @@ class MergeRequestReader(Protocol):
     """Reads what people wrote and changed on a merge request, with the read token. All raise
     SourceError."""
 
-    def thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
-        """The notes of a thread, oldest first."""
+    def read_thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
+        """Read the notes of a thread, oldest first."""
         ...
 
-    def changes(self, subject: Subject) -> Changes | str:
-        """The merge request's diff if the subject is still its head, or the reason why not."""
+    def read_changes(self, subject: Subject) -> Changes | str:
+        """Read the merge request's diff if the subject is still its head, or say why not."""
         ...
 
     def list_changed_paths(self, subject: Subject, new_sha: str) -> tuple[str, ...]:
@@ -179,30 +181,30 @@ class Permissions(Protocol):
 class BotAccount(Protocol):
     """The user that owns the write token. All raise ForgeError."""
 
-    def me(self) -> int:
-        """The bot's own user id."""
+    def get_user_id(self) -> int:
+        """Return the bot's own user id."""
         ...
 
-    def handle(self) -> str:
-        """The bot's own user name, by which it is mentioned; "" if nobody can."""
+    def get_user_name(self) -> str:
+        """Return the bot's own user name, by which it is mentioned; "" if nobody can."""
         ...
 
 
 class NoteWriter(Protocol):
     """The bot's own notes, with the write token. All raise ForgeError."""
 
-    def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
-        """The bot's own note that carries `marker`, even if the answer to `post` was lost."""
+    def find_note(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
+        """Find the bot's own note with `marker`, even if the answer to `post_note` was lost."""
         ...
 
-    def own(self, subject: Subject) -> Iterator[OwnNote]:
-        """The bot's own notes on the merge request that begin with a marker, newest first.
+    def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
+        """List the bot's own notes on the merge request that begin with a marker, newest first.
 
         Bounded: only the newest notes of the merge request are read.
         """
         ...
 
-    def post(
+    def post_note(
         self,
         subject: Subject,
         body: str,
@@ -220,14 +222,16 @@ class NoteWriter(Protocol):
         """
         ...
 
-    def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
+    def edit_note(
+        self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
+    ) -> None:
         """Replace a note's body. `hurried` gives up after one attempt of a few seconds.
 
         Raises ForgeError with status 404 if the note is gone.
         """
         ...
 
-    def resolve(self, subject: Subject, note: NoteRef) -> None:
+    def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """Resolve the thread that `note`, one of the bot's own, started. This is idempotent."""
         ...
 
@@ -235,16 +239,16 @@ class NoteWriter(Protocol):
 class Reactions(Protocol):
     """The emoji on notes, with the write token. All raise ForgeError."""
 
-    def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
+    def acknowledge_note(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Show on somebody's note that it was seen. This is idempotent."""
         ...
 
-    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
+    def remove_acknowledgement(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Remove the acknowledgement, if it is there."""
         ...
 
-    def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
-        """The votes on a note, without the bot's; None if the note is gone, or not the bot's.
+    def read_votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
+        """Read the votes on a note, without the bot's; None if the note is gone, or not the bot's.
 
         Bounded: only a limited number of reactions is read.
         """

@@ -23,15 +23,15 @@ class CheckedNoteWriter:
         self._hosts = hosts
         self._redact = redact
 
-    def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
+    def find_note(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
         """See NoteWriter."""
-        return self._notes.find(subject, marker, discussion_id)
+        return self._notes.find_note(subject, marker, discussion_id)
 
-    def own(self, subject: Subject) -> Iterator[OwnNote]:
+    def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
         """See NoteWriter."""
-        return self._notes.own(subject)
+        return self._notes.list_own_notes(subject)
 
-    def post(
+    def post_note(
         self,
         subject: Subject,
         body: str,
@@ -43,17 +43,19 @@ class CheckedNoteWriter:
     ) -> NoteRef:
         """See NoteWriter."""
         text = self._finish_body(subject, body)
-        return self._notes.post(
+        return self._notes.post_note(
             subject, text, discussion_id, thread=thread, at=at, internal=internal
         )
 
-    def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
+    def edit_note(
+        self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
+    ) -> None:
         """See NoteWriter."""
-        self._notes.edit(subject, note, self._finish_body(subject, body), hurried=hurried)
+        self._notes.edit_note(subject, note, self._finish_body(subject, body), hurried=hurried)
 
-    def resolve(self, subject: Subject, note: NoteRef) -> None:
+    def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """See NoteWriter."""
-        self._notes.resolve(subject, note)
+        self._notes.resolve_thread(subject, note)
 
     def _finish_body(self, subject: Subject, body: str) -> str:
         return finish_body(body, add_subject_hosts(subject, self._hosts), self._redact).body

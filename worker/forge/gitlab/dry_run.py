@@ -18,28 +18,28 @@ class DryRunWriter:
         self._bodies: dict[int, str] = {}
         self._refs: dict[tuple[int, int, str], list[NoteRef]] = {}
 
-    def me(self) -> int:
+    def get_user_id(self) -> int:
         """Returns 0: no user of GitLab has this id."""
         return 0
 
-    def handle(self) -> str:
+    def get_user_name(self) -> str:
         """Returns "": nobody can mention a dry run."""
         return ""
 
-    def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
+    def find_note(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
         """Returns the note kept here that begins with `marker`."""
         for ref in self._refs.get(_make_key(subject, discussion_id), []):
             if find_marker(self._bodies[ref.note_id]) == marker:
                 return ref
         return None
 
-    def own(self, subject: Subject) -> Iterator[OwnNote]:
+    def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
         """Yields the notes kept here, newest first; a dry run changes no notes on GitLab."""
         for ref in reversed(self._refs.get(_make_key(subject, ""), [])):
             if marker := find_marker(self._bodies[ref.note_id]):
                 yield OwnNote(ref, marker, self._bodies[ref.note_id])
 
-    def post(
+    def post_note(
         self,
         subject: Subject,
         body: str,
@@ -55,24 +55,26 @@ class DryRunWriter:
         self._keep(ref, body)
         return ref
 
-    def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
+    def edit_note(
+        self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
+    ) -> None:
         """Replaces and shows a note's body. Raises ForgeError if it was not posted here."""
         if note.note_id not in self._bodies:
             text = f"note {note.note_id}: not found among the notes of this dry run"
             raise ForgeError(text, status=404)
         self._keep(note, body)
 
-    def resolve(self, subject: Subject, note: NoteRef) -> None:
+    def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """Does nothing: a dry run begins no threads."""
 
-    def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
+    def acknowledge_note(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Does nothing: a dry run leaves no reaction."""
 
-    def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
+    def read_votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
         """Returns None: nobody sees the notes of a dry run."""
         return None
 
-    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
+    def remove_acknowledgement(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Does nothing: there is no reaction to remove."""
 
     def get_body(self, note: NoteRef) -> str:

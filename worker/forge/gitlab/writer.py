@@ -27,7 +27,7 @@ PER_PAGE = 20
 huge."""
 
 OWN_PAGES = 15
-"""How many pages `own` reads."""
+"""How many pages `list_own_notes` reads."""
 
 HURRY = (2.0, 4.0)
 """Seconds to connect and to read for a write that may be skipped."""
@@ -61,7 +61,7 @@ _POSTED: Json = {"retry_transient_errors": False, "max_retries": RETRIES}
 class GitLabWriter:
     """The BotAccount, NoteWriter and Reactions of a GitLab instance. Safe to share by threads.
 
-    A body that is passed to `post` begins with its marker.
+    A body that is passed to `post_note` begins with its marker.
     """
 
     def __init__(
@@ -76,27 +76,27 @@ class GitLabWriter:
         self._me: tuple[int, str] | None = None
         self._late_edits: set[int] = set()  # notes with an edit that may still be carried out
 
-    def me(self) -> int:
+    def get_user_id(self) -> int:
         """Returns the id of the write token's user; GitLab is asked once."""
         return self._get_user()[0]
 
-    def handle(self) -> str:
+    def get_user_name(self) -> str:
         """Returns the user name of the write token's user."""
         return self._get_user()[1]
 
-    def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
+    def find_note(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
         """Returns our own note that begins with `marker`; notes of others are ignored."""
         return next(self._find_all(subject, marker, discussion_id), None)
 
     def _find_all(self, subject: Subject, marker: Marker, discussion_id: str) -> Iterator[NoteRef]:
-        me = self.me()
+        me = self.get_user_id()
         for note in self._list_notes(subject, discussion_id):
             if _get_author_id(note) == me and find_marker(str(note.get("body", ""))) == marker:
                 yield _make_ref(subject, note, discussion_id)
 
-    def own(self, subject: Subject) -> Iterator[OwnNote]:
+    def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
         """Yields our own notes with a marker, among the newest `OWN_PAGES * PER_PAGE`."""
-        me = self.me()
+        me = self.get_user_id()
         for note in self._list_notes(subject, "", OWN_PAGES):
             body = str(note.get("body", ""))
             marker = find_marker(body) if _get_author_id(note) == me else None
@@ -105,7 +105,7 @@ class GitLabWriter:
                 internal = note.get("internal") is True
                 yield OwnNote(_make_ref(subject, note, ""), marker, body, unresolved, internal)
 
-    def post(
+    def post_note(
         self,
         subject: Subject,
         body: str,
@@ -143,7 +143,7 @@ class GitLabWriter:
             pauses = SETTLE if error.status in _LATE else SETTLE[:1]
         for pause in pauses:
             self._sleep(pause)
-            if found := self.find(subject, marker, discussion_id):
+            if found := self.find_note(subject, marker, discussion_id):
                 return found
         made = self._create(subject, place, fields, discussion_id)
         return self._keep_oldest(subject, marker, made)
@@ -160,7 +160,9 @@ class GitLabWriter:
                 self._remove(f"{_make_path(subject)}/notes/{note.note_id}", f"note {note.note_id}")
         return made
 
-    def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
+    def edit_note(
+        self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
+    ) -> None:
         """Replaces a note's body. This is idempotent, so it is retried unless `hurried`.
 
         A hurried edit that GitLab carries out late does not replace the body of a later edit.
@@ -197,7 +199,7 @@ class GitLabWriter:
         with _translate_errors(f"note {note.note_id}"):
             self.connections.get().http_put(path, post_data={"body": body}, **patience)
 
-    def resolve(self, subject: Subject, note: NoteRef) -> None:
+    def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """Resolves the thread that our note began, if it can be resolved."""
         thread = self._find_thread(subject, note)
         if thread:
@@ -217,7 +219,7 @@ class GitLabWriter:
                 return str(thread.get("id", "")) if first[0].get("resolvable") is True else ""
         return ""
 
-    def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
+    def acknowledge_note(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Adds 👀 to the note. GitLab answers 404 if it is there already: that is a success."""
         place = _make_awards_path(project_id, mr_iid, note_id)
         what = f"a reaction to note {note_id}"
@@ -228,12 +230,12 @@ class GitLabWriter:
             if not any(self._find_own_eyes(place, note_id)):
                 raise
 
-    def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
+    def read_votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
         """Returns the votes on one of our notes, among `AWARD_PAGES` pages of reactions."""
         place = _make_awards_path(project_id, mr_iid, note_id)
         try:
             note = self._get(place.removesuffix("/award_emoji"), f"note {note_id}")
-            me = self.me()
+            me = self.get_user_id()
             ours = isinstance(note, dict) and _get_author_id(note) == me
             marker = find_marker(str(note.get("body", ""))) if ours else None
             return Votes(marker, self._count_votes(place, note_id, me)) if marker else None
@@ -252,7 +254,7 @@ class GitLabWriter:
                 newest[user] = number, up
         return {user: up for user, (_, up) in newest.items()}
 
-    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
+    def remove_acknowledgement(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Removes our 👀 from the note."""
         place = _make_awards_path(project_id, mr_iid, note_id)
         for number in list(self._find_own_eyes(place, note_id)):
@@ -267,7 +269,7 @@ class GitLabWriter:
             self.connections.get().http_delete(path, **_IDEMPOTENT)
 
     def _find_own_eyes(self, place: str, note_id: int) -> Iterator[int]:
-        me = self.me()
+        me = self.get_user_id()
         found = self._get(place, f"the reactions to note {note_id}", {"per_page": 100})
         for award in _list_objects(found, "reactions"):
             if _read_field(award.get("user"), "id") == me and award.get("name") == EYES:

@@ -36,7 +36,7 @@ class GitLabReader:
     `projects` are globs of allowed project paths (`*` also matches slashes); without any, the
     projects of which the token's user is a member are allowed. `min_access` is the lowest access
     level (30 is Developer) at which a member may give commands. The exclusions of `policy` apply to
-    what nobody asked for, not to `find`.
+    what nobody asked for, not to `find_named_subject`.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class GitLabReader:
         self._sleep = sleep
         self._memberships = Memberships(client)
 
-    def subject(self, trigger: PipelineFailed) -> Subject | str:
+    def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
         """The merge request of a failed pipeline, or the reason why it does not matter."""
         targets = self._find_targets(trigger)
         if isinstance(targets, str):
@@ -83,7 +83,9 @@ class GitLabReader:
         pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
         return 0.0 if isinstance(pipeline, str) else _parse_time(pipeline.finished_at)
 
-    def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
+    def find_named_subject(
+        self, project: str, mr_iid: int, pipeline_id: int | None
+    ) -> Subject | str:
         """The merge request `mr_iid` of the project at path `project`, for a human who asks.
 
         It is analysed at its newest failed pipeline unless one is named, however old that is.
@@ -102,7 +104,7 @@ class GitLabReader:
             return pipeline
         return self._make_subject(found, mr, pipeline, pipeline.project_id or found.id)
 
-    def thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
+    def read_thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
         """The notes of a thread, oldest first; none if it is gone."""
         path = f"/projects/{project_id}/merge_requests/{mr_iid}/discussions/"
         path, what = path + quote(discussion_id, safe=""), f"discussion {discussion_id}"
@@ -157,7 +159,7 @@ class GitLabReader:
             return ""
         return _explain_settled(mr) or _explain_superseded(mr, subject)
 
-    def same_commit(self, subject: Subject) -> Sequence[int]:
+    def list_same_commit(self, subject: Subject) -> Sequence[int]:
         """Other failed pipelines of the merge request on the same commit, newest first."""
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
         what = f"the pipelines of !{subject.mr_iid}"
@@ -193,7 +195,7 @@ class GitLabReader:
             return f"pipeline {pipeline.id} is not the newest of !{mr.iid}"
         return self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
 
-    def changes(self, subject: Subject) -> Changes | str:
+    def read_changes(self, subject: Subject) -> Changes | str:
         """The merge request's diff if the subject is still its head, or the reason why not."""
         return read_changes(self._client, subject)
 

@@ -177,9 +177,9 @@ def test_lines_are_counted_as_a_reader_sees_them() -> None:
 def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:
     shown: list[str] = []
     notes = CheckedNoteWriter(DryRunWriter(shown.append), HOSTS, str)
-    ref = notes.post(SUBJECT, marked("fine"), "")
-    notes.edit(SUBJECT, ref, marked("fine\n\n/close"))
-    notes.post(SUBJECT, marked("<img src=x>\n\n<details>"), "")
+    ref = notes.post_note(SUBJECT, marked("fine"), "")
+    notes.edit_note(SUBJECT, ref, marked("fine\n\n/close"))
+    notes.post_note(SUBJECT, marked("<img src=x>\n\n<details>"), "")
     assert shown[0] == marked("fine")
     assert shown[1].startswith(marked("fine"))
     assert shown[1].endswith(" ```text\n /close\n ```\n")
@@ -192,9 +192,9 @@ def test_gitlabs_own_pages_may_be_linked_by_the_name_it_gives_them() -> None:
     shown: list[str] = []
     subject = dataclasses.replace(SUBJECT, gitlab_url="http://gitlab.internal:8080")
     notes = CheckedNoteWriter(DryRunWriter(shown.append), frozenset(), str)
-    notes.post(subject, marked(f"[job]({LINK})"), "")
+    notes.post_note(subject, marked(f"[job]({LINK})"), "")
     assert shown == [marked(f"[job]({LINK})")]
-    assert notes.find(subject, MARKER, "") == NoteRef(1)
+    assert notes.find_note(subject, MARKER, "") == NoteRef(1)
 
 
 @pytest.mark.slow

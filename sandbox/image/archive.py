@@ -49,9 +49,9 @@ class Caps:
         if self.packed_size > self.packed_cap:
             raise Refused("limit", f"more than {self.packed_cap:,} bytes packed")
 
-    def check_ratio(self, slack: int) -> None:
+    def check_ratio(self) -> None:
         if self.unpacked_size > FREE_RATIO and self.unpacked_size > self.ratio * (
-            self.packed_size + slack
+            self.packed_size + SLACK
         ):
             raise Refused("limit", f"packed more than {self.ratio} to 1")
 
@@ -116,7 +116,7 @@ def pack_all(file: IO[bytes], top: str, caps: Caps) -> None:
         file.write(tar.make_header(name, folder=folder, size=size))
         if not folder:
             add_file(file, f"{ROOT}/{name}", size)
-        caps.check_ratio(slack=SLACK)
+        caps.check_ratio()
 
 
 def do_pack(request: Json, _: Source) -> Json:
@@ -245,7 +245,7 @@ def unpack_all(reader: Reader, caps: Caps) -> int:
             write_member(reader, member, f"{ROOT}/{name}")
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
             skipped += 1  # a file and a folder have the same name
-        caps.check_ratio(slack=SLACK)
+        caps.check_ratio()
     return skipped
 
 

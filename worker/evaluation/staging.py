@@ -24,7 +24,6 @@ class Staged:
 
     mr: MergeRequest
     pipeline: Pipeline
-    bot: User
     read_token: str
     write_token: str
 
@@ -57,7 +56,7 @@ class _Stage:
             self._run_pipeline(mr, entry)
         pipeline = self._run_pipeline(mr, content.pipeline)
         return Staged(
-            *(mr, pipeline, bot),
+            *(mr, pipeline),
             read_token=world.add_token("read", bot, "read_api"),
             write_token=world.add_token("write", bot, "api"),
         )

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import IO, cast
 
 from sandbox.image import tar
-from sandbox.image.archive import SLACK, Caps, Reader, get_clean_name
+from sandbox.image.archive import Caps, Reader, get_clean_name
 from sandbox.image.frames import Refused
 from worker.errors import SandpiperError
 
@@ -55,7 +55,7 @@ def open_member(
     reader = Reader(cast(IO[bytes], file), caps)
     with _translate_errors():
         for found in reader.read_members():
-            caps.check_ratio(SLACK)
+            caps.check_ratio()
             caps.count_member(found.name, found.size)
             if found.kind != tar.FOLDER and get_clean_name(found) == name:
                 source.until = float("inf")  # from here on the client sets the pace

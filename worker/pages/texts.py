@@ -41,9 +41,9 @@ class CharacterBudget:
 
     characters: int = MAX_PAGE
 
-    def clip_text(self, text: str, most: int = MAX_TEXT) -> Text:
-        """Cut `text` to `most` characters, and to what is left of the page's budget."""
-        most = max(0, min(most, self.characters))
+    def clip_text(self, text: str) -> Text:
+        """Cut `text` to `MAX_TEXT` characters, and to what is left of the page's budget."""
+        most = max(0, min(MAX_TEXT, self.characters))
         shown = visible(text[:most]).strip("\n")
         self.characters -= len(shown)
         return Text(shown, max(0, len(text) - most))

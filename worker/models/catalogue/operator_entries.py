@@ -24,11 +24,9 @@ _FIELDS = {
 _PRICES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 
 
-def extend_catalogue(
-    entries: Mapping[str, Mapping[str, Any]], built_in: Catalogue = BUILT_IN
-) -> Catalogue:
-    """Returns `built_in` with `entries` (model id → fields) added. Raises ConfigError naming the
-    field that contradicts another one.
+def extend_catalogue(entries: Mapping[str, Mapping[str, Any]]) -> Catalogue:
+    """Returns the built-in catalogue with `entries` (model id → fields) added. Raises ConfigError
+    naming the field that contradicts another one.
 
     The fields are those that an entry of `models.catalogue` states; the settings have checked the
     type of each. A field replaces that of a listed model with the same id. If `window` is given
@@ -40,16 +38,16 @@ def extend_catalogue(
     (`since`), or both; without `input` and `output` beside them, they are added to the built-in
     ones.
     """
-    added = {model: _make_info(model, fields, built_in) for model, fields in entries.items()}
-    return Catalogue({**built_in.models, **added})
+    added = {model: _make_info(model, fields) for model, fields in entries.items()}
+    return Catalogue({**BUILT_IN.models, **added})
 
 
-def _make_info(model: str, fields: Mapping[str, Any], built_in: Catalogue) -> ModelInfo:
+def _make_info(model: str, fields: Mapping[str, Any]) -> ModelInfo:
     where = f"models.catalogue.{model}"
     changes = {ours: fields[name] for name, ours in _FIELDS.items() if name in fields}
     if "levels" in fields:
         changes["levels"] = _make_levels(fields["levels"])
-    listed = built_in.get_info(model)
+    listed = BUILT_IN.get_info(model)
     if own := _make_own_rate(where, fields):
         changes |= {"rates": own, "has_assumed_price": False}
     if tiers := _make_tiers(where, fields):

@@ -124,8 +124,8 @@ def test_tiers_alone_are_added_to_the_prices_of_a_listed_model() -> None:
     assert cost(known, 500) == cost(BUILT_IN, 500) is not None
     assert cost(known, 501) == pytest.approx(501 * 7 / MILLION)
     assert cost(known, 500, date(2027, 1, 1)) == pytest.approx(500 * 3 / MILLION)
-    again = extend_catalogue({"claude-haiku-5-5": {"tiers": [{"input": 7, "output": 8}]}}, known)
-    assert cost(again, 1, date(2027, 1, 1)) == pytest.approx(7 / MILLION)
+    always = extend_catalogue({"claude-haiku-5-5": {"tiers": [{"input": 7, "output": 8}]}})
+    assert cost(always, 500, date(2027, 1, 1)) == pytest.approx(500 * 7 / MILLION)
 
 
 def test_levels_are_read_with_their_windows_and_kept_in_order() -> None:

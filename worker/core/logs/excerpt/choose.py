@@ -142,7 +142,7 @@ class Choice:
         at = line.source.index
         if at in self._written or (line.text in self._texts and len(line.text) > SHORT):
             return
-        written = f"{at + 1}: {clip_text(self._shown[j], SHOWN)}"
+        written = f"{at + 1}: {clip_text(self._shown[j])}"
         beside = at - 1 in self._written or at + 1 in self._written
         cost = len(written.encode()) + 1 + (0 if beside else len(GAP.encode()) + 1)
         if self._size + cost > self._limit:
@@ -180,12 +180,12 @@ class Choice:
         return shown
 
 
-def clip_text(text: str, limit: int) -> str:
-    """Cut `text` to at most `limit` bytes; a text that was cut ends with `CUT`."""
+def clip_text(text: str) -> str:
+    """Cut `text` to at most `SHOWN` bytes; a text that was cut ends with `CUT`."""
     data = text.encode("utf-8", "replace")
-    if len(data) <= limit:
+    if len(data) <= SHOWN:
         return text
-    return data[: limit - len(CUT) - 1].decode("utf-8", "ignore") + " " + CUT
+    return data[: SHOWN - len(CUT) - 1].decode("utf-8", "ignore") + " " + CUT
 
 
 def _kind(text: str) -> str:

@@ -107,7 +107,7 @@ class EchoToolbox:
     def specs(self) -> tuple[ToolSpec, ...]:
         return (ToolSpec("look", "Look.", {"type": "object", "properties": {}}),)
 
-    def repeatable(self, call: ToolCall) -> bool:
+    def is_repeatable(self, call: ToolCall) -> bool:
         return True
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:

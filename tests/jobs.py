@@ -60,12 +60,12 @@ class MemoryDriver:
 class OneLog:
     """One line can be proven."""
 
-    def lines(self, place: Place) -> Sequence[str]:
+    def read_lines(self, place: Place) -> Sequence[str]:
         if place != JobLog(1):
             raise SourceError("there is no such log")
         return ["it ran twice"]
 
-    def url(self, place: Place, first: int, last: int) -> str:
+    def link_lines(self, place: Place, first: int, last: int) -> str:
         return ""
 
 
@@ -87,13 +87,13 @@ class EchoToolset:
     ) -> None:
         pass
 
-    def survey(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0) -> Survey:
         return Survey()
 
-    def redactions(self) -> Mapping[tuple[str, str], int]:
+    def count_redactions(self) -> Mapping[tuple[str, str], int]:
         return self.redacted
 
-    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
+    def open_toolbox(self, sandbox: Sandbox, errors: str) -> Toolbox:
         return self.toolbox
 
 
@@ -220,12 +220,16 @@ class Job:
 
     def sessions(self) -> list[SessionKey]:
         """The stored sessions that have a turn."""
-        return [key for key in self.store.sessions() if self.store.latest(key) is not None]
+        return [
+            key
+            for key in self.store.list_sessions()
+            if self.store.find_latest_turn(key) is not None
+        ]
 
     def stored(self, key: SessionKey | None = None) -> Context:
         """The latest turn of a session, of the only one by default."""
         which = key or self.sessions()[0]
-        latest = self.store.latest(which)
+        latest = self.store.find_latest_turn(which)
         assert latest is not None
         return load_context(self.store.read_context(which, latest))
 

@@ -36,7 +36,7 @@ class SurveyedToolset(EchoToolset):
 
     reader: Reader | None = None
 
-    def survey(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0) -> Survey:
         assert self.reader is not None
         return read_survey(self.reader)
 
@@ -83,8 +83,8 @@ class At(Job):
     def entries(self) -> list[known.KnownFailure]:
         project = self.scene.project.id
         found = [
-            (self.store.known_failures.read(project, key), key)
-            for key in self.store.known_failures.keys(project)
+            (self.store.known_failures.read_entry(project, key), key)
+            for key in self.store.known_failures.list_keys(project)
         ]
         read = [known.load_known_failure(data or b"", key) for data, key in found]
         return [each for each in read if each]

@@ -141,12 +141,12 @@ class World:
 
     def sessions(self) -> set[str]:
         """The ids of all sessions that the store knows."""
-        return {key.session_id for key in self.store.sessions()}
+        return {key.session_id for key in self.store.list_sessions()}
 
     def owners(self) -> dict[str, str]:
         """Who works on what, by the journal."""
         found = {}
-        for name in self.store.records.names(FOLDER):
+        for name in self.store.records.list_names(FOLDER):
             stored = self.store.records.read(name, RECORD)
             entry = decode_entry(stored.content) if stored else None
             if entry and entry.state is not State.PARKED:
@@ -334,7 +334,7 @@ def _tell(world: World, told: list[Json], seconds: float, chosen: argparse.Names
     duplicates = sum(len(each) - 1 for each in notes)
     finished = sum(1 for each in notes if any(note["final"] for note in each))
     left = len(_sandboxes(world.sessions()))
-    unsettled = sum(1 for _ in world.store.records.names(FOLDER))
+    unsettled = sum(1 for _ in world.store.records.list_names(FOLDER))
     times = sorted(world.recovery)
     p95 = times[min(len(times) - 1, int(len(times) * 0.95))] if times else 0.0
     failed = sum(1 for each in notes for note in each if "analysis this time" in note["body"])

@@ -74,7 +74,7 @@ class Files:
     sandbox: MemorySandbox
     specs: tuple[ToolSpec, ...] = (TOOL,)
 
-    def repeatable(self, call: ToolCall) -> bool:
+    def is_repeatable(self, call: ToolCall) -> bool:
         return True
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:

@@ -62,7 +62,7 @@ class _Toolbox:
     specs: tuple[ToolSpec, ...] = ()
     made: Callable[[], str] = field(default=result)
 
-    def repeatable(self, call: ToolCall) -> bool:
+    def is_repeatable(self, call: ToolCall) -> bool:
         return True
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
@@ -105,7 +105,7 @@ def _model(url: str, many: int) -> Iterator[HttpModel]:
 def _store() -> Iterator[FolderStore]:
     with tempfile.TemporaryDirectory() as folder:
         store = FolderStore(Path(folder))
-        store.claim(KEY, 0, Claim("bench", "bench", 1.0), 0.0)
+        store.claim_turn(KEY, 0, Claim("bench", "bench", 1.0), 0.0)
         yield store
 
 
@@ -116,7 +116,7 @@ def driven(model: Model, store: FolderStore, many: int) -> None:
     start = context(turn_usage=TurnUsage(started_at=clock.now()))
 
     def checkpoint(now: Context) -> None:
-        store.checkpoint(KEY, 0, dumper.dump(now))
+        store.write_checkpoint(KEY, 0, dumper.dump(now))
 
     parts = LoopParts(model, _Toolbox(), clock, checkpoint, ignore_event)
     ended = run_loop(replace(start, session_id=KEY.session_id), limits, parts)

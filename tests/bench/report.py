@@ -102,7 +102,7 @@ def _fill(folder: Path, now: float) -> None:
             iterations=4,
             cost_usd=0.05,
         )
-        recent.put(SessionKey(project, 1 + number % 50, session), 0, at, dump_row(row))
+        recent.put_row(SessionKey(project, 1 + number % 50, session), 0, at, dump_row(row))
 
 
 def _read_all(folder: Path) -> float:

@@ -98,7 +98,7 @@ class Tools:
     size: int
     specs: tuple[ToolSpec, ...] = TOOLS
 
-    def repeatable(self, call: ToolCall) -> bool:
+    def is_repeatable(self, call: ToolCall) -> bool:
         return True
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:

@@ -13,15 +13,15 @@ NAME = f"known/7/{ERROR}.json"
 
 
 def test_an_entry_is_made_changed_and_removed(place: Place) -> None:
-    assert place.store.known_failures.read(7, ERROR) is None
-    place.store.known_failures.change(7, ERROR, lambda old: b"one" if old is None else b"?")
-    assert place.store.known_failures.read(7, ERROR) == b"one"
-    place.store.known_failures.change(7, ERROR, lambda old: (old or b"") + b" two")
-    assert place.store.known_failures.read(7, ERROR) == b"one two"
+    assert place.store.known_failures.read_entry(7, ERROR) is None
+    place.store.known_failures.change_entry(7, ERROR, lambda old: b"one" if old is None else b"?")
+    assert place.store.known_failures.read_entry(7, ERROR) == b"one"
+    place.store.known_failures.change_entry(7, ERROR, lambda old: (old or b"") + b" two")
+    assert place.store.known_failures.read_entry(7, ERROR) == b"one two"
     assert place.names() == [NAME]
-    place.store.known_failures.change(7, ERROR, lambda old: None)
-    assert place.store.known_failures.read(7, ERROR) is None
-    place.store.known_failures.change(7, ERROR, lambda old: None)
+    place.store.known_failures.change_entry(7, ERROR, lambda old: None)
+    assert place.store.known_failures.read_entry(7, ERROR) is None
+    place.store.known_failures.change_entry(7, ERROR, lambda old: None)
 
 
 def test_of_changes_at_once_none_is_lost(place: Place) -> None:
@@ -34,31 +34,31 @@ def test_of_changes_at_once_none_is_lost(place: Place) -> None:
         done = 0
         while done < 2:
             with suppress(StoreError):  # too many at once: it is tried again
-                stores[number % len(stores)].change(7, ERROR, count)
+                stores[number % len(stores)].change_entry(7, ERROR, count)
                 done += 1
 
     many(often)
-    assert json.loads(place.store.known_failures.read(7, ERROR) or b"0") == 2 * WORKERS
+    assert json.loads(place.store.known_failures.read_entry(7, ERROR) or b"0") == 2 * WORKERS
 
 
 def test_entries_are_listed_by_project(place: Place) -> None:
     for project, key in ((7, ERROR), (7, "f" * 16), (77, "a" * 16)):
-        place.store.known_failures.change(project, key, lambda old: b"x")
+        place.store.known_failures.change_entry(project, key, lambda old: b"x")
     place.put("known/7/not-a-key.txt", b"x")
-    assert sorted(place.store.known_failures.keys(7)) == [ERROR, "f" * 16]
-    assert place.store.known_failures.keys(8) == ()
-    assert list(place.store.sessions()) == []
+    assert sorted(place.store.known_failures.list_keys(7)) == [ERROR, "f" * 16]
+    assert place.store.known_failures.list_keys(8) == ()
+    assert list(place.store.list_sessions()) == []
 
 
 def test_what_is_no_key_or_too_large_is_refused(place: Place) -> None:
     for project, key in ((7, "../../etc"), (7, ""), (0, ERROR), (-1, ERROR), (7, "G" * 16)):
         with pytest.raises(StoreError):
-            place.store.known_failures.read(project, key)
+            place.store.known_failures.read_entry(project, key)
     with pytest.raises(StoreError, match="larger than"):
-        place.store.known_failures.change(7, ERROR, lambda old: bytes(65 * 1024))
+        place.store.known_failures.change_entry(7, ERROR, lambda old: bytes(65 * 1024))
     place.put(NAME, bytes(70 * 1024))
     with pytest.raises(StoreError):
-        place.store.known_failures.read(7, ERROR)
+        place.store.known_failures.read_entry(7, ERROR)
 
 
 def test_a_projects_memory_is_made_changed_and_removed_and_is_no_entry(place: Place) -> None:
@@ -69,7 +69,7 @@ def test_a_projects_memory_is_made_changed_and_removed_and_is_no_entry(place: Pl
     assert known.read_memory(7) == b"- one\n- two\n"
     assert known.read_memory(77) is None
     assert place.names() == ["known/7/knowledge.md"]
-    assert known.keys(7) == ()
+    assert known.list_keys(7) == ()
     known.change_memory(7, lambda old: None)
     assert place.names() == []
     for project in (0, -1):

@@ -65,7 +65,7 @@ def test_a_careless_store_is_found_out_and_redis_makes_up_for_it(
 
     def commit(number: int) -> bool:
         try:
-            stores[number].commit(KEY, 0, b"%d" % number)
+            stores[number].commit_turn(KEY, 0, b"%d" % number)
         except TurnTaken:
             return False
         return True
@@ -243,8 +243,8 @@ class Interposed:
     def read(self, name: str, limit: int) -> Any:
         return self._store.records.read(name, limit)
 
-    def names(self, prefix: str) -> Iterator[str]:
-        return self._store.records.names(prefix)
+    def list_names(self, prefix: str) -> Iterator[str]:
+        return self._store.records.list_names(prefix)
 
 
 def test_a_heartbeat_at_the_last_moment_saves_the_worker(place: Place) -> None:

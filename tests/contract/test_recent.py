@@ -13,40 +13,46 @@ NOW = 1_800_000_000.0
 
 def test_the_newest_come_first_across_days_and_clocks(place: Place) -> None:
     for turn, at in enumerate((NOW, NOW + 0.5, NOW - 3 * DAY, NOW - 1, 0.0)):
-        place.store.recent_turns.put(KEY, turn, at, str(turn).encode())
-    assert [row for _, row in place.store.recent_turns.newest(10)] == [b"1", b"0", b"3", b"2", b"4"]
+        place.store.recent_turns.put_row(KEY, turn, at, str(turn).encode())
+    assert [row for _, row in place.store.recent_turns.list_newest(10)] == [
+        b"1",
+        b"0",
+        b"3",
+        b"2",
+        b"4",
+    ]
 
 
 def test_a_row_is_replaced_by_the_next_of_the_same_turn(place: Place) -> None:
-    place.store.recent_turns.put(KEY, 0, NOW, b"running")
-    place.store.recent_turns.put(KEY, 0, NOW, b"done")
-    assert [row for _, row in place.store.recent_turns.newest(10)] == [b"done"]
+    place.store.recent_turns.put_row(KEY, 0, NOW, b"running")
+    place.store.recent_turns.put_row(KEY, 0, NOW, b"done")
+    assert [row for _, row in place.store.recent_turns.list_newest(10)] == [b"done"]
 
 
 def test_a_cursor_goes_on_where_a_page_has_ended(place: Place) -> None:
     for turn in range(5):
-        place.store.recent_turns.put(KEY, turn, NOW - turn * DAY / 2, str(turn).encode())
-    first = list(place.store.recent_turns.newest(2))
-    rest = list(place.store.recent_turns.newest(10, first[-1][0]))
+        place.store.recent_turns.put_row(KEY, turn, NOW - turn * DAY / 2, str(turn).encode())
+    first = list(place.store.recent_turns.list_newest(2))
+    rest = list(place.store.recent_turns.list_newest(10, first[-1][0]))
     assert [row for _, row in (*first, *rest)] == [b"0", b"1", b"2", b"3", b"4"]
 
 
 def test_the_turns_of_one_project(place: Place) -> None:
-    place.store.recent_turns.put(KEY, 0, NOW, b"near")
-    place.store.recent_turns.put(replace(KEY, project_id=70), 0, NOW, b"far")
-    assert [row for _, row in place.store.recent_turns.newest(5, project_id=70)] == [b"far"]
+    place.store.recent_turns.put_row(KEY, 0, NOW, b"near")
+    place.store.recent_turns.put_row(replace(KEY, project_id=70), 0, NOW, b"far")
+    assert [row for _, row in place.store.recent_turns.list_newest(5, project_id=70)] == [b"far"]
 
 
 def test_the_list_is_no_session(place: Place) -> None:
-    place.store.recent_turns.put(KEY, 0, NOW, b"row")
-    assert list(place.store.sessions()) == []
-    assert place.store.find(KEY.session_id) is None
+    place.store.recent_turns.put_row(KEY, 0, NOW, b"row")
+    assert list(place.store.list_sessions()) == []
+    assert place.store.find_session(KEY.session_id) is None
 
 
 def test_a_row_is_small_and_of_a_session(place: Place) -> None:
     with pytest.raises(StoreError, match="larger"):
-        place.store.recent_turns.put(KEY, 0, NOW, b"x" * 20_000)
+        place.store.recent_turns.put_row(KEY, 0, NOW, b"x" * 20_000)
     with pytest.raises(StoreError, match="not a session"):
-        place.store.recent_turns.put(replace(KEY, session_id="../../x"), 0, NOW, b"x")
+        place.store.recent_turns.put_row(replace(KEY, session_id="../../x"), 0, NOW, b"x")
     place.put("recent/123456/nonsense.json", b"x")
-    assert list(place.store.recent_turns.newest(5)) == []
+    assert list(place.store.recent_turns.list_newest(5)) == []

@@ -57,7 +57,11 @@ class Kept:
         note = self.at.comment("Why?", root.discussion_id)
         heard = Replied(self.project, self.iid, note.discussion_id, note.id)
         assert isinstance(run_trigger(heard, self.deps()), Finished)
-        (key,) = [each for each in self.store.sessions() if self.store.latest(each) is not None]
+        (key,) = [
+            each
+            for each in self.store.list_sessions()
+            if self.store.find_latest_turn(each) is not None
+        ]
         self.key = key
         self.store.change_feedback(key, 0, lambda stored: b"{}")
         self.store.write_aftermath(key, 0, b'{"became": "fixed"}')
@@ -65,7 +69,7 @@ class Kept:
         seen = known.Sighting(self.iid, 1, 2, "test", "abc", now)
         found = known.make_past_finding(Verdict.FLAKY, "SECRET cause", "wait", "", self.iid, now)
         entry = known.dump_known_failure(known.add_sighting(None, KEY, seen, found))
-        self.store.known_failures.change(self.project, KEY, lambda stored: entry)
+        self.store.known_failures.change_entry(self.project, KEY, lambda stored: entry)
         source = project_memory.Source(self.iid, self.key.session_id)
         fact = project_memory.make_fact("SECRET fact", "flaky", Survey(), now, source)
         facts = project_memory.dump_facts([fact])
@@ -158,23 +162,23 @@ def test_what_is_at_work_or_has_a_trigger_to_come_is_left_alone(kept: Kept) -> N
     asked = Replied(kept.project, kept.iid, "thread", 100)
     kept.journal.add_trigger(asked)
     kept.expire()
-    assert kept.store.latest(kept.key) == 1
+    assert kept.store.find_latest_turn(kept.key) == 1
     kept.journal.remove_trigger(asked)
     with Leases(kept.store, kept.at.clock).claim_turn(kept.key, 2, "an answer"):
         kept.expire()
-        assert kept.store.latest(kept.key) == 1
+        assert kept.store.find_latest_turn(kept.key) == 1
     kept.expire()
-    assert kept.store.latest(kept.key) is None
-    assert kept.store.find(kept.key.session_id) is None
+    assert kept.store.find_latest_turn(kept.key) is None
+    assert kept.store.find_session(kept.key.session_id) is None
 
 
 def test_a_session_that_never_ended_goes_too(kept: Kept) -> None:
     dead = Leases(kept.store, kept.at.clock)
     key = SessionKey(kept.project, 77, "abcdefabcdef")
     with dead.claim_turn(key, 0, "a run"):
-        kept.store.checkpoint(key, 0, b"{}")
+        kept.store.write_checkpoint(key, 0, b"{}")
         kept.store.write_files(key, 0, [b"tar"])
-        kept.store.stop(key, 0, "stopped")
+        kept.store.request_stop(key, 0, "stopped")
     kept.at.clock.time += 100 * DAY
     kept.expire()
     assert [name for name in kept.place.names() if "abcdefabcdef" in name] == []
@@ -183,7 +187,7 @@ def test_a_session_that_never_ended_goes_too(kept: Kept) -> None:
 def test_forget_leaves_ids_alone(kept: Kept) -> None:
     # A run that was parked in the middle of its turn has left its files.
     kept.store.write_files(kept.key, 2, [b"SECRET tar"])
-    kept.store.checkpoint(kept.key, 2, b"SECRET checkpoint")
+    kept.store.write_checkpoint(kept.key, 2, b"SECRET checkpoint")
     note = kept.at.comment("/sandpiper forget")
     heard = Replied(kept.project, kept.iid, note.discussion_id, note.id)
     kept.journal.add_trigger(heard)
@@ -210,16 +214,16 @@ def test_a_turn_that_is_committed_just_before_the_claim_is_not_removed(
     class LateStore(FolderStore):
         """Another worker commits the turn just before it is claimed here."""
 
-        def claim(
+        def claim_turn(
             self, key: SessionKey, turn: int, claim: Claim, now: float, over: Claim | None = None
         ) -> Claim | None:
-            if self.latest(key) is None:
-                self.commit(key, turn, b"{}")
-            return super().claim(key, turn, claim, now, over)
+            if self.find_latest_turn(key) is None:
+                self.commit_turn(key, turn, b"{}")
+            return super().claim_turn(key, turn, claim, now, over)
 
     at, store = Job(sim, tmp_path), LateStore(tmp_path)
     key = at.key()
-    store.checkpoint(key, 0, b"{}")
+    store.write_checkpoint(key, 0, b"{}")
     at.store, at.leases = store, Leases(store, at.clock)
     retention.forget_merge_request(key.project_id, key.mr_iid, at.deps(), at.trigger())
-    assert store.latest(key) == 0
+    assert store.find_latest_turn(key) == 0

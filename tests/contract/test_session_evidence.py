@@ -12,7 +12,7 @@ def test_evidence_of_a_turn_is_read_in_it_and_after_it(place: Place) -> None:
     assert place.store.read_evidence(KEY, 0) is None
     place.store.write_evidence(KEY, 0, b"one")
     place.store.write_evidence(KEY, 0, b"two")
-    place.store.commit(KEY, 0, b"{}")
+    place.store.commit_turn(KEY, 0, b"{}")
     assert place.store.read_evidence(KEY, 0) == place.store.read_evidence(KEY, 2) == b"two"
     place.store.write_evidence(KEY, 2, b"three")
     assert place.store.read_evidence(KEY, 1) == b"two"
@@ -24,7 +24,7 @@ def test_evidence_of_a_turn_is_read_in_it_and_after_it(place: Place) -> None:
 
 def test_evidence_of_a_committed_turn_never_changes(place: Place) -> None:
     place.store.write_evidence(KEY, 0, b"one")
-    place.store.commit(KEY, 0, b"{}")
+    place.store.commit_turn(KEY, 0, b"{}")
     with pytest.raises(TurnTaken):
         place.store.write_evidence(KEY, 0, b"two")
     assert place.store.read_evidence(KEY, 0) == b"one"
@@ -32,9 +32,9 @@ def test_evidence_of_a_committed_turn_never_changes(place: Place) -> None:
 
 def test_evidence_goes_with_its_turn(place: Place) -> None:
     place.store.write_evidence(KEY, 0, b"one")
-    place.store.commit(KEY, 0, b"{}")
-    place.store.commit(KEY, 1, b"{}")
-    place.store.erase(KEY, 1)
+    place.store.commit_turn(KEY, 0, b"{}")
+    place.store.commit_turn(KEY, 1, b"{}")
+    place.store.erase_session(KEY, 1)
     assert place.store.read_evidence(KEY, 1) is None
 
 

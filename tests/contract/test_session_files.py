@@ -24,7 +24,7 @@ def pieces(megabytes: int, size: int = 300_000) -> Iterator[bytes]:
 
 def test_files_of_any_size_go_through_in_constant_memory(place: Place) -> None:
     store = place.store
-    store.latest(KEY)  # connections and imports are not what is measured
+    store.find_latest_turn(KEY)  # connections and imports are not what is measured
     tracemalloc.start()
     try:
         assert store.write_files(KEY, 0, pieces(30)) == 30 * MB
@@ -70,7 +70,7 @@ def test_files_at_the_edges_of_a_part_are_whole(place: Place, size: int) -> None
 def test_files_may_be_written_again_until_the_commit(place: Place) -> None:
     place.store.write_files(KEY, 0, [b"of a worker that died"])
     place.store.write_files(KEY, 0, [b"of its heir"])
-    place.store.commit(KEY, 0, b"{}")
+    place.store.commit_turn(KEY, 0, b"{}")
     with pytest.raises(TurnTaken):
         place.store.write_files(KEY, 0, [b"too late"])
     files = place.store.open_files(KEY, 0)
@@ -80,7 +80,7 @@ def test_files_may_be_written_again_until_the_commit(place: Place) -> None:
 
 
 def test_files_of_a_committed_turn_are_not_even_read(place: Place) -> None:
-    place.store.commit(KEY, 0, b"{}")
+    place.store.commit_turn(KEY, 0, b"{}")
     stream = pieces(1)
     with pytest.raises(TurnTaken):
         place.store.write_files(KEY, 0, stream)
@@ -93,7 +93,7 @@ def test_files_of_a_turn_that_is_committed_meanwhile_are_not_stored(
 ) -> None:
     def slow() -> Iterator[bytes]:
         yield from pieces(megabytes)
-        place.store.commit(KEY, 0, b"by somebody else")
+        place.store.commit_turn(KEY, 0, b"by somebody else")
 
     with pytest.raises(TurnTaken):
         place.store.write_files(KEY, 0, slow())

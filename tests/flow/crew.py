@@ -126,7 +126,7 @@ def folder_store(made: Product) -> Store:
 def ended(store: Store, count: int = 1) -> bool:
     """Whether so many turns are stored, and nothing is left to do."""
     try:
-        names = list(store.records.names(""))
+        names = list(store.records.list_names(""))
     except StoreError:
         return False  # the test may look at a store that it has taken away
     stored = [name for name in names if name.endswith("/context.json")]
@@ -137,11 +137,11 @@ def assert_nothing_left(made: Product, store: Store) -> None:
     """No claim, checkpoint, journal entry, worker or container; nothing the simulators disliked."""
     left = [
         name
-        for name in store.records.names("")
+        for name in store.records.list_names("")
         if name.endswith(("claim.json", "checkpoint.json")) or name.startswith((FOLDER, "workers/"))
     ]
     assert left == []
-    assert not any(containers(key.session_id) for key in store.sessions())
+    assert not any(containers(key.session_id) for key in store.list_sessions())
     assert made.gitlab.unexpected_requests == []
     assert made.model.unexpected_requests == []
 

@@ -88,8 +88,8 @@ class Model(MortalPart):
 class MortalToolset(MortalPart):
     """Tools that are killed after a command has run, before its result is kept."""
 
-    def open(self, sandbox: Sandbox, errors: str) -> Any:
-        return Toolbox(self._part.open(sandbox, errors), self._death)
+    def open_toolbox(self, sandbox: Sandbox, errors: str) -> Any:
+        return Toolbox(self._part.open_toolbox(sandbox, errors), self._death)
 
 
 class Toolbox(MortalPart):
@@ -113,7 +113,7 @@ def parts(made: Deps, death: Death) -> Deps:
             made.storage.sessions,
             death,
             before={"read_checkpoint": "after the claim"},
-            after={"commit": "after the commit"},
+            after={"commit_turn": "after the commit"},
         ),
         notes=MortalWriter(made.gitlab.notes, death, after={"post_note": "after the post"}),
         model=lambda: Model(made.runtime.model(), death),

@@ -141,8 +141,8 @@ def test_of_two_workers_with_one_job_one_does_it_whatever_their_clocks_say(
         (note,) = at.own()
         assert "A race." in note.body
         assert model.count == 1
-        assert list(at.store.records.names("journal/")) == []
-        assert list(at.store.records.names("workers/")) == []
+        assert list(at.store.records.list_names("journal/")) == []
+        assert list(at.store.records.list_names("workers/")) == []
         assert sim.unexpected_requests == []
 
 
@@ -168,7 +168,7 @@ def test_a_trigger_whose_runs_break_three_times_is_told_of_once_and_parked(
         assert "ValueError" in made.run("sweep", "--parked").stdout
         # The answer that was paid for was not asked for again.
         assert len(made.model.requests) == 3
-        assert not [name for name in store.records.names("") if name.endswith("claim.json")]
+        assert not [name for name in store.records.list_names("") if name.endswith("claim.json")]
 
 
 def _parked(folder: Path) -> bool:

@@ -120,7 +120,7 @@ def test_a_run_goes_on_in_another_sandbox_when_its_engine_restarts(
 
     def restarts(asked: Asked) -> Call:
         with closing(docker.from_env()) as client:
-            for key in crew.folder_store(made).sessions():
+            for key in crew.folder_store(made).list_sessions():
                 for each in containers(key.session_id):
                     client.api.kill(each)
         engine.away(AWAY)

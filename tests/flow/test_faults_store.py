@@ -61,7 +61,7 @@ def test_a_bucket_that_goes_away_at_a_checkpoint_at_the_files_and_at_the_commit_
         (note,) = made.notes()
         assert "The command ran 1 times." in note.body
         assert len(made.model.requests) == 3
-        assert [name for name in store.records.names("sessions/") if name.endswith(".tar.gz")]
+        assert [name for name in store.records.list_names("sessions/") if name.endswith(".tar.gz")]
         crew.assert_nothing_left(made, store)
 
 

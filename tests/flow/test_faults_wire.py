@@ -103,7 +103,7 @@ def test_a_gitlab_that_takes_connections_and_does_not_answer_gets_its_one_note_l
         (note,) = at.own()
         assert "A race in the test." in note.body
         assert len(at.model.requests) == 1
-        assert list(at.store.records.names("journal/")) == []
+        assert list(at.store.records.list_names("journal/")) == []
 
 
 def test_a_model_that_is_overloaded_and_then_breaks_off_its_answers_is_asked_again(

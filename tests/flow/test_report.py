@@ -83,7 +83,7 @@ def test_the_sweep_counts_ended_days_for_the_operators_page(told: Product) -> No
         at, session = time.time() - 2 * 86_400, f"{number:020x}"
         known = (session, 501, "northsound/ferrytimes", 1, "https://x/1", 9, 0, at, "done", "flaky")
         row = replace(Row(*known, model="a/m", iterations=4), label=label)
-        store.recent_turns.put(SessionKey(501, 1, session), 0, at, dump_row(row))
+        store.recent_turns.put_row(SessionKey(501, 1, session), 0, at, dump_row(row))
     dry = told.run("sweep", "--hours", "0.01", "--dry-run")
     assert "counted" not in dry.stdout
     swept = told.run("sweep", "--hours", "0.01")

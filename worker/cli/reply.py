@@ -26,7 +26,7 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
     settings = wiring.load_settings(config, model=model, quiet=True)
     wiring.require_worker(settings)
     deps = wiring.build_dry_deps(settings)
-    key = deps.storage.sessions.find(session)
+    key = deps.storage.sessions.find_session(session)
     if key is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
     run = Run(live.make_watcher(Console(stderr=True), posts=False), reply_route=_route(text))

@@ -64,7 +64,7 @@ def show(config: str | None, session: str, as_json: bool) -> None:
         return
     context = load_turn(store, key, latest)
     _print_row(_make_row(key, context), as_json=False)
-    click.echo(f"stored: {store.location(key, latest)}")
+    click.echo(f"stored: {store.describe_location(key, latest)}")
     for line in _describe_aftermath(store, key, latest):
         click.echo(line)
     click.echo()
@@ -90,7 +90,7 @@ def _find_project(turns: RecentTurns, project: str) -> int:
     """Return a project's id; a path is looked up in the list of turns. Raises SandpiperError."""
     if number := turn_row.parse_project_id(project):
         return number
-    for _, data in turns.newest(_SEARCHED):
+    for _, data in turns.list_newest(_SEARCHED):
         with suppress(turn_row.RowError):
             row = turn_row.load_row(data)
             if row.project == project:
@@ -116,7 +116,7 @@ def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -
     """
     for key in keys:
         try:
-            latest = store.latest(key)
+            latest = store.find_latest_turn(key)
             context = None if latest is None else load_turn(store, key, latest)
         except StoreError as error:
             if error.transient:
@@ -137,7 +137,7 @@ def find_sessions(
     """
     number, seen = turn_row.parse_project_id(project), set[SessionKey]()
     listed = _list_by_turns(turns, number, "" if number else project)
-    others = store.sessions(number) if everything or number or not project else ()
+    others = store.list_sessions(number) if everything or number or not project else ()
     for key in chain(listed, others):
         if key not in seen:
             seen.add(key)
@@ -145,7 +145,7 @@ def find_sessions(
 
 
 def _list_by_turns(turns: RecentTurns, number: int, path: str) -> Iterator[SessionKey]:
-    for _, data in turns.newest(_SEARCHED, project_id=number):
+    for _, data in turns.list_newest(_SEARCHED, project_id=number):
         with suppress(turn_row.RowError):
             row = turn_row.load_row(data)
             if turn_row.matches_project(path, row.project):
@@ -157,8 +157,8 @@ def find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
 
     Raises SandpiperError or StoreError.
     """
-    key = store.find(session)
-    latest = store.latest(key) if key else None
+    key = store.find_session(session)
+    latest = store.find_latest_turn(key) if key else None
     if key is None or latest is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
     return key, latest
@@ -168,7 +168,7 @@ def _describe_aftermath(store: SessionStore, key: SessionKey, latest: int) -> It
     """Describe what happened after each turn's note."""
     for turn in range(latest + 1):
         after = aftermath.load_aftermath(store.read_aftermath(key, turn))
-        feedback = aftermath.load_feedback(store.feedback(key, turn))
+        feedback = aftermath.load_feedback(store.read_feedback(key, turn))
         for line in aftermath.describe_aftermath(feedback, after):
             yield f"turn {turn}: {line}"
 

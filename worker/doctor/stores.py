@@ -34,7 +34,7 @@ def check_store(installation: Installation) -> Iterator[Line]:
     kept = installation.store()
     kept.probe()
     _read_back(kept.records)
-    place = kept.records.place("")
+    place = kept.records.describe_place("")
     yield report_good("store", f"{place} takes writes, reads them back, honours conditions")
 
 
@@ -45,7 +45,8 @@ def _read_back(records: Records) -> None:
         stored = records.read(name, _SIZE)
         if stored is None or stored.content != content:
             raise StoreError(
-                f"{records.place(name)} does not hold what was written there: do not use this store"
+                f"{records.describe_place(name)} does not hold what was written there: "
+                "do not use this store"
             )
     finally:
         with suppress(StoreError):

@@ -77,7 +77,7 @@ class RecordedToolbox:
         """The specs of the live toolbox."""
         return self._live.specs
 
-    def repeatable(self, call: ToolCall) -> bool:
+    def is_repeatable(self, call: ToolCall) -> bool:
         """Return True: every call may be repeated."""
         return True
 
@@ -133,7 +133,9 @@ def replay_session(
         at_first_use=True,
     )
     try:
-        toolbox = RecordedToolbox(stored, toolset.open(sandbox, triage.read_error_text(stored)))
+        toolbox = RecordedToolbox(
+            stored, toolset.open_toolbox(sandbox, triage.read_error_text(stored))
+        )
         ended = _run(_begin_anew(stored, toolset, workflow, deps), toolset, toolbox, deps, watch)
     finally:
         sandbox.close()

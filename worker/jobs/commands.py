@@ -91,7 +91,7 @@ def _run_workflow(comment: Comment, command: str, deps: Deps, run: Run) -> Ended
     if isinstance(subject, str):
         return subject
     key = _make_key(comment, subject, deps, command)
-    latest = deps.storage.sessions.latest(key)
+    latest = deps.storage.sessions.find_latest_turn(key)
     if latest is not None:
         return _look_again(comment, key, latest, deps, run)
     if deps.queue.leases.find_holder(key, 0):
@@ -160,7 +160,7 @@ def _tell_state(comment: Comment, deps: Deps) -> str:
     if isinstance(key, str):
         waits = any(_has_checkpoint(each, 0, deps) for each in _list_unfinished(comment, deps))
         return _WAITS if waits else f"Nothing is running. {key}"
-    latest = deps.storage.sessions.latest(key)
+    latest = deps.storage.sessions.find_latest_turn(key)
     turn = 0 if latest is None else latest + 1
     if deps.queue.leases.find_holder(key, turn):
         return _write_progress(key, turn, deps)
@@ -186,10 +186,10 @@ def _write_progress(key: SessionKey, turn: int, deps: Deps) -> str:
 def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
     stopped = 0
     for key in _list_sessions(comment, deps):
-        latest = deps.storage.sessions.latest(key)
+        latest = deps.storage.sessions.find_latest_turn(key)
         turn = 0 if latest is None else latest + 1
         if deps.queue.leases.find_holder(key, turn) or _has_checkpoint(key, turn, deps):
-            deps.storage.sessions.stop(key, turn, STOPPED)
+            deps.storage.sessions.request_stop(key, turn, STOPPED)
             stopped += 1
     return "Stopping after the present step." if stopped else "Nothing is running."
 
@@ -214,7 +214,7 @@ def _end_first_turns(comment: Comment, name: str, deps: Deps, run: Run) -> None:
     unfinished = _list_unfinished(comment, deps)
     keys = [key for key in unfinished if deps.queue.leases.find_holder(key, 0)]
     for key in keys:
-        deps.storage.sessions.stop(key, 0, STOPPED)
+        deps.storage.sessions.request_stop(key, 0, STOPPED)
     if keys:
         raise Busy(f"session {keys[0].session_id} is still at its first turn")
     for key in unfinished:
@@ -273,7 +273,9 @@ def _answer_in_session(
 
 def _explain_unanswered(key: SessionKey, deps: Deps) -> str:
     """Say why no turn of a session can be answered to; "" if one can, or soon can."""
-    if deps.storage.sessions.latest(key) is not None or deps.queue.leases.find_holder(key, 0):
+    if deps.storage.sessions.find_latest_turn(key) is not None or deps.queue.leases.find_holder(
+        key, 0
+    ):
         return ""
     return _WAITS if _has_checkpoint(key, 0, deps) else _REMOVED
 
@@ -304,7 +306,9 @@ def _find_session(comment: Comment, deps: Deps) -> SessionKey | str:
     if isinstance(subject, str):
         return subject
     key = _make_key(comment, subject, deps)
-    begun = deps.storage.sessions.latest(key) is not None or deps.queue.leases.find_holder(key, 0)
+    begun = deps.storage.sessions.find_latest_turn(
+        key
+    ) is not None or deps.queue.leases.find_holder(key, 0)
     return key if begun else _NOT_YET.format(subject.pipeline_id)
 
 
@@ -323,14 +327,14 @@ def _make_key(
 
 def _list_sessions(comment: Comment, deps: Deps) -> list[SessionKey]:
     trigger = comment.trigger
-    found = deps.storage.sessions.sessions(trigger.project_id, trigger.mr_iid)
+    found = deps.storage.sessions.list_sessions(trigger.project_id, trigger.mr_iid)
     return [key for key in found if key != make_lock_key(trigger, deps)]
 
 
 def _list_unfinished(comment: Comment, deps: Deps) -> list[SessionKey]:
     """List the merge request's sessions whose first turn is not committed."""
     found = _list_sessions(comment, deps)
-    return [key for key in found if deps.storage.sessions.latest(key) is None]
+    return [key for key in found if deps.storage.sessions.find_latest_turn(key) is None]
 
 
 def make_lock_key(trigger: Replied, deps: Deps) -> SessionKey:

@@ -76,7 +76,7 @@ def _raise_if_busy(comment: Comment, deps: Deps) -> None:
         return
     trigger = comment.trigger
     key = SessionKey(trigger.project_id, trigger.mr_iid, comment.session)
-    latest = deps.storage.sessions.latest(key)
+    latest = deps.storage.sessions.find_latest_turn(key)
     held = deps.queue.leases.find_holder(key, 0 if latest is None else latest + 1)
     if held and held.trigger_id != trigger_id(trigger):
         _change_reaction(deps.gitlab.reactions.acknowledge_note, trigger)
@@ -148,7 +148,7 @@ def _has_turn(comment: Comment, deps: Deps) -> bool:
     if not comment.session:
         return False
     key = SessionKey(comment.trigger.project_id, comment.trigger.mr_iid, comment.session)
-    latest = deps.storage.sessions.latest(key)
+    latest = deps.storage.sessions.find_latest_turn(key)
     stored = None if latest is None else stored_turns.load_newest(key, latest, deps)
     return stored is not None and comment.note.note_id in stored.answered_notes
 

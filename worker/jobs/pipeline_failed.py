@@ -69,7 +69,7 @@ def explain_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> str:
     """Return why another pipeline of the commit makes a run needless, or "". Raises Busy."""
     for pipeline in _list_pipelines_of_commit(subject, deps):
         key = make_key(replace(subject, pipeline_id=pipeline), workflow, deps)
-        latest = deps.storage.sessions.latest(key)
+        latest = deps.storage.sessions.find_latest_turn(key)
         if latest is not None:
             outcome = load_turn(deps.storage.sessions, key, latest).outcome
             if outcome and outcome.status is not Status.FAILED:

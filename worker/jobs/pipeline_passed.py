@@ -17,7 +17,7 @@ def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped |
     Raises Busy while one of the merge request's sessions is at work.
     """
     project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
-    listed = deps.storage.sessions.sessions(project if iid else 0, iid)
+    listed = deps.storage.sessions.list_sessions(project if iid else 0, iid)
     if not any(True for _ in listed):
         return Skipped(
             f"pipeline {trigger.pipeline_id} passed, and no failure was looked at before"
@@ -25,8 +25,10 @@ def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped |
     subject = deps.gitlab.pipelines.find_passed_subject(trigger)
     if isinstance(subject, str):
         return Skipped(subject)
-    for key in deps.storage.sessions.sessions(subject.project_id, subject.mr_iid):
-        if deps.storage.sessions.latest(key) is None and deps.queue.leases.find_holder(key, 0):
+    for key in deps.storage.sessions.list_sessions(subject.project_id, subject.mr_iid):
+        if deps.storage.sessions.find_latest_turn(key) is None and deps.queue.leases.find_holder(
+            key, 0
+        ):
             raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
     done = older_notes.mark_passed(subject, deps)
     for name in done.sessions:

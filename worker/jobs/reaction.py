@@ -35,7 +35,7 @@ def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> VotesCounted | 
 def _store_votes(
     key: SessionKey, votes: Votes, trigger: Reacted, deps: Deps, watch: Watcher
 ) -> VotesCounted | Skipped:
-    turn, latest = votes.marker.turn, deps.storage.sessions.latest(key)
+    turn, latest = votes.marker.turn, deps.storage.sessions.find_latest_turn(key)
     if turn is None or latest is None or turn > latest:
         return Skipped(f"note {trigger.note_id} belongs to no stored turn")
     before = after = Feedback()

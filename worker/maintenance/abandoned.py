@@ -74,12 +74,12 @@ def _is_abandoned(stored: StoredEntry, deps: Deps) -> bool:
 
 def _find_unfinished_turns(deps: Deps) -> Iterator[tuple[SessionKey, int]]:
     """Yield the turns that have a checkpoint but no commit, no worker and no trigger."""
-    for name in deps.storage.sessions.records.names("sessions/"):
+    for name in deps.storage.sessions.records.list_names("sessions/"):
         found = _CHECKPOINT.fullmatch(name)
         if not found:
             continue
         key, turn = SessionKey(int(found[1]), int(found[2]), found[3]), int(found[4])
-        latest = deps.storage.sessions.latest(key)
+        latest = deps.storage.sessions.find_latest_turn(key)
         if latest is not None and latest >= turn:
             continue
         if deps.queue.leases.find_holder(key, turn):

@@ -75,7 +75,7 @@ def _explain_skipped(found: PipelineFailed, deps: Deps) -> str:
     )
     workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
     key = make_key(place, workflow, deps)
-    if deps.storage.sessions.latest(key) is not None:
+    if deps.storage.sessions.find_latest_turn(key) is not None:
         return "it has its session"
     if deps.queue.leases.find_holder(key, 0):
         return "it is being looked at"

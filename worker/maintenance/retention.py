@@ -60,7 +60,7 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
     parked = list(_find_old_parked(deps, before))
     yield from (_make_record_removal(name, deps, what) for name, what in parked)
     parked_names = {name for name, _ in parked}
-    keys, gone = list(deps.storage.sessions.sessions()), set[str]()
+    keys, gone = list(deps.storage.sessions.list_sessions()), set[str]()
     for key in keys:
         if _is_old(key, before, parked_names, deps):
             what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
@@ -84,10 +84,10 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
         if stored and stored.entry.state is State.PARKED:
             records.delete(name)
             done += 1
-    for key in list(deps.storage.sessions.sessions(project_id, mr_iid)):
-        if deps.storage.sessions.latest(key) is None:
+    for key in list(deps.storage.sessions.list_sessions(project_id, mr_iid)):
+        if deps.storage.sessions.find_latest_turn(key) is None:
             done += _remove_unless_held(key, 0, deps)
-    for name in list(records.names(object_names.RECENT)):
+    for name in list(records.list_names(object_names.RECENT)):
         row = object_names.parse_row(name)
         if row and (row.project_id, row.mr_iid) == (project_id, mr_iid):
             # The next sweep counts the verdicts of that day again, without it.
@@ -122,7 +122,7 @@ def _is_old(key: SessionKey, before: float, parked_names: set[str], deps: Deps) 
 
 def _remove_session(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
     """Remove an old session unless a worker holds it, and add its id to `gone`."""
-    latest = deps.storage.sessions.latest(key)
+    latest = deps.storage.sessions.find_latest_turn(key)
     if not _remove_unless_held(key, 0 if latest is None else latest + 1, deps):
         return False
     gone.add(key.session_id)
@@ -133,10 +133,10 @@ def _remove_unless_held(key: SessionKey, turn: int, deps: Deps) -> bool:
     """Remove a session while holding its next turn; False if another worker holds that turn, or has
     just committed it."""
     with deps.queue.leases.claim_turn(key, turn, EXPIRY) as held:
-        latest = deps.storage.sessions.latest(key)
+        latest = deps.storage.sessions.find_latest_turn(key)
         if not isinstance(held, Lease) or (latest is not None and latest >= turn):
             return False
-        deps.storage.sessions.remove(key)
+        deps.storage.sessions.remove_session(key)
     return True
 
 
@@ -144,13 +144,13 @@ def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
     """Yield records that belong to no session, leftovers of store probes, and unused slots."""
     records, now = deps.storage.sessions.records, deps.runtime.clock.now()
     for prefix in (object_names.INDEX, object_names.PROBE):
-        for name in list(records.names(prefix)):
+        for name in list(records.list_names(prefix)):
             if name.removeprefix(prefix) in alive:
                 continue
             at = records.find_modification_time(name)
             if at is not None and at < now - HOUR:
                 yield _make_record_removal(name, deps)
-    for name in list(records.names(SLOTS)):
+    for name in list(records.list_names(SLOTS)):
         project = name.removeprefix(SLOTS).removesuffix(".json")
         busy = project.isdecimal() and any(
             True for _ in deps.queue.journal.list_names(int(project))
@@ -163,12 +163,12 @@ def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
 
 
 def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
-    for name in list(deps.storage.sessions.records.names(object_names.KNOWN)):
+    for name in list(deps.storage.sessions.records.list_names(object_names.KNOWN)):
         place = object_names.parse_known(name)
         if place is None:
             continue
         project, key = place
-        data = deps.storage.known_failures.read(project, key)
+        data = deps.storage.known_failures.read_entry(project, key)
         if data is not None and _is_stale(data, key, before):
             what = f"known failure {key} of project {project}"
             yield _Old(
@@ -177,7 +177,7 @@ def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
 
 
 def _find_old_words(deps: Deps, before: float) -> Iterator[_Old]:
-    for name in list(deps.storage.sessions.records.names(object_names.KNOWN)):
+    for name in list(deps.storage.sessions.records.list_names(object_names.KNOWN)):
         project = object_names.parse_words(name)
         if project is not None and (old := count_old_words(project, before, deps)):
             what = f"the words of {old} known failures of project {project}"
@@ -191,7 +191,7 @@ def _remove_words(project: int, before: float, deps: Deps) -> bool:
 
 def _remove_known(failures: KnownFailures, project: int, key: str, before: float) -> bool:
     try:
-        failures.change(project, key, partial(_drop_if_stale, key, before))
+        failures.change_entry(project, key, partial(_drop_if_stale, key, before))
     except StoreError:  # somebody has just seen it
         return False
     return True
@@ -208,7 +208,7 @@ def _drop_if_stale(key: str, before: float, data: bytes | None) -> bytes | None:
 
 
 def _find_old_facts(deps: Deps, before: float) -> Iterator[_Old]:
-    for name in list(deps.storage.sessions.records.names(object_names.KNOWN)):
+    for name in list(deps.storage.sessions.records.list_names(object_names.KNOWN)):
         project = object_names.parse_memory(name)
         if project is not None and (old := project_memory.count_old(project, before, deps)):
             what = f"{old} facts in the memory of project {project}"
@@ -222,15 +222,17 @@ def _remove_facts(project: int, before: float, deps: Deps) -> bool:
 def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
     """Yield old rows of the list of turns, sums of days, and preferences of merge requests."""
     records = deps.storage.sessions.records
-    rows = [name for name in records.names(object_names.RECENT) if _is_row_before(name, before)]
+    rows = [
+        name for name in records.list_names(object_names.RECENT) if _is_row_before(name, before)
+    ]
     if rows:
         yield _Old(f"{len(rows)} rows of the list of turns", partial(_remove_all, rows, records))
     for prefix in (object_names.SPEND, object_names.VERDICTS):
-        for name in list(records.names(prefix)):
+        for name in list(records.list_names(prefix)):
             ended = object_names.parse_day_end(name)
             if ended is not None and ended < before:
                 yield _make_record_removal(name, deps)
-    for name in list(records.names(object_names.PREFERENCES)):
+    for name in list(records.list_names(object_names.PREFERENCES)):
         set_at = records.find_modification_time(name)
         if set_at is not None and set_at < before and not name.endswith("/project.json"):
             yield _make_record_removal(name, deps)

@@ -79,7 +79,7 @@ def read_days(
 
 def _group_names(store: SessionStore) -> Iterator[tuple[str, Iterator[str]]]:
     """Yield each day that has turns, the newest first, with the names of its rows."""
-    names = store.records.names(object_names.RECENT)
+    names = store.records.list_names(object_names.RECENT)
     dated = ((row, name) for name in names if (row := object_names.parse_row(name)))
     for day, same in groupby(dated, key=lambda each: object_names.name_day(each[0].began_at)):
         yield day, (name for _, name in same)

@@ -151,7 +151,7 @@ class Pages:
 
     def _make_session_page(self, name: str, signature: str) -> Response:
         store, _ = self.open_store()
-        key = store.find(name)
+        key = store.find_session(name)
         found, hidden = stored.read_turns(store, key) if key and key.session_id == name else ([], 0)
         if not found:
             return _make_not_found()
@@ -160,7 +160,7 @@ class Pages:
 
     def _make_file_answer(self, name: str, turn: int, member: str) -> Response:
         store, _ = self.open_store()
-        key = store.find(name)
+        key = store.find_session(name)
         chunks = stored.open_archive(store, key, turn) if key and key.session_id == name else None
         if chunks is None:
             return _make_not_found()

@@ -99,7 +99,7 @@ def _read_page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row
     rows: list[Row] = []
     cursor, read = "", 0
     # Reading one more row than is shown reveals whether there are older ones.
-    for place, data in islice(recent.newest(searched + 1, before, number), searched + 1):
+    for place, data in islice(recent.list_newest(searched + 1, before, number), searched + 1):
         if len(rows) == ROWS or read == searched:
             return rows, cursor
         cursor, read = place, read + 1
@@ -121,7 +121,7 @@ def _find_state(row: Row, store: TurnClaims, now: float) -> str:
     if row.status != RUNNING:
         return row.status if row.status in _STATES else "failed"
     key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-    return RUNNING if store.holder(key, row.turn, now) else INTERRUPTED
+    return RUNNING if store.find_holder(key, row.turn, now) else INTERRUPTED
 
 
 def _make_line(row: Row, state: str, link: Callable[[str], str]) -> Line:

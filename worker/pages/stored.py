@@ -20,7 +20,7 @@ MAX_CONTEXT = 24 * 1024 * 1024
 
 def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], int]:
     """Read a session's newest turns, oldest first, and the number of older ones."""
-    latest = store.latest(key)
+    latest = store.find_latest_turn(key)
     found = []
     first = 0 if latest is None else max(0, latest - MAX_TURNS + 1)
     for number in range(first, -1 if latest is None else latest + 1):
@@ -30,7 +30,7 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
                     StoredTurn(
                         context,
                         files=_has_files(store, key, number),
-                        feedback=load_feedback(store.feedback(key, number)),
+                        feedback=load_feedback(store.read_feedback(key, number)),
                         aftermath=load_aftermath(store.read_aftermath(key, number)),
                     )
                 )

@@ -34,7 +34,7 @@ class Registration:
         self._number = 0
         self._at = clock.monotonic()
         if not records.create(self._record, self._content()):
-            raise StoreError(f"{records.place(self._record)} exists", transient=True)
+            raise StoreError(f"{records.describe_place(self._record)} exists", transient=True)
 
     def send_heartbeat(self) -> None:
         """Write the next heartbeat; sets `is_lost` if another worker removed the record.

@@ -122,7 +122,7 @@ class Journal:
             taken = self._take_over(stored.entry, owner)
             if isinstance(taken, str) or self._replace_entry(stored, taken):
                 return taken
-        place = self._records.place(name)
+        place = self._records.describe_place(name)
         raise StoreError(f"too many contend for {place}, or a newer worker has it", transient=True)
 
     def remove_trigger(self, trigger: Trigger) -> None:
@@ -173,7 +173,7 @@ class Journal:
     def list_names(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[str]:
         """Yield the names of all entries, of a project's, or of a merge request's."""
         place = f"{FOLDER}{project_id}/" if project_id else FOLDER
-        return self._records.names(f"{place}{mr_iid}/" if project_id and mr_iid else place)
+        return self._records.list_names(f"{place}{mr_iid}/" if project_id and mr_iid else place)
 
     def read_entry(self, name: str) -> StoredEntry | None:
         """Read an entry; None if there is none. A damaged one is deleted, and one of a newer
@@ -184,10 +184,10 @@ class Journal:
         try:
             return StoredEntry(name, decode_entry(stored.content), stored.version)
         except _NewerSchema as error:
-            log.warning("%s is left alone: %s", self._records.place(name), error)
+            log.warning("%s is left alone: %s", self._records.describe_place(name), error)
             return None
         except (ValueError, RecursionError, OverflowError) as error:
-            log.error("%s is damaged and removed: %s", self._records.place(name), error)
+            log.error("%s is damaged and removed: %s", self._records.describe_place(name), error)
             self._records.delete(name)
             return None
 
@@ -218,13 +218,13 @@ class Journal:
         return any(
             True
             for prefix in prefixes
-            for _ in self._records.names(f"{prefix}{trigger.pipeline_id}-")
+            for _ in self._records.list_names(f"{prefix}{trigger.pipeline_id}-")
         )
 
     def has_earlier_reply(self, trigger: Replied) -> bool:
         """Whether an earlier comment of the same thread has not been answered yet."""
         prefix = f"{FOLDER}{trigger.project_id}/{trigger.mr_iid}/"
-        for name in self._records.names(f"{prefix}reply"):
+        for name in self._records.list_names(f"{prefix}reply"):
             number = name.removeprefix(f"{prefix}reply").partition("-")[0]
             if not number.isdecimal() or int(number) >= trigger.note_id:
                 continue

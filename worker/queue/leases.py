@@ -245,24 +245,24 @@ class Leases:
     def _release_late(self) -> None:
         """Release the claims that could not be released in time. Raises StoreError."""
         while self._unreleased:
-            self._store.release(*self._unreleased[0])
+            self._store.release_turn(*self._unreleased[0])
             self._unreleased.pop(0)
 
     def _claim(self, key: SessionKey, turn: int, claim: Claim) -> Claim:
         """Try to claim a turn; return the claim that then holds it."""
         now = self.clock.now()
-        held = self._store.claim(key, turn, claim, now)
+        held = self._store.claim_turn(key, turn, claim, now)
         if held is None:
             return claim
         if self.is_alive(held.owner):
             return held
         takeover = replace(claim, fence=held.fence + 1)
         log.warning("session %s turn %d: %s is dead", key.session_id, turn, held.owner)
-        return self._store.claim(key, turn, takeover, now, over=held) or takeover
+        return self._store.claim_turn(key, turn, takeover, now, over=held) or takeover
 
     def _release(self, key: SessionKey, turn: int, claim: Claim) -> None:
         try:
-            self._store.release(key, turn, claim)
+            self._store.release_turn(key, turn, claim)
         except StoreError as error:
             log.warning("session %s turn %d: not released: %s", key.session_id, turn, error)
             with self._change:
@@ -272,7 +272,7 @@ class Leases:
 
     def find_holder(self, key: SessionKey, turn: int) -> Claim | None:
         """Return the claim of the living worker that holds a turn, or None. Raises StoreError."""
-        held = self._store.holder(key, turn, self.clock.now())
+        held = self._store.find_holder(key, turn, self.clock.now())
         return held if held and self.is_alive(held.owner) else None
 
     def is_alive(self, owner: str) -> bool:
@@ -295,7 +295,7 @@ class Leases:
 
         Sets `live_workers` to the names of the other workers that are alive.
         """
-        records = list(self._store.records.names(FOLDER))
+        records = list(self._store.records.list_names(FOLDER))
         names = [name.removeprefix(FOLDER).removesuffix(".json") for name in records]
         with self._change:
             self._observations = {

@@ -126,7 +126,8 @@ class Bucket:
             return None
         if len(content) > limit:
             raise StoreError(
-                f"{self.place(name)} has more than {limit} bytes: it is not one of our objects"
+                f"{self.describe_place(name)} has more than {limit} bytes: "
+                "it is not one of our objects"
             )
         return Stored(content, answer.get("ETag", ""))
 
@@ -174,7 +175,7 @@ class Bucket:
             else:
                 self._client.delete_object(Bucket=self._bucket, Key=key, IfMatch=version)
 
-    def names(self, prefix: str) -> Iterator[str]:
+    def list_names(self, prefix: str) -> Iterator[str]:
         """See Objects."""
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=self._key(prefix)
@@ -184,7 +185,7 @@ class Bucket:
                 for entry in page.get("Contents", ()):
                     yield entry["Key"].removeprefix(self._prefix)
 
-    def place(self, name: str) -> str:
+    def describe_place(self, name: str) -> str:
         """See Objects."""
         return f"s3://{self._bucket}/{self._key(name)}"
 
@@ -192,7 +193,7 @@ class Bucket:
         return self._prefix + name
 
     def _translate(self, verb: str, name: str) -> AbstractContextManager[None]:
-        return _translate_errors(verb, self.place(name))
+        return _translate_errors(verb, self.describe_place(name))
 
     def _find_writer(self, name: str) -> str | None:
         """Return the writer named by the object ("" if it names none); None without an object."""
@@ -225,7 +226,7 @@ class Bucket:
                 return self._find_writer(name) == writer
             else:
                 return True
-        raise StoreError(f"others keep writing to {self.place(name)}", transient=True)
+        raise StoreError(f"others keep writing to {self.describe_place(name)}", transient=True)
 
     @contextmanager
     def _open(self, name: str) -> Iterator[Iterator[bytes]]:

@@ -161,7 +161,7 @@ class Folder:
                     _remove_dead_scratch(path.parent)
             self._remove_empty_folders(path.parent)
 
-    def names(self, prefix: str) -> Iterator[str]:
+    def list_names(self, prefix: str) -> Iterator[str]:
         """See Objects."""
         folder, _, _ = prefix.rpartition("/")
         for path in _walk(self._root / folder):
@@ -169,7 +169,7 @@ class Folder:
             if name.startswith(prefix):
                 yield name
 
-    def place(self, name: str) -> str:
+    def describe_place(self, name: str) -> str:
         """See Objects."""
         return str(self._root / name)
 

@@ -39,7 +39,7 @@ class RedisGuardedObjects:
     def __init__(self, objects: Objects, url: str) -> None:
         self._objects = objects
         self._redis: Any = redis.Redis.from_url(url, socket_timeout=10, socket_connect_timeout=5)
-        place = hashlib.sha256(objects.place("").encode()).hexdigest()[:16]
+        place = hashlib.sha256(objects.describe_place("").encode()).hexdigest()[:16]
         self._prefix = f"sandpiper:{place}:"
 
     def exists(self, name: str) -> bool:
@@ -109,18 +109,22 @@ class RedisGuardedObjects:
             with self._translate_errors(name):
                 self._redis.delete(self._prefix + name)
 
-    def names(self, prefix: str) -> Iterator[str]:
+    def list_names(self, prefix: str) -> Iterator[str]:
         """See Objects. Claims of turns are not listed."""
         if not prefix.startswith(_IN_REDIS):
-            yield from self._objects.names(prefix)
+            yield from self._objects.list_names(prefix)
             return
         with self._translate_errors(prefix):
             found = list(self._redis.scan_iter(f"{self._prefix}{prefix}*", count=1000))
         yield from sorted(key.decode().removeprefix(self._prefix) for key in found)
 
-    def place(self, name: str) -> str:
+    def describe_place(self, name: str) -> str:
         """See Objects."""
-        return f"Redis {self._prefix}{name}" if _is_in_redis(name) else self._objects.place(name)
+        return (
+            f"Redis {self._prefix}{name}"
+            if _is_in_redis(name)
+            else self._objects.describe_place(name)
+        )
 
     def _swap(self, name: str, version: str, *content: bytes) -> bool:
         with self._translate_errors(name):
@@ -133,7 +137,9 @@ class RedisGuardedObjects:
         deadline = time.monotonic() + LOCK_SECONDS
         while not self._try_lock(key, token):
             if time.monotonic() > deadline:
-                raise StoreError(f"{self._objects.place(name)} stays locked", transient=True)
+                raise StoreError(
+                    f"{self._objects.describe_place(name)} stays locked", transient=True
+                )
             time.sleep(0.02)
         try:
             yield

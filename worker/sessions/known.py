@@ -29,16 +29,16 @@ class KnownStore:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    def read(self, project_id: int, key: str) -> bytes | None:
+    def read_entry(self, project_id: int, key: str) -> bytes | None:
         """See KnownFailures."""
         stored = self._objects.read(_make_name(project_id, key), MAX_ENTRY)
         return stored.content if stored else None
 
-    def change(
-        self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
+    def change_entry(
+        self, project_id: int, key: str, change: Callable[[bytes | None], bytes | None]
     ) -> None:
         """See KnownFailures."""
-        update_record(self._objects, _make_name(project_id, key), made, limit=MAX_ENTRY)
+        update_record(self._objects, _make_name(project_id, key), change, limit=MAX_ENTRY)
 
     def read_memory(self, project_id: int, part: MemoryPart = MemoryPart.FACTS) -> bytes | None:
         """See KnownFailures."""
@@ -48,16 +48,16 @@ class KnownStore:
     def change_memory(
         self,
         project_id: int,
-        made: Callable[[bytes | None], bytes | None],
+        change: Callable[[bytes | None], bytes | None],
         part: MemoryPart = MemoryPart.FACTS,
     ) -> None:
         """See KnownFailures."""
-        update_record(self._objects, _make_memory_name(project_id, part), made, limit=MAX_ENTRY)
+        update_record(self._objects, _make_memory_name(project_id, part), change, limit=MAX_ENTRY)
 
-    def keys(self, project_id: int) -> tuple[str, ...]:
+    def list_keys(self, project_id: int) -> tuple[str, ...]:
         """See KnownFailures."""
         prefix = f"known/{_check_project(project_id)}/"
-        names = islice(self._objects.names(prefix), MAX_ENTRIES)
+        names = islice(self._objects.list_names(prefix), MAX_ENTRIES)
         found = (name.removeprefix(prefix).removesuffix(".json") for name in names)
         return tuple(key for key in found if _KEY.fullmatch(key))
 

@@ -67,10 +67,10 @@ class Objects(Protocol):
         """Remove an object if it exists and, if `version` is given, still has that version."""
         ...
 
-    def names(self, prefix: str) -> Iterator[str]:
+    def list_names(self, prefix: str) -> Iterator[str]:
         """Yield all names that begin with `prefix`, sorted; the store is read lazily."""
         ...
 
-    def place(self, name: str) -> str:
+    def describe_place(self, name: str) -> str:
         """Describe for a human where the object is."""
         ...

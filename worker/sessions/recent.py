@@ -33,18 +33,22 @@ class RecentStore:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    def put(self, key: SessionKey, turn: int, at: float, row: bytes) -> None:
+    def put_row(self, key: SessionKey, turn: int, at: float, row: bytes) -> None:
         """See RecentTurns."""
         name = _make_name(key, turn, at)
         if len(row) > MAX_ROW:
-            raise StoreError(f"{self._objects.place(name)} would be larger than {MAX_ROW} bytes")
+            raise StoreError(
+                f"{self._objects.describe_place(name)} would be larger than {MAX_ROW} bytes"
+            )
         self._objects.write(name, row)
 
-    def newest(
+    def list_newest(
         self, limit: int, before: str = "", project_id: int = 0
     ) -> Iterator[tuple[str, bytes]]:
         """See RecentTurns."""
-        found = map(_NAME.fullmatch, islice(self._objects.names(RECENT), max(MAX_NAMES, limit)))
+        found = map(
+            _NAME.fullmatch, islice(self._objects.list_names(RECENT), max(MAX_NAMES, limit))
+        )
         wanted = (
             match
             for match in found

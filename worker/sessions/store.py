@@ -43,9 +43,9 @@ class Store:
         """The turns by time, stored beside the sessions."""
         return RecentStore(self._objects)
 
-    def latest(self, key: SessionKey) -> int | None:
+    def find_latest_turn(self, key: SessionKey) -> int | None:
         """See SessionStore."""
-        found = map(keys.parse_name, self._objects.names(keys.make_session_prefix(key)))
+        found = map(keys.parse_name, self._objects.list_names(keys.make_session_prefix(key)))
         return max(
             (each.turn for each in found if each and each.leaf == keys.CONTEXT), default=None
         )
@@ -55,7 +55,9 @@ class Store:
         name = keys.make_turn_prefix(key, turn) + keys.CONTEXT
         stored = self._objects.read(name, MAX_CONTEXT)
         if stored is None:
-            raise StoreError(f"there is no {self._objects.place(name)}: the turn was not committed")
+            raise StoreError(
+                f"there is no {self._objects.describe_place(name)}: the turn was not committed"
+            )
         return stored.content
 
     def open_files(
@@ -81,7 +83,7 @@ class Store:
 
     def read_evidence(self, key: SessionKey, turn: int) -> bytes | None:
         """See SessionStore."""
-        found = map(keys.parse_name, self._objects.names(keys.make_session_prefix(key)))
+        found = map(keys.parse_name, self._objects.list_names(keys.make_session_prefix(key)))
         turns = [each.turn for each in found if each and each.leaf == keys.EVIDENCE]
         newest = max((number for number in turns if number <= turn), default=None)
         if newest is None:
@@ -89,7 +91,7 @@ class Store:
         stored = self._objects.read(keys.make_turn_prefix(key, newest) + keys.EVIDENCE, MAX_CONTEXT)
         return stored.content if stored else None
 
-    def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
+    def commit_turn(self, key: SessionKey, turn: int, context: bytes) -> None:
         """See SessionStore."""
         place = keys.make_turn_prefix(key, turn)
         self._check_size(place + keys.CONTEXT, context)
@@ -101,10 +103,10 @@ class Store:
             with suppress(StoreError):
                 self._objects.delete(place + leaf)
 
-    def tidy(self, key: SessionKey, turn: int) -> None:
+    def remove_leftovers(self, key: SessionKey, turn: int) -> None:
         """See SessionStore."""
         place = keys.make_turn_prefix(key, turn)
-        found = set(self._objects.names(place))
+        found = set(self._objects.list_names(place))
         if place + keys.CONTEXT in found:
             # The claim may be in another place, which is not listed here.
             for leaf in (keys.CLAIM, *(leaf for leaf in _WORKING if place + leaf in found)):
@@ -115,7 +117,7 @@ class Store:
         """See SessionStore."""
         return self._objects
 
-    def claim(
+    def claim_turn(
         self, key: SessionKey, turn: int, claim: Claim, now: float, over: Claim | None = None
     ) -> Claim | None:
         """See SessionStore. A claim of the same owner and trigger is renewed."""
@@ -136,24 +138,24 @@ class Store:
             if self._objects.replace(name, claims.encode_claim(claim), stored.version):
                 return None
         raise StoreError(
-            f"too many workers contend for {self._objects.place(name)}", transient=True
+            f"too many workers contend for {self._objects.describe_place(name)}", transient=True
         )
 
-    def release(self, key: SessionKey, turn: int, claim: Claim) -> None:
+    def release_turn(self, key: SessionKey, turn: int, claim: Claim) -> None:
         """See SessionStore."""
         name = keys.make_turn_prefix(key, turn) + keys.CLAIM
         stored = self._objects.read(name, _MAX_SMALL)
         if stored and claims.have_same_holder(self._decode_claim(name, stored), claim):
             self._objects.delete(name, stored.version)
 
-    def holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
+    def find_holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
         """See SessionStore."""
         name = keys.make_turn_prefix(key, turn) + keys.CLAIM
         stored = self._objects.read(name, _MAX_SMALL)
         held = self._decode_claim(name, stored) if stored else None
         return held if held and now < held.expires_at else None
 
-    def stop(self, key: SessionKey, turn: int, reason: str) -> None:
+    def request_stop(self, key: SessionKey, turn: int, reason: str) -> None:
         """See SessionStore."""
         self._objects.create(
             keys.make_turn_prefix(key, turn) + keys.STOP, reason[:_MAX_REASON].encode()
@@ -168,7 +170,9 @@ class Store:
         """See SessionStore."""
         name = keys.make_turn_prefix(key, turn) + keys.AFTER
         if len(after) > _MAX_SMALL:
-            raise StoreError(f"{self._objects.place(name)} would be larger than {_MAX_SMALL} bytes")
+            raise StoreError(
+                f"{self._objects.describe_place(name)} would be larger than {_MAX_SMALL} bytes"
+            )
         self._objects.create(name, after)
 
     def read_aftermath(self, key: SessionKey, turn: int) -> bytes | None:
@@ -176,44 +180,46 @@ class Store:
         stored = self._objects.read(keys.make_turn_prefix(key, turn) + keys.AFTER, _MAX_SMALL)
         return stored.content if stored else None
 
-    def feedback(self, key: SessionKey, turn: int) -> bytes | None:
+    def read_feedback(self, key: SessionKey, turn: int) -> bytes | None:
         """See SessionStore."""
         stored = self._objects.read(keys.make_turn_prefix(key, turn) + keys.FEEDBACK, _MAX_SMALL)
         return stored.content if stored else None
 
     def change_feedback(
-        self, key: SessionKey, turn: int, made: Callable[[bytes | None], bytes | None]
+        self, key: SessionKey, turn: int, change: Callable[[bytes | None], bytes | None]
     ) -> None:
         """See SessionStore."""
         place = keys.make_turn_prefix(key, turn)
 
-        def change(votes: bytes | None) -> bytes | None:
+        def change_stored(votes: bytes | None) -> bytes | None:
             is_there = self._objects.exists(place + keys.CONTEXT)
-            changed = made(votes) if is_there else None
+            changed = change(votes) if is_there else None
             return votes if changed is None else changed
 
-        update_record(self._objects, place + keys.FEEDBACK, change, limit=_MAX_SMALL)
+        update_record(self._objects, place + keys.FEEDBACK, change_stored, limit=_MAX_SMALL)
 
-    def erase(self, key: SessionKey, before: int) -> None:
+    def erase_session(self, key: SessionKey, before: int) -> None:
         """See SessionStore."""
         place = keys.make_turn_prefix(key, before) + keys.CONTEXT
         if not self._objects.exists(place):
-            raise StoreError(f"there is no {self._objects.place(place)}: nothing was erased")
-        for name in list(self._objects.names(keys.make_session_prefix(key))):
+            raise StoreError(
+                f"there is no {self._objects.describe_place(place)}: nothing was erased"
+            )
+        for name in list(self._objects.list_names(keys.make_session_prefix(key))):
             found = keys.parse_name(name)
             if found and (found.turn < before or found.leaf not in (keys.CONTEXT, keys.CLAIM)):
                 self._objects.delete(name)
 
     def find_last_change(self, key: SessionKey) -> float | None:
         """See SessionStore."""
-        names = list(self._objects.names(keys.make_session_prefix(key)))
+        names = list(self._objects.list_names(keys.make_session_prefix(key)))
         commits = [name for name in names if name.endswith(f"/{keys.CONTEXT}")]
         times = [self._objects.find_modification_time(name) for name in commits[-1:] or names]
         return max((at for at in times if at is not None), default=None)
 
-    def remove(self, key: SessionKey) -> None:
+    def remove_session(self, key: SessionKey) -> None:
         """See SessionStore. The index entry is removed first."""
-        names = list(self._objects.names(keys.make_session_prefix(key)))
+        names = list(self._objects.list_names(keys.make_session_prefix(key)))
         turns = {found.turn for found in map(keys.parse_name, names) if found}
         commits = [name for name in names if name.endswith(f"/{keys.CONTEXT}")]
         self._objects.delete(f"index/{key.session_id}")
@@ -223,7 +229,7 @@ class Store:
         for name in (*others, *commits, *claims_of):
             self._objects.delete(name)
 
-    def checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
+    def write_checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
         """See SessionStore."""
         name = keys.make_turn_prefix(key, turn) + keys.CHECKPOINT
         self._check_size(name, context)
@@ -234,28 +240,28 @@ class Store:
         stored = self._objects.read(keys.make_turn_prefix(key, turn) + keys.CHECKPOINT, MAX_CONTEXT)
         return stored.content if stored else None
 
-    def find(self, session_id: str) -> SessionKey | None:
+    def find_session(self, session_id: str) -> SessionKey | None:
         """See SessionStore. Raises StoreError for a prefix that several ids have."""
         start = keys.make_index_name(session_id)
         # Names are sorted, so a whole id comes before longer ids that begin with it.
-        names = list(islice(self._objects.names(start), 2)) if start else []
+        names = list(islice(self._objects.list_names(start), 2)) if start else []
         if len(names) == 2 and names[0] != start:
             raise StoreError(f"several session ids begin with {session_id}: give more of it")
         return self._read_index(names[0]) if names else None
 
-    def sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
+    def list_sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
         """See SessionStore. A session whose first turn is not committed yet is included."""
         last = None
-        for name in self._objects.names(keys.make_merge_request_prefix(project_id, mr_iid)):
+        for name in self._objects.list_names(keys.make_merge_request_prefix(project_id, mr_iid)):
             found = keys.parse_name(name)
             # The objects of one session are adjacent.
             if found and found.key != last:
                 last = found.key
                 yield last
 
-    def location(self, key: SessionKey, turn: int) -> str:
+    def describe_location(self, key: SessionKey, turn: int) -> str:
         """See SessionStore."""
-        return self._objects.place(keys.make_turn_prefix(key, turn))
+        return self._objects.describe_place(keys.make_turn_prefix(key, turn))
 
     def probe(self) -> None:
         """Raise StoreError unless the store takes writes and honours their conditions.
@@ -264,9 +270,9 @@ class Store:
         """
         if not self.honours_conditions():
             raise StoreError(
-                f"{self._objects.place('')} ignores conditional writes (If-None-Match, If-Match), "
-                "so two workers could commit the same turn: use a store that honours them, or "
-                "redis:// as the broker, which then keeps the claims"
+                f"{self._objects.describe_place('')} ignores conditional writes (If-None-Match, "
+                "If-Match), so two workers could commit the same turn: use a store that honours "
+                "them, or redis:// as the broker, which then keeps the claims"
             )
 
     def honours_conditions(self) -> bool:
@@ -298,13 +304,13 @@ class Store:
         self._refuse_committed(key, turn)
 
     def _make_turn_taken(self, key: SessionKey, turn: int) -> TurnTaken:
-        place = self._objects.place(keys.make_turn_prefix(key, turn) + keys.CONTEXT)
+        place = self._objects.describe_place(keys.make_turn_prefix(key, turn) + keys.CONTEXT)
         return TurnTaken(f"{place} exists: another worker committed this turn")
 
     def _check_size(self, name: str, content: bytes) -> None:
         if len(content) > MAX_CONTEXT:
             raise StoreError(
-                f"{self._objects.place(name)} would have {len(content)} bytes, "
+                f"{self._objects.describe_place(name)} would have {len(content)} bytes, "
                 f"and more than {MAX_CONTEXT} are not stored"
             )
 
@@ -318,12 +324,14 @@ class Store:
             return None
         key = keys.decode_pointer(name.removeprefix("index/"), stored.content)
         if key is None:
-            raise StoreError(f"{self._objects.place(name)} is damaged: it should be PROJECT/IID")
+            raise StoreError(
+                f"{self._objects.describe_place(name)} is damaged: it should be PROJECT/IID"
+            )
         return key
 
     def _decode_claim(self, name: str, stored: Stored) -> Claim:
         try:
             return claims.decode_claim(stored.content)
         except (ValueError, OverflowError, RecursionError) as error:
-            place = self._objects.place(name)
+            place = self._objects.describe_place(name)
             raise StoreError(f"{place} is damaged ({error}): delete it to free the turn") from error

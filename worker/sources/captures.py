@@ -45,7 +45,7 @@ class CapturedDocuments:
         self._commits: dict[str, str] = {}
         self._fork_only: set[str] = set()
 
-    def lines(self, place: Place) -> Sequence[str]:
+    def read_lines(self, place: Place) -> Sequence[str]:
         """The lines of a document. Raises SourceError or ArgumentError."""
         if time.monotonic() > self._deadline:
             raise SourceError("the time to look it up was over")
@@ -61,9 +61,9 @@ class CapturedDocuments:
             case ReportedTest(name):
                 return list(_read_test_output(self._fetch(TEST_REPORT.name), name))
             case TaskStep() | RequestFile():
-                return self._reader.evidence.lines(place)
+                return self._reader.evidence.read_lines(place)
 
-    def url(self, place: Place, first: int, last: int) -> str:
+    def link_lines(self, place: Place, first: int, last: int) -> str:
         """A link to the lines, or to the nearest anchor or page; "" if there is none."""
         match place:
             case JobLog(job_id):
@@ -78,7 +78,7 @@ class CapturedDocuments:
                 project = self._get_project_url(fork=True)
                 return project and f"{project}/-/pipelines/{pipeline}/test_report"
             case TaskStep() | RequestFile():
-                return self._reader.evidence.url(place)
+                return self._reader.evidence.link_lines(place)
 
     def _fetch(self, source: str, **arguments: Any) -> Document:
         return self._sources[source].fetch(json.dumps(arguments))

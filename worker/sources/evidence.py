@@ -89,7 +89,7 @@ class Evidence:
             if loaded:  # otherwise what was stored before would be overwritten
                 self._save()
 
-    def lines(self, place: KeptPlace) -> Sequence[str]:
+    def read_lines(self, place: KeptPlace) -> Sequence[str]:
         """The lines of a document. Raises SourceError for a document that was not read."""
         packed = self._find(place).packed
         unpacker = zlib.decompressobj()
@@ -98,7 +98,7 @@ class Evidence:
         except zlib.error as error:
             raise SourceError("what was kept of it is damaged") from error
 
-    def url(self, place: KeptPlace) -> str:
+    def link_lines(self, place: KeptPlace) -> str:
         """A link to a document, or "". Raises SourceError for a document that was not read."""
         return self._find(place).url
 

@@ -137,7 +137,7 @@ class CountedSandbox:
 
 
 class CountedObjects:
-    """See sessions.objects.Objects. `names` and `open` are timed until their first result."""
+    """See sessions.objects.Objects. `list_names` and `open` are timed until their first result."""
 
     def __init__(self, objects: Objects, metrics: Metrics) -> None:
         self._objects, self._metrics = objects, metrics
@@ -190,18 +190,18 @@ class CountedObjects:
         with self._time_operation("delete"):
             self._objects.delete(name, version)
 
-    def names(self, prefix: str) -> Iterator[str]:
+    def list_names(self, prefix: str) -> Iterator[str]:
         """See Objects."""
-        names = self._objects.names(prefix)
+        names = self._objects.list_names(prefix)
         with self._time_operation("list"):
             first = next(names, None)
         if first is not None:
             yield first
             yield from names
 
-    def place(self, name: str) -> str:
+    def describe_place(self, name: str) -> str:
         """See Objects."""
-        return self._objects.place(name)
+        return self._objects.describe_place(name)
 
     @contextmanager
     def _time_operation(self, operation: str) -> Iterator[None]:

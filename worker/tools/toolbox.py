@@ -81,7 +81,7 @@ class WorkflowToolbox:
         """The tools, then the sources, each in the order of its table."""
         return list_specs(self._sources, lambda name: name in self._tools or name in self._sources)
 
-    def repeatable(self, call: ToolCall) -> bool:
+    def is_repeatable(self, call: ToolCall) -> bool:
         """Whether the call may be repeated: all but commands only read."""
         return not self._is_ordered(call)
 

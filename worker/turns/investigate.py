@@ -55,7 +55,7 @@ class Checkpoints:
         self.context = context
         try:
             self._lease.check_held()
-            self._store.checkpoint(self._key, context.turn, self._dumper.dump(context))
+            self._store.write_checkpoint(self._key, context.turn, self._dumper.dump(context))
         except StoreError as error:
             if not error.transient:
                 raise
@@ -71,11 +71,11 @@ class Checkpoints:
     def write_rest(self) -> None:
         """Store that no open call has begun, so that the next run has nothing to repair."""
         rested = self._dumper.dump(replace(self.context, handed_over=True))
-        self._store.checkpoint(self._key, self.context.turn, rested)
+        self._store.write_checkpoint(self._key, self.context.turn, rested)
 
     def resume(self, repeatable: Callable[[ToolCall], bool]) -> None:
         """Continue from another run's context. Calls that it may have begun are not run again
-        unless `repeatable`; that is stored first, because this run may die too."""
+        unless `is_repeatable`; that is stored first, because this run may die too."""
         found = self.context
         context = replace(found, handed_over=False)
         if not found.handed_over:
@@ -126,11 +126,11 @@ def _prepare_loop(
 ) -> LoopParts:
     model = open_model(last.context, deps, run)
     sandbox = deps.runtime.wrap_sandbox(work.sandbox)
-    toolbox = toolset.open(sandbox, triage.read_error_text(last.context))
+    toolbox = toolset.open_toolbox(sandbox, triage.read_error_text(last.context))
     last.context = replace(last.context, model=model.name, gave_way="")
     work.save_documents(planning.list_announced_files(last.context, deps), toolbox)
     if last.is_continued:
-        last.resume(toolbox.repeatable)
+        last.resume(toolbox.is_repeatable)
     workflow = deps.runtime.playbook.get(last.context.workflow)
     return LoopParts(
         model=model,

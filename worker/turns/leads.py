@@ -37,7 +37,7 @@ def find_leads(survey: Survey, context: Context, deps: Deps) -> Survey:
 
 def _read_hit(key: str, context: Context, deps: Deps) -> Hit | None:
     subject = context.subject
-    data = deps.storage.known_failures.read(subject.project_id, key)
+    data = deps.storage.known_failures.read_entry(subject.project_id, key)
     entry = known.load_known_failure(data, key) if data else None
     return known.make_hit(entry, subject.mr_iid, subject.sha, deps.gitlab.hosts) if entry else None
 
@@ -54,7 +54,7 @@ def keep_words(groups: Iterable[Group], project_id: int, deps: Deps) -> None:
 
 def forget_words(project_id: int, deps: Deps) -> None:
     """Remove the words of errors that are not known any more. Raises StoreError."""
-    left = frozenset(deps.storage.known_failures.keys(project_id))
+    left = frozenset(deps.storage.known_failures.list_keys(project_id))
 
     def change(data: bytes | None) -> bytes | None:
         index = similar.load_words(data)

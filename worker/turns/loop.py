@@ -201,7 +201,7 @@ def _call_tools(
             call = by_id[ran.result.call_id]
             parts.watch(ToolRan(call, ran.size, shown, ran.seconds, ran.result.is_error))
             # A call that must not run twice is stored at once; one that only reads, with the rest.
-            if not parts.toolbox.repeatable(call) and find_open_calls(context.messages):
+            if not parts.toolbox.is_repeatable(call) and find_open_calls(context.messages):
                 parts.checkpoint(context)
             if Dimension.CLOCK in find_reached_limits(
                 limits, context.turn_usage, parts.clock.now(), 1.0
@@ -223,12 +223,12 @@ def _continue_in_new_sandbox(context: Context, error: SandboxLost, parts: LoopPa
     try:
         known = parts.replace_sandbox(str(error))
         if known is not None:
-            for call, number in list_saving_calls(context, parts.toolbox.repeatable, known):
+            for call, number in list_saving_calls(context, parts.toolbox.is_repeatable, known):
                 for _ in parts.toolbox.run([call], number):
                     pass
             if not error.has_run:
                 return context
-            return close_lost_calls(context, parts.toolbox.repeatable, in_sandbox=True)
+            return close_lost_calls(context, parts.toolbox.is_repeatable, in_sandbox=True)
     except SandboxLost as again:
         error = again
     return halt_turn(context, f"the sandbox was lost: {error}")

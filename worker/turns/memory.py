@@ -87,7 +87,7 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
                 else None
             )
             kept = partial(_add_sighting, group.key, where, of_it if looked else None)
-            deps.storage.known_failures.change(subject.project_id, group.key, kept)
+            deps.storage.known_failures.change_entry(subject.project_id, group.key, kept)
         keep_words(_list_kept_groups(survey), subject.project_id, deps)
     except StoreError as error:
         log.warning("session %s: known failures not kept: %s", context.session_id, error)
@@ -112,7 +112,7 @@ def record_end(context: Context, became: str, pipeline_id: int, deps: Deps) -> N
     try:
         for group in _list_kept_groups(context.survey):
             change = partial(_add_end, group.key, where.pipeline_id, became, pipeline_id)
-            deps.storage.known_failures.change(where.project_id, group.key, change)
+            deps.storage.known_failures.change_entry(where.project_id, group.key, change)
     except StoreError as error:
         log.warning("session %s: its end is not kept: %s", context.session_id, error)
 
@@ -135,11 +135,11 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
     Raises StoreError.
     """
     touched = 0
-    for key in deps.storage.known_failures.keys(project_id):
-        data = deps.storage.known_failures.read(project_id, key)
+    for key in deps.storage.known_failures.list_keys(project_id):
+        data = deps.storage.known_failures.read_entry(project_id, key)
         entry = known.load_known_failure(data, key) if data else None
         if data and (entry is None or _refers_to(entry, mr_iid)):
-            deps.storage.known_failures.change(
+            deps.storage.known_failures.change_entry(
                 project_id, key, partial(_remove_merge_request, key, mr_iid)
             )
             touched += entry is not None

@@ -100,7 +100,7 @@ def _is_in_thread(context: Context) -> bool:
 
 def _read_context(key: SessionKey, deps: Deps) -> Context | None:
     """Return the analysis, or what replaced a deleted one; None if not committed or unreadable."""
-    latest = deps.storage.sessions.latest(key)
+    latest = deps.storage.sessions.find_latest_turn(key)
     if latest is None:
         return None
     try:

@@ -26,7 +26,7 @@ def judge_turn(
     `later_verdict` is a different verdict of a later turn, "" if there is none. The turn itself is
     read only if its text or its survey matters.
     """
-    feedback = aftermath.load_feedback(store.feedback(key, turn))
+    feedback = aftermath.load_feedback(store.read_feedback(key, turn))
     after = aftermath.load_aftermath(store.read_aftermath(key, 0))
     return _judge(store, key, turn, verdict, feedback, after, later_verdict)
 
@@ -117,7 +117,7 @@ def _update(
         context = _read_context(store, key, turn)
         if context is None or not context.verdict or newest_verdict == context.verdict:
             return
-        feedback = aftermath.load_feedback(store.feedback(key, turn))
+        feedback = aftermath.load_feedback(store.read_feedback(key, turn))
         after = aftermath.load_aftermath(store.read_aftermath(key, 0))
         known = (store, key, turn, context.verdict)
         now = _judge(*known, feedback, after, newest_verdict)
@@ -140,4 +140,4 @@ def _store_judgement(context: Context, judgement: Judgement, deps: Deps) -> None
         label=str(judgement.label),
         label_reason=judgement.reason,
     )
-    deps.storage.recent.put(key, context.turn, row.started_at, turn_row.dump_row(row))
+    deps.storage.recent.put_row(key, context.turn, row.started_at, turn_row.dump_row(row))

@@ -52,16 +52,16 @@ def refuse_model(wanted: TierModel) -> Model:
 class NoKnownFailures:
     """See KnownFailures. Nothing is known, and nothing is stored: for dry runs."""
 
-    def read(self, project_id: int, key: str) -> bytes | None:
+    def read_entry(self, project_id: int, key: str) -> bytes | None:
         """Return None."""
         return None
 
-    def change(
-        self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
+    def change_entry(
+        self, project_id: int, key: str, change: Callable[[bytes | None], bytes | None]
     ) -> None:
         """Do nothing."""
 
-    def keys(self, project_id: int) -> tuple[str, ...]:
+    def list_keys(self, project_id: int) -> tuple[str, ...]:
         """Return ()."""
         return ()
 
@@ -72,7 +72,7 @@ class NoKnownFailures:
     def change_memory(
         self,
         project_id: int,
-        made: Callable[[bytes | None], bytes | None],
+        change: Callable[[bytes | None], bytes | None],
         part: MemoryPart = MemoryPart.FACTS,
     ) -> None:
         """Do nothing."""
@@ -107,7 +107,7 @@ class Toolset(Protocol):
         """
         ...
 
-    def survey(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0) -> Survey:
         """Return the failing jobs by cause, read before the model is asked. Raises nothing.
 
         `shown` is how many bytes of logs, and of the diff, the model is to be shown at once; 0 for
@@ -115,11 +115,11 @@ class Toolset(Protocol):
         """
         ...
 
-    def redactions(self) -> Mapping[tuple[str, str], int]:
+    def count_redactions(self) -> Mapping[tuple[str, str], int]:
         """Return how many secrets of each kind were redacted in each document read so far."""
         ...
 
-    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
+    def open_toolbox(self, sandbox: Sandbox, errors: str) -> Toolbox:
         """Return the toolbox for a running sandbox.
 
         `errors` is the error text known before a log is read: files and diffs are shown at the

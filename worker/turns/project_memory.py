@@ -51,7 +51,7 @@ def update_memory(key: SessionKey, deps: Deps, context: Context | None = None) -
 
 
 def _read_verdict(key: SessionKey, deps: Deps) -> Context | None:
-    latest = deps.storage.sessions.latest(key)
+    latest = deps.storage.sessions.find_latest_turn(key)
     return None if latest is None else stored_turns.find_verdict(key, latest, deps)
 
 
@@ -78,7 +78,7 @@ def _is_confirmed(key: SessionKey, context: Context, deps: Deps) -> bool:
     """Whether GitLab's record or a member's vote confirms the verdict, and no member voted against
     it."""
     proven = _is_proven(key, context, deps)
-    feedback = aftermath.load_feedback(deps.storage.sessions.feedback(key, context.turn))
+    feedback = aftermath.load_feedback(deps.storage.sessions.read_feedback(key, context.turn))
     if not feedback.votes:
         return proven
     ups, downs = _list_voters(context, deps)

@@ -175,7 +175,7 @@ def _find_last_turn(key: SessionKey, reply: Replied | None, deps: Deps) -> int |
 
     Raises Busy while the first turn, or an older question of the thread, comes before it.
     """
-    latest = deps.storage.sessions.latest(key)
+    latest = deps.storage.sessions.find_latest_turn(key)
     if latest is None:
         if deps.queue.leases.find_holder(key, 0):
             raise Busy(f"session {key.session_id} is still at its first turn")
@@ -229,7 +229,7 @@ def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
 
     A turn without a history replaces it. Returns False if there is nothing to delete.
     """
-    latest = deps.storage.sessions.latest(key)
+    latest = deps.storage.sessions.find_latest_turn(key)
     if latest is None:
         return False
     with claim_turn(key, latest + 1, on_behalf_of, deps) as taken:
@@ -246,13 +246,13 @@ def _empty_session(key: SessionKey, latest: int, deps: Deps) -> bool:
     """
     stored = stored_turns.load_newest(key, latest, deps) or contexts.begin_anew(key, latest, deps)
     if isinstance(stored, str):
-        deps.storage.sessions.remove(key)
+        deps.storage.sessions.remove_session(key)
         return True
     if contexts.is_forgotten(stored) and not stored.losses:
         return False
     emptied = contexts.make_emptied_context(stored, deps)
-    deps.storage.sessions.commit(key, latest + 1, context_json.dump_context(emptied))
-    deps.storage.sessions.erase(key, latest + 1)
+    deps.storage.sessions.commit_turn(key, latest + 1, context_json.dump_context(emptied))
+    deps.storage.sessions.erase_session(key, latest + 1)
     return True
 
 
@@ -282,7 +282,7 @@ def claim_turn(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator
     `trigger` names what the turn is for: two claims with the same one are the same work.
     """
     if done := _find_done(key, turn, deps):
-        deps.storage.sessions.tidy(key, turn)
+        deps.storage.sessions.remove_leftovers(key, turn)
         yield done
         return
     with (
@@ -300,7 +300,7 @@ def claim_turn(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator
 
 
 def _find_done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
-    latest = deps.storage.sessions.latest(key)
+    latest = deps.storage.sessions.find_latest_turn(key)
     done = latest is not None and latest >= turn
     return Skipped(f"turn {turn} of session {key.session_id} is done already") if done else None
 
@@ -310,7 +310,7 @@ def _list_turn(context: Context, deps: Deps) -> None:
     subject, row = context.subject, turn_row.make_row(context, deps.runtime.redact)
     key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     try:
-        deps.storage.recent.put(key, context.turn, row.started_at, turn_row.dump_row(row))
+        deps.storage.recent.put_row(key, context.turn, row.started_at, turn_row.dump_row(row))
     except StoreError as error:
         log.warning("session %s: not listed: %s", context.session_id, error)
 
@@ -322,14 +322,16 @@ def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finishe
     turn.lease.check_held()
     try:
         data = context_json.dump_context(context)
-        turn.lease.retry_while_away(lambda: deps.storage.sessions.commit(turn.key, number, data))
+        turn.lease.retry_while_away(
+            lambda: deps.storage.sessions.commit_turn(turn.key, number, data)
+        )
     except TurnTaken as error:
         raise LeaseLost(str(error)) from error
     _list_turn(context, deps)
     if number == 0:
         older_notes.fold_older_notes(context, deps)
     outcomes.judge_by_later_verdict(context, deps, run.watch)
-    location = deps.storage.sessions.location(turn.key, number)
+    location = deps.storage.sessions.describe_location(turn.key, number)
     run.watch(TurnEnded(number, outcome, taken.body, location, context, taken.finding))
     log.info(
         "session %s turn %d: %s %s", context.session_id, number, outcome.status, outcome.reason

@@ -20,7 +20,7 @@ def load_turn(store: SessionStore, key: SessionKey, turn: int) -> Context:
     try:
         return context_json.load_context(store.read_context(key, turn))
     except context_json.HistoryError as error:
-        raise StoreError(f"{store.location(key, turn)}: {error}") from error
+        raise StoreError(f"{store.describe_location(key, turn)}: {error}") from error
 
 
 def load_newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:

@@ -134,7 +134,7 @@ class _Poster:
         them, or if the file cannot be read."""
         for fix in change:
             try:
-                count = len(self._captures.lines(RepoFile(fix.path, self._diff.head_sha)))
+                count = len(self._captures.read_lines(RepoFile(fix.path, self._diff.head_sha)))
             except (ArgumentError, SourceError):
                 continue
             if fix.last > count:
@@ -145,7 +145,7 @@ class _Poster:
         head = self._diff.head_sha
         try:
             return suggestions.combine_change(
-                change, lambda path: self._captures.lines(RepoFile(path, head))
+                change, lambda path: self._captures.read_lines(RepoFile(path, head))
             )
         except (ArgumentError, SourceError) as error:
             log.warning("session %s: not on the diff: %s", self._context.session_id, error)

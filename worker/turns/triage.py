@@ -43,7 +43,7 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
     shown = planning.count_shown_bytes(context, deps)
-    survey = _add_hits(_remove_hosts(toolset.survey(shown), deps), context, deps)
+    survey = _add_hits(_remove_hosts(toolset.survey_failures(shown), deps), context, deps)
     first = context.messages[0]
     parts = (
         tell_time(deps.runtime.clock.now()),
@@ -197,7 +197,7 @@ def _add_hits(survey: Survey, context: Context, deps: Deps) -> Survey:
     hits: dict[str, Hit] = {}
     try:
         for key in known.list_keys(survey.groups)[:MOST_KEPT]:
-            data = deps.storage.known_failures.read(subject.project_id, key)
+            data = deps.storage.known_failures.read_entry(subject.project_id, key)
             entry = known.load_known_failure(data, key) if data else None
             if entry and (
                 hit := known.make_hit(entry, subject.mr_iid, subject.sha, deps.gitlab.hosts)

@@ -81,7 +81,7 @@ def _find_applied(
 ) -> Trials:
     every = [fix for change in changes for fix in change]
     paths = list(dict.fromkeys(fix.path for fix in every))[:MAX_FILES]
-    files = {path: captures.lines(RepoFile(path)) for path in paths}
+    files = {path: captures.read_lines(RepoFile(path)) for path in paths}
     seen, whole = _read_sandbox(_list_paths(every), sandbox, deps)
     alone = {change: _find_applied_time(change, files, seen) for change in changes}
     together = _find_applied_time(every, files, seen)

@@ -122,7 +122,7 @@ def _record_cost(context: Context, deps: Deps) -> None:
 
 def _count_redactions(context: Context, toolset: Toolset) -> Context:
     """Return the context with the counts of what was redacted in what the turn has read."""
-    found = redaction_counts.sort_counts(toolset.redactions())
+    found = redaction_counts.sort_counts(toolset.count_redactions())
     if found:
         log.info(
             "session %s: redacted %s", context.session_id, redaction_counts.describe_counts(found)

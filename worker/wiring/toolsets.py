@@ -84,15 +84,15 @@ class _WorkflowToolset:
         """Set where the reader stores its evidence."""
         self.reader.evidence.attach(read, write)
 
-    def survey(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0) -> Survey:
         """Return the failing jobs by cause."""
         return read_survey(self.reader, shown=shown)
 
-    def redactions(self) -> Mapping[tuple[str, str], int]:
+    def count_redactions(self) -> Mapping[tuple[str, str], int]:
         """Return the counts of what the reader has redacted."""
         return self.reader.redact.counts
 
-    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
+    def open_toolbox(self, sandbox: Sandbox, errors: str) -> Toolbox:
         """Return the toolbox for a running sandbox."""
         self.reader.logs.known_errors = errors
         context = ToolContext(

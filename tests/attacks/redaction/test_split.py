@@ -44,10 +44,10 @@ def redacted(text: str) -> str:
 class Nothing:
     """Captures of nothing."""
 
-    def lines(self, place: Place) -> list[str]:
+    def read_lines(self, place: Place) -> list[str]:
         return []
 
-    def url(self, place: Place, first: int, last: int) -> str:
+    def link_lines(self, place: Place, first: int, last: int) -> str:
         return ""
 
 

@@ -51,9 +51,9 @@ def made(number: int, project: int = 7, path: str = "aviary/tern") -> Context:
 def keep(store: Store, stored: Context, *, listed: bool = True) -> SessionKey:
     """Put it into the store as a turn that has ended."""
     key = SessionKey(stored.subject.project_id, stored.subject.mr_iid, stored.session_id)
-    store.commit(key, 0, context_json.dump_context(stored))
+    store.commit_turn(key, 0, context_json.dump_context(stored))
     if listed:
-        store.recent_turns.put(
+        store.recent_turns.put_row(
             key, 0, stored.turn_usage.started_at, turn_row.dump_row(turn_row.make_row(stored))
         )
     return key
@@ -84,8 +84,8 @@ def test_a_session_of_many_turns_is_one_line_of_its_latest(tmp_path: Path) -> No
     store = FolderStore(tmp_path)
     key = keep(store, made(1))
     reply = replace(made(1), turn=1, turn_usage=TurnUsage(started_at=9.0))
-    store.commit(key, 1, context_json.dump_context(reply))
-    store.recent_turns.put(key, 1, 9.0, turn_row.dump_row(turn_row.make_row(reply)))
+    store.commit_turn(key, 1, context_json.dump_context(reply))
+    store.recent_turns.put_row(key, 1, 9.0, turn_row.dump_row(turn_row.make_row(reply)))
     keep(store, made(2))
     rows = list(read_rows(store, find_sessions(store, store.recent_turns)))
     assert [(row["session"], row["turns"]) for row in rows] == [
@@ -99,7 +99,7 @@ def test_what_the_list_of_turns_lacks_comes_last(tmp_path: Path) -> None:
     keep(store, made(1), listed=False)
     keep(store, made(2))
     keep(store, made(3))
-    store.recent_turns.put(SessionKey(7, 42, f"{3:020x}"), 0, 4.0, b"no row")
+    store.recent_turns.put_row(SessionKey(7, 42, f"{3:020x}"), 0, 4.0, b"no row")
     assert sessions(read_rows(store, find_sessions(store, store.recent_turns))) == [3, 2, 1]
 
 

@@ -310,11 +310,11 @@ class Forgotten:
     def find_modification_time(self, name: str) -> float | None:
         return self.records.find_modification_time(name)
 
-    def names(self, prefix: str) -> Iterator[str]:
-        return self.records.names(prefix)
+    def list_names(self, prefix: str) -> Iterator[str]:
+        return self.records.list_names(prefix)
 
-    def place(self, name: str) -> str:
-        return self.records.place(name)
+    def describe_place(self, name: str) -> str:
+        return self.records.describe_place(name)
 
 
 @dataclass

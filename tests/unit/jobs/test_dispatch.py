@@ -59,7 +59,7 @@ def test_a_second_pipeline_waits_for_the_first_to_be_told(at: Job, sim: GitLabSi
 def test_a_damaged_session_of_the_same_commit_is_an_error_that_names_it(
     at: Job, sim: GitLabSim
 ) -> None:
-    at.store.commit(at.key(at.scene.pipeline), 0, b"{}")
+    at.store.commit_turn(at.key(at.scene.pipeline), 0, b"{}")
     with pytest.raises(StoreError, match="0000"):
         at.failed(sim.run_pipeline(at.scene.mr))
 

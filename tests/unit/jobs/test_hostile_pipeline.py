@@ -77,12 +77,12 @@ def test_sixty_jobs_with_lines_of_a_megabyte_end_in_a_note_in_time(at: At) -> No
 def test_a_damaged_entry_of_what_is_known_costs_only_itself(at: At, stored: bytes) -> None:
     noted(at, at.failed(at.flake(at.scene.mr)))
     (entry,) = at.entries()
-    fields = json.loads(at.store.known_failures.read(at.scene.project.id, entry.key) or b"{}")
+    fields = json.loads(at.store.known_failures.read_entry(at.scene.project.id, entry.key) or b"{}")
     written = stored
     if stored.startswith(b'{"finding'):
         fields["finding"] |= json.loads(stored)["finding"]
         written = json.dumps(fields).encode()
-    at.store.known_failures.change(at.scene.project.id, entry.key, lambda old: written)
+    at.store.known_failures.change_entry(at.scene.project.id, entry.key, lambda old: written)
     at.sim.push(at.scene.mr, {"a": b"1"})
     noted(at, at.failed(at.flake(at.scene.mr)))
     assert len(at.entries()) == 1

@@ -287,7 +287,7 @@ def test_a_developer_chooses_a_tier_and_takes_it_back(at: Tiers) -> None:
 )
 def test_what_costs_more_takes_more_access(at: Tiers, command: str) -> None:
     assert "takes more access" in at.asks(f"/sandpiper {command}")
-    assert list(at.job.store.records.names("preferences/")) == []
+    assert list(at.job.store.records.list_names("preferences/")) == []
     at.answers("u/big", FINDING)
     ended = at.says(f"/sandpiper {command}", **make_maintainer(at))
     assert isinstance(ended, Finished) or "more access" not in getattr(ended, "text", "")

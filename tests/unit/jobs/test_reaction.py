@@ -37,7 +37,7 @@ def list_changes(at: Job) -> list[VotesChanged]:
 
 
 def votes(at: Job) -> tuple[int, int]:
-    stored = aftermath.load_feedback(at.store.feedback(at.key(), 0))
+    stored = aftermath.load_feedback(at.store.read_feedback(at.key(), 0))
     return stored.upvotes, stored.downvotes
 
 
@@ -73,10 +73,10 @@ def test_the_same_event_again_changes_nothing(at: Job, sim: GitLabSim) -> None:
     (note,) = at.own()
     sim.add_reaction(note, at.scene.developer, "thumbsup")
     reacted(at, note)
-    stored = at.store.feedback(at.key(), 0)
+    stored = at.store.read_feedback(at.key(), 0)
     at.clock.time += 60
     reacted(at, note)
-    assert at.store.feedback(at.key(), 0) == stored
+    assert at.store.read_feedback(at.key(), 0) == stored
     assert len(list_changes(at)) == 1
 
 
@@ -85,14 +85,14 @@ def test_the_bot_does_not_vote(at: Job, sim: GitLabSim) -> None:
     for emoji in ("eyes", "thumbsup"):
         sim.add_reaction(note, at.scene.bot, emoji)
     reacted(at, note)
-    assert at.store.feedback(at.key(), 0) is None
+    assert at.store.read_feedback(at.key(), 0) is None
 
 
 def test_nobody_is_named_in_what_is_stored(at: Job, sim: GitLabSim) -> None:
     (note,) = at.own()
     sim.add_reaction(note, at.scene.developer, "thumbsup")
     reacted(at, note)
-    feedback = aftermath.load_feedback(at.store.feedback(at.key(), 0))
+    feedback = aftermath.load_feedback(at.store.read_feedback(at.key(), 0))
     assert at.scene.developer.username not in str(feedback)
     assert str(at.scene.developer.id) not in feedback.votes
     assert list(feedback.votes) == [
@@ -105,7 +105,7 @@ def test_a_marker_in_somebody_elses_note_is_not_believed(at: Job, sim: GitLabSim
     forged = at.comment(ours.body)
     sim.add_reaction(forged, at.scene.developer, "thumbsup")
     assert isinstance(reacted(at, forged), Skipped)
-    assert at.store.feedback(at.key(), 0) is None
+    assert at.store.read_feedback(at.key(), 0) is None
 
 
 def test_a_note_that_is_gone_is_skipped(at: Job, sim: GitLabSim) -> None:

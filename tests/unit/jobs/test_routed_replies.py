@@ -129,7 +129,7 @@ def test_thanks_that_a_helper_sees_get_an_emoji_and_are_paid_for(thread: Thread)
     note = thread.job.scene.mr.list_notes()[-1]
     assert [name for _, name in note.awards.values()] == ["eyes"]
     assert len(thread.job.own()) == 1
-    (name,) = thread.job.store.records.names("spend/")
+    (name,) = thread.job.store.records.list_names("spend/")
     stored = thread.job.store.records.read(name, 10_000)
     assert stored is not None
     assert b"0.0004" in stored.content

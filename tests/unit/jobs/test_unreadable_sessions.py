@@ -16,7 +16,7 @@ DAMAGED = pytest.mark.parametrize("content", [b"{" + SECRET, b'{"schema": 99, "x
 
 def damage(at: Job, content: bytes, turn: int = 0) -> None:
     (key,) = at.sessions()
-    (Path(at.store.location(key, turn)) / "context.json").write_bytes(content)
+    (Path(at.store.describe_location(key, turn)) / "context.json").write_bytes(content)
 
 
 def is_stored(at: Job) -> bool:
@@ -68,6 +68,6 @@ def test_its_state_is_told_and_it_begins_anew(told: Job, content: bytes) -> None
 
 
 def test_a_step_that_cannot_be_read_is_the_very_beginning(told: Job) -> None:
-    told.store.checkpoint(told.key(), 1, b"{")
+    told.store.write_checkpoint(told.key(), 1, b"{")
     with told.elsewhere(told.key(), 1):
         assert "at the very beginning" in text(told.says("/sandpiper status"))

@@ -27,7 +27,7 @@ def test_a_command_delivered_again_does_not_act_again(told: Job, command: str) -
     with told.elsewhere(key, 1):
         assert "answered already" in reason(told.heard(note))
     assert told.store.read_stop_reason(key, 1) == ""
-    assert told.store.latest(key) == 0
+    assert told.store.find_latest_turn(key) == 0
 
 
 def test_forget_whose_answer_failed_is_true_when_it_is_tried_again(
@@ -109,7 +109,7 @@ def test_after_forget_a_new_request_or_pipeline_is_looked_at(at: Job, way: str) 
 
 def test_a_reply_to_a_session_that_is_not_stored_any_more_is_told_so(told: Job) -> None:
     (root,) = told.own()
-    told.store.remove(told.key())
+    told.store.remove_session(told.key())
     assert "not stored any more" in text(told.says("Why?", root.discussion_id))
 
 

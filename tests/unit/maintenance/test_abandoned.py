@@ -88,10 +88,10 @@ def test_an_unfinished_answer_goes_on_for_the_comment_that_asked(at: Job) -> Non
 
 def test_what_is_at_work_is_left_to_it_and_what_is_damaged_is_told_of(at: Job) -> None:
     cut_off(at, at.trigger())
-    (key,) = at.store.sessions()
+    (key,) = at.store.list_sessions()
     with at.elsewhere(key):
         assert sweep(at) == ([], [])
-    at.store.checkpoint(key, 0, b"{")
+    at.store.write_checkpoint(key, 0, b"{")
     begun, (found,) = sweep(at)
     assert begun == []
     assert "cannot be read" in found.reason

@@ -28,7 +28,7 @@ def put(store: FolderStore, number: int, at: float, **changes: object) -> Sessio
     row = Row(session, 7, "group/a", 1, "https://x/1", 10, 0, at, "done", "flaky", "a/m", 4, 0.5)
     row = replace(row, **changes)  # type: ignore[arg-type]
     key = SessionKey(row.project_id, row.mr_iid, session)
-    store.recent_turns.put(key, 0, at, dump_row(row))
+    store.recent_turns.put_row(key, 0, at, dump_row(row))
     return key
 
 
@@ -53,7 +53,7 @@ def test_a_day_is_counted_once_it_has_ended(store: FolderStore) -> None:
 def test_what_came_after_is_learnt_by_counting_again_for_two_weeks(store: FolderStore) -> None:
     key = put(store, 1, NOON)
     list(count_ended_days(store, NOON + DAY))
-    store.commit(key, 0, b"{}")
+    store.commit_turn(key, 0, b"{}")
     store.change_feedback(key, 0, lambda _: dump_feedback(Feedback({"mara": DOWN})))
     assert list(count_ended_days(store, NOON + 1.9 * DAY)) == []
     assert len(list(count_ended_days(store, NOON + 2.1 * DAY))) == 1

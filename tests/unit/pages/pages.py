@@ -147,10 +147,10 @@ class Site:
         for each in turns:
             if files is not None:
                 self.store.write_files(KEY, each.turn, [archive(files)])
-            self.store.commit(KEY, each.turn, context_json.dump_context(each))
+            self.store.commit_turn(KEY, each.turn, context_json.dump_context(each))
             self.list(each)
 
     def list(self, turn: Context) -> None:
         row = turn_row.make_row(turn)
         key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-        self.store.recent_turns.put(key, row.turn, row.started_at, turn_row.dump_row(row))
+        self.store.recent_turns.put_row(key, row.turn, row.started_at, turn_row.dump_row(row))

@@ -83,7 +83,7 @@ def test_a_turn_that_nobody_works_on_any_more_is_interrupted(site: Site) -> None
     running = replace(turn(), session_id=KEY.session_id, outcome=None)
     site.list(running)
     assert "Interrupted" in site.client.get("/sessions", headers=BEARER).text
-    site.store.claim(KEY, 0, Claim("worker", "trigger", NOW + 60), NOW)
+    site.store.claim_turn(KEY, 0, Claim("worker", "trigger", NOW + 60), NOW)
     assert "Running" in site.client.get("/sessions", headers=BEARER).text
 
 
@@ -130,7 +130,7 @@ def test_the_list_of_one_project(site: Site, query: str) -> None:
 def test_hostile_rows_are_shown_as_text_or_not_at_all(site: Site) -> None:
     site.list(hostile())
     for number, row in enumerate((b"{}", b"[", b'{"turn": true}', b"[" * 9000, b"\xff")):
-        site.store.recent_turns.put(KEY, number + 1, NOW - number, row)
+        site.store.recent_turns.put_row(KEY, number + 1, NOW - number, row)
     bad = "</code><script>alert(1)</script>"
     for project in (bad, ""):
         page = site.client.get("/sessions", params={"project": project}, headers=BEARER).text

@@ -131,8 +131,8 @@ def test_calls_of_an_older_version_stand_with_their_answers() -> None:
 
 def test_a_running_turn_is_shown_as_far_as_it_has_come(site: Site) -> None:
     running = replace(told(), outcome=None, note_text="", verdict="")
-    site.store.claim(KEY, 0, Claim("worker", "trigger", NOW + 60), NOW)
-    site.store.checkpoint(KEY, 0, context_json.dump_context(running))
+    site.store.claim_turn(KEY, 0, Claim("worker", "trigger", NOW + 60), NOW)
+    site.store.write_checkpoint(KEY, 0, context_json.dump_context(running))
     text = Seen(get(site)).text
     assert "running" in text
     assert "I look." in text
@@ -143,7 +143,7 @@ def test_a_deleted_session_shows_what_stands_for_it(site: Site) -> None:
         told(1), messages=(), outcome=Outcome(Status.FAILED, "", "deleted on request")
     )
     site.keep(told(), emptied)
-    site.store.erase(KEY, 1)
+    site.store.erase_session(KEY, 1)
     text = Seen(get(site)).text
     assert "deleted on request" in text
     assert "I look." not in text

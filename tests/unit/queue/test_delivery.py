@@ -344,7 +344,7 @@ def test_a_turn_that_cannot_be_read_is_told_of_and_the_rest_goes_on(at: Job, dam
     (root,) = at.own()
     at.says("One?", root.discussion_id)
     (key,) = at.sessions()
-    path = Path(at.store.location(key, 1)) / "context.json"
+    path = Path(at.store.describe_location(key, 1)) / "context.json"
     path.write_bytes(damage)
     ended = at.says("Two?", root.discussion_id)
     assert isinstance(ended, Finished)
@@ -359,7 +359,7 @@ def test_a_session_of_which_nothing_can_be_read_begins_anew(at: Job) -> None:
     at.failed()
     (root,) = at.own()
     (key,) = at.sessions()
-    (Path(at.store.location(key, 0)) / "context.json").write_bytes(b"torn")
+    (Path(at.store.describe_location(key, 0)) / "context.json").write_bytes(b"torn")
     ended = at.says("Why?", root.discussion_id)
     assert isinstance(ended, Finished)
     assert ended.turn == 1

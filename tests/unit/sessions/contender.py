@@ -19,14 +19,14 @@ COUNT = "spend/7/2026-01-01.json"
 
 def claim(store: FolderStore, name: str) -> list[int]:
     mine = Claim(name, "t", 100.0)
-    return [turn for turn in range(TURNS) if store.claim(KEY, turn, mine, 50.0) is None]
+    return [turn for turn in range(TURNS) if store.claim_turn(KEY, turn, mine, 50.0) is None]
 
 
 def commit(store: FolderStore, name: str) -> list[int]:
     won = []
     for turn in range(TURNS):
         try:
-            store.commit(KEY, turn, name.encode() * 1000)
+            store.commit_turn(KEY, turn, name.encode() * 1000)
         except TurnTaken:
             continue
         won.append(turn)
@@ -36,8 +36,8 @@ def commit(store: FolderStore, name: str) -> list[int]:
 def checkpoint(store: FolderStore, name: str) -> list[int]:
     number = 0
     while True:
-        store.checkpoint(KEY, 0, bytes([number % 256]) * SIZE)
-        store.claim(KEY, 0, Claim(name, "t", float(number)), 0.0)
+        store.write_checkpoint(KEY, 0, bytes([number % 256]) * SIZE)
+        store.claim_turn(KEY, 0, Claim(name, "t", float(number)), 0.0)
         number += 1
 
 
@@ -47,9 +47,9 @@ def empty(store: FolderStore, name: str) -> list[int]:
     for number in range(ROUNDS):
         entry, key = f"journal/7/42/{name}.json", SessionKey(7, 42, name.encode().hex())
         assert records.create(entry, b"1")
-        store.checkpoint(key, 0, b"x")
+        store.write_checkpoint(key, 0, b"x")
         assert store.read_checkpoint(key, 0) == b"x"
-        store.remove(key)
+        store.remove_session(key)
         stored = records.read(entry, 9)
         assert stored is not None
         assert records.replace(entry, b"2", stored.version)

@@ -99,7 +99,7 @@ def store(endpoint: str, attempts: int = 1) -> S3Store:
 
 def test_a_commit_is_a_conditional_put_that_every_imitation_of_s3_understands() -> None:
     with scripted(lambda request, before: Say()) as (endpoint, seen):
-        store(endpoint).commit(KEY, 0, b'{"a": 1}')
+        store(endpoint).commit_turn(KEY, 0, b'{"a": 1}')
     put = next(request for request in seen if request.path.endswith("context.json"))
     name = f"/bucket/pre/sessions/7/42/{KEY.session_id}/0000/context.json"
     assert (put.method, put.path, put.body) == ("PUT", name, b'{"a": 1}')
@@ -116,8 +116,8 @@ def test_a_takeover_and_a_release_name_the_version_they_saw() -> None:
         return Say(body=held if request.method == "GET" else b"", headers={"ETag": '"v1"'})
 
     with scripted(script) as (endpoint, seen):
-        assert store(endpoint).claim(KEY, 0, Claim("heir", "t", 9.0), 2.0) is None
-        store(endpoint).release(KEY, 0, Claim("dead", "t", 1.0))
+        assert store(endpoint).claim_turn(KEY, 0, Claim("heir", "t", 9.0), 2.0) is None
+        store(endpoint).release_turn(KEY, 0, Claim("dead", "t", 1.0))
     changes = [request for request in seen if request.headers.get("if-match")]
     assert [(each.method, each.headers["if-match"]) for each in changes] == [
         ("PUT", '"v1"'),
@@ -135,7 +135,7 @@ def test_a_lost_answer_does_not_make_a_commit_look_taken() -> None:
         return Say()
 
     with scripted(script) as (endpoint, seen):
-        store(endpoint, attempts=2).commit(KEY, 0, b"{}")
+        store(endpoint, attempts=2).commit_turn(KEY, 0, b"{}")
     assert [each.method for each in seen if each.path.endswith("context.json")] == [
         "PUT",
         "PUT",
@@ -151,7 +151,7 @@ def test_a_commit_of_somebody_else_is_not_taken_for_a_lost_answer() -> None:
         return Say()
 
     with scripted(script) as (endpoint, _), pytest.raises(TurnTaken):
-        store(endpoint).commit(KEY, 0, b"{}")
+        store(endpoint).commit_turn(KEY, 0, b"{}")
 
 
 def test_a_write_that_collides_with_another_is_tried_again() -> None:
@@ -161,7 +161,7 @@ def test_a_write_that_collides_with_another_is_tried_again() -> None:
         return Say()
 
     with scripted(script) as (endpoint, seen):
-        store(endpoint).commit(KEY, 0, b"{}")
+        store(endpoint).commit_turn(KEY, 0, b"{}")
     assert len([each for each in seen if each.path.endswith("context.json")]) == 3
 
 
@@ -187,7 +187,7 @@ def test_a_failing_store_says_what_failed_where_and_what_to_do(
         scripted(lambda request, before: said) as (endpoint, _),
         pytest.raises(StoreError) as caught,
     ):
-        list(store(endpoint).sessions())
+        list(store(endpoint).list_sessions())
     assert words in str(caught.value)
     assert "s3://bucket/pre/sessions/" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -212,7 +212,7 @@ def test_missing_credentials_are_said_plainly(
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     nobody = S3Store("bucket", "", s3_server.endpoint, session=boto3.Session())
     with pytest.raises(StoreError, match=r"Unable to locate credentials.*AWS_ACCESS_KEY_ID"):
-        nobody.latest(KEY)
+        nobody.find_latest_turn(KEY)
 
 
 def test_a_download_that_breaks_off_is_a_transient_error() -> None:
@@ -241,7 +241,7 @@ def test_an_object_that_is_too_large_is_refused_unread() -> None:
         scripted(script) as (endpoint, _),
         pytest.raises(StoreError, match=r"more than 65536 bytes"),
     ):
-        store(endpoint).claim(KEY, 0, Claim("a", "t", 1.0), 0.0)
+        store(endpoint).claim_turn(KEY, 0, Claim("a", "t", 1.0), 0.0)
 
 
 def test_a_broken_upload_is_aborted(s3_server: S3Server) -> None:
@@ -281,7 +281,7 @@ def test_a_listing_of_many_pages_is_read_as_far_as_it_is_asked_for() -> None:
         )
 
     with scripted(script) as (endpoint, seen):
-        sessions = store(endpoint).sessions()
+        sessions = store(endpoint).list_sessions()
         assert next(sessions).session_id == f"{0:020x}"
         assert len(seen) == 1
         assert [key.session_id for key in sessions] == [f"{1:020x}", f"{2:020x}"]

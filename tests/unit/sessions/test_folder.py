@@ -62,13 +62,13 @@ def won_by_processes(mode: str, root: Path) -> dict[str, list[int]]:
 def test_of_many_processes_exactly_one_takes_over_each_expired_claim(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     for turn in range(contender.TURNS):
-        store.claim(KEY, turn, Claim("dead", "t", 10.0), 0.0)
+        store.claim_turn(KEY, turn, Claim("dead", "t", 10.0), 0.0)
     won = won_by_processes("claim", tmp_path)
     turns = sorted(turn for mine in won.values() for turn in mine)
     assert turns == list(range(contender.TURNS))
     for name, mine in won.items():
         for turn in mine:
-            held = store.claim(KEY, turn, Claim("late", "t", 99.0), 60.0)
+            held = store.claim_turn(KEY, turn, Claim("late", "t", 99.0), 60.0)
             assert held == Claim(name, "t", 100.0)
 
 
@@ -118,64 +118,64 @@ def test_a_killed_writer_leaves_whole_objects_and_no_lock(tmp_path: Path) -> Non
     content = store.read_checkpoint(KEY, 0)
     assert content is not None
     assert len(content) == contender.SIZE
-    assert store.claim(KEY, 0, Claim("heir", "t", 10.0**9), 10.0**8) is None
-    store.commit(KEY, 0, b"{}")
-    assert store.latest(KEY) == 0
-    assert list(store.sessions()) == [KEY]
+    assert store.claim_turn(KEY, 0, Claim("heir", "t", 10.0**9), 10.0**8) is None
+    store.commit_turn(KEY, 0, b"{}")
+    assert store.find_latest_turn(KEY) == 0
+    assert list(store.list_sessions()) == [KEY]
 
 
 def test_a_checkpoint_whose_writer_died_between_two_is_the_older_one(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    store.checkpoint(KEY, 0, b"older")
+    store.write_checkpoint(KEY, 0, b"older")
     # Where a killed writer can leave it: set aside, the newer one not yet in its place.
     (tmp_path / TURN / "checkpoint.json").rename(tmp_path / TURN / ".checkpoint.json.old")
     assert store.read_checkpoint(KEY, 0) == b"older"
-    store.checkpoint(KEY, 0, b"newer")
+    store.write_checkpoint(KEY, 0, b"newer")
     assert store.read_checkpoint(KEY, 0) == b"newer"
     assert [path.name for path in (tmp_path / TURN).iterdir()] == ["checkpoint.json"]
 
 
 def test_a_commit_takes_a_checkpoint_that_was_set_aside_with_it(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    store.checkpoint(KEY, 0, b"older")
+    store.write_checkpoint(KEY, 0, b"older")
     (tmp_path / TURN / "checkpoint.json").rename(tmp_path / TURN / ".checkpoint.json.old")
-    store.commit(KEY, 0, b"{}")
+    store.commit_turn(KEY, 0, b"{}")
     assert store.read_checkpoint(KEY, 0) is None
 
 
 def test_an_aside_object_is_listed_and_goes_with_its_session(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    store.checkpoint(KEY, 0, b"the first")
+    store.write_checkpoint(KEY, 0, b"the first")
     (tmp_path / TURN / "checkpoint.json").rename(tmp_path / TURN / ".checkpoint.json.old")
-    assert list(store.records.names("sessions/")) == [f"{TURN}/checkpoint.json"]
-    assert list(store.sessions()) == [KEY]
-    store.remove(KEY)
+    assert list(store.records.list_names("sessions/")) == [f"{TURN}/checkpoint.json"]
+    assert list(store.list_sessions()) == [KEY]
+    store.remove_session(KEY)
     assert list(tmp_path.rglob("*")) == [tmp_path / "sessions"]
 
 
-@pytest.mark.parametrize("way", ["remove", "erase"])
+@pytest.mark.parametrize("way", ["remove_session", "erase_session"])
 def test_what_a_killed_writer_left_unfinished_goes_with_its_turn(tmp_path: Path, way: str) -> None:
     store = FolderStore(tmp_path)
     for turn in (0, 1):
-        store.commit(KEY, turn, b"a turn")
+        store.commit_turn(KEY, turn, b"a turn")
     dead, alive = (tmp_path / TURN / f".{digit * 16}.tmp" for digit in "ab")
     for each in (dead, alive):
         each.write_bytes(b"what was said")
     os.utime(dead, (time.time() - 25,) * 2)
     if way == "remove":
-        store.remove(KEY)
+        store.remove_session(KEY)
     else:
-        store.erase(KEY, 1)
+        store.erase_session(KEY, 1)
     assert (dead.exists(), alive.exists()) == (False, True)
 
 
 def test_only_the_owner_may_read_what_is_stored(tmp_path: Path) -> None:
     root = tmp_path / "store"
     store = FolderStore(root)
-    store.claim(KEY, 0, Claim("a", "t", 1.0), 0.0)
+    store.claim_turn(KEY, 0, Claim("a", "t", 1.0), 0.0)
     store.write_files(KEY, 0, [b"x"])
-    store.checkpoint(KEY, 1, b"x")
-    store.commit(KEY, 0, b"{}")
+    store.write_checkpoint(KEY, 1, b"x")
+    store.commit_turn(KEY, 0, b"{}")
     paths = [root, *root.rglob("*")]
     assert len(paths) > 8
     for path in paths:
@@ -185,31 +185,31 @@ def test_only_the_owner_may_read_what_is_stored(tmp_path: Path) -> None:
 
 def test_no_scratch_is_left_after_any_write(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    store.claim(KEY, 0, Claim("a", "t", 1.0), 0.0)
-    store.claim(KEY, 0, Claim("b", "t", 9.0), 2.0)
-    store.checkpoint(KEY, 0, b"x")
+    store.claim_turn(KEY, 0, Claim("a", "t", 1.0), 0.0)
+    store.claim_turn(KEY, 0, Claim("b", "t", 9.0), 2.0)
+    store.write_checkpoint(KEY, 0, b"x")
     store.write_files(KEY, 0, [b"x"])
-    store.commit(KEY, 0, b"{}")
+    store.commit_turn(KEY, 0, b"{}")
     with pytest.raises(StoreError):
-        store.commit(KEY, 0, b"{}")
+        store.commit_turn(KEY, 0, b"{}")
     names = sorted(path.name for path in (tmp_path / TURN).iterdir())
     assert names == ["claim.json", "context.json", "sandbox.tar.gz"]
 
 
 def test_a_turn_locked_by_a_hanging_process_is_given_up_in_time(tmp_path: Path) -> None:
     store = FolderStore(tmp_path, lock_seconds=0.05)
-    store.claim(KEY, 0, Claim("a", "t", 1.0), 0.0)
+    store.claim_turn(KEY, 0, Claim("a", "t", 1.0), 0.0)
     with (tmp_path / TURN / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(StoreError, match="locked by another process") as caught:
-            store.claim(KEY, 0, Claim("b", "t", 9.0), 2.0)
+            store.claim_turn(KEY, 0, Claim("b", "t", 9.0), 2.0)
     assert caught.value.transient
-    assert store.claim(KEY, 0, Claim("b", "t", 9.0), 2.0) is None
+    assert store.claim_turn(KEY, 0, Claim("b", "t", 9.0), 2.0) is None
 
 
 def test_a_symbolic_link_in_the_place_of_an_object_is_not_followed(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "store")
-    store.commit(KEY, 0, b"{}")
+    store.commit_turn(KEY, 0, b"{}")
     outside = tmp_path / "outside"
     outside.write_text("private")
     context = tmp_path / "store" / TURN / "context.json"
@@ -227,8 +227,8 @@ def test_a_folder_in_the_place_of_an_object_is_an_error_that_names_it(
     (tmp_path / TURN / leaf).mkdir(parents=True)
     attempts: dict[str, Callable[[], object]] = {
         "context.json": lambda: store.read_context(KEY, 0),
-        "checkpoint.json": lambda: store.checkpoint(KEY, 0, b"x"),
-        "claim.json": lambda: store.claim(KEY, 0, Claim("a", "t", 1.0), 0.0),
+        "checkpoint.json": lambda: store.write_checkpoint(KEY, 0, b"x"),
+        "claim.json": lambda: store.claim_turn(KEY, 0, Claim("a", "t", 1.0), 0.0),
     }
     with pytest.raises(StoreError, match=f"{TURN}/{leaf}"):
         attempts[leaf]()
@@ -238,6 +238,6 @@ def test_a_store_whose_folder_was_removed_is_made_again(tmp_path: Path) -> None:
     root = tmp_path / "store"
     store = FolderStore(root)
     root.rmdir()
-    assert store.latest(KEY) is None
-    store.commit(KEY, 0, b"{}")
+    assert store.find_latest_turn(KEY) is None
+    store.commit_turn(KEY, 0, b"{}")
     assert store.read_context(KEY, 0) == b"{}"

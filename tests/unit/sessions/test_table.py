@@ -15,7 +15,10 @@ def test_a_file_url_opens_a_folder_and_makes_it(tmp_path: Path) -> None:
     store = open_store(f"file://{tmp_path}/not/yet%20there")
     assert isinstance(store, FolderStore)
     assert (tmp_path / "not/yet there").is_dir()
-    assert store.location(KEY, 1) == f"{tmp_path}/not/yet there/sessions/7/42/{KEY.session_id}/0001"
+    assert (
+        store.describe_location(KEY, 1)
+        == f"{tmp_path}/not/yet there/sessions/7/42/{KEY.session_id}/0001"
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,7 +33,7 @@ def test_a_file_url_opens_a_folder_and_makes_it(tmp_path: Path) -> None:
 def test_an_s3_url_opens_a_bucket_without_contacting_it(url: str, place: str) -> None:
     store = open_store(url, "http://127.0.0.1:1")
     assert isinstance(store, S3Store)
-    assert store.location(KEY, 0) == f"{place}/7/42/{KEY.session_id}/0000/"
+    assert store.describe_location(KEY, 0) == f"{place}/7/42/{KEY.session_id}/0000/"
 
 
 @pytest.mark.parametrize(

@@ -53,11 +53,11 @@ def test_what_was_kept_is_there_for_the_next_worker_and_turn() -> None:
     later = attached(shelf)
     keep(later, OUTPUT, b"three\n")
     last = attached(shelf)
-    assert (last.lines(SCAN), last.lines(OUTPUT)) == (["one", "two"], ["three"])
-    assert last.url(SCAN) == "https://x.example"
+    assert (last.read_lines(SCAN), last.read_lines(OUTPUT)) == (["one", "two"], ["three"])
+    assert last.link_lines(SCAN) == "https://x.example"
     assert shelf.reads == 3
     with pytest.raises(SourceError, match="not fetched in this session"):
-        last.lines(TaskStep("app-scan", "other"))
+        last.read_lines(TaskStep("app-scan", "other"))
 
 
 def test_nothing_is_read_before_it_is_needed() -> None:
@@ -70,7 +70,7 @@ def test_the_newest_document_of_a_place_counts() -> None:
     shelf = Shelf()
     for text in (b"one\n", b"one\ntwo\n"):
         keep(attached(shelf), SCAN, text)
-    assert attached(shelf).lines(SCAN) == ["one", "two"]
+    assert attached(shelf).read_lines(SCAN) == ["one", "two"]
 
 
 def test_a_store_that_is_away_costs_only_the_turns_after() -> None:
@@ -79,10 +79,10 @@ def test_a_store_that_is_away_costs_only_the_turns_after() -> None:
     kept = attached(shelf)
     shelf.away = True
     keep(kept, OUTPUT, b"two\n")
-    assert kept.lines(OUTPUT) == ["two"]
+    assert kept.read_lines(OUTPUT) == ["two"]
     shelf.away = False
-    assert attached(shelf).lines(SCAN) == ["one"]
-    assert kept.lines(SCAN) == ["one"]
+    assert attached(shelf).read_lines(SCAN) == ["one"]
+    assert kept.read_lines(SCAN) == ["one"]
 
 
 def test_the_oldest_documents_go_where_there_are_too_many() -> None:
@@ -92,8 +92,8 @@ def test_the_oldest_documents_go_where_there_are_too_many() -> None:
     keep(kept, TaskStep("huge", "s"), os.urandom(6_000))
     for gone in ("task-0", "huge"):
         with pytest.raises(SourceError):
-            kept.lines(TaskStep(gone, "s"))
-    assert kept.lines(TaskStep("task-3", "s"))
+            kept.read_lines(TaskStep(gone, "s"))
+    assert kept.read_lines(TaskStep("task-3", "s"))
 
 
 def stored(data: str) -> bytes:
@@ -108,12 +108,12 @@ def test_a_damaged_record_is_no_evidence(record: bytes) -> None:
     shelf = Shelf()
     shelf.record = record
     with pytest.raises(SourceError):
-        attached(shelf).lines(SCAN)
+        attached(shelf).read_lines(SCAN)
 
 
 def test_a_record_that_unpacks_without_end_is_cut() -> None:
     shelf = Shelf()
     bomb = zlib.compress(b"x" * (evidence.MAX_DOCUMENT + 1_000_000))
     shelf.record = stored(base64.b64encode(bomb).decode())
-    (line,) = attached(shelf).lines(SCAN)
+    (line,) = attached(shelf).read_lines(SCAN)
     assert len(line) == evidence.MAX_DOCUMENT

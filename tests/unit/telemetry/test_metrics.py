@@ -167,7 +167,7 @@ def test_a_store_is_timed_and_what_became_of_a_pipeline_counted_once(tmp_path: P
     for _ in range(3):
         store.write_aftermath(KEY, 0, b'{"became": "fixed", "sha": "ab12"}')
     store.write_aftermath(KEY, 1, b'{"became": "</script>", "sha": "ab12"}')
-    assert list(store.sessions()) == [KEY]
+    assert list(store.list_sessions()) == [KEY]
     assert value(metrics, "sandpiper_pipelines_after_total", became="fixed") == 1
     assert value(metrics, "sandpiper_pipelines_after_total", became="other") == 1
     assert value(metrics, "sandpiper_store_seconds_count", operation="create") == 4

@@ -80,7 +80,7 @@ def test_what_all_projects_spend_at_once_is_all_counted_and_stops_every_one(
     assert "6.00 USD for all projects" in full.explain_used_up(100)
     assert "limits.cost_usd_per_day" in full.explain_used_up(4711)
     assert not Budget(store.records, SystemClock(), 0.0, 6.01).explain_used_up(100)
-    assert len(list(store.records.names("spend/"))) == 1
+    assert len(list(store.records.list_names("spend/"))) == 1
 
 
 def test_a_project_and_all_projects_are_counted_side_by_side(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_question_over_the_budget_is_answered_with_the_reason(at: Job) -> None
 class RuleKit(EchoToolset):
     """A failure that a rule explains."""
 
-    def survey(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0) -> Survey:
         ruled = RuleMatch("disk", Verdict.INFRASTRUCTURE, "The disk is full.", "Free it.")
         return Survey((Group("", "", (FailingJob(1, "test"),), rule_match=ruled),))
 

@@ -116,10 +116,10 @@ class Dying(FolderStore):
 
     dies = False
 
-    def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
+    def commit_turn(self, key: SessionKey, turn: int, context: bytes) -> None:
         if self.dies:
             raise Killed
-        super().commit(key, turn, context)
+        super().commit_turn(key, turn, context)
 
 
 def test_a_turn_that_is_taken_again_after_a_death_writes_the_same(at: Job, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class _Numbered(MemorySandbox):
 class RuledKit(EchoToolset):
     """A failure that a rule explains."""
 
-    def survey(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0) -> Survey:
         ruled = RuleMatch("disk", "infrastructure", "The disk is full.", "Retry.")
         return Survey(groups=(Group("ab" * 8, "E", (FailingJob(1, "unit"),), rule_match=ruled),))
 

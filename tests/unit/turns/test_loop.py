@@ -181,7 +181,7 @@ class Mortal(EchoToolbox):
     deadly: set[str] = field(default_factory=set)
     has_run: bool = True
 
-    def repeatable(self, call: ToolCall) -> bool:
+    def is_repeatable(self, call: ToolCall) -> bool:
         return call.name != "run"
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:

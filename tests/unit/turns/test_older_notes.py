@@ -65,8 +65,8 @@ class Killed(BaseException):
 class Deadly(FolderStore):
     """A store whose worker dies as soon as a turn is committed."""
 
-    def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
-        super().commit(key, turn, context)
+    def commit_turn(self, key: SessionKey, turn: int, context: bytes) -> None:
+        super().commit_turn(key, turn, context)
         raise Killed
 
 

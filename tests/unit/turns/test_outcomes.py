@@ -34,7 +34,7 @@ def analyse(at: At) -> SessionKey:
 
 
 def read_row(at: At) -> Row:
-    ((_, data),) = at.store.recent_turns.newest(9)
+    ((_, data),) = at.store.recent_turns.list_newest(9)
     return load_row(data)
 
 

@@ -32,7 +32,7 @@ class Saver:
     def specs(self) -> tuple[ToolSpec, ...]:
         return ()
 
-    def repeatable(self, call: ToolCall) -> bool:
+    def is_repeatable(self, call: ToolCall) -> bool:
         return True
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:

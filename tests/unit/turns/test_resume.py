@@ -36,7 +36,7 @@ class Tools(EchoToolbox):
 
     dies: set[str] = field(default_factory=set)
 
-    def repeatable(self, call: ToolCall) -> bool:
+    def is_repeatable(self, call: ToolCall) -> bool:
         return call.name == "look"
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
@@ -88,7 +88,7 @@ class World:
 class _Toolset(EchoToolset):
     toolbox: Any = None
 
-    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
+    def open_toolbox(self, sandbox: Sandbox, errors: str) -> Toolbox:
         made: Toolbox = self.toolbox
         return made
 
@@ -132,7 +132,7 @@ def test_a_command_is_not_run_again_in_the_turn_after_one_that_waited_in_vain(
     assert not at.stored().handed_over
     if by_older_version:
         kept = dump_context(replace(at.stored(), handed_over=True))
-        (Path(at.store.location(at.key(), 0)) / "context.json").write_bytes(kept)
+        (Path(at.store.describe_location(at.key(), 0)) / "context.json").write_bytes(kept)
     at.clock.time += 86_400.0
     at.answers(says("", call("c1", "run")), says("It is the disk."))
     asked = at.comment("Please run it.", at.own()[0].discussion_id)
@@ -259,11 +259,11 @@ class Away(FolderStore):
 
     away = 0
 
-    def checkpoint(self, key: Any, turn: int, context: bytes) -> None:
+    def write_checkpoint(self, key: Any, turn: int, context: bytes) -> None:
         if self.away:
             self.away -= 1
             raise StoreError("S3 is away", transient=True)
-        super().checkpoint(key, turn, context)
+        super().write_checkpoint(key, turn, context)
 
 
 class Unread(FolderStore):
@@ -304,11 +304,11 @@ class Uncommitted(FolderStore):
 
     away = 3
 
-    def commit(self, key: Any, turn: int, context: bytes) -> None:
+    def commit_turn(self, key: Any, turn: int, context: bytes) -> None:
         if self.away:
             self.away -= 1
             raise StoreError("S3 is away", transient=True)
-        super().commit(key, turn, context)
+        super().commit_turn(key, turn, context)
 
 
 def test_work_that_is_done_waits_for_a_store_that_is_away(world: World, tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_work_that_is_done_waits_for_a_store_that_is_away(world: World, tmp_path
 
 def test_a_worker_that_was_taken_for_dead_posts_nothing(world: World) -> None:
     def taken(iteration: int) -> None:
-        for name in world.at.store.records.names("workers/"):
+        for name in world.at.store.records.list_names("workers/"):
             world.at.store.records.delete(name)
 
     world.at.on_asking = taken

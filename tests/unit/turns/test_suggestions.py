@@ -125,10 +125,10 @@ def test_what_does_not_fit_or_is_not_what_it_seems_stays_text(
 class OneFile(OneLog):
     """Of the repository there is a file of three lines."""
 
-    def lines(self, place: Place) -> Sequence[str]:
+    def read_lines(self, place: Place) -> Sequence[str]:
         if isinstance(place, RepoFile) and place.path == "app/sum.py":
             return ["def sum(xs):", "    return 4", ""]
-        return super().lines(place)
+        return super().read_lines(place)
 
 
 @pytest.mark.parametrize(

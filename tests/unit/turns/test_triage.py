@@ -99,7 +99,7 @@ def test_a_run_taken_up_again_is_not_surveyed_again(at: At) -> None:
 
 def test_a_survey_that_breaks_costs_nothing_but_itself(at: At) -> None:
     class Broken(SurveyedToolset):
-        def survey(self, shown: int = 0) -> Survey:
+        def survey_failures(self, shown: int = 0) -> Survey:
             raise ValueError("a bug")
 
     done = finished(at.failed(at.flake(at.scene.mr), toolset=lambda subject, workflow: Broken()))
@@ -303,7 +303,7 @@ def test_what_is_said_later_in_internal_notes_is_not_kept_whatever_has_changed(
     finished(at.heard(began))
     (key,) = at.sessions()
     if ready == "damaged":
-        (Path(at.store.location(key, 0)) / "context.json").write_bytes(b"{")
+        (Path(at.store.describe_location(key, 0)) / "context.json").write_bytes(b"{")
     moved = {"url": "https://gitlab.new.example"} if ready == "moved" else {}
     for words in ("why?", "and now?"):
         asked = at.comment(f"@{at.scene.bot.username} {words}", began.discussion_id, internal=True)
@@ -329,8 +329,8 @@ def test_an_unknown_cause_is_a_sighting_and_no_finding(at: At) -> None:
 
 def test_a_store_that_fails_costs_only_what_is_known(at: At) -> None:
     flaked(at, "a")
-    (key,) = at.store.known_failures.keys(at.scene.project.id)
-    at.store.known_failures.change(at.scene.project.id, key, lambda old: b"{")
+    (key,) = at.store.known_failures.list_keys(at.scene.project.id)
+    at.store.known_failures.change_entry(at.scene.project.id, key, lambda old: b"{")
     flaked(at, "b")
     (entry,) = at.entries()
     assert entry.count == 1
@@ -346,15 +346,15 @@ class NeverKept:
 
     error: Exception
 
-    def read(self, project_id: int, key: str) -> bytes | None:
+    def read_entry(self, project_id: int, key: str) -> bytes | None:
         return None
 
-    def change(
-        self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
+    def change_entry(
+        self, project_id: int, key: str, change: Callable[[bytes | None], bytes | None]
     ) -> None:
         raise self.error
 
-    def keys(self, project_id: int) -> tuple[str, ...]:
+    def list_keys(self, project_id: int) -> tuple[str, ...]:
         return ()
 
     def read_memory(self, project_id: int, part: MemoryPart = MemoryPart.FACTS) -> bytes | None:
@@ -363,7 +363,7 @@ class NeverKept:
     def change_memory(
         self,
         project_id: int,
-        made: Callable[[bytes | None], bytes | None],
+        change: Callable[[bytes | None], bytes | None],
         part: MemoryPart = MemoryPart.FACTS,
     ) -> None:
         raise self.error

@@ -28,7 +28,7 @@ FIX = (
 class Repository(OneLog):
     """Every file of it is the same."""
 
-    def lines(self, place: Place) -> list[str]:
+    def read_lines(self, place: Place) -> list[str]:
         return OLD
 
 

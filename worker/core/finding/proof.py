@@ -89,7 +89,7 @@ def check_quotes(quotes: Iterable[Evidence], captures: Captures) -> QuoteCheck:
     proven: dict[tuple[Place, int, int, str], Evidence] = {}
     failed: list[Unproven] = []
     for quote in quotes:
-        found = prove_quote(quote, texts, captures.url)
+        found = prove_quote(quote, texts, captures.link_lines)
         if isinstance(found, Unproven):
             failed.append(found)
         else:
@@ -108,7 +108,7 @@ class _Texts:
     def __call__(self, place: Place) -> Sequence[str] | str:
         if place not in self._known:
             try:
-                self._known[place] = self._captures.lines(place)
+                self._known[place] = self._captures.read_lines(place)
             except (SourceError, ArgumentError) as error:
                 self._known[place] = f"{name_place(place)} could not be read: {error}"
         return self._known[place]

@@ -50,12 +50,12 @@ class Records(Protocol):
         none."""
         ...
 
-    def names(self, prefix: str) -> Iterator[str]:
-        """All names that begin with `prefix`, sorted."""
+    def list_names(self, prefix: str) -> Iterator[str]:
+        """List all names that begin with `prefix`, sorted."""
         ...
 
-    def place(self, name: str) -> str:
-        """Where the record is stored, for a human."""
+    def describe_place(self, name: str) -> str:
+        """Say where the record is stored, for a human."""
         ...
 
 
@@ -77,11 +77,11 @@ def update_record(
         stored = records.read(name, limit)
         content = change(stored.content if stored else None)
         if content is not None and len(content) > limit:
-            raise StoreError(f"{records.place(name)} would be larger than {limit} bytes")
+            raise StoreError(f"{records.describe_place(name)} would be larger than {limit} bytes")
         if _try_write(records, name, stored, content):
             return
         wait()
-    raise StoreError(f"too many workers contend for {records.place(name)}", transient=True)
+    raise StoreError(f"too many workers contend for {records.describe_place(name)}", transient=True)
 
 
 def _try_write(records: Records, name: str, stored: Stored | None, content: bytes | None) -> bool:

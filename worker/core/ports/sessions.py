@@ -36,16 +36,16 @@ class Claim:
 class SessionIndex(Protocol):
     """Lists which sessions exist, and where. All raise StoreError."""
 
-    def find(self, session_id: str) -> SessionKey | None:
-        """The key of a session by its id alone (or a unique beginning of it)."""
+    def find_session(self, session_id: str) -> SessionKey | None:
+        """Find the key of a session by its id alone (or a unique beginning of it)."""
         ...
 
-    def sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
-        """Every stored session, or those of one project, or of one of its merge requests."""
+    def list_sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
+        """List every stored session, or those of one project, or of one of its merge requests."""
         ...
 
-    def latest(self, key: SessionKey) -> int | None:
-        """The highest turn that has a `context.json`, or None."""
+    def find_latest_turn(self, key: SessionKey) -> int | None:
+        """Find the highest turn that has a `context.json`, or None."""
         ...
 
     def find_last_change(self, key: SessionKey) -> float | None:
@@ -55,8 +55,8 @@ class SessionIndex(Protocol):
         """
         ...
 
-    def location(self, key: SessionKey, turn: int) -> str:
-        """Where the turn's objects are stored, for a human."""
+    def describe_location(self, key: SessionKey, turn: int) -> str:
+        """Say where the turn's objects are stored, for a human."""
         ...
 
 
@@ -70,20 +70,20 @@ class TurnContexts(Protocol):
         """The committed `context.json` of a turn."""
         ...
 
-    def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
+    def commit_turn(self, key: SessionKey, turn: int, context: bytes) -> None:
         """Write `context.json` if the turn has none. Raises TurnTaken if it has."""
         ...
 
-    def checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
-        """Keep the unfinished turn's context; replaced by the next one, gone after `commit`."""
+    def write_checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
+        """Keep the unfinished turn's context, until the next one or `commit_turn`."""
         ...
 
     def read_checkpoint(self, key: SessionKey, turn: int) -> bytes | None:
         """The unfinished turn's last checkpoint, or None."""
         ...
 
-    def tidy(self, key: SessionKey, turn: int) -> None:
-        """Remove what is left by a worker that died right after `commit`."""
+    def remove_leftovers(self, key: SessionKey, turn: int) -> None:
+        """Remove what is left by a worker that died right after `commit_turn`."""
         ...
 
 
@@ -112,7 +112,7 @@ class TurnFiles(Protocol):
 class TurnClaims(Protocol):
     """Who works on a turn, and who wants it to end. All raise StoreError."""
 
-    def claim(
+    def claim_turn(
         self, key: SessionKey, turn: int, claim: Claim, now: float, over: Claim | None = None
     ) -> Claim | None:
         """Take the turn for `claim.owner`; None on success, else the claim that holds it.
@@ -122,20 +122,20 @@ class TurnClaims(Protocol):
         """
         ...
 
-    def holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
-        """Who works on the turn, or None."""
+    def find_holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
+        """Find who works on the turn, or None."""
         ...
 
-    def release(self, key: SessionKey, turn: int, claim: Claim) -> None:
+    def release_turn(self, key: SessionKey, turn: int, claim: Claim) -> None:
         """Give up the turn, if `claim` still holds it."""
         ...
 
-    def stop(self, key: SessionKey, turn: int, reason: str) -> None:
+    def request_stop(self, key: SessionKey, turn: int, reason: str) -> None:
         """Ask whoever works on the turn to end it. The first reason is kept."""
         ...
 
     def read_stop_reason(self, key: SessionKey, turn: int) -> str:
-        """Read the reason given to `stop`, or ""."""
+        """Read the reason given to `request_stop`, or ""."""
         ...
 
 
@@ -150,16 +150,16 @@ class TurnFollowUps(Protocol):
         """Read what `write_aftermath` has kept, or None."""
         ...
 
-    def feedback(self, key: SessionKey, turn: int) -> bytes | None:
-        """What `change_feedback` has kept, or None."""
+    def read_feedback(self, key: SessionKey, turn: int) -> bytes | None:
+        """Read what `change_feedback` has kept, or None."""
         ...
 
     def change_feedback(
-        self, key: SessionKey, turn: int, made: Callable[[bytes | None], bytes | None]
+        self, key: SessionKey, turn: int, change: Callable[[bytes | None], bytes | None]
     ) -> None:
-        """Replace a stored turn's `feedback.json` by the result of `made`, unless that is None.
+        """Replace a stored turn's `feedback.json` by the result of `change`, unless that is None.
 
-        Atomic across workers: `made` is called again if another one was faster.
+        Atomic across workers: `change` is called again if another one was faster.
         """
         ...
 
@@ -167,11 +167,11 @@ class TurnFollowUps(Protocol):
 class SessionRemoval(Protocol):
     """Removes sessions from the store. All raise StoreError."""
 
-    def erase(self, key: SessionKey, before: int) -> None:
+    def erase_session(self, key: SessionKey, before: int) -> None:
         """Remove all objects of a session except the commit of the turn `before` and its claim."""
         ...
 
-    def remove(self, key: SessionKey) -> None:
+    def remove_session(self, key: SessionKey) -> None:
         """Remove all objects of a session. The caller must hold its next turn."""
         ...
 
@@ -198,21 +198,21 @@ class MemoryPart(StrEnum):
 class KnownFailures(Protocol):
     """What is known of a project's errors, by their signatures' keys. All raise StoreError."""
 
-    def read(self, project_id: int, key: str) -> bytes | None:
-        """The entry of an error, or None."""
+    def read_entry(self, project_id: int, key: str) -> bytes | None:
+        """Read the entry of an error, or None."""
         ...
 
-    def change(
-        self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
+    def change_entry(
+        self, project_id: int, key: str, change: Callable[[bytes | None], bytes | None]
     ) -> None:
-        """Replace an entry by the result of `made`; None stands for no entry.
+        """Replace an entry by the result of `change`; None stands for no entry.
 
-        Atomic across workers: `made` is called again if another one was faster.
+        Atomic across workers: `change` is called again if another one was faster.
         """
         ...
 
-    def keys(self, project_id: int) -> tuple[str, ...]:
-        """The keys of all entries of a project, at most a few thousand."""
+    def list_keys(self, project_id: int) -> tuple[str, ...]:
+        """List the keys of all entries of a project, at most a few thousand."""
         ...
 
     def read_memory(self, project_id: int, part: MemoryPart = MemoryPart.FACTS) -> bytes | None:
@@ -222,24 +222,24 @@ class KnownFailures(Protocol):
     def change_memory(
         self,
         project_id: int,
-        made: Callable[[bytes | None], bytes | None],
+        change: Callable[[bytes | None], bytes | None],
         part: MemoryPart = MemoryPart.FACTS,
     ) -> None:
-        """Replace a part of the project's memory by the result of `made`, as `change` does."""
+        """Replace a part of the project's memory as `change_entry` does an entry."""
         ...
 
 
 class RecentTurns(Protocol):
     """Turns by the time they began, for the operators. All raise StoreError."""
 
-    def put(self, key: SessionKey, turn: int, at: float, row: bytes) -> None:
+    def put_row(self, key: SessionKey, turn: int, at: float, row: bytes) -> None:
         """List a turn that began `at` (epoch seconds), or replace its row."""
         ...
 
-    def newest(
+    def list_newest(
         self, limit: int, before: str = "", project_id: int = 0
     ) -> Iterator[tuple[str, bytes]]:
-        """Rows with their cursors, the newest first; only those after the cursor `before`.
+        """List rows with their cursors, the newest first; only those after the cursor `before`.
 
         At most `limit` rows are read, and some thousand names.
         """

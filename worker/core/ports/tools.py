@@ -18,7 +18,7 @@ class Toolbox(Protocol):
         """The tools as they are described to the model, in a fixed order."""
         ...
 
-    def repeatable(self, call: ToolCall) -> bool:
+    def is_repeatable(self, call: ToolCall) -> bool:
         """Whether the call only reads, so that running it again changes nothing."""
         ...
 
@@ -114,15 +114,15 @@ class Source(Protocol):
 class Captures(Protocol):
     """The documents of the session's sources as the model was given them, to prove quotes."""
 
-    def lines(self, place: Place) -> Sequence[str]:
-        """The lines of a document of the session's project; line N is item N - 1.
+    def read_lines(self, place: Place) -> Sequence[str]:
+        """Read the lines of a document of the session's project; line N is item N - 1.
 
         Raises SourceError or ArgumentError with the reason why there are none.
         """
         ...
 
-    def url(self, place: Place, first: int, last: int) -> str:
-        """A link to these lines of a place that `lines` has read, "" if there is none."""
+    def link_lines(self, place: Place, first: int, last: int) -> str:
+        """Make a link to these lines of a place that `read_lines` has read, "" if there is none."""
         ...
 
 

@@ -14,12 +14,12 @@ class Held:
     texts: dict[Place, str] = field(default_factory=dict)
     read: list[Place] = field(default_factory=list)
 
-    def lines(self, place: Place) -> Sequence[str]:
+    def read_lines(self, place: Place) -> Sequence[str]:
         self.read.append(place)
         if place not in self.texts:
             raise SourceError("404 Not Found")
         return self.texts[place].split("\n")
 
-    def url(self, place: Place, first: int, last: int) -> str:
+    def link_lines(self, place: Place, first: int, last: int) -> str:
         name = name_place(place).replace(" ", "/")
         return f"https://gitlab.example.com/{name}#L{first}" + (f"-{last}" if last > first else "")

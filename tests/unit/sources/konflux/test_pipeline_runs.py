@@ -213,15 +213,15 @@ def test_what_was_read_of_a_pod_is_quoted_after_it_is_gone(cluster: Cluster) -> 
     bound = sources(cluster, reader=reader, ui_url="https://ui.example/")
     place, found = TaskStep("scan", "scan"), CapturedDocuments(reader, bound)
     with pytest.raises(SourceError, match="it was not fetched in this session"):
-        found.lines(place)
+        found.read_lines(place)
     fetch(bound, "get_pod_log", task_run="scan")
     cluster.objects["taskruns"].clear()
     cluster.logs.clear()
-    assert found.lines(place) == ["timeout"]
+    assert found.read_lines(place) == ["timeout"]
     page = "https://ui.example/ns/team-tenant/pipelinerun/build-1/logs/clair-scan"
-    assert found.url(place, 1, 1) == page
+    assert found.link_lines(place, 1, 1) == page
     with pytest.raises(SourceError, match="not fetched"):
-        found.lines(TaskStep("scan", "fetch"))
+        found.read_lines(TaskStep("scan", "fetch"))
 
 
 def test_secrets_are_gone_from_what_is_kept(cluster: Cluster) -> None:
@@ -232,7 +232,7 @@ def test_secrets_are_gone_from_what_is_kept(cluster: Cluster) -> None:
     fetch(sources(cluster, reader=reader), "get_pod_log", task_run="scan")
     again = Evidence()
     again.attach(lambda: written[-1], lambda record: None)
-    assert again.lines(TaskStep("scan", "scan")) == ["***"]
+    assert again.read_lines(TaskStep("scan", "scan")) == ["***"]
 
 
 @pytest.mark.slow

@@ -233,10 +233,10 @@ def test_a_file_of_a_request_is_read_and_quoted_also_when_it_is_gone(
     assert (document.kind, document.data) == (DocumentKind.LOG, b"setup\nE: timed out\n")
     store.files.clear()
     place, found = RequestFile(ID, OUTPUT), CapturedDocuments(reader, bound)
-    assert found.lines(place) == ["setup", "E: timed out"]
-    assert found.url(place, 2, 2) == f"{store.url}/results/{ID}/{OUTPUT}"
+    assert found.read_lines(place) == ["setup", "E: timed out"]
+    assert found.link_lines(place, 2, 2) == f"{store.url}/results/{ID}/{OUTPUT}"
     with pytest.raises(SourceError, match="not fetched"):
-        found.lines(RequestFile(ID, "pipeline.log"))
+        found.read_lines(RequestFile(ID, "pipeline.log"))
     with pytest.raises(SourceError, match="kept for some months only"):
         fetch(bound, "log", file="pipeline.log")
 

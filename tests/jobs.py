@@ -110,14 +110,14 @@ def run_trigger(trigger: Trigger, deps: Deps, run: Run = _RUN) -> Ran:
     return dispatch.find_job(trigger, deps, run)()
 
 
-def reason(ended: object) -> str:
-    """Why a trigger was left alone."""
+def read_reason(ended: object) -> str:
+    """Read why a trigger was left alone."""
     assert isinstance(ended, Skipped)
     return ended.reason
 
 
-def text(ended: object) -> str:
-    """What a command was answered with."""
+def read_answer(ended: object) -> str:
+    """Read what a command was answered with."""
     assert isinstance(ended, CommandAnswered)
     return ended.text
 
@@ -139,8 +139,8 @@ class Job:
         self.reader = GitLabReader(read, sim.url, (), 30, sleep=lambda seconds: None)
         self.writer = GitLabWriter(sim.url, self.scene.write_token, (2.0, 2.0), lambda s: None)
 
-    def deps(self, **changes: Any) -> Deps:
-        """The parts; `changes` replace some."""
+    def build_deps(self, **changes: Any) -> Deps:
+        """Build the parts; `changes` replace some."""
         made = Deps(
             GitLab(
                 *(self.reader, self.reader, self.reader),
@@ -167,17 +167,19 @@ class Job:
         )
         return change_parts(made, **changes)
 
-    def answers(self, *answers: Reply | ModelError) -> None:
-        """What the model will say from now on."""
+    def script_answers(self, *answers: Reply | ModelError) -> None:
+        """Script what the model will say from now on."""
         self.model.answers = [*self.model.answers[: len(self.model.requests)], *answers]
 
-    def failed(self, pipeline: Pipeline | None = None, **changes: Any) -> Ran:
-        """The job of a failed pipeline's webhook."""
-        return run_trigger(self.trigger(pipeline), self.deps(**changes), Run(self._watch))
+    def run_failed(self, pipeline: Pipeline | None = None, **changes: Any) -> Ran:
+        """Run the job of a failed pipeline's webhook."""
+        return run_trigger(
+            self.make_trigger(pipeline), self.build_deps(**changes), Run(self._watch)
+        )
 
-    def passed(self, pipeline: Pipeline, **changes: Any) -> Ran:
-        """The job of the webhook of a pipeline that passed."""
-        failed = self.trigger(pipeline)
+    def run_passed(self, pipeline: Pipeline, **changes: Any) -> Ran:
+        """Run the job of the webhook of a pipeline that passed."""
+        failed = self.make_trigger(pipeline)
         trigger = PipelinePassed(
             failed.project_id,
             failed.pipeline_id,
@@ -186,64 +188,64 @@ class Job:
             failed.mr_iid,
             failed.mr_project_id,
         )
-        return run_trigger(trigger, self.deps(**changes), Run(self._watch))
+        return run_trigger(trigger, self.build_deps(**changes), Run(self._watch))
 
-    def trigger(self, pipeline: Pipeline | None = None) -> PipelineFailed:
-        """What the door makes of the pipeline's webhook."""
+    def make_trigger(self, pipeline: Pipeline | None = None) -> PipelineFailed:
+        """Make the trigger that the door makes of the pipeline's webhook."""
         which = pipeline or self.scene.pipeline
         mr = which.mr or self.scene.mr
         return PipelineFailed(
             which.project.id, which.id, which.sha, mr.source_branch, mr.iid, mr.project.id
         )
 
-    def heard(self, note: Note | None, **changes: Any) -> Ran:
-        """The job of a comment's webhook."""
+    def run_comment(self, note: Note | None, **changes: Any) -> Ran:
+        """Run the job of a comment's webhook."""
         assert note is not None
         mr = note.merge_request
         trigger = Replied(mr.project.id, mr.iid, note.discussion_id, note.id)
-        return run_trigger(trigger, self.deps(**changes), Run(self._watch))
+        return run_trigger(trigger, self.build_deps(**changes), Run(self._watch))
 
-    def comment(self, text: str, thread: str = "", **options: Any) -> Note:
-        """What the developer writes."""
+    def write_comment(self, text: str, thread: str = "", **options: Any) -> Note:
+        """Write what the developer says, without its webhook."""
         author = options.pop("author", self.scene.developer)
         made = self.sim.comment(self.scene.mr, author, text, thread, **options)
         assert made is not None
         return made
 
-    def says(self, text: str, thread: str = "", **options: Any) -> Ran:
-        """The developer writes it, and the job of its webhook runs."""
-        return self.heard(self.comment(text, thread, **options))
+    def ask(self, text: str, thread: str = "", **options: Any) -> Ran:
+        """Write what the developer says, and run the job of its webhook."""
+        return self.run_comment(self.write_comment(text, thread, **options))
 
-    def own(self) -> list[Note]:
-        """The bot's notes, oldest first."""
+    def list_notes(self) -> list[Note]:
+        """List the bot's notes, oldest first."""
         return [note for note in self.scene.mr.list_notes() if note.author is self.scene.bot]
 
-    def sessions(self) -> list[SessionKey]:
-        """The stored sessions that have a turn."""
+    def list_sessions(self) -> list[SessionKey]:
+        """List the stored sessions that have a turn."""
         return [
             key
             for key in self.store.list_sessions()
             if self.store.find_latest_turn(key) is not None
         ]
 
-    def stored(self, key: SessionKey | None = None) -> Context:
-        """The latest turn of a session, of the only one by default."""
-        which = key or self.sessions()[0]
+    def load_context(self, key: SessionKey | None = None) -> Context:
+        """Load the latest turn of a session, of the only one by default."""
+        which = key or self.list_sessions()[0]
         latest = self.store.find_latest_turn(which)
         assert latest is not None
         return load_context(self.store.read_context(which, latest))
 
-    def key(self, pipeline: Pipeline | None = None) -> SessionKey:
-        """The session of a pipeline."""
+    def find_key(self, pipeline: Pipeline | None = None) -> SessionKey:
+        """Find the session of a pipeline."""
         found = self.reader.find_named_subject(
             str(self.scene.project.id), 1, pipeline.id if pipeline else None
         )
         assert isinstance(found, Subject)
-        return make_key(found, WORKFLOW, self.deps())
+        return make_key(found, WORKFLOW, self.build_deps())
 
     @contextmanager
-    def elsewhere(self, key: SessionKey, turn: int = 0) -> Iterator[Lease]:
-        """Another worker is at work on the turn, on behalf of something else."""
+    def claim_elsewhere(self, key: SessionKey, turn: int = 0) -> Iterator[Lease]:
+        """Let another worker be at work on the turn, on behalf of something else."""
         with Leases(self.store, self.clock).claim_turn(key, turn, "another trigger") as held:
             assert isinstance(held, Lease)
             yield held
@@ -254,6 +256,6 @@ class Job:
             self.on_asking(event.iteration)
 
 
-def named(model: Model) -> Callable[[], Model]:
+def offer_model(model: Model) -> Callable[[], Model]:
     """A choice of model."""
     return lambda: model

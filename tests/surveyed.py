@@ -51,13 +51,13 @@ class At(Job):
         made.captures = CapturedDocuments(reader, bind_sources(reader))  # type: ignore[assignment]
         return made
 
-    def deps(self, **changes: object) -> dispatch.Deps:  # type: ignore[name-defined]
+    def build_deps(self, **changes: object) -> dispatch.Deps:  # type: ignore[name-defined]
         wanted = {
             "toolset": self.toolset,
             "known_failures": self.store.known_failures,
             "hosts": frozenset({self.sim.url.removeprefix("http://")}),
         }
-        return super().deps(**{**wanted, **changes})
+        return super().build_deps(**{**wanted, **changes})
 
     def another(self, title: str) -> tuple[MergeRequest, Pipeline]:
         """Another merge request whose pipeline fails in the same way."""

@@ -190,15 +190,15 @@ def measure_replies() -> Replies:
     driver = DockerDriver(ContainerSpec(image=build.ensure_image(say=lambda _: None)))
     with GitLabSim() as sim, tempfile.TemporaryDirectory() as folder:
         job = Job(sim, Path(folder))
-        job.answers(FINDING)
-        job.failed()
-        root = job.own()[0].discussion_id
+        job.script_answers(FINDING)
+        job.run_failed()
+        root = job.list_notes()[0].discussion_id
 
         def hear(text: str, time_now: Callable[[], float]) -> float:
-            comment = job.comment(text, root)
-            job.answers(says("Because of the race."))
+            comment = job.write_comment(text, root)
+            job.script_answers(says("Because of the race."))
             started = time_now()
-            job.heard(comment, sandboxes=driver)
+            job.run_comment(comment, sandboxes=driver)
             return time_now() - started
 
         return Replies(

@@ -29,7 +29,7 @@ def sim() -> Iterator[GitLabSim]:
         assert {seen.token for seen in running.requests} <= {"read"}
 
 
-def desk_of(
+def make_reader(
     sim: GitLabSim, scene: Scene, projects: tuple[str, ...] = (), least: int = 30
 ) -> GitLabReader:
     return GitLabReader(ReadClient(sim.url, scene.read_token), f"{sim.url}/", projects, least)
@@ -37,7 +37,7 @@ def desk_of(
 
 @pytest.fixture
 def reader(sim: GitLabSim, scene: Scene) -> GitLabReader:
-    return desk_of(sim, scene)
+    return make_reader(sim, scene)
 
 
 def failed(pipeline: Pipeline, **changes: Any) -> PipelineFailed:
@@ -233,7 +233,7 @@ GLOBS = [
 def test_only_allowed_projects_are_served(
     sim: GitLabSim, scene: Scene, globs: tuple[str, ...], allowed: bool
 ) -> None:
-    reader = desk_of(sim, scene, globs)
+    reader = make_reader(sim, scene, globs)
     found = [
         reader.find_failed_subject(failed(scene.pipeline)),
         reader.find_named_subject("team/service", 1, None),
@@ -342,7 +342,7 @@ def test_only_members_of_enough_access_may_command(
     user = sim.add_user("gast")
     if level:
         sim.add_member(scene.project, user, level)
-    assert desk_of(sim, scene, least=least).may_command(scene.project.id, user.id) is may
+    assert make_reader(sim, scene, least=least).may_command(scene.project.id, user.id) is may
 
 
 def test_a_blocked_member_may_not_command(

@@ -28,7 +28,7 @@ def sim() -> Iterator[GitLabSim]:
         assert {seen.token for seen in running.requests} <= {"read"}
 
 
-def desk_of(
+def make_reader(
     sim: GitLabSim, scene: Scene, projects: tuple[str, ...] = (), **policy: Any
 ) -> GitLabReader:
     client = ReadClient(sim.url, scene.read_token)
@@ -37,7 +37,7 @@ def desk_of(
 
 @pytest.fixture
 def reader(sim: GitLabSim, scene: Scene) -> GitLabReader:
-    return desk_of(sim, scene)
+    return make_reader(sim, scene)
 
 
 def subject_of(reader: GitLabReader, scene: Scene) -> Subject:
@@ -65,7 +65,7 @@ def test_an_operator_may_have_merge_requests_left_alone(
 ) -> None:
     scene.mr.draft = True
     scene.mr.labels = ["bug", "docs"]
-    found = desk_of(sim, scene, **policy).find_failed_subject(failed(scene.pipeline))
+    found = make_reader(sim, scene, **policy).find_failed_subject(failed(scene.pipeline))
     if says:
         assert isinstance(found, str)
         assert says in found
@@ -79,12 +79,12 @@ def test_a_human_who_asks_is_not_stopped_by_an_opt_out(
 ) -> None:
     scene.mr.draft, scene.mr.labels, scene.mr.author.bot = True, ["docs"], True
     assert isinstance(
-        desk_of(sim, scene, **policy).find_named_subject("team/service", 1, None), Subject
+        make_reader(sim, scene, **policy).find_named_subject("team/service", 1, None), Subject
     )
 
 
 def test_one_other_file_is_enough_to_be_looked_at(sim: GitLabSim, scene: Scene) -> None:
-    reader = desk_of(sim, scene, skip_paths=("docs/*",))
+    reader = make_reader(sim, scene, skip_paths=("docs/*",))
     scene.mr.diffs[:] = [DiffFile("docs/a.md", ""), DiffFile("docs/b.md", "", old_path="src/b.md")]
     assert isinstance(reader.find_failed_subject(failed(scene.pipeline)), Subject)
     scene.mr.diffs.pop()
@@ -93,7 +93,7 @@ def test_one_other_file_is_enough_to_be_looked_at(sim: GitLabSim, scene: Scene) 
 
 def test_a_diff_that_cannot_be_seen_whole_is_looked_at(sim: GitLabSim, scene: Scene) -> None:
     scene.mr.diffs[:] = [DiffFile(f"docs/{number}.md", "") for number in range(1001)]
-    reader = desk_of(sim, scene, skip_paths=("docs/*",))
+    reader = make_reader(sim, scene, skip_paths=("docs/*",))
     assert isinstance(reader.find_failed_subject(failed(scene.pipeline)), Subject)
 
 
@@ -103,7 +103,7 @@ def test_a_merge_request_by_a_bot_is_left_alone_unless_wanted(
     scene.mr.author = sim.add_user("renovate", bot=True)
     reason = "merge request !1 is by a bot (gitlab.bot_merge_requests)"
     assert reader.find_failed_subject(failed(scene.pipeline)) == reason
-    wanted = desk_of(sim, scene, bot_merge_requests=True)
+    wanted = make_reader(sim, scene, bot_merge_requests=True)
     assert isinstance(wanted.find_failed_subject(failed(scene.pipeline)), Subject)
 
 
@@ -310,7 +310,7 @@ def test_a_sweep_keeps_to_the_configured_projects_and_to_memberships(
     sim.run_pipeline(sim.open_merge_request(other, scene.developer, title="O", branch="o"))
     public = sim.add_project("public/thing", public=True)
     sim.run_pipeline(sim.open_merge_request(public, scene.developer, title="P", branch="p"))
-    found = list(desk_of(sim, scene, globs).find_failed_pipelines(TODAY))
+    found = list(make_reader(sim, scene, globs).find_failed_pipelines(TODAY))
     assert len(found) == count
     assert all(isinstance(each, PipelineFailed) for each in found)
 
@@ -318,12 +318,12 @@ def test_a_sweep_keeps_to_the_configured_projects_and_to_memberships(
 def test_a_sweep_says_that_a_project_was_renamed(sim: GitLabSim, scene: Scene) -> None:
     moved = {"Location": f"{sim.url}/api/v4/projects/{scene.project.id}"}
     sim.fail_next("GET", r"/projects/team(%2F|/)old$", 302, headers=moved)
-    (told,) = desk_of(sim, scene, ("team/old",)).find_failed_pipelines(TODAY)
+    (told,) = make_reader(sim, scene, ("team/old",)).find_failed_pipelines(TODAY)
     assert told == "the project team/old is team/service now: correct gitlab.projects"
 
 
 def test_a_sweep_says_what_it_could_not_see_and_goes_on(sim: GitLabSim, scene: Scene) -> None:
-    reader = desk_of(sim, scene, ("team/*",))
+    reader = make_reader(sim, scene, ("team/*",))
     other = sim.add_project("team/other")
     sim.add_member(other, scene.bot, Access.DEVELOPER)
     sim.run_pipeline(sim.open_merge_request(other, scene.developer, title="O", branch="o"))
@@ -354,7 +354,7 @@ def test_a_merge_request_that_cannot_be_read_is_said_and_passed_over(
 
 
 def test_a_project_that_is_named_and_not_there_is_said(sim: GitLabSim, scene: Scene) -> None:
-    (said,) = desk_of(sim, scene, ("team/nothing",)).find_failed_pipelines(TODAY)
+    (said,) = make_reader(sim, scene, ("team/nothing",)).find_failed_pipelines(TODAY)
     assert "the project team/nothing: not found" in str(said)
 
 

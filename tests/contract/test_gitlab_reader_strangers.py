@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.test_gitlab_reader import desk_of, failed
+from tests.contract.test_gitlab_reader import failed, make_reader
 from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import (
@@ -35,7 +35,7 @@ def sim() -> Iterator[GitLabSim]:
 
 @pytest.fixture
 def reader(sim: GitLabSim, scene: Scene) -> GitLabReader:
-    return desk_of(sim, scene)
+    return make_reader(sim, scene)
 
 
 @pytest.fixture
@@ -83,14 +83,14 @@ def test_without_a_list_a_project_of_the_bots_is_served(
     assert isinstance(reader.find_failed_subject(by_job(scene.pipeline)), Subject)
     assert reader.explain_unserved(scene.project.id) == ""
     scene.bot.state = "blocked"
-    assert "no member" in desk_of(sim, scene).explain_unserved(scene.project.id)
+    assert "no member" in make_reader(sim, scene).explain_unserved(scene.project.id)
 
 
 def test_with_a_list_membership_is_not_asked_for(
     sim: GitLabSim, scene: Scene, stranger: User
 ) -> None:
     _, pipeline = elsewhere(sim, stranger)
-    listed = desk_of(sim, scene, ("mallory/*",))
+    listed = make_reader(sim, scene, ("mallory/*",))
     assert isinstance(listed.find_failed_subject(failed(pipeline)), Subject)
     assert "not among gitlab.projects" in listed.explain_unserved(scene.project.id)
     assert [seen.path for seen in sim.requests if "/members/" in seen.path] == []
@@ -103,7 +103,7 @@ def test_a_membership_that_gitlab_refuses_to_tell_is_none_and_a_failure_is_tried
     with pytest.raises(SourceError) as caught:
         reader.find_failed_subject(failed(scene.pipeline))
     assert caught.value.transient
-    other = desk_of(sim, scene)
+    other = make_reader(sim, scene)
     sim._faults.clear()
     sim.fail_next("GET", "/members/", 403)
     assert "cannot be told" in str(other.find_failed_subject(failed(scene.pipeline)))

@@ -44,17 +44,17 @@ class Kept:
     def deps(self) -> Deps:
         store, clock = self.store, self.at.clock
         budget = Budget(store.records, clock, 100.0)
-        return self.at.deps(
+        return self.at.build_deps(
             known_failures=store.known_failures, recent=store.recent_turns, budget=budget
         )
 
     def lived(self) -> None:
         """An analysis, an answer, a verdict of people, a known failure, a parked trigger."""
-        self.at.answers(FINDING, says("So."))
-        trigger = self.at.trigger()
+        self.at.script_answers(FINDING, says("So."))
+        trigger = self.at.make_trigger()
         assert isinstance(run_trigger(trigger, self.deps()), Finished)
-        (root,) = self.at.own()
-        note = self.at.comment("Why?", root.discussion_id)
+        (root,) = self.at.list_notes()
+        note = self.at.write_comment("Why?", root.discussion_id)
         heard = Replied(self.project, self.iid, note.discussion_id, note.id)
         assert isinstance(run_trigger(heard, self.deps()), Finished)
         (key,) = [
@@ -188,7 +188,7 @@ def test_forget_leaves_ids_alone(kept: Kept) -> None:
     # A run that was parked in the middle of its turn has left its files.
     kept.store.write_files(kept.key, 2, [b"SECRET tar"])
     kept.store.write_checkpoint(kept.key, 2, b"SECRET checkpoint")
-    note = kept.at.comment("/sandpiper forget")
+    note = kept.at.write_comment("/sandpiper forget")
     heard = Replied(kept.project, kept.iid, note.discussion_id, note.id)
     kept.journal.add_trigger(heard)
     ended = run_trigger(heard, kept.deps())
@@ -222,8 +222,8 @@ def test_a_turn_that_is_committed_just_before_the_claim_is_not_removed(
             return super().claim_turn(key, turn, claim, now, over)
 
     at, store = Job(sim, tmp_path), LateStore(tmp_path)
-    key = at.key()
+    key = at.find_key()
     store.write_checkpoint(key, 0, b"{}")
     at.store, at.leases = store, Leases(store, at.clock)
-    retention.forget_merge_request(key.project_id, key.mr_iid, at.deps(), at.trigger())
+    retention.forget_merge_request(key.project_id, key.mr_iid, at.build_deps(), at.make_trigger())
     assert store.find_latest_turn(key) == 0

@@ -57,13 +57,13 @@ class Crew:
             thread.start()
         self.todo.join()
         for _ in threads:
-            self.todo.put((self.at.trigger(), -1))
+            self.todo.put((self.at.make_trigger(), -1))
         for thread in threads:
             thread.join(30)
             assert not thread.is_alive()
 
     def _one(self, number: int) -> None:
-        deps = self.at.deps(model=Steady, owner=f"worker-{number}")
+        deps = self.at.build_deps(model=Steady, owner=f"worker-{number}")
         while (taken := self.todo.get())[1] >= 0:
             trigger, tries = taken
             try:
@@ -174,5 +174,5 @@ def test_a_thousand_mixed_events_end_in_exactly_the_expected_notes(
         assert len(answers) == 4
         assert len({find_marker(note.body) for note in answers}) == 4
         assert not any(note.awards for note in mr.list_notes())
-    assert len(burst.at.sessions()) == FAILING
-    assert {burst.at.stored(key).turn for key in burst.at.sessions()} == {2}
+    assert len(burst.at.list_sessions()) == FAILING
+    assert {burst.at.load_context(key).turn for key in burst.at.list_sessions()} == {2}

@@ -122,23 +122,23 @@ def test_of_two_workers_with_one_job_one_does_it_whatever_their_clocks_say(
 ) -> None:
     with GitLabSim() as sim:
         at, model = Job(sim, tmp_path), Held()
-        deps = at.deps(model=lambda: model)
+        deps = at.build_deps(model=lambda: model)
         clock = HandClock(START + ahead)
         leases = Leases(at.store, clock, "elsewhere")
         journal = Journal(at.store.records, leases, clock)
-        other = at.deps(model=lambda: model, leases=leases, journal=journal, clock=clock)
+        other = at.build_deps(model=lambda: model, leases=leases, journal=journal, clock=clock)
         first = threading.Thread(
-            target=delivery.deliver_trigger, args=(at.trigger(), deps, ignore_event, _never)
+            target=delivery.deliver_trigger, args=(at.make_trigger(), deps, ignore_event, _never)
         )
         first.start()
         assert model.asked.wait(10)
         # The same message, handed out twice.
-        delivery.deliver_trigger(at.trigger(), other, ignore_event, _never)
+        delivery.deliver_trigger(at.make_trigger(), other, ignore_event, _never)
         assert leases.remove_dead_workers() == []
         model.go.set()
         first.join(30)
-        delivery.deliver_trigger(at.trigger(), other, ignore_event, _never)
-        (note,) = at.own()
+        delivery.deliver_trigger(at.make_trigger(), other, ignore_event, _never)
+        (note,) = at.list_notes()
         assert "A race." in note.body
         assert model.count == 1
         assert list(at.store.records.list_names("journal/")) == []

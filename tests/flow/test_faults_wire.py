@@ -81,18 +81,18 @@ def test_a_gitlab_that_takes_connections_and_does_not_answer_gets_its_one_note_l
 ) -> None:
     with GitLabSim() as sim, Proxy(("127.0.0.1", int(sim.url.rpartition(":")[2]))) as between:
         at = Job(sim, tmp_path)
-        at.answers(FINDING)
+        at.script_answers(FINDING)
         read = ReadClient(between.url, at.scene.read_token, HASTY)
-        deps = at.deps(
+        deps = at.build_deps(
             reader=GitLabReader(read, sim.url, (), 30, sleep=lambda seconds: None),
             writer=GitLabWriter(between.url, at.scene.write_token, HASTY, lambda seconds: None),
         )
         between.silent_at(place, heard=heard)
         again: list[Trigger] = []
         delivery.deliver_trigger(
-            at.trigger(), deps, ignore_event, lambda each, _: again.append(each)
+            at.make_trigger(), deps, ignore_event, lambda each, _: again.append(each)
         )
-        assert again == [at.trigger()]
+        assert again == [at.make_trigger()]
         while heard and not between.swallowed:
             time.sleep(0.01)
         between.speak()
@@ -100,7 +100,7 @@ def test_a_gitlab_that_takes_connections_and_does_not_answer_gets_its_one_note_l
             delivery.deliver_trigger(
                 again.pop(), deps, ignore_event, lambda each, _: again.append(each)
             )
-        (note,) = at.own()
+        (note,) = at.list_notes()
         assert "A race in the test." in note.body
         assert len(at.model.requests) == 1
         assert list(at.store.records.list_names("journal/")) == []

@@ -34,8 +34,8 @@ QUESTION = "What is new here?"
 def at(tmp_path: Path) -> Iterator[Job]:
     with GitLabSim() as sim:
         made = Job(sim, tmp_path)
-        made.answers(FINDING, says("Nothing."))
-        made.failed()
+        made.script_answers(FINDING, says("Nothing."))
+        made.run_failed()
         yield made
 
 
@@ -43,7 +43,7 @@ def told_with(at: Job, *titles: str) -> str:
     """The human's message, after commits with these titles were pushed."""
     for number, title in enumerate(titles):
         at.sim.push(at.scene.mr, {"a": str(number).encode()}, title)
-    at.says(QUESTION, at.own()[0].discussion_id)
+    at.ask(QUESTION, at.list_notes()[0].discussion_id)
     message = at.model.requests[-1].messages[-1]
     assert isinstance(message, User)
     return message.text

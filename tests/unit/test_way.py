@@ -14,17 +14,17 @@ from worker.settings import Settings
 def test_from_the_task_to_decide_it_is_eight_calls_each_in_the_room_of_its_step(
     at: Job,
 ) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     ways: list[list[str]] = []
 
     def watch(frame: FrameType, event: str, _: Any) -> None:
         if event == "call" and frame.f_code is decide.decide.__code__:
             ways.append(_modules(frame))
 
-    task = build_app(Settings(broker="memory://"), at.deps).tasks[TASK]
+    task = build_app(Settings(broker="memory://"), at.build_deps).tasks[TASK]
     sys.setprofile(watch)
     try:
-        task.run(to_message(at.trigger()))
+        task.run(to_message(at.make_trigger()))
     finally:
         sys.setprofile(None)
     assert ways[0] == [

@@ -7,6 +7,6 @@ from worker.turns.results import Finished
 @pytest.fixture
 def told(at: Job) -> Job:
     """A failure that has been looked at."""
-    at.answers(FINDING)
-    assert isinstance(at.failed(), Finished)
+    at.script_answers(FINDING)
+    assert isinstance(at.run_failed(), Finished)
     return at

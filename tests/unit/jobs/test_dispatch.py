@@ -4,7 +4,7 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import says
-from tests.jobs import FINDING, Job, reason
+from tests.jobs import FINDING, Job, read_reason
 from worker.core.conversation.context import Status
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError, StoreError
@@ -15,53 +15,53 @@ from worker.turns.session import CHECK_SECONDS
 def test_a_second_pipeline_on_the_same_commit_is_not_looked_at_again(
     at: Job, sim: GitLabSim
 ) -> None:
-    at.answers(FINDING)
-    at.failed()
+    at.script_answers(FINDING)
+    at.run_failed()
     again = sim.run_pipeline(at.scene.mr)
     told = f"commit {at.scene.mr.sha} was looked at with pipeline {at.scene.pipeline.id}"
-    assert reason(at.failed(again)) == told
-    assert len(at.own()) == 1
+    assert read_reason(at.run_failed(again)) == told
+    assert len(at.list_notes()) == 1
 
 
 def test_an_analysis_does_not_depend_on_the_list_of_pipelines(at: Job, sim: GitLabSim) -> None:
     sim.fail_next("GET", r"/merge_requests/\d+/pipelines", 403, times=5)
-    at.answers(FINDING)
-    assert isinstance(at.failed(), Finished)
+    at.script_answers(FINDING)
+    assert isinstance(at.run_failed(), Finished)
 
 
 def test_a_new_commit_is_looked_at(at: Job, sim: GitLabSim) -> None:
-    at.answers(FINDING, FINDING)
-    at.failed()
+    at.script_answers(FINDING, FINDING)
+    at.run_failed()
     sim.push(at.scene.mr, {"a": b"1"})
-    assert isinstance(at.failed(sim.run_pipeline(at.scene.mr)), Finished)
-    assert len(at.own()) == 2
+    assert isinstance(at.run_failed(sim.run_pipeline(at.scene.mr)), Finished)
+    assert len(at.list_notes()) == 2
 
 
 def test_a_second_pipeline_is_looked_at_where_the_first_could_not_be(
     at: Job, sim: GitLabSim
 ) -> None:
-    at.answers(ModelError("the model is down"), FINDING)
-    at.failed()
-    again = at.failed(sim.run_pipeline(at.scene.mr))
+    at.script_answers(ModelError("the model is down"), FINDING)
+    at.run_failed()
+    again = at.run_failed(sim.run_pipeline(at.scene.mr))
     assert isinstance(again, Finished)
     assert again.outcome.status is Status.DONE
 
 
 def test_a_second_pipeline_waits_for_the_first_to_be_told(at: Job, sim: GitLabSim) -> None:
-    first = at.key(at.scene.pipeline)
+    first = at.find_key(at.scene.pipeline)
     again = sim.run_pipeline(at.scene.mr)
-    with at.elsewhere(first), pytest.raises(Busy):
-        at.failed(again)
-    at.answers(FINDING)
-    assert isinstance(at.failed(again), Finished)
+    with at.claim_elsewhere(first), pytest.raises(Busy):
+        at.run_failed(again)
+    at.script_answers(FINDING)
+    assert isinstance(at.run_failed(again), Finished)
 
 
 def test_a_damaged_session_of_the_same_commit_is_an_error_that_names_it(
     at: Job, sim: GitLabSim
 ) -> None:
-    at.store.commit_turn(at.key(at.scene.pipeline), 0, b"{}")
+    at.store.commit_turn(at.find_key(at.scene.pipeline), 0, b"{}")
     with pytest.raises(StoreError, match="0000"):
-        at.failed(sim.run_pipeline(at.scene.mr))
+        at.run_failed(sim.run_pipeline(at.scene.mr))
 
 
 def test_a_run_that_is_superseded_ends_with_a_plain_reason(at: Job, sim: GitLabSim) -> None:
@@ -72,14 +72,14 @@ def test_a_run_that_is_superseded_ends_with_a_plain_reason(at: Job, sim: GitLabS
             at.clock.time += CHECK_SECONDS
 
     at.on_asking = push
-    at.answers(says("", call()), FINDING)
-    ended = at.failed()
+    at.script_answers(says("", call()), FINDING)
+    ended = at.run_failed()
     assert isinstance(ended, Finished)
     newer = at.scene.mr.head_pipeline
     assert newer is not None
     assert ended.outcome.reason == f"superseded by pipeline {newer.id}"
     assert len(at.model.requests) == 1
-    (note,) = at.own()
+    (note,) = at.list_notes()
     assert f"uperseded by [pipeline {newer.id}](" in note.body
 
 
@@ -94,8 +94,8 @@ def test_gitlab_is_not_asked_at_every_step_whether_the_run_still_matters(
         before = before or len(sim.requests)
 
     at.on_asking = count
-    at.answers(*[says("", call(f"c{number}")) for number in range(10)], FINDING)
-    at.failed()
+    at.script_answers(*[says("", call(f"c{number}")) for number in range(10)], FINDING)
+    at.run_failed()
     during = [seen for seen in sim.requests[before:] if seen.method == "GET"]
     assert len(during) == 0
 
@@ -107,7 +107,7 @@ def test_what_a_human_asked_for_is_finished_whatever_is_pushed(at: Job, sim: Git
         at.clock.time += CHECK_SECONDS
 
     at.on_asking = push
-    at.answers(says("", call()), FINDING)
-    ended = at.says("/sandpiper analyze")
+    at.script_answers(says("", call()), FINDING)
+    ended = at.ask("/sandpiper analyze")
     assert isinstance(ended, Finished)
     assert ended.outcome.status is Status.DONE

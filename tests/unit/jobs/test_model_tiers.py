@@ -75,10 +75,10 @@ class Tiers:
         }
 
     def fails(self) -> Ran:
-        return self.job.failed(**self.parts())
+        return self.job.run_failed(**self.parts())
 
     def says(self, text: str, thread: str = "", **options: Any) -> Ran:
-        return self.job.heard(self.job.comment(text, thread, **options), **self.parts())
+        return self.job.run_comment(self.job.write_comment(text, thread, **options), **self.parts())
 
     def asks(self, text: str, **options: Any) -> str:
         ended = self.says(text, **options)
@@ -103,20 +103,20 @@ def make_maintainer(at: Tiers) -> dict[str, Any]:
 def test_a_turn_is_taken_by_its_tier_and_stores_why(at: Tiers) -> None:
     at.answers("t/small", says("", call("c1")), FINDING)
     assert isinstance(at.fails(), Finished)
-    stored = at.job.stored()
+    stored = at.job.load_context()
     assert stored.tier is not None
     assert (stored.tier.tier, stored.tier.reason) == ("balanced", "the default")
     assert stored.model == "t/small"
     assert [(each.tier, each.reasoning) for each in stored.calls] == [("balanced", "medium")] * 2
     assert set(at.made) == {TierModel("t/small", "medium")}
-    assert "balanced, medium" in at.job.own()[0].body
+    assert "balanced, medium" in at.job.list_notes()[0].body
 
 
 def test_without_tiers_nothing_is_stored_and_no_tool_is_announced(at: Tiers) -> None:
     at.rules = TierRules()
-    at.job.answers(FINDING)
+    at.job.script_answers(FINDING)
     at.fails()
-    key = at.job.sessions()[0]
+    key = at.job.list_sessions()[0]
     data = json.loads(at.job.store.read_context(key, 0))
     assert "tier" not in data
     assert not {"tier", "reasoning"} & set(data["calls"][0])
@@ -129,7 +129,7 @@ def test_an_unclear_answer_lets_the_stronger_model_go_on(at: Tiers) -> None:
     ended = at.fails()
     assert isinstance(ended, Finished)
     assert ended.outcome.status is Status.DONE
-    stored = at.job.stored()
+    stored = at.job.load_context()
     assert stored.tier is not None
     assert (stored.tier.tier, stored.tier.reason) == ("smart", "raised: unclear")
     assert [each.model for each in stored.calls] == ["t/small", "t/small", "t/middle"]
@@ -140,14 +140,14 @@ def test_an_unclear_answer_lets_the_stronger_model_go_on(at: Tiers) -> None:
     assert isinstance(said, User)
     assert "found no cause" in said.text
     assert len(request.messages) == len(stored.messages) - 1
-    assert "smart, high" in at.job.own()[0].body
+    assert "smart, high" in at.job.list_notes()[0].body
 
 
 def test_an_answer_that_stays_unproven_is_repaired_first(at: Tiers) -> None:
     at.answers("t/small", UNPROVEN, UNPROVEN)
     at.answers("t/middle", UNPROVEN, FINDING)
     at.fails()
-    stored = at.job.stored()
+    stored = at.job.load_context()
     assert stored.tier is not None
     assert stored.tier.reason == "raised: unproven"
     # The stronger model has a chance of its own to repair.
@@ -166,10 +166,10 @@ def test_the_tier_stays_raised_in_the_session(at: Tiers) -> None:
     at.answers("t/small", UNCLEAR)
     at.answers("t/middle", FINDING)
     at.fails()
-    (root,) = at.job.own()
+    (root,) = at.job.list_notes()
     at.answers("t/middle", says("Because."))
     assert isinstance(at.says("Why is that so?", root.discussion_id), Finished)
-    stored = at.job.stored()
+    stored = at.job.load_context()
     assert stored.tier is not None
     assert (stored.turn, stored.tier.tier) == (1, "smart")
     assert stored.tier.reason == "raised earlier in this conversation"
@@ -187,7 +187,7 @@ def test_two_broken_answers_raise_before_the_next_request(at: Tiers) -> None:
     at.answers("t/small", BROKEN, BROKEN)
     at.answers("t/middle", FINDING)
     at.fails()
-    stored = at.job.stored()
+    stored = at.job.load_context()
     assert stored.tier is not None
     assert stored.tier.reason == "raised: malformed"
     assert stored.verdict == "flaky"
@@ -204,7 +204,7 @@ def test_the_model_may_ask_for_a_stronger_one(at: Tiers) -> None:
     at.answers("t/small", says("", asked, call("c2")))
     at.answers("u/big", says("", call("c3", "set_tier", '{"tier": "deep"}')), FINDING)
     at.fails()
-    stored = at.job.stored()
+    stored = at.job.load_context()
     assert stored.tier is not None
     assert (stored.tier.tier, stored.tier.reason) == ("deep", "asked for by the model")
     results = {each.call_id: each for each in stored.messages if isinstance(each, ToolResult)}
@@ -221,7 +221,7 @@ def test_a_forced_tier_is_raised_by_nothing(at: Tiers) -> None:
     asked = says("", call("c1", "set_tier", '{"tier": "deep"}'))
     at.answers("t/small", BROKEN, BROKEN, asked, UNCLEAR)
     at.fails()
-    stored = at.job.stored()
+    stored = at.job.load_context()
     assert stored.tier is not None
     assert (stored.tier.tier, stored.tier.is_locked) == ("balanced", True)
     assert {each.model for each in stored.calls} == {"t/small"}
@@ -232,7 +232,7 @@ def test_a_workflows_tier_goes_before_what_people_choose(at: Tiers) -> None:
     at.asks("/sandpiper tier balanced")
     at.answers("t/middle", FINDING)
     at.fails()
-    assert at.job.stored().model == "t/middle"
+    assert at.job.load_context().model == "t/middle"
 
 
 def test_a_run_that_is_taken_over_keeps_its_tier(at: Tiers) -> None:
@@ -250,7 +250,7 @@ def test_a_run_that_is_taken_over_keeps_its_tier(at: Tiers) -> None:
     at.job.on_asking = lambda iteration: None
     at.asks("/sandpiper tier balanced")
     assert isinstance(at.fails(), Finished)
-    stored = at.job.stored()
+    stored = at.job.load_context()
     assert stored.tier is not None
     assert (stored.tier.reason, stored.model) == ("raised: malformed", "t/middle")
     assert [each.model for each in stored.calls] == ["t/small"] * 2 + ["t/middle"] * 2
@@ -267,7 +267,7 @@ def test_a_developer_chooses_a_tier_and_takes_it_back(at: Tiers) -> None:
     )
     at.answers("t/middle", FINDING)
     at.fails()
-    assert at.job.stored().model == "t/middle"
+    assert at.job.load_context().model == "t/middle"
     assert "Tier: `smart` (chosen for this merge request)" in at.asks("/sandpiper status")
     at.asks("/sandpiper tier reset")
     assert "Tier: `balanced` (the default)" in at.asks("/sandpiper tier")
@@ -306,7 +306,7 @@ def test_another_model_and_level_for_a_tier(at: Tiers) -> None:
     at.asks("/sandpiper model balanced reasoning low")
     at.answers("t/middle", FINDING)
     at.fails()
-    stored = at.job.stored()
+    stored = at.job.load_context()
     assert stored.tier is not None
     assert stored.tier.served_by == TierModel("t/middle", "low")
     assert "has its own model again" in at.asks("/sandpiper model balanced reset")
@@ -330,8 +330,8 @@ def test_unknown_names_are_answered_with_the_nearest(at: Tiers, command: str, to
 def test_a_model_may_be_named_without_its_provider_and_by_a_glob(at: Tiers) -> None:
     at.answers("t/middle", FINDING)
     assert isinstance(at.says("/sandpiper model middle"), Finished)
-    assert at.job.stored().model == "t/middle"
-    assert at.job.stored().tier is None
+    assert at.job.load_context().model == "t/middle"
+    assert at.job.load_context().tier is None
     at.choosable = ("v/*",)
     assert "v/new: unknown provider" in at.asks("/sandpiper model smart v/new")
     at.models["v/new"] = ScriptedModel([], name="v/new")
@@ -359,4 +359,4 @@ def test_a_damaged_choice_costs_nothing(at: Tiers) -> None:
     at.job.store.records.create(f"preferences/{project}/{mr}.json", b"\xff{")
     at.answers("t/small", FINDING)
     assert isinstance(at.fails(), Finished)
-    assert at.job.stored().model == "t/small"
+    assert at.job.load_context().model == "t/small"

@@ -23,25 +23,25 @@ def seconds_after(pipeline: Pipeline, seconds: float, at: Job) -> None:
 
 
 def test_a_fresh_failure_rests_and_is_then_looked_at(at: Job) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     seconds_after(at.scene.pipeline, 5, at)
     with pytest.raises(results.DebounceNotOver) as early:
-        at.failed(debounce=REST)
+        at.run_failed(debounce=REST)
     assert early.value.seconds == pytest.approx(25)
     assert at.scene.mr.list_notes() == []
     at.clock.sleep(early.value.seconds)
-    assert isinstance(at.failed(debounce=REST), Finished)
+    assert isinstance(at.run_failed(debounce=REST), Finished)
 
 
 def test_of_quick_pushes_only_the_newest_is_looked_at(at: Job, sim: GitLabSim) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     pushed = [at.scene.pipeline]
     for number in range(3):
         sim.push(at.scene.mr, {"file": str(number).encode()})
         pushed.append(sim.run_pipeline(at.scene.mr))
         sim.add_job(pushed[-1], "test")
     seconds_after(pushed[-1], REST + 1, at)
-    ends = [type(at.failed(each, debounce=REST)) for each in pushed]
+    ends = [type(at.run_failed(each, debounce=REST)) for each in pushed]
     assert ends == [Skipped] * 3 + [Finished]
 
 
@@ -49,22 +49,22 @@ def test_of_quick_pushes_only_the_newest_is_looked_at(at: Job, sim: GitLabSim) -
 def test_an_old_failure_does_not_rest_and_neither_does_one_of_a_clock_gone_wrong(
     at: Job, seconds: float
 ) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     seconds_after(at.scene.pipeline, seconds, at)
-    assert isinstance(at.failed(debounce=REST), Finished)
+    assert isinstance(at.run_failed(debounce=REST), Finished)
 
 
 def test_without_a_debounce_nothing_rests(at: Job) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     seconds_after(at.scene.pipeline, 0, at)
-    assert isinstance(at.failed(), Finished)
+    assert isinstance(at.run_failed(), Finished)
 
 
 def test_what_rests_is_kept_in_the_journal_and_is_no_failed_try(at: Job) -> None:
     later: list[tuple[Trigger, float]] = []
-    deps = at.deps(debounce=REST)
+    deps = at.build_deps(debounce=REST)
     seconds_after(at.scene.pipeline, 10, at)
-    trigger = at.trigger()
+    trigger = at.make_trigger()
     delivery.deliver_trigger(trigger, deps, ignore_event, lambda *told: later.append(told))
     ((again, seconds),) = later
     assert (again, round(seconds)) == (trigger, 20)

@@ -19,8 +19,8 @@ from worker.turns.results import Skipped
 @pytest.fixture
 def at(sim: GitLabSim, tmp_path: Path) -> Job:
     made = Job(sim, tmp_path)
-    made.answers(FINDING)
-    made.failed()
+    made.script_answers(FINDING)
+    made.run_failed()
     made.events.clear()
     return made
 
@@ -28,7 +28,7 @@ def at(sim: GitLabSim, tmp_path: Path) -> Job:
 def reacted(at: Job, note: Note, award: int = 1) -> dispatch.Result:
     mr = note.merge_request
     return run_trigger(
-        Reacted(mr.project.id, mr.iid, note.id, award), at.deps(), Run(at.events.append)
+        Reacted(mr.project.id, mr.iid, note.id, award), at.build_deps(), Run(at.events.append)
     )
 
 
@@ -37,13 +37,13 @@ def list_changes(at: Job) -> list[VotesChanged]:
 
 
 def votes(at: Job) -> tuple[int, int]:
-    stored = aftermath.load_feedback(at.store.read_feedback(at.key(), 0))
+    stored = aftermath.load_feedback(at.store.read_feedback(at.find_key(), 0))
     return stored.upvotes, stored.downvotes
 
 
 def test_votes_are_kept_beside_the_turn_and_can_be_taken_back(at: Job, sim: GitLabSim) -> None:
-    (note,) = at.own()
-    before = at.store.read_context(at.key(), 0)
+    (note,) = at.list_notes()
+    before = at.store.read_context(at.find_key(), 0)
     up = sim.add_reaction(note, at.scene.developer, "thumbsup")
     assert isinstance(reacted(at, note), VotesCounted)
     assert votes(at) == (1, 0)
@@ -58,11 +58,11 @@ def test_votes_are_kept_beside_the_turn_and_can_be_taken_back(at: Job, sim: GitL
         VotesChanged(("down",), ()),
         VotesChanged((), ("up",)),
     ]
-    assert at.store.read_context(at.key(), 0) == before
+    assert at.store.read_context(at.find_key(), 0) == before
 
 
 def test_one_person_has_one_vote_the_newest(at: Job, sim: GitLabSim) -> None:
-    (note,) = at.own()
+    (note,) = at.list_notes()
     for emoji in ("thumbsup", "thumbsup_tone1", "thumbsdown", "tada"):
         sim.add_reaction(note, at.scene.developer, emoji)
     reacted(at, note)
@@ -70,46 +70,46 @@ def test_one_person_has_one_vote_the_newest(at: Job, sim: GitLabSim) -> None:
 
 
 def test_the_same_event_again_changes_nothing(at: Job, sim: GitLabSim) -> None:
-    (note,) = at.own()
+    (note,) = at.list_notes()
     sim.add_reaction(note, at.scene.developer, "thumbsup")
     reacted(at, note)
-    stored = at.store.read_feedback(at.key(), 0)
+    stored = at.store.read_feedback(at.find_key(), 0)
     at.clock.time += 60
     reacted(at, note)
-    assert at.store.read_feedback(at.key(), 0) == stored
+    assert at.store.read_feedback(at.find_key(), 0) == stored
     assert len(list_changes(at)) == 1
 
 
 def test_the_bot_does_not_vote(at: Job, sim: GitLabSim) -> None:
-    (note,) = at.own()
+    (note,) = at.list_notes()
     for emoji in ("eyes", "thumbsup"):
         sim.add_reaction(note, at.scene.bot, emoji)
     reacted(at, note)
-    assert at.store.read_feedback(at.key(), 0) is None
+    assert at.store.read_feedback(at.find_key(), 0) is None
 
 
 def test_nobody_is_named_in_what_is_stored(at: Job, sim: GitLabSim) -> None:
-    (note,) = at.own()
+    (note,) = at.list_notes()
     sim.add_reaction(note, at.scene.developer, "thumbsup")
     reacted(at, note)
-    feedback = aftermath.load_feedback(at.store.read_feedback(at.key(), 0))
+    feedback = aftermath.load_feedback(at.store.read_feedback(at.find_key(), 0))
     assert at.scene.developer.username not in str(feedback)
     assert str(at.scene.developer.id) not in feedback.votes
     assert list(feedback.votes) == [
-        aftermath.make_pseudonym(at.key().session_id, at.scene.developer.id)
+        aftermath.make_pseudonym(at.find_key().session_id, at.scene.developer.id)
     ]
 
 
 def test_a_marker_in_somebody_elses_note_is_not_believed(at: Job, sim: GitLabSim) -> None:
-    (ours,) = at.own()
-    forged = at.comment(ours.body)
+    (ours,) = at.list_notes()
+    forged = at.write_comment(ours.body)
     sim.add_reaction(forged, at.scene.developer, "thumbsup")
     assert isinstance(reacted(at, forged), Skipped)
-    assert at.store.read_feedback(at.key(), 0) is None
+    assert at.store.read_feedback(at.find_key(), 0) is None
 
 
 def test_a_note_that_is_gone_is_skipped(at: Job, sim: GitLabSim) -> None:
-    (note,) = at.own()
+    (note,) = at.list_notes()
     sim.delete(note)
     ended = reacted(at, note)
     assert isinstance(ended, Skipped)
@@ -117,7 +117,7 @@ def test_a_note_that_is_gone_is_skipped(at: Job, sim: GitLabSim) -> None:
 
 
 def test_a_vote_that_comes_while_another_is_written_is_not_lost(at: Job, sim: GitLabSim) -> None:
-    (note,) = at.own()
+    (note,) = at.list_notes()
     sim.add_reaction(note, at.scene.developer, "thumbsup")
     store = at.store
     raced: list[int] = []
@@ -138,7 +138,7 @@ def test_a_vote_that_comes_while_another_is_written_is_not_lost(at: Job, sim: Gi
             change(key, turn, late)  # type: ignore[arg-type]
 
     trigger = Reacted(at.scene.project.id, at.scene.mr.iid, note.id, 1)
-    run_trigger(trigger, at.deps(sessions=Racing()))
+    run_trigger(trigger, at.build_deps(sessions=Racing()))
     assert votes(at) == (1, 1)
 
 

@@ -56,37 +56,37 @@ class Thread:
     driver: CountedDriver = field(default_factory=CountedDriver)
 
     def says(self, text: str, helper: OneWord | None = None) -> Ran:
-        root = self.job.own()[0].discussion_id
-        comment = self.job.comment(text, root)
+        root = self.job.list_notes()[0].discussion_id
+        comment = self.job.write_comment(text, root)
         budget = Budget(self.job.store.records, self.job.clock, 100.0)
-        return self.job.heard(comment, sandboxes=self.driver, helper=helper, budget=budget)
+        return self.job.run_comment(comment, sandboxes=self.driver, helper=helper, budget=budget)
 
 
 @pytest.fixture
 def thread(tmp_path: Path) -> Iterator[Thread]:
     with GitLabSim() as sim:
         job = Job(sim, tmp_path)
-        job.answers(FINDING)
-        assert isinstance(job.failed(), Finished)
+        job.script_answers(FINDING)
+        assert isinstance(job.run_failed(), Finished)
         yield Thread(job)
         assert sim.unexpected_requests == []
 
 
 def test_a_question_about_the_note_starts_no_sandbox(thread: Thread) -> None:
-    thread.job.answers(says("Because of the race."))
+    thread.job.script_answers(says("Because of the race."))
     assert isinstance(thread.says("Why do you think so?"), Finished)
     assert thread.driver.started == 0
 
 
 def test_a_question_that_calls_a_tool_after_all_gets_one(thread: Thread) -> None:
-    thread.job.answers(says("", call("c1")), says("Because of the race."))
+    thread.job.script_answers(says("", call("c1")), says("Because of the race."))
     assert isinstance(thread.says("Why do you think so?"), Finished)
     assert thread.driver.started == 1
 
 
 @pytest.mark.parametrize("text", ["Please check the log again.", UNSURE])
 def test_work_and_what_is_unclear_start_one_at_once(thread: Thread, text: str) -> None:
-    thread.job.answers(says("Nothing new."))
+    thread.job.script_answers(says("Nothing new."))
     assert isinstance(thread.says(text), Finished)
     assert thread.driver.started == 1
 
@@ -97,18 +97,18 @@ def test_work_and_what_is_unclear_start_one_at_once(thread: Thread, text: str) -
 def test_where_rules_are_unsure_the_helper_is_asked_once(
     thread: Thread, word: str, started: int
 ) -> None:
-    thread.job.answers(says("I see."))
+    thread.job.script_answers(says("I see."))
     helper = OneWord(word)
     assert isinstance(thread.says(UNSURE, helper), Finished)
     assert (thread.driver.started, helper.asked) == (started, [UNSURE])
-    calls = [(each.task, each.cost_usd) for each in thread.job.stored().calls if each.task]
+    calls = [(each.task, each.cost_usd) for each in thread.job.load_context().calls if each.task]
     route = "question" if word == "QUESTION" else "work"
     assert calls == ([(f"route: {route}", 0.0004)] if word else [])
 
 
 def test_no_helper_is_asked_while_the_session_is_at_work_on_something_else(thread: Thread) -> None:
     helper = OneWord("WORK")
-    with thread.job.elsewhere(thread.job.sessions()[0], 1), pytest.raises(Busy):
+    with thread.job.claim_elsewhere(thread.job.list_sessions()[0], 1), pytest.raises(Busy):
         thread.says(UNSURE, helper)
     assert helper.asked == []
     note = thread.job.scene.mr.list_notes()[-1]
@@ -117,7 +117,7 @@ def test_no_helper_is_asked_while_the_session_is_at_work_on_something_else(threa
 
 def test_where_rules_are_sure_no_helper_is_asked(thread: Thread) -> None:
     helper = OneWord("THANKS")
-    thread.job.answers(says("Because."))
+    thread.job.script_answers(says("Because."))
     assert isinstance(thread.says("Why do you think so?", helper), Finished)
     assert isinstance(thread.says("Thanks!", helper), Skipped)
     assert helper.asked == []
@@ -128,7 +128,7 @@ def test_thanks_that_a_helper_sees_get_an_emoji_and_are_paid_for(thread: Thread)
     assert ended == Skipped("it is thanks, and asks for nothing")
     note = thread.job.scene.mr.list_notes()[-1]
     assert [name for _, name in note.awards.values()] == ["eyes"]
-    assert len(thread.job.own()) == 1
+    assert len(thread.job.list_notes()) == 1
     (name,) = thread.job.store.records.list_names("spend/")
     stored = thread.job.store.records.read(name, 10_000)
     assert stored is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import says
-from tests.jobs import FINDING, Job, text
+from tests.jobs import FINDING, Job, read_answer
 from worker.turns.results import Finished
 
 pytestmark = pytest.mark.slow
@@ -15,7 +15,7 @@ DAMAGED = pytest.mark.parametrize("content", [b"{" + SECRET, b'{"schema": 99, "x
 
 
 def damage(at: Job, content: bytes, turn: int = 0) -> None:
-    (key,) = at.sessions()
+    (key,) = at.list_sessions()
     (Path(at.store.describe_location(key, turn)) / "context.json").write_bytes(content)
 
 
@@ -31,43 +31,44 @@ def test_forget_deletes_it_too(told: Job, content: bytes, failed: bool) -> None:
     damage(told, content)
     assert is_stored(told)
     told.scene.pipeline.status = "failed" if failed else "running"
-    assert "Deleted" in text(told.says("/sandpiper forget"))
+    assert "Deleted" in read_answer(told.ask("/sandpiper forget"))
     assert not is_stored(told)
-    assert len(told.sessions()) == failed
-    assert "Nothing is stored" in text(told.says("/sandpiper forget"))
+    assert len(told.list_sessions()) == failed
+    assert "Nothing is stored" in read_answer(told.ask("/sandpiper forget"))
 
 
 def test_forget_deletes_it_too_where_what_came_before_was_forgotten(told: Job) -> None:
-    told.answers(says("Anew."))
-    assert "Deleted" in text(told.says("/sandpiper forget"))
-    told.says("What was it?", told.own()[0].discussion_id)
+    told.script_answers(says("Anew."))
+    assert "Deleted" in read_answer(told.ask("/sandpiper forget"))
+    told.ask("What was it?", told.list_notes()[0].discussion_id)
     damage(told, b"{" + SECRET, turn=2)
-    assert "Deleted" in text(told.says("/sandpiper forget"))
+    assert "Deleted" in read_answer(told.ask("/sandpiper forget"))
     assert not is_stored(told)
 
 
 def test_one_that_cannot_be_read_does_not_keep_another(told: Job) -> None:
     damage(told, b"{" + SECRET)
     told.sim.push(told.scene.mr, {"a": b"b"})
-    told.answers(FINDING)
-    told.failed(told.sim.run_pipeline(told.scene.mr))
-    assert "Deleted" in text(told.says("/sandpiper forget"))
+    told.script_answers(FINDING)
+    told.run_failed(told.sim.run_pipeline(told.scene.mr))
+    assert "Deleted" in read_answer(told.ask("/sandpiper forget"))
     assert not is_stored(told)
     assert all(
-        b"A race in the test." not in told.store.read_context(key, 1) for key in told.sessions()
+        b"A race in the test." not in told.store.read_context(key, 1)
+        for key in told.list_sessions()
     )
 
 
 @DAMAGED
 def test_its_state_is_told_and_it_begins_anew(told: Job, content: bytes) -> None:
     damage(told, content)
-    assert "cannot be read any more" in text(told.says("/sandpiper status"))
-    told.answers(says("It is the runner."))
-    assert isinstance(told.says("/sandpiper analyze"), Finished)
-    assert "It is the runner." in told.own()[-1].body
+    assert "cannot be read any more" in read_answer(told.ask("/sandpiper status"))
+    told.script_answers(says("It is the runner."))
+    assert isinstance(told.ask("/sandpiper analyze"), Finished)
+    assert "It is the runner." in told.list_notes()[-1].body
 
 
 def test_a_step_that_cannot_be_read_is_the_very_beginning(told: Job) -> None:
-    told.store.write_checkpoint(told.key(), 1, b"{")
-    with told.elsewhere(told.key(), 1):
-        assert "at the very beginning" in text(told.says("/sandpiper status"))
+    told.store.write_checkpoint(told.find_key(), 1, b"{")
+    with told.claim_elsewhere(told.find_key(), 1):
+        assert "at the very beginning" in read_answer(told.ask("/sandpiper status"))

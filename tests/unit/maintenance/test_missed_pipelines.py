@@ -29,7 +29,7 @@ class Sweeps:
         self.begun: list[PipelineFailed] = []
 
     def __call__(self, most: int = 100) -> list[MissedPipeline]:
-        return list(begin_missed_pipelines(self.at.deps(), 0.0, most, self.begun.append))
+        return list(begin_missed_pipelines(self.at.build_deps(), 0.0, most, self.begun.append))
 
 
 @pytest.fixture
@@ -39,16 +39,16 @@ def sweeps(at: Job) -> Sweeps:
 
 def test_a_lost_webhook_is_made_good(at: Job, sweeps: Sweeps) -> None:
     (swept,) = sweeps()
-    assert (swept.was_begun, sweeps.begun) == (True, [at.trigger()])
-    at.answers(FINDING)
-    assert isinstance(run_trigger(sweeps.begun[0], at.deps()), Finished)
+    assert (swept.was_begun, sweeps.begun) == (True, [at.make_trigger()])
+    at.script_answers(FINDING)
+    assert isinstance(run_trigger(sweeps.begun[0], at.build_deps()), Finished)
     (again,) = sweeps()
     assert (again.was_begun, again.reason) == (False, "it has its session")
     assert len(sweeps.begun) == 1
 
 
 def test_what_is_at_work_is_left_to_it(at: Job, sweeps: Sweeps) -> None:
-    with at.elsewhere(at.key()):
+    with at.claim_elsewhere(at.find_key()):
         assert [each.reason for each in sweeps()] == ["it is being looked at"]
     assert sweeps()[0].was_begun
 
@@ -75,21 +75,21 @@ def test_what_the_journal_has_takes_no_place_of_a_lost_one(
     at: Job, sim: GitLabSim, sweeps: Sweeps, *, names_merge_request: bool
 ) -> None:
     mr = sim.open_merge_request(at.scene.project, at.scene.developer, title="T", branch="b")
-    trigger = at.trigger(sim.run_pipeline(mr))
+    trigger = at.make_trigger(sim.run_pipeline(mr))
     if not names_merge_request:
         trigger = replace(trigger, mr_iid=0, mr_project_id=0)
-    at.deps().queue.journal.add_trigger(trigger)
+    at.build_deps().queue.journal.add_trigger(trigger)
     known, lost = sweeps(most=1)
     assert known.reason == "its trigger is in the journal"
     assert lost.was_begun
-    assert sweeps.begun == [at.trigger()]
+    assert sweeps.begun == [at.make_trigger()]
 
 
 def test_another_pipeline_of_a_commit_that_was_looked_at_is_not_begun(
     at: Job, sim: GitLabSim, sweeps: Sweeps
 ) -> None:
-    at.answers(FINDING)
-    assert isinstance(at.failed(), Finished)
+    at.script_answers(FINDING)
+    assert isinstance(at.run_failed(), Finished)
     sim.run_pipeline(at.scene.mr)
     (swept,) = sweeps()
     assert "was looked at with pipeline" in swept.reason
@@ -113,4 +113,4 @@ def test_a_broker_that_is_down_ends_the_sweep_with_its_error(at: Job) -> None:
         raise QueueError("down", transient=True)
 
     with pytest.raises(QueueError):
-        list(begin_missed_pipelines(at.deps(), 0.0, 5, begin))
+        list(begin_missed_pipelines(at.build_deps(), 0.0, 5, begin))

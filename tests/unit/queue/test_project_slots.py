@@ -223,30 +223,32 @@ def test_a_damaged_record_of_slots_costs_no_trigger(worker: Worker) -> None:
 
 def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> None:
     later: list[tuple[Trigger, float]] = []
-    at.answers(OPEN, FINDING)
+    at.script_answers(OPEN, FINDING)
     bodies = []
     for _ in range(2):
         delivery.deliver_trigger(
-            at.trigger(), at.deps(), ignore_event, lambda *told: later.append(told)
+            at.make_trigger(), at.build_deps(), ignore_event, lambda *told: later.append(told)
         )
-        bodies.append(at.own()[0].body)
+        bodies.append(at.list_notes()[0].body)
         at.clock.time += 1000
     assert "no model answers now" in bodies[0]
     assert [seconds for _, seconds in later] == [2.0]
-    (note,) = at.own()
+    (note,) = at.list_notes()
     assert "A race" in note.body
-    outcome = at.stored().outcome
+    outcome = at.load_context().outcome
     assert outcome is not None
     assert outcome.status is Status.DONE
-    assert list(at.deps().queue.journal.list_names()) == []
+    assert list(at.build_deps().queue.journal.list_names()) == []
 
 
 def test_a_provider_that_stays_down_is_told_of_at_last(at: Job) -> None:
-    at.answers(*[OPEN] * (delivery.PATIENT_TRIES + 1))
+    at.script_answers(*[OPEN] * (delivery.PATIENT_TRIES + 1))
     for _ in range(delivery.PATIENT_TRIES + 1):
-        assert at.sessions() == []
-        delivery.deliver_trigger(at.trigger(), at.deps(), ignore_event, lambda *told: None)
+        assert at.list_sessions() == []
+        delivery.deliver_trigger(
+            at.make_trigger(), at.build_deps(), ignore_event, lambda *told: None
+        )
         at.clock.time += 60
-    (note,) = at.own()
+    (note,) = at.list_notes()
     assert "not asked now" in note.body
-    assert list(at.deps().queue.journal.list_names()) == []
+    assert list(at.build_deps().queue.journal.list_names()) == []

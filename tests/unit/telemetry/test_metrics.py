@@ -57,16 +57,16 @@ def told() -> Telemetry:
 
 def perform(at: Job, told: Telemetry, waited: float | None = 2.0) -> list[Trigger]:
     later: list[Trigger] = []
-    deps = told.wrap_deps(at.deps())
+    deps = told.wrap_deps(at.build_deps())
     delivery.deliver_trigger(
-        at.trigger(), deps, told.watch, lambda one, _: later.append(one), waited
+        at.make_trigger(), deps, told.watch, lambda one, _: later.append(one), waited
     )
     return later
 
 
 def test_a_run_is_counted_from_the_queue_to_the_note(at: Job, told: Telemetry) -> None:
     call = ToolCall("1", "look", "{}")
-    at.answers(says("", call, replace(call, id="2", name="invented")), FINDING)
+    at.script_answers(says("", call, replace(call, id="2", name="invented")), FINDING)
     perform(at, told)
     metrics = told.metrics
     assert value(metrics, "sandpiper_triggers_total", kind="pipeline", outcome="done") == 1
@@ -75,7 +75,7 @@ def test_a_run_is_counted_from_the_queue_to_the_note(at: Job, told: Telemetry) -
     assert value(metrics, "sandpiper_placeholder_seconds_count") == 1
     assert 2 <= (value(metrics, "sandpiper_note_seconds_sum") or 0) < 60
     assert value(metrics, "sandpiper_run_iterations_sum", outcome="done") == 2
-    verdict = Verdict(at.stored().verdict).name.lower()
+    verdict = Verdict(at.load_context().verdict).name.lower()
     assert value(metrics, "sandpiper_notes_total", verdict=verdict, origin="model") == 1
     tokens = {"model": "test/model", "kind": "fresh"}
     assert value(metrics, "sandpiper_model_tokens_total", **tokens) == 20
@@ -88,7 +88,7 @@ def test_a_run_is_counted_from_the_queue_to_the_note(at: Job, told: Telemetry) -
 
 
 def test_a_model_that_is_down_is_a_failed_trigger_and_note(at: Job, told: Telemetry) -> None:
-    at.answers(ModelError("down", transient=False))
+    at.script_answers(ModelError("down", transient=False))
     perform(at, told)
     labels = {"verdict": "failure", "origin": "model"}
     assert value(told.metrics, "sandpiper_notes_total", **labels) == 1
@@ -99,7 +99,7 @@ def test_a_model_that_is_down_is_a_failed_trigger_and_note(at: Job, told: Teleme
 
 
 def test_the_same_trigger_again_is_skipped_and_nothing_runs(at: Job, told: Telemetry) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     perform(at, told)
     perform(at, told, None)
     labels = {"kind": "pipeline", "outcome": "skipped"}
@@ -121,16 +121,16 @@ def test_a_gitlab_that_is_away_is_counted_and_the_trigger_tried_again(
 
 
 def test_redactions_are_counted_by_kind(at: Job, told: Telemetry) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     toolset = EchoToolset(redacted={("gitlab-token", "the diff"): 3})
-    deps = told.wrap_deps(at.deps(toolset=lambda subject, workflow: toolset))
-    delivery.deliver_trigger(at.trigger(), deps, told.watch, lambda one, seconds: None)
+    deps = told.wrap_deps(at.build_deps(toolset=lambda subject, workflow: toolset))
+    delivery.deliver_trigger(at.make_trigger(), deps, told.watch, lambda one, seconds: None)
     assert value(told.metrics, "sandpiper_redactions_total", kind="gitlab-token") == 3
 
 
 def test_the_journal_is_seen_with_its_oldest_entry(at: Job, told: Telemetry) -> None:
-    deps = at.deps()
-    deps.queue.journal.add_trigger(at.trigger())
+    deps = at.build_deps()
+    deps.queue.journal.add_trigger(at.make_trigger())
     at.clock.time += 90
     rescuer = Recovery(
         deps.queue.journal, deps.queue.leases, lambda one: None, at.clock, 1000.0, told.watch
@@ -138,7 +138,7 @@ def test_the_journal_is_seen_with_its_oldest_entry(at: Job, told: Telemetry) -> 
     rescuer.run_once()
     assert value(told.metrics, "sandpiper_journal_oldest_seconds") == 90
     assert value(told.metrics, "sandpiper_journal_entries", state="unfinished") == 1
-    deps.queue.journal.remove_trigger(at.trigger())
+    deps.queue.journal.remove_trigger(at.make_trigger())
     rescuer.run_once()
     deps.queue.leases.unregister()
     assert value(told.metrics, "sandpiper_journal_oldest_seconds") == 0
@@ -241,8 +241,8 @@ def test_a_worker_answers_on_a_port_of_its_own() -> None:
 def test_a_sandbox_that_is_lost_ends_the_run_and_is_counted(at: Job, told: Telemetry) -> None:
     toolset = EchoToolset()
     toolset.toolbox.fails = lambda call: SandboxLost("gone")
-    at.answers(says("", ToolCall("1", "look", "{}")))
-    deps = told.wrap_deps(at.deps(toolset=lambda subject, workflow: toolset))
-    delivery.deliver_trigger(at.trigger(), deps, told.watch, lambda one, seconds: None)
+    at.script_answers(says("", ToolCall("1", "look", "{}")))
+    deps = told.wrap_deps(at.build_deps(toolset=lambda subject, workflow: toolset))
+    delivery.deliver_trigger(at.make_trigger(), deps, told.watch, lambda one, seconds: None)
     labels = {"kind": "pipeline", "outcome": "failed"}
     assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1

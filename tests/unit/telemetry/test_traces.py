@@ -39,7 +39,7 @@ def told(spans: InMemorySpanExporter) -> Iterator[Telemetry]:
 
 def perform(at: Job, told: Telemetry) -> None:
     delivery.deliver_trigger(
-        at.trigger(), told.wrap_deps(at.deps()), told.watch, lambda one, seconds: None
+        at.make_trigger(), told.wrap_deps(at.build_deps()), told.watch, lambda one, seconds: None
     )
 
 
@@ -55,7 +55,7 @@ def test_a_run_is_a_tree_of_iterations_with_chats_and_tools(
 ) -> None:
     usage = Usage(uncached_input=5, cache_read=40, cache_write=10, output=7)
     first = replace(says(SAID, ToolCall("1", "look", json.dumps(SAID))), usage=usage)
-    at.answers(first, FINDING)
+    at.script_answers(first, FINDING)
     perform(at, told)
     found = tree(spans)
     assert {name: parent for name, (_, parent) in found.items()} == {
@@ -91,7 +91,7 @@ def test_a_run_is_a_tree_of_iterations_with_chats_and_tools(
 def test_a_model_that_is_down_is_an_error_with_a_kind(
     at: Job, told: Telemetry, spans: InMemorySpanExporter
 ) -> None:
-    at.answers(ModelError(SAID, kind="bad_key"))
+    at.script_answers(ModelError(SAID, kind="bad_key"))
     perform(at, told)
     found = tree(spans)
     chat, run = found["chat model"][0], found["invoke_agent sandpiper"][0]
@@ -125,9 +125,9 @@ def test_an_endpoint_without_opentelemetry_is_refused_with_what_to_do() -> None:
 def test_a_tool_s_span_is_as_long_as_the_tool_ran_and_a_made_up_name_is_not_shown(
     at: Job, told: Telemetry, spans: InMemorySpanExporter
 ) -> None:
-    told.watch(TriggerBegun(at.trigger()))
+    told.watch(TriggerBegun(at.make_trigger()))
     told.watch(ToolRan(ToolCall("1", SAID, "{}"), 5, 5, 2.5, is_error=False))
-    told.watch(TriggerLeft(at.trigger(), "done", ran=True))
+    told.watch(TriggerLeft(at.make_trigger(), "done", ran=True))
     tool, run = spans.get_finished_spans()
     assert (tool.name, run.name) == ("execute_tool other", "invoke_agent sandpiper")
     assert tool.start_time

@@ -121,33 +121,33 @@ def test_a_merge_request_is_told_once_that_nothing_is_left_and_the_next_day_goes
     at: Job, caps: tuple[float, float]
 ) -> None:
     spent = budget(at, *caps)
-    at.answers(FINDING, FINDING)
-    assert isinstance(at.failed(budget=spent), Finished)
-    told = at.failed(another_failure(at), budget=spent)
+    at.script_answers(FINDING, FINDING)
+    assert isinstance(at.run_failed(budget=spent), Finished)
+    told = at.run_failed(another_failure(at), budget=spent)
     assert isinstance(told, Finished)
     assert told.outcome.status is Status.FAILED
-    assert "budget of 0.01 USD" in at.own()[-1].body
-    count = len(at.own())
-    skipped = at.failed(another_failure(at), budget=spent)
+    assert "budget of 0.01 USD" in at.list_notes()[-1].body
+    count = len(at.list_notes())
+    skipped = at.run_failed(another_failure(at), budget=spent)
     assert isinstance(skipped, Skipped)
     assert "budget of 0.01 USD" in skipped.reason
-    assert len(at.own()) == count
+    assert len(at.list_notes()) == count
     assert len(at.model.requests) == 1
     at.clock.time += DAY
-    assert isinstance(at.failed(another_failure(at), budget=spent), Finished)
+    assert isinstance(at.run_failed(another_failure(at), budget=spent), Finished)
     assert len(at.model.requests) == 2
 
 
 def test_a_question_over_the_budget_is_answered_with_the_reason(at: Job) -> None:
     spent = budget(at, 0.01)
-    at.answers(FINDING, says("tomorrow's answer"))
-    at.failed(budget=spent)
-    (root,) = at.own()
-    at.heard(at.comment("Why?", root.discussion_id), budget=spent)
-    assert "budget of 0.01 USD" in at.own()[-1].body
+    at.script_answers(FINDING, says("tomorrow's answer"))
+    at.run_failed(budget=spent)
+    (root,) = at.list_notes()
+    at.run_comment(at.write_comment("Why?", root.discussion_id), budget=spent)
+    assert "budget of 0.01 USD" in at.list_notes()[-1].body
     at.clock.time += DAY
-    at.heard(at.comment("And now?", root.discussion_id), budget=spent)
-    assert "tomorrow's answer" in at.own()[-1].body
+    at.run_comment(at.write_comment("And now?", root.discussion_id), budget=spent)
+    assert "tomorrow's answer" in at.list_notes()[-1].body
 
 
 class RuleKit(EchoToolset):
@@ -169,7 +169,7 @@ def test_what_a_rule_explains_costs_nothing_and_is_still_told(
     spent = budget(at, *caps)
     spent.add_cost(at.scene.project.id, "abcd", 0, 1.0)
     spent.record_told(at.scene.project.id, at.scene.mr.iid)
-    ended = at.failed(budget=spent, toolset=ruled)
+    ended = at.run_failed(budget=spent, toolset=ruled)
     assert isinstance(ended, Finished)
-    assert "The disk is full." in at.own()[-1].body
+    assert "The disk is full." in at.list_notes()[-1].body
     assert at.model.requests == []

@@ -33,8 +33,8 @@ def found(verdict: str, cause: str, quote: str = "it ran twice", lead: str = "")
 @pytest.fixture
 def at(sim: GitLabSim, tmp_path: Path) -> Job:
     made = Job(sim, tmp_path)
-    made.answers(FINDING)
-    made.failed()
+    made.script_answers(FINDING)
+    made.run_failed()
     return made
 
 
@@ -44,14 +44,14 @@ def headline(note: Note) -> str:
 
 def ask(at: Job, *answers: str, **changes: Any) -> object:
     """Somebody asks back, under the first note."""
-    at.answers(*map(says, answers))
-    return at.heard(at.comment("Really?", at.own()[0].discussion_id), **changes)
+    at.script_answers(*map(says, answers))
+    return at.run_comment(at.write_comment("Really?", at.list_notes()[0].discussion_id), **changes)
 
 
 def test_a_reply_that_changes_the_verdict_takes_the_first_notes_place(at: Job) -> None:
-    first = at.own()[0].body
+    first = at.list_notes()[0].body
     ask(at, found("infrastructure", "The runner is slow.", lead="No, it was the runner."))
-    head, reply = at.own()
+    head, reply = at.list_notes()
     assert headline(head) == "**Infrastructure: not caused by this change**"
     assert find_marker(head.body) == find_marker(first)
     assert "**Cause:** The runner is slow." in head.body
@@ -65,13 +65,13 @@ def test_a_reply_that_changes_the_verdict_takes_the_first_notes_place(at: Job) -
         "",
         "**Infrastructure: not caused by this change**",
     ]
-    assert at.stored().verdict == "infrastructure"
+    assert at.load_context().verdict == "infrastructure"
 
 
 def test_a_verdict_that_changes_again_leaves_the_first_text_below_it_once(at: Job) -> None:
     ask(at, found("infrastructure", "The runner is slow."))
     ask(at, found("caused by this change", "Line 7 sleeps."))
-    head, *replies = at.own()
+    head, *replies = at.list_notes()
     assert headline(head) == "**Caused by this change**"
     assert head.body.count(SUMMARY) == 1
     assert head.body.count("A race in the test.") == 1
@@ -92,21 +92,21 @@ def test_a_verdict_that_changes_again_leaves_the_first_text_below_it_once(at: Jo
 def test_an_answer_without_another_proven_verdict_leaves_the_first_note(
     at: Job, answer: str
 ) -> None:
-    before = at.own()[0].body
+    before = at.list_notes()[0].body
     ask(at, answer)
-    assert at.own()[0].body == before
-    assert len(at.own()) == 2
+    assert at.list_notes()[0].body == before
+    assert len(at.list_notes()) == 2
 
 
 def test_a_first_note_that_explained_nothing_gives_way_to_the_first_explanation(
     sim: GitLabSim, tmp_path: Path
 ) -> None:
     at = Job(sim, tmp_path)
-    at.answers(ModelError("the model is down"))
-    at.failed()
-    assert headline(at.own()[0]).startswith("**No analysis this time.**")
+    at.script_answers(ModelError("the model is down"))
+    at.run_failed()
+    assert headline(at.list_notes()[0]).startswith("**No analysis this time.**")
     ask(at, FINDING.text)
-    head = at.own()[0]
+    head = at.list_notes()[0]
     assert headline(head) == "**Flaky: not caused by this change**"
     assert "No analysis this time." in head.body.partition(SUMMARY)[2]
 
@@ -125,37 +125,37 @@ class Dying(FolderStore):
 def test_a_turn_that_is_taken_again_after_a_death_writes_the_same(at: Job, tmp_path: Path) -> None:
     store = Dying(tmp_path)
     store.dies = True
-    at.answers(says(found("infrastructure", "The runner is slow.")))
-    asked = at.comment("Really?", at.own()[0].discussion_id)
+    at.script_answers(says(found("infrastructure", "The runner is slow.")))
+    asked = at.write_comment("Really?", at.list_notes()[0].discussion_id)
     with pytest.raises(Killed):
-        at.heard(asked, sessions=store)
-    before = [note.body for note in at.own()]
-    assert headline(at.own()[0]).startswith("**Infrastructure")
+        at.run_comment(asked, sessions=store)
+    before = [note.body for note in at.list_notes()]
+    assert headline(at.list_notes()[0]).startswith("**Infrastructure")
     requests = len(at.model.requests)
-    ended = at.heard(asked)
+    ended = at.run_comment(asked)
     assert isinstance(ended, Finished)
-    assert [note.body for note in at.own()] == before
+    assert [note.body for note in at.list_notes()] == before
     assert len(at.model.requests) == requests
-    assert at.stored().turn == 1
+    assert at.load_context().turn == 1
 
 
 def test_a_first_note_that_cannot_be_changed_for_a_while_is_changed_later(
     at: Job, sim: GitLabSim
 ) -> None:
-    head = at.own()[0]
+    head = at.list_notes()[0]
     sim.fail_next("PUT", f"/notes/{head.id}$", 502, times=RETRIES + 1)
-    at.answers(says(found("infrastructure", "The runner is slow.")))
-    asked = at.comment("Really?", head.discussion_id)
+    at.script_answers(says(found("infrastructure", "The runner is slow.")))
+    asked = at.write_comment("Really?", head.discussion_id)
     with pytest.raises(ForgeError) as caught:
-        at.heard(asked)
+        at.run_comment(asked)
     assert caught.value.transient
-    assert isinstance(at.heard(asked), Finished)
-    assert headline(at.own()[0]).startswith("**Infrastructure")
-    assert len(at.own()) == 2
+    assert isinstance(at.run_comment(asked), Finished)
+    assert headline(at.list_notes()[0]).startswith("**Infrastructure")
+    assert len(at.list_notes()) == 2
 
 
 def test_a_first_note_that_may_not_be_changed_costs_no_answer(at: Job, sim: GitLabSim) -> None:
-    head = at.own()[0]
+    head = at.list_notes()[0]
     sim.fail_next("PUT", f"/notes/{head.id}$", 403, times=9)
     ended = ask(at, found("infrastructure", "The runner is slow."))
     assert isinstance(ended, Finished)
@@ -165,18 +165,18 @@ def test_a_first_note_that_may_not_be_changed_costs_no_answer(at: Job, sim: GitL
 
 def test_a_first_note_that_says_what_became_of_its_pipeline_stays(at: Job) -> None:
     at.sim.push(at.scene.mr, {"a": b"fixed"})
-    at.passed(at.sim.run_pipeline(at.scene.mr, status="success"))
-    before = at.own()[0].body
-    assert headline(at.own()[0]).startswith("**Fixed by ")
+    at.run_passed(at.sim.run_pipeline(at.scene.mr, status="success"))
+    before = at.list_notes()[0].body
+    assert headline(at.list_notes()[0]).startswith("**Fixed by ")
     ask(at, found("infrastructure", "The runner is slow."))
-    assert at.own()[0].body == before
+    assert at.list_notes()[0].body == before
 
 
 def test_a_changed_first_note_is_folded_when_the_pipeline_passes(at: Job) -> None:
     ask(at, found("infrastructure", "The runner is slow."))
     at.sim.push(at.scene.mr, {"a": b"fixed"})
-    at.passed(at.sim.run_pipeline(at.scene.mr, status="success"))
-    head = at.own()[0]
+    at.run_passed(at.sim.run_pipeline(at.scene.mr, status="success"))
+    head = at.list_notes()[0]
     assert headline(head).startswith("**Fixed by ")
     assert "The runner is slow." in head.body
     assert "A race in the test." in head.body

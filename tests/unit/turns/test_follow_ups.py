@@ -75,22 +75,22 @@ def asked(at: Job) -> str:
 
 
 def test_where_no_tool_was_used_no_file_is_said_to_be_lost(at: Job) -> None:
-    at.answers(FINDING, says("Because."))
-    at.failed()
-    at.says("Why?", at.own()[0].discussion_id)
+    at.script_answers(FINDING, says("Because."))
+    at.run_failed()
+    at.ask("Why?", at.list_notes()[0].discussion_id)
     assert "no tool has been used in this session" in asked(at)
     assert "lost" not in asked(at)
 
 
 def test_after_a_turn_that_failed_the_files_of_the_last_good_one_are_restored(at: Job) -> None:
     engine = Engine()
-    at.answers(LOOKED, FINDING, DOWN, LOOKED, says("Because."))
-    at.failed(sandboxes=engine)
-    thread = at.own()[0].discussion_id
-    failed = at.heard(at.comment("Why?", thread), sandboxes=engine)
+    at.script_answers(LOOKED, FINDING, DOWN, LOOKED, says("Because."))
+    at.run_failed(sandboxes=engine)
+    thread = at.list_notes()[0].discussion_id
+    failed = at.run_comment(at.write_comment("Why?", thread), sandboxes=engine)
     assert isinstance(failed, Finished)
     assert failed.outcome.status is Status.FAILED
-    ended = at.heard(at.comment("And now?", thread), sandboxes=engine)
+    ended = at.run_comment(at.write_comment("And now?", thread), sandboxes=engine)
     assert isinstance(ended, Finished)
     assert engine.restored == [None, b"files 1"]
     assert "/tmp/_out have been restored;" in asked(at)
@@ -100,14 +100,14 @@ def test_where_the_newest_files_are_damaged_older_ones_are_restored_and_both_are
     at: Job,
 ) -> None:
     engine = Engine()
-    at.answers(LOOKED, FINDING, LOOKED, says("So."), LOOKED, LOOKED, says("Because."))
-    at.failed(sandboxes=engine)
-    thread = at.own()[0].discussion_id
-    at.heard(at.comment("Why?", thread), sandboxes=engine)
+    at.script_answers(LOOKED, FINDING, LOOKED, says("So."), LOOKED, LOOKED, says("Because."))
+    at.run_failed(sandboxes=engine)
+    thread = at.list_notes()[0].discussion_id
+    at.run_comment(at.write_comment("Why?", thread), sandboxes=engine)
     engine.damaged = {b"files 2"}
     engine.started.clear()
     at.on_asking = lambda iteration: engine.wait() if iteration > 1 else None
-    ended = at.heard(at.comment("And now?", thread), sandboxes=engine)
+    ended = at.run_comment(at.write_comment("And now?", thread), sandboxes=engine)
     assert isinstance(ended, Finished)
     assert engine.restored == [None, b"files 1", b"files 1"]
     assert "are as turn 0 has left them" in str(at.model.requests[-1].messages)
@@ -119,35 +119,35 @@ def ruled(subject: object, workflow: object) -> RuledKit:
 
 
 def test_a_first_look_is_not_told_that_nothing_was_looked_into_if_a_reply_has(at: Job) -> None:
-    at.answers(says("I can't say."), LOOKED, says("The disk was full."), FINDING, FINDING)
-    at.failed(toolset=ruled)
-    (root,) = at.own()
-    at.heard(at.comment("Sure?", root.discussion_id), toolset=ruled)
-    at.heard(at.comment("Look at the disk.", root.discussion_id), toolset=ruled)
-    at.heard(at.comment("/sandpiper analyze", root.discussion_id), toolset=ruled)
+    at.script_answers(says("I can't say."), LOOKED, says("The disk was full."), FINDING, FINDING)
+    at.run_failed(toolset=ruled)
+    (root,) = at.list_notes()
+    at.run_comment(at.write_comment("Sure?", root.discussion_id), toolset=ruled)
+    at.run_comment(at.write_comment("Look at the disk.", root.discussion_id), toolset=ruled)
+    at.run_comment(at.write_comment("/sandpiper analyze", root.discussion_id), toolset=ruled)
     assert "nothing has been looked into" not in asked(at).lower()
     assert "looked into until now stands above" in asked(at)
     assert "Run the whole workflow now" in asked(at)
 
 
 def test_a_first_look_after_replies_that_looked_at_nothing_says_so(at: Job) -> None:
-    at.answers(says("I can't say."), FINDING)
-    at.failed(toolset=ruled)
-    (root,) = at.own()
-    at.heard(at.comment("Sure?", root.discussion_id), toolset=ruled)
-    at.heard(at.comment("/sandpiper analyze", root.discussion_id), toolset=ruled)
+    at.script_answers(says("I can't say."), FINDING)
+    at.run_failed(toolset=ruled)
+    (root,) = at.list_notes()
+    at.run_comment(at.write_comment("Sure?", root.discussion_id), toolset=ruled)
+    at.run_comment(at.write_comment("/sandpiper analyze", root.discussion_id), toolset=ruled)
     assert "Nothing has been looked into yet." in asked(at)
 
 
 def test_analyze_runs_the_whole_workflow_until_a_model_has_explained_the_failure(at: Job) -> None:
-    at.answers(DOWN, DOWN, FINDING)
-    at.failed()
-    (root,) = at.own()
+    at.script_answers(DOWN, DOWN, FINDING)
+    at.run_failed()
+    (root,) = at.list_notes()
     for _ in range(2):
-        at.says("/sandpiper analyze", root.discussion_id)
+        at.ask("/sandpiper analyze", root.discussion_id)
         assert "Run the whole workflow now" in asked(at)
-    assert at.own()[0].body.split("\n")[2] == "**Flaky: not caused by this change**"
-    ended = at.says("/sandpiper analyze", root.discussion_id)
+    assert at.list_notes()[0].body.split("\n")[2] == "**Flaky: not caused by this change**"
+    ended = at.ask("/sandpiper analyze", root.discussion_id)
     assert isinstance(ended, CommandAnswered)
 
 
@@ -158,15 +158,15 @@ UNPROVEN = says(
 
 
 def test_a_reply_is_told_what_was_really_posted(at: Job) -> None:
-    at.answers(UNPROVEN, UNPROVEN, says("So."), says("Because."))
-    at.failed()
-    (root,) = at.own()
-    at.says("Why?", root.discussion_id)
+    at.script_answers(UNPROVEN, UNPROVEN, says("So."), says("Because."))
+    at.run_failed()
+    (root,) = at.list_notes()
+    at.ask("Why?", root.discussion_id)
     told = asked(at)
     assert "> **Flaky: not caused by this change**" in told
     assert "> - job 1 line 7: it never said this" in told.partition("stands nowhere")[2]
     assert "Seen so far." not in told
-    at.says("And?", root.discussion_id)
+    at.ask("And?", root.discussion_id)
     assert "Your last answer was posted as you wrote it." in asked(at)
 
 
@@ -184,52 +184,52 @@ if a < b && token == "glpat-aB3dE5gH7jK9mN1pQ3sT" { // @all
 
 
 def test_what_was_only_made_harmless_counts_as_posted_as_it_was_written(at: Job) -> None:
-    at.answers(FINDING, says(REWRITTEN), says("Because."))
-    at.failed()
-    (root,) = at.own()
-    at.says("Why?", root.discussion_id)
-    posted = at.own()[-1].body
+    at.script_answers(FINDING, says(REWRITTEN), says("Because."))
+    at.run_failed()
+    (root,) = at.list_notes()
+    at.ask("Why?", root.discussion_id)
+    posted = at.list_notes()[-1].body
     assert "(`https://pages.example/x`)" in posted
     assert "glpat" not in posted
     assert "image removed" in posted
-    at.says("And?", root.discussion_id)
+    at.ask("And?", root.discussion_id)
     assert "Your last answer was posted as you wrote it." in asked(at)
 
 
 def test_a_reply_is_told_of_a_note_that_could_not_be_posted(at: Job) -> None:
-    at.answers(FINDING, says("Lost words."), says("Because."))
-    at.failed()
-    (root,) = at.own()
+    at.script_answers(FINDING, says("Lost words."), says("Because."))
+    at.run_failed()
+    (root,) = at.list_notes()
 
     def lock(iteration: int) -> None:
         at.scene.mr.discussion_locked = True
 
     at.on_asking = lock
-    at.says("Why?", root.discussion_id)
+    at.ask("Why?", root.discussion_id)
     at.on_asking = lambda iteration: None
     at.scene.mr.discussion_locked = False
-    at.says("And?", root.discussion_id)
+    at.ask("And?", root.discussion_id)
     assert "Your last answer was not posted: the note could not be posted" in asked(at)
 
 
 def test_how_long_ago_the_last_turn_was_is_counted_from_its_end(at: Job) -> None:
-    at.answers(LOOKED, FINDING, says("Because."))
+    at.script_answers(LOOKED, FINDING, says("Because."))
     at.on_asking = lambda iteration: at.clock.sleep(100)
-    at.failed()
+    at.run_failed()
     at.on_asking = lambda iteration: None
     at.clock.sleep(50)
-    at.says("Why?", at.own()[0].discussion_id)
+    at.ask("Why?", at.list_notes()[0].discussion_id)
     assert "The last turn was 50 seconds ago." in asked(at)
 
 
 def test_a_reply_that_calls_no_tool_starts_no_sandbox(at: Job) -> None:
     engine = Engine()
-    at.answers(LOOKED, FINDING, says("Because."), LOOKED, says("So."))
-    at.failed(sandboxes=engine)
-    thread = at.own()[0].discussion_id
-    at.heard(at.comment("What do you mean?", thread), sandboxes=engine)
+    at.script_answers(LOOKED, FINDING, says("Because."), LOOKED, says("So."))
+    at.run_failed(sandboxes=engine)
+    thread = at.list_notes()[0].discussion_id
+    at.run_comment(at.write_comment("What do you mean?", thread), sandboxes=engine)
     assert engine.restored == [None]
-    at.heard(at.comment("Look once more.", thread), sandboxes=engine)
+    at.run_comment(at.write_comment("Look once more.", thread), sandboxes=engine)
     assert engine.restored == [None, b"files 1"]
 
 
@@ -238,8 +238,8 @@ def test_a_long_run_saves_its_files_and_goes_on_with_them_when_its_sandbox_dies(
     deaths: list[Exception | None] = [None, SandboxLost("killed"), None]
     toolset = EchoToolset(EchoToolbox(fails=lambda call: deaths.pop(0)))
     at.on_asking = lambda iteration: at.clock.sleep(61)
-    at.answers(LOOKED, LOOKED, FINDING)
-    ended = at.failed(sandboxes=engine, toolset=lambda subject, workflow: toolset)
+    at.script_answers(LOOKED, LOOKED, FINDING)
+    ended = at.run_failed(sandboxes=engine, toolset=lambda subject, workflow: toolset)
     assert isinstance(ended, Finished)
     assert ended.outcome.status is Status.DONE
     assert engine.restored == [None, b"files 1"]
@@ -248,6 +248,6 @@ def test_a_long_run_saves_its_files_and_goes_on_with_them_when_its_sandbox_dies(
 
 def test_a_short_run_saves_its_files_once(at: Job) -> None:
     engine = Engine()
-    at.answers(LOOKED, LOOKED, FINDING)
-    at.failed(sandboxes=engine)
+    at.script_answers(LOOKED, LOOKED, FINDING)
+    at.run_failed(sandboxes=engine)
     assert engine.made == 1

@@ -26,7 +26,7 @@ TITLE = "share most of their rare words"
 def at(tmp_path: Path) -> Iterator[At]:
     with GitLabSim() as running:
         made = At(running, tmp_path)
-        made.answers(*([concludes("flaky")] * 9))
+        made.script_answers(*([concludes("flaky")] * 9))
         yield made
         assert running.unexpected_requests == []
 
@@ -37,7 +37,7 @@ def analyse(at: At, title: str, trace: bytes = RACE, plan: PlanBy = PlanBy.FACTS
     mr = at.sim.open_merge_request(
         scene.project, scene.developer, title=title, branch=title, diffs=()
     )
-    assert isinstance(at.failed(at.flake(mr, trace), plan=plan), Finished)
+    assert isinstance(at.run_failed(at.flake(mr, trace), plan=plan), Finished)
     return at.first()
 
 
@@ -62,7 +62,7 @@ def test_without_a_plan_nothing_is_told(at: At) -> None:
 def test_what_is_forgotten_is_no_lead(at: At) -> None:
     analyse(at, "a")
     for mr_iid in (2, 3):
-        memory.forget_merge_request(at.scene.project.id, mr_iid, at.deps())
+        memory.forget_merge_request(at.scene.project.id, mr_iid, at.build_deps())
     words = at.store.known_failures.read_memory(at.scene.project.id, MemoryPart.WORDS)
     assert words is None
     assert TITLE not in analyse(at, "b", LIKE)

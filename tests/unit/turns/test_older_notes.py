@@ -34,7 +34,7 @@ def headline(note: Note) -> str:
 
 
 def became(at: Job, pipeline: Pipeline) -> dict[str, object]:
-    kept = at.store.read_aftermath(at.key(pipeline), 0)
+    kept = at.store.read_aftermath(at.find_key(pipeline), 0)
     assert kept is not None
     found = json.loads(kept)
     assert isinstance(found, dict)
@@ -42,12 +42,12 @@ def became(at: Job, pipeline: Pipeline) -> dict[str, object]:
 
 
 def test_a_newer_finding_folds_the_older_note_under_a_link(at: Job) -> None:
-    at.answers(FINDING, FINDING)
-    at.failed()
-    before = at.own()[0].body
+    at.script_answers(FINDING, FINDING)
+    at.run_failed()
+    before = at.list_notes()[0].body
     newer = pushed(at)
-    at.failed(newer)
-    old, new = at.own()
+    at.run_failed(newer)
+    old, new = at.list_notes()
     assert (
         headline(old) == f"**Superseded by [a newer note]({new.web_url})** (pipeline {newer.id})."
     )
@@ -74,20 +74,20 @@ class Deadly(FolderStore):
 def test_who_takes_over_from_a_worker_that_died_after_the_commit_folds_the_older_note(
     at: Job, asked: bool
 ) -> None:
-    at.answers(FINDING, FINDING)
-    at.failed()
+    at.script_answers(FINDING, FINDING)
+    at.run_failed()
     newer = pushed(at)
-    note = at.comment("/sandpiper analyze") if asked else None
+    note = at.write_comment("/sandpiper analyze") if asked else None
 
     def run(**changes: object) -> object:
-        return at.heard(note, **changes) if note else at.failed(newer, **changes)
+        return at.run_comment(note, **changes) if note else at.run_failed(newer, **changes)
 
     with pytest.raises(Killed):
         run(sessions=Deadly(at.place))
-    assert "Superseded" not in headline(at.own()[0])
+    assert "Superseded" not in headline(at.list_notes()[0])
     for _ in range(2):
         assert isinstance(run(), Skipped)
-        old, new = (each.body for each in at.own())
+        old, new = (each.body for each in at.list_notes())
         assert old.count("Superseded by") == 1
         assert "Superseded" not in new
     assert became(at, at.scene.pipeline)["became"] == "superseded"
@@ -95,74 +95,74 @@ def test_who_takes_over_from_a_worker_that_died_after_the_commit_folds_the_older
 
 
 def test_what_is_asked_for_again_after_it_was_forgotten_folds_nothing(at: Job) -> None:
-    at.answers(FINDING)
-    at.failed()
-    at.says("/sandpiper forget")
-    (before, *_) = (each.body for each in at.own())
-    assert isinstance(at.failed(), Skipped)
-    assert at.own()[0].body == before
+    at.script_answers(FINDING)
+    at.run_failed()
+    at.ask("/sandpiper forget")
+    (before, *_) = (each.body for each in at.list_notes())
+    assert isinstance(at.run_failed(), Skipped)
+    assert at.list_notes()[0].body == before
 
 
 def test_a_note_is_folded_once_however_many_follow(at: Job) -> None:
-    at.answers(FINDING, FINDING, FINDING)
-    at.failed()
+    at.script_answers(FINDING, FINDING, FINDING)
+    at.run_failed()
     second = pushed(at)
-    at.failed(second)
-    folded = at.own()[0].body
-    at.failed(pushed(at))
-    first, middle, _ = at.own()
+    at.run_failed(second)
+    folded = at.list_notes()[0].body
+    at.run_failed(pushed(at))
+    first, middle, _ = at.list_notes()
     assert first.body == folded
     assert headline(middle).startswith("**Superseded by ")
 
 
 def test_a_run_that_explains_nothing_replaces_nothing(at: Job) -> None:
-    at.answers(FINDING, ModelError("the model is down"))
-    at.failed()
-    before = at.own()[0].body
-    at.failed(pushed(at))
-    assert at.own()[0].body == before
+    at.script_answers(FINDING, ModelError("the model is down"))
+    at.run_failed()
+    before = at.list_notes()[0].body
+    at.run_failed(pushed(at))
+    assert at.list_notes()[0].body == before
 
 
 def test_somebody_elses_note_with_a_marker_is_left_alone(at: Job) -> None:
-    at.answers(FINDING, FINDING)
-    at.failed()
-    forged = at.comment(at.own()[0].body)
+    at.script_answers(FINDING, FINDING)
+    at.run_failed()
+    forged = at.write_comment(at.list_notes()[0].body)
     before = forged.body
-    at.failed(pushed(at))
+    at.run_failed(pushed(at))
     assert forged.body == before
-    assert headline(at.own()[0]).startswith("**Superseded by ")
+    assert headline(at.list_notes()[0]).startswith("**Superseded by ")
 
 
 def test_a_reply_under_a_folded_note_still_resumes_its_session(at: Job) -> None:
-    at.answers(FINDING, FINDING, says("Because."))
-    first = at.failed()
-    at.failed(pushed(at))
-    ended = at.says("Why?", at.own()[0].discussion_id)
+    at.script_answers(FINDING, FINDING, says("Because."))
+    first = at.run_failed()
+    at.run_failed(pushed(at))
+    ended = at.ask("Why?", at.list_notes()[0].discussion_id)
     assert isinstance(ended, Finished)
     assert isinstance(first, Finished)
     assert ended.key == first.key
 
 
 def test_older_notes_that_cannot_be_folded_cost_nothing(at: Job, sim: GitLabSim) -> None:
-    at.answers(FINDING, FINDING)
-    at.failed()
+    at.script_answers(FINDING, FINDING)
+    at.run_failed()
     newer = pushed(at)
-    old = at.own()[0].id
+    old = at.list_notes()[0].id
     sim.fail_next("PUT", f"/notes/{old}$", 403, times=9)
-    assert isinstance(at.failed(newer), Finished)
+    assert isinstance(at.run_failed(newer), Finished)
 
 
 def test_a_fix_is_told_on_the_note(at: Job) -> None:
-    at.answers(FINDING)
-    at.failed()
-    before = at.own()[0].body
+    at.script_answers(FINDING)
+    at.run_failed()
+    before = at.list_notes()[0].body
     green = pushed(at, "success")
-    key = at.key(at.scene.pipeline)
-    assert at.passed(green) == NotesMarked(green.id, (key.session_id,))
+    key = at.find_key(at.scene.pipeline)
+    assert at.run_passed(green) == NotesMarked(green.id, (key.session_id,))
     writes = [seen for seen in at.sim.requests if seen.method != "GET"]
-    assert at.passed(green) == NotesMarked(green.id, ())
+    assert at.run_passed(green) == NotesMarked(green.id, ())
     assert [seen for seen in at.sim.requests if seen.method != "GET"] == writes
-    (note,) = at.own()
+    (note,) = at.list_notes()
     url = f"{at.scene.project.web_url}/-/pipelines/{green.id}"
     assert headline(note) == f"**Fixed by [pipeline {green.id}]({url}).**"
     assert before.partition("\n")[2].strip() in note.body
@@ -177,24 +177,24 @@ def test_a_fix_is_told_on_the_note(at: Job) -> None:
 
 
 def test_the_same_commit_passing_later_is_no_fix(at: Job, sim: GitLabSim) -> None:
-    at.answers(FINDING)
-    at.failed()
-    at.passed(sim.run_pipeline(at.scene.mr, status="success"))
-    assert headline(at.own()[0]).startswith("**Passed when run again: [pipeline ")
+    at.script_answers(FINDING)
+    at.run_failed()
+    at.run_passed(sim.run_pipeline(at.scene.mr, status="success"))
+    assert headline(at.list_notes()[0]).startswith("**Passed when run again: [pipeline ")
     assert became(at, at.scene.pipeline)["became"] == "passed_again"
 
 
 def test_a_retried_job_that_turns_its_own_pipeline_green_is_no_fix(at: Job) -> None:
-    at.answers(FINDING)
-    at.failed()
+    at.script_answers(FINDING)
+    at.run_failed()
     at.scene.pipeline.status = "success"
-    at.passed(at.scene.pipeline)
-    assert headline(at.own()[0]).startswith("**Passed when run again: ")
+    at.run_passed(at.scene.pipeline)
+    assert headline(at.list_notes()[0]).startswith("**Passed when run again: ")
 
 
 def test_gitlab_is_not_asked_about_a_pipeline_that_never_failed(at: Job, sim: GitLabSim) -> None:
     green = pushed(at, "success")
-    ended = at.passed(green)
+    ended = at.run_passed(green)
     assert isinstance(ended, Skipped)
     assert "no failure was looked at before" in ended.reason
     assert sim.requests == []
@@ -208,50 +208,50 @@ def test_a_forks_branch_pipeline_that_passes_is_told_on_the_note(at: Job, sim: G
     broken = sim.run_pipeline(mr, kind="branch")
     # The webhook of a branch pipeline names no merge request.
     failed = PipelineFailed(fork.id, broken.id, broken.sha, mr.source_branch)
-    at.answers(FINDING)
-    assert isinstance(run_trigger(failed, at.deps()), Finished)
+    at.script_answers(FINDING)
+    assert isinstance(run_trigger(failed, at.build_deps()), Finished)
     sim.push(mr, {"a": b"b"})
     mended = sim.run_pipeline(mr, kind="branch", status="success")
     passed = PipelinePassed(fork.id, mended.id, mended.sha, mr.source_branch)
-    done = run_trigger(passed, at.deps())
+    done = run_trigger(passed, at.build_deps())
     assert isinstance(done, NotesMarked)
     assert len(done.sessions) == 1
 
 
 def test_a_pipeline_that_is_not_the_newest_or_has_not_passed_settles_nothing(at: Job) -> None:
-    at.answers(FINDING)
-    at.failed()
+    at.script_answers(FINDING)
+    at.run_failed()
     green = pushed(at, "success")
     pushed(at)
-    ended = at.passed(green)
+    ended = at.run_passed(green)
     assert isinstance(ended, Skipped)
     assert "is not the newest" in ended.reason
     red = pushed(at)
-    ended = at.passed(red)
+    ended = at.run_passed(red)
     assert isinstance(ended, Skipped)
     assert "is failed by now" in ended.reason
-    assert headline(at.own()[0]).startswith("**Flaky")
+    assert headline(at.list_notes()[0]).startswith("**Flaky")
 
 
 def test_a_pass_waits_for_the_analysis_that_is_still_running(at: Job) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     waited = []
 
     def retried(iteration: int) -> None:
         at.scene.pipeline.status = "success"
         with pytest.raises(Busy):
-            at.passed(at.scene.pipeline)
+            at.run_passed(at.scene.pipeline)
         waited.append(iteration)
 
     at.on_asking = retried
-    at.failed()
+    at.run_failed()
     assert waited == [1]
-    at.passed(at.scene.pipeline)
-    assert headline(at.own()[0]).startswith("**Passed when run again: ")
+    at.run_passed(at.scene.pipeline)
+    assert headline(at.list_notes()[0]).startswith("**Passed when run again: ")
 
 
 def test_a_run_that_is_overtaken_says_so_with_a_link(at: Job) -> None:
-    at.answers(says("", call("c1")), FINDING)
+    at.script_answers(says("", call("c1")), FINDING)
     newer = []
 
     def overtaken(iteration: int) -> None:
@@ -260,90 +260,90 @@ def test_a_run_that_is_overtaken_says_so_with_a_link(at: Job) -> None:
             at.clock.time += CHECK_SECONDS
 
     at.on_asking = overtaken
-    at.failed()
-    (note,) = at.own()
+    at.run_failed()
+    (note,) = at.list_notes()
     number = newer[0].id
     url = f"{at.scene.project.web_url}/-/pipelines/{number}"
     assert f"uperseded by [pipeline {number}]({url})." in note.body
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     at.on_asking = lambda iteration: None
-    at.failed(newer[0])
+    at.run_failed(newer[0])
     assert headline(note).startswith("**Superseded by [a newer note](")
 
 
 def test_a_note_deleted_meanwhile_is_posted_anew_once(at: Job, sim: GitLabSim) -> None:
-    at.answers(FINDING)
-    at.on_asking = lambda iteration: sim.delete(at.own()[0])
-    ended = at.failed()
+    at.script_answers(FINDING)
+    at.on_asking = lambda iteration: sim.delete(at.list_notes()[0])
+    ended = at.run_failed()
     assert isinstance(ended, Finished)
-    (note,) = at.own()
+    (note,) = at.list_notes()
     assert note.id == ended.note.note_id
     assert headline(note).startswith("**Flaky")
 
 
 def test_where_nothing_can_be_posted_any_more_the_reason_is_kept(at: Job, sim: GitLabSim) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
 
     def lock(iteration: int) -> None:
         at.scene.mr.discussion_locked = True
 
     at.on_asking = lock
-    ended = at.failed()
+    ended = at.run_failed()
     assert isinstance(ended, Finished)
     assert ended.outcome.status is Status.FAILED
     assert "the note could not be posted" in ended.outcome.reason
     assert "A race in the test" in ended.outcome.text
-    again = at.failed()
+    again = at.run_failed()
     assert isinstance(again, Skipped)
 
 
 def test_a_server_that_is_down_for_the_last_edit_is_tried_again_later(
     at: Job, sim: GitLabSim
 ) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     sim.fail_next("PUT", "/notes/", 502, times=9)
     with pytest.raises(ForgeError) as caught:
-        at.failed()
+        at.run_failed()
     assert caught.value.transient
 
 
 def test_a_thread_is_begun_by_option_and_resolved_when_fixed(at: Job) -> None:
-    at.answers(FINDING)
-    at.failed(note=THREAD)
-    (note,) = at.own()
+    at.script_answers(FINDING)
+    at.run_failed(note=THREAD)
+    (note,) = at.list_notes()
     thread = at.scene.mr.discussions[note.discussion_id]
     assert (note.type, thread.resolved) == ("DiscussionNote", False)
-    at.passed(pushed(at, "success"), note=THREAD)
+    at.run_passed(pushed(at, "success"), note=THREAD)
     assert thread.resolved
 
 
 def test_a_thread_that_people_made_of_a_plain_note_stays_theirs(at: Job) -> None:
-    at.answers(FINDING)
-    at.failed()
-    (note,) = at.own()
-    at.comment("Really?", note.discussion_id)
-    at.passed(pushed(at, "success"))
+    at.script_answers(FINDING)
+    at.run_failed()
+    (note,) = at.list_notes()
+    at.write_comment("Really?", note.discussion_id)
+    at.run_passed(pushed(at, "success"))
     assert headline(note).startswith("**Fixed by ")
     assert not at.scene.mr.discussions[note.discussion_id].resolved
 
 
 def test_an_interrupted_run_finds_its_thread_again(at: Job, sim: GitLabSim) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     sim.fail_next("POST", "/discussions$", 502, after=True)
-    at.failed(note=THREAD)
-    assert len(at.own()) == 1
+    at.run_failed(note=THREAD)
+    assert len(at.list_notes()) == 1
 
 
 def test_a_thread_that_could_not_be_resolved_is_resolved_the_next_time(
     at: Job, sim: GitLabSim
 ) -> None:
-    at.answers(FINDING)
-    at.failed(note=THREAD)
-    (note,) = at.own()
+    at.script_answers(FINDING)
+    at.run_failed(note=THREAD)
+    (note,) = at.list_notes()
     green = pushed(at, "success")
     sim.fail_next("PUT", "/discussions/", 403)
     with pytest.raises(ForgeError):
-        at.passed(green, note=THREAD)
-    at.passed(green, note=THREAD)
+        at.run_passed(green, note=THREAD)
+    at.run_passed(green, note=THREAD)
     assert at.scene.mr.discussions[note.discussion_id].resolved
     assert headline(note).startswith("**Fixed by ")

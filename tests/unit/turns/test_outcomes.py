@@ -22,13 +22,13 @@ pytestmark = pytest.mark.slow
 def at(tmp_path: Path) -> Iterator[At]:
     with GitLabSim() as running:
         made = At(running, tmp_path)
-        made.answers(*([concludes("flaky")] * 9))
+        made.script_answers(*([concludes("flaky")] * 9))
         yield made
         assert running.unexpected_requests == []
 
 
 def analyse(at: At) -> SessionKey:
-    ended = at.failed(at.flake(at.scene.mr))
+    ended = at.run_failed(at.flake(at.scene.mr))
     assert isinstance(ended, Finished)
     return ended.key
 
@@ -44,7 +44,7 @@ def vote(at: At, key: SessionKey, *votes: str) -> None:
 
 
 def test_votes_are_kept_and_counted_where_they_change_the_label(at: At) -> None:
-    key, deps, seen = analyse(at), at.deps(), list[Event]()
+    key, deps, seen = analyse(at), at.build_deps(), list[Event]()
     assert read_row(at).label == ""
     vote(at, key, UP)
     outcomes.judge_by_votes(key, 0, Feedback(), deps, seen.append)
@@ -64,5 +64,5 @@ def test_votes_are_kept_and_counted_where_they_change_the_label(at: At) -> None:
 
 def test_what_cannot_be_read_is_not_judged(at: At) -> None:
     seen: list[Event] = []
-    outcomes.judge_by_end(SessionKey(1, 1, "a" * 20), at.deps(), seen.append)
+    outcomes.judge_by_end(SessionKey(1, 1, "a" * 20), at.build_deps(), seen.append)
     assert seen == []

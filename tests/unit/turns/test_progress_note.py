@@ -163,20 +163,20 @@ def test_the_line_is_redacted_and_short() -> None:
 
 
 def test_a_running_note_tells_how_far_it_is_and_then_the_finding(at: Job) -> None:
-    at.answers(says("", call("c1")), FINDING)
+    at.script_answers(says("", call("c1")), FINDING)
     bodies: list[str] = []
 
     def wait(iteration: int) -> None:
         if iteration == 2:
-            until(lambda: "<sub>Iteration 1 of at most 50" in at.own()[0].body)
-            bodies.append(at.own()[0].body)
+            until(lambda: "<sub>Iteration 1 of at most 50" in at.list_notes()[0].body)
+            bodies.append(at.list_notes()[0].body)
 
     at.on_asking = wait
-    ended = at.failed(note=OFTEN)
+    ended = at.run_failed(note=OFTEN)
     assert isinstance(ended, Finished)
     assert "is finding out why pipeline" in bodies[0]
     assert "looking at `look`" in bodies[0]
-    (note,) = at.own()
+    (note,) = at.list_notes()
     assert note.body == ended.body
     assert "Iteration" not in note.body.split("<sub>")[0]
 
@@ -184,7 +184,7 @@ def test_a_running_note_tells_how_far_it_is_and_then_the_finding(at: Job) -> Non
 def test_a_gitlab_that_takes_no_progress_gets_the_finding_all_the_same(
     at: Job, sim: GitLabSim
 ) -> None:
-    at.answers(says("", call("c1")), FINDING)
+    at.script_answers(says("", call("c1")), FINDING)
 
     def spoil(iteration: int) -> None:
         if iteration == 1:
@@ -193,5 +193,5 @@ def test_a_gitlab_that_takes_no_progress_gets_the_finding_all_the_same(
             until(lambda: any(seen.method == "PUT" for seen in sim.requests))
 
     at.on_asking = spoil
-    assert isinstance(at.failed(note=OFTEN), Finished)
-    assert at.own()[0].body.split("\n")[2].startswith("**Flaky")
+    assert isinstance(at.run_failed(note=OFTEN), Finished)
+    assert at.list_notes()[0].body.split("\n")[2].startswith("**Flaky")

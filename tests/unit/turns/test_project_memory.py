@@ -25,7 +25,7 @@ SHOWN = "Earlier findings about this project"
 @pytest.fixture
 def at(sim: GitLabSim, tmp_path: Path) -> At:
     made = At(sim, tmp_path)
-    made.answers(*([concludes("flaky")] * 9))
+    made.script_answers(*([concludes("flaky")] * 9))
     return made
 
 
@@ -35,13 +35,13 @@ def facts(at: At) -> tuple[Fact, ...]:
 
 def looked_at(at: At, title: str) -> tuple[MergeRequest, Pipeline]:
     mr, pipeline = at.another(title)
-    assert isinstance(at.failed(pipeline), Finished)
+    assert isinstance(at.run_failed(pipeline), Finished)
     return mr, pipeline
 
 
 def passes(at: At, pipeline: Pipeline) -> None:
     pipeline.status = "success"
-    assert isinstance(at.passed(pipeline), NotesMarked)
+    assert isinstance(at.run_passed(pipeline), NotesMarked)
 
 
 def vote(at: At, mr: MergeRequest, who: User, emoji: str = "thumbsup") -> int:
@@ -59,7 +59,7 @@ def own(at: At, mr: MergeRequest) -> Note:
 def counted(at: At, note: Note, award: int) -> None:
     mr = note.merge_request
     trigger = Reacted(mr.project.id, mr.iid, note.id, award)
-    assert isinstance(run_trigger(trigger, at.deps()), VotesCounted)
+    assert isinstance(run_trigger(trigger, at.build_deps()), VotesCounted)
 
 
 def test_a_flake_that_passes_again_is_told_to_the_next_merge_request(at: At) -> None:
@@ -82,7 +82,7 @@ def test_without_a_memory_the_first_message_is_as_before(at: At) -> None:
     before = at.first()
     mr, pipeline = looked_at(at, "b")
     passes(at, pipeline)
-    at.heard(at.sim.comment(mr, at.scene.developer, "/sandpiper forget"))
+    at.run_comment(at.sim.comment(mr, at.scene.developer, "/sandpiper forget"))
     assert facts(at) == ()
     at.store.known_failures.change_memory(at.scene.project.id, lambda data: b"damaged\n")
     looked_at(at, "c")
@@ -140,7 +140,7 @@ def test_a_strangers_fork_teaches_nothing_whoever_confirms_it(at: At) -> None:
     )
     pipeline = at.flake(mr)
     asked = at.sim.comment(mr, at.scene.developer, "/sandpiper analyze")
-    assert isinstance(at.heard(asked), Finished)
+    assert isinstance(at.run_comment(asked), Finished)
     vote(at, mr, at.scene.developer)
     passes(at, pipeline)
     assert facts(at) == ()
@@ -149,7 +149,7 @@ def test_a_strangers_fork_teaches_nothing_whoever_confirms_it(at: At) -> None:
 
 @pytest.mark.parametrize("verdict", ["caused by this change", "unknown", "not enough evidence"])
 def test_other_verdicts_are_no_facts(at: At, verdict: str) -> None:
-    at.answers(concludes(verdict))
+    at.script_answers(concludes(verdict))
     mr, pipeline = looked_at(at, "a")
     vote(at, mr, at.scene.developer)
     passes(at, pipeline)
@@ -158,7 +158,7 @@ def test_other_verdicts_are_no_facts(at: At, verdict: str) -> None:
 
 def test_a_verdict_without_a_quote_that_holds_is_no_fact(at: At) -> None:
     text = "## Verdict\nflaky\n\n## Cause\nMagic.\n\n## Evidence\n- app/sum.py line 1: made up it\n"
-    at.answers(*([says(text)] * 9))
+    at.script_answers(*([says(text)] * 9))
     mr, pipeline = looked_at(at, "a")
     vote(at, mr, at.scene.developer)
     passes(at, pipeline)
@@ -168,7 +168,7 @@ def test_a_verdict_without_a_quote_that_holds_is_no_fact(at: At) -> None:
 def test_a_verdict_that_the_record_speaks_against_is_no_fact(at: At) -> None:
     mr, first = at.another("a")
     at.sim.add_job(again(at.sim, first, mr), "clock", status="failed", trace=RACE)
-    assert isinstance(at.failed(first), Finished)
+    assert isinstance(at.run_failed(first), Finished)
     assert 'speaks against "flaky"' in at.first()
     vote(at, mr, at.scene.developer)
     passes(at, first)
@@ -179,7 +179,7 @@ def test_what_the_record_settles_is_a_fact_at_once(at: At) -> None:
     mr, pipeline = at.another("a")
     at.sim.add_job(again(at.sim, pipeline, mr), "clock")
     pipeline.status = "failed"
-    assert isinstance(at.failed(pipeline), Finished)
+    assert isinstance(at.run_failed(pipeline), Finished)
     assert 'settled as "flaky"' in at.first()
     assert [each.text for each in facts(at)] == ["clock: flaky: The clock waits for a tick."]
 
@@ -190,13 +190,13 @@ def test_a_reply_that_changes_the_verdict_takes_the_fact_out(at: At, dies: bool)
     mr, pipeline = looked_at(at, "a")
     passes(at, pipeline)
     assert len(facts(at)) == 1
-    at.answers(concludes("caused by this change"))
+    at.script_answers(concludes("caused by this change"))
     asked = at.sim.comment(mr, at.scene.developer, "Sure?", own(at, mr).discussion_id)
     if dies:
         with pytest.raises(Killed):
-            at.heard(asked, sessions=Deadly(at.place))
+            at.run_comment(asked, sessions=Deadly(at.place))
         assert len(facts(at)) == 1
-    assert isinstance(at.heard(asked), Skipped if dies else Finished)
+    assert isinstance(at.run_comment(asked), Skipped if dies else Finished)
     assert facts(at) == ()
 
 
@@ -204,7 +204,7 @@ def test_a_later_commit_that_passes_confirms_no_flake(at: At) -> None:
     mr, _ = looked_at(at, "a")
     at.sim.push(mr, {"more.py": b"1"})
     green = at.sim.run_pipeline(mr, status="success")
-    assert isinstance(at.passed(green), NotesMarked)
+    assert isinstance(at.run_passed(green), NotesMarked)
     assert facts(at) == ()
 
 
@@ -221,14 +221,14 @@ def test_a_dry_run_neither_reads_nor_writes_it(at: At) -> None:
     _, pipeline = looked_at(at, "a")
     passes(at, pipeline)
     _, other = at.another("b")
-    assert isinstance(at.failed(other, known_failures=NoKnownFailures()), Finished)
+    assert isinstance(at.run_failed(other, known_failures=NoKnownFailures()), Finished)
     assert SHOWN not in at.first()
 
 
 def test_forget_takes_out_what_came_from_the_merge_request(at: At) -> None:
     mr, pipeline = looked_at(at, "a")
     passes(at, pipeline)
-    at.heard(at.sim.comment(mr, at.scene.developer, "/sandpiper forget"))
+    at.run_comment(at.sim.comment(mr, at.scene.developer, "/sandpiper forget"))
     assert list(at.place.glob("known/*/knowledge.md")) == []
     vote(at, mr, at.scene.developer)
     passes(at, pipeline)
@@ -238,7 +238,7 @@ def test_forget_takes_out_what_came_from_the_merge_request(at: At) -> None:
 def test_what_is_too_old_is_swept(at: At) -> None:
     _, pipeline = looked_at(at, "a")
     passes(at, pipeline)
-    deps = at.deps()
+    deps = at.build_deps()
     project = at.scene.project.id
     assert list(retention.list_expired(deps, 90)) == []
     at.clock.time += 92 * 86_400

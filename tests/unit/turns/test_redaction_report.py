@@ -16,24 +16,27 @@ TOKEN = b"glpat-" + b"aB3dE5gH7jK9mN1pQ3sT"
 def test_kinds_and_counts_are_logged_once_noted_and_stored(
     at: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     toolset = EchoToolset(redacted={("private-key", LOG): 1, ("gitlab-token", LOG): 2})
     with caplog.at_level(logging.INFO, "sandpiper"):
-        ended = at.failed(toolset=lambda subject, workflow: toolset)
+        ended = at.run_failed(toolset=lambda subject, workflow: toolset)
     assert isinstance(ended, Finished)
     told = "2 GitLab tokens, 1 private key"
     assert sum(told in record.message for record in caplog.records) == 1
     (note,) = at.scene.mr.list_notes()
     assert f" · {told} masked in {LOG} · " in note.body
-    assert at.stored(ended.key).redactions == (("gitlab-token", 2, LOG), ("private-key", 1, LOG))
+    assert at.load_context(ended.key).redactions == (
+        ("gitlab-token", 2, LOG),
+        ("private-key", 1, LOG),
+    )
 
 
 def test_what_was_taken_out_of_several_documents_is_counted_and_named_in_the_details(
     at: Job,
 ) -> None:
-    at.answers(FINDING)
+    at.script_answers(FINDING)
     toolset = EchoToolset(redacted={("private-key", "file deploy.sh"): 1, ("gitlab-token", LOG): 2})
-    at.failed(toolset=lambda subject, workflow: toolset)
+    at.run_failed(toolset=lambda subject, workflow: toolset)
     visible, _, folded = at.scene.mr.list_notes()[0].body.partition("<details>")
     folded, _, small = folded.partition("<sub>")
     assert " · 3 values masked · " in small
@@ -45,8 +48,8 @@ def test_what_was_taken_out_of_several_documents_is_counted_and_named_in_the_det
 
 
 def test_where_nothing_was_redacted_nothing_is_said(at: Job) -> None:
-    at.answers(FINDING)
-    at.failed()
+    at.script_answers(FINDING)
+    at.run_failed()
     (note,) = at.scene.mr.list_notes()
     assert "masked" not in note.body
 

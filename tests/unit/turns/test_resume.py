@@ -72,7 +72,7 @@ class World:
 
     def run(self, **changes: Any) -> Ended | CommandAnswered | object:
         toolset = _Toolset(self.tools)
-        return self.at.failed(
+        return self.at.run_failed(
             toolset=lambda subject, flow: toolset, sandboxes=self.engine, **changes
         )
 
@@ -100,7 +100,7 @@ def world(at: Job) -> World:
 
 def test_a_command_that_may_have_run_is_not_run_again_and_the_model_is_told(world: World) -> None:
     calls = [call("c1", "run", '{"n": 1}'), call("c2", "run", '{"n": 2}'), call("c3", "look")]
-    world.at.answers(says("", *calls), FINDING)
+    world.at.script_answers(says("", *calls), FINDING)
     world.tools.dies = {"c2"}
     with pytest.raises(Killed):
         world.run()
@@ -113,7 +113,7 @@ def test_a_command_that_may_have_run_is_not_run_again_and_the_model_is_told(worl
     assert two.is_error
     assert "may have run" in two.content
     assert not three.is_error
-    assert len(world.at.own()) == 1
+    assert len(world.at.list_notes()) == 1
 
 
 @pytest.mark.parametrize("by_older_version", [False, True])
@@ -123,24 +123,24 @@ def test_a_command_is_not_run_again_in_the_turn_after_one_that_waited_in_vain(
     """The turn waited for a model that was down until the day's budget was used up."""
     at, toolset = world.at, _Toolset(world.tools)
     budget = Budget(at.store.records, at.clock, 1.0)
-    parts = at.deps(toolset=lambda *_: toolset, sandboxes=world.engine, budget=budget)
-    at.answers(ModelError("down", kind=CIRCUIT_OPEN))
+    parts = at.build_deps(toolset=lambda *_: toolset, sandboxes=world.engine, budget=budget)
+    at.script_answers(ModelError("down", kind=CIRCUIT_OPEN))
     with pytest.raises(Postponed):
-        run_trigger(at.trigger(), parts, Run(patient=True))
+        run_trigger(at.make_trigger(), parts, Run(patient=True))
     budget.add_cost(at.scene.project.id, "other", 0, 5.0)
-    assert isinstance(run_trigger(at.trigger(), parts, Run(patient=True)), Finished)
-    assert not at.stored().handed_over
+    assert isinstance(run_trigger(at.make_trigger(), parts, Run(patient=True)), Finished)
+    assert not at.load_context().handed_over
     if by_older_version:
-        kept = dump_context(replace(at.stored(), handed_over=True))
-        (Path(at.store.describe_location(at.key(), 0)) / "context.json").write_bytes(kept)
+        kept = dump_context(replace(at.load_context(), handed_over=True))
+        (Path(at.store.describe_location(at.find_key(), 0)) / "context.json").write_bytes(kept)
     at.clock.time += 86_400.0
-    at.answers(says("", call("c1", "run")), says("It is the disk."))
-    asked = at.comment("Please run it.", at.own()[0].discussion_id)
+    at.script_answers(says("", call("c1", "run")), says("It is the disk."))
+    asked = at.write_comment("Please run it.", at.list_notes()[0].discussion_id)
     for world.tools.dies in ({"c1"}, set()):
         with suppress(Killed):
-            at.heard(asked, toolset=lambda *_: toolset, sandboxes=world.engine, budget=budget)
+            at.run_comment(asked, toolset=lambda *_: toolset, sandboxes=world.engine, budget=budget)
     assert [each.id for each, _ in world.tools.ran] == ["c1"]
-    assert "It is the disk." in at.own()[-1].body
+    assert "It is the disk." in at.list_notes()[-1].body
 
 
 def test_at_most_the_model_call_in_flight_is_made_again(world: World) -> None:
@@ -160,7 +160,7 @@ def test_a_sandbox_that_is_alive_is_gone_on_with_in_silence(world: World) -> Non
 
 def test_a_sandbox_that_is_gone_is_told_of_once(world: World) -> None:
     _killed_after_a_command(world).gone = True
-    world.at.answers(says("", call("c1", "run")), says("", call("c2", "look")), FINDING)
+    world.at.script_answers(says("", call("c1", "run")), says("", call("c2", "look")), FINDING)
     assert isinstance(world.run(), Finished)
     assert "is gone. Fetch again" in world.told()
     assert world.told().count("replaced by another one") == 1
@@ -172,7 +172,7 @@ def _killed_after_a_command(world: World) -> MemorySandbox:
             raise Killed
 
     world.at.on_asking = die
-    world.at.answers(says("", call("c1", "run")), FINDING)
+    world.at.script_answers(says("", call("c1", "run")), FINDING)
     with pytest.raises(Killed):
         world.run()
     world.at.on_asking = lambda iteration: None
@@ -185,7 +185,7 @@ def test_what_is_handed_over_is_gone_on_with_as_it_was(world: World) -> None:
         world.at.leases.is_stopping = True
 
     world.at.on_asking = end
-    world.at.answers(says("", call("c1", "run")), FINDING)
+    world.at.script_answers(says("", call("c1", "run")), FINDING)
     with pytest.raises(HandedOver):
         world.run()
     assert world.tools.ran == []
@@ -205,7 +205,7 @@ def test_a_run_that_is_stopped_keeps_its_files(world: World) -> None:
             raise Stopped("superseded by pipeline 5")
 
     world.at.on_asking = stop
-    world.at.answers(says("", call("c1", "run")), FINDING)
+    world.at.script_answers(says("", call("c1", "run")), FINDING)
     ended = world.run()
     assert isinstance(ended, Finished)
     files = world.at.store.open_files(ended.key, 0)
@@ -233,9 +233,9 @@ def test_files_that_cannot_be_restored_are_told_of_to_the_model_and_in_the_note(
 ) -> None:
     looked = says("", call("c0", "look"))
     again = [says("", call(f"c{number}", "look", f'{{"n": {number}}}')) for number in (1, 2)]
-    world.at.answers(looked, FINDING, *again, says("Because."))
+    world.at.script_answers(looked, FINDING, *again, says("Because."))
     assert isinstance(world.run(), Finished)
-    (root,) = world.at.own()
+    (root,) = world.at.list_notes()
     engine = Picky()
 
     def wait(iteration: int) -> None:
@@ -246,9 +246,9 @@ def test_files_that_cannot_be_restored_are_told_of_to_the_model_and_in_the_note(
                     thread.join(10)
 
     world.at.on_asking = wait
-    note = world.at.comment("Why?", root.discussion_id)
+    note = world.at.write_comment("Why?", root.discussion_id)
     toolset = _Toolset(world.tools)
-    ended = world.at.heard(note, toolset=lambda subject, flow: toolset, sandboxes=engine)
+    ended = world.at.run_comment(note, toolset=lambda subject, flow: toolset, sandboxes=engine)
     assert isinstance(ended, Finished)
     assert "saved files could not be restored" in world.told()
     assert "files of earlier turns could not be restored" in ended.body
@@ -283,7 +283,7 @@ def test_a_store_that_is_away_while_a_sandbox_is_replaced_is_asked_again(
 ) -> None:
     store, key = Unread(tmp_path), SessionKey(7, 42, "0123456789abcdef0123")
     store.write_files(key, 0, [b"kept"])
-    deps = world.at.deps(sessions=store, sandboxes=world.engine)
+    deps = world.at.build_deps(sessions=store, sandboxes=world.engine)
     work = Workspace(key, 1, [0], deps, ignore_event, begun=False, worked=False)
     store.away = 1
     assert work.replace_sandbox("it died") == 0
@@ -294,9 +294,9 @@ def test_a_store_that_is_away_while_a_sandbox_is_replaced_is_asked_again(
 def test_a_store_that_is_away_between_two_steps_costs_no_run(world: World, tmp_path: Path) -> None:
     store = Away(tmp_path)
     store.away = 2
-    world.at.answers(says("", call("c1", "run")), FINDING)
+    world.at.script_answers(says("", call("c1", "run")), FINDING)
     assert isinstance(world.run(sessions=store), Finished)
-    assert len(world.at.own()) == 1
+    assert len(world.at.list_notes()) == 1
 
 
 class Uncommitted(FolderStore):
@@ -312,7 +312,7 @@ class Uncommitted(FolderStore):
 
 
 def test_work_that_is_done_waits_for_a_store_that_is_away(world: World, tmp_path: Path) -> None:
-    world.at.answers(FINDING)
+    world.at.script_answers(FINDING)
     assert isinstance(world.run(sessions=Uncommitted(tmp_path)), Finished)
     assert len(world.at.model.requests) == 1
 
@@ -323,11 +323,11 @@ def test_a_worker_that_was_taken_for_dead_posts_nothing(world: World) -> None:
             world.at.store.records.delete(name)
 
     world.at.on_asking = taken
-    world.at.answers(FINDING)
+    world.at.script_answers(FINDING)
     with pytest.raises(Exception, match="another worker has taken over"):
         world.run()
-    (note,) = world.at.own()
+    (note,) = world.at.list_notes()
     assert "A race" not in note.body
     assert world.engine.left is not None
     assert not world.engine.left.gone
-    assert world.at.sessions() == []
+    assert world.at.list_sessions() == []

@@ -51,11 +51,11 @@ def offered(
 
 
 def on_the_diff(at: Job) -> list[Note]:
-    return [each for each in at.own() if each.type == "DiffNote"]
+    return [each for each in at.list_notes() if each.type == "DiffNote"]
 
 
 def test_a_fix_is_put_on_the_line_and_told_in_words(at: Job, context: Context) -> None:
-    told, offers = offered(context, CHANGE, at.deps())
+    told, offers = offered(context, CHANGE, at.build_deps())
     (made,) = on_the_diff(at)
     assert offers == Offers((made.web_url,))
     assert find_marker(made.body) == Marker(SESSION, 1, Kind.SUGGESTION)
@@ -68,16 +68,16 @@ def test_a_fix_is_put_on_the_line_and_told_in_words(at: Job, context: Context) -
 def test_a_fix_does_not_lead_to_an_analysis_that_was_deleted(
     at: Job, sim: GitLabSim, context: Context
 ) -> None:
-    sim.delete(at.own()[0])
-    offered(context, CHANGE, at.deps())
+    sim.delete(at.list_notes()[0])
+    offered(context, CHANGE, at.build_deps())
     (made,) = on_the_diff(at)
     assert "A fix from the analysis.\n" in made.body
 
 
 def test_a_fix_is_posted_once_whatever_happens(at: Job, sim: GitLabSim, context: Context) -> None:
     sim.fail_next("POST", "/discussions$", 502, after=True)
-    first = offered(context, CHANGE, at.deps())[1].urls
-    assert offered(context, CHANGE, at.deps())[1].urls == first
+    first = offered(context, CHANGE, at.build_deps())[1].urls
+    assert offered(context, CHANGE, at.build_deps())[1].urls == first
     assert len(on_the_diff(at)) == 1
 
 
@@ -87,13 +87,13 @@ def test_a_fix_that_an_older_version_has_posted_is_not_posted_again(
     before = f"<!-- sandpiper:session={SESSION} turn=999001 -->\n\nA fix from the analysis."
     posted = sim.comment(at.scene.mr, at.scene.bot, before, thread=True)
     assert posted is not None
-    assert offered(context, CHANGE, at.deps())[1].urls == (posted.web_url,)
+    assert offered(context, CHANGE, at.build_deps())[1].urls == (posted.web_url,)
     assert on_the_diff(at) == []
 
 
 def test_at_most_three_fixes_are_posted(at: Job, context: Context) -> None:
     several = "\n\n".join(FIX.replace("sum(xs)", f"sum(xs) + {n}") for n in range(5))
-    told, offers = offered(context, replace(CHANGE, to_do=several), at.deps())
+    told, offers = offered(context, replace(CHANGE, to_do=several), at.build_deps())
     assert len(offers.urls) == len(on_the_diff(at)) == MOST_ON_DIFF == 3
     assert offers.left_out_count == 2
     assert offers.text.count("(not on the diff: at most 3 are put there)") == 2
@@ -115,7 +115,7 @@ def test_at_most_three_fixes_are_posted(at: Job, context: Context) -> None:
 def test_what_does_not_fit_or_is_not_what_it_seems_stays_text(
     at: Job, context: Context, to_do: str
 ) -> None:
-    offers = offered(context, replace(CHANGE, to_do=to_do), at.deps())[1]
+    offers = offered(context, replace(CHANGE, to_do=to_do), at.build_deps())[1]
     assert offers.urls == ()
     assert on_the_diff(at) == []
     assert offers.left_out_count == 1
@@ -144,7 +144,7 @@ def test_a_fix_of_lines_that_the_file_does_not_have_is_said_to_be_so(
     at: Job, context: Context, place: str, why: str
 ) -> None:
     finding = replace(CHANGE, to_do=FIX.replace("app/sum.py:2", place))
-    offers = offer_changes(context, finding, {}, OneFile(), at.deps(), private=False)[1]
+    offers = offer_changes(context, finding, {}, OneFile(), at.build_deps(), private=False)[1]
     assert f"(not on the diff: {why})" in offers.text
     assert on_the_diff(at) == []
 
@@ -153,18 +153,18 @@ def test_a_fix_of_lines_that_the_file_does_not_have_is_said_to_be_so(
 def test_only_a_failure_of_the_change_is_fixed_on_the_diff(
     at: Job, context: Context, verdict: Verdict
 ) -> None:
-    assert offered(context, replace(CHANGE, verdict=verdict), at.deps())[1].urls == ()
+    assert offered(context, replace(CHANGE, verdict=verdict), at.build_deps())[1].urls == ()
 
 
 def test_nothing_of_a_private_analysis_goes_on_the_diff(at: Job, context: Context) -> None:
-    assert offered(context, CHANGE, at.deps(), private=True)[1].urls == ()
+    assert offered(context, CHANGE, at.build_deps(), private=True)[1].urls == ()
     for note in (NoteRef(5, internal=True), None):
-        assert offered(replace(context, note=note), CHANGE, at.deps())[1].urls == ()
+        assert offered(replace(context, note=note), CHANGE, at.build_deps())[1].urls == ()
     assert on_the_diff(at) == []
 
 
 def test_the_operator_may_switch_suggestions_off(at: Job, context: Context) -> None:
-    off = at.deps(note=NoteOptions(suggestions=False))
+    off = at.build_deps(note=NoteOptions(suggestions=False))
     assert offered(context, CHANGE, off)[1].urls == ()
 
 
@@ -176,7 +176,7 @@ def test_what_gitlab_does_not_take_stays_text(
     at: Job, sim: GitLabSim, context: Context, method: str, path: str, status: int
 ) -> None:
     sim.fail_next(method, path, status, times=9)
-    offers = offered(context, CHANGE, at.deps())[1]
+    offers = offered(context, CHANGE, at.build_deps())[1]
     assert offers.urls == ()
     assert "return sum(xs)" in offers.text
 
@@ -185,7 +185,7 @@ def test_a_merge_request_that_has_moved_on_gets_no_suggestion(
     at: Job, sim: GitLabSim, context: Context
 ) -> None:
     sim.push(at.scene.mr, {"a": b"1"})
-    assert offered(context, CHANGE, at.deps())[1].urls == ()
+    assert offered(context, CHANGE, at.build_deps())[1].urls == ()
 
 
 def test_a_merged_results_pipeline_gets_its_suggestion(
@@ -193,11 +193,11 @@ def test_a_merged_results_pipeline_gets_its_suggestion(
 ) -> None:
     merged = sim.run_pipeline(at.scene.mr, kind="merge")
     subject = replace(context.subject, pipeline_id=merged.id, sha=merged.sha)
-    assert offered(replace(context, subject=subject), CHANGE, at.deps())[1].urls
+    assert offered(replace(context, subject=subject), CHANGE, at.build_deps())[1].urls
 
 
 def test_suggestions_are_resolved_when_the_pipeline_passes(at: Job) -> None:
-    key = at.key(at.scene.pipeline)
+    key = at.find_key(at.scene.pipeline)
     body = write_suggestion(
         Marker(key.session_id, 1, Kind.SUGGESTION),
         Suggestion("app/sum.py", 2, 2, "x"),
@@ -208,10 +208,10 @@ def test_suggestions_are_resolved_when_the_pipeline_passes(at: Job) -> None:
     assert body
     made = at.sim.comment(at.scene.mr, at.scene.bot, body, thread=True)
     assert made is not None
-    at.answers(FINDING)
-    at.failed()
+    at.script_answers(FINDING)
+    at.run_failed()
     at.scene.pipeline.status = "success"
-    at.passed(at.scene.pipeline)
+    at.run_passed(at.scene.pipeline)
     assert at.scene.mr.discussions[made.discussion_id].resolved
 
 
@@ -326,18 +326,18 @@ def test_an_error_that_may_pass_does_not_lose_the_finding(
     with pytest.raises(ForgeError):
         list(at.writer.list_own_notes(context.subject))
     sim.fail_next("GET", "/notes$", 502, times=9)
-    assert offered(context, CHANGE, at.deps())[1].urls == ()
+    assert offered(context, CHANGE, at.build_deps())[1].urls == ()
 
 
 def test_a_suggestion_of_an_older_version_is_resolved_too(at: Job) -> None:
-    key = at.key(at.scene.pipeline)
+    key = at.find_key(at.scene.pipeline)
     marker = f"<!-- sandpiper:session={key.session_id} turn=999001 -->"
     body = f"{marker}\n\nA fix from the analysis.\n\n```suggestion:-0+0\n    return sum(xs)\n```"
     made = at.sim.comment(at.scene.mr, at.scene.bot, body, thread=True)
     assert made is not None
     assert find_faults(body, HOSTS) == []
-    at.answers(FINDING)
-    at.failed()
+    at.script_answers(FINDING)
+    at.run_failed()
     at.scene.pipeline.status = "success"
-    at.passed(at.scene.pipeline)
+    at.run_passed(at.scene.pipeline)
     assert at.scene.mr.discussions[made.discussion_id].resolved

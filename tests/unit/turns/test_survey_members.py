@@ -23,7 +23,7 @@ ANSWER = says(
 @pytest.fixture
 def at(sim: GitLabSim, tmp_path: Path) -> At:
     made = At(sim, tmp_path)
-    made.answers(*([ANSWER] * 9))
+    made.script_answers(*([ANSWER] * 9))
     return made
 
 
@@ -37,13 +37,13 @@ def forged(at: At, title: str) -> MergeRequest:
     )
     at.flake(mr)
     asked = at.sim.comment(mr, at.scene.developer, "/sandpiper analyze")
-    assert isinstance(at.heard(asked), Finished)
+    assert isinstance(at.run_comment(asked), Finished)
     return mr
 
 
 def looked_at(at: At, title: str) -> MergeRequest:
     mr, pipeline = at.another(title)
-    assert isinstance(at.failed(pipeline), Finished)
+    assert isinstance(at.run_failed(pipeline), Finished)
     return mr
 
 
@@ -67,7 +67,7 @@ def test_a_strangers_pipeline_does_not_tell_how_an_error_ended(at: At) -> None:
     pipeline = mr.head_pipeline
     assert pipeline is not None
     pipeline.status = "success"
-    assert isinstance(at.passed(pipeline), NotesMarked)
+    assert isinstance(at.run_passed(pipeline), NotesMarked)
     assert at.entries() == [before]
 
 
@@ -76,7 +76,7 @@ def test_where_gitlab_does_not_tell_who_it_was_nothing_is_kept(at: At) -> None:
     sim, asked = at.sim, at.on_asking
     path = f"/members/all/{mr.author.id}"
     at.on_asking = lambda number: sim.fail_next("GET", path, 403, times=9)
-    assert isinstance(at.failed(pipeline), Finished)
+    assert isinstance(at.run_failed(pipeline), Finished)
     at.on_asking = asked
     assert at.entries() == []
 
@@ -95,7 +95,7 @@ def test_what_was_kept_without_a_word_on_its_members_is_neither_told_nor_left(at
     assert entry.count == 1
     path.write_bytes(json.dumps(old).encode())
     mr, _ = at.another("d")
-    at.heard(at.sim.comment(mr, at.scene.developer, "/sandpiper forget"))
+    at.run_comment(at.sim.comment(mr, at.scene.developer, "/sandpiper forget"))
     assert stored(at) == []
 
 
@@ -116,7 +116,7 @@ def test_a_rule_that_repeats_gitlabs_words_leaves_their_hosts_out(at: At) -> Non
     at.scene.mr.diffs.append(DiffFile(".gitlab-ci.yml", "@@ -1 +1 @@\n-a: 1\n+a: [\n"))
     errors = "Included file `https://ci.evil.example/all.yml` does not exist!"
     pipeline = at.sim.run_pipeline(at.scene.mr, yaml_errors=errors)
-    assert isinstance(at.failed(pipeline), Finished)
+    assert isinstance(at.run_failed(pipeline), Finished)
     (body,) = at.of(at.scene.mr)
     assert at.model.requests == []
     assert "does not exist" in body

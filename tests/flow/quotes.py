@@ -104,15 +104,15 @@ def truth(world: World, path: str) -> list[str]:
     if inside:
         with zipfile.ZipFile(io.BytesIO(job.archive or b"")) as archive:
             content = archive.read(unquote(inside.removeprefix("artifacts/file/")))
-        return _REDACT.data(content).decode(errors="replace").split("\n")
-    return trace.split_lines(_REDACT.data(trace.clean_trace(job.trace or b"")))
+        return _REDACT.redact_data(content).decode(errors="replace").split("\n")
+    return trace.split_lines(_REDACT.redact_data(trace.clean_trace(job.trace or b"")))
 
 
 def _file(project: Project, name: str) -> list[str]:
     refs = {**{sha: sha for sha in project.commits}, **project.refs}
     ref = next(each for each in refs if name.startswith(f"{each}/"))
     content = project.commits[refs[ref]][name.removeprefix(f"{ref}/")]
-    return _REDACT.data(content).decode(errors="replace").split("\n")
+    return _REDACT.redact_data(content).decode(errors="replace").split("\n")
 
 
 def _report(world: World, pipeline: int) -> list[str]:

@@ -35,7 +35,7 @@ class Lines:
         self.stream = io.StringIO()
 
     def use(self, form: Literal["text", "json"], settings: Settings, **options: Any) -> None:
-        log.configure(Redactor(settings.list_secrets()).text, form=form, **options)
+        log.configure(Redactor(settings.list_secrets()).redact_text, form=form, **options)
         (handler,) = logging.getLogger().handlers
         assert isinstance(handler, logging.StreamHandler)
         handler.setStream(self.stream)

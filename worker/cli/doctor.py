@@ -110,7 +110,7 @@ def _run_checks(config: str | None, url: str, fix: bool, checks: Sequence[Check]
         )
     seen = make_installation(settings, file, url, fix)
     limit = LIMIT + FIXING if fix else LIMIT
-    return run_checks(seen, checks, Redactor(settings.list_secrets()).text, limit)
+    return run_checks(seen, checks, Redactor(settings.list_secrets()).redact_text, limit)
 
 
 def make_installation(

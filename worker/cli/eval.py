@@ -157,7 +157,7 @@ def record(
         if isinstance(found, str):
             raise SandpiperError(found)
         subject = found
-    redact = Redactor(settings.list_secrets()).data
+    redact = Redactor(settings.list_secrets()).redact_data
     names = list_names(client, subject) if anonymise else {}
     made = Recorder(client, subject, Path(places[-1]), make_cleaner(redact, names))
     made.record(verdict)

@@ -182,7 +182,7 @@ def _build_budget(settings: Settings, store: Store, clock: Clock) -> Budget:
 
 def _redact(redactor: Redactor, text: str) -> str:
     """Remove invisible characters, which could hide a secret, and then secrets."""
-    return redactor.text(visible(text))
+    return redactor.redact_text(visible(text))
 
 
 def build_dry_deps(settings: Settings) -> Deps:

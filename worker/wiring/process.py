@@ -26,7 +26,7 @@ def load_settings(config: str | None, *, model: str | None = None, quiet: bool =
 
 def set_up_logging(settings: Settings, *, quiet: bool = False) -> None:
     """Set logging up so that no secret of `settings` is ever written."""
-    chosen, redact = settings.log, Redactor(settings.list_secrets()).text
+    chosen, redact = settings.log, Redactor(settings.list_secrets()).redact_text
     log.configure(redact, quiet=quiet, form=chosen.format, level=chosen.level)
 
 

@@ -118,9 +118,10 @@ def make_toolset_factory(
     opened = partial(Reader.open, client, also=settings.sources.also_read, own=own)
 
     def open_toolset(subject: Subject, workflow: Workflow) -> Toolset:
-        reader = opened(subject, redactor.data)
+        reader = opened(subject, redactor.redact_data)
         return _WorkflowToolset(
-            *(reader, rows, bind_sources(reader, rows), workflow, timeout, shown, redactor.text),
+            *(reader, rows, bind_sources(reader, rows), workflow, timeout, shown),
+            redactor.redact_text,
             shows_twice=(workflow.plan or settings.loop.plan) is PlanBy.OFF,
         )
 

@@ -38,7 +38,7 @@ KNOWING = Redactor([KNOWN])
 
 def redacted(text: str) -> str:
     """As the wiring hands it in."""
-    return KNOWING.text(visible(text))
+    return KNOWING.redact_text(visible(text))
 
 
 class Nothing:
@@ -126,7 +126,7 @@ def test_a_secret_in_the_place_of_a_signature_is_taken_out() -> None:
     hexadecimal = "c0ffee" * 8
     knowing = Redactor([hexadecimal])
     shown: list[str] = []
-    notes = CheckedNoteWriter(DryRunWriter(shown.append), PAGES, knowing.text)
+    notes = CheckedNoteWriter(DryRunWriter(shown.append), PAGES, knowing.redact_text)
     link = f"[Session](https://ci.example/sessions/x?sig=1.{hexadecimal})"
     assert notes.post_note(SUBJECT, f"{MARKER.text()}\n\n{link}", "") == NoteRef(1, url="") or shown
     assert hexadecimal not in shown[0]

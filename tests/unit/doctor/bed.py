@@ -55,7 +55,7 @@ class Bed:
     def examined(self, patient: Installation, names: Sequence[str]) -> list[Line]:
         checks = [check for check in CHECKS if check.name in names]
         assert len(checks) == len(names), names
-        redact = Redactor(patient.settings.list_secrets()).text
+        redact = Redactor(patient.settings.list_secrets()).redact_text
         report = run_checks(patient, checks, redact)
         assert not report.has_hung
         told = " ".join(f"{line.finding} {line.advice}" for _, line in report.lines)

@@ -107,7 +107,7 @@ SPLIT = "The key is Zq7r**Vault9**ROOTx2209kPw."
 @pytest.mark.attack("note")
 def test_the_model_is_told_once_what_cannot_stand_in_the_note_and_mends_it(at: At) -> None:
     at.script_answers(concludes("flaky", SPLIT), concludes("flaky", "A key was printed."))
-    ran = at.run_failed(at.flake(at.scene.mr), redact=Redactor([KNOWN_SECRET]).text)
+    ran = at.run_failed(at.flake(at.scene.mr), redact=Redactor([KNOWN_SECRET]).redact_text)
     assert "**Cause:** A key was printed." in noted(at, ran)
     request = at.model.requests[1].messages[-1]
     assert isinstance(request, User)
@@ -119,7 +119,7 @@ def test_the_model_is_told_once_what_cannot_stand_in_the_note_and_mends_it(at: A
 @pytest.mark.attack("note")
 def test_a_part_that_the_model_does_not_mend_costs_only_itself(at: At) -> None:
     at.script_answers(*[concludes("flaky", SPLIT)] * 2)
-    ran = at.run_failed(at.flake(at.scene.mr), redact=Redactor([KNOWN_SECRET]).text)
+    ran = at.run_failed(at.flake(at.scene.mr), redact=Redactor([KNOWN_SECRET]).redact_text)
     body = noted(at, ran)
     assert "**Flaky: not caused by this change**" in body
     assert "Cause: The key is [redacted: secret]." in body

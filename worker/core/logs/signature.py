@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from worker.core.logs.error_lines import went_well
 from worker.core.logs.excerpt import weights
-from worker.core.logs.excerpt.marks import marks
+from worker.core.logs.excerpt.marks import find_marks
 from worker.core.logs.headings import join_headings
 from worker.core.logs.normal_form import LONGEST, normalise_line, normalise_places
 from worker.core.text.untrusted import one_line
@@ -357,7 +357,7 @@ def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
         if silent or text == _GAP or normal in found:
             continue
         is_test = _TEST.match(text) is not None
-        names = marks(_NPM.sub("", normal).replace("<n>", "1"))
+        names = find_marks(_NPM.sub("", normal).replace("<n>", "1"))
         weight = _weight(names)
         is_plain = is_test or _PLAIN.match(text) is not None
         if is_plain or weight >= _LEAST:

@@ -83,7 +83,7 @@ def preview_log(cleaned: bytes, limit: int = 4096) -> str:
     """
     excerpt = Excerpt(limit)
     excerpt.feed(cleaned)
-    return excerpt.text()
+    return excerpt.write_text()
 
 
 def preview_trace(
@@ -97,7 +97,7 @@ def preview_trace(
     excerpt = Excerpt(limit, _read_passed(clean_pieces(green) if green is not None else None))
     for lines in clean_pieces(raw):
         excerpt.feed(lines)
-    return excerpt.text()
+    return excerpt.write_text()
 
 
 def make_excerpt(cleaned: Iterable[bytes], green: Iterable[bytes] | None = None) -> Excerpt:

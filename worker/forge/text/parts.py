@@ -42,7 +42,7 @@ SHAPES = Redactor()
 
 def remove_tokens(text: str) -> str:
     """Returns `text` without tokens, and without invisible characters, which could split one."""
-    return SHAPES.text(visible(text))
+    return SHAPES.redact_text(visible(text))
 
 
 class Parts:

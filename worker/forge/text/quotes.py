@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from worker.core.finding import Evidence
-from worker.core.logs.excerpt.marks import marks
+from worker.core.logs.excerpt.marks import find_marks
 from worker.core.ports.evidence import JobArtifact, JobLog, RepoFile
 
 LEAST_LETTERS = 2
@@ -70,6 +70,6 @@ def _count_letters(line: str) -> int:
 
 
 def _weigh(line: str, about: Collection[str]) -> int:
-    found = marks(line)
+    found = find_marks(line)
     shared = len(find_words(line).intersection(about))
     return 3 * bool(found & _CLEAR) + bool(found & _TELLING) + min(shared, 3)

@@ -83,7 +83,7 @@ class Log:
         with self._lock:
             if self._digest is None:
                 self._digest = self._make_digest()
-            return self._digest.text(limit)
+            return self._digest.write_text(limit)
 
     def _find_passed(self) -> PassedLog | None:
         """The run that passed, looked for once. The caller holds the lock."""
@@ -153,7 +153,7 @@ class Log:
     def _make_digest(self) -> Digest:
         green = self._find_passed()
         passed = green.spool.chunks() if green else None
-        return trace.make_excerpt(self.spool.chunks(), passed).digest()
+        return trace.make_excerpt(self.spool.chunks(), passed).make_digest()
 
     def _list_beside(self) -> Iterator[SideFile]:
         if (outline := self._outline) is not None:

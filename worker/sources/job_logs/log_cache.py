@@ -251,7 +251,7 @@ class _Reading:
                 found.feed(lines)
             elif self.spool.size > trace.LARGE:
                 found = trace.make_excerpt(self.spool.chunks())
-        self.digest = found.digest() if found is not None else None
+        self.digest = found.make_digest() if found is not None else None
 
     def _count_bytes(self, raw: Iterator[bytes]) -> Iterator[bytes]:
         try:

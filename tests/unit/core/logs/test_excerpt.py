@@ -119,7 +119,7 @@ def test_every_mark_and_every_value_of_the_place_has_a_weight() -> None:
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_all_marks_are_known(failure: list[str]) -> None:
     for line in failure:
-        assert marks.marks(line) <= set(marks.NAMES)
+        assert marks.find_marks(line) <= set(marks.NAMES)
 
 
 def test_an_ecosystem_is_a_row_of_the_table() -> None:

@@ -60,8 +60,8 @@ def test_what_a_tool_puts_before_each_line_hides_no_failure(before: str) -> None
         "CMake Error at CMakeLists.txt:9 (find_package):",
         "--- FAIL: TestTotal (0.00s)",
     ):
-        assert {"opens", "fault"} & marks.marks(line) <= marks.marks(before + line)
-        assert "opens" in marks.marks(before + line)
+        assert {"opens", "fault"} & marks.find_marks(line) <= marks.find_marks(before + line)
+        assert "opens" in marks.find_marks(before + line)
 
 
 def warn(number: int, word: str = "warning") -> list[str]:
@@ -160,8 +160,8 @@ def test_a_crash_of_the_interpreter_is_found_behind_the_dots_of_its_tests() -> N
 @pytest.mark.parametrize("line", ["- 81", "+ 80", "- tests/test_net.py is missing"])
 @pytest.mark.parametrize("before", ["", "[error] ", "[12:34:56] ", "##[error]"])
 def test_only_behind_sbts_own_mark_does_a_bullet_end_a_failure(line: str, before: str) -> None:
-    assert "closes" not in marks.marks(before + line)
-    assert "closes" in marks.marks(f"[info] {line}")
+    assert "closes" not in marks.find_marks(before + line)
+    assert "closes" in marks.find_marks(f"[info] {line}")
 
 
 def test_a_crash_that_repeats_behind_the_dots_of_its_tests_leaves_room() -> None:

@@ -10,12 +10,12 @@ def test_what_a_runner_marks_as_an_error_is_shown_whatever_it_says() -> None:
     annotated = "##[error]../pkg/client@v0.23.4/scheme/register.go:22:2: Get the zip: it is gone"
     cleaned = log(*calm(300), *settings * 9, *calm(60, seed=2), annotated, *calm(60, seed=3))
     assert annotated in texts(trace.preview_log(cleaned, 1_024))
-    assert "shouted" in marks.marks(annotated)
+    assert "shouted" in marks.find_marks(annotated)
 
 
 def test_a_frame_without_its_source_is_no_trouble() -> None:
-    assert "trouble" not in marks.marks("\tat com.sun.proxy.$Proxy2.stop(Unknown Source)")
-    assert "trouble" in marks.marks("the source is unknown")
+    assert "trouble" not in marks.find_marks("\tat com.sun.proxy.$Proxy2.stop(Unknown Source)")
+    assert "trouble" in marks.find_marks("the source is unknown")
 
 
 def test_colours_that_a_program_wrote_as_text_are_left_out() -> None:

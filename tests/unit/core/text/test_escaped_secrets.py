@@ -16,7 +16,7 @@ def test_a_token_is_found_after_an_escape(
 ) -> None:
     record_property("tried", len(TOKENS))
     for kind, token in TOKENS.items():
-        redacted = Redactor().text(PLACES[place].format(token))
+        redacted = Redactor().redact_text(PLACES[place].format(token))
         assert token[-12:] not in redacted, kind
 
 
@@ -25,4 +25,4 @@ def test_a_named_value_is_found_in_json_within_json(slashes: int) -> None:
     quote = "\\" * slashes + '"'
     for name in ("client_secret", "Authorization", "auth"):
         text = f"{quote}{name}{quote}: {quote}kJ8dk2Lm9Qw3Zx{quote}"
-        assert "kJ8dk2Lm9Qw3Zx" not in Redactor().text(text), name
+        assert "kJ8dk2Lm9Qw3Zx" not in Redactor().redact_text(text), name

@@ -40,7 +40,7 @@ def shifted(secret: str, before: int) -> str:
 )
 def test_a_known_secret_goes_in_every_form(form: str) -> None:
     text = f"before {form} after"
-    redacted = Redactor([SECRET]).text(text)
+    redacted = Redactor([SECRET]).redact_text(text)
     assert "[redacted: secret]" in redacted
     assert redacted.startswith("before ")
     assert redacted.endswith(" after")
@@ -53,11 +53,11 @@ def test_a_known_secret_goes_in_every_form(form: str) -> None:
 
 
 def test_short_secrets_are_ignored() -> None:
-    assert Redactor(["", "abc1234"]).text("abc1234 stays") == "abc1234 stays"
+    assert Redactor(["", "abc1234"]).redact_text("abc1234 stays") == "abc1234 stays"
 
 
 def test_a_secret_within_a_secret_does_not_tear_it() -> None:
-    redacted = Redactor(["12345678", "abc-12345678-def"]).text("x abc-12345678-def y")
+    redacted = Redactor(["12345678", "abc-12345678-def"]).redact_text("x abc-12345678-def y")
     assert redacted == "x [redacted: secret] y"
 
 
@@ -67,7 +67,7 @@ def test_a_redactor_shows_nothing_of_its_secrets() -> None:
 
 def test_bytes_that_are_no_text_pass_through() -> None:
     data = b"\xff\xfe hunter2hunter2 \x00"
-    assert Redactor(["hunter2hunter2"]).data(data) == b"\xff\xfe [redacted: secret] \x00"
+    assert Redactor(["hunter2hunter2"]).redact_data(data) == b"\xff\xfe [redacted: secret] \x00"
 
 
 def some(alphabet: str, size: int) -> str:
@@ -113,7 +113,7 @@ PEM = (
 )
 def test_a_token_is_known_by_its_shape(kind: str, secret: str) -> None:
     for text in (f"x={secret} y", f'"{secret}",\nnext', f"({secret})"):
-        redacted = PLAIN.text(text)
+        redacted = PLAIN.redact_text(text)
         assert f"[redacted: {kind}]" in redacted
         assert secret[12:] not in redacted
         assert redacted.count("\n") == text.count("\n")
@@ -148,7 +148,7 @@ def test_a_token_is_known_by_its_shape(kind: str, secret: str) -> None:
     ],
 )
 def test_a_secret_is_known_by_its_place(text: str, redacted: str) -> None:
-    assert PLAIN.text(text) == redacted
+    assert PLAIN.redact_text(text) == redacted
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_a_secret_is_known_by_its_place(text: str, redacted: str) -> None:
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
-    assert PLAIN.text(text) == text
+    assert PLAIN.redact_text(text) == text
 
 
 def test_a_key_that_is_never_closed_takes_no_ordinary_lines_with_it() -> None:
     text = "-----BEGIN PRIVATE KEY-----\n" + some(ALNUM, 64) + "\nBUILD FAILED in 3s\n"
-    assert PLAIN.text(text) == "[redacted: private-key]\n\nBUILD FAILED in 3s\n"
+    assert PLAIN.redact_text(text) == "[redacted: private-key]\n\nBUILD FAILED in 3s\n"
 
 
 def test_redacting_twice_changes_nothing() -> None:
@@ -196,8 +196,8 @@ def test_redacting_twice_changes_nothing() -> None:
     text = "\n".join(
         [SECRET, PEM, JWT, "token=a1b2c3d4e5f6g7h8", "https://u:pw@h/", shifted(SECRET, 1)]
     )
-    once = redactor.text(text)
-    assert redactor.text(once) == once
+    once = redactor.redact_text(text)
+    assert redactor.redact_text(once) == once
 
 
 @pytest.mark.slow
@@ -223,5 +223,5 @@ def test_redacting_takes_linear_time_for_hostile_text() -> None:
     ]
     for text in hostile:
         started = time.process_time()
-        redactor.text(text)
+        redactor.redact_text(text)
         assert time.process_time() - started < 3, text[:20]

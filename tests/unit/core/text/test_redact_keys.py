@@ -18,14 +18,14 @@ MARK = "[redacted: private-key]"
 
 
 def _wrong(case: KeyCase) -> str:
-    clean = PLAIN.text(case.text)
+    clean = PLAIN.redact_text(case.text)
     if any(find_left(line, case.text, clean, 12) for line in case.hidden):
         return "a part of the key is left"
     if clean.count(MARK) != 1 or clean.count("\n") != case.text.count("\n"):
         return f"{clean.count(MARK)} marks, {clean.count(chr(10))} lines"
     if not (clean.startswith("BUILD STARTED\n") and clean.endswith("\nBUILD FAILED in 3s\n")):
         return "what is around the key is gone"
-    return "" if PLAIN.text(clean) == clean else "redacted twice"
+    return "" if PLAIN.redact_text(clean) == clean else "redacted twice"
 
 
 def test_every_key_is_taken_out_of_every_place(
@@ -43,7 +43,7 @@ def test_a_key_in_pieces_is_redacted_as_the_whole_is(kind: str, name: str) -> No
     around = [f"step {number} of very many, done" for number in range(3_000)]
     lines = [*around, *key, *around, *key[:20], *around, *key[-9:], *around, ""]
     data = "\n".join(lines).encode()
-    whole = PLAIN.data(data)
+    whole = PLAIN.redact_data(data)
     assert whole.count(MARK.encode()) == 3
     split = data.splitlines(keepends=True)
     seeded = random.Random(kind + name)
@@ -53,7 +53,7 @@ def test_a_key_in_pieces_is_redacted_as_the_whole_is(kind: str, name: str) -> No
             size = seeded.choice([1, 7, 300, 2_000])
             pieces.append(b"".join(split[at : at + size]))
             at += size
-        assert b"".join(redact_chunks(pieces, PLAIN.data)) == whole
+        assert b"".join(redact_chunks(pieces, PLAIN.redact_data)) == whole
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_a_key_in_pieces_is_redacted_as_the_whole_is(kind: str, name: str) -> No
     ],
 )
 def test_a_marker_without_a_key_takes_nothing(text: str) -> None:
-    assert PLAIN.text(text) == text
+    assert PLAIN.redact_text(text) == text
 
 
 def test_two_markers_far_apart_take_no_log_between_them() -> None:
     log = "".join(f"step {number} is done\n" for number in range(60))
     begin, end = KEYS["pkcs8"][0], KEYS["pkcs8"][-1]
     text = f"{begin}\n{log}{end}\n"
-    assert PLAIN.text(text) == text
+    assert PLAIN.redact_text(text) == text
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_hostile_keys_take_linear_time() -> None:
         *(begin + "a" * 8_000, "BEGIN A A A A PRIVATE ", begin + "\n" * 9 + body),
     ]
     for each in hostile:
-        assert takes_linear_time(PLAIN.text, each, size), each[:40]
+        assert takes_linear_time(PLAIN.redact_text, each, size), each[:40]
 
 
 @pytest.mark.slow
@@ -97,4 +97,4 @@ def test_hostile_keys_take_linear_time() -> None:
 @pytest.mark.parametrize("last", ["", "!", "!" * 13])
 def test_a_long_line_after_a_begin_marker_takes_linear_time(unit: str, last: str) -> None:
     begin = "-----BEGIN RSA PRIVATE KEY-----\n"
-    assert takes_linear_time(PLAIN.text, unit, 200_000, begin, last)
+    assert takes_linear_time(PLAIN.redact_text, unit, 200_000, begin, last)

@@ -39,13 +39,13 @@ def pieces(text: bytes, seed: int) -> list[bytes]:
 def test_pieces_are_redacted_as_the_whole_is(secret: str) -> None:
     redactor = Redactor([KNOWN])
     text = log_with(secret, 6_000)
-    whole = redactor.data(text)
+    whole = redactor.redact_data(text)
     assert b"[redacted: " in whole
     for seed in range(6):
-        assert b"".join(redact_chunks(pieces(text, seed), redactor.data)) == whole
+        assert b"".join(redact_chunks(pieces(text, seed), redactor.redact_data)) == whole
     at = text.index(secret.encode()) + len(secret) // 2
     cut = text.index(b"\n", at) + 1
-    assert b"".join(redact_chunks([text[:cut], text[cut:]], redactor.data)) == whole
+    assert b"".join(redact_chunks([text[:cut], text[cut:]], redactor.redact_data)) == whole
 
 
 def test_what_is_held_back_does_not_grow() -> None:
@@ -88,5 +88,5 @@ def test_a_secret_that_reaches_into_the_lines_held_back_is_not_parted(secret: st
         cut = end
         for _ in range(after):
             cut = text.index(b"\n", cut) + 1
-        made = b"".join(redact_chunks([text[:cut], text[cut:]], redactor.data, overlap=5))
-        assert made == redactor.data(text)
+        made = b"".join(redact_chunks([text[:cut], text[cut:]], redactor.redact_data, overlap=5))
+        assert made == redactor.redact_data(text)

@@ -47,7 +47,9 @@ def test_the_table_has_at_least_200_shapes_of_each_half() -> None:
 
 def test_no_secret_is_left(record_property: Callable[[str, object], None]) -> None:
     record_property("tried", len(SECRETS))
-    assert [text for text, secret in SECRETS if find_left(secret, text, PLAIN.text(text))] == []
+    assert [
+        text for text, secret in SECRETS if find_left(secret, text, PLAIN.redact_text(text))
+    ] == []
 
 
 def test_a_token_is_found_wherever_it_stands(
@@ -55,7 +57,9 @@ def test_a_token_is_found_wherever_it_stands(
 ) -> None:
     texts = [(place % secret, secret) for _, secret in SECRETS[: len(TOKENS)] for place in PLACES]
     record_property("tried", len(texts))
-    assert [text for text, secret in texts if find_left(secret, text, PLAIN.text(text))] == []
+    assert [
+        text for text, secret in texts if find_left(secret, text, PLAIN.redact_text(text))
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -63,14 +67,14 @@ def test_a_token_is_found_wherever_it_stands(
 )
 def test_a_distinct_token_is_found_after_a_letter(prefix: str) -> None:
     secret = next(secret for _, secret in SECRETS if secret.startswith(prefix))
-    assert find_left(secret, f"x{secret} y", PLAIN.text(f"x{secret} y")) == []
+    assert find_left(secret, f"x{secret} y", PLAIN.redact_text(f"x{secret} y")) == []
 
 
 def test_at_most_one_in_a_hundred_harmless_texts_is_touched(
     record_property: Callable[[str, object], None],
 ) -> None:
     record_property("tried", len(HARMLESS))
-    touched = [text for text in HARMLESS if PLAIN.text(text) != text]
+    touched = [text for text in HARMLESS if PLAIN.redact_text(text) != text]
     assert len(touched) * 100 <= len(HARMLESS), touched
 
 
@@ -78,10 +82,10 @@ def test_at_most_one_in_a_hundred_harmless_texts_is_touched(
 def test_wide_text_is_redacted_as_narrow_text_is(encoding: str) -> None:
     text = "first line\r\n" + "\n".join(text for text, _ in SECRETS if text.isascii()) + "\nlast"
     data = text.encode(encoding)
-    clean = PLAIN.data(data)
-    assert clean.decode(encoding) == PLAIN.text(text)
+    clean = PLAIN.redact_data(data)
+    assert clean.decode(encoding) == PLAIN.redact_text(text)
     assert (
-        PLAIN.data(b"\x7fELF\x01\x02" + data + b"\xff\xfe")
+        PLAIN.redact_data(b"\x7fELF\x01\x02" + data + b"\xff\xfe")
         == b"\x7fELF\x01\x02" + clean + b"\xff\xfe"
     )
 
@@ -89,8 +93,8 @@ def test_wide_text_is_redacted_as_narrow_text_is(encoding: str) -> None:
 def test_wide_text_knows_the_secrets_of_the_process() -> None:
     redactor = Redactor(["hunter2hunter2"])
     data = "my hunter2hunter2!".encode("utf-16")
-    assert redactor.data(data).decode("utf-16") == "my [redacted: secret]!"
-    assert redactor.text(data.decode("latin-1")).count("h\0u\0n") == 0
+    assert redactor.redact_data(data).decode("utf-16") == "my [redacted: secret]!"
+    assert redactor.redact_text(data.decode("latin-1")).count("h\0u\0n") == 0
 
 
 def test_any_mixture_keeps_its_lines_and_is_redacted_once(
@@ -105,20 +109,20 @@ def test_any_mixture_keeps_its_lines_and_is_redacted_once(
         text = "".join(
             each for line in seeded.sample(lines, 12) for each in (line, seeded.choice(joints))
         )
-        once = PLAIN.text(text)
+        once = PLAIN.redact_text(text)
         assert once.count("\n") == text.count("\n")
-        assert PLAIN.text(once) == once, text
+        assert PLAIN.redact_text(once) == once, text
 
 
 def test_pieces_of_any_mixture_are_redacted_as_the_whole_is() -> None:
     seeded = random.Random(13)
     lines = [*(text for text, _ in SECRETS), *HARMLESS]
     text = "\n".join(seeded.choice(lines) for _ in range(6_000)).encode() + b"\n"
-    whole = PLAIN.data(text)
+    whole = PLAIN.redact_data(text)
     split = text.splitlines(keepends=True)
     for size in (50, 700, 3_000):
         pieces = [b"".join(split[at : at + size]) for at in range(0, len(split), size)]
-        assert b"".join(redact_chunks(pieces, PLAIN.data)) == whole
+        assert b"".join(redact_chunks(pieces, PLAIN.redact_data)) == whole
 
 
 SEEDS = (
@@ -170,5 +174,5 @@ def _spent(seed: str, filler: str, size: int) -> float:
     texts = ((seed + filler) * (size // len(seed + filler)), seed + (filler or "a") * size)
     started = time.process_time()
     for text in texts:
-        PLAIN.text(text)
+        PLAIN.redact_text(text)
     return time.process_time() - started

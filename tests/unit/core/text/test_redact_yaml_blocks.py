@@ -83,32 +83,32 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("text", "clean"), SECRETS)
 def test_a_secret_below_its_key_goes(text: str, clean: str) -> None:
-    assert REDACTOR.text(text) == clean
-    assert REDACTOR.text(clean) == clean
+    assert REDACTOR.redact_text(text) == clean
+    assert REDACTOR.redact_text(clean) == clean
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_is_no_secret_below_its_key_stays(text: str) -> None:
-    assert REDACTOR.text(text) == text
+    assert REDACTOR.redact_text(text) == text
 
 
 def test_a_block_in_two_pieces_is_redacted_as_the_whole_is() -> None:
     lines = ["password: |", "  the first line", *(f"  line {at} of it" for at in range(60))]
     text = log_with("\n".join([*lines, f"  {KEY}{WORD}", "next: 1"]), 6_000)
-    whole = REDACTOR.data(text)
+    whole = REDACTOR.redact_data(text)
     assert b"of it" not in whole
     assert KEY.encode() not in whole
     for seed in range(6):
-        assert b"".join(redact_chunks(pieces(text, seed), REDACTOR.data)) == whole
+        assert b"".join(redact_chunks(pieces(text, seed), REDACTOR.redact_data)) == whole
     for line in (b"password: |\n", b"line 30 of it\n"):
         cut = text.index(line) + len(line)
-        assert b"".join(redact_chunks([text[:cut], text[cut:]], REDACTOR.data)) == whole
+        assert b"".join(redact_chunks([text[:cut], text[cut:]], REDACTOR.redact_data)) == whole
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", HOSTILE, ids=lambda part: part[:12])
 def test_hostile_blocks_take_linear_time(part: str) -> None:
-    assert takes_linear_time(REDACTOR.text, part, 200_000)
+    assert takes_linear_time(REDACTOR.redact_text, part, 200_000)
 
 
 @pytest.mark.slow
@@ -121,5 +121,5 @@ def _measure(part: str) -> float:
     """How much of the processor's time blocks take whose lines consist of `part`."""
     text = 20 * ("password: |\n" + f"  {part * (400 // len(part))}\\x\n" * 99)
     started = time.process_time()
-    REDACTOR.text(text)
+    REDACTOR.redact_text(text)
     return time.process_time() - started

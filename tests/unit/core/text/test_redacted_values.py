@@ -34,7 +34,7 @@ def test_no_token_is_in_the_json_nor_in_what_it_decodes_to(
     record_property("tried", len(TOKENS) * len(PLACES))
     for kind, token in TOKENS.items():
         for place, text in PLACES.items():
-            made = redact_json(SHAPES[shape](text.format(token)), Redactor().text)
+            made = redact_json(SHAPES[shape](text.format(token)), Redactor().redact_text)
             decoded = repr(json.loads(made))
             assert token[-12:] not in made.decode(), (kind, place)
             assert token[-12:] not in decoded, (kind, place)
@@ -54,38 +54,38 @@ def test_no_token_is_left_in_values_of_any_form(
             value = seeded.choice(
                 [{"a": value}, [value, 1], ["x\n", value], (None, value), {"t": json.dumps(value)}]
             )
-        made = redact_json({"value": value}, redactor.text)
+        made = redact_json({"value": value}, redactor.redact_text)
         assert token[-12:] not in made.decode(), value
         assert token[-12:] not in repr(json.loads(made)), value
 
 
 def test_a_name_may_say_that_its_value_is_a_secret() -> None:
     value = {"db": {"password": "Tr0ub4dor&3", "user": "Tr0ub4dor&3"}}
-    clean = redact_values(value, Redactor().text)
+    clean = redact_values(value, Redactor().redact_text)
     assert clean == {"db": {"password": "[redacted: secret]", "user": "Tr0ub4dor&3"}}
 
 
 @pytest.mark.parametrize("told", ["name", "key"])
 def test_the_name_beside_a_value_may_say_that_it_is_a_secret(told: str) -> None:
     value = {"env": [{told: "DB_PASSWORD", "value": "Tr0ub4dor&3", "note": "Tr0ub4dor&3"}]}
-    clean = redact_values(value, Redactor().text)
+    clean = redact_values(value, Redactor().redact_text)
     assert clean["env"] == [
         {told: "DB_PASSWORD", "value": "[redacted: secret]", "note": "Tr0ub4dor&3"}
     ]
     for plain in ({told: "DB_USER", "value": "Tr0ub4dor&3"}, {told: 1, "value": "Tr0ub4dor&3"}):
-        assert redact_values(plain, Redactor().text) == plain
+        assert redact_values(plain, Redactor().redact_text) == plain
 
 
 def test_a_key_whose_lines_are_items_is_taken_out_whole() -> None:
     body = ["A" * 64, "B" * 64, "C" * 20]
     lines = ["begin", "-----BEGIN RSA PRIVATE KEY-----", *body, "-----END RSA PRIVATE KEY-----"]
-    clean = redact_values({"lines": [*lines, "two\nlines"]}, Redactor().text)
+    clean = redact_values({"lines": [*lines, "two\nlines"]}, Redactor().redact_text)
     assert clean == {"lines": ["begin", "[redacted: private-key]", "", "", "", "", "two\nlines"]}
 
 
 def test_two_names_that_are_secrets_keep_their_values() -> None:
     value = {TOKENS["gitlab"]: 1, TOKENS["gitlab-ci"]: 2}
-    clean = redact_values(value, Redactor().text)
+    clean = redact_values(value, Redactor().redact_text)
     assert clean == {"[redacted: gitlab-token]": 1, "[redacted: gitlab-token]'": 2}
 
 
@@ -109,7 +109,7 @@ def test_dataclasses_stay_what_they_are() -> None:
     token = TOKENS["npm"]
     part = Part(f"a\n{token}", Kind.ONE, (Part(token, Kind.ONE, number=3),))
     mark = "[redacted: npm-token]"
-    clean = redact_values(part, Redactor().text)
+    clean = redact_values(part, Redactor().redact_text)
     assert clean == Part(f"a\n{mark}", Kind.ONE, (Part(mark, Kind.ONE, number=3),))
     assert clean.kind is Kind.ONE
 

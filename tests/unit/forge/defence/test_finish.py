@@ -48,7 +48,7 @@ def test_what_cannot_be_mended_is_kept_back(bad: str) -> None:
 
 def test_a_body_that_is_good_stays_as_it_is() -> None:
     body = marked(f"**Cause:** {GOOD}\n\n ```text\n /close @all\n ```\n\n<sub>small</sub>")
-    assert finish_body(body, PLACES, Redactor(["a-secret-of-the-bot"]).text).body == body
+    assert finish_body(body, PLACES, Redactor(["a-secret-of-the-bot"]).redact_text).body == body
 
 
 def test_the_model_is_told_what_is_kept_back_and_why() -> None:

@@ -35,20 +35,20 @@ class Digest:
         self._whole = whole
         self._total = found.total
         self._end_lines = found.end_lines
-        self._lines = place.lines(found)
+        self._lines = place.list_lines(found)
         self._weights = _compute_weights(found, self._lines)
         if _has_passed(self._lines):
             self._whole = None
             self._lines, self._weights = _choose_end(found, self._lines)
 
-    def text(self, limit: int) -> str:
+    def write_text(self, limit: int) -> str:
         """Return the explaining lines as `1843: text`, in order, gaps marked, in `limit` bytes.
 
         A log that fits is shown whole; of a job that passed, only the end is shown.
         """
         if self._whole is not None and (shown := _number_lines(self._whole, limit)):
             return shown
-        return Choice(self._lines, self._weights, self._total, limit).text(self._end_lines)
+        return Choice(self._lines, self._weights, self._total, limit).write_text(self._end_lines)
 
 
 class Excerpt:
@@ -69,14 +69,14 @@ class Excerpt:
             self._scan.feed(lines)
             self._keep(lines)
 
-    def digest(self) -> Digest:
+    def make_digest(self) -> Digest:
         """Return what was found so far."""
         whole = b"".join(self._whole) if self._whole is not None else None
         return Digest(self._scan.list_lines(), whole)
 
-    def text(self) -> str:
+    def write_text(self) -> str:
         """Return the text in at most `limit` bytes."""
-        return self.digest().text(self._limit)
+        return self.make_digest().write_text(self._limit)
 
     def _keep(self, lines: bytes) -> None:
         self._size += len(lines)
@@ -92,12 +92,12 @@ def _compute_weights(found: Found, lines: list[Line]) -> list[float]:
         if line.marks not in sums:
             sums[line.marks] = weights.of_marks(line.marks)
     own = [sums[line.marks][0] for line in lines]
-    placed = place.rows(found, lines, own)
+    placed = place.compute_rows(found, lines, own)
     alone = [
         sums[line.marks][1] + sum(map(mul, row, weights.PLACE))
         for line, row in zip(lines, placed, strict=True)
     ]
-    rows = around.rows([line.source.index for line in lines], alone)
+    rows = around.compute_rows([line.source.index for line in lines], alone)
     weighed = [
         weights.BASE_AROUND
         + sum(map(mul, row, weights.AROUND))

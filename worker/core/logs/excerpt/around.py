@@ -17,7 +17,7 @@ _GAP = 2  # at least this many lines left out separate the lines before from tho
 _MANY = 20  # the rank of the weight that `below_many` compares with
 
 
-def rows(places: list[int], weights: list[float]) -> Iterator[tuple[float, ...]]:
+def compute_rows(places: list[int], weights: list[float]) -> Iterator[tuple[float, ...]]:
     """Return for each line, in order, the values of `NAMES`."""
     clipped = [max(_NONE, min(-_NONE, weight)) for weight in weights]
     spread, own = _spread(places, clipped)

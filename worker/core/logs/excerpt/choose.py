@@ -54,7 +54,7 @@ class Choice:
         self._size = 0
         self._heap: list[tuple[float, int]] = []
 
-    def text(self, end_lines: Sequence[int] = ()) -> str:
+    def write_text(self, end_lines: Sequence[int] = ()) -> str:
         """Choose lines and return them as `NUMBER: text`, gaps marked.
 
         The lines with the indexes `end_lines` are always shown if they fit.

@@ -27,7 +27,7 @@ _STARTED = (b"\n=== RUN ", b"\n[ RUN      ] ", b"\nRUNS ", b"\nTest Case '", b"\
 
 
 class Ending:
-    """Finds how a log ended: feed it the lines in order, then ask for the `lines` to show."""
+    """Finds how a log ended: feed it the lines in order, then list the lines to show."""
 
     def __init__(self) -> None:
         self._rare: deque[Piece] = deque(maxlen=_KNOWN)
@@ -49,7 +49,7 @@ class Ending:
             started = text.count(b"\n", 0, at)
             self._started = (base + started, lines[started], keys[started])
 
-    def lines(
+    def list_lines(
         self, command: Piece | None, script: Sequence[Piece], last: Piece, counts: Counter[bytes]
     ) -> Iterator[Piece]:
         """Yield what to show of a job that failed, the most telling first; nothing of another log.

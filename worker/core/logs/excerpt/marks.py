@@ -187,7 +187,7 @@ NAMES = (
 )  # fmt: skip
 
 
-def marks(text: str) -> set[str]:
+def find_marks(text: str) -> set[str]:
     """Return the names, out of `NAMES`, of the line's marks."""
     line = _PREFIX.sub("", text[:SHOWN], count=1) if _PREFIX.match(text) else text[:SHOWN]
     found = _words(line.replace(_NO_SOURCE, ""))

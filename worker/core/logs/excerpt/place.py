@@ -58,7 +58,7 @@ class Line:
     ends: bool
 
 
-def lines(found: Found) -> list[Line]:
+def list_lines(found: Found) -> list[Line]:
     """Return the kept lines with their text, marks and make."""
     known: dict[bytes, tuple[frozenset[str], str, bool]] = {}
     sets: dict[frozenset[str], frozenset[str]] = {}
@@ -68,7 +68,7 @@ def lines(found: Found) -> list[Line]:
         text = without_stamp(data.decode("utf-8", "replace"))
         alike = kept.data.translate(_COUNTS)
         if alike not in known:
-            seen = frozenset(marks.marks(text))
+            seen = frozenset(marks.find_marks(text))
             ends = not seen.isdisjoint(_MAY_END) and marks.failing_end(text)
             known[alike] = sets.setdefault(seen, seen), _make(text), ends
         read.append(Line(kept, text, *known[alike]))
@@ -84,7 +84,7 @@ def _without_colours(data: bytes) -> bytes:
     return _COLOUR.sub(b"", data) if b"^[[" in data else data
 
 
-def rows(found: Found, read: list[Line], own: list[float]) -> Iterator[tuple[float, ...]]:
+def compute_rows(found: Found, read: list[Line], own: list[float]) -> Iterator[tuple[float, ...]]:
     """Return for each line the values of `NAMES`; `own` is each line's weight by itself."""
     if not read:
         return iter(())

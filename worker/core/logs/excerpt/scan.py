@@ -267,7 +267,7 @@ class Scan:
         written = [line for line in self._tail if line[1].strip()]
         if written:
             last = commands[-1] if commands else None
-            yield from self._ending.lines(last, script, written[-1], self._counts)
+            yield from self._ending.list_lines(last, script, written[-1], self._counts)
 
     def _is_trouble(self, at: int) -> bool:
         return at in self._kept and self._kept[at][0].startswith(_TROUBLES)

@@ -135,10 +135,10 @@ _AROUND = {
 _BASE_OWN, _BASE, BASE_AROUND = -1.63, -4.941, 0.032
 
 PLACE = tuple(_PLACE[name] for name in place.NAMES)
-"""The weight of each value of `place.rows`."""
+"""The weight of each value of `place.compute_rows`."""
 
 AROUND = tuple(_AROUND[name] for name in around.NAMES)
-"""The weight of each value of `around.rows`."""
+"""The weight of each value of `around.compute_rows`."""
 
 NEW, OLD = 2.5, -3.0
 """The weights of a line that the last green log lacks, and of one that it has."""

@@ -37,11 +37,13 @@ class Redactor:
         """`secrets` are the process's own; those shorter than `MIN_SECRET` are ignored."""
         self._known = KnownSecrets(secrets)
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """Return `text` with every secret replaced."""
-        return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+        return self.redact_data(text.encode("utf-8", "surrogatepass")).decode(
+            "utf-8", "surrogatepass"
+        )
 
-    def data(self, data: bytes) -> bytes:
+    def redact_data(self, data: bytes) -> bytes:
         """Return `data` with every secret replaced.
 
         Its encoding may be any that contains ASCII, or UTF-16 or UTF-32.

@@ -44,20 +44,20 @@ def make_group(
 
     Returns None if the kernel's tree is not mounted, cannot be written, or lacks a controller.
     """
-    made = []
+    folders = []
     try:
         for parent, limits in plan_limits(spec, mount, own).items():
             folder = parent / name
             folder.mkdir()
-            made.append(folder)
+            folders.append(folder)
             for file, value in limits.items():
                 _write_limit(folder / file, value)
     except OSError:
-        for folder in made:
+        for folder in folders:
             with suppress(OSError):
                 folder.rmdir()
         return None
-    return ControlGroup(tuple(made))
+    return ControlGroup(tuple(folders))
 
 
 def find_group(name: str) -> ControlGroup:

@@ -293,8 +293,8 @@ def remove_stale_containers(
             found = api.containers(all=True, filters={"label": label})
         for container in found:
             labels = container["Labels"]
-            made = labels.get(CREATED_LABEL, "")
-            age = time.time() - (int(made) if made.isdigit() else container["Created"])
+            created = labels.get(CREATED_LABEL, "")
+            age = time.time() - (int(created) if created.isdigit() else container["Created"])
             if age <= older_than:
                 continue
             # Another process may be removing it at the same time.

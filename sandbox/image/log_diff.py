@@ -47,10 +47,10 @@ class LogShapes:
         self.kinds = array("q")
         self.shapes_by_hash: dict[int, bytes] = {}
         refuse_stream(path)
-        made = ShapeCache()
+        shapes = ShapeCache()
         for lines in read_batches(path):
             self.lines += len(lines)
-            found = made.look_up(lines)
+            found = shapes.look_up(lines)
             kinds = list(map(hash, found))
             self.kinds.extend(kinds[: MAX_LINES - len(self.kinds)])
             if len(self.shapes_by_hash) < MAX_SHAPES:

@@ -244,8 +244,8 @@ def _get_name(pod: Pod) -> str:
 
 def _get_age(pod: Pod) -> float:
     """Return the seconds since the pod was created."""
-    made = pod.metadata.creationTimestamp if pod.metadata else None
-    return time.time() - made.timestamp() if made else 0.0
+    created = pod.metadata.creationTimestamp if pod.metadata else None
+    return time.time() - created.timestamp() if created else 0.0
 
 
 def remove_stale_pods(

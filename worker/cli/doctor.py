@@ -165,8 +165,8 @@ def _make_accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accou
 
 def _list_candidates(settings: Settings) -> list[Candidate]:
     known, helper = wiring.build_catalogue(settings), wiring.build_helper_model(settings)
-    made = [(model, True) for model in wiring.build_models(settings)]
-    asked = [*made, *([(helper, False)] if helper else [])]
+    candidates = [(model, True) for model in wiring.build_models(settings)]
+    asked = [*candidates, *([(helper, False)] if helper else [])]
     entries = {name: known.resolve_name(name) for name in {model.name for model, _ in asked}}
     return [
         Candidate(

@@ -23,8 +23,8 @@ def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
     Raises what making the parts of a job raises, such as ConfigError for a model without a key.
     """
     with ExitStack() as opened:
-        made = wiring.build_deps(chosen, opened=opened)
-        celery = app.build_app(chosen, lambda: made, watch)
+        deps = wiring.build_deps(chosen, opened=opened)
+        celery = app.build_app(chosen, lambda: deps, watch)
         receiver = wiring.build_receiver(chosen, app.get_acceptor(celery))
         config = uvicorn.Config(receiver, host="127.0.0.1", port=0, log_config=None, lifespan="off")
         server = uvicorn.Server(config)

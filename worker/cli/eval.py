@@ -105,19 +105,19 @@ def _play_all(
         if max_cost is not None and spent >= max_cost:
             progress.print(f"{spent:.2f} USD are spent: {len(todo) - number} runs left out")
             return len(todo) - number
-        made = play_case(case, model, repeat, settings, serve_embedded, judge)
-        spent += made.cost_usd or 0.0
-        played.append(made)
-        _keep(results, made)
-        progress.print(f"[{number + 1}/{len(todo)}] {_describe(made)}", markup=False)
+        newest = play_case(case, model, repeat, settings, serve_embedded, judge)
+        spent += newest.cost_usd or 0.0
+        played.append(newest)
+        _keep(results, newest)
+        progress.print(f"[{number + 1}/{len(todo)}] {_describe(newest)}", markup=False)
     return 0
 
 
-def _describe(made: Played) -> str:
-    said = "right" if made.is_right else "WRONG"
-    took = "" if made.seconds_to_note is None else f", {made.seconds_to_note:.1f} s"
-    why = f" ({made.problem})" if made.problem else ""
-    return f"{made.case}, {made.model}: {said}, {made.verdict or 'no verdict'}{took}{why}"
+def _describe(played: Played) -> str:
+    said = "right" if played.is_right else "WRONG"
+    took = "" if played.seconds_to_note is None else f", {played.seconds_to_note:.1f} s"
+    why = f" ({played.problem})" if played.problem else ""
+    return f"{played.case}, {played.model}: {said}, {played.verdict or 'no verdict'}{took}{why}"
 
 
 def _make_judge(settings: Settings, name: str, opened: ExitStack) -> Judge:
@@ -159,9 +159,9 @@ def record(
         subject = found
     redact = Redactor(settings.list_secrets()).redact_data
     names = list_names(client, subject) if anonymise else {}
-    made = Recorder(client, subject, Path(places[-1]), make_cleaner(redact, names))
-    made.record(verdict)
-    for line in made.gaps:
+    recorder = Recorder(client, subject, Path(places[-1]), make_cleaner(redact, names))
+    recorder.record(verdict)
+    for line in recorder.gaps:
         click.echo(f"not kept: {line}", err=True)
     click.echo(f"kept in {places[-1]}; now fill in {Path(places[-1]) / EXPECT}")
 

@@ -45,28 +45,28 @@ def command(
     stored = load_turn(deps.storage.sessions, key, 0)
     asked = playbook.parse(workflow.read_text("utf-8"), str(workflow)) if workflow else None
     watch = live.make_watcher(Console(stderr=True), posts=False)
-    made = replay_session(key, stored, deps, watch, asked)
+    replay = replay_session(key, stored, deps, watch, asked)
     if as_json:
-        click.echo(json.dumps(asdict(made), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(asdict(replay), indent=2, ensure_ascii=False))
     else:
-        _print(made)
-    raise SystemExit(DONE if made.replayed_side.is_whole else PARTIAL)
+        _print(replay)
+    raise SystemExit(DONE if replay.replayed_side.is_whole else PARTIAL)
 
 
-def _print(made: Replay) -> None:
+def _print(replay: Replay) -> None:
     table = Table("", "stored", "replayed", box=None, pad_edge=False)
     for name in _ROWS:
         cells = (
-            _write_value(getattr(side, name)) for side in (made.stored_side, made.replayed_side)
+            _write_value(getattr(side, name)) for side in (replay.stored_side, replay.replayed_side)
         )
         table.add_row(name.replace("_", " "), *cells)
     console = Console(highlight=False)
     console.print(table)
     console.print(
-        f"calls: {made.recorded_calls} from the record, {made.new_commands} new commands, "
-        f"{made.unavailable_calls} unavailable"
+        f"calls: {replay.recorded_calls} from the record, {replay.new_commands} new commands, "
+        f"{replay.unavailable_calls} unavailable"
     )
-    console.print(f"\n{_choose_answer(made.replayed_side)}", markup=False)
+    console.print(f"\n{_choose_answer(replay.replayed_side)}", markup=False)
 
 
 def _choose_answer(side: Side) -> str:

@@ -59,9 +59,9 @@ def run_worker(
         )
     wiring.require_worker(settings)
     watched = watched or wiring.build_telemetry(settings)
-    made = app.build_app(settings, parts, watched.watch)
+    celery = app.build_app(settings, parts, watched.watch)
     stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None
     try:
-        process.run_worker(made, concurrency, settings.worker.grace, ready)
+        process.run_worker(celery, concurrency, settings.worker.grace, ready)
     finally:
         stop()

@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 @cache
-def _keys(made: Any) -> Mapping[str, str]:
+def _keys(cls: Any) -> Mapping[str, str]:
     """The key of each field, by the field's name."""
-    return {each.name: each.metadata.get(KEY, each.name) for each in fields(made)}
+    return {each.name: each.metadata.get(KEY, each.name) for each in fields(cls)}
 
 
 def to_stored(value: Any, *without: str) -> dict[str, Any]:
@@ -23,18 +23,18 @@ def to_stored(value: Any, *without: str) -> dict[str, Any]:
 
     Values are not copied: `dataclasses.asdict` copies deeply, which costs more than encoding them.
     """
-    made: Any = type(value)
-    return {key: getattr(value, name) for name, key in _keys(made).items() if name not in without}
+    cls: Any = type(value)
+    return {key: getattr(value, name) for name, key in _keys(cls).items() if name not in without}
 
 
-def from_stored(made: Callable[..., T], stored: Mapping[str, Any]) -> T:
+def from_stored(cls: Callable[..., T], stored: Mapping[str, Any]) -> T:
     """The dataclass from the fields that `to_stored` returned.
 
     Raises KeyError for an unknown key, TypeError if a field without a default is missing or one has
     a value of another type (see `check_types`).
     """
-    names = {key: name for name, key in _keys(made).items()}
-    return check_types(made(**{names[key]: value for key, value in stored.items()}))
+    names = {key: name for name, key in _keys(cls).items()}
+    return check_types(cls(**{names[key]: value for key, value in stored.items()}))
 
 
 def check_types(value: T) -> T:
@@ -43,12 +43,12 @@ def check_types(value: T) -> T:
     Raises TypeError for a value of another type than its field's, and for a number that nothing can
     be computed with: NaN, infinity, 10^400. What is inside of collections is not looked at.
     """
-    made: Any = type(value)
-    for name, types in _types(made).items():
+    cls: Any = type(value)
+    for name, types in _types(cls).items():
         found = getattr(value, name)
         absurd = isinstance(found, int | float) and not abs(found) < _MOST
         if absurd or not isinstance(found, types):
-            raise TypeError(f"{name} of a {made.__name__} is {repr(found)[:80]}")
+            raise TypeError(f"{name} of a {cls.__name__} is {repr(found)[:80]}")
     return value
 
 
@@ -56,10 +56,10 @@ _MOST = 2**63
 
 
 @cache
-def _types(made: Any) -> Mapping[str, tuple[type, ...]]:
+def _types(cls: Any) -> Mapping[str, tuple[type, ...]]:
     """The types that each field's value may have, by the field's name."""
-    hints = get_type_hints(made)
-    return {each.name: tuple(_list_types(hints[each.name])) for each in fields(made)}
+    hints = get_type_hints(cls)
+    return {each.name: tuple(_list_types(hints[each.name])) for each in fields(cls)}
 
 
 def _list_types(hint: Any) -> Iterator[type]:

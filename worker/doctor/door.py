@@ -109,6 +109,6 @@ def _decode_key(secret: str) -> bytes:
 
 def _make_wrong_secret(secret: str) -> str:
     """Make a random secret of the same form."""
-    made = secrets.token_bytes(32)
+    random = secrets.token_bytes(32)
     signing = secret.startswith(SIGNING)
-    return f"{SIGNING}{base64.b64encode(made).decode()}" if signing else made.hex()
+    return f"{SIGNING}{base64.b64encode(random).decode()}" if signing else random.hex()

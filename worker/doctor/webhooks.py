@@ -218,11 +218,11 @@ def _repair(
     """Create or correct the project's webhook if necessary; return its webhooks afterwards."""
     path, client = f"/projects/{project.id}/hooks", installation.gitlab.setup
     if not here:
-        made = client.request(
+        created = client.request(
             "post", path, f"a webhook for {project.path}", fields=_make_fields(installation)
         )
         found.fixed.append(f"made in {project.path}, to {installation.url}{PATH}")
-        return list(list_objects([made.value]))
+        return list(list_objects([created.value]))
     hook = here[0]
     if _get_last_status(client, path, hook) == "401" or any(_find_problems(hook)):
         path = f"{path}/{int(hook['id'])}"

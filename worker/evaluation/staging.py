@@ -114,7 +114,7 @@ class _Stage:
         self, project: Project, author: User, status: str, source: str
     ) -> Pipeline:
         world, branch = self._world, project.default_branch
-        made = Pipeline(
+        pipeline = Pipeline(
             id=world.make_id("pipeline"),
             iid=len(world.pipelines) + 1,
             project=project,
@@ -125,8 +125,8 @@ class _Stage:
             user=author,
             created_at=world.advance_clock(),
         )
-        world.pipelines[made.id] = made
-        return made
+        world.pipelines[pipeline.id] = pipeline
+        return pipeline
 
     def _fill(self, pipeline: Pipeline, entry: PipelineEntry) -> None:
         for job in entry.jobs:
@@ -145,7 +145,7 @@ class _Stage:
             pipeline.test_suites = [{"name": "tests", "test_cases": cases}]
 
     def _add_job(self, pipeline: Pipeline, entry: JobEntry) -> None:
-        made = self._world.add_job(
+        job = self._world.add_job(
             pipeline,
             entry.name,
             stage=entry.stage,
@@ -154,7 +154,7 @@ class _Stage:
             failure_reason=entry.failure_reason,
             allow_failure=entry.allow_failure,
         )
-        made.erased = entry.is_erased
+        job.erased = entry.is_erased
 
 
 def _add_commit(project: Project, word: str, like: str) -> str:

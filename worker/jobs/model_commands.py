@@ -67,8 +67,8 @@ def change_tier(asker: Asker, argument: str, deps: Deps) -> str:
     name, forced = words[0].lower(), FORCE in words[1:]
     if name != RESET and name not in TIERS:
         return _tell_unknown("tier", name, TIERS)
-    made = _forget_tier() if name == RESET else _wish_tier(asker, name, deps, forced=forced)
-    return _apply(asker, made, deps, for_project=for_project)
+    wish = _forget_tier() if name == RESET else _wish_tier(asker, name, deps, forced=forced)
+    return _apply(asker, wish, deps, for_project=for_project)
 
 
 def _forget_tier() -> _Wish:
@@ -106,8 +106,8 @@ def change_models(asker: Asker, argument: str, deps: Deps) -> str:
         return f"{_NO_TIERS} {_list_models(deps)}"
     if len(words) < 2:
         return _describe_tiers(asker, deps)
-    made = _wish_model(asker, words[0].lower(), words[1:], deps)
-    return made if isinstance(made, str) else _apply(asker, made, deps, for_project=for_project)
+    wish = _wish_model(asker, words[0].lower(), words[1:], deps)
+    return wish if isinstance(wish, str) else _apply(asker, wish, deps, for_project=for_project)
 
 
 def _wish_model(asker: Asker, tier: str, words: Sequence[str], deps: Deps) -> _Wish | str:

@@ -156,20 +156,20 @@ class ProjectSlots:
             log.warning("a slot of project %d stays taken for now: %s", project_id, error)
 
     def _update_owners(
-        self, project_id: int, made: Callable[[list[str]], list[str] | None]
+        self, project_id: int, change: Callable[[list[str]], list[str] | None]
     ) -> bool:
-        """Write the owners that `made` returns for the present ones; False if it returns None."""
+        """Write the owners that `change` returns for the present ones; False if it returns None."""
         is_changed = True
 
-        def change(content: bytes | None) -> bytes | None:
+        def change_stored(content: bytes | None) -> bytes | None:
             nonlocal is_changed
-            inside = made(decode_owners(content) if content else [])
+            inside = change(decode_owners(content) if content else [])
             is_changed = inside is not None
             return json.dumps({"owners": inside}).encode() if is_changed else content
 
         # A round fails only if another owner came or went, and there are at most `cap` owners.
         rounds = _ROUNDS + 2 * self._cap
-        update_record(self._records, _record_name(project_id), change, rounds=rounds)
+        update_record(self._records, _record_name(project_id), change_stored, rounds=rounds)
         return is_changed
 
 

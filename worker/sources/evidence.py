@@ -78,13 +78,13 @@ class Evidence:
 
     def keep(self, place: KeptPlace, data: Redacted, url: str) -> None:
         """Keep a document. If the store fails, only later turns lack it."""
-        made = _Kept(zlib.compress(data), url)
-        if len(made) > self._max_kept:
+        document = _Kept(zlib.compress(data), url)
+        if len(document) > self._max_kept:
             return
         with self._lock:
             loaded = self._load()
             self._kept.pop(name_place(place), None)
-            self._kept[name_place(place)] = made
+            self._kept[name_place(place)] = document
             self._drop_oldest()
             if loaded:  # otherwise what was stored before would be overwritten
                 self._save()

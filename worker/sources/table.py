@@ -100,10 +100,10 @@ class _BoundSource:
             found = replace(found, chunks=_guard_chunks(found.chunks, row.name))
         # It may contain names that strangers chose.
         missing = reader.redact.redact_text(visible(found.gaps))[:MAX_MISSING]
-        made = cap_document(replace(found, gaps=missing), row.cap)
+        document = cap_document(replace(found, gaps=missing), row.cap)
         if isinstance(given, RawDocument) and given.place is not None:
-            reader.evidence.keep(given.place, made.data, reader.redact.redact_text(given.url))
-        return made
+            reader.evidence.keep(given.place, document.data, reader.redact.redact_text(given.url))
+        return document
 
 
 def _redact_document(given: RawDocument | Document, reader: Reader) -> Document:

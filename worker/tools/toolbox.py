@@ -113,21 +113,23 @@ class WorkflowToolbox:
 
     def _answer(self, call: ToolCall, number: int) -> Ran:
         started = time.monotonic()
-        made = base.catch_failure(partial(self._dispatch, call, number), call.name)
-        content = json.dumps(redact_values(made.content, self._context.redact), ensure_ascii=False)
-        result = ToolResult(call.id, call.name, content, made.is_error)
-        return Ran(result, made.size, time.monotonic() - started)
+        output = base.catch_failure(partial(self._dispatch, call, number), call.name)
+        content = json.dumps(
+            redact_values(output.content, self._context.redact), ensure_ascii=False
+        )
+        result = ToolResult(call.id, call.name, content, output.is_error)
+        return Ran(result, output.size, time.monotonic() - started)
 
     def _dispatch(self, call: ToolCall, number: int) -> ToolOutput:
         name = self._find_name(call.name)
         if name is None:
             known = ", ".join([*self._tools, *self._sources])
             raise ArgumentError(f"there is no tool {call.name!r}; there are: {known}")
-        made = self._run(name, call.arguments, number)
+        output = self._run(name, call.arguments, number)
         if name == call.name:
-            return made
+            return output
         hint = f"there is no tool {call.name!r}; this is what {name} gave"
-        return replace(made, content={"hint": hint, **made.content})
+        return replace(output, content={"hint": hint, **output.content})
 
     def _run(self, name: str, arguments: str, number: int) -> ToolOutput:
         if tool := self._tools.get(name):

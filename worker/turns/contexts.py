@@ -81,8 +81,8 @@ def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
     if isinstance(subject, str):
         return subject
     workflow = deps.runtime.playbook.for_trigger("command:analyze")
-    made = make_first_context(key.session_id, subject, workflow, deps)
-    return replace(made, turn=latest, losses=(stored_turns.ALL_LOST,))
+    context = make_first_context(key.session_id, subject, workflow, deps)
+    return replace(context, turn=latest, losses=(stored_turns.ALL_LOST,))
 
 
 def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:

@@ -109,11 +109,11 @@ class Budget:
         stored = self._records.read(self._name(project_id), RECORD)
         return decode_day(stored.content) if stored else Day()
 
-    def _change(self, project_id: int, made: Callable[[Day], Day]) -> None:
+    def _change(self, project_id: int, change: Callable[[Day], Day]) -> None:
         update_record(
             self._records,
             self._name(project_id),
-            lambda data: encode_day(made(decode_day(data) if data else Day())),
+            lambda data: encode_day(change(decode_day(data) if data else Day())),
             rounds=_ROUNDS,
             wait=lambda: self._clock.sleep(random.uniform(0, _PAUSE)),
         )

@@ -61,12 +61,14 @@ def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, 
         log.info("session %s: its first note has more readers and stays", key.session_id)
         return
     hosts = add_subject_hosts(context.subject, deps.gitlab.hosts)
-    made = finish_body(replace_first(body, marker, first, posted.url), hosts, deps.runtime.redact)
-    if made.kept_back:
+    finished = finish_body(
+        replace_first(body, marker, first, posted.url), hosts, deps.runtime.redact
+    )
+    if finished.kept_back:
         log.warning("session %s: its first note stays as it is", key.session_id)
         return
-    if note.body != made.body:
-        deps.gitlab.notes.edit_note(context.subject, note.ref, made.body)
+    if note.body != finished.body:
+        deps.gitlab.notes.edit_note(context.subject, note.ref, finished.body)
     log.info("session %s: the verdict was changed by turn %d", key.session_id, context.turn)
     if found.verdict is not Verdict.CHANGE:
         _resolve_suggestions(own, key.session_id, context, deps)

@@ -150,13 +150,13 @@ def _edit_older_note(
         if _may_resolve(note, older.key.session_id, deps):
             deps.gitlab.notes.resolve_thread(by, note.ref)
     before = older.context.subject
-    made = finish_body(body, add_subject_hosts(before, deps.gitlab.hosts), deps.runtime.redact)
-    if made.kept_back:
+    finished = finish_body(body, add_subject_hosts(before, deps.gitlab.hosts), deps.runtime.redact)
+    if finished.kept_back:
         # The substitute for a body that must not be posted must not replace the note either.
         log.warning("session %s: note left as it is", older.key.session_id)
         return
     try:
-        deps.gitlab.notes.edit_note(before, older.note.ref, made.body)
+        deps.gitlab.notes.edit_note(before, older.note.ref, finished.body)
     except ForgeError as error:
         if error.status != 404:
             raise

@@ -101,5 +101,5 @@ class Prefetch:
 
 def _read_failure(content: str) -> str:
     """Return why a source had no document, from the tool's result."""
-    made = parse_object(content)
-    return str(made.get("unavailable") or made.get("error") or content)
+    fields = parse_object(content)
+    return str(fields.get("unavailable") or fields.get("error") or content)

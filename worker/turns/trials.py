@@ -137,11 +137,11 @@ def _find_applied_time(
         by_path.setdefault(fix.path, []).append(fix)
     times: list[float] = []
     for path, of_file in by_path.items():
-        made = suggestions.apply_suggestions(of_file, files.get(path, ()))
-        text = "\n".join(made or ()).encode()
+        changed = suggestions.apply_suggestions(of_file, files.get(path, ()))
+        text = "\n".join(changed or ()).encode()
         digests = [hashlib.sha256(each).hexdigest() for each in (text, text + b"\n")]
         found = [seen[digest] for digest in digests if digest in seen]
-        if made is None or not found:
+        if changed is None or not found:
             return None
         times.append(min(found))
     return max(times, default=None)

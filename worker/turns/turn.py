@@ -63,12 +63,12 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
     context = _count_redactions(context, toolset)
     found = report.read_finding(context, toolset, deps)
     seconds = deps.runtime.clock.monotonic() - started
-    made, of_finding = report.write_bodies(
+    bodies, of_finding = report.write_bodies(
         *(turn.marker, context, found, trials, toolset, deps),
         private=turn.is_private,
         gives_up=run.gives_up,
     )
-    body = finish_body(made, deps.gitlab.hosts, deps.runtime.redact).body
+    body = finish_body(bodies, deps.gitlab.hosts, deps.runtime.redact).body
     turn.lease.confirm_held()
     context = _publish_result(replace(context, note_text=body), body, deps, run)
     if found and context.turn:

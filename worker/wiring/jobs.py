@@ -82,7 +82,7 @@ def build_deps(
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     store = open_watched_store(settings, watched)
     driver, reader = build_sandboxes(settings), _build_gitlab_reader(client, gitlab)
-    made = Deps(
+    deps = Deps(
         GitLab(
             *(reader, reader, reader, writer),
             CheckedNoteWriter(writer, hosts, redact),
@@ -115,7 +115,7 @@ def build_deps(
         _build_queue(settings, store, clock),
         _build_options(settings, pages.make_linker(), salt),
     )
-    return watched.wrap_deps(made) if watched else made
+    return watched.wrap_deps(deps) if watched else deps
 
 
 def _build_queue(settings: Settings, store: Store, clock: Clock) -> Queue:

@@ -95,11 +95,11 @@ class ModelChains:
     def _get(self, wanted: TierModel) -> breaker.GuardedModel:
         with self._lock:
             if wanted not in self._built:
-                made = _build_model(
+                model = _build_model(
                     *(wanted.model, self._settings, self._on_failure), level=wanted.reasoning
                 )
-                self._opened.callback(made.close)
-                self._built[wanted] = self._breakers.guard(_fit_to_server(made, self._settings))
+                self._opened.callback(model.close)
+                self._built[wanted] = self._breakers.guard(_fit_to_server(model, self._settings))
             return self._built[wanted]
 
 
@@ -153,11 +153,11 @@ def make_tier_rules(settings: Settings) -> TierRules:
 
 def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStack) -> Helper | None:
     """Build the helper, behind a breaker of its own; None if none is set. Raises ConfigError."""
-    made = build_helper_model(settings, watched.count_attempt if watched else ignore_failure)
-    if made is None:
+    helper = build_helper_model(settings, watched.count_attempt if watched else ignore_failure)
+    if helper is None:
         return None
-    opened.callback(made.close)
-    guarded = breaker.Breakers(SystemClock()).guard(made)
+    opened.callback(helper.close)
+    guarded = breaker.Breakers(SystemClock()).guard(helper)
     model = watched.count_model(guarded) if watched else guarded
     return ModelHelper(model, SystemClock(), settings.models.helper_timeout)
 

@@ -181,8 +181,8 @@ def write_digest(context: Context) -> Digest | None:
     if context.outcome is None or context.outcome.status is Status.DONE:
         return None
     words = _LANGUAGES[_find_language(context)]
-    made = tuple(_list_documents(context))
-    lines = [one_line(line, _LINE) for line in _write_lines(words, made, context)]
+    documents = tuple(_list_documents(context))
+    lines = [one_line(line, _LINE) for line in _write_lines(words, documents, context)]
     return Digest(words.title, tuple(lines[:MOST_LINES]))
 
 
@@ -194,23 +194,23 @@ def _find_language(context: Context) -> str:
 
 
 def _write_lines(
-    words: _Words, made: Sequence[tuple[str, dict[str, Any]]], context: Context
+    words: _Words, documents: Sequence[tuple[str, dict[str, Any]]], context: Context
 ) -> Iterator[str]:
     jobs = {job.job_id: job for job in (context.survey.jobs if context.survey else ())}
-    commands = [str(given.get("command", "")) for name, given in made if name == _COMMAND_TOOL]
-    read = _list_read_jobs(made, commands, jobs)
+    commands = [str(given.get("command", "")) for name, given in documents if name == _COMMAND_TOOL]
+    read = _list_read_jobs(documents, commands, jobs)
     if read:
         yield words.jobs.format(_join([_name_job(jobs.get(each), each) for each in read]))
-    if any(name == _DIFF for name, _ in made):
+    if any(name == _DIFF for name, _ in documents):
         yield words.diff
-    if files := [str(given.get("path", "")) for name, given in made if name == _FILE]:
+    if files := [str(given.get("path", "")) for name, given in documents if name == _FILE]:
         yield words.files.format(_join(files))
-    others = [name for name, _ in made if name not in (_LOG, _DIFF, _FILE, _COMMAND_TOOL)]
+    others = [name for name, _ in documents if name not in (_LOG, _DIFF, _FILE, _COMMAND_TOOL)]
     if others:
         yield words.others.format(_join(others))
     if commands:
         yield words.commands.format(len(commands), f"`{one_line(commands[-1], _COMMAND)}`")
-    if not made:
+    if not documents:
         yield words.nothing
     groups = context.survey.groups if context.survey and context.turn == 0 else ()
     firsts = [group.jobs[0] for group in groups if group.jobs]
@@ -219,11 +219,11 @@ def _write_lines(
 
 
 def _list_read_jobs(
-    made: Sequence[tuple[str, dict[str, Any]]],
+    documents: Sequence[tuple[str, dict[str, Any]]],
     commands: Sequence[str],
     jobs: dict[int, FailingJob],
 ) -> list[int]:
-    asked = [given["job_id"] for name, given in made if name == _LOG and "job_id" in given]
+    asked = [given["job_id"] for name, given in documents if name == _LOG and "job_id" in given]
     opened = [each for each in jobs if any(f"job-{each}.log" in command for command in commands)]
     return list(dict.fromkeys([*(each for each in asked if isinstance(each, int)), *opened]))
 

@@ -379,8 +379,8 @@ _MOST_FOLDED_FILES = 12
 
 def tell_fold(count: int, text: str, files: Sequence[str], *, by_model: bool) -> str:
     """The message in place of `count` messages; `text` is about what they said, "" for nothing."""
-    made = _WINDOWED if not text else _SUMMARISED if by_model else _DIGESTED
+    origin = _WINDOWED if not text else _SUMMARISED if by_model else _DIGESTED
     more = len(files) - _MOST_FOLDED_FILES
     listed = ", ".join(files[-_MOST_FOLDED_FILES:]) + (f" and {more} more" if more > 0 else "")
-    message = _FOLDED.format(count=count, made=made, files=_FILES.format(listed) if files else "")
+    message = _FOLDED.format(count=count, made=origin, files=_FILES.format(listed) if files else "")
     return f"{message}\n\n{text}" if text else message

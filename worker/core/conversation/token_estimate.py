@@ -54,8 +54,8 @@ def _weigh_message(message: Message, origin: str) -> float:
         case Assistant(text, calls, wire):
             if wire and wire.origin == origin:
                 return _MESSAGE + _weigh_text(wire.content)
-            made = (_CALL + _weigh_text(call.name + call.arguments) for call in calls)
-            return _MESSAGE + _weigh_text(text) + sum(made)
+            weights = (_CALL + _weigh_text(call.name + call.arguments) for call in calls)
+            return _MESSAGE + _weigh_text(text) + sum(weights)
 
 
 @lru_cache(maxsize=256)

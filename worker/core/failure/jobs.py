@@ -224,7 +224,7 @@ def group_jobs(
     groups = _merge_builds(groups)
     for job in unread:
         _with_family(groups, job).jobs.append(job)
-    made = [
+    listed = [
         Group(
             group.signature.key,
             group.signature.text,
@@ -235,7 +235,7 @@ def group_jobs(
         for group in groups.values()
     ]
     return tuple(
-        sorted(made, key=lambda each: (-len(each.jobs), each.external, each.jobs[0].job_id))
+        sorted(listed, key=lambda each: (-len(each.jobs), each.external, each.jobs[0].job_id))
     )
 
 
@@ -253,10 +253,10 @@ def _merge_builds(groups: Mapping[str, _JobGroup]) -> dict[str, _JobGroup]:
 
 def _make_signature(job: FailingJob) -> Signature:
     """Return the signature of a job's errors; a test that its time limit has ended leads them."""
-    made = make_signature((job.error_text or job.excerpt).split("\n"))
+    signature = make_signature((job.error_text or job.excerpt).split("\n"))
     timed_out = job.reason == "job_execution_timeout"
     test = find_unfinished_test(line for _, line in job.end) if timed_out else ""
-    return lead_with(f"{test} has not ended", made) if test else made
+    return lead_with(f"{test} has not ended", signature) if test else signature
 
 
 def _name_group(job: FailingJob, found: Signature, ruled: RuleMatch | None) -> str:

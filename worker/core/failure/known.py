@@ -104,7 +104,7 @@ def add_sighting(
         return KnownFailure(key, sighting.seen_at, sighting.seen_at, 1, (sighting,), finding)
     before = [each for each in known.sightings if each.pipeline_id != sighting.pipeline_id]
     again = len(before) < len(known.sightings)
-    made = replace(
+    entry = replace(
         known,
         last=max(known.last, sighting.seen_at),
         count=known.count if again else known.count + 1,
@@ -112,9 +112,9 @@ def add_sighting(
         resolution=known.resolution if again else "",
     )
     if finding is None:
-        return made
+        return entry
     same = known.finding is not None and known.finding.verdict == finding.verdict
-    return replace(made, finding=finding, agreements=known.agreements + (not again) if same else 1)
+    return replace(entry, finding=finding, agreements=known.agreements + (not again) if same else 1)
 
 
 RESOLUTIONS = {

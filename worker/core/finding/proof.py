@@ -52,15 +52,15 @@ def prove_finding(finding: Finding, captures: Captures) -> Finding:
     """
     checked = check_quotes(finding.evidence, captures)
     unproven = finding.unproven + len(checked.unproven_quotes)
-    made = replace(finding, evidence=checked.proven_quotes, unproven=unproven)
-    made = correct_line_numbers(made, finding.evidence)
+    proven = replace(finding, evidence=checked.proven_quotes, unproven=unproven)
+    proven = correct_line_numbers(proven, finding.evidence)
     if checked.proven_quotes or not unproven or finding.verdict not in CLAIMS:
-        return made
+        return proven
     doubt = (
         f"The model said “{finding.verdict}”, but none of its quotes could be proven: take what it "
         "says for a guess."
     )
-    return replace(made, verdict=Verdict.UNKNOWN, doubt=doubt)
+    return replace(proven, verdict=Verdict.UNKNOWN, doubt=doubt)
 
 
 def require_evidence(finding: Finding, others: Iterable[str] = ()) -> Finding:

@@ -180,13 +180,13 @@ def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Sug
 
 def apply_suggestions(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list[str] | None:
     """The lines of a file after the changes; None if these do not fit it or each other."""
-    made, end = list(lines), len(lines) + 1
+    changed, end = list(lines), len(lines) + 1
     for fix in sorted(fixes, key=lambda fix: fix.first, reverse=True):
         if not 0 < fix.first <= fix.last < end:
             return None
-        made[fix.first - 1 : fix.last] = fix.lines
+        changed[fix.first - 1 : fix.last] = fix.lines
         end = fix.first
-    return made
+    return changed
 
 
 def find_change_position(change: Change, changes: Changes) -> Position | str:

@@ -75,13 +75,15 @@ def _is_build(kept: Sequence["_WeightedLine"]) -> bool:
     return placed and not any(each.is_test for each in kept)
 
 
-def lead_with(error: str, made: Signature) -> Signature:
+def lead_with(error: str, signature: Signature) -> Signature:
     """Return the signature of a failure with one error more, which is its text."""
-    joined = f"{normalise_line(error)}\n{made.key}"
+    joined = f"{normalise_line(error)}\n{signature.key}"
     return Signature(
         hashlib.sha256(joined.encode()).hexdigest()[:KEY],
         one_line(error, TEXT),
-        (one_line(made.text, NAME), *made.others) if _TEST.match(made.text) else made.others,
+        (one_line(signature.text, NAME), *signature.others)
+        if _TEST.match(signature.text)
+        else signature.others,
     )
 
 

@@ -46,8 +46,8 @@ def remove_foreign_hosts(text: str, own: Collection[str]) -> str:
         return LEFT_OUT + found[0][len(chunk) :] if _is_foreign(chunk, names) else found[0]
 
     plain = _plain(text)
-    made = _CHUNK.sub(judge, plain)
-    return text if made == plain else made
+    cleaned = _CHUNK.sub(judge, plain)
+    return text if cleaned == plain else cleaned
 
 
 def _plain(text: str) -> str:

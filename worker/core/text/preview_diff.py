@@ -117,8 +117,8 @@ def _rank_hunks(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]
     touched = {touch.path: touch for touch in find_touches(error, changed, project)}
     places = find_named_lines(error)
     lines = {path: select_lines(path, places) for path in joined}
-    made = [_with_rank(hunk, touched.get(hunk.path), lines[hunk.path]) for hunk in hunks]
-    return sorted(made, key=lambda hunk: (hunk.rank, hunk.size, hunk.place))
+    ranked = [_with_rank(hunk, touched.get(hunk.path), lines[hunk.path]) for hunk in hunks]
+    return sorted(ranked, key=lambda hunk: (hunk.rank, hunk.size, hunk.place))
 
 
 def _with_rank(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:

@@ -100,8 +100,8 @@ def _values(value: Any, name: str, redact: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
         return _redact_mapping(value, redact)
     if isinstance(value, list | tuple):
-        made = _items(value, name, redact)
-        return tuple(made) if isinstance(value, tuple) else made
+        items = _items(value, name, redact)
+        return tuple(items) if isinstance(value, tuple) else items
     if is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in fields(value)]
         return replace(value, **{each: _values(getattr(value, each), "", redact) for each in names})
@@ -120,14 +120,14 @@ def _redact_string(text: str, name: str, redact: Callable[[str], str]) -> str:
 
 
 def _redact_mapping(value: Mapping[Any, Any], redact: Callable[[str], str]) -> dict[Any, Any]:
-    made: dict[Any, Any] = {}
+    redacted: dict[Any, Any] = {}
     named = _read_name(value)
     for key, item in value.items():
         name = redact(key) if _is_text(key) else key
-        while name in made:  # two keys were secrets and now look the same; keep both values
+        while name in redacted:  # two keys were secrets and now look the same; keep both values
             name = f"{name}'"
-        made[name] = _values(item, named if key == "value" and named else str(key), redact)
-    return made
+        redacted[name] = _values(item, named if key == "value" and named else str(key), redact)
+    return redacted
 
 
 def _read_name(value: Mapping[Any, Any]) -> str:

@@ -40,16 +40,16 @@ class Webhooks:
     def add(self, project: Project, url: str, *events: str, **more: Any) -> Webhook:
         """Add a webhook to a project, as if it was made by hand."""
         self.count += 1
-        made = Webhook(self.count, url, set(events), **more)
-        self.by_project.setdefault(project.id, []).append(made)
-        return made
+        webhook = Webhook(self.count, url, set(events), **more)
+        self.by_project.setdefault(project.id, []).append(webhook)
+        return webhook
 
     def add_to_group(self, group: str, url: str, *events: str) -> Webhook:
         """Add a webhook to a group (Premium)."""
         self.count += 1
-        made = Webhook(self.count, url, set(events), "a-token-of-the-group")
-        self.by_group.setdefault(group, []).append(made)
-        return made
+        webhook = Webhook(self.count, url, set(events), "a-token-of-the-group")
+        self.by_group.setdefault(group, []).append(webhook)
+        return webhook
 
 
 def add_delivery(hook: Webhook, status: str, trigger: str = "pipeline_hooks") -> None:

@@ -101,7 +101,7 @@ def _create(
     mr = call.find_merge_request()
     _refuse_locked(call, mr)
     try:
-        made = call.world.comment(
+        note = call.world.comment(
             mr,
             call.user,
             _get_body(call),
@@ -112,13 +112,13 @@ def _create(
         )
     except NoteInvalid as error:
         raise Refused(400, {"message": str(error)}) from error
-    if made is None:
+    if note is None:
         ran = [action.command for action in call.world.quick_actions[-1:]]
         summary = [f"Ran /{command}." for command in ran]
         return Answer(202, {"commands_changes": {}, "summary": summary})
     if thread:
-        return Answer(201, views.show_discussion(mr.discussions[made.discussion_id]))
-    return Answer(201, views.show_note(made))
+        return Answer(201, views.show_discussion(mr.discussions[note.discussion_id]))
+    return Answer(201, views.show_note(note))
 
 
 def edit_note(call: Call) -> Answer:

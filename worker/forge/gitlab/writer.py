@@ -120,16 +120,16 @@ class GitLabWriter:
         begins = not internal and (thread or at is not None)
         place = _make_notes_path(subject, discussion_id, begins=begins)
         fields: Json = {"body": body} | ({"position": _write_position(at)} if at else {})
-        made = self._create_once(
+        ref = self._create_once(
             subject, place, fields | ({"internal": True} if internal else {}), discussion_id
         )
-        if internal and not made.internal:
-            self._remove(f"{_make_path(subject)}/notes/{made.note_id}", f"note {made.note_id}")
+        if internal and not ref.internal:
+            self._remove(f"{_make_path(subject)}/notes/{ref.note_id}", f"note {ref.note_id}")
             raise ForgeError(
                 f"a note on !{subject.mr_iid}: GitLab does not make it internal, and more people "
                 "read the merge request than its job logs: make the bot's user a Reporter"
             )
-        return made
+        return ref
 
     def _create_once(
         self, subject: Subject, place: str, fields: Json, discussion_id: str
@@ -145,20 +145,20 @@ class GitLabWriter:
             self._sleep(pause)
             if found := self.find_note(subject, marker, discussion_id):
                 return found
-        made = self._create(subject, place, fields, discussion_id)
-        return self._keep_oldest(subject, marker, made)
+        ref = self._create(subject, place, fields, discussion_id)
+        return self._keep_oldest(subject, marker, ref)
 
-    def _keep_oldest(self, subject: Subject, marker: Marker, made: NoteRef) -> NoteRef:
+    def _keep_oldest(self, subject: Subject, marker: Marker, ref: NoteRef) -> NoteRef:
         """Removes all but the oldest note with the marker: GitLab may have made the first late."""
         with suppress(ForgeError):  # two notes are better than none
             same = sorted(
-                {made, *self._find_all(subject, marker, made.discussion_id)},
+                {ref, *self._find_all(subject, marker, ref.discussion_id)},
                 key=lambda note: note.note_id,
             )
-            made = same[0]
+            ref = same[0]
             for note in same[1:]:
                 self._remove(f"{_make_path(subject)}/notes/{note.note_id}", f"note {note.note_id}")
-        return made
+        return ref
 
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
@@ -284,12 +284,12 @@ class GitLabWriter:
     def _create(self, subject: Subject, place: str, fields: Json, discussion_id: str) -> NoteRef:
         what = f"a note on !{subject.mr_iid}"
         with _translate_errors(what):
-            made = self.connections.get().http_post(place, post_data=fields, **_POSTED)
-        if isinstance(made, dict) and isinstance(made.get("notes"), list):
-            made = next(iter(_list_objects(made["notes"], "notes")), {})
-        if isinstance(made, requests.Response) or "id" not in made:
+            answer = self.connections.get().http_post(place, post_data=fields, **_POSTED)
+        if isinstance(answer, dict) and isinstance(answer.get("notes"), list):
+            answer = next(iter(_list_objects(answer["notes"], "notes")), {})
+        if isinstance(answer, requests.Response) or "id" not in answer:
             raise ForgeError(f"{what}: GitLab made no note of it: the text is only quick actions")
-        return _make_ref(subject, made, discussion_id)
+        return _make_ref(subject, answer, discussion_id)
 
     def _list_notes(
         self, subject: Subject, discussion_id: str, pages: int = PAGES

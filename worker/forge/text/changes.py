@@ -104,10 +104,10 @@ def _write_run(run: Run, *, notes_change: bool) -> str:
     """Returns a command and its exit status, with `notes_change` also that it made the change."""
     script = remove_tokens(run.command)[:MAX_SCRIPT]
     last = None if is_compound(script) else split_script(script)[-1]
-    made = "; the same command has made the change" if notes_change else ""
+    ending = "; the same command has made the change" if notes_change else ""
     line = write_code_line(one_line(remove_tokens(run.last_line), MAX_LAST_LINE))
     said = f"; its last line: {line}" if line else ""
-    return f"- {_name_command(run, script, last)}: {_tell_status(run, script, last)}{said}{made}"
+    return f"- {_name_command(run, script, last)}: {_tell_status(run, script, last)}{said}{ending}"
 
 
 def _name_command(run: Run, script: str, last: CommandList | None) -> str:

@@ -63,8 +63,8 @@ _BUDGETS = _make_budgets(none=0, low=2048, medium=6144, high=10_240)
 
 def _make_old_claude(cost: tuple[float, float, float]) -> ModelInfo:
     """Makes the entry of a model without adaptive thinking, which takes a number of tokens."""
-    made = _make_claude(cost, _BUDGETS, default="none")
-    return replace(made, window=200_000, max_output=64_000, takes_temperature=True)
+    info = _make_claude(cost, _BUDGETS, default="none")
+    return replace(info, window=200_000, max_output=64_000, takes_temperature=True)
 
 
 _HAIKU_5_5 = ModelInfo(

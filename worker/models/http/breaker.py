@@ -120,5 +120,5 @@ class Breakers:
     def guard(self, model: Model) -> GuardedModel:
         """Put a model behind its provider's breaker."""
         provider = model.name.partition("/")[0]
-        made = Breaker(provider, self._clock, self._on_change)
-        return GuardedModel(model, self._breakers.setdefault(provider, made))
+        breaker = Breaker(provider, self._clock, self._on_change)
+        return GuardedModel(model, self._breakers.setdefault(provider, breaker))

@@ -92,8 +92,8 @@ def _parse_calls(message: Mapping[str, Slice]) -> tuple[ToolCall, ...]:
         if not isinstance(function, dict):
             raise ValueError("a tool call has no function")
         parts = (call.get("id"), function.get("name"), function.get("arguments"))
-        made = parse_tool_call(number, *parts, before=found.keys())
-        found[made.id] = made
+        parsed = parse_tool_call(number, *parts, before=found.keys())
+        found[parsed.id] = parsed
     return tuple(found.values())
 
 

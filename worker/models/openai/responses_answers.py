@@ -131,6 +131,6 @@ def _parse_calls(items: Sequence[Slice]) -> tuple[ToolCall, ...]:
         if _get_type(item) == "function_call":
             call = item.value
             parts = (call.get("call_id"), call.get("name"), call.get("arguments"))
-            made = parse_tool_call(len(found), *parts, before=found.keys())
-            found[made.id] = made
+            parsed = parse_tool_call(len(found), *parts, before=found.keys())
+            found[parsed.id] = parsed
     return tuple(found.values())

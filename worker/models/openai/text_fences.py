@@ -78,8 +78,8 @@ def _rewrite_message(message: Message) -> Message:
 def write_calls(calls: Sequence[ToolCall]) -> str:
     """Return the block in which a model writes these calls."""
     listed = [{"name": call.name, "arguments": parse_object(call.arguments)} for call in calls]
-    made = listed[0] if len(listed) == 1 else listed
-    return f"```{NAME}\n{json.dumps(made, ensure_ascii=False)}\n```"
+    content = listed[0] if len(listed) == 1 else listed
+    return f"```{NAME}\n{json.dumps(content, ensure_ascii=False)}\n```"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ def _find_last_block(lines: Sequence[str]) -> int | None:
 
 def _read_calls(body: str, seed: str) -> Iterator[ToolCall]:
     """Yield the calls of a block; none if no call in it has a name."""
-    made = parse_json(body)
-    listed = (made if isinstance(made, list) else [made])[:MOST_CALLS]
+    parsed = parse_json(body)
+    listed = (parsed if isinstance(parsed, list) else [parsed])[:MOST_CALLS]
     names = [_read_name(each) for each in listed]
     if not any(names):
         return

@@ -37,9 +37,9 @@ class Redactions:
 
     def for_document(self, document: str) -> "Redactions":
         """The same redactor for one document: what it removes is counted under `document`."""
-        made = copy(self)
-        made._document = document
-        return made
+        redactions = copy(self)
+        redactions._document = document
+        return redactions
 
     def __call__(self, data: bytes) -> Redacted:
         """`data`, a text or a file, without its secrets."""

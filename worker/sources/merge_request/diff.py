@@ -29,11 +29,11 @@ def fetch(args: NoArguments, reader: Reader) -> Document:
 def show_diff(found: Listing[wire.DiffFile], reader: Reader, limit: int) -> tuple[str, bool]:
     """A diff that was read, and whether that is all of it: up to twice `limit` bytes, and up to
     `SHOWN_WHOLE`, are shown whole; of a longer one a preview of at most `limit` bytes."""
-    made = _make_document(found, reader)
-    if not made.preview or not found.items:
+    document = _make_document(found, reader)
+    if not document.preview or not found.items:
         return "", False
-    fits = len(made.data) <= min(SHOWN_WHOLE, 2 * limit)
-    return made.preview(SHOWN_WHOLE if fits else limit), fits and not made.gaps
+    fits = len(document.data) <= min(SHOWN_WHOLE, 2 * limit)
+    return document.preview(SHOWN_WHOLE if fits else limit), fits and not document.gaps
 
 
 def _make_document(found: Listing[wire.DiffFile], reader: Reader) -> Document:
@@ -46,13 +46,13 @@ def _make_document(found: Listing[wire.DiffFile], reader: Reader) -> Document:
 
 def make_diff_document(diff: str, missing: str, reader: Reader) -> Document:
     """A diff as a document; its preview begins with the hunks that the failing jobs' logs name."""
-    made = redacted_document(RawDocument(diff, missing), reader.redact)
-    text, project = made.data.decode(errors="replace"), reader.subject.project
+    document = redacted_document(RawDocument(diff, missing), reader.redact)
+    text, project = document.data.decode(errors="replace"), reader.subject.project
 
     def preview(limit: int) -> str:
         return preview_diff(text, reader.logs.get_error_text(), project, limit)
 
-    return replace(made, preview=preview, shown_whole=SHOWN_WHOLE)
+    return replace(document, preview=preview, shown_whole=SHOWN_WHOLE)
 
 
 def read_changed_files(reader: Reader, pages: int = PAGES) -> Listing[wire.DiffFile]:

@@ -49,23 +49,23 @@ class File(Arguments):
 def fetch(args: File, reader: Reader) -> Document:
     """The file, or only the start and end of a large one; for a range, its numbered lines."""
     path = check_path(args.path)
-    made = redacted_document(_read_whole(args, path, reader), reader.redact)
-    lines = list_known_lines(made)
+    document = redacted_document(_read_whole(args, path, reader), reader.redact)
+    lines = list_known_lines(document)
     if args.first_line or args.last_line:
-        return _cut_range(args, made, lines)
+        return _cut_range(args, document, lines)
 
     def preview(limit: int, most: int | None = None) -> str:
-        numbered = "".join(_number_lines(lines)) if len(made.data) <= limit else ""
+        numbered = "".join(_number_lines(lines)) if len(document.data) <= limit else ""
         # Thousands of empty lines would cost many times what the file has.
         if most is None and 0 < len(numbered) <= 2 * limit:
             return numbered
         named = find_lines(path, lines, reader.logs.get_error_text())
         return preview_file(lines, named, limit, most)
 
-    if b"\0" in made.data[:_SAMPLE]:  # a binary file
-        return made
+    if b"\0" in document.data[:_SAMPLE]:  # a binary file
+        return document
     brief = partial(preview, most=BRIEF)
-    return replace(made, preview=preview, brief=brief, shown_whole=SHOWN_WHOLE)
+    return replace(document, preview=preview, brief=brief, shown_whole=SHOWN_WHOLE)
 
 
 def _read_whole(args: File, path: str, reader: Reader) -> RawDocument:

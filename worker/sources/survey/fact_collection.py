@@ -80,10 +80,10 @@ class Collection:
         """The newest target-branch commit with the same error, except the change's base; or ""."""
         failed = (
             run.sha
-            for made in found
-            if isinstance(made.target, Target)
-            for run in made.target.runs
-            if made.has_same_error(run) and run.sha != near.base
+            for facts in found
+            if isinstance(facts.target, Target)
+            for run in facts.target.runs
+            if facts.has_same_error(run) and run.sha != near.base
         )
         return next(failed, "")
 
@@ -271,7 +271,7 @@ class Collection:
             make_failing_run(job, self._get_errors(job.job_id), own.get(job.job_id), near.own)
             for job in group.jobs
         ]
-        made = Facts(self._get_group_name(group), runs[0], tuple(runs[1:]))
+        facts = Facts(self._get_group_name(group), runs[0], tuple(runs[1:]))
         log = self._logs.find(group.jobs[0].job_id)
         change = read_change(group, log, self._reader.subject.project, self._diff)
         rest = tuple(
@@ -282,77 +282,77 @@ class Collection:
             )
             for name, run in zip(map(self._get_job_name, group.jobs[1:]), runs[1:], strict=True)
         )
-        made = self._add_own_facts(self._add_compared_runs(made, near), group, near)
-        return replace(made, name=write_job_name(made.name), change=change, rest=rest)
+        facts = self._add_own_facts(self._add_compared_runs(facts, near), group, near)
+        return replace(facts, name=write_job_name(facts.name), change=change, rest=rest)
 
     def _get_errors(self, job_id: int) -> frozenset[str]:
         return self._errors.get(job_id, frozenset())
 
-    def _add_own_facts(self, made: Facts, group: Group, near: ComparedPipelines) -> Facts:
+    def _add_own_facts(self, facts: Facts, group: Group, near: ComparedPipelines) -> Facts:
         """The facts with those from the pipeline itself and from the job's own log."""
         first, recovered = group.jobs[0], list[tuple[Run, Run]]()
         for failed, passed in self._find_recovered(near.own):
-            run = self._describe_run(failed, near.own, made.run)
-            if made.has_same_error(run):
+            run = self._describe_run(failed, near.own, facts.run)
+            if facts.has_same_error(run):
                 named = replace(run, place=failed.name)
-                recovered.append((named, self._describe_run(passed, near.own, made.run)))
-        made = replace(
-            made,
-            siblings=tuple(self._find_siblings(made, near.own)),
+                recovered.append((named, self._describe_run(passed, near.own, facts.run)))
+        facts = replace(
+            facts,
+            siblings=tuple(self._find_siblings(facts, near.own)),
             recoveries=tuple(recovered),
         )
         log = self._logs.find(first.job_id)
         if log is None or first.job_id not in self._listed:
-            return made
+            return facts
         return replace(
-            made,
+            facts,
             last_pass=log.last_pass(),
             cut=log.describe_cut(self._listed[first.job_id].duration),
         )
 
-    def _find_siblings(self, made: Facts, own: wire.Pipeline) -> Iterator[Run]:
+    def _find_siblings(self, facts: Facts, own: wire.Pipeline) -> Iterator[Run]:
         """The newest runs of the other jobs of the same matrix, by their names."""
-        group = parse_dimensions(made.name).get("group")
+        group = parse_dimensions(facts.name).get("group")
         newest = {job.name: job for job in sorted(self._list_all_jobs(own), key=lambda job: job.id)}
         for name, job in sorted(newest.items()):
-            if group and name != made.name and parse_dimensions(name).get("group") == group:
+            if group and name != facts.name and parse_dimensions(name).get("group") == group:
                 shown = write_job_name(name)
-                yield replace(self._describe_run(job, own, made.run), place=shown)
+                yield replace(self._describe_run(job, own, facts.run), place=shown)
 
-    def _add_compared_runs(self, made: Facts, near: ComparedPipelines) -> Facts:
-        if made.run.job_id not in self._listed:
+    def _add_compared_runs(self, facts: Facts, near: ComparedPipelines) -> Facts:
+        if facts.run.job_id not in self._listed:
             jobs = self._jobs[near.own.id]
             why = jobs if isinstance(jobs, Unknown) else _NOT_OWN
-            return replace(made, attempts=why, target=why, earlier=why, elsewhere=why)
-        ours = {run.job_id for run in made.jobs}
-        attempts = self._find_runs(made, near.attempts)
-        aside = self._find_runs(made, near.aside)
-        elsewhere = self._find_runs(made, near.elsewhere)
+            return replace(facts, attempts=why, target=why, earlier=why, elsewhere=why)
+        ours = {run.job_id for run in facts.jobs}
+        attempts = self._find_runs(facts, near.attempts)
+        aside = self._find_runs(facts, near.aside)
+        elsewhere = self._find_runs(facts, near.elsewhere)
         return replace(
-            made,
+            facts,
             attempts=attempts
             if isinstance(attempts, Unknown)
             else tuple(each for each in attempts if each.job_id not in ours),
             runs_of_other_sources=_get_known(aside),
-            earlier=self._find_runs(made, near.earlier),
+            earlier=self._find_runs(facts, near.earlier),
             elsewhere=elsewhere
             if isinstance(elsewhere, Unknown)
-            else tuple(each for each in elsewhere if made.has_same_error(each)),
-            target=self._describe_target(made, near),
+            else tuple(each for each in elsewhere if facts.has_same_error(each)),
+            target=self._describe_target(facts, near),
         )
 
-    def _describe_target(self, made: Facts, near: ComparedPipelines) -> Target | Unknown:
-        runs = self._find_runs(made, near.target)
+    def _describe_target(self, facts: Facts, near: ComparedPipelines) -> Target | Unknown:
+        runs = self._find_runs(facts, near.target)
         if isinstance(runs, Unknown):
             return runs
-        target, read = get_items(near.target), self._get_jobs_read(made.name)
+        target, read = get_items(near.target), self._get_jobs_read(facts.name)
         unread = [each for each in target if isinstance(read.get(each.id), Unknown)]
         moved = near.base in {each.sha for each in target} and target[0].sha != near.base
         gap = len(target) > near.recent
         found = Target(
             near.branch, runs, len(target), near.base, moved, gap, len(unread),
             may_hide_base_runs=any(each.sha == near.base for each in unread),
-            runs_with_change=_get_known(self._find_runs(made, near.carriers)),
+            runs_with_change=_get_known(self._find_runs(facts, near.carriers)),
         )  # fmt: skip
         newest = found.runs_at_newest_commit
         first = min((each.pipeline_id for each in newest), default=0)
@@ -367,19 +367,19 @@ class Collection:
         return self._behind if BEYOND in name else self._jobs
 
     def _find_runs(
-        self, made: Facts, pipelines: Sequence[wire.Pipeline] | Unknown
+        self, facts: Facts, pipelines: Sequence[wire.Pipeline] | Unknown
     ) -> tuple[Run, ...] | Unknown:
         """The runs of the job, newest pipeline first; Unknown if none was found and some pipelines
         could not be read."""
         if isinstance(pipelines, Unknown):
             return pipelines
-        read = self._get_jobs_read(made.name)
+        read = self._get_jobs_read(facts.name)
         unread = [jobs for each in pipelines if isinstance(jobs := read[each.id], Unknown)]
         runs = tuple(
-            self._describe_run(job, each, made.run)
+            self._describe_run(job, each, facts.run)
             for each in pipelines
             for job in self._list_runs(each)
-            if job.name == made.name
+            if job.name == facts.name
         )
         return unread[0] if unread and not runs else runs
 

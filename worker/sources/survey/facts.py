@@ -47,16 +47,16 @@ def add_facts(
     found = iter(collect_facts(groups, reader, diff, seconds))
 
     return tuple(
-        replace(group, ruling=_make_ruling(made))
-        if _is_recorded(group) and (made := next(found, None))
+        replace(group, ruling=_make_ruling(facts))
+        if _is_recorded(group) and (facts := next(found, None))
         else group
         for group in groups
     )
 
 
-def _make_ruling(made: Facts) -> Ruling:
-    ruling = make_ruling(made)
-    return replace(ruling, record=tuple(describe_facts(made, ruling.hard)))
+def _make_ruling(facts: Facts) -> Ruling:
+    ruling = make_ruling(facts)
+    return replace(ruling, record=tuple(describe_facts(facts, ruling.hard)))
 
 
 def collect_facts(
@@ -73,8 +73,8 @@ def collect_facts(
     bounded = reader.with_deadline(time.monotonic() + seconds)
     pool = ThreadPoolExecutor(WORKERS + 1, thread_name_prefix="facts")
     try:
-        made = pool.submit(Collection(bounded, pool, failing, diff).collect_facts)
-        return made.result(max(0.0, seconds) + grace)
+        future = pool.submit(Collection(bounded, pool, failing, diff).collect_facts)
+        return future.result(max(0.0, seconds) + grace)
     except TimeoutError:
         return [_make_unread(group, "GitLab took too long") for group in failing]
     except SourceError as error:

@@ -63,38 +63,42 @@ def choose_fold(context: Context, limits: Limits, now: float) -> Fold | None:
     If it leaves messages out, its text is still to be written.
     """
     at = len(context.messages)
-    made = [fold for fold in context.folds if fold.made_at == at]
+    folds = [fold for fold in context.folds if fold.made_at == at]
     if context.turn_usage.refused_at == at:
-        return _choose_rescue(context, limits, made)
-    if not made and limits.fold_settings.resume is not Resume.NONE and _is_cold_reply(context, now):
+        return _choose_rescue(context, limits, folds)
+    if (
+        not folds
+        and limits.fold_settings.resume is not Resume.NONE
+        and _is_cold_reply(context, now)
+    ):
         return _choose_at_resume(context, limits)
     if _find_strategy(context, limits) is Strategy.NONE:
         return None
-    return _choose_preventive(context, limits, made)
+    return _choose_preventive(context, limits, folds)
 
 
 def _find_strategy(context: Context, limits: Limits) -> Strategy:
     return choose_strategy(limits.fold_settings, find_room(limits, context.turn_usage))
 
 
-def _choose_preventive(context: Context, limits: Limits, made: Sequence[Fold]) -> Fold | None:
+def _choose_preventive(context: Context, limits: Limits, folds: Sequence[Fold]) -> Fold | None:
     settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
     size = estimate_size(context)
-    if size < room * (settings.fold_to if made else settings.fold_at):
+    if size < room * (settings.fold_to if folds else settings.fold_at):
         return None
-    if len(made) >= settings.passes:
+    if len(folds) >= settings.passes:
         return None
     return _find_helpful(context, limits, size)
 
 
-def _choose_rescue(context: Context, limits: Limits, made: Sequence[Fold]) -> Fold | None:
+def _choose_rescue(context: Context, limits: Limits, folds: Sequence[Fold]) -> Fold | None:
     """The next fold after a provider has refused the request as too long."""
     settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
     size = estimate_size(context)
-    folds_on = size >= room * settings.fold_to and len(made) < settings.passes
+    folds_on = size >= room * settings.fold_to and len(folds) < settings.passes
     if folds_on and (found := _find_helpful(context, limits, size)):
         return found
-    if size < room * settings.fold_at or any(fold.kind is FoldKind.CUT for fold in made):
+    if size < room * settings.fold_at or any(fold.kind is FoldKind.CUT for fold in folds):
         return None
     limit = int(room * _CUT_SHARE * _BYTES_PER_TOKEN)
     cut = _make_fold(context, FoldKind.CUT, 0, len(context.messages), limit=limit)
@@ -176,9 +180,9 @@ def _make_range(
     return replace(fold, text="x" * _PLACEHOLDER, kept_messages=kept)
 
 
-def _covers(made: Fold, fold: Fold) -> bool:
-    """Whether `fold` would change nothing in the stretch that `made` covers."""
-    return made.leaves_out or (made.kind is fold.kind and made.limit <= fold.limit)
+def _covers(earlier: Fold, fold: Fold) -> bool:
+    """Whether `fold` would change nothing in the stretch that `earlier` covers."""
+    return earlier.leaves_out or (earlier.kind is fold.kind and earlier.limit <= fold.limit)
 
 
 def _make_fold(context: Context, kind: FoldKind, start: int, upto: int, *, limit: int = 0) -> Fold:

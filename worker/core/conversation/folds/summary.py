@@ -42,8 +42,8 @@ def write_transcript(messages: Sequence[Message]) -> Iterator[str]:
             case User(text):
                 yield f"[message]\n{text}"
             case Assistant(text, calls):
-                made = [f"[call] {call.name} {call.arguments[:_MOST_RESULT]}" for call in calls]
-                yield "\n".join([*([f"[investigator]\n{text}"] if text else []), *made])
+                lines = [f"[call] {call.name} {call.arguments[:_MOST_RESULT]}" for call in calls]
+                yield "\n".join([*([f"[investigator]\n{text}"] if text else []), *lines])
             case ToolResult():
                 yield f"[result of {message.name}]\n{_cut_middle(message.content)}"
 

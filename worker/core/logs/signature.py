@@ -75,15 +75,13 @@ def _is_build(kept: Sequence["_WeightedLine"]) -> bool:
     return placed and not any(each.is_test for each in kept)
 
 
-def lead_with(error: str, signature: Signature) -> Signature:
+def lead_with(error: str, base: Signature) -> Signature:
     """Return the signature of a failure with one error more, which is its text."""
-    joined = f"{normalise_line(error)}\n{signature.key}"
+    joined = f"{normalise_line(error)}\n{base.key}"
     return Signature(
         hashlib.sha256(joined.encode()).hexdigest()[:KEY],
         one_line(error, TEXT),
-        (one_line(signature.text, NAME), *signature.others)
-        if _TEST.match(signature.text)
-        else signature.others,
+        (one_line(base.text, NAME), *base.others) if _TEST.match(base.text) else base.others,
     )
 
 

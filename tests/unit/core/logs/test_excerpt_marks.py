@@ -27,5 +27,5 @@ def test_colours_that_a_program_wrote_as_text_are_left_out() -> None:
 
 def test_common_test_names_a_failed_case_with_its_line_and_a_failed_setup_without() -> None:
     for said in ("depot_SUITE:stacks failed on line 593", "depot_SUITE:init_per_group failed"):
-        assert "opens" in marks.marks(said)
-    assert "opens" not in marks.marks("depot:stack failed over to shelf 2")
+        assert "opens" in marks.find_marks(said)
+    assert "opens" not in marks.find_marks("depot:stack failed over to shelf 2")

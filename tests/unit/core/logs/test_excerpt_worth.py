@@ -78,7 +78,7 @@ def choose(weights: list[float]) -> list[str]:
         Line(Kept(at, b"", 1, None), f"the shelf {at} of the depot", frozenset(), f"{at}", False)
         for at in range(len(weights))
     ]
-    return texts(Choice(lines, weights, len(lines), 4_096).text())
+    return texts(Choice(lines, weights, len(lines), 4_096).write_text())
 
 
 def test_what_says_nothing_is_not_shown_because_there_is_room() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import httpx
+import yaml
 from lightkube import ApiError, Client, KubeConfig
 from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.kubeconfig import SingleConfig
+from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 from lightkube.resources.core_v1 import Pod
 
@@ -61,6 +63,17 @@ def _explain(error: Exception, code: int) -> str:
     return text
 
 
+def _read_config() -> tuple[SingleConfig, User]:
+    """Return the configuration and its user. Raises ConfigError, or KeyError."""
+    try:
+        config = KubeConfig.from_env().get()
+    except (AttributeError, TypeError, yaml.YAMLError) as error:  # a file of another content
+        raise ConfigError("the configuration is not one of kubectl's") from error
+    if config is None or config.user is None:
+        raise ConfigError("the configuration names no user")
+    return config, config.user
+
+
 class Cluster:
     """One namespace of the cluster. Thread-safe except for `close`.
 
@@ -72,15 +85,13 @@ class Cluster:
     def __init__(self, namespace: str = "") -> None:
         """Raises SandboxUnavailable."""
         with translate_cluster_errors(SandboxUnavailable, "looking for a cluster"):
-            config = KubeConfig.from_env().get()
-            if config is None or config.user is None:
-                raise ConfigError("the configuration names no user")
+            config, user = _read_config()
             self._config: SingleConfig = config
             # No proxy and no other certificate authority than the configuration's.
             self._client = Client(
                 config, timeout=httpx.Timeout(CALL_TIMEOUT), trust_env=False, lazy=False
             )
-            self._tls = verify_cluster(config.cluster, config.user, config.abs_file, False)
+            self._tls = verify_cluster(config.cluster, user, config.abs_file, False)
         self.namespace = namespace or config.namespace
         self.server = str(config.cluster.server)
 

@@ -101,6 +101,16 @@ def test_no_cluster_says_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         KubernetesDriver(ContainerSpec()).check()
 
 
+@pytest.mark.parametrize("content", ["", "- a list", "a: [", "clusters: 3\ncontexts: 3\n"])
+def test_a_configuration_of_another_content_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "config").write_text(content)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    with pytest.raises(SandboxUnavailable, match=r"no cluster is configured.*set KUBECONFIG"):
+        KubernetesDriver(ContainerSpec()).check()
+
+
 def test_an_api_server_that_is_away_is_named(
     driver: KubernetesDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -1,8 +1,10 @@
 """Runs the checks in parallel, each with a time limit."""
 
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from pathlib import Path
 
 from sandbox.base import SandboxError
 from worker.doctor.base import (
@@ -67,7 +69,7 @@ def _wait_for_lines(check: Check, future: "Future[list[Line]]", limit: float) ->
         advice = "see whether what it asks is up, and reachable from here"
         yield report_failed(check.name, f"no answer within {limit:g} s", advice)
     elif error := future.exception():
-        yield report_failed(check.name, f"the check itself failed: {type(error).__name__}: {error}")
+        yield report_failed(check.name, f"the check itself failed: {_name_bug(error)}")
     else:
         yield from future.result()
 
@@ -81,3 +83,10 @@ def _clean_line(line: Line, redact: Callable[[str], str]) -> Line:
 def _clean_text(text: str, redact: Callable[[str], str]) -> str:
     flat = " ".join(redact(text[:4000]).split())
     return "".join(char if char.isprintable() else "�" for char in flat)[:1000]
+
+
+def _name_bug(error: BaseException) -> str:
+    """Return an unexpected exception with the place in the code that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"

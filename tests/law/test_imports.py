@@ -31,7 +31,7 @@ ROOMS = {
     ),
     "sandbox.kubernetes": Room(
         ("sandbox.base", "sandbox.framed", "sandbox.spec", "sandbox.wire"),
-        outside=("httpx", "lightkube", "websockets"),
+        outside=("httpx", "lightkube", "websockets", "yaml"),
     ),
     "sandbox.image": Room(),
     "worker.errors": Room(),

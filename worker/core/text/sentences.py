@@ -31,8 +31,8 @@ _SHORT = re.compile(
 )
 _NEXT = re.compile(
     r"\s+(?=[\"'“(`\[*_]{0,3}[A-Z0-9`/\[<\"'“*_À-ÖØ-Þ\u0400-\u04ff\u3040-\uffff]"
-    # The name of a file or a function may begin a sentence with a small letter.
-    r"|(?!e\.g|i\.e)[a-z][a-z0-9-]{0,40}(?:[./_]\w|\(\)))"
+    # The name of a file or a function may begin a sentence with a small letter, or with a dot.
+    r"|(?!e\.g|i\.e)[a-z][a-z0-9-]{0,40}(?:[./_]\w|\(\))|\.[a-z]\w)"
 )
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
 _WIDE_MARKS = {",": "，、", ";": "；", ":": "："}

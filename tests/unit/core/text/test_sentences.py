@@ -17,6 +17,8 @@ from worker.core.text.sentences import MAX_TEXT, begin_words, split_clauses, spl
         ("- one\n- two\n  more\n\nThree.", ["one", "two more", "Three."]),
         ("1. First.\n2. Second. Third.", ["First.", "Second.", "Third."]),
         ("It is new. a.txt pins it. f() too.", ["It is new.", "a.txt pins it.", "f() too."]),
+        ("It is kept. .ci.yml says so.", ["It is kept.", ".ci.yml says so."]),
+        ("Files, e.g. .env, stay.", ["Files, e.g. .env, stay."]),
         ("It broke in c. test_low fails.", ["It broke in c. test_low fails."]),
         ("It fails. i.e. no one knows.", ["It fails. i.e. no one knows."]),
         ("Es fehlt. Änderung nötig.", ["Es fehlt.", "Änderung nötig."]),

@@ -21,6 +21,7 @@ from worker.demo.gitlab import DiffFile, GitLabSim, Pipeline
 from worker.errors import ModelError, StoreError
 from worker.jobs.results import CommandAnswered
 from worker.turns import memory
+from worker.turns.parts import NoKnownFailures
 from worker.turns.results import Finished, NotesMarked, Skipped
 
 pytestmark = pytest.mark.slow
@@ -345,24 +346,15 @@ class Fault(Exception):
 
 
 @dataclass
-class NeverKept:
+class NeverKept(NoKnownFailures):
     """Known failures that can be read, and fail with `error` when they are to be kept."""
 
     error: Exception
-
-    def read_entry(self, project_id: int, key: str) -> bytes | None:
-        return None
 
     def change_entry(
         self, project_id: int, key: str, change: Callable[[bytes | None], bytes | None]
     ) -> None:
         raise self.error
-
-    def list_keys(self, project_id: int) -> tuple[str, ...]:
-        return ()
-
-    def read_memory(self, project_id: int, part: MemoryPart = MemoryPart.FACTS) -> bytes | None:
-        return None
 
     def change_memory(
         self,

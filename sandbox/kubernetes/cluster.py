@@ -1,9 +1,11 @@
 """Talks to the API server of a cluster; every foreign error is translated here."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from functools import cache
+from typing import Any, get_args, get_type_hints
 from urllib.parse import urlencode, urlsplit
 
 import httpx
@@ -11,8 +13,11 @@ import yaml
 from lightkube import ApiError, Client, KubeConfig
 from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.kubeconfig import SingleConfig
-from lightkube.config.models import User
+from lightkube.config.models import Cluster as ClusterConfig
+from lightkube.config.models import Context, User
+from lightkube.core.dataclasses_dict import DataclassDictMixIn
 from lightkube.core.exceptions import ConfigError
+from lightkube.models.meta_v1 import Status
 from lightkube.resources.core_v1 import Pod
 
 from sandbox.base import SandboxError, SandboxGone, SandboxRefused, SandboxUnavailable
@@ -21,6 +26,9 @@ from sandbox.kubernetes.manifest import CONTAINER
 
 CALL_TIMEOUT = 30
 """Seconds for one request to the API server. Streams have deadlines of their own."""
+
+
+_MODELS_LOCK = threading.Lock()
 
 
 class Missing(SandboxGone):
@@ -74,6 +82,25 @@ def _read_config() -> tuple[SingleConfig, User]:
     return config, config.user
 
 
+@cache
+def _prepare_models() -> None:
+    """Use every class of pods and of kubectl's configuration once. Call it under `_MODELS_LOCK`.
+
+    lightkube sets up a class at its first use and without a lock: a second thread that meets the
+    class at that moment fails with AttributeError or TypeError.
+    """
+    waiting: list[Any] = [Pod, Status, ClusterConfig, Context, User]
+    seen = set()
+    while waiting:
+        kind = waiting.pop()
+        waiting += get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, DataclassDictMixIn) and kind not in seen:
+            seen.add(kind)
+            with suppress(TypeError):  # a class with required fields: it is set up all the same
+                kind.from_dict({})  # type: ignore[no-untyped-call]
+            waiting += get_type_hints(kind).values()
+
+
 class Cluster:
     """One namespace of the cluster. Thread-safe except for `close`.
 
@@ -84,6 +111,8 @@ class Cluster:
 
     def __init__(self, namespace: str = "") -> None:
         """Raises SandboxUnavailable."""
+        with _MODELS_LOCK:
+            _prepare_models()
         with translate_cluster_errors(SandboxUnavailable, "looking for a cluster"):
             config, user = _read_config()
             self._config: SingleConfig = config

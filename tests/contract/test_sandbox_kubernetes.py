@@ -5,6 +5,8 @@ The contract and the escape suites hold it too; those run on a real cluster as w
 
 import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -50,6 +52,39 @@ def said(sandbox: Sandbox, command: str) -> str:
 def test_a_check_creates_nothing(driver: KubernetesDriver, sim: KubernetesSim) -> None:
     driver.check()
     assert [method for method, _ in sim.requests] == ["POST"]
+
+
+_CHECKS_AT_ONCE = """
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from sandbox.kubernetes.driver import KubernetesDriver
+from sandbox.spec import ContainerSpec
+
+def slow_down(frame, event, arg):
+    if frame.f_code.co_name == "_setup":
+        time.sleep(0.001)
+        return slow_down
+
+def check(_):
+    driver = KubernetesDriver(ContainerSpec())
+    together.wait()
+    driver.check()
+
+threading.settrace(slow_down)
+together = threading.Barrier(4)
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(check, range(4)))
+"""
+
+
+def test_the_first_pods_of_a_process_are_created_at_once(sim: KubernetesSim) -> None:
+    """The client library sets up its classes at their first use (`_setup`), without a lock."""
+    command = [sys.executable, "-c", _CHECKS_AT_ONCE]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.stderr == ""
+    assert [method for method, _ in sim.requests] == ["POST"] * 4
 
 
 def test_a_missing_right_names_the_role(driver: KubernetesDriver, sim: KubernetesSim) -> None:

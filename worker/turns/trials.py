@@ -4,18 +4,19 @@ import hashlib
 import logging
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from sandbox.base import Sandbox, SandboxError
 from worker.core.conversation import quote_repair
 from worker.core.conversation.context import Context, Status
 from worker.core.finding import parse_finding, suggestions, trials
+from worker.core.finding.checks import Place
 from worker.core.finding.suggestions import Change, Suggestion
 from worker.core.finding.trials import Trial
 from worker.core.ports import Captures
-from worker.core.ports.evidence import RepoFile
+from worker.core.ports.evidence import JobLog, RepoFile
 from worker.errors import ArgumentError, SourceError
 from worker.turns.parts import Deps
 
@@ -39,7 +40,12 @@ _LOOK = (
     "-exec sha256sum {{}} \\; 2>/dev/null | head -c {most}"
 )
 _WILDCARD = re.compile(r"[*?\[\]\\]")
-_FOUND = re.compile(r"(\d{1,12}\.\d{1,12}) \\?([0-9a-f]{64}) ")
+_FOUND = re.compile(r"(?m)^(\d{1,12}\.\d{1,12}) \\?([0-9a-f]{64}) [ *](/.*)$")
+_JOB_COMMAND = re.compile(r"\$ (\S.{0,300})")
+_CODE = re.compile(r"`([^`\n]{1,300})`")
+
+MAX_LOGS = 5
+"""The most failing jobs whose logs are read for the commands that they ran."""
 
 
 def find_trials(context: Context, sandbox: Sandbox, captures: Captures, deps: Deps) -> Trials:
@@ -76,6 +82,23 @@ def _list_paths(fixes: Iterable[Suggestion]) -> set[str]:
     return {PurePosixPath(fix.path).name for fix in fixes}
 
 
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A file in the sandbox, and since when (epoch seconds) it has had its content."""
+
+    since: float
+    path: PurePosixPath
+
+    def find_root(self, path: str) -> PurePosixPath:
+        """Return the folder in which it has `path`, or has the most of its last parts."""
+        root = self.path.parent
+        for part in PurePosixPath(path).parts[-2::-1]:
+            if root.name != part:
+                break
+            root = root.parent
+        return root
+
+
 def _find_applied(
     context: Context, changes: Sequence[Change], sandbox: Sandbox, captures: Captures, deps: Deps
 ) -> Trials:
@@ -83,27 +106,54 @@ def _find_applied(
     paths = list(dict.fromkeys(fix.path for fix in every))[:MAX_FILES]
     files = {path: captures.read_lines(RepoFile(path)) for path in paths}
     seen, whole = _read_sandbox(_list_paths(every), sandbox, deps)
-    alone = {change: _find_applied_time(change, files, seen) for change in changes}
-    together = _find_applied_time(every, files, seen)
-    several = sum(at is not None for at in alone.values()) > 1
+    own = _list_own_commands(context, captures)
+    alone = {change: _find_copies(change, files, seen) for change in changes}
+    together = _find_copies(every, files, seen)
+    several = sum(bool(copies) for copies in alone.values()) > 1
     found: dict[Change, Trial] = {}
-    for change, at in alone.items():
-        since = together if at is None else at
-        runs = trials.find_runs(context, since) if since is not None else ()
-        if runs:
-            runs = tuple(replace(run, command=deps.runtime.redact(run.command)) for run in runs)
-            others = several or (at is None and len(changes) > 1)
-            found[change] = Trial(runs, alone=not others)
-        elif since is not None or (whole and trials.is_named(context, _list_paths(change))):
+    for change, copies in alone.items():
+        if trial := _find_trial(context, copies or together, own):
+            runs = tuple(
+                replace(run, command=deps.runtime.redact(run.command)) for run in trial.runs
+            )
+            others = several or (not copies and len(changes) > 1)
+            found[change] = replace(trial, runs=runs, alone=not others)
+        elif whole and trials.is_named(context, _list_paths(change)):
             found[change] = Trial()
     return found
 
 
+def _find_trial(
+    context: Context, copies: Mapping[Place, float], own: Collection[str]
+) -> Trial | None:
+    """Return what has run over the first of the copies over which a check has; if there is none,
+    over any; None without copies."""
+    found = [
+        trials.find_trial(context, since, place, own)
+        for place, since in sorted(copies.items(), key=lambda copy: copy[1])
+    ]
+    return max(found, key=lambda trial: (bool(trial.runs), trial.is_used), default=None)
+
+
+def _list_own_commands(context: Context, captures: Captures) -> frozenset[str]:
+    """Return the commands of the failing jobs, as their logs and the answer name them."""
+    jobs = context.survey.jobs if context.survey else ()
+    found: list[str] = []
+    for job in [each for each in jobs if not each.external][:MAX_LOGS]:
+        try:
+            lines = captures.read_lines(JobLog(job.job_id))
+        except (SourceError, ArgumentError):
+            continue
+        found += [line[1] for each in lines if (line := _JOB_COMMAND.fullmatch(each.strip()))]
+    answer = context.outcome.text if context.outcome else ""
+    return frozenset((*found, *_CODE.findall(parse_finding(answer).what_failed)))
+
+
 def _read_sandbox(
     names: Iterable[str], sandbox: Sandbox, deps: Deps
-) -> tuple[Mapping[str, float], bool]:
-    """Return since when the sandbox has had files of these names, by the SHA-256 of their content,
-    and whether those are all.
+) -> tuple[Mapping[str, Sequence[_Copy]], bool]:
+    """Return the sandbox's files of these names, by the SHA-256 of their content, and whether those
+    are all.
 
     The times are our epoch seconds; if the sandbox's clock differs, they are rather too late.
     """
@@ -117,9 +167,9 @@ def _read_sandbox(
     if not re.fullmatch(r"\d{1,12}\.\d{1,12}", clock):
         return {}, False
     shift = 0.0 if before <= float(clock) <= after else after - float(clock)
-    seen: dict[str, float] = {}
-    for at, digest in _FOUND.findall(listed):
-        seen[digest] = min(float(at) + shift, seen.get(digest, float("inf")))
+    seen: dict[str, list[_Copy]] = {}
+    for at, digest, path in _FOUND.findall(listed):
+        seen.setdefault(digest, []).append(_Copy(float(at) + shift, PurePosixPath(path)))
     return seen, len(listed) < _MOST_LISTED
 
 
@@ -128,20 +178,26 @@ def _quote_name(name: str) -> str:
     return shlex.quote(_WILDCARD.sub(r"\\\g<0>", name))
 
 
-def _find_applied_time(
-    fixes: Iterable[Suggestion], files: Mapping[str, Sequence[str]], seen: Mapping[str, float]
-) -> float | None:
-    """Return since when every file has been exactly what `fixes` make of it; None if one is not."""
+def _find_copies(
+    fixes: Iterable[Suggestion],
+    files: Mapping[str, Sequence[str]],
+    seen: Mapping[str, Sequence[_Copy]],
+) -> Mapping[Place, float]:
+    """Return the places where every file is exactly what `fixes` make of it, and since when."""
     by_path: dict[str, list[Suggestion]] = {}
     for fix in fixes:
         by_path.setdefault(fix.path, []).append(fix)
-    times: list[float] = []
+    roots: list[dict[PurePosixPath, _Copy]] = []
     for path, of_file in by_path.items():
         changed = suggestions.apply_suggestions(of_file, files.get(path, ()))
         text = "\n".join(changed or ()).encode()
         digests = [hashlib.sha256(each).hexdigest() for each in (text, text + b"\n")]
-        found = [seen[digest] for digest in digests if digest in seen]
-        if changed is None or not found:
-            return None
-        times.append(min(found))
-    return max(times, default=None)
+        copies = [each for digest in digests for each in seen.get(digest, ())]
+        roots.append({each.find_root(path): each for each in copies} if changed is not None else {})
+    return {
+        Place(str(root), tuple(str(each[root].path) for each in roots)): max(
+            each[root].since for each in roots
+        )
+        for root in (roots[0] if roots else ())
+        if all(root in each for each in roots)
+    }

@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,22 +14,25 @@ from tests.fakes import EMPTY, MemorySandbox
 from tests.jobs import START, Job, OneLog
 from worker.core.conversation.context import CallCost, Context, Outcome, Status
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
+from worker.core.failure.jobs import FailingJob, Group, Survey
 from worker.core.finding.trials import Run, Trial
-from worker.core.ports.evidence import Place
+from worker.core.ports.evidence import JobLog, Place
 from worker.demo.gitlab import GitLabSim
 from worker.turns.trials import find_trials
 
 OLD = ["def total(xs):", "    return 4"]
 FIX = (
-    "## Verdict\ncaused by this change\n\n## Cause\nx\n\n"
+    "## Verdict\ncaused by this change\n\n## Failed\nunit: `./run-tests --all`\n\n## Cause\nx\n\n"
     "## What to do\n```suggestion {}:2\n  0\n```"
 )
 
 
 class Repository(OneLog):
-    """Every file of it is the same."""
+    """Every file of it is the same, and one job has a log."""
 
     def read_lines(self, place: Place) -> list[str]:
+        if place == JobLog(7):
+            return ["$ sh ci/lint.sh", "$ prove t"]
         return OLD
 
 
@@ -49,11 +53,11 @@ def look_in(folder: Path) -> MemorySandbox:
     return MemorySandbox(answer)
 
 
-def answered(path: str) -> Context:
-    """A turn that ran a test with the file's change in place, and advises this."""
+def answered(path: str, command: str) -> Context:
+    """A turn that ran a command with the file's change in place, and advises this."""
     made = context(
         User("event"),
-        Assistant("", (call("c", "sandbox_exec", json.dumps({"command": f"prove '{path}'"})),)),
+        Assistant("", (call("c", "sandbox_exec", json.dumps({"command": command})),)),
         ToolResult("c", "sandbox_exec", json.dumps({"exit_code": 0})),
         outcome=Outcome(Status.DONE, FIX.format(path), ""),
     )
@@ -72,8 +76,36 @@ def test_a_change_is_found_by_the_name_of_its_file_alone(
         (tmp_path / "files" / other).parent.mkdir(exist_ok=True)
         (tmp_path / "files" / other).write_text("def total(xs):\n  0\n")
     path, sandbox = f"app/{name}", look_in(tmp_path / "files")
-    (found,) = find_trials(answered(path), sandbox, Repository(), at.build_deps()).values()
+    turn = answered(path, f"# {path}\ncd {tmp_path}/files; prove t")
+    (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
     assert found == Trial()
     (tmp_path / "files" / name).write_text("def total(xs):\n  0\n")
-    (found,) = find_trials(answered(path), sandbox, Repository(), at.build_deps()).values()
-    assert found == Trial((Run(f"prove '{path}'", 0),))
+    (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
+    assert found == Trial((Run("prove t", 0),), is_used=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("cd {0} && prove t", "prove t"),
+        ("cd {0}/app && prove t", "prove t"),
+        ("prove {0}/t", "prove {0}/t"),
+        ("cd {0}/../other && prove t", ""),
+        ("prove t", ""),
+        ("cd {0} && ./run-tests --all", "./run-tests --all"),
+        ("cd {0} && sh ci/lint.sh", "sh ci/lint.sh"),
+        ("cd {0} && sh ci/other.sh", ""),
+    ],
+)
+def test_a_check_counts_that_ran_in_the_folder_of_the_change(
+    at: Job, tmp_path: Path, command: str, run: str
+) -> None:
+    root = tmp_path / "work" / "src"
+    (root / "app").mkdir(parents=True)
+    (root / "app" / "sum.py").write_text("def total(xs):\n  0\n")
+    sandbox = look_in(tmp_path)
+    turn = answered("app/sum.py", f"ls sum.py; {command.format(root)}")
+    survey = Survey((Group("", "", (FailingJob(7, "unit"),)),))
+    turn = replace(turn, survey=survey)
+    (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
+    assert found == Trial((Run(run.format(root), 0),) if run else (), is_used=True)

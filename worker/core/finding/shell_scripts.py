@@ -10,7 +10,7 @@ from dataclasses import dataclass
 MAX_READ = 20_000
 """The most characters of a script that is read; nothing is known of a longer one."""
 
-_HEREDOC = re.compile(r"<<-?[ \t]{0,8}(['\"]?)([A-Za-z_]\w{0,80})\1")
+_HEREDOC = re.compile(r"<<(-?)[ \t]{0,8}(['\"]?)([A-Za-z_]\w{0,80})\2")
 _TOKEN = re.compile(
     r"&&|\|\||\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|\d?[<>]&\d?|&>"
     r"|[^\\'\"`<>&|;()\n#]+|.",
@@ -18,9 +18,8 @@ _TOKEN = re.compile(
 )
 _ENDS = frozenset({";", "&", "\n"})
 _JOINS = frozenset({"&&", "||"})
-_CLOSES = frozenset({"done", "fi", "esac", "}", "then", "do", "else"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,80}=\S*[ \t]+")
-_QUIET = frozenset(
+QUIET = frozenset(
     (
         *("cat", "cd", "chmod", "cp", "cut", "diff", "echo", "egrep", "export", "git", "grep"),
         *("head", "less", "log", "ls", "mkdir", "mv", "nl", "patch", "popd", "printf", "pushd"),
@@ -32,10 +31,13 @@ _QUIET = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CommandList:
-    """Commands joined by "&&" and "||": its `text`, and the commands of each of its `pipes`."""
+    """Commands joined by "&&" and "||": its `text`, the commands of each of its `pipes`, and what
+    `joins` these."""
 
     text: str
     pipes: tuple[tuple[str, ...], ...]
+    joins: tuple[str, ...] = ()
+    in_background: bool = False
 
 
 def split_script(script: str) -> tuple[CommandList, ...]:
@@ -48,17 +50,11 @@ def split_script(script: str) -> tuple[CommandList, ...]:
     return tuple(_split_lists(remove_heredocs(script)))
 
 
-def is_compound(script: str) -> bool:
-    """Whether the script ends with a loop or a branch, so that its last command is not known."""
-    lists = split_script(script)
-    return not lists or _read_word(lists[-1].text) in _CLOSES
-
-
 def only_touches_files(script: str) -> bool:
     """Whether the script only reads and writes files, for instance to make a change."""
     lists = split_script(script)
     words = [_read_word(part) for each in lists for pipe in each.pipes for part in pipe]
-    return bool(words) and all(word in _QUIET for word in words)
+    return bool(words) and all(word in QUIET for word in words)
 
 
 def _read_word(command: str) -> str:
@@ -70,40 +66,58 @@ def _read_word(command: str) -> str:
 
 def remove_heredocs(script: str) -> str:
     """Return the script without the texts that it passes to its commands."""
+    return "\n".join(_read_heredocs(script)[0])
+
+
+def ends_heredocs(script: str) -> bool:
+    """Whether each text that the script seems to pass to a command has an end."""
+    return _read_heredocs(script)[1]
+
+
+def _read_heredocs(script: str) -> tuple[list[str], bool]:
+    """Return the lines outside of heredocs, and whether each heredoc has an end."""
     lines = script.split("\n")
-    last = {line.strip(): number for number, line in enumerate(lines)}
+    last = {line: number for number, line in enumerate(lines)}
+    last |= {f"-{line.lstrip(chr(9))}": number for number, line in enumerate(lines)}
     kept: list[str] = []
     ends: list[str] = []
+    complete = True
     for number, line in enumerate(lines):
         if ends:
-            ends = ends[1:] if line.strip() == ends[0] else ends
+            is_end = ends[0] in (line, f"-{line.lstrip(chr(9))}")
+            ends = ends[1:] if is_end else ends
             continue
         kept.append(line)
-        ends = [word for _, word in _HEREDOC.findall(line) if last.get(word, -1) > number]
-    return "\n".join(kept)
+        begun = [dash + word for dash, _, word in _HEREDOC.findall(line)]
+        ends = [word for word in begun if last.get(word, -1) > number]
+        complete = complete and len(ends) == len(begun)
+    return kept, complete
 
 
 def _split_lists(script: str) -> Iterator[CommandList]:
-    text, pipes, parts = "", list[tuple[str, ...]](), [""]
+    text, pipes, parts, joins = "", list[tuple[str, ...]](), [""], list[str]()
     for token, separates in _read_tokens(script):
         if separates and token in _ENDS:
-            yield from _make_list(text, [*pipes, tuple(parts)])
-            text, pipes, parts = "", [], [""]
+            yield from _make_list(text, [*pipes, tuple(parts)], joins, token == "&")
+            text, pipes, parts, joins = "", [], [""], []
             continue
         text += token
         if separates and token in _JOINS:
             pipes, parts = [*pipes, tuple(parts)], [""]
+            joins.append(token)
         elif separates:
             parts.append("")
         else:
             parts[-1] += token
-    yield from _make_list(text, [*pipes, tuple(parts)])
+    yield from _make_list(text, [*pipes, tuple(parts)], joins, False)
 
 
-def _make_list(text: str, pipes: list[tuple[str, ...]]) -> Iterator[CommandList]:
+def _make_list(
+    text: str, pipes: list[tuple[str, ...]], joins: list[str], in_background: bool
+) -> Iterator[CommandList]:
     if text.strip():
         every = (tuple(part.strip() for part in pipe) for pipe in pipes)
-        yield CommandList(text.strip(), tuple(every))
+        yield CommandList(text.strip(), tuple(every), tuple(joins), in_background)
 
 
 def _read_tokens(script: str) -> Iterator[tuple[str, bool]]:

@@ -1,79 +1,78 @@
-"""Finds the commands that ran with a change in place. Pure; the transcript is the state.
+"""Finds the checks that ran with a change in place. Pure; the transcript is the state.
 
 The commands are the model's, and their exit status is the sandbox's. A reader is shown both, and
 nothing is concluded from them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult
+from worker.core.finding.checks import Place, find_checks
 from worker.core.finding.shell_scripts import only_touches_files
 from worker.core.spelling import correct_spelling
 from worker.core.text.untrusted_json import parse_object
 
 TOOL = "sandbox_exec"
 MAX_RUNS = 3
-"""The most commands that are reported for one change; the newest ones."""
+"""The most checks that are reported for one change; the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A command, its exit status, None if it timed out, and the last line that it wrote.
-
-    `made_change` says that the change was put in place while the command ran, not before.
-    """
+    """A check and its exit status."""
 
     command: str
-    exit_code: int | None
-    made_change: bool = False
-    last_line: str = ""
+    exit_code: int
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What the sandbox has shown about a change that was looked for in it.
 
-    `runs` are commands that ran with the change in place; `alone` says that no other change of the
-    answer was there.
+    `runs` are checks that ran with the change in place; `alone` says that no other change of the
+    answer was there. `is_used` says that any command has run something with the change in place.
     """
 
     runs: tuple[Run, ...] = ()
     alone: bool = True
+    is_used: bool = False
 
 
-def find_runs(context: Context, changed: float) -> tuple[Run, ...]:
-    """The turn's newest commands that ended after a file was `changed` (epoch seconds).
+def find_trial(context: Context, changed: float, place: Place, own: Collection[str]) -> Trial:
+    """The newest checks of the turn that ran over the files of `place` after they were `changed`
+    (epoch seconds). `own` are commands that the project's jobs run.
 
     Commands that may have ended earlier are left out, and so are commands that only read or wrote
     files, for instance to make the change.
     """
     found: list[Run] = []
+    is_used = False
     for each in _commands(context):
-        if only_touches_files(each.run.command):
+        later = each.begun >= changed
+        if only_touches_files(each.script) or not (later or (each.ended > changed and each.known)):
             continue
-        if each.begun >= changed:
-            found.append(each.run)
-        elif each.ended > changed and each.known:
-            found.append(replace(each.run, made_change=True))
-    return tuple(found[-MAX_RUNS:])
+        is_used = True
+        checks = find_checks(each.script, each.exit_code, place, own, makes_change=not later)
+        found += [Run(check, each.exit_code or 0) for check in checks]
+    return Trial(tuple(found[-MAX_RUNS:]), is_used=is_used)
 
 
 def is_named(context: Context, names: Collection[str]) -> bool:
     """Whether a command of the turn names one of the files."""
-    return any(name in each.run.command for each in _commands(context) for name in names)
+    return any(name in each.script for each in _commands(context) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A command that ran between the times `begun` and `ended`.
-
-    `known` says that no other command ran between the two.
+    """A script that ran between the times `begun` and `ended`; None is the exit status of one that
+    timed out. `known` says that no other script ran between the two.
     """
 
-    run: Run
+    script: str
+    exit_code: int | None
     begun: float
     ended: float
     known: bool
@@ -104,18 +103,16 @@ def _of_answer(messages: Sequence[Message], begun: float, ended: float) -> Itera
     for result, run in ran:
         if run:
             at = result.ended_at or ended
-            yield _Command(run, begun, at, known=alone or result.ended_at > 0)
+            yield _Command(*run, begun, at, known=alone or result.ended_at > 0)
         begun = max(begun, result.ended_at)
 
 
-def _read_run(call: ToolCall, result: ToolResult) -> Run | None:
-    """The command and how it ended, if it did run."""
+def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | None:
+    """The script and its exit status, if it did run."""
     if call.name != TOOL and not correct_spelling(call.name, [TOOL]):
         return None
-    command = parse_object(call.arguments).get("command")
-    content = parse_object(result.content)
-    code = content.get("exit_code", "")
-    if not isinstance(command, str) or not isinstance(code, int | None):
+    script = parse_object(call.arguments).get("command")
+    code = parse_object(result.content).get("exit_code", "")
+    if not isinstance(script, str) or not isinstance(code, int | None):
         return None
-    written = str(content.get("stdout") or content.get("stderr") or "").rstrip()
-    return Run(command, code, last_line=written.rpartition("\n")[2].strip())
+    return script, code

@@ -4,7 +4,7 @@ import pytest
 
 from worker.core.finding.shell_scripts import (
     MAX_READ,
-    is_compound,
+    ends_heredocs,
     only_touches_files,
     split_script,
 )
@@ -37,17 +37,26 @@ def test_of_a_list_the_parts_of_each_pipe_are_known() -> None:
     assert made.pipes == (("cd a",), ("make 2>&1", "tee log", "tail"), ("(b | c)",))
 
 
+def test_what_joins_commands_and_what_runs_in_the_background_is_known() -> None:
+    first, last = split_script("a && b || c & d && e")
+    assert (first.joins, first.in_background) == (("&&", "||"), True)
+    assert (last.joins, last.in_background) == (("&&",), False)
+
+
 @pytest.mark.parametrize(
-    ("script", "compound"),
+    ("script", "texts", "ends"),
     [
-        ("a\nfor f in *; do b | c; done", True),
-        ("if a; then b; fi", True),
-        ("a; b", False),
-        ("", True),
+        ("cat <<'E'\n E\npytest\nE\na", ["cat <<'E'", "a"], True),
+        ("cat <<-E\n\tE\na", ["cat <<-E", "a"], True),
+        ("cat <<E\n\tE\na", ["cat <<E", "E", "a"], False),
+        ("cat <<A <<B\nx\nA\ny\nB\na", ["cat <<A <<B", "a"], True),
     ],
 )
-def test_the_last_command_of_a_loop_is_not_known(script: str, compound: bool) -> None:
-    assert is_compound(script) == compound
+def test_a_text_that_is_passed_to_a_command_ends_where_the_shell_ends_it(
+    script: str, texts: list[str], ends: bool
+) -> None:
+    assert [each.text for each in split_script(script)] == texts
+    assert ends_heredocs(script) == ends
 
 
 @pytest.mark.parametrize(

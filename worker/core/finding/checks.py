@@ -1,0 +1,223 @@
+"""Tells which checks a script has surely run over changed files, and with its exit status. Pure.
+
+The script is the model's, and all that is known of its end is one exit status. Where that may be
+another command's, or a check may not have run, nothing is said of the check.
+"""
+
+import re
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from posixpath import basename, normpath
+
+from worker.core.finding.check_commands import list_arguments, looks_at_files
+from worker.core.finding.shell_scripts import (
+    QUIET,
+    CommandList,
+    ends_heredocs,
+    split_script,
+)
+
+HOME = "/tmp"
+"""The folder in which each command of the sandbox begins."""
+
+_NOT_RUN = frozenset({None, 126, 127})
+"""Exit statuses of a command that was ended, or could not be run."""
+
+_OPAQUE = frozenset(
+    (
+        *("!", ".", "[[", "alias", "builtin", "case", "command", "coproc", "do", "done", "elif"),
+        *("else", "enable", "esac", "eval", "exec", "exit", "fi", "for", "function", "hash", "if"),
+        *("kill", "return", "select", "shopt", "source", "then", "trap", "until", "while"),
+        *("{", "}"),
+    )
+)
+"""Words with which a command may keep others from running, or run another one in their place."""
+
+_SETS = re.compile(r"-[Eeuxo]+|pipefail|errexit|nounset|xtrace")
+_QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where changed files are in the sandbox: their paths, and the repository's folder there."""
+
+    root: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A command of a script: its `text` and words, and `folder`, where it runs, "" if unknown.
+
+    `of` is the number of its list, `at` of its pipe there, `part` of it in that pipe. `stops` and
+    `joined` say that the shell stops at errors, and that a pipe fails with any of its commands.
+    """
+
+    text: str
+    words: tuple[str, ...]
+    folder: str
+    of: int
+    at: int
+    part: int
+    stops: bool
+    joined: bool
+
+
+def find_checks(
+    script: str, exit_code: int | None, place: Place, own: Collection[str], *, makes_change: bool
+) -> tuple[str, ...]:
+    """Return the checks that a script has run over the changed files of `place`, and that ended
+    with its exit status.
+
+    `own`: see `list_arguments`. `makes_change` says that the script has made the change; then only
+    a check after all that names the files counts.
+    """
+    lists = split_script(script.replace("\\\n", " "))
+    steps = _read_steps(lists, place)
+    if exit_code in _NOT_RUN or steps is None or not ends_heredocs(script):
+        return ()
+    found = [
+        each.text
+        for each in steps
+        if _is_run_over(each, place, own)
+        and _has_status(each, exit_code == 0, lists, steps, place)
+        and not (makes_change and _may_precede(script, each.text, place))
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _may_precede(script: str, check: str, place: Place) -> bool:
+    """Whether the change may have been made when or after the check ran."""
+    before, _, after = script.replace("\\\n", " ").rpartition(check)
+    names = {basename(file) for file in place.files}
+    return not any(name in before for name in names) or any(name in after for name in names)
+
+
+# ------------------------------------------------------------------------------------------- steps
+
+
+def _read_steps(lists: Sequence[CommandList], place: Place) -> list[_Step] | None:
+    """Return the commands in order; None if some may run otherwise than they stand there."""
+    steps: list[_Step] = []
+    folder, stops, joined = HOME, False, False
+    for of, each in enumerate(lists):
+        for at, pipe in enumerate(each.pipes):
+            for part, text in enumerate(pipe):
+                words = _read_words(text)
+                if words is None:
+                    return None
+                steps.append(_Step(text, words, folder, of, at, part, stops, joined))
+            folder = _change_folder(folder, steps[-1].words, each, at, place)
+        options = _read_options(steps[-1], each)
+        if options is None:
+            return None
+        stops |= bool(re.search("[eu]", options.replace("pipefail", "")))
+        joined |= "pipefail" in options
+        # Whether a list has come to its end is not known, and so not whether its folders are there.
+        moved = any(step.of == of and step.at and step.words[:1] == ("cd",) for step in steps)
+        folder = "" if moved or not _exists(folder, place) else folder
+    return steps
+
+
+def _read_options(step: _Step, of: CommandList) -> str | None:
+    """Return the shell's options that a command sets, None if they are not those that are known."""
+    if step.words[:1] != ("set",):
+        return ""
+    known = all(map(_SETS.fullmatch, step.words[1:]))
+    alone = of.pipes == ((step.text,),) and not of.in_background
+    return "".join(step.words[1:]) if known and alone else None
+
+
+def _read_words(text: str) -> tuple[str, ...] | None:
+    """Return the words of a command; None if nobody can tell what it runs."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    bare = _QUOTED.sub("", text)
+    program = next((each for each in words if not re.match(r"[A-Za-z_]\w*=", each)), "")
+    if program in _OPAQUE or re.search(r"[$`(){}]", program) or re.search(r"\(\s*\)", bare):
+        return None
+    return tuple(words)
+
+
+def _change_folder(
+    folder: str, words: tuple[str, ...], of: CommandList, at: int, place: Place
+) -> str:
+    """Return the folder after a command; "" if it is not known."""
+    if words[:1] not in (("cd",), ("pushd",), ("popd",)):
+        return folder
+    if len(of.pipes[at]) > 1 or of.in_background:
+        return folder
+    if words[0] != "cd" or len(words) != 2 or "||" in of.joins or not _is_plain(words[1]):
+        return ""
+    to = _resolve(words[1], folder)
+    # What is joined by "&&" has not gone on if the folder is not there.
+    sure = _exists(to, place) or at < len(of.joins)
+    return to if to and sure else ""
+
+
+def _is_plain(path: str) -> bool:
+    return not re.search(r"[$`*?~(]", path) and path != "-"
+
+
+def _resolve(path: str, folder: str) -> str:
+    """Return an absolute path; "" if the folder that it begins in is not known."""
+    if path.startswith("/"):
+        return normpath(path)
+    return normpath(f"{folder}/{path}") if folder else ""
+
+
+def _exists(folder: str, place: Place) -> bool:
+    return bool(folder) and any(_is_within(file, folder) for file in place.files)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
+
+
+# ------------------------------------------------------------------------------------------ checks
+
+
+def _is_run_over(step: _Step, place: Place, own: Collection[str]) -> bool:
+    """Whether the command is a check that reads the changed files."""
+    given = list_arguments(step.words, own)
+    if given is None or re.search(r"[()]", _QUOTED.sub("", step.text)):
+        return False
+    paths = [path for each in given if (path := _resolve(each, step.folder))]
+    if looks_at_files(step.words) and paths:
+        return all(any(_is_within(file, path) for path in paths) for file in place.files)
+    if paths:
+        return any(_is_within(path, place.root) for path in paths)
+    return bool(step.folder) and _is_within(step.folder, place.root)
+
+
+def _has_status(
+    step: _Step, passed: bool, lists: Sequence[CommandList], steps: Sequence[_Step], place: Place
+) -> bool:
+    """Whether the script's exit status is that of the command."""
+    of = lists[step.of]
+    last_part = step.part == len(of.pipes[step.at]) - 1
+    if of.in_background or "||" in of.joins or not (last_part or (step.joined and passed)):
+        return False
+    is_last = step.of == len(lists) - 1
+    if passed:
+        return is_last or (step.stops and not of.joins)
+    before = steps[: steps.index(step)]
+    return (
+        is_last
+        and step.at == len(of.pipes) - 1
+        and not (step.part and step.joined)
+        and all(_cannot_end(each, step, place) for each in before)
+    )
+
+
+def _cannot_end(before: _Step, step: _Step, place: Place) -> bool:
+    """Whether a command before the failed one cannot be the one that has ended the script."""
+    word, *rest = before.words or ("",)
+    if not step.stops and before.of != step.of:
+        return word in QUIET
+    return word == "set" or (
+        word == "cd" and len(rest) == 1 and _exists(_resolve(rest[0], before.folder), place)
+    )

@@ -352,6 +352,7 @@ def dump_ruling(ruling: Ruling) -> dict[str, Any]:
         "against": [[verdict, remarks.dump_remark(why)] for verdict, why in ruling.contradictions],
         "record": [remarks.dump_remark(each) for each in ruling.record],
         "origin": remarks.dump_remark(ruling.origin),
+        "recovery": remarks.dump_remark(ruling.recovery),
     }
 
 
@@ -368,4 +369,5 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
         ),
         record=tuple(map(remarks.load_remark, fields["record"][:_MOST_SENTENCES])),
         origin=remarks.load_remark(fields.get("origin", ())),
+        recovery=remarks.load_remark(fields.get("recovery", ())),
     )

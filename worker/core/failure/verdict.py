@@ -45,7 +45,7 @@ class Ruling:
     `hard` is the verdict that `because` proves, or None. `contradictions` are the verdicts that the
     record contradicts, each with the sentence that says why. `record` is everything else that is
     known, or why it is not. `origin` names the newest run on the target branch with the same error,
-    or with some of the same errors.
+    or with some of the same errors, `recovery` runs that show that the failure comes and goes.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Ruling:
     contradictions: tuple[tuple[Verdict, Remark], ...]
     record: tuple[Remark, ...] = ()
     origin: Remark = ()
+    recovery: Remark = ()
 
     def decide_verdict(self, model: Verdict) -> Verdict:
         """Return the verdict on these jobs if the model's verdict is `model`."""
@@ -131,6 +132,7 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
         contradictions=() if hard else tuple(against),
         record=tuple(record),
         origin=_find_origin(facts),
+        recovery=_find_recovery(facts) or (because if hard is Verdict.FLAKY else ()),
     )
 
 
@@ -150,6 +152,24 @@ def _find_origin(facts: Facts) -> Remark:
     if target is None or not failed:
         return ()
     return remark("on ", name(target.branch), ": ", job(sort_newest_first(failed)[0]))
+
+
+def _find_recovery(facts: Facts) -> Remark:
+    """Return where the failure came and went, though that does not prove that it is flaky."""
+    passed_here = find_pass_after(facts.run, facts.known_attempts)
+    if green := passed_here or next(filter(_is_green, facts.known_attempts), None):
+        return remark("passed on the same commit in ", job(green))
+    for failed, passed in facts.recoveries[:1]:
+        return remark("same error in ", job(failed), ", which passed on a retry: ", job(passed))
+    target = facts.known_target
+    runs = target.finished_runs if target else []
+    for failed in sort_newest_first(run for run in runs if facts.has_same_error(run)):
+        if target and (green := find_pass_after(failed, runs)):
+            return remark(
+                "on ", name(target.branch), ": ", job(failed), " failed alike, ", job(green),
+                " passed",
+            )  # fmt: skip
+    return ()
 
 
 # ---------------------------------------------------------------------------------- contradictions

@@ -53,6 +53,22 @@ def say_where(offers: Offers, advice: str) -> str:
     return f"{first}{apply} them on the diff: {links}{more}."
 
 
+_REFERS = re.compile(
+    r"\bbelow\b|\b(?:following|this) (?:block|change|code|command|diff|lines?|patch|snippet)\b"
+    r"|\b(?:block|code|diff|patch|snippet) (?:in|under)\b",
+    re.IGNORECASE,
+)
+
+
+def say_what_is_folded(shown: str, folded: str, details: str) -> str:
+    """Returns the end of the fold's title: whether advice is `folded`, "" if `shown`, what is
+    visible of it, is all. Code in the `details` is advice if what is shown refers to it."""
+    if before_code(folded).strip():
+        return ", with more of what to do" + " and code" * (before_code(folded) != folded)
+    refers = before_code(details) != details and _REFERS.search(shown)
+    return ", with code" if folded.strip() or refers else ""
+
+
 def write_suggestion(
     marker: Marker, fix: Suggestion, line: int, note_url: str, trial: Trial | None
 ) -> str:

@@ -25,6 +25,9 @@ MAX_TESTS = 20
 MAX_QUOTES = 3
 """Quotes that are visible at once."""
 
+QUOTE_SIZES = (300, 240, 165, 145, 130, 110, 70, 65)
+"""How many characters of a quote's line are visible: four lines of the note or less."""
+
 LONGEST = (SHOWN, 280, 240, 120, 60)
 """Limits of the first sentence in characters: four lines, three, or less. Of a longer sentence, as
 many clauses are shown as fit. The first limit with which the shortest note fits is used."""
@@ -34,13 +37,14 @@ many clauses are shown as fit. The first limit with which the shortest note fits
 class QuoteShape:
     """How a quote may be shown: with all lines, or one of `several` lines if that is `legible`.
 
-    `is_brief`: that line takes one line of the note, and says more than what comes next. `job` is
-    the failed job that the quote is from, or 0.
+    `announces`: that line only says what comes next. `fails`: it is from what failed, and `job` is
+    the failed job that it is from, or 0.
     """
 
     several: bool = False
     legible: bool = True
-    is_brief: bool = True
+    announces: bool = False
+    fails: bool = True
     job: int = 0
 
 
@@ -70,7 +74,8 @@ class PartLimits:
     `cause` and `to_do` count sentences. `quotes` are the numbers (from 0) of the quotes that are
     shown; those in `one_line` are shown with one line only. `jobs_level` is the level of
     `failed_jobs.shorten_jobs`, `tests` its number of tests, `longest` one of `LONGEST`,
-    `further_size` one of `BEGINNINGS`. `origin`: see `WholeParts.has_origin`.
+    `further_size` one of `BEGINNINGS`, `quote_size` one of `QUOTE_SIZES`. `origin`: see
+    `WholeParts.has_origin`.
     """
 
     cause: int = 1
@@ -82,6 +87,7 @@ class PartLimits:
     longest: int = LONGEST[-1]
     further_size: int = BEGINNINGS[0]
     origin: bool = False
+    quote_size: int = QUOTE_SIZES[0]
 
 
 def choose_room(whole: WholeParts, fits: Callable[[PartLimits], bool]) -> PartLimits:
@@ -101,7 +107,8 @@ class _Filler:
 
     def fill(self) -> PartLimits:
         """Returns the room with all that fits: the names of the jobs first, then a quote, then
-        sentences, and only then details of what failed, further quotes and their lines."""
+        sentences, and only then the quote's other lines, details of what failed and further
+        quotes."""
         whole, every = self._whole, range(len(self._whole.quotes))
         self._add_jobs(3, 2, whole.jobs_level)
         if whole.has_origin:
@@ -114,13 +121,13 @@ class _Filler:
                 self._add_quote([at for at in every if whole.quotes[at].job == job])
         self._add_sentences("to_do", whole.to_do)
         self._add_jobs(min(1, whole.jobs_level))
+        self._complete_quotes()
         for at in every:
             self._add_quote([at])
         self._add_jobs(0)
         if self._room.jobs_level == 1:
             self._add_tests()
-        for at in sorted(self._room.one_line):
-            self._add(one_line=self._room.one_line - {at})
+        self._complete_quotes()
         for size in BEGINNINGS[1:] if whole.named_failures else ():
             self._add(further_size=size)
         return self._room
@@ -145,27 +152,38 @@ class _Filler:
             if not self._add(**{section: count + 1}):
                 return
 
+    def _complete_quotes(self) -> None:
+        for at in sorted(self._room.one_line):
+            self._add(one_line=self._room.one_line - {at})
+
     def _add_quote(self, numbers: Iterable[int], **changes: int) -> bool:
         """Adds the first of these quotes that fits, together with the `changes`.
 
-        Of longer quotes, a single line is tried first. Those without a legible or brief one come
-        last. Returns whether one fit.
+        Those from what failed come first, those without a legible line last. Of longer quotes, a
+        single line is tried first. The first visible quote is cut rather than left out. Returns
+        whether one fit.
         """
         room, shapes = self._room, self._whole.quotes
         if len(room.quotes) >= MAX_QUOTES:
             return False
 
-        def rank(at: int) -> tuple[bool, bool, int]:
-            return not shapes[at].legible, not shapes[at].is_brief, at
+        def rank(at: int) -> tuple[bool, bool, bool, int]:
+            shape = shapes[at]
+            return not shape.fails, not shape.legible, shape.announces, at
 
-        for at in sorted(set(numbers) - room.quotes, key=rank):
-            shown = room.quotes | {at}
-            short = room.one_line | {at} if shapes[at].several else room.one_line
-            if shapes[at].legible and self._add(quotes=shown, one_line=short, **changes):
-                return True
-            if shapes[at].several and self._add(quotes=shown, **changes):
-                return True
-        return False
+        sizes = [room.quote_size] if room.quotes else QUOTE_SIZES
+        return any(
+            self._add(quotes=room.quotes | {at}, one_line=lines, quote_size=size, **changes)
+            for at in sorted(set(numbers) - room.quotes, key=rank)
+            for lines in self._list_line_choices(at)
+            for size in sizes
+        )
+
+    def _list_line_choices(self, at: int) -> list[frozenset[int]]:
+        """Returns what `PartLimits.one_line` may be with this quote, the best first."""
+        shape, lines = self._whole.quotes[at], self._room.one_line
+        short = [lines | {at}] * shape.legible if shape.several else []
+        return [*short, *[lines] * (shape.several or shape.legible)]
 
 
 # ---------------------------------------------------------------------------------------- sections

@@ -41,10 +41,15 @@ from worker.forge.text.parts import (
     remove_tokens,
     write_answer_parts,
     write_job_line,
-    write_quote,
     write_sentence,
 )
-from worker.forge.text.quotes import choose_line, find_words, get_job_id, sort_quotes
+from worker.forge.text.quotes import (
+    choose_line,
+    find_words,
+    get_job_id,
+    is_of_failure,
+    sort_quotes,
+)
 from worker.forge.text.templates_page import MAX_BODY, fit_body, render_template
 
 __all__ = [
@@ -119,18 +124,12 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
     abstains = finding.verdict is Verdict.ABSTAIN
     said = finding.missing_evidence if abstains else finding.cause or finding.details
     to_do = finding.next_time if abstains else finding.to_do
-    failed = {job for ruling in finding.rulings for job in ruling.jobs}
     return WholeParts(
         cause=count_sentences(said),
         to_do=count_sentences(to_do),
         quotes=[
-            QuoteShape(
-                several="\n" in each.text,
-                legible="\n" not in each.text or at in lines,
-                is_brief=_is_brief(lines.get(at, each)),
-                job=get_job_id(each) if get_job_id(each) in failed else 0,
-            )
-            for at, each in enumerate(sort_quotes(finding.evidence))
+            _describe_shape(each, lines.get(at), _list_failed(finding))
+            for at, each in enumerate(_sort_quotes(finding))
         ],
         has_origin=bool(record.write_origin(finding, frozenset())),
         named_failures=0 if abstains else count_named_failures(finding.cause),
@@ -139,10 +138,22 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
     )
 
 
-def _is_brief(quote: Evidence) -> bool:
-    """Whether a quote takes one line of the note, and does not only announce what follows it."""
-    announces = quote.text.rstrip().endswith(":")
-    return not announces and count_visible_lines(f"- {write_quote(quote, frozenset())}") == 1
+def _list_failed(finding: Finding) -> frozenset[int]:
+    return frozenset(job for ruling in finding.rulings for job in ruling.jobs)
+
+
+def _sort_quotes(finding: Finding) -> list[Evidence]:
+    return sort_quotes(finding.evidence, _list_failed(finding))
+
+
+def _describe_shape(quote: Evidence, line: Evidence | None, failed: frozenset[int]) -> QuoteShape:
+    return QuoteShape(
+        several="\n" in quote.text,
+        legible="\n" not in quote.text or line is not None,
+        announces=(line or quote).text.rstrip().endswith(":"),
+        fails=is_of_failure(quote, failed),
+        job=get_job_id(quote) if get_job_id(quote) in failed else 0,
+    )
 
 
 def _find_free_level(what_failed: str) -> int:
@@ -161,7 +172,7 @@ def _choose_lines(finding: Finding) -> dict[int, Evidence]:
     about = find_words(f"{finding.what_failed}\n{finding.cause}")
     lines = {
         at: choose_line(each, about)
-        for at, each in enumerate(sort_quotes(finding.evidence))
+        for at, each in enumerate(_sort_quotes(finding))
         if "\n" in each.text
     }
     return {at: line for at, line in lines.items() if line}
@@ -198,10 +209,12 @@ def _fill_template(
     else:
         parts.fold_section("Further details", finding.details)
     shortened = {at: line for at, line in lines.items() if at in room.one_line}
-    quotes = parts.write_quotes(sort_quotes(finding.evidence), room.quotes, shortened)
+    quotes = parts.write_quotes(_sort_quotes(finding), room.quotes, shortened, room.quote_size)
     parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
     stopped = _say_why_stopped(outcome, subject, MAX_REASON)
-    fixes = changes.say_where(offers, parts.get_folded(_TO_DO))
+    advice = parts.get_folded(_TO_DO)
+    fixes = changes.say_where(offers, advice)
+    more = changes.say_what_is_folded(to_do, advice, finding.details)
     return {
         "verdict": _choose_headline(finding, outcome),
         "origin": record.write_origin(finding, hosts) if room.origin else "",
@@ -216,6 +229,7 @@ def _fill_template(
         "evidence": quotes,
         "to_do": _end_sentence(to_do) if fixes else to_do,
         "fixes": fixes,
+        "more": more,
         "advised": " in the model's view" if _is_overruled(finding) and finding.evidence else "",
     }, parts
 

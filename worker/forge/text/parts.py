@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
 
@@ -24,6 +25,7 @@ from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text import fit
 from worker.forge.text.code import write_code_block, write_code_line
 from worker.forge.text.failed_jobs import cut_names, shorten_jobs
+from worker.forge.text.quotes import cut_line
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480
@@ -73,15 +75,21 @@ class Parts:
         return clean_line(line, self._hosts, MAX_SECTION)
 
     def write_quotes(
-        self, quotes: Sequence[Evidence], shown: Collection[int], lines: Mapping[int, Evidence]
+        self,
+        quotes: Sequence[Evidence],
+        shown: Collection[int],
+        lines: Mapping[int, Evidence],
+        size: int = MAX_QUOTE,
     ) -> list[str]:
         """Returns the quotes whose numbers are `shown`, in order; a quote in `lines` is shortened
-        to that line. The other quotes, and the shortened ones in full, are folded."""
-        more = [quote for at, quote in enumerate(quotes) if at not in shown]
-        more += [quote for at, quote in enumerate(quotes) if at in shown and at in lines]
-        folded = [write_quote(each, self._hosts) for each in more]
-        self.fold_lines("More evidence" if shown else "Evidence", folded)
-        return [write_quote(lines.get(at, quotes[at]), self._hosts) for at in sorted(shown)]
+        to that line, a line is cut at `size` characters, and both are marked. The other quotes, and
+        the shortened ones in full, are folded."""
+        short = {at: _shorten(quotes[at], lines.get(at), size, self._hosts) for at in sorted(shown)}
+        whole = {at: write_quote(quote, self._hosts) for at, quote in enumerate(quotes)}
+        more = [whole[at] for at in whole if at not in short]
+        more += [whole[at] for at in short if short[at] != whole[at]]
+        self.fold_lines("More evidence" if short else "Evidence", more)
+        return list(short.values())
 
     def fold_section(self, title: str, text: str) -> None:
         """Folds a section."""
@@ -138,6 +146,18 @@ def write_quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
     if len(lines) == 1:
         return f"{linked}: {write_code_line(lines[0])}"
     return f"{linked}:\n{write_code_block(chr(10).join(lines), indent=column)}"
+
+
+def _shorten(quote: Evidence, line: Evidence | None, size: int, hosts: Hosts) -> str:
+    """Returns a quote with one `line` of it, all if that is None; no line longer than `size`. A
+    remark says what is left out."""
+    shown = line or quote
+    text = "\n".join(cut_line(each, size) for each in shown.text.split("\n"))
+    remarks = [f"1 of {quote.text.count(chr(10)) + 1} lines"] if line else []
+    remarks += ["cut"] if text != shown.text else []
+    place, _, code = write_quote(replace(shown, text=text), hosts).partition(":\n")
+    mark = f" ({', '.join(remarks)})" if remarks else ""
+    return f"{place}{mark}:\n{code}" if code else place + mark
 
 
 def write_unproven(unproven: Unproven) -> str:

@@ -15,18 +15,35 @@ _CLEAR = frozenset({"judged", "named", "colon_error", "loud", "crossed"})
 _TELLING = frozenset({"fault", "trouble", "diff", "expected"})
 """Marks of a line that names an error (`_CLEAR`), and of a line that may (`_TELLING`)."""
 
+_ENDED = re.compile(r"ERROR: Job failed\b")
+"""How the runner reports the failure of any job."""
+
+LEAST_ERROR = 20
+"""The fewest characters that a line has from where it names the error."""
+
+MAX_READ = 2_000
+"""The most characters of a line in which that is looked for."""
+
+_NAMES_ERROR = re.compile(
+    r"(?<![\w.])(?:E|[Ee]rror|ERROR|[Ee]xpected|EXPECTED|[Ff]atal|FATAL|FAIL(?:ED)?|panic)"
+    r"(?::|\[| -)"
+    r"|(?<!\w)\w{0,80}(?:Error|Exception):"
+)
+
 _WORD = re.compile(r"[a-z_]\w{3,}|\d[\w.]*\w")
 _ANCHOR = re.compile(r"#L(\d{1,9})$")
 
 
-def sort_quotes(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Returns each quote once; the first quote of each job comes before further ones.
+def sort_quotes(evidence: Sequence[Evidence], failed: Collection[int] = ()) -> list[Evidence]:
+    """Returns each quote once; the first quote of each of the `failed` jobs comes before further
+    ones. Without `failed`, every job counts.
 
     A repeated text comes last, unless it is from a file of the repository: the same line in two
     files may be what proves the cause.
     """
     quotes = list(dict.fromkeys(evidence))
-    jobs = list(map(get_job_id, quotes))
+    ids = map(get_job_id, quotes)
+    jobs = [job if job in failed or not failed else 0 for job in ids]
     several = len({*jobs} - {0}) > 1
 
     def rank(at: int) -> int:
@@ -47,6 +64,14 @@ def get_job_id(evidence: Evidence) -> int:
             return 0
 
 
+def is_of_failure(evidence: Evidence, failed: Collection[int]) -> bool:
+    """Whether the quote is from what failed: one of the `failed` jobs, any job if these are not
+    known, or a test or a system that reported the failure."""
+    if isinstance(evidence.place, JobLog | JobArtifact):
+        return not failed or evidence.place.job_id in failed
+    return not isinstance(evidence.place, RepoFile)
+
+
 def find_words(text: str) -> frozenset[str]:
     """Returns the names and numbers of a text; lines about the same thing share some of them."""
     return frozenset(_WORD.findall(text.lower()))
@@ -65,11 +90,22 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
     return replace(quote, text=lines[best], line=number, last=number, url=url)
 
 
+def cut_line(text: str, size: int) -> str:
+    """Returns at most `size` characters of a line; if it is longer, from where it names the error
+    on, for a long path or a time may stand before that."""
+    if len(text) <= size:
+        return text
+    begins = (found.start() for found in _NAMES_ERROR.finditer(text, 0, MAX_READ))
+    start = max((at for at in begins if len(text) - at >= LEAST_ERROR), default=0)
+    return text[start : start + size].rstrip()
+
+
 def _count_letters(line: str) -> int:
     return sum(map(str.isalnum, line))
 
 
 def _weigh(line: str, about: Collection[str]) -> int:
-    found = find_marks(line)
+    announces = line.rstrip().endswith(":")
+    found = frozenset[str]() if _ENDED.search(line) else find_marks(line)
     shared = len(find_words(line).intersection(about))
-    return 3 * bool(found & _CLEAR) + bool(found & _TELLING) + min(shared, 3)
+    return 3 * bool(found & _CLEAR) + bool(found & _TELLING) + min(shared, 3) - 2 * announces

@@ -59,12 +59,15 @@ def _write_objections(rulings: list[Ruling], hosts: Hosts) -> Iterator[str]:
 
 
 def write_origin(finding: Finding, hosts: Hosts) -> str:
-    """Returns where the target branch has the same failure, if that is the verdict and there is no
-    doubt (`write_doubt`), which would say so already; else ""."""
-    if finding.verdict is not Verdict.TARGET or write_doubt(finding, hosts):
+    """Returns where the target branch has the same failure, or where a flaky one came and went, if
+    that is the verdict; "" if there is a doubt (`write_doubt`), which would say so already."""
+    if write_doubt(finding, hosts):
         return ""
-    origins = (each.origin for each in finding.rulings if each.origin)
-    return render_remark(next(origins, ()), hosts)
+    shown: dict[Verdict, Iterable[Remark]] = {
+        Verdict.TARGET: (each.origin for each in finding.rulings),
+        Verdict.FLAKY: (each.recovery for each in finding.rulings),
+    }
+    return render_remark(next(filter(None, shown.get(finding.verdict, ())), ()), hosts)
 
 
 def write_doubt(finding: Finding, hosts: Hosts) -> str:

@@ -8,12 +8,11 @@ import pytest
 
 from tests.unit.forge.defence.test_neutralise import HOSTS
 from tests.unit.forge.text.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
-from worker.core.failure.verdict import Ruling
 from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.finding.suggestions import Offers
 from worker.core.ports.evidence import JobLog, RepoFile
 from worker.core.text.sentences import split_sentences
-from worker.forge.defence.lint import MAX_LINES, count_visible_lines
+from worker.forge.defence.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.forge.text import note
 from worker.forge.text.changes import say_where
 from worker.forge.text.failed_jobs import shorten_jobs
@@ -235,60 +234,6 @@ def test_a_section_is_folded_from_where_it_was_left(title: str) -> None:
     assert "The end of it is a bug of its own." in folded
 
 
-def _of_job(job_id: int, line: int, text: str) -> Evidence:
-    return Evidence(JobLog(job_id), line, text, f"{JOB[:-4]}{job_id}#L{line}", line)
-
-
-SURCHARGE = Evidence(
-    JobLog(4711),
-    963,
-    '>       assert monthly([{"lane": "SOUTH"}], fuel=0)["total"] == "7.00"\n'
-    "E       AssertionError: assert '7.70' == '7.00'",
-    f"{JOB}#L963",
-    964,
-)
-CULPRIT = Evidence(RepoFile("surcharge.py"), 14, 'row["price"] += add', f"{JOB}#L14", 14)
-SINKS = Evidence(
-    JobLog(4711), 482, "  sinks: [\n+   {\n+     kind: 'stdout'\n+   },", f"{JOB}#L482", 485
-)
-BRACKETS = Evidence(JobLog(4711), 7, "[\n{\n},", f"{JOB}#L7", 9)
-BIG = " ".join(["The cache hands every caller the same list of rows and prices"] * 3) + "."
-ADVICE = f"{BIG[:-1]}, so put the rate of 0.19 back where it was before."
-
-
-def _shown_quotes(*evidence: Evidence, cause: str = BIG, to_do: str = ADVICE) -> list[str]:
-    """The first lines of the quotes, where both sections leave room for one line."""
-    full = replace(FULL, evidence=evidence, cause=cause, to_do=to_do)
-    return [line for line in shown_of(written(full)).split("\n") if line.startswith("- [")]
-
-
-def test_where_one_quote_fits_it_is_the_first_of_which_a_line_can_stand_alone() -> None:
-    telling = f"- [job 4711, line 964]({JOB}#L964): `{SURCHARGE.text.splitlines()[1]}`"
-    assert _shown_quotes(SURCHARGE, CULPRIT) == [telling]
-    culprit = f'- [`surcharge.py`, line 14]({JOB}#L14): `row["price"] += add`'
-    assert _shown_quotes(CULPRIT, SURCHARGE) == _shown_quotes(BRACKETS, CULPRIT) == [culprit]
-
-
-def test_a_quote_that_takes_one_line_and_announces_nothing_goes_first() -> None:
-    wide = replace(CULPRIT, text="return row " * 9)
-    head = _of_job(4711, 14, "thread 'main' panicked at src/main.rs:13:5:")
-    (shown,) = _shown_quotes(wide, head, CULPRIT)
-    assert shown == f'- [`surcharge.py`, line 14]({JOB}#L14): `row["price"] += add`'
-
-
-def test_of_a_longer_quote_the_line_is_shown_that_tells_most() -> None:
-    (shown,) = _shown_quotes(SURCHARGE)
-    assert shown == f"- [job 4711, line 964]({JOB}#L964): `{SURCHARGE.text.splitlines()[1]}`"
-    (shown,) = _shown_quotes(SINKS, cause=f"`resolve` returns the `stdout` sink. {BIG}")
-    assert shown == f"- [job 4711, line 484]({JOB}#L484): `+     kind: 'stdout'`"
-
-
-def test_a_bare_bracket_is_never_shown_alone() -> None:
-    assert _shown_quotes(BRACKETS) == []
-    (shown,) = _shown_quotes(BRACKETS, cause=CAUSE, to_do=TO_DO)
-    assert shown == f"- [job 4711, lines 7-9]({JOB}#L7):"
-
-
 OTHER = (
     "A second, separate failure in the same job: the download of the holidays got HTTP 503 from "
     "`mirror.corp.example` four times; that is the server, not this change."
@@ -297,8 +242,10 @@ POINTER = "A second, separate failure in the same job: the download of the holid
 
 
 def test_a_second_cause_is_shown_or_pointed_to() -> None:
-    (long,) = [replace(CULPRIT, text="Argument isn't numeric in line 10 of it " * 3)]
-    short = _of_job(4711, 14, "curl: (22) The requested URL returned error: 503")
+    text = "Argument isn't numeric in line 10 of it " * 3
+    long = Evidence(RepoFile("surcharge.py"), 14, text, f"{JOB}#L14", 14)
+    curl = "curl: (22) The requested URL returned error: 503"
+    short = Evidence(JobLog(4711), 14, curl, f"{JOB}#L14", 14)
     full = replace(FULL, evidence=(long, short), to_do=TO_DO)
     both = shown_of(written(replace(full, cause=f"{'The dot is not escaped, ' * 8}so. {OTHER}")))
     assert OTHER in both
@@ -380,30 +327,40 @@ def test_advice_is_a_sentence_before_the_link_to_the_fix(advice: str, shown: str
     assert f"**What to do:** {shown} [Apply it on the diff]({JOB})" in shown_of(made)
 
 
+SUMMARY = "<summary>Details{}</summary>"
+
+
+@pytest.mark.parametrize(
+    ("advice", "details", "said"),
+    [
+        (f"{TO_DO} {LONG} {LONG} {LONG} A retry does not help.", "", ", with more of what to do"),
+        (f"{TO_DO} {LONG} {LONG} {LONG} Or:\n```\nx = 1\n```", "",
+         ", with more of what to do and code"),
+        ("Put it back:\n```\nx = 1\n```", "", ", with code"),
+        ("Put it back with the block below.", "```\nx = 1\n```", ", with code"),
+        ("Put it back.", "```\nx = 1\n```", ""),
+        ("Put it back. A retry does not help.", "More.", ""),
+    ],
+)  # fmt: skip
+def test_the_fold_says_what_of_the_advice_is_in_it(advice: str, details: str, said: str) -> None:
+    found = replace(FULL, to_do=advice, details=details, evidence=FULL.evidence * 2)
+    body = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS)
+    assert SUMMARY.format(said) in body
+    assert find_faults(body, HOSTS) == []
+
+
+def test_the_fold_of_an_abstention_says_that_advice_is_in_it() -> None:
+    found = Finding(Verdict.ABSTAIN, missing_evidence="The log.", next_time="x.", to_do="Retry.")
+    body = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS)
+    assert SUMMARY.format(", with more of what to do") in body
+
+
 def test_a_fix_of_which_a_part_is_on_the_diff_says_so() -> None:
     advice = "List it in `module.mk` and expect 7. The new line:\n```make\n    slice4.c\n```"
     found = replace(FULL, to_do=advice)
     made = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((JOB,)))
     where = f"Only a part of the fix is [on the diff]({JOB})."
     assert f"expect 7 (code in the details). {where}" in shown_of(made)
-
-
-QUOTES = (
-    _of_job(4711, 19, "F401 unused"),
-    _of_job(4711, 50, "B006 mutable"),
-    _of_job(4712, 19, "error: None"),
-    _of_job(4712, 21, "error: str"),
-)
-
-
-def test_each_job_has_a_quote_before_one_has_a_second() -> None:
-    two = tuple(Ruling(str(job), (job,), None, (), ()) for job in (4711, 4712))
-    full = replace(FULL, evidence=QUOTES, rulings=two, cause=f"{CAUSE} {LONG}")
-    shown = shown_of(written(replace(full, to_do=f"{TO_DO} {LONG}")))
-    assert shown.index("F401 unused") < shown.index("error: None")
-    assert "B006" not in shown
-    roomy = shown_of(written(replace(full, cause=CAUSE)))
-    assert roomy.index("error: None") < roomy.index("B006 mutable")
 
 
 @pytest.mark.parametrize(

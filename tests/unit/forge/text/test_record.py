@@ -1,5 +1,7 @@
 """GitLab's record in a note: said plainly, linked, and harmless whatever names it holds."""
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,7 @@ from tests.unit.core.failure.verdict_cases import (
     CHANGE,
     FLAKY,
     NEW,
+    OLD,
     PASSED_LATER,
     TARGET,
     facts,
@@ -19,6 +22,7 @@ from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT
 from worker.core.failure.changed_files import Touch
 from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Change, Facts, LastPass, Target
+from worker.core.failure.jobs import dump_ruling, load_ruling
 from worker.core.failure.verdict import Ruling, Verdict, decide_headline, make_ruling
 from worker.core.finding import Finding
 from worker.core.text.remarks import Link, Name, remark
@@ -126,8 +130,39 @@ def test_the_target_branchs_failure_is_linked_beside_the_verdict(
     assert record.write_origin(judged, HOSTS) == link
     assert record.write_origin(replace(judged, verdict=FLAKY), HOSTS) == ""
     body = note.write_finding(MARKER, SUBJECT, judged, DONE, FOOTER, HOSTS)
-    below = f"\n{link}" if link else ""
+    below = f" ({link})" if link else ""
     assert f"\n\n**Already failing on the target branch**{below}\n\n" in body
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (facts(attempts=(PASSED_LATER,)),
+         "passed on the same commit in {501}"),
+        (facts(attempts=(run(498), run(497, "success"))), "passed on the same commit in {497}"),
+        (facts(recoveries=((run(490), run(491, "success")),)),
+         "same error in {490}, which passed on a retry: {491}"),
+        (facts(target=target((NEW, "pass"), (BASE, "pass"), (OLD, "same"), (OLD, "other"))),
+         "on `main`: {398} failed alike, {399} passed"),
+        # A part of the errors proves it together with other runs.
+        (facts(run=run(500, errors=frozenset({"e1", "e2"})),
+               target=target((OLD, "pass"), (OLD, "same"), (OLD, "other"))),
+         "on `main` it failed in the same way and then passed on one commit: "
+         "{399}, {400}, {398}, {400}"),
+        # A pass before the failure may be what a change of the branch has ended.
+        (facts(target=target((NEW, "other"), (BASE, "same"), (OLD, "pass"))), ""),
+        (facts(), ""),
+    ],
+)  # fmt: skip
+def test_a_flake_is_linked_to_where_it_came_and_went(made: Facts, told: str) -> None:
+    judged = replace(_judged(FLAKY, made), verdict=FLAKY)
+    linked = re.sub(r"\{(\d+)\}", rf"[job \1]({PAGES}/jobs/\1)", told)
+    assert record.write_origin(judged, HOSTS) == linked
+    body = note.write_finding(MARKER, SUBJECT, judged, DONE, FOOTER, HOSTS)
+    beside = f" ({linked})" if linked else ""
+    assert f"\n\n**Flaky: not caused by this change**{beside}\n\n" in body
+    stored = load_ruling(json.loads(json.dumps(dump_ruling(judged.rulings[0]))))
+    assert stored == judged.rulings[0]
 
 
 def test_a_link_that_the_doubt_has_already_is_not_told_again() -> None:

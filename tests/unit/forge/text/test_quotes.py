@@ -1,0 +1,146 @@
+"""Which quotes a reader sees, and how much of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.forge.text.test_fit import CAUSE, FULL, LONG, TO_DO, shown_of
+from tests.unit.forge.text.test_note import JOB, written
+from worker.core.failure.verdict import Ruling
+from worker.core.finding import Evidence
+from worker.core.ports.evidence import JobLog, RepoFile
+from worker.forge.text.quotes import cut_line, sort_quotes
+
+
+def of_job(job_id: int, line: int, text: str) -> Evidence:
+    return Evidence(JobLog(job_id), line, text, f"{JOB[:-4]}{job_id}#L{line}", line)
+
+
+SURCHARGE = Evidence(
+    JobLog(4711),
+    963,
+    '>       assert monthly([{"lane": "SOUTH"}], fuel=0)["total"] == "7.00"\n'
+    "E       AssertionError: assert '7.70' == '7.00'",
+    f"{JOB}#L963",
+    964,
+)
+CULPRIT = Evidence(RepoFile("surcharge.py"), 14, 'row["price"] += add', f"{JOB}#L14", 14)
+SINKS = Evidence(
+    JobLog(4711), 482, "  sinks: [\n+   {\n+     kind: 'stdout'\n+   },", f"{JOB}#L482", 485
+)
+BRACKETS = Evidence(JobLog(4711), 7, "[\n{\n},", f"{JOB}#L7", 9)
+BIG = " ".join(["The cache hands every caller the same list of rows and prices"] * 3) + "."
+ADVICE = f"{BIG[:-1]}, so put the rate of 0.19 back where it was before."
+
+
+def _shown_quotes(*evidence: Evidence, cause: str = BIG, to_do: str = ADVICE) -> list[str]:
+    """The first lines of the quotes, where both sections leave room for one line."""
+    full = replace(FULL, evidence=evidence, cause=cause, to_do=to_do)
+    return [line for line in shown_of(written(full)).split("\n") if line.startswith("- [")]
+
+
+TELLING = f"- [job 4711, line 964]({JOB}#L964): `{SURCHARGE.text.splitlines()[1]}` (1 of 2 lines)"
+
+
+def test_where_one_quote_fits_it_is_the_first_of_what_failed() -> None:
+    assert _shown_quotes(SURCHARGE, CULPRIT) == _shown_quotes(CULPRIT, SURCHARGE) == [TELLING]
+    culprit = f'- [`surcharge.py`, line 14]({JOB}#L14): `row["price"] += add`'
+    assert _shown_quotes(CULPRIT) == [culprit]
+
+
+def test_a_quote_of_a_job_that_passed_is_shown_only_if_there_is_no_other() -> None:
+    passed, failed = of_job(4700, 14, "via runner-01"), of_job(4711, 14, "via runner-03")
+    ruled = (Ruling("build", (4711,), None, (), ()),)
+    for quotes, first in (
+        ((passed, failed), failed),
+        ((CULPRIT, passed, failed), failed),
+        ((passed, CULPRIT), passed),
+        ((CULPRIT, passed), CULPRIT),
+    ):
+        found = replace(FULL, evidence=quotes, rulings=ruled, cause=BIG, to_do=ADVICE)
+        (shown,) = [line for line in shown_of(written(found)).split("\n") if line[:3] == "- ["]
+        assert f"`{first.text}`" in shown
+
+
+def test_the_quotes_of_a_job_that_passed_stay_where_they_are() -> None:
+    pair = (of_job(4711, 24, "token - 0 characters"), of_job(4700, 24, "token - 41 characters"))
+    first = of_job(4711, 28, "GET 401")
+    assert sort_quotes((first, *pair), {4711}) == [first, *pair]
+    assert sort_quotes((first, *pair), {4711, 4700}) == [first, pair[1], pair[0]]
+
+
+def test_a_long_quote_is_cut_rather_than_left_out_and_says_so() -> None:
+    prefix = "org.opentest4j.api.AssertionFailedError: "
+    said = "expected: <[reserved, confirmed, billed]> but was: <[reserved, billed, confirmed]>"
+    long = of_job(4711, 107, prefix + said)
+    (shown,) = _shown_quotes(long, of_job(4711, 9, "short"))
+    assert shown == f"- [job 4711, line 107]({long.url}): `{said[:70]}` (cut)"
+    body = written(replace(FULL, evidence=(long,), cause=BIG, to_do=ADVICE))
+    assert f"`{prefix}{said}`" in body.partition("<details>")[2]
+    assert _shown_quotes(long, cause=CAUSE) == [
+        f"- [job 4711, line 107]({long.url}): `{prefix}{said}`"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "cut"),
+    [
+        ("#6 2.744 E: Release file is not valid yet", "E: Release file is not valid y"),
+        ("psql:a/b.sql:6: ERROR:  column x does not exist", "ERROR:  column x does not exis"),
+        ("path/to/somewhere/file.py:1: error: none", "path/to/somewhere/file.py:1: e"),
+        ("a line that names no error at all, but is long", "a line that names no error at"),
+        ("short: error: x", "short: error: x"),
+    ],
+)
+def test_a_line_is_cut_from_where_it_names_the_error(line: str, cut: str) -> None:
+    assert cut_line(line, 30) == cut
+
+
+def test_a_quote_that_only_announces_the_next_one_goes_last() -> None:
+    head = of_job(4711, 14, "thread 'main' panicked at src/main.rs:13:5:")
+    said = of_job(4711, 15, "attempt to subtract with overflow")
+    (shown,) = _shown_quotes(head, said)
+    assert shown == f"- [job 4711, line 15]({said.url}): `{said.text}`"
+    both = replace(head, text=f"{head.text}\n{said.text}", last=15)
+    (shown,) = _shown_quotes(both)
+    assert shown == f"- [job 4711, line 15]({said.url}): `{said.text}` (1 of 2 lines)"
+
+
+def test_of_a_longer_quote_the_line_is_shown_that_tells_most() -> None:
+    assert _shown_quotes(SURCHARGE) == [TELLING]
+    (shown,) = _shown_quotes(SINKS, cause=f"`resolve` returns the `stdout` sink. {BIG}")
+    assert shown == f"- [job 4711, line 484]({JOB}#L484): `+     kind: 'stdout'` (1 of 4 lines)"
+    ended = "ERROR: Job failed: execution took longer than 20m0s seconds"
+    hangs = of_job(4711, 350, f"6: closing a pool of 4 workers\nCleaning up\n{ended}")
+    (shown,) = _shown_quotes(hangs, cause=f"`close` wakes one of 4 workers. {BIG}")
+    assert "`6: closing a pool of 4 workers` (1 of 3 lines)" in shown
+
+
+def test_a_quote_is_shown_whole_before_another_one_is() -> None:
+    shown = shown_of(written(replace(FULL, evidence=(SURCHARGE, CULPRIT), cause=BIG)))
+    assert SURCHARGE.text.splitlines()[0] in shown
+    assert CULPRIT.text not in shown
+
+
+def test_a_bare_bracket_is_never_shown_alone() -> None:
+    assert _shown_quotes(BRACKETS) == []
+    (shown,) = _shown_quotes(BRACKETS, cause=CAUSE, to_do=TO_DO)
+    assert shown == f"- [job 4711, lines 7-9]({JOB}#L7):"
+
+
+QUOTES = (
+    of_job(4711, 19, "F401 unused"),
+    of_job(4711, 50, "B006 mutable"),
+    of_job(4712, 19, "error: None"),
+    of_job(4712, 21, "error: str"),
+)
+
+
+def test_each_job_has_a_quote_before_one_has_a_second() -> None:
+    two = tuple(Ruling(str(job), (job,), None, (), ()) for job in (4711, 4712))
+    full = replace(FULL, evidence=QUOTES, rulings=two, cause=f"{CAUSE} {LONG}")
+    shown = shown_of(written(replace(full, to_do=f"{TO_DO} {LONG}")))
+    assert shown.index("F401 unused") < shown.index("error: None")
+    assert "B006" not in shown
+    roomy = shown_of(written(replace(full, cause=CAUSE)))
+    assert roomy.index("error: None") < roomy.index("B006 mutable")

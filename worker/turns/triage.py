@@ -241,7 +241,9 @@ def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
     """Return `finding` with the model's verdict as GitLab's record confirms or corrects it."""
     if survey is None or not any(group.ruling for group in survey.groups):
         return finding
-    rulings = [group.ruling or _make_empty_ruling(group.job_names) for group in survey.groups]
+    rulings = [
+        group.ruling or _make_empty_ruling(group.job_names, group.jobs) for group in survey.groups
+    ]
     if not survey.whole:  # for jobs that were not seen, the model's verdict counts
         rulings.append(_make_empty_ruling("other jobs"))
     judged = verdict.decide_headline(rulings, finding.verdict)
@@ -264,8 +266,8 @@ def require_proof(finding: Finding, context: Context) -> Finding:
     )
 
 
-def _make_empty_ruling(name: str) -> Ruling:
-    return Ruling(name, (), None, (), ())
+def _make_empty_ruling(name: str, jobs: Sequence[FailingJob] = ()) -> Ruling:
+    return Ruling(name, tuple(job.job_id for job in jobs if not job.external), None, (), ())
 
 
 def list_all_jobs(finding: Finding, survey: Survey | None) -> Finding:

@@ -89,14 +89,11 @@ class _Copy:
     since: float
     path: PurePosixPath
 
-    def find_root(self, path: str) -> PurePosixPath:
-        """Return the folder in which it has `path`, or has the most of its last parts."""
-        root = self.path.parent
-        for part in PurePosixPath(path).parts[-2::-1]:
-            if root.name != part:
-                break
-            root = root.parent
-        return root
+    def find_root(self, path: str) -> str:
+        """Return the folder in which it has `path`, "" if it is somewhere else."""
+        parts = PurePosixPath(path).parts
+        whole = self.path.parts[-len(parts) :] == parts
+        return str(PurePosixPath(*self.path.parts[: -len(parts)])) if whole else ""
 
 
 def _find_applied(
@@ -187,7 +184,7 @@ def _find_copies(
     by_path: dict[str, list[Suggestion]] = {}
     for fix in fixes:
         by_path.setdefault(fix.path, []).append(fix)
-    roots: list[dict[PurePosixPath, _Copy]] = []
+    roots: list[dict[str, _Copy]] = []
     for path, of_file in by_path.items():
         changed = suggestions.apply_suggestions(of_file, files.get(path, ()))
         text = "\n".join(changed or ()).encode()
@@ -195,7 +192,7 @@ def _find_copies(
         copies = [each for digest in digests for each in seen.get(digest, ())]
         roots.append({each.find_root(path): each for each in copies} if changed is not None else {})
     return {
-        Place(str(root), tuple(str(each[root].path) for each in roots)): max(
+        Place(root, tuple(str(each[root].path) for each in roots)): max(
             each[root].since for each in roots
         )
         for root in (roots[0] if roots else ())

@@ -73,15 +73,24 @@ def test_a_change_is_found_by_the_name_of_its_file_alone(
     at: Job, tmp_path: Path, name: str
 ) -> None:
     for other in ("i.tsx", "sum2.py", "whats.md"):
-        (tmp_path / "files" / other).parent.mkdir(exist_ok=True)
-        (tmp_path / "files" / other).write_text("def total(xs):\n  0\n")
+        (tmp_path / "files" / "app").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "files" / "app" / other).write_text("def total(xs):\n  0\n")
     path, sandbox = f"app/{name}", look_in(tmp_path / "files")
     turn = answered(path, f"# {path}\ncd {tmp_path}/files; prove t")
     (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
     assert found == Trial()
-    (tmp_path / "files" / name).write_text("def total(xs):\n  0\n")
+    (tmp_path / "files" / "app" / name).write_text("def total(xs):\n  0\n")
     (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
     assert found == Trial((Run("prove t", 0),), is_used=True)
+
+
+def test_over_a_file_that_stands_alone_no_check_of_the_project_has_run(
+    at: Job, tmp_path: Path
+) -> None:
+    (tmp_path / "sum.py").write_text("def total(xs):\n  0\n")
+    turn = answered("app/sum.py", f"cd {tmp_path}; prove t sum.py")
+    (found,) = find_trials(turn, look_in(tmp_path), Repository(), at.build_deps()).values()
+    assert found == Trial(is_used=True)
 
 
 @pytest.mark.parametrize(

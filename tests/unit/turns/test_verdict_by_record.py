@@ -27,6 +27,12 @@ def test_an_error_without_a_ruling_and_jobs_that_were_not_seen_are_the_models_to
     assert settle_verdict(BLAMED, Survey((FLAKY,), whole=False)).verdict is Verdict.CHANGE
 
 
+def test_a_job_of_an_error_without_a_ruling_is_a_failed_one() -> None:
+    outside = Group("m", "other", (replace(JOB, job_id=502, external=True),))
+    made = settle_verdict(BLAMED, Survey((FLAKY, PLAIN, outside)))
+    assert [ruling.jobs for ruling in made.rulings] == [(500,), (501,), ()]
+
+
 def test_without_a_record_nothing_changes() -> None:
     assert settle_verdict(BLAMED, None) == BLAMED
     assert settle_verdict(BLAMED, Survey((PLAIN,))) == BLAMED

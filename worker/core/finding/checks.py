@@ -40,7 +40,8 @@ _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where changed files are in the sandbox: their paths, and the repository's folder there."""
+    """Where changed files are in the sandbox: their paths, and the repository's folder there, ""
+    if they stand alone."""
 
     root: str
     files: tuple[str, ...]
@@ -186,11 +187,13 @@ def _is_run_over(step: _Step, place: Place, own: Collection[str]) -> bool:
     if given is None or re.search(r"[()]", _QUOTED.sub("", step.text)):
         return False
     paths = [path for each in given if (path := _resolve(each, step.folder))]
-    if looks_at_files(step.words) and paths:
+    if paths and (looks_at_files(step.words) or place.root == HOME):
         return all(any(_is_within(file, path) for path in paths) for file in place.files)
-    if paths:
-        return any(_is_within(path, place.root) for path in paths)
-    return bool(step.folder) and _is_within(step.folder, place.root)
+    # Below the folder in which all commands begin, there may be other copies of the repository.
+    root, folder = place.root, step.folder
+    if root in ("", HOME):
+        return root == folder != ""
+    return any(_is_within(path, root) for path in paths or [folder] if path)
 
 
 def _has_status(

@@ -36,6 +36,23 @@ def test_a_check_is_told_with_the_status_that_is_its_own(
     assert find_checks(script, code, SRC, OWN, makes_change=False) == checks
 
 
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("pytest", True),
+        ("pytest sum.py", True),
+        ("pytest src/t", False),
+        ("cd src && pytest", False),
+        ("cd /tmp/other && pytest", False),
+    ],
+)
+def test_a_file_in_the_first_folder_is_none_of_the_repositories_below_it(
+    script: str, told: bool
+) -> None:
+    place = Place("/tmp", ("/tmp/sum.py",))
+    assert bool(find_checks(script, 0, place, OWN, makes_change=False)) == told
+
+
 HIDES = [
     # Another command's status.
     "cd /tmp/src && pytest; sed -n 125p t.json | cut -c1-40",

@@ -49,16 +49,16 @@ def _run(*rounds: list[tuple[str, int | None]]) -> Context:
     return replace(context(*messages), calls=tuple(calls))
 
 
-LOOK, EDIT, TEST, LINT = "prove a", "sed -i s/a/b/ sum.py; prove b", "prove c", "ruff check"
+LOOK, EDIT, TEST, LINT = "ctest", "sed -i s/a/b/ sum.py; prove", "pytest", "ruff check"
 TURN = _run([(LOOK, 0)], [(EDIT, 0)], [(TEST, 1), (LINT, 0)])
 
 
 @pytest.mark.parametrize(
     ("changed", "runs"),
     [
-        (5.0, [Run("prove b", 0), Run(TEST, 1), Run(LINT, 0)]),
-        (15.0, [Run("prove b", 0), Run(TEST, 1), Run(LINT, 0)]),
-        (25.0, [Run("prove b", 0), Run(TEST, 1), Run(LINT, 0)]),
+        (5.0, [Run("prove", 0), Run(TEST, 1), Run(LINT, 0)]),
+        (15.0, [Run("prove", 0), Run(TEST, 1), Run(LINT, 0)]),
+        (25.0, [Run("prove", 0), Run(TEST, 1), Run(LINT, 0)]),
         # Which of two commands has made it nobody knows, and so not what ran after it.
         (35.0, []),
     ],
@@ -94,8 +94,8 @@ def test_which_of_two_commands_has_made_a_change_is_known_by_when_they_ended(
 def test_commands_that_only_read_and_write_files_are_no_run_of_a_change() -> None:
     edit, look = ("sed -i s/a/b/ f.py", 0), ("cat f.py | head", 0)
     assert find_trial(_run([edit], [look]), 5.0, HERE, ()) == Trial()
-    turn = _run([edit], [look], [("prove t", 0)], [("git diff", 0)])
-    assert find_trial(turn, 5.0, HERE, ()) == Trial((Run("prove t", 0),), is_used=True)
+    turn = _run([edit], [look], [("prove", 0)], [("git diff", 0)])
+    assert find_trial(turn, 5.0, HERE, ()) == Trial((Run("prove", 0),), is_used=True)
 
 
 def test_a_script_of_the_model_is_no_check_of_a_change_but_has_used_it() -> None:
@@ -104,8 +104,8 @@ def test_a_script_of_the_model_is_no_check_of_a_change_but_has_used_it() -> None
 
 
 def test_the_last_command_has_ended_however_late_the_change_was() -> None:
-    assert find_runs(_run([(EDIT, 0)]), 1e9) == [Run("prove b", 0)]
-    assert find_runs(_run([("prove b; sed -i s/a/b/ sum.py", 0)]), 1e9) == []
+    assert find_runs(_run([(EDIT, 0)]), 1e9) == [Run("prove", 0)]
+    assert find_runs(_run([("prove; sed -i s/a/b/ sum.py", 0)]), 1e9) == []
 
 
 @pytest.mark.parametrize(("name", "arguments", "result"), LEAVES_OUT)

@@ -7,9 +7,12 @@ import os
 from array import array
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from sandbox.image.log_counts import find_counts, has_counts
 from sandbox.image.log_errors import rate_shape
 from sandbox.image.log_text import (
     Page,
@@ -34,6 +37,9 @@ MAX_NEW_LINES = 200_000
 
 MAX_ALIKE = 3
 """The most lines of one shape that are shown."""
+
+MAX_COUNTED = 20_000
+"""The most lines of one log whose numbers are compared."""
 
 _TRAILER = b"[this is the log of job"
 
@@ -121,6 +127,74 @@ class NewLines:
         )
 
 
+@dataclass
+class Recounted:
+    """A line that the other log has with other numbers, and that line."""
+
+    number: int
+    line: bytes
+    other_number: int
+    other_line: bytes
+    weight: float
+
+
+def find_recounted(ours: LogShapes, theirs: LogShapes) -> list[Recounted]:
+    """Find the lines of rare shapes whose counts the other log does not have, most telling first.
+
+    A shape that a log has more than `MAX_ALIKE` times is progress or a table, and is left out.
+    """
+    shapes = ours.shapes_by_hash
+    shared = {
+        kind for kind in shapes.keys() & theirs.shapes_by_hash.keys() if has_counts(shapes[kind])
+    }
+    own, other = _read_rare(ours, shared), _read_rare(theirs, shared)
+    found = [
+        one
+        for kind in own.keys() & other.keys()
+        for one in _pair_lines(own[kind], other[kind], shapes[kind])
+    ]
+    return sorted(found, key=lambda one: (-one.weight, one.number))
+
+
+def _read_rare(log: LogShapes, shared: set[int]) -> dict[int, list[tuple[int, bytes]]]:
+    """Read the numbered lines of those shapes that a log has at most `MAX_ALIKE` times."""
+    rare = [kind for kind, n in Counter(log.kinds).items() if n <= MAX_ALIKE and kind in shared]
+    places: dict[int, list[int]] = {kind: [] for kind in rare[: MAX_COUNTED // MAX_ALIKE]}
+    for number, kind in enumerate(log.kinds, 1):
+        if kind in places:
+            places[kind].append(number)
+    lines = read_lines(log.path, {number for found in places.values() for number in found})
+    return {kind: [(n, lines[n]) for n in found if n in lines] for kind, found in places.items()}
+
+
+def _pair_lines(
+    own: list[tuple[int, bytes]], other: list[tuple[int, bytes]], shape: bytes
+) -> Iterator[Recounted]:
+    known = [find_counts(line, shape) for _, line in other]
+    for at, (number, line) in enumerate(own):
+        counts = find_counts(line, shape)
+        if counts in known:
+            continue
+        at = min(at, len(other) - 1)
+        pairs = zip(counts, known[at], strict=False)
+        turned = any(one != two and b"0" in (one, two) for one, two in pairs)
+        yield Recounted(number, line, *other[at], rate_shape(shape) + 2 * turned)
+
+
+def _show_recounted(
+    ours: LogShapes, theirs: LogShapes, room: int, most: int, after: int
+) -> list[str]:
+    found = [one for one in find_recounted(ours, theirs) if one.number > after][:most]
+    page, told = Page(room), 0
+    for one in found:
+        there = f"[green {one.other_number}: {clip_line(one.other_line, 120)}]"
+        if not page.add({one.number: f"{one.number}: {clip_line(one.line)} {there}"}):
+            break
+        told += 1
+    more = f"[{len(found) - told:,} more: --bytes N]" if told < len(found) else ""
+    return ["other numbers:", *page.format_lines(), more] if told else []
+
+
 MAX_PACKAGES = 20
 """The most packages with changed versions that are named."""
 
@@ -132,13 +206,16 @@ def show_diff(path: str, green: str | None, room: int, most: int, after: int) ->
         raise Unreadable(f"there is no {green}: fetch gitlab_get_last_green_log, and name its file")
     ours, theirs = LogShapes(path), LogShapes(green)
     new, gone = NewLines(ours, theirs), NewLines(theirs, ours)
+    counted = _show_recounted(ours, theirs, room // 4, most, after)
+    left = max(0, room - sum(len(line.encode("utf-8", "replace")) + 1 for line in counted))
     said = [
         f"{format_count(new.count, 'line')} of {ours.lines:,} in {path} new, {gone.count:,} of "
-        f"{theirs.lines:,} in {green} gone (numbers, times, hashes, folders ignored)",
+        f"{theirs.lines:,} in {green} gone (times, hashes, folders, most numbers ignored)",
         *_show_part(
-            "new:", path, new, room * 2 // 3 if gone.count and not after else room, most, after
+            "new:", path, new, left * 2 // 3 if gone.count and not after else left, most, after
         ),
-        *([] if after else _show_part("gone:", green, gone, room // 3, most, 0)),
+        *counted,
+        *([] if after else _show_part("gone:", green, gone, left // 3, most, 0)),
     ]
     return join_parts(
         *_read_package_changes(path), *said, ours.describe_omission, theirs.describe_omission

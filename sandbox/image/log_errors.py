@@ -38,6 +38,9 @@ _STARTS = re.compile(
 _PLACED = re.compile(rb"(?:vet: )?[\w./\\@-]{1,200}\.\w{1,8}(?::#|\(#\)): \S")
 """A line that begins with a place in a file, as a linter's finding, in the shape of lines."""
 
+_ADDRESS = re.compile(rb"https?://[^\s\"'<>]+")
+"""What it names, such as a package called error-ex, is not what happened."""
+
 _ENDING = re.compile(rb"exit(?:ed)? (?:with|code|status)|job failed|returned (?:a )?non-zero")
 
 
@@ -53,7 +56,7 @@ class Group:
 
 def rate_shape(shape: bytes) -> float:
     """Rate how much a line looks like a failure; 0 if it does not."""
-    text = shape[:300].lower()
+    text = _ADDRESS.sub(b"", shape[:300].lower())
     loud = any(word in text for word in _LOUD)
     if not loud and not any(word in text for word in _HARD):
         return 0.8 if _PLACED.match(text) and not _CALM.search(text) else 0.0

@@ -34,6 +34,10 @@ _DATED = re.compile(
 # A word is matched from its beginning only, so that this stays linear. Suffixes belong to a number:
 # 1.5, 12:30:11, 10.0.0.1:80, the rest of a UUID.
 _VARIABLE = re.compile(rb"\b[a-zA-Z_]*0\w*(?:[.,:/-](?:0\w*|[a-f]{4,12}\b))*")
+_ASKED = ("GET", "POST", "PUT", "HTTP/1.1", "HTTP/2")
+_REFUSED = re.compile(rb"\b(%s) [45]\d\d\b" % "|".join(map(re.escape, _ASKED)).encode())
+_MAY_BE_REFUSED = tuple(f"{asked} {digit}".encode() for asked in _ASKED for digit in "45")
+"""Searching for these is several times as fast as the pattern."""
 
 
 class Unreadable(Exception):
@@ -125,6 +129,13 @@ def compute_shapes(lines: list[bytes]) -> list[bytes]:
     return text.replace(b"\n ", b"\n").replace(b" \n", b"\n").strip(b" ").split(b"\n")
 
 
+def mark_refusals(text: bytes) -> bytes:
+    """Name the statuses of refused requests in words, because shapes hide numbers."""
+    if any(words in text for words in _MAY_BE_REFUSED):
+        return _REFUSED.sub(rb"\1 error status", text)
+    return text
+
+
 class ShapeCache:
     """Caches shapes by lines with digits zeroed: most lines of a large log differ only there."""
 
@@ -136,7 +147,7 @@ class ShapeCache:
         known = self._known
         if len(known) > MANY:
             known.clear()
-        keys = b"\n".join(lines).translate(ZEROES).split(b"\n")
+        keys = mark_refusals(b"\n".join(lines)).translate(ZEROES).split(b"\n")
         if max(map(len, keys)) > SHAPED:
             keys = [key[:SHAPED] for key in keys]
         fresh = [key for key in dict.fromkeys(keys) if key not in known]

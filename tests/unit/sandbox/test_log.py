@@ -104,6 +104,73 @@ def test_a_long_diff_keeps_the_telling_lines_and_says_how_to_see_the_rest(file: 
     assert f"--after {last} " in more_of
 
 
+RECOUNTED = [
+    ("registry token - 41 characters", "registry token - 0 characters"),
+    ("collected 812 tests", "collected 797 tests"),
+    ("ERROR: the service ended with status 1", "ERROR: the service ended with status 137"),
+    ("FAILED: expected 3.5 but was 3.25", "FAILED: expected 3.5 but was 4.25"),
+]
+BY_CHANCE = [
+    ("ran the hooks in 12 seconds", "ran the hooks in 15 seconds"),
+    ("ERROR: gave up after 1.5 s at 10:00:01", "ERROR: gave up after 2.5 s at 10:00:09"),
+    ("ERROR: no answer on port 4123", "ERROR: no answer on port 53112"),
+    ("ERROR: process 4123 of 10.0.0.1:80 died", "ERROR: process 771 of 10.1.1.7:80 died"),
+    ("ERROR: 3f2a1b9 is invalid", "ERROR: 77ab012 is invalid"),
+    ("cannot go on at 12% [3/140]", "cannot go on at 97% [138/140]"),
+    ("got 120 bytes, 3.5 kB/s", "got 999 bytes, 4.5 kB/s"),
+    ("Nov 20 ERROR: 7 GB used", "Nov 21 ERROR: 8 GB used"),
+    ("src/a.c:12:3: error: lost", "src/a.c:13:4: error: lost"),
+    ("step 12", "step 14"),
+]
+
+
+@pytest.mark.parametrize(("green", "red"), RECOUNTED)
+def test_a_diff_shows_what_another_number_makes_another_line(
+    file: Path, green: str, red: str
+) -> None:
+    file.write_text("\n".join([*build(3), red, ""]))
+    file.with_name("job.log.green").write_text("\n".join([green, *build(5), ""]))
+    shown = lines_of("diff", str(file))
+    assert shown[1:] == ["other numbers:", f"608: {red} [green 1: {green}]"]
+
+
+@pytest.mark.parametrize(("green", "red"), BY_CHANCE)
+def test_a_diff_shows_no_number_that_each_run_has_by_chance(
+    file: Path, green: str, red: str
+) -> None:
+    file.write_text("\n".join([*build(3), red, ""]))
+    file.with_name("job.log.green").write_text("\n".join([green, *build(5), ""]))
+    assert len(lines_of("diff", str(file))) == 1
+
+
+def test_a_diff_takes_the_numbers_of_many_like_lines_for_progress(file: Path) -> None:
+    file.write_text("".join(f"fetched {n} objects\n" for n in range(9)))
+    file.with_name("job.log.green").write_text("".join(f"fetched {n} objects\n" for n in (77, 78)))
+    assert len(lines_of("diff", str(file))) == 1
+
+
+def test_a_diff_shows_a_number_that_became_nothing_first(file: Path) -> None:
+    lines = [f"found {n} {chr(97 + n % 26) * (3 + n // 26)}" for n in range(1, 300)]
+    green = [line.replace("found ", "found 1") for line in lines]
+    file.write_text("\n".join([*lines, "found 0 files", ""]))
+    file.with_name("job.log.green").write_text("\n".join([*green, "found 4 files", ""]))
+    shown = lines_of("diff", str(file))
+    assert "300: found 0 files [green 300: found 4 files]" in shown
+    assert shown[-1].endswith(" more: --bytes N]")
+
+
+def test_a_package_that_is_called_an_error_is_none_and_a_refused_request_is(file: Path) -> None:
+    url = "https://npm.example.com"
+    fine = [f"npm http fetch GET 200 {url}/{name} 9ms" for name in ("error-ex", "makeerror")]
+    refused = f"npm http fetch GET 401 {url}/@kelp%2ftokens 172ms"
+    file.write_text("\n".join([*build(3), *fine, refused, ""]))
+    green = refused.replace("401", "200")
+    file.with_name("job.log.green").write_text("\n".join([*build(5), *fine, green, ""]))
+    shown = lines_of("errors", "-C0", str(file))
+    assert shown == ["1 candidate line in 1 group, of 610 lines:", f"610: {refused}"]
+    assert lines_of("diff", str(file))[1:3] == ["new:", f"610: {refused}"]
+
+
 def test_errors_are_grouped_and_shown_with_context_in_order(file: Path) -> None:
     lines = build(3, fails=True)
     hits = [f"ERROR worker {n}: connection refused" for n in range(40)]

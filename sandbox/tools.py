@@ -3,6 +3,7 @@
 import re
 
 from sandbox.base import Sandbox, SandboxError
+from sandbox.image.preview import PREVIEW, most_shown
 
 TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("text", ("bash", "sed", "awk", "less", "diff", "patch", "sort", "cut", "xargs", "iconv")),
@@ -69,3 +70,12 @@ def list_commands() -> tuple[str, ...]:
 def describe_tools() -> str:
     """Describe the commands in one line for the model."""
     return f"Tools: coreutils, {', '.join(list_commands())}; python3 has PyYAML. {LOG}"
+
+
+def describe_output() -> str:
+    """Describe for the model how much of a command's output is shown."""
+    return (
+        f"Each call shows at most {most_shown(PREVIEW):,} bytes of stdout; of a longer one the "
+        f"beginning and the end, {PREVIEW:,} bytes, and a file has all of it. So read much in "
+        "several calls."
+    )

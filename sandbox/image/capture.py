@@ -55,7 +55,8 @@ class Capture:
 
     def make_report(self) -> Json:
         binary = is_binary(self.head + self.tail if self.size > self.most else self.head)
-        text = make_preview(self.head, self.tail, self.size, self.lines, self.limit)
+        path = "" if self.file is None else self.path
+        text = make_preview(self.head, self.tail, self.size, self.lines, self.limit, path)
         if binary:
             text = f"binary data, {self.size:,} bytes"
         if self.size <= self.most and text != decode(self.head):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 PREVIEW = 4096
+ROOM_FOR_MARK = 128
 
 
 def most_shown(limit: int) -> int:
@@ -59,20 +60,24 @@ def fit_bytes(raw: bytes, budget: int, size: int, cut: Callable[[bytes, int], by
     return cut(raw, size)
 
 
-def make_preview(head: bytes, tail: bytes, size: int, lines: int, limit: int = PREVIEW) -> str:
+def make_preview(
+    head: bytes, tail: bytes, size: int, lines: int, limit: int = PREVIEW, path: str = ""
+) -> str:
     """Return an output of at most `most_shown(limit)` bytes, else `limit` bytes of head and tail.
 
-    The cut is marked. `head` and `tail` are the output's first and last `most_shown(limit)` bytes;
-    `size` and `lines` count the whole output.
+    The cut is marked, in figures and with the `path` of the whole output, if it has one. `head` and
+    `tail` are the output's first and last `most_shown(limit)` bytes; `size` and `lines` count the
+    whole output.
     """
     if size <= most_shown(limit) and len(decode(head).encode()) <= most_shown(limit):
         return decode(head)
-    room = limit - 96
+    room = limit - ROOM_FOR_MARK
     top = fit_bytes(head, room // 3, min(room // 3, size), cut_head)
     rest = min(room - room // 3, size - len(top))
     bottom = fit_bytes(tail, room - room // 3, rest, cut_tail)
     skipped = size - len(top) - len(bottom)
     missing = lines - top.count(b"\n") - bottom.count(b"\n")
     gap = "" if top.endswith(b"\n") or not top else "\n"
-    mark = f"{gap}[… {skipped:,} bytes, {missing:,} lines not shown …]\n"
+    where = f": see {path}" if path else ""
+    mark = f"{gap}[… {skipped:,} of {size:,} bytes, {missing:,} lines not shown{where} …]\n"
     return decode(top) + mark + decode(bottom)

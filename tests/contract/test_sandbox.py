@@ -136,7 +136,10 @@ def test_large_output_is_spilled_and_shown_in_part(shared: Sandbox) -> None:
     assert len(out.preview.encode()) <= PREVIEW
     assert out.preview.startswith("1\n2\n3\n")
     assert out.preview.endswith("99999\n100000\n")
-    mark = re.search(r"\n\[… ([\d,]+) bytes, ([\d,]+) lines not shown …\]\n", out.preview)
+    mark = re.search(
+        rf"\n\[… ([\d,]+) of 588,895 bytes, ([\d,]+) lines not shown: see {OUT}/7.txt …\]\n",
+        out.preview,
+    )
     assert mark is not None
     shown = out.preview.replace(mark[0], "\n")
     assert int(mark[1].replace(",", "")) == out.size - len(shown)

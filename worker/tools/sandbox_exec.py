@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from sandbox.base import ExecResult, Output
-from sandbox.tools import describe_tools
+from sandbox.tools import describe_output, describe_tools
 from worker.arguments import Arguments
 from worker.tools.base import ToolContext, ToolDef, ToolOutput
 
@@ -53,9 +53,7 @@ TOOL = ToolDef(
     name="sandbox_exec",
     description=(
         "Run a bash script in the sandbox: no network, /tmp is writable, files stay between calls, "
-        "background processes end with the call. Of output over a few KB you see the beginning and "
-        "the end; a file has all of it. "
-        f"{describe_tools()}"
+        f"background processes end with the call. {describe_output()} {describe_tools()}"
     ),
     args=Args,
     run=run_command,

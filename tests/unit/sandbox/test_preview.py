@@ -36,8 +36,16 @@ def test_head_and_tail_end_on_lines() -> None:
     assert head.endswith("\n")
     assert tail.startswith("line ")
     hidden = len(output) - len(head) - len(tail)
-    assert mark == f"[… {hidden:,} bytes, {hidden // 12:,} lines not shown …]\n"
+    assert mark == f"[… {hidden:,} of 120,000 bytes, {hidden // 12:,} lines not shown …]\n"
     assert PREVIEW - 200 < len(shown.encode()) <= PREVIEW
+
+
+def test_the_cut_says_where_the_whole_is_and_fits_with_the_longest_figures() -> None:
+    path, size = "/tmp/_out/1000.err.txt", 1 << 50
+    shown = make_preview(b"x\n" * 2560, b"x\n" * 2560, size, size // 2, path=path)
+    assert f" of {size:,} bytes, " in shown
+    assert f" lines not shown: see {path} …]" in shown
+    assert len(shown.encode()) <= PREVIEW
 
 
 def test_one_long_line_is_cut_between_characters() -> None:
@@ -64,7 +72,7 @@ def test_the_count_of_hidden_bytes_is_right_for_any_output() -> None:
     for size in (4000, 4096, 5120, 5121, 9000, 50_000):
         output = b"".join(chance.choices(letters, k=size))
         shown = of(output)
-        mark = re.search(r"\n?\[… ([\d,]+) bytes, ([\d,]+) lines not shown …\]\n", shown)
+        mark = re.search(r"\n?\[… ([\d,]+) of [\d,]+ bytes, ([\d,]+) lines not shown …\]\n", shown)
         assert len(shown.encode()) <= (PREVIEW if mark else MOST)
         if mark is None:
             assert shown == output.decode("utf-8", "replace")

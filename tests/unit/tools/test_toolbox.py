@@ -56,6 +56,13 @@ def test_specs_are_tools_then_sources_and_only_those_the_workflow_allows() -> No
     assert [spec.name for spec in Room(pattern="exec").toolbox.specs] == ["sandbox_exec"]
 
 
+def test_the_model_is_told_in_figures_how_much_of_an_output_it_sees() -> None:
+    (spec,) = Room(pattern="exec").toolbox.specs
+    assert "at most 5,120 bytes of stdout; of a longer one the beginning and the end, 4,096" in (
+        spec.description
+    )
+
+
 def test_schemas_are_plain_json_schema_without_references_or_titles() -> None:
     for spec in Room().toolbox.specs:
         assert spec.parameters["type"] == "object"

@@ -145,11 +145,33 @@ def test_code_is_found_as_grep_shows_it(scene: Scene, reader: Reader) -> None:
 def test_two_commits_are_compared(scene: Scene, reader: Reader) -> None:
     document = fetch(reader, "gitlab_compare", old="main")
     text = document.data.decode()
-    assert text.startswith(f"1 commits, newest first\n{scene.mr.sha[:8]} Sum faster (Mara")
+    assert text.startswith(f"1 commit, newest first\n{scene.mr.sha[:8]} Sum faster (Mara")
     assert "M app/sum.py +2 -2" in text
     assert "+    return 4\n" in text
     with pytest.raises(SourceError, match="the comparison of v9 with main: not found"):
         fetch(reader, "gitlab_compare", old="v9", new="main")
+
+
+def test_of_two_commits_the_wrong_way_round_the_older_is_named_and_the_other_way_shown(
+    scene: Scene, reader: Reader
+) -> None:
+    text = fetch(reader, "gitlab_compare", old=scene.mr.sha, new="main").data.decode()
+    said = (
+        f"0 commits: main is an ancestor of {scene.mr.sha} and has nothing that it lacks. "
+        f"This is the other way round, old=main new={scene.mr.sha}:\n1 commit, newest first\n"
+    )
+    assert text.startswith(said)
+    assert "+    return 4\n" in text
+    document = fetch(reader, "gitlab_compare", old=scene.mr.sha, new="main", straight=True)
+    straight = document.data.decode()
+    assert "and has nothing that it lacks. The diff goes backwards.\n\n1 file" in straight
+    assert "-    return 4\n" in straight
+
+
+def test_a_commit_is_compared_with_another_name_of_itself(scene: Scene, reader: Reader) -> None:
+    scene.project.refs["twin"] = scene.project.refs["main"]
+    text = fetch(reader, "gitlab_compare", old="main", new="twin").data.decode()
+    assert text.startswith("0 commits: GitLab lists none that only one of main and twin has\n")
 
 
 def test_the_ci_configuration_is_headed_by_what_is_wrong_with_it(

@@ -153,12 +153,16 @@ def search_text(call: Call) -> Answer:
 
 
 def compare_commits(call: Call) -> Answer:
-    """Compare two commits; a changed file's diff removes all old lines and adds all new ones."""
+    """Compare two commits; a changed file's diff removes all old lines and adds all new ones.
+
+    Not straight, it is against the common ancestor, so that an older commit has nothing new.
+    """
     owner = call.find_project(Access.REPORTER)
-    old, new = (
-        _find_tree(call, owner, call.get_value("from")),
-        _find_tree(call, owner, call.get_value("to")),
-    )
+    first, last = call.get_value("from"), call.get_value("to")
+    old, new = _find_tree(call, owner, first), _find_tree(call, owner, last)
+    before, after = (_list_ancestors(owner, owner.refs.get(each, each)) for each in (first, last))
+    if set(after) <= set(before) and call.get_value("straight") != "true":
+        old = new
     diffs = [
         {"old_path": path, "new_path": path, "a_mode": "100644", "b_mode": "100644"}
         | {"new_file": path not in old, "deleted_file": path not in new, "renamed_file": False}
@@ -166,10 +170,24 @@ def compare_commits(call: Call) -> Answer:
         for path in sorted({*old, *new})
         if old.get(path) != new.get(path)
     ]
-    sha = owner.refs.get(call.get_value("to"), call.get_value("to"))
-    known = [commit for mr in owner.merge_requests.values() for commit in mr.commits]
-    commits = [views.show_commit(each) for each in known if each.sha == sha]
+    known = (owner.history, *(mr.commits for mr in owner.merge_requests.values()))
+    fresh = [each for line in known for each in line if each.sha in {*after} - {*before}]
+    commits = [views.show_commit(each) for each in fresh]
     return Answer(200, {"commits": commits, "diffs": diffs, "compare_timeout": False})
+
+
+def _list_ancestors(owner: Project, sha: str) -> list[str]:
+    """List a commit of a merge request or of the default branch after what it is based on."""
+    for mr in owner.merge_requests.values():
+        own = [each.sha for each in mr.commits]
+        if sha in own:
+            return [*_list_past(owner, mr.base_sha), *own[: own.index(sha) + 1]]
+    return _list_past(owner, sha)
+
+
+def _list_past(owner: Project, sha: str) -> list[str]:
+    past = [each.sha for each in owner.history]
+    return past[: past.index(sha) + 1] if sha in past else [sha]
 
 
 def _make_hunk(old: bytes, new: bytes) -> str:

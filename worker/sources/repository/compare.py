@@ -33,28 +33,47 @@ class Compare(Arguments):
 def fetch(args: Compare, reader: Reader) -> Document:
     """The commits, a line for each file, then one unified diff."""
     new = args.new or reader.subject.sha
-    query = {"from": args.old, "to": new, "straight": str(args.straight).lower()}
-    what = f"the comparison of {args.old} with {new}"
+    found = _compare(args.old, new, args.straight, reader)
+    if found.commits or args.old == new:
+        return _make_document(_write_commits(found.commits), found, reader)
+    turned = _compare(new, args.old, args.straight, reader)
+    if not turned.commits:
+        same = f"0 commits: GitLab lists none that only one of {args.old} and {new} has\n\n"
+        return _make_document(same, found, reader)
+    older = f"0 commits: {new} is an ancestor of {args.old} and has nothing that it lacks. "
+    if found.diffs:
+        return _make_document(f"{older}The diff goes backwards.\n\n", found, reader)
+    other = f"This is the other way round, old={new} new={args.old}:\n"
+    return _make_document(older + other + _write_commits(turned.commits), turned, reader)
+
+
+def _compare(old: str, new: str, straight: bool, reader: Reader) -> wire.Comparison:
+    query = {"from": old, "to": new, "straight": str(straight).lower()}
+    what = f"the comparison of {old} with {new}"
 
     def read(project: str) -> wire.Comparison:
         return reader.client.one(f"{project}/repository/compare", wire.Comparison, what, query)
 
     # A fork lacks its parent's commits since its last update.
-    found = reader.read_first(read, args.old, new)
+    return reader.read_first(read, old, new)
+
+
+def _make_document(heading: str, found: wire.Comparison, reader: Reader) -> Document:
     shown, cut = split_by_size(found.diffs)
     missing = list_left_out(cut)
     if found.compare_timeout:
         missing.append("part of the diff: GitLab gave up, it is too large")
     if len(found.commits) > MAX_COMMITS:
         missing.append(f"{len(found.commits) - MAX_COMMITS} older commits")
-    text = _write_commits(found.commits) + render_diff(found.diffs, shown)
+    text = heading + render_diff(found.diffs, shown)
     return make_diff_document(text, "; ".join(missing), reader)
 
 
 def _write_commits(commits: tuple[wire.Commit, ...]) -> str:
+    count = f"{len(commits)} commit{'' if len(commits) == 1 else 's'}"
     newest = commits[-MAX_COMMITS:][::-1]
     lines = [f"{each.short_id} {one_line(each.title, 200)} ({each.author_name})" for each in newest]
-    return "\n".join([f"{len(commits)} commits, newest first", *lines, "", ""])
+    return "\n".join([f"{count}, newest first", *lines, "", ""])
 
 
 COMPARE = SourceDef(

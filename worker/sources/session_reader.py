@@ -2,14 +2,15 @@
 
 import fnmatch
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TypeVar
 from urllib.parse import quote
 
 from worker.core.conversation.context import Subject
+from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.binding import Binding
 from worker.sources.api.client import NotFound, ReadClient
@@ -102,7 +103,30 @@ class Reader:
         for project in first:
             with suppress(NotFound):
                 return read(project)
-        return read(last)
+        with self.name_other_refs(*refs):
+            return read(last)
+
+    @contextmanager
+    def name_other_refs(self, *refs: str) -> Iterator[None]:
+        """Let a NotFound for the commit of a pipeline of merged results say what to read instead.
+
+        That commit is on no branch: GitLab may not have it any more.
+        """
+        try:
+            yield
+        except NotFound as error:
+            if self.subject.sha in refs and (hint := self._describe_merge_result()):
+                raise NotFound(f"{error} ({hint})") from error
+            raise
+
+    def _describe_merge_result(self) -> str:
+        number = self.subject.pipeline_id
+        path = f"{self.pipeline_project}/pipelines/{number}"
+        try:
+            pipeline = self.client.one(path, wire.Pipeline, f"pipeline {number}")
+            return self.binding.describe_merge_result(pipeline.ref)
+        except SourceError:
+            return ""
 
     def _has_ref(self, ref: str) -> bool:
         path = f"{self.target_project}/repository/commits/{quote(ref, safe='')}"

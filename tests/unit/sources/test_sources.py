@@ -337,6 +337,32 @@ def test_a_branch_is_the_target_projects_and_not_that_of_a_fork(
     assert archive["app/clock.py"] == b"TIMEOUT = 30\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("gitlab_get_file", {"path": "app/sum.py"}),
+        ("gitlab_list_files", {}),
+        ("gitlab_compare", {"old": "main"}),
+        ("gitlab_get_source_archive", {}),
+    ],
+)
+def test_where_the_commit_of_merged_results_is_gone_it_is_said_what_to_read(
+    sim: GitLabSim, scene: Scene, client: ReadClient, name: str, arguments: dict[str, str]
+) -> None:
+    def read(kind: str) -> None:
+        pipeline = sim.run_pipeline(scene.mr, kind=kind)
+        if kind == "head":
+            pipeline.sha = "0" * 40
+        reader = Reader.open(client, subject_of(sim, scene.mr, pipeline), bytes)
+        document = fetch(reader, name, **arguments)
+        assert list(document.chunks()) if document.chunks else document.data
+
+    with pytest.raises(SourceError, match=rf"not found.* read with ref={scene.mr.sha} \(head_sha"):
+        read("merge")
+    with pytest.raises(SourceError, match=r"not found, or the read token may not see it$"):
+        read("head")
+
+
 def test_reading_needs_no_more_than_the_read_token_and_never_writes(
     sim: GitLabSim, bound: Reader, plenty: dict[str, dict[str, Any]]
 ) -> None:

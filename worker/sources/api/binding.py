@@ -42,6 +42,21 @@ class Binding:
         """The merge request's target branch. Raises SourceError."""
         return self._get_merge_request().target_branch
 
+    def describe_merge_result(self, ref: str) -> str:
+        """Say what a pipeline of merged results ran on, and what to read in its place.
+
+        `ref` is the pipeline's; "" for a pipeline of any other kind. Raises SourceError.
+        """
+        kind = OF_MR.fullmatch(ref)
+        if kind is None or kind[2] not in ("merge", "train"):
+            return ""
+        mr = self._get_merge_request()
+        return (
+            f"the pipeline ran on {ref}, a merge with the target branch that GitLab made for it "
+            "and may not have any more; where its commit cannot be read, read with "
+            f"ref={mr.sha} (head_sha, the change's newest commit) or ref={mr.target_branch}"
+        )
+
     def learn_jobs(self, pipeline_id: int, jobs: Iterable[wire.Job]) -> None:
         """Remember the names of the jobs that GitLab lists for a pipeline, if it is an own one."""
         with self._lock:

@@ -50,7 +50,8 @@ def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
     what = f"the source archive at {ref}"
 
     def files() -> Iterator[Packed]:
-        return read_members(reader.client.stream(path, what, MAX_ARCHIVE, query), what)
+        with reader.name_other_refs(ref):
+            yield from read_members(reader.client.stream(path, what, MAX_ARCHIVE, query), what)
 
     text = (
         f"A tar.gz of the repository at {ref}; no .git in it, no LFS content, no links. "

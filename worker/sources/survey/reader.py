@@ -6,6 +6,7 @@ Bounded in jobs, bytes and seconds; what could not be read is named. Raises noth
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -168,7 +169,7 @@ def _read_pipeline(reader: Reader, found: _Found) -> None:
     retried = find_retried_ids(listed.items)
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
-    found.others = tell_other_jobs(listed.items)
+    found.others = (*_tell_merge_result(listed.items, reader), *tell_other_jobs(listed.items))
     variants = _count_variants(job.name for job in newest)
     found.jobs += [
         _describe_failing(job, variants, reader) for job in sorted(failed, key=lambda job: job.id)
@@ -181,6 +182,16 @@ def _read_pipeline(reader: Reader, found: _Found) -> None:
         more = ", ".join(job.name for job in found.jobs[MOST_JOBS:])
         found.add_missing(f"{len(found.jobs) - MOST_JOBS} more failing jobs: {more}")
         found.jobs = found.jobs[:MOST_JOBS]
+
+
+def _tell_merge_result(jobs: Sequence[wire.Job], reader: Reader) -> Iterator[str]:
+    ref = next((job.pipeline.ref for job in jobs if job.pipeline), "")
+    with suppress(SourceError):
+        if said := reader.binding.describe_merge_result(ref):
+            yield (
+                f"Merged results: {said}. A retried job runs on the same merge again, a new "
+                "pipeline on a new one."
+            )
 
 
 def _read_errors(path: str, number: int, reader: Reader, found: _Found) -> str:

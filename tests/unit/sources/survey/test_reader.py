@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.unit.sources.conftest import subject_of
 from worker.core.failure.jobs import dump_survey, load_survey
 from worker.core.failure.survey_text import tell_diff, tell_survey
@@ -96,6 +98,21 @@ def test_the_jobs_that_failed_and_may_that_were_retried_and_that_passed_are_name
     )
     assert passed.startswith(f"Passed: job {green.id} (unit: [3.12]); job ")
     assert "(build)" in passed
+
+
+@pytest.mark.parametrize("kind", ["merge", "train"])
+def test_of_merged_results_it_is_told_what_they_are_and_what_to_read(
+    sim: GitLabSim, scene: Scene, kind: str
+) -> None:
+    pipeline = sim.run_pipeline(scene.mr, kind=kind)
+    sim.add_job(pipeline, "unit", status="failed", trace=RACE)
+    (said,) = read_survey(opened(sim, scene, pipeline)).others
+    assert said.startswith(
+        f"Merged results: the pipeline ran on refs/merge-requests/{scene.mr.iid}/{kind}, a merge "
+    )
+    assert f"read with ref={scene.mr.sha} (head_sha, the change's newest commit) or ref=main" in (
+        said
+    )
 
 
 def test_a_job_below_that_failed_and_may_is_named(sim: GitLabSim, scene: Scene) -> None:

@@ -3,6 +3,7 @@ failure reasons a commit can cause. Pure."""
 
 import re
 
+from worker.core.failure.image_files import find_changed_install
 from worker.core.failure.own_version import list_other_changes
 
 _CI = re.compile(
@@ -79,10 +80,13 @@ def changes_dependency(path: str, diff: str) -> bool:
     """Whether a change to a file changes what is installed.
 
     `diff` are the hunks, "" if they are not known. A manifest may also change for other reasons: a
-    new target, a script, a setting, the version of the project itself.
+    new target, a script, a setting, the version of the project itself. A Dockerfile may change how
+    its image is used.
     """
     if not is_dependency(path):
         return False
+    if diff and is_image(path):
+        return bool(find_changed_install(diff))
     changed = list_other_changes(path, diff)
     if not diff or path.rpartition("/")[2].lower() not in _MANIFESTS_OF_MORE:
         return not diff or bool(changed)

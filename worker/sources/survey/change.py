@@ -13,9 +13,11 @@ from worker.core.failure.file_kinds import (
     changes_dependency,
     is_ci,
     is_docs,
+    is_image,
     may_choose_runner,
     may_configure,
 )
+from worker.core.failure.image_files import find_changed_install
 from worker.core.failure.jobs import Group
 from worker.core.logs import trace
 from worker.core.logs.error_lines import select_error_lines
@@ -45,7 +47,7 @@ def read_change(
         files=len(files),
         ci=tuple(path for path in paths if is_ci(path)),
         dependencies=tuple(
-            each.new_path for each in files if changes_dependency(each.new_path, each.diff)
+            _name_dependency(each) for each in files if changes_dependency(each.new_path, each.diff)
         ),
         only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
         touches=tuple(each for each in touched if each.is_certain or each.names_tests),
@@ -55,6 +57,12 @@ def read_change(
         may_configure=any(map(may_configure, paths)),
         may_choose_runner=any(map(may_choose_runner, paths)),
     )
+
+
+def _name_dependency(file: wire.DiffFile) -> str:
+    """The file's path, with the first line of a Dockerfile that changes what is in its image."""
+    line = find_changed_install(file.diff) if is_image(file.new_path) else 0
+    return f"{file.new_path}:{line}" if line else file.new_path
 
 
 def _get_error_text(group: Group, log: Log | None) -> str:

@@ -11,6 +11,7 @@ from worker.core.failure.file_kinds import (
     may_choose_runner,
     may_configure,
 )
+from worker.core.failure.image_files import find_changed_install
 
 CASES = [
     (".gitlab-ci.yml", "ci"),
@@ -53,7 +54,13 @@ def test_a_path_is_of_one_kind(path: str, kind: str) -> None:
         ("build.gradle", '    implementation "a:b:1"', True),
         ("build.gradle", "    useJUnitPlatform()", False),
         ("uv.lock", "anything", True),
-        ("Dockerfile", "RUN make", True),
+        ("Dockerfile", "RUN make", False),
+        ("Dockerfile", "FROM debian:13", True),
+        ("Dockerfile", "COPY --from=build /a /a", True),
+        ("Dockerfile", "RUN apt-get update && apt-get install -y curl", True),
+        ("Dockerfile", "HEALTHCHECK CMD true", False),
+        ("images/Dockerfile.dev", "ARG GO_VERSION=1.26", True),
+        ("Dockerfile", 'LABEL team="a"', False),
         ("src/app.py", 'import "x"', False),
     ],
 )
@@ -61,6 +68,28 @@ def test_a_manifest_changes_what_is_installed_only_in_some_of_its_lines(
     path: str, line: str, changes: bool
 ) -> None:
     assert changes_dependency(path, f"@@ -1 +1,2 @@\n a\n+{line}\n") is changes
+
+
+_INSTALL = " RUN apt-get install -y \\\n     git"
+
+
+@pytest.mark.parametrize(
+    ("diff", "line"),
+    [
+        ("@@ -1,2 +1,2 @@\n FROM a\n-USER b\n+USER c\n", 0),
+        ("@@ -1,2 +1,2 @@\n FROM a\n-RUN apt install b\n+RUN apt install b c\n", 2),
+        (f"@@ -1,4 +1,5 @@\n FROM a\n{_INSTALL} \\\n+    jq \\\n     vim\n", 4),
+        (f"@@ -1,4 +1,5 @@\n FROM a\n{_INSTALL} \\\n+    # install more\n     vim\n", 0),
+        (f"@@ -1,3 +1,4 @@\n FROM a\n{_INSTALL}\n+USER b\n", 0),
+        ("@@ -9,2 +9,3 @@\n     git \\\n+    jq \\\n     vim\n", 10),
+        ("@@ -9,2 +9,3 @@\n     vim\n+USER b\n CMD c\n", 0),
+        ("@@ -1,3 +1,2 @@\n FROM a\n-RUN pip install b\n USER c\n", 2),
+        ("@@ -1,1 +1,2 @@\n FROM a\n+# FROM b\n", 0),
+    ],
+)
+def test_a_dockerfile_installs_in_instructions_of_several_lines(diff: str, line: int) -> None:
+    assert find_changed_install(diff) == line
+    assert changes_dependency("Dockerfile", diff) is bool(line)
 
 
 POM = """\

@@ -33,6 +33,16 @@ def test_files_of_tests_that_passed_are_not_named_by_the_error(
     assert not any("names" in each or "edits" in each for each in told)
 
 
+def test_a_dockerfile_changes_dependencies_in_a_line_that_installs(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    used = DiffFile("web/Dockerfile", "@@ -1,1 +1,2 @@\n FROM a\n+HEALTHCHECK CMD b\n")
+    built = DiffFile("Dockerfile", "@@ -1,1 +1,3 @@\n FROM a\n+USER b\n+RUN apt-get install c\n")
+    scene.mr.diffs[:] = [used, built, DiffFile("poetry.lock", "@@ -1 +1 @@\n-a\n+b\n")]
+    told = _list_facts(sim, scene, ["FAILED tests/test_sum.py::test_sum - assert 3 == 4"])
+    assert "dependencies changed: Dockerfile:3, poetry.lock" in told
+
+
 PYTEST = [
     f"FAILED tests/test_{name}.py::test_{name} - assert 7 == 3" for name in ("tide", "ebb", "dock")
 ]

@@ -15,6 +15,7 @@ section was never closed. `times` says when some of the lines were written. All 
 
 import json
 import re
+import time
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,7 @@ def show_outline(path: str, room: int) -> str:
         left += not page.add({key: _format_entry(entry, hits[id(entry)])})
     best = ", ".join(str(group.first) for group in found.rank_groups()[:12])
     return join_parts(
-        f"{format_count(found.lines, 'line')}, {_format_seconds(_parse_duration(told))}; "
+        f"{format_count(found.lines, 'line')}, {_format_time(told)}; "
         "lines, seconds, error candidates, what:",
         *(line for line in page.format_lines() if line != "…"),
         f"[{left:,} small parts are not shown: --bytes N]" if left else "",
@@ -84,12 +85,19 @@ def _rate_entry(entry: Entry) -> float:
 def _format_entry(entry: Entry, hits: int) -> str:
     lines = f"{entry.first}-{entry.last}"
     errors = str(hits) if hits else "-"
-    time = "" if entry.seconds is None else f"{entry.seconds:.0f}"
-    return f"{'  ' * entry.depth}{lines:<15} {time:>6} {errors:>6}  {entry.title}"
+    seconds = "" if entry.seconds is None else f"{entry.seconds:.0f}"
+    return f"{'  ' * entry.depth}{lines:<15} {seconds:>6} {errors:>6}  {entry.title}"
 
 
-def _format_seconds(seconds: float | None) -> str:
-    return "times unknown" if seconds is None else f"{seconds:,.0f} seconds"
+def _format_time(told: dict[str, Any]) -> str:
+    times = _list_times(told)
+    if not times:
+        return "times unknown"
+    try:
+        start = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(min(times)))
+    except (OverflowError, ValueError, OSError):
+        return "times unknown"
+    return f"{max(times) - min(times):,.0f} seconds from {start} UTC by the runner's clock"
 
 
 # ------------------------------------------------------------------------------------- the sidecar
@@ -112,10 +120,9 @@ def _parse_section(told: dict[str, Any]) -> dict[str, Any]:
     return {**numbers, "name": str(told["name"])[:80], "title": str(told.get("title", ""))[:100]}
 
 
-def _parse_duration(told: dict[str, Any]) -> float | None:
+def _list_times(told: dict[str, Any]) -> list[float]:
     times = [at for _, at in told["times"]]
-    times += [one[key] for one in told["sections"] for key in ("start", "end") if one[key]]
-    return max(times) - min(times) if times else None
+    return times + [one[key] for one in told["sections"] for key in ("start", "end") if one[key]]
 
 
 def _make_entries(told: dict[str, Any], headings: list[tuple[int, str]], total: int) -> list[Entry]:

@@ -37,6 +37,7 @@ def build_stage(world: World, bundled: case.Case) -> Stage:
         diffs=[DiffFile(change.path, change.diff) for change in bundled.changes],
         description=bundled.merge_request.description,
     )
+    world.start = min(job.started_at for job in bundled.pipeline.jobs if job.started_at)
     pipeline = world.run_pipeline(mr)
     for job in bundled.pipeline.jobs:
         world.add_job(

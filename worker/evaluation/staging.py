@@ -2,7 +2,9 @@
 
 import hashlib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from worker.core.logs.timeline import parse_stamp
 from worker.demo.case import make_change
 from worker.demo.gitlab.state import (
     Access,
@@ -16,6 +18,10 @@ from worker.demo.gitlab.state import (
 )
 from worker.demo.gitlab.world import World
 from worker.evaluation.cases import Case, JobEntry, PipelineEntry
+
+_STAMP = len("2026-11-20T09:00:00")
+_BEFORE = 60
+"""Seconds before the newest log at which the simulated time begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class _Stage:
 
     def build(self) -> Staged:
         world, content = self._world, self._case.content
+        if at := self._find_time():
+            world.start = datetime.fromtimestamp(at - _BEFORE, UTC)
         author = world.add_user(content.merge_request.author)
         bot = world.add_user("project_501_bot_9d1e", "Sandpiper", bot=True)
         base = self._case.read_tree("base")
@@ -60,6 +68,12 @@ class _Stage:
             read_token=world.add_token("read", bot, "read_api"),
             write_token=world.add_token("write", bot, "api"),
         )
+
+    def _find_time(self) -> int:
+        """Return when the newest log of the pipeline begins, so that its clock and GitLab's agree;
+        0 if no log says that."""
+        logs = (self._case.read_log(job) or b"" for job in self._case.content.pipeline.jobs)
+        return max((parse_stamp(log[:_STAMP]) for log in logs), default=0)
 
     def _open_merge_request(
         self, project: Project, author: User, base: dict[str, bytes]

@@ -240,15 +240,28 @@ def test_an_outline_has_sections_commands_seconds_and_where_errors_are(file: Pat
     ]
     times = [[1, 1000], [2, 1004], [303, 1030], [605, 1099]]
     file.with_name("job.log.outline").write_text(json.dumps({"sections": sections, "times": times}))
-    shown = [line.split() for line in lines_of("outline", str(file))]
-    assert shown[0][:4] == ["608", "lines,", "100", "seconds;"]
+    first, *_ = lines = lines_of("outline", str(file))
+    since = "1970-01-01 00:16:40 UTC by the runner's clock"
+    assert first.startswith(f"608 lines, 100 seconds from {since}; lines, ")
+    shown = [line.split() for line in lines]
     assert ["1-1", "4", "-", "section", "prepare"] in shown
     assert ["2-608", "96", "2", "section", "step_script"] in shown
     assert ["303-608", "69", "2", "$", "pytest", "-q"] in shown
     assert shown[-1][:5] == ["most", "telling", "error", "candidates:", "lines"]
 
 
-@pytest.mark.parametrize("told", ["", "[]", '{"sections": [1]}', '{"times": [["a"]]}', "\udcff"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        "",
+        "[]",
+        '{"times": [[1, 1e300]]}',
+        '{"times": [[1, NaN]]}',
+        '{"sections": [1]}',
+        '{"times": [["a"]]}',
+        "\udcff",
+    ],
+)
 def test_an_outline_that_was_spoiled_is_as_none(file: Path, told: str) -> None:
     file.with_name("job.log.outline").write_bytes(told.encode(errors="surrogateescape"))
     assert "times unknown" in lines_of("outline", str(file))[0]

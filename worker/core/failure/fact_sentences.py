@@ -61,8 +61,8 @@ def _tell_this_commit(facts: Facts) -> Iterator[Remark]:
             "in other kinds of pipelines on this commit: ",
             *_count_outcomes(facts, facts.runs_of_other_sources),
         )
-    if facts.cut:
-        yield remark(facts.cut)
+    for about_log in filter(None, (facts.cut, facts.clock)):
+        yield remark(about_log)
     yield from _tell_siblings(facts)
     for failed, passed in facts.recoveries[:1]:
         yield remark(

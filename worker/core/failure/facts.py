@@ -191,7 +191,8 @@ class Facts:
     `elsewhere` are runs with the same error in other merge requests and branches. `siblings` are
     the newest runs of the other jobs of its matrix. `recoveries` are pairs of runs of another job
     of this pipeline: one with the same error, and a later one that passed. `cut` says which part of
-    the failing job's log is missing. `rest` holds the same facts for each of the `others`.
+    the failing job's log is missing, `clock` how far its runner's clock is from GitLab's. `rest`
+    holds the same facts for each of the `others`.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Facts:
     recoveries: tuple[tuple[Run, Run], ...] = ()
     last_pass: LastPass | None = None
     cut: str = ""
+    clock: str = ""
     rest: "tuple[Facts, ...]" = ()
 
     @property

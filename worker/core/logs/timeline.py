@@ -68,6 +68,12 @@ class Timeline:
                 self.record_time(when, earlier)
 
     @property
+    def began(self) -> int:
+        """The first recorded time, or the first section's, in epoch seconds; 0 if there is none."""
+        first = [at for _, at in self.times[:1]] + [each.start for each in self.sections[:1]]
+        return min(filter(None, first), default=0)
+
+    @property
     def seconds(self) -> int:
         """The seconds between the first and the last recorded time, 0 if there are none."""
         return self.times[-1][1] - self.times[0][1] if self.times else 0

@@ -38,6 +38,7 @@ class World:
     def __init__(self) -> None:
         self.url = "http://gitlab.invalid"
         self.lock = threading.RLock()
+        self.start = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
         self.webhooks = Webhooks()
         self.users: dict[int, User] = {}
         self.tokens: dict[str, Token] = {}
@@ -67,9 +68,8 @@ class World:
         return next(self._ids[kind])
 
     def advance_clock(self) -> str:
-        """Return the simulated time, which advances by a second with each call."""
-        start = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
-        moment = start + timedelta(seconds=self.make_id("second"))
+        """Return the simulated time, which advances by a second from `start` with each call."""
+        moment = self.start + timedelta(seconds=self.make_id("second"))
         return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
     # ------------------------------------------------------------------------ people and projects

@@ -5,8 +5,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
-from worker.core.failure.facts import LastPass, Run
+from worker.core.failure.facts import LastPass, Run, parse_time
 from worker.core.logs import trace
 from worker.core.logs.excerpt import Digest
 from worker.core.logs.installed_versions import find_differences, find_versions
@@ -16,6 +17,9 @@ from worker.errors import SourceError
 from worker.sources.job_logs.spool import Lines, Spool
 
 _LIMIT = re.compile(r"^Job's log exceeded limit of (\d{1,12}) bytes", re.IGNORECASE)
+
+CLOCKS_DIFFER = 600
+"""Seconds from which on the clocks of a runner and of GitLab count as different."""
 
 HELD = 1 << 20
 """Most bytes of a log that its document holds in memory; a longer log is a stream."""
@@ -36,8 +40,9 @@ class Log:
     """A job's log, cleaned and redacted. `missing` says what is not in it.
 
     The job's page leaves out the first `hidden` lines and counts from the next one. `final` says
-    that the log will not change, `failed` that its job failed. `seconds` is the time between its
-    first and last timestamps, 0 if it has none. Safe to share between threads.
+    that the log will not change, `failed` that its job failed. `began` is its first timestamp,
+    in epoch seconds by the runner's clock, `seconds` the time between its first and last one; both
+    are 0 if it has none. Safe to share between threads.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class Log:
         web_url: str,
         hidden: int,
         final: bool,
+        began: int,
         seconds: int,
         failed: bool,
         outline: Redacted | None,
@@ -58,6 +64,7 @@ class Log:
         self.web_url = web_url
         self.hidden_lines = hidden
         self.final = final
+        self.began = began
         self.seconds = seconds
         self.job_failed = failed
         self._outline = outline
@@ -131,6 +138,24 @@ class Log:
         kept = f" after {self.seconds:,} s" if self.seconds else ""
         whole = f" of the job's {duration:,.0f} s" if duration else ""
         return f"the runner cut the log at {int(found[1]):,} bytes{kept}{whole}"
+
+    def describe_clock(self, started_at: str | None) -> str:
+        """A text on how far the runner's clock is from GitLab's, "" if they agree or it is unknown.
+
+        `started_at` is when the job began by GitLab's clock.
+        """
+        by_gitlab = parse_time(started_at or "")
+        if not self.began or by_gitlab is None or abs(self.began - by_gitlab) < CLOCKS_DIFFER:
+            return ""
+        off = timedelta(seconds=int(abs(self.began - by_gitlab)))
+        side = "behind" if self.began < by_gitlab else "ahead of"
+        ours, theirs = (
+            f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}" for at in (self.began, by_gitlab)
+        )
+        return (
+            f"the runner's clock is {off} (h:mm:ss) {side} GitLab's: its log begins at {ours} UTC, "
+            f"by GitLab the job began at {theirs} UTC"
+        )
 
     def make_document(self) -> Document:
         """The log as a source returns it."""

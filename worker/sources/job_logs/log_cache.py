@@ -141,6 +141,7 @@ class JobLogs:
             web_url=job.web_url,
             hidden=read.hidden_lines,
             final=job.status in ENDED and read.size > 0 and not read.broken,
+            began=read.timeline.began,
             seconds=read.timeline.seconds,
             outline=self._write_outline(read.timeline),
             digest=read.digest,

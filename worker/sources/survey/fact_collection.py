@@ -308,6 +308,7 @@ class Collection:
             facts,
             last_pass=log.last_pass(),
             cut=log.describe_cut(self._listed[first.job_id].duration),
+            clock=log.describe_clock(self._listed[first.job_id].started_at),
         )
 
     def _find_siblings(self, facts: Facts, own: wire.Pipeline) -> Iterator[Run]:

@@ -465,18 +465,3 @@ def test_what_was_installed_differently_from_the_last_pass_is_told(
         if each.suffix == ".installed"
     ]
     assert b"".join(found.chunks()) == "click 8.1.8 → 8.2.0".encode()
-
-
-def test_a_log_that_the_runner_cut_says_when(sim: GitLabSim, scene: Scene) -> None:
-    lines = [
-        "2026-11-20T09:00:00.000000Z 00O Running with gitlab-runner 19.1.0",
-        "2026-11-20T09:11:55.000000Z 01O FAILED tests/test_sum.py::test_sum - assert 1",
-        "2026-11-20T09:11:55.000000Z 01O Job's log exceeded limit of 4194304 bytes.",
-        "",
-    ]
-    scene.job.trace = "\n".join(lines).encode()
-    scene.job.duration = 3600.0
-    (group,) = read_survey(_reader(sim, scene)).groups
-    assert (
-        "the runner cut the log at 4,194,304 bytes after 715 s of the job's 3,600 s" in group.facts
-    )

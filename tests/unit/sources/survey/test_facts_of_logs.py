@@ -1,0 +1,51 @@
+"""What the survey tells of a failing job's log itself: where it was cut, and its clock."""
+
+import pytest
+
+from tests.unit.sources.conftest import subject_of
+from worker.demo.gitlab import GitLabSim, Scene
+from worker.sources.api.client import ReadClient
+from worker.sources.session_reader import Reader
+from worker.sources.survey.reader import read_survey
+
+
+def _open(sim: GitLabSim, scene: Scene) -> Reader:
+    client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
+    return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "started_at", "told"),
+    [
+        ("2026-11-19T20:11:53", "2026-11-20T09:00:02.500Z", "12:48:09 (h:mm:ss) behind"),
+        ("2026-11-22T10:00:00", "2026-11-20T09:00:00.000Z", "2 days, 1:00:00 (h:mm:ss) ahead of"),
+        ("2026-11-20T09:02:00", "2026-11-20T09:00:00.000Z", ""),
+        ("2026-11-20T09:02:00", None, ""),
+    ],
+)
+def test_a_runners_wrong_clock_is_told(
+    sim: GitLabSim, scene: Scene, stamp: str, started_at: str | None, told: str
+) -> None:
+    words = ("Running with gitlab-runner 19.1.0", "FAILED tests/test_sum.py::test_sum - assert 1")
+    lines = [f"{stamp}.000000Z 00O {each}\n" for each in words]
+    scene.job.trace, scene.job.started_at = "".join(lines).encode(), started_at
+    (group,) = read_survey(_open(sim, scene)).groups
+    clocks = [fact for fact in group.facts if "clock" in fact]
+    begins = f"{stamp.replace('T', ' ')} UTC"
+    assert len(clocks) == bool(told)
+    assert all(told in fact and f"its log begins at {begins}, by" in fact for fact in clocks)
+
+
+def test_a_log_that_the_runner_cut_says_when(sim: GitLabSim, scene: Scene) -> None:
+    lines = [
+        "2026-11-20T09:00:00.000000Z 00O Running with gitlab-runner 19.1.0",
+        "2026-11-20T09:11:55.000000Z 01O FAILED tests/test_sum.py::test_sum - assert 1",
+        "2026-11-20T09:11:55.000000Z 01O Job's log exceeded limit of 4194304 bytes.",
+        "",
+    ]
+    scene.job.trace = "\n".join(lines).encode()
+    scene.job.duration = 3600.0
+    (group,) = read_survey(_open(sim, scene)).groups
+    assert (
+        "the runner cut the log at 4,194,304 bytes after 715 s of the job's 3,600 s" in group.facts
+    )

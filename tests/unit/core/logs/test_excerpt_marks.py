@@ -29,3 +29,11 @@ def test_common_test_names_a_failed_case_with_its_line_and_a_failed_setup_withou
     for said in ("depot_SUITE:stacks failed on line 593", "depot_SUITE:init_per_group failed"):
         assert "opens" in marks.find_marks(said)
     assert "opens" not in marks.find_marks("depot:stack failed over to shelf 2")
+
+
+def test_a_command_that_compiles_a_crate_is_no_trouble_whatever_it_names() -> None:
+    verbose = (
+        "     Running `/opt/rust/bin/rustc --crate-name error_chain src/failed.rs --cap-lints`"
+    )
+    assert "well" in marks.find_marks(verbose)
+    assert "well" not in marks.find_marks("error: process didn't exit: `/opt/rust/bin/rustc -v`")

@@ -77,11 +77,17 @@ def _save(document: Document, context: ToolContext, path: str, shown: str) -> To
     size, cut = _put(document, context, path)
     content: dict[str, Any] = {"saved_to": path, "bytes": size} | cut
     if document.lines is not None or not document.chunks:
-        lines = document.data.count(b"\n") if document.lines is None else document.lines
-        content["lines"] = lines
+        content["lines"] = _count_lines(document)
     content["preview"] = shown
     content |= _put_beside(beside, own, context, path) | _describe_omission(document)
     return ToolOutput(content, size)
+
+
+def _count_lines(document: Document) -> int:
+    """The number of the last line, also if it is not ended."""
+    if document.lines is not None:
+        return document.lines
+    return document.data.count(b"\n") + (document.data[-1:] not in (b"", b"\n"))
 
 
 def _put(document: Document, context: ToolContext, path: str) -> tuple[int, dict[str, Any]]:

@@ -153,6 +153,13 @@ def test_a_document_is_fetched_to_a_file() -> None:
     assert room.sandbox.files["/tmp/data/thing.txt"] == LARGE.data
 
 
+@pytest.mark.parametrize(("text", "lines"), [(b"a\nb\n", 2), (b"a\nb", 2), (b"", 0)])
+def test_a_last_line_without_an_end_is_counted(text: bytes, lines: int) -> None:
+    request = {"source": SPEC.name, "path": "/tmp/data/thing.txt"}
+    room = Room(Document(CLEAN(text), DocumentKind.TEXT))
+    assert room.run("fetch_to_sandbox", request)[0]["lines"] == lines
+
+
 def test_a_batch_shares_one_preview_and_one_failure_does_not_spoil_the_rest() -> None:
     room = Room(LARGE)
     requests = [

@@ -113,6 +113,7 @@ RECOUNTED = [
 BY_CHANCE = [
     ("ran the hooks in 12 seconds", "ran the hooks in 15 seconds"),
     ("ERROR: gave up after 1.5 s at 10:00:01", "ERROR: gave up after 2.5 s at 10:00:09"),
+    ("ERROR: late by 12 µs", "ERROR: late by 15 µs"),
     ("ERROR: no answer on port 4123", "ERROR: no answer on port 53112"),
     ("ERROR: process 4123 of 10.0.0.1:80 died", "ERROR: process 771 of 10.1.1.7:80 died"),
     ("ERROR: 3f2a1b9 is invalid", "ERROR: 77ab012 is invalid"),

@@ -14,9 +14,12 @@ from worker.core.text.sentences import (
 from worker.core.text.untrusted import one_line, visible
 
 _IDS = r"\(\[?(?:job )?#?\d{1,19}(?=[\]),])(?:[^()]|\([^()]{0,300}\)){0,300}\)"
-_JOB = rf"(?:`[^`\n]{{1,200}}`|[\w.:/-]{{1,80}}) {_IDS}"
+_VARIANTS = r"\(\d{1,4} of \d{1,4} variants(?:[^()]|\([^()]{0,300}\)){0,300}\)"
+_JOB = rf"(?:`[^`\n]{{1,200}}`|[\w.:/-]{{1,80}}) (?:{_IDS}|{_VARIANTS})"
 _JOBS = re.compile(rf"{_JOB}(?: and {_JOB}){{0,20}}")
-"""Names of jobs with their ids."""
+"""Names of jobs with their ids, or with the number of a matrix's jobs and what those are."""
+
+_LISTED_VARIANTS = re.compile(r"(\(\d{1,4} of \d{1,4} variants)[^()]{1,300}\)")
 
 _ASIDE = re.compile(r"(\((?:job )?#?\d{1,19}), [^()\d][^()]{0,300}\)")
 """The id of a job, and words about it."""
@@ -37,9 +40,13 @@ class _Failed:
     says: str = ": "
     ended: bool = False
 
+    def name_jobs(self) -> list[str]:
+        """Returns the names; of a matrix, only how many of its jobs failed."""
+        return [_LISTED_VARIANTS.sub(r"\1)", each) for each in self.names]
+
     def write(self, detail: str) -> str:
         """Returns the names, and this text about them."""
-        names = ", ".join(self.names)
+        names = ", ".join(self.name_jobs())
         return _ASIDE.sub(r"\1)", names) + self.says + detail if detail else names
 
 
@@ -60,7 +67,7 @@ def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
         line = _fill_line(failed)
         first = "; ".join(_write_first_failures(each, tests) for each in failed)
         return line if level == 2 or len(line) > len(first) else first
-    names = [name for each in failed for name in each.names]
+    names = [name for each in failed for name in each.name_jobs()]
     more = f" and {len(names) - 3} more" if level == 3 and len(names) > 3 else ""
     return ", ".join(names[:3] if more else names) + more
 
@@ -91,6 +98,10 @@ def _add_clause(piece: str, found: list[_Failed]) -> None:
     held = found[-1] if found else None
     if held and not named and (held.detail or held.ended):
         held.detail += "" if held.ended else piece
+        return
+    if held and not named and ":" not in piece and _JOBS.fullmatch(held.names[-1]):
+        # Where one job has its id, each other one has: these are words about it.
+        held.says, held.detail = ", ", piece
         return
     if held is None or held.detail or held.ended:
         held = _Failed([])

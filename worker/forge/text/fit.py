@@ -28,6 +28,12 @@ MAX_QUOTES = 3
 QUOTE_SIZES = (300, 240, 165, 145, 130, 110, 70, 65)
 """How many characters of a quote's line are visible: four lines of the note or less."""
 
+SHORT_QUOTE = 70
+"""Up to so many characters, a quote's line hardly proves anything."""
+
+BRIEF = 60
+"""The most characters of advice such as "Retry the job: it may need more than one try."."""
+
 LONGEST = (SHOWN, 280, 240, 120, 60)
 """Limits of the first sentence in characters: four lines, three, or less. Of a longer sentence, as
 many clauses are shown as fit. The first limit with which the shortest note fits is used."""
@@ -55,7 +61,8 @@ class WholeParts:
     `named_failures` counts the sentences of the cause up to the last one that names another
     failure; 0 if none does. `has_origin`: there is a link to the same failure elsewhere.
     `jobs_level` is the most detailed level of `failed_jobs.shorten_jobs` that takes no more lines
-    than level 2. `tests`: see `failed_jobs.count_tests`.
+    than level 2. `tests`: see `failed_jobs.count_tests`. `is_advice_brief`: the first sentence of
+    what to do is so short (`BRIEF`) that the next one says more than another one of the cause.
     """
 
     cause: int
@@ -65,6 +72,7 @@ class WholeParts:
     has_origin: bool = False
     jobs_level: int = 2
     tests: int = 0
+    is_advice_brief: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +123,11 @@ class _Filler:
             self._add(origin=True)
         if not (whole.named_failures > 1 and self._add_quote(every, cause=whole.named_failures)):
             self._add_quote(every)
+        self._lengthen_quote()
+        if whole.is_advice_brief:
+            self._add_sentences("to_do", min(whole.to_do, 2))
+        self._add_sentences("cause", min(whole.cause, 2))
+        self._add_sentences("to_do", min(whole.to_do, 2))
         self._add_sentences("cause", whole.cause)
         for job in dict.fromkeys(quote.job for quote in whole.quotes if quote.job):
             if all(whole.quotes[at].job != job for at in self._room.quotes):
@@ -151,6 +164,16 @@ class _Filler:
         while (count := getattr(self._room, section)) < most:
             if not self._add(**{section: count + 1}):
                 return
+
+    def _lengthen_quote(self) -> None:
+        """Shows more of a quote that may be cut short, and less of what failed."""
+        shown = self._room.quote_size
+        if self._room.quotes and shown <= SHORT_QUOTE:
+            any(
+                self._add(jobs_level=3, quote_size=size)
+                for size in QUOTE_SIZES
+                if size > SHORT_QUOTE
+            )
 
     def _complete_quotes(self) -> None:
         for at in sorted(self._room.one_line):
@@ -194,6 +217,11 @@ def count_sentences(text: str) -> int:
     return len(split_sentences(before_code(text)))
 
 
+def is_brief(text: str) -> bool:
+    """Whether the first sentence of a section has at most `BRIEF` characters."""
+    return len("".join(split_sentences(before_code(text))[:1])) <= BRIEF
+
+
 def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
     """Returns the first `sentences` of a section on one line, and the rest of the section. If the
     first sentence has more than `longest` characters, returns its first clauses and the section."""
@@ -222,11 +250,10 @@ def _point_to_code(sentences: list[str]) -> list[str]:
         if others and len(last) <= _ANNOUNCING:
             return _point_to_code(others)
         return [*others, f"{_add_remark(last[:-1], 'in the details')}."]
-    first, *others = sentences
-    end = first[-1] if first[-1] in ".!?" else ""
+    end = last[-1] if last[-1] in ".!?" else ""
     if end or not others:
-        marked = _add_remark(first.removesuffix(end), "code in the details")
-        return [f"{marked}{end or '.'}", *others]
+        marked = _add_remark(last.removesuffix(end), "code in the details")
+        return [*others, f"{marked}{end or '.'}"]
     return [*sentences, "The code is in the details."]
 
 

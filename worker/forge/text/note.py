@@ -27,6 +27,7 @@ from worker.forge.text.fit import (
     choose_room,
     count_named_failures,
     count_sentences,
+    is_brief,
     tell_further_failure,
 )
 from worker.forge.text.footer import Footer, list_folded_lines, write_small_print
@@ -135,6 +136,7 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
         named_failures=0 if abstains else count_named_failures(finding.cause),
         jobs_level=_find_free_level(finding.what_failed),
         tests=count_tests(visible(finding.what_failed)),
+        is_advice_brief=is_brief(to_do),
     )
 
 

@@ -21,6 +21,12 @@ _ENDED = re.compile(r"ERROR: Job failed\b")
 LEAST_ERROR = 20
 """The fewest characters that a line has from where it names the error."""
 
+_LINK = re.compile(r"\S: ")
+
+LEAST_LINKS = 4
+"""The fewest colons of a chain of errors, such as "Get X: tls: failed to verify: expired: …": the
+reason of all others comes last."""
+
 MAX_READ = 2_000
 """The most characters of a line in which that is looked for."""
 
@@ -92,11 +98,15 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
 
 def cut_line(text: str, size: int) -> str:
     """Returns at most `size` characters of a line; if it is longer, from where it names the error
-    on, for a long path or a time may stand before that."""
+    on, for a long path or a time may stand before that. Of a chain of errors, the last ones."""
     if len(text) <= size:
         return text
     begins = (found.start() for found in _NAMES_ERROR.finditer(text, 0, MAX_READ))
     start = max((at for at in begins if len(text) - at >= LEAST_ERROR), default=0)
+    links = [found.end() for found in _LINK.finditer(text, start, MAX_READ)]
+    if len(links) >= LEAST_LINKS:
+        rests = (at for at in links if LEAST_ERROR <= len(text) - at <= size)
+        start = next(rests, start)
     return text[start : start + size].rstrip()
 
 

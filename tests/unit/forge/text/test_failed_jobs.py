@@ -95,3 +95,13 @@ def test_every_job_that_blocks_is_named_with_as_much_about_it_as_fits_on_a_line(
 ) -> None:
     assert [shorten_jobs(text, 1), shorten_jobs(text, 2)] == [with_first, line]
     assert len(line.replace("`", "")) <= 92
+
+
+def test_of_a_matrix_is_said_how_many_of_its_jobs_failed() -> None:
+    jobs = "`build` (2 of 2 variants: `build: [host]` 500005, `build: [arm, 1]` 500006)"
+    text = f"{jobs}, cloning the submodule `vendor/calibration-data`, before any script ran"
+    short = "`build` (2 of 2 variants)"
+    assert shorten_jobs(text, 0) == text
+    assert shorten_jobs(text, 2) == f"{short}, cloning the submodule `vendor/calibration-data` …"
+    assert shorten_jobs(text, 3) == short
+    assert shorten_jobs("`a` (1), `b` (2), `c` (3)", 3) == "`a` (1), `b` (2), `c` (3)"

@@ -213,7 +213,43 @@ def test_code_that_a_folded_sentence_announces_is_not_tied_to_the_first_one() ->
     code = "Bound the count by the time that has really passed:\n```python\nx = 1\n```"
     folding = {"cause": f"{CAUSE} {LONG} {LONG}", "to_do": f"Retry the job. {LONG} {code}"}
     shown = shown_of(written(replace(FULL, **folding)))  # type: ignore[arg-type]
-    assert "**What to do:** Retry the job.\n" in f"{shown}\n"
+    assert "**What to do:** Retry the job. It goes on" in shown
+    assert "(code" not in shown.partition("It goes on")[0]
+
+
+def test_advice_that_only_says_retry_goes_on_before_the_cause_does() -> None:
+    again, why = "Retry the job: it may need more than one try.", "Which test fails is chance."
+    lasting = "To mend it, set `async: false` in `test/tariffs_test.exs` line 2."
+    cause = f"{LONG} {why} {LONG}"
+    shown = shown_of(written(replace(FULL, cause=cause, to_do=f"{again} {lasting} {LONG}")))
+    assert f"**What to do:** {again} {lasting}" in shown
+    shown = shown_of(written(replace(FULL, cause=cause, to_do=f"{LONG} {lasting}")))
+    assert why in shown
+
+
+def test_both_sections_have_two_sentences_before_one_has_three() -> None:
+    short = (
+        "It is read again for each of the rows of the table, and so it takes long for a long one."
+    )
+    sentences = [f"Sentence {number}: {short}" for number in range(6)]
+    said = {"cause": " ".join(sentences[:3]), "to_do": " ".join(sentences[3:])}
+    finding = replace(FULL, evidence=(), **said)  # type: ignore[arg-type]
+    shown = shown_of(written(finding))
+    assert [number for number in range(6) if f"Sentence {number}" in shown] == [0, 1, 3, 4]
+
+
+def test_what_failed_gives_way_to_a_quote_that_would_be_cut_short() -> None:
+    variants = "`build` (2 of 2 variants: `build: [host]` 500005, `build: [arm]` 500006)"
+    said = (
+        "remote: Authentication by CI/CD job token not allowed from embedded/sonde to sonde/data."
+    )
+    quote = replace(FULL.evidence[0], text=said)
+    failed = f"{variants}, cloning the submodule `vendor/calibration-data`, before any script ran"
+    shown = shown_of(
+        written(replace(FULL, what_failed=failed, evidence=(quote,), cause=LONG, to_do=LONG))
+    )
+    assert "**Failed:** `build` (2 of 2 variants)" in shown
+    assert f"`{said}`\n" in f"{shown}\n"
 
 
 def test_two_failed_jobs_are_named_however_little_room_there_is() -> None:
@@ -292,7 +328,7 @@ def test_a_sentence_names_another_failure_or_does_not(sentence: str, names: bool
         ("Return new rows.\n```python\nx = 1\n```", "Return new rows (code in the details)."),
         (
             "Return new rows. Keep the cache.\n```python\nx = 1\n```",
-            "Return new rows (code in the details). Keep the cache.",
+            "Return new rows. Keep the cache (code in the details).",
         ),
         ("Add this:\n```python\nx = 1\n```", "Add this (in the details)."),
         (

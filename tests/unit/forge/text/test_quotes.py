@@ -90,6 +90,11 @@ def test_a_long_quote_is_cut_rather_than_left_out_and_says_so() -> None:
         ("path/to/somewhere/file.py:1: error: none", "path/to/somewhere/file.py:1: e"),
         ("a line that names no error at all, but is long", "a line that names no error at"),
         ("short: error: x", "short: error: x"),
+        ("Error: get a/b: tls: failed to verify: it has expired in 2025", "it has expired in 2025"),
+        (
+            "Error: the job ended: see there and then: code: is: 1",
+            "Error: the job ended: see ther",
+        ),
     ],
 )
 def test_a_line_is_cut_from_where_it_names_the_error(line: str, cut: str) -> None:

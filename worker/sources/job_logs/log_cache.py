@@ -21,7 +21,7 @@ from worker.sources.api.client import NotFound, ReadClient
 from worker.sources.job_logs.captured_log import Log, PassedLog
 from worker.sources.job_logs.redactor import Redactions
 from worker.sources.job_logs.spool import Spool
-from worker.sources.pipelines.last_passed_jobs import LastPassedJobs, PassedJob
+from worker.sources.pipelines.last_passed_jobs import LastPassedJobs, PassedJob, Trail
 
 MAX_LOG = 240 * 1024 * 1024
 """Bytes of one log that are kept: less than a file in the sandbox may have."""
@@ -75,21 +75,22 @@ class JobLogs:
         self._max_log = max_log
         self._max_kept = max_kept
         self._kept: OrderedDict[int, Log] = OrderedDict()
-        self._adopted: dict[int, int] = {}
+        self._adopted: dict[int, tuple[int, Trail]] = {}
         self._lock = threading.Lock()
         self._reading: dict[int, threading.Lock] = {}
         self._passed = LastPassedJobs(client, subject)
         self._greens = 0
         self.known_errors = ""
 
-    def adopt(self, job_id: int, project_id: int) -> None:
+    def adopt(self, job_id: int, project_id: int, trail: Trail = ()) -> None:
         """Allow reading a job of a downstream pipeline.
 
         The caller has checked that the session may read its project, and that an own pipeline
-        started the job or has a job of the same name.
+        started the job or has a job of the same name. `trail` names the trigger jobs that led to
+        it: behind those of the same names its last passed run is looked for.
         """
         with self._lock:
-            self._adopted[job_id] = project_id
+            self._adopted[job_id] = project_id, trail
 
     def document(self, job_id: int) -> Document:
         """The log of a job, cleaned and redacted. Raises SourceError."""
@@ -146,7 +147,7 @@ class JobLogs:
             outline=self._write_outline(read.timeline),
             digest=read.digest,
             failed=job.status == "failed",
-            find_green=(lambda: self._find_green(job)) if job.status == "failed" else None,
+            find_green=(lambda: self._find_green(job, project)) if job.status == "failed" else None,
         )
 
     def _write_outline(self, timeline: Timeline) -> Redacted | None:
@@ -154,13 +155,14 @@ class JobLogs:
         values = timeline.to_json()
         return self._redact.redact_to_json(values) if values else None
 
-    def _find_green(self, job: wire.Job) -> PassedLog | None:
+    def _find_green(self, job: wire.Job, project: int) -> PassedLog | None:
         """The log of the newest run of this job that passed, if it can be had cheaply."""
         with self._lock:
             self._greens += 1
             if self._greens > MAX_GREENS:
                 return None
-        found = self._passed.find(job.name, time.monotonic() + GREEN_SECONDS)
+        _, trail = self._adopted.get(job.id, (project, ()))
+        found = self._passed.find(job.name, time.monotonic() + GREEN_SECONDS, trail, project)
         if found is None or found.job.id == job.id:
             return None
         log, run = self._read_green_log(found), found.pipeline
@@ -204,7 +206,7 @@ class JobLogs:
 
     def _list_projects(self, job_id: int) -> list[int]:
         if job_id in self._adopted:
-            return [self._adopted[job_id]]
+            return [self._adopted[job_id][0]]
         subject = self._subject
         return list(dict.fromkeys((subject.pipeline_project_id, subject.project_id)))
 

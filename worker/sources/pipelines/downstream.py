@@ -1,16 +1,21 @@
 """The pipelines that a pipeline has started: children, and those of other projects."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.base import present
+from worker.sources.pipelines.last_passed_jobs import Trail
 from worker.sources.session_reader import Reader
 from worker.sources.survey.matrix import parse_dimensions
 
 MAX_DEPTH = 4
 MAX_PIPELINES = 25
+
+PASSED = 20
+"""The most passed jobs that are listed of a downstream pipeline."""
 
 _QUERY = {"scope[]": "failed"}
 
@@ -29,11 +34,13 @@ class DownstreamPipelines:
         self.missing_parts: list[str] = []
 
     def list_below(
-        self, path: str, number: int, depth: int = 1, *, allowed: bool = False
+        self, path: str, number: int, trail: Trail = (), *, allowed: bool = False
     ) -> list[dict[str, Any]]:
-        """The downstream pipelines of the one at `path`, in one list, each with its failed jobs.
+        """The downstream pipelines of the one at `path`, in one list, each with its failed jobs,
+        and where it has some with its passed ones.
 
-        `allowed` says that the one at `path` may fail: then all that it has started may.
+        `trail` names the trigger jobs that led to the one at `path`. `allowed` says that it may
+        fail: then all that it has started may.
         """
         self._seen.add(number)
         try:
@@ -48,10 +55,12 @@ class DownstreamPipelines:
         return [
             each
             for bridge in found.items
-            for each in self._follow_bridge(_allow(bridge) if allowed else bridge, number, depth)
+            for each in self._follow_bridge(_allow(bridge) if allowed else bridge, number, trail)
         ]
 
-    def _follow_bridge(self, bridge: wire.Bridge, parent: int, depth: int) -> list[dict[str, Any]]:
+    def _follow_bridge(
+        self, bridge: wire.Bridge, parent: int, trail: Trail
+    ) -> list[dict[str, Any]]:
         entry = present(
             started_by=bridge.name,
             of_pipeline=parent,
@@ -65,15 +74,15 @@ class DownstreamPipelines:
         entry |= present(pipeline=child.id, pipeline_status=child.status, web_url=child.web_url)
         if child.id in self._seen:
             return []
-        if len(self._seen) > MAX_PIPELINES or depth > MAX_DEPTH:
+        if len(self._seen) > MAX_PIPELINES or len(trail) >= MAX_DEPTH:
             self.missing_parts.append(
                 f"pipeline {child.id} and what it has started: too many or too deep"
             )
             return [entry]
-        return self._describe_child(entry, child, depth)
+        return self._describe_child(entry, child, (*trail, bridge.name))
 
     def _describe_child(
-        self, entry: dict[str, Any], child: wire.Pipeline, depth: int
+        self, entry: dict[str, Any], child: wire.Pipeline, trail: Trail
     ) -> list[dict[str, Any]]:
         reader = self._reader
         project = child.project_id or reader.subject.pipeline_project_id
@@ -81,19 +90,33 @@ class DownstreamPipelines:
             if not reader.may_read(project):
                 return [entry | {"not_read": f"project {project} is not one this session may read"}]
             path = f"/projects/{project}/pipelines/{child.id}"
-            failed = self._list_failed_jobs(path, child.id, project)
+            failed = self._list_failed_jobs(path, child.id, project, trail)
         except SourceError as error:
             self._seen.add(child.id)
             return [entry | {"not_read": str(error)}]
         allowed = bool(entry.get("allow_failure"))
-        below = self.list_below(path, child.id, depth + 1, allowed=allowed)
-        return [entry | present(failed_jobs=failed), *below]
+        passed = self._list_passed_jobs(path, child.id, project, trail) if failed else []
+        below = self.list_below(path, child.id, trail, allowed=allowed)
+        return [entry | present(failed_jobs=failed, passed_jobs=passed), *below]
 
-    def _list_failed_jobs(self, path: str, number: int, project: int) -> list[dict[str, Any]]:
+    def _list_passed_jobs(
+        self, path: str, number: int, project: int, trail: Trail
+    ) -> list[dict[str, Any]]:
+        """The newest passed jobs of a pipeline; none if they cannot be read."""
+        what, query = f"the passed jobs of pipeline {number}", {"scope[]": "success"}
+        with suppress(SourceError):
+            found = self._reader.client.page(f"{path}/jobs", wire.Job, what, 1, PASSED, query)
+            self._adopt_jobs(found.items, project, trail)
+            return [{"id": job.id, "name": job.name} for job in reversed(found.items)]
+        return []
+
+    def _list_failed_jobs(
+        self, path: str, number: int, project: int, trail: Trail
+    ) -> list[dict[str, Any]]:
         found = self._reader.client.many(
             f"{path}/jobs", wire.Job, f"the failed jobs of pipeline {number}", _QUERY
         )
-        self._adopt_jobs(found.items, project)
+        self._adopt_jobs(found.items, project, trail)
         return [
             present(
                 id=job.id,
@@ -108,13 +131,13 @@ class DownstreamPipelines:
             for job in found.items
         ]
 
-    def _adopt_jobs(self, jobs: Sequence[wire.Job], project: int) -> None:
+    def _adopt_jobs(self, jobs: Sequence[wire.Job], project: int, trail: Trail) -> None:
         reader = self._reader
         for job in jobs:
             if self._own:
                 reader.binding.learn_name(job.name)
             if self._own or reader.binding.has_name(job.name):
-                reader.logs.adopt(job.id, project)
+                reader.logs.adopt(job.id, project, trail)
 
 
 def _allow(bridge: wire.Bridge) -> wire.Bridge:

@@ -4,7 +4,7 @@ A job's name here is that of its trigger job plus its own, as children of one pi
 of the same name. Only the pipelines that the pipeline itself has started are read, none below them.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from worker.core.failure.facts import Unknown
 from worker.errors import SourceError
@@ -29,22 +29,33 @@ def read_started_jobs(
 ) -> list[wire.Job] | Unknown:
     """The jobs that the trigger jobs of these names have started; without names, those of all
     downstream pipelines that did not pass. Unknown if any of them cannot be read."""
-    path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}/bridges"
-    what = f"the trigger jobs of pipeline {pipeline.id}"
     try:
-        bridges = reader.client.many(path, wire.Bridge, what).items
+        bridges = read_bridges(pipeline, reader)
         return [
             job
             for bridge in [each for each in bridges if _is_wanted(each, triggers)][:MOST]
-            for job in _read_jobs_behind(bridge, reader, skip=not triggers)
+            for job in read_jobs_behind(bridge, reader, skip=not triggers)
         ]
     except SourceError as error:
         return Unknown(str(error))
 
 
+def read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Bridge]:
+    """The trigger jobs of a pipeline. Raises SourceError."""
+    path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}/bridges"
+    return reader.client.many(
+        path, wire.Bridge, f"the trigger jobs of pipeline {pipeline.id}"
+    ).items
+
+
 def get_trigger_name(job: wire.Job) -> str:
     """The name of the trigger job that has started a job of `read_started_jobs`."""
     return job.name.partition(BEYOND)[0]
+
+
+def get_plain_name(job: wire.Job) -> str:
+    """The name that the started pipeline's own configuration gives such a job."""
+    return job.name.rpartition(BEYOND)[2]
 
 
 def write_job_name(name: str) -> str:
@@ -58,7 +69,7 @@ def _is_wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
     return bridge.name in triggers if triggers else bridge.downstream_pipeline.status != "success"
 
 
-def _read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
+def read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
     """The started pipeline's jobs; if it may not be read, none with `skip`, else SourceError."""
     child = bridge.downstream_pipeline
     if child is None:

@@ -1,9 +1,9 @@
 """A job's last passed run, found with few requests: on the target branch, or in earlier pipelines
-of the merge request."""
+of the merge request; that of a downstream pipeline's job behind the same trigger jobs there."""
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -31,6 +31,10 @@ class PassedJob:
     job: wire.Job
 
 
+Trail = tuple[str, ...]
+"""The trigger jobs that led to a job, by name; () for a job of the pipeline itself."""
+
+
 class LastPassedJobs:
     """Finds passed jobs by name; each list is read once. Safe to share between threads."""
 
@@ -38,28 +42,49 @@ class LastPassedJobs:
         self._client = client
         self._subject = subject
         self._lock = threading.Lock()
-        self._known: list[dict[str, PassedJob]] = []
-        self._rest = self._list_passed()
+        self._pipelines: list[wire.Pipeline] = []
+        self._rest = self._list_pipelines()
+        self._jobs: dict[tuple[int, Trail], dict[str, PassedJob]] = {}
+        self._started: dict[int, dict[str, wire.Pipeline]] = {}
 
-    def find(self, name: str, deadline: float) -> PassedJob | None:
-        """Return the newest passed run of the job `name`, or None. Past the deadline (monotonic)
-        nothing is requested; a later call reads the lists that this one did not."""
+    def find(
+        self, name: str, deadline: float, trail: Trail = (), project: int = 0
+    ) -> PassedJob | None:
+        """Return the newest passed run of the job `name` at the end of `trail`, or None. Past the
+        deadline (monotonic) nothing is requested; a later call reads the lists that this one did
+        not. `project` may be read too, besides the session's own."""
+        allowed = {self._subject.project_id, self._subject.pipeline_project_id, project}
         with self._lock:
-            for jobs in self._known:
+            self._client = self._client.with_deadline(deadline)
+            for pipeline in self._find_pipelines(deadline):
+                jobs = self._get_jobs(pipeline, trail, allowed, deadline)
                 if name in jobs:
                     return jobs[name]
-            self._client = self._client.with_deadline(deadline)
-            while time.monotonic() <= deadline:
-                read = next(self._rest, None)
-                if read is None:
-                    break
-                self._known.append(read)
-                if name in read:
-                    return read[name]
         return None
 
-    def _list_passed(self) -> Iterator[dict[str, PassedJob]]:
-        """Yield the passed jobs by name, one pipeline at a time; nothing for failed requests."""
+    def _find_pipelines(self, deadline: float) -> Iterator[wire.Pipeline]:
+        """Yield the pipelines that are known, then those that are found until the deadline."""
+        yield from tuple(self._pipelines)
+        while time.monotonic() <= deadline:
+            found = next(self._rest, None)
+            if found is None:
+                break
+            self._pipelines.append(found)
+            yield found
+
+    def _get_jobs(
+        self, pipeline: wire.Pipeline, trail: Trail, allowed: Collection[int], deadline: float
+    ) -> dict[str, PassedJob]:
+        """The passed jobs at the end of the trail, by name; none if they cannot be read."""
+        where = pipeline.id, trail
+        if where not in self._jobs and time.monotonic() <= deadline:
+            self._jobs[where] = {}
+            with suppress(SourceError):
+                self._jobs[where] = self._read_passed_jobs(pipeline, trail, allowed)
+        return self._jobs.get(where, {})
+
+    def _list_pipelines(self) -> Iterator[wire.Pipeline]:
+        """Yield the pipelines whose jobs are listed; none of a list that cannot be read."""
         for list_pipelines, most in (
             (self._read_branch_pipelines, BRANCH_PIPELINES),
             (self._read_merge_request_pipelines, MR_PIPELINES),
@@ -67,9 +92,7 @@ class LastPassedJobs:
             pipelines: Sequence[wire.Pipeline] = ()
             with suppress(SourceError):
                 pipelines = list_pipelines()
-            for pipeline in pipelines[:most]:
-                with suppress(SourceError):
-                    yield self._read_passed_jobs(pipeline)
+            yield from pipelines[:most]
 
     def _read_branch_pipelines(self) -> Sequence[wire.Pipeline]:
         project = f"/projects/{self._subject.project_id}"
@@ -89,16 +112,31 @@ class LastPassedJobs:
         earlier = [each for each in listed if each.id < subject.pipeline_id]
         return sorted(earlier, key=lambda each: (each.status != "success", -each.id))
 
-    def _read_passed_jobs(self, pipeline: wire.Pipeline) -> dict[str, PassedJob]:
+    def _read_passed_jobs(
+        self, pipeline: wire.Pipeline, trail: Trail, allowed: Collection[int]
+    ) -> dict[str, PassedJob]:
         project = pipeline.project_id or self._subject.project_id
-        if project not in (self._subject.project_id, self._subject.pipeline_project_id):
+        if project not in allowed:
             return {}
+        if trail:
+            below = self._list_started(project, pipeline.id).get(trail[0])
+            return self._read_passed_jobs(below, trail[1:], allowed) if below else {}
         path, what = f"/projects/{project}/pipelines/{pipeline.id}/jobs", "passed jobs"
         query = {"scope[]": "success"}
         found = self._client.many(path, wire.Job, what, query, _JOB_PAGES).items
         return {
             job.name: PassedJob(project, pipeline, job) for job in sorted(found, key=_get_job_id)
         }
+
+    def _list_started(self, project: int, number: int) -> dict[str, wire.Pipeline]:
+        """The pipelines that a pipeline has started, by the names of their trigger jobs."""
+        if number not in self._started:
+            path, what = f"/projects/{project}/pipelines/{number}/bridges", "the trigger jobs"
+            found = self._client.many(path, wire.Bridge, what).items
+            self._started[number] = {
+                each.name: each.downstream_pipeline for each in found if each.downstream_pipeline
+            }
+        return self._started[number]
 
 
 def _get_job_id(job: wire.Job) -> int:

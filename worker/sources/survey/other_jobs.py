@@ -38,12 +38,18 @@ def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
 
 def tell_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """A line on the jobs of a downstream pipeline (see `downstream`) that failed but may."""
-    names = [
-        f"job {job['id']} ({one_line(str(job['name']), _NAME)})"
-        for job in jobs
-        if job.get("allow_failure")
-    ]
+    names = [_write_below(job) for job in jobs if job.get("allow_failure")]
     return (f"Failed below, but is allowed to: {_join_names(names, MOST_NAMED)}",) if names else ()
+
+
+def tell_passed_below(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """A line on jobs that passed in downstream pipelines in which others failed."""
+    names = list(map(_write_below, jobs))
+    return (f"Passed below: {_join_names(names, MOST_PASSED)}",) if names else ()
+
+
+def _write_below(job: Mapping[str, Any]) -> str:
+    return f"job {job['id']} ({one_line(str(job['name']), _NAME)})"
 
 
 def _may_fail(job: wire.Job) -> bool:

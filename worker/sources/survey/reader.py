@@ -37,7 +37,7 @@ from worker.sources.session_reader import Reader
 from worker.sources.survey.fact_collection import Diff
 from worker.sources.survey.facts import add_facts, read_diff
 from worker.sources.survey.matrix import get_family
-from worker.sources.survey.other_jobs import tell_allowed, tell_other_jobs
+from worker.sources.survey.other_jobs import tell_allowed, tell_other_jobs, tell_passed_below
 
 MOST_LOGS = 12
 """Most logs that are read: first one of each family of jobs, then more of the same families."""
@@ -205,7 +205,7 @@ def _read_errors(path: str, number: int, reader: Reader, found: _Found) -> str:
 
 def _read_downstream(path: str, number: int, reader: Reader, found: _Found) -> Iterator[str]:
     """Find the failing jobs of downstream pipelines; yields the names of the trigger jobs."""
-    started = DownstreamPipelines(reader)
+    started, passed = DownstreamPipelines(reader), list[dict[str, Any]]()
     for bridge in started.list_below(path, number):
         yield str(bridge.get("started_by", ""))
         if bridge.get("allow_failure"):
@@ -219,6 +219,8 @@ def _read_downstream(path: str, number: int, reader: Reader, found: _Found) -> I
             for job in _choose_hard_failures(bridge.get("failed_jobs", ()))
         ]
         found.others += tell_allowed(bridge.get("failed_jobs", ()))
+        passed += bridge.get("passed_jobs", ())
+    found.others += tell_passed_below(passed)
     for missing in started.missing_parts:
         found.add_missing(missing)
 

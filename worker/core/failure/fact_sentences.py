@@ -11,6 +11,7 @@ from worker.core.text.remarks import (
     Link,
     Name,
     Remark,
+    describe_age,
     describe_distance,
     job,
     join_parts,
@@ -132,6 +133,10 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
         all_runs = "all runs " if len(base) > 1 else ""
         where = remark(*where, f", {all_runs}{on_base}" if built else ": ")
         yield remark(*where, *_count_outcomes(facts, target.runs))
+    elif age := describe_age(target.runs[0], facts.run):
+        yield remark(
+            job(target.runs[0]), " passed on ", name(target.branch), f" {age} this failure"
+        )
     if target.unread:
         yield remark(f"not known of {target.unread} of these pipelines: its jobs cannot be read")
     yield from _tell_steady_failure(facts, target, settled)
@@ -292,13 +297,21 @@ def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
         if found:
             shown = join_parts(job(each) for each in found[:SHOWN])
             more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+            age = _tell_age(facts, found) if words == "passed" else ""
             remarks.append(
-                remark("; " if remarks else "", f"{len(found)} {words} (", *shown, more, ")")
+                remark("; " if remarks else "", f"{len(found)} {words} (", *shown, more, age, ")")
             )
     lacked = next((each.missing_errors for each in runs if facts.has_some_errors(each)), ())
     if lacked:
         remarks.append(remark("; not there: ", *join_parts(map(name, lacked))))
     return tuple(part for each in remarks for part in each) or ("none has ended",)
+
+
+def _tell_age(facts: Facts, passed: Sequence[Run]) -> str:
+    """Say when the last of these runs was, if it was long before the failing one."""
+    age = describe_age(sort_newest_first(passed)[0], facts.run)
+    the_last = "the last " if len(passed) > 1 else ""
+    return f"; {the_last}{age}" if age else ""
 
 
 def _group_partly_alike(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:

@@ -58,6 +58,11 @@ def parse_time(at: str) -> float | None:
     return moment.timestamp() if moment.tzinfo else None
 
 
+def get_day(at: str) -> str:
+    """Return the day of an ISO 8601 time, such as 2026-01-14; "" if it is not one."""
+    return "" if parse_time(at) is None else datetime.fromisoformat(at).date().isoformat()
+
+
 def _later_first(one: Run, other: Run) -> int:
     return -1 if one.is_after(other) else 1
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from worker.core.failure.facts import Run, parse_time
+from worker.core.failure.facts import Run, get_day, parse_time
 from worker.core.text.untrusted import one_line
 
 MAX_NAME = 120
@@ -84,6 +84,19 @@ def describe_distance(one: str, other: str) -> str:
         if abs(seconds) >= 2 * size:
             return f"{abs(seconds) / size:.0f} {unit} {side}"
     return f"{abs(seconds):.0f} s {side}"
+
+
+OLD = 12 * 3600
+"""Seconds from which on a run's age is told."""
+
+
+def describe_age(run: Run, other: Run) -> str:
+    """Say when `run` was, such as "on 2026-01-14, 315 d before"; "" if not long before `other`."""
+    then, now = parse_time(run.started_at), parse_time(other.started_at)
+    if then is None or now is None or now - then < OLD:
+        return ""
+    ago = describe_distance(run.started_at, other.started_at)
+    return f"on {get_day(run.started_at)}, {ago}"
 
 
 def dump_remark(sentence: Remark) -> list[Any]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from worker.core.failure.facts import LastPass, Run, parse_time
+from worker.core.failure.facts import LastPass, Run, get_day, parse_time
 from worker.core.logs import trace
 from worker.core.logs.excerpt import Digest
 from worker.core.logs.installed_versions import find_differences, find_versions
@@ -27,13 +27,14 @@ HELD = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PassedLog:
-    """The log of a run that passed, and which run that is."""
+    """The log of a run that passed, and which run that is; `started_at` is ISO 8601 or ""."""
 
     job_id: int
     ref: str
     sha: str
     spool: Spool
     url: str = ""
+    started_at: str = ""
 
 
 class Log:
@@ -187,7 +188,9 @@ class Log:
         with self._lock:
             green = self._find_passed()
         if green:
-            what = f"the log of job {green.job_id}, which passed on {green.ref} at {green.sha[:12]}"
+            day = get_day(green.started_at)
+            where = f"{green.ref} at {green.sha[:12]}{day and ', on '}{day}"
+            what = f"the log of job {green.job_id}, which passed on {where}"
             yield SideFile(GREEN, green.spool.chunks, f"{what}: compare with `log diff`")
         if (passed := self.last_pass()) and passed.package_changes:
             lines = assume_redacted("\n".join(passed.package_changes).encode())

@@ -166,7 +166,10 @@ class JobLogs:
         if found is None or found.job.id == job.id:
             return None
         log, run = self._read_green_log(found), found.pipeline
-        return PassedLog(found.job.id, run.ref, run.sha, log, found.job.web_url) if log else None
+        if log is None:
+            return None
+        began = found.job.started_at or run.created_at or ""
+        return PassedLog(found.job.id, run.ref, run.sha, log, found.job.web_url, began)
 
     def _read_green_log(self, found: PassedJob) -> Spool | None:
         with self._lock:

@@ -1,6 +1,6 @@
 """What GitLab's record proves and refutes, and that it leaves alone what it cannot know."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -22,7 +22,7 @@ from tests.unit.core.failure.verdict_cases import (
     target,
 )
 from worker.core.failure.fact_sentences import describe_facts
-from worker.core.failure.facts import Facts, Target, Unknown
+from worker.core.failure.facts import Facts, Run, Target, Unknown
 from worker.core.failure.jobs import dump_ruling, load_ruling
 from worker.core.failure.verdict import FinalVerdict, Verdict, decide_headline, make_ruling
 from worker.core.text import remarks
@@ -139,6 +139,40 @@ def test_the_record_tells_what_is_known_and_what_is_not() -> None:
         "main has new commits since",
         "not known of other merge requests: GitLab answered 500",
     ]
+
+
+NOW = "2026-11-25T09:00:00.000Z"
+JANUARY = "2026-01-14T09:00:00.000Z"
+
+
+def _tell(of_main: Sequence[Run], earlier: Sequence[Run] = ()) -> list[str]:
+    made = facts(
+        run=replace(run(500), started_at=NOW),
+        target=Target("main", tuple(of_main), len(of_main), BASE),
+        earlier=tuple(earlier),
+    )
+    return [plain(each) for each in describe_facts(made)]
+
+
+def test_it_is_told_how_old_the_only_pass_on_the_target_branch_is() -> None:
+    green = replace(run(399, "success", sha=BASE), started_at=JANUARY)
+    assert "job 399 passed on main on 2026-01-14, 315 d before this failure" in _tell([green])
+    for recent in (NOW, "2026-11-25T01:00:00.000Z", "", "2026-12-24T09:00:00.000Z"):
+        assert not any("before" in each for each in _tell([replace(green, started_at=recent)]))
+
+
+def test_of_several_passes_it_is_told_how_old_the_last_one_is() -> None:
+    greens = [
+        replace(run(number, "success", sha=BASE), started_at=at)
+        for number, at in ((399, "2026-11-19T09:00:00.000Z"), (398, JANUARY))
+    ]
+    earlier = replace(run(450, "success", sha=NEW), started_at="2026-11-20T09:00:00.000Z")
+    told = _tell(greens, [earlier])
+    assert "2 passed (job 399, job 398; the last on 2026-11-19, 6 d before)" in told[1]
+    assert told[0] == (
+        "in earlier pipelines of this merge request on other commits: 1 passed (job 450; on "
+        "2026-11-20, 5 d before)"
+    )
 
 
 def test_a_ruling_is_stored_and_read_back() -> None:

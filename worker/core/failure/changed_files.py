@@ -24,15 +24,18 @@ class FileChange:
     """A changed file.
 
     `old_path` is its path before it was renamed. `defines` are the names whose definitions the diff
-    adds, removes or edits, `added_lines` the numbers of the lines it adds. `is_new` says that the
-    file did not exist before.
+    adds, removes or edits, `added_lines` the numbers of the lines it adds, `hunks` the lines that
+    it changes with those around; none if they are not known. `is_new` says that the file did not
+    exist before. `submodule` is the commit to which it moves a submodule.
     """
 
     path: str
     old_path: str = ""
     defines: frozenset[str] = frozenset()
     added_lines: frozenset[int] = frozenset()
+    hunks: tuple[range, ...] = ()
     is_new: bool = False
+    submodule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,9 @@ class Touch:
     `line` is a line that the error names and the change has added; 0 if there is none, or if the
     error also names a line of the project that the change has not added. `names_tests` says that
     the words name the file's tests rather than the file. `is_new` is `FileChange.is_new`.
+    `is_elsewhere`: the error names lines of the file, but none that the change edits, nor one near
+    these, nor a definition there. `is_submodule`: it is one that the change moves, and the error
+    does not name its commit.
     """
 
     path: str
@@ -51,6 +57,15 @@ class Touch:
     names_tests: bool = False
     names_package: bool = False
     is_new: bool = False
+    is_elsewhere: bool = False
+    is_submodule: bool = False
+
+    @property
+    def explains(self) -> bool:
+        """Whether what the change edits is likely what the error is about."""
+        return self.names_tests or (
+            self.is_certain and not self.is_elsewhere and not self.is_submodule
+        )
 
 
 def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tuple[Touch, ...]:
@@ -64,12 +79,17 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
     text = remove_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
     words = index_words(text, project)
     named = frozenset(_IDENTIFIER.findall(text))
-    found = [touch for each in changed if (touch := _touch(each, words, named))]
+    found = [(each, touch) for each in changed if (touch := _touch(each, words, named))]
     lines = _own_lines(text)
-    new = {each.path for each in changed if each.is_new}
     touches = (
-        replace(touch, line=_added_line(touch, changed, lines), is_new=touch.path in new)
-        for touch in found
+        replace(
+            touch,
+            line=_added_line(touch, changed, lines),
+            is_new=each.is_new,
+            is_elsewhere=not each.defines & named and _is_elsewhere(each, lines),
+            is_submodule=bool(each.submodule) and each.submodule[:_SHORT_SHA] not in text,
+        )
+        for each, touch in found
     )
     return tuple(sorted(touches, key=_rank)[:MAX_TOUCHES])
 
@@ -96,6 +116,18 @@ def find_added_lines(diff: str) -> frozenset[int]:
                 found.add(number)
             number += 1
     return frozenset(found)
+
+
+def find_hunks(diff: str) -> tuple[range, ...]:
+    """Return the lines of the new file that a diff's hunks show."""
+    found = filter(None, map(_HUNK.match, diff.split("\n")))
+    return tuple(range(int(each[1]), int(each[1]) + int(each[2] or 1)) for each in found)
+
+
+def find_submodule_commit(diff: str) -> str:
+    """Return the commit to which a diff moves a submodule, "" if it is not about one."""
+    found = _SUBMODULE.search(diff)
+    return found[1] if found else ""
 
 
 def find_named_lines(text: str) -> tuple[tuple[str, int], ...]:
@@ -131,7 +163,9 @@ def find_definitions(diff: str) -> frozenset[str]:
 # --------------------------------------------------------------------------------- names and lines
 
 _SCHEME = re.compile(r"(?:webpack|file)://+(?:\./)?", re.IGNORECASE)
-_HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
+_HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_SUBMODULE = re.compile(r"^\+Subproject commit ([0-9a-f]{40,64})$", re.MULTILINE)
+_SHORT_SHA = 7
 _LINE = re.compile(
     r"([\w@.+~$/\\-]{1,300}\.\w{1,12})(?:[\"']?, line |:|\(|:line )(\d{1,7})(?![\d.])"
 )
@@ -170,6 +204,16 @@ def _added_line(
     if touch.names_tests or not all(any(_adds(each, line) for each in changed) for line in lines):
         return 0
     return next((line[1] for line in lines if _means(line[0], tuple(touch.path.split("/")))), 0)
+
+
+def _is_elsewhere(changed: FileChange, lines: Sequence[tuple[str, int]]) -> bool:
+    """Whether the error names lines of a changed file, and all of them are far from its changes."""
+    parts = tuple(changed.path.split("/"))
+    named = [number for path, number in lines if _means(path, parts)]
+    known = bool(changed.hunks) and not changed.is_new
+    return (
+        known and bool(named) and not any(line in each for line in named for each in changed.hunks)
+    )
 
 
 def _adds(changed: FileChange, line: tuple[str, int]) -> bool:

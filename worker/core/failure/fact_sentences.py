@@ -204,12 +204,10 @@ _IMAGE = re.compile(r" [0-9a-f]{12}(?:, [0-9a-f]{12}){0,2} → [0-9a-f]{12}(?:, 
 
 
 def _is_explained(facts: Facts) -> bool:
-    """Whether the change touches what the error names, the CI configuration or the dependencies."""
+    """Whether the change edits what the error names, the CI configuration or the dependencies."""
     change = facts.change
     return isinstance(change, Change) and bool(
-        change.ci
-        or change.dependencies
-        or any(each.is_certain or each.names_tests for each in change.touches)
+        change.ci or change.dependencies or any(each.explains for each in change.touches)
     )
 
 
@@ -237,12 +235,17 @@ def _tell_named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
         words = ", which the error names, is one that this change adds"
         yield remark(f"line {line.line} of ", name(line.path), words)
     sure = [each for each in touches if each.is_certain and not each.names_package]
+    aside = [each for each in sure if not each.explains]
     packages = _list_packages(touches)
     for words, found in (
         ("the error names a file that is new in this change: ",
          [each.path for each in sure if each.is_new]),
         ("the error names what this change edits: ",
-         [each.path for each in sure if not each.is_new and each is not line]),
+         [each.path for each in sure if each.explains and not each.is_new and each is not line]),
+        ("this change edits a file that the error names, but not at the lines that it names: ",
+         [each.path for each in aside if each.is_elsewhere]),
+        ("the error names a submodule that this change moves to another commit, but not that "
+         "commit: ", [each.path for each in aside if each.is_submodule]),
         ("the error names a package that this change edits: ", [*filter(None, packages)]),
     ):  # fmt: skip
         if found:

@@ -6,6 +6,8 @@ from worker.core.failure.changed_files import (
     count_tests,
     find_added_lines,
     find_definitions,
+    find_hunks,
+    find_submodule_commit,
     find_touches,
 )
 from worker.core.failure.facts import Change, Unknown
@@ -84,5 +86,7 @@ def _describe_file(file: wire.DiffFile) -> FileChange:
         file.old_path,
         find_definitions(file.diff),
         find_added_lines(file.diff),
+        find_hunks(file.diff),
         file.new_file,
+        find_submodule_commit(file.diff),
     )

@@ -43,6 +43,57 @@ def test_a_dockerfile_changes_dependencies_in_a_line_that_installs(
     assert "dependencies changed: Dockerfile:3, poetry.lock" in told
 
 
+RSPEC = ["  1) Sheet has a line", "     # ./spec/sheet_spec.rb:5:in `block'",
+         "rspec ./spec/sheet_spec.rb:4 # Sheet has a line"]  # fmt: skip
+NAMED = "the error names what this change edits: spec/sheet_spec.rb"
+ASIDE = (
+    "this change edits a file that the error names, but not at the lines that it names: "
+    "spec/sheet_spec.rb"
+)
+
+
+@pytest.mark.parametrize(
+    ("hunk", "told"),
+    [
+        ("@@ -6,6 +6,11 @@\n c\n c\n c\n+  it 'marks'\n c\n c\n c\n", ASIDE),
+        ("@@ -40,2 +40,3 @@ def sheet_line\n c\n+x\n c\n", ASIDE),
+        ("@@ -3,6 +3,7 @@\n c\n c\n c\n+x\n c\n c\n c\n", NAMED),
+        ("@@ -5 +5 @@\n-x\n+y\n", NAMED),
+        ("@@ -40,2 +40,3 @@ def has_a_line\n c\n+x\n c\n", NAMED),
+        ("", NAMED),
+    ],
+    ids=["another example", "another definition", "near", "the line", "its definition", "unknown"],
+)
+def test_a_file_that_is_changed_far_from_the_lines_that_the_error_names_is_told_so(
+    sim: GitLabSim, scene: Scene, hunk: str, told: str
+) -> None:
+    scene.mr.diffs[:] = [DiffFile("spec/sheet_spec.rb", hunk)]
+    facts = _list_facts(sim, scene, [*RSPEC, "NameError: has_a_line"])
+    assert [each for each in facts if "spec/sheet_spec.rb" in each] == [told]
+
+
+OLD, NEW = "a" * 40, "b83e2d6c15fa907e4d1c8b3a6e5f20917c4d8e02"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("Failed to clone 'vendor/data' a second time, aborting",
+         "the error names a submodule that this change moves to another commit, but not that "
+         "commit: vendor/data"),
+        (f"fatal: error: Server does not allow request for {NEW} of vendor/data",
+         "the error names what this change edits: vendor/data"),
+    ],
+)  # fmt: skip
+def test_a_submodule_is_what_the_error_is_about_only_with_its_new_commit(
+    sim: GitLabSim, scene: Scene, line: str, told: str
+) -> None:
+    hunk = f"@@ -1 +1 @@\n-Subproject commit {OLD}\n+Subproject commit {NEW}\n"
+    scene.mr.diffs[:] = [DiffFile("vendor/data", hunk)]
+    facts = _list_facts(sim, scene, [line])
+    assert [each for each in facts if "vendor/data" in each] == [told]
+
+
 PYTEST = [
     f"FAILED tests/test_{name}.py::test_{name} - assert 7 == 3" for name in ("tide", "ebb", "dock")
 ]

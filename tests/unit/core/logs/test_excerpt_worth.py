@@ -94,3 +94,25 @@ def test_what_says_nothing_is_shown_between_two_lines_that_do() -> None:
         *(f"the shelf {at} of the depot" for at in range(3)),
         "",
     ]
+
+
+def test_a_drawn_frame_without_a_word_is_shown_only_between_lines_that_are_shown() -> None:
+    failures = [
+        line
+        for number in range(8)
+        for line in (
+            f" ✘ Cash is rounded in country {number}",
+            "   ┐",
+            "   ├ TypeError: Money::roundCash(): Argument #2 must be of type int, array given",
+            "   │",
+            "   ╵ /builds/kassa/receipts/src/Money.php:6",
+            f"   ╵ /builds/kassa/receipts/tests/ReceiptTest.php:{16 + 5 * number}",
+            "   ┴",
+            "",
+        )
+    ]
+    end = ["ERRORS!", "Tests: 8, Assertions: 12, Errors: 8."]
+    shown = trace.preview_log(log(*calm(300), *failures, *end), 2_048).split("\n")
+    frames = [at for at, line in enumerate(shown) if line[-1:] in "┐│┴"]
+    assert frames
+    assert not [at for at in frames if "…" in (shown[at - 1], shown[at + 1])]

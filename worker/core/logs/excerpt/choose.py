@@ -44,7 +44,7 @@ class Choice:
         self._total = total
         self._limit = limit - len(GAP.encode()) - 1
         self._worth = compute_worths(lines, weights)
-        self._faint = find_faint(weights, self._worth)
+        self._faint = find_faint(lines, weights, self._worth)
         self._index = {line.source.index: j for j, line in enumerate(lines)}
         self._written: dict[int, str] = {}
         self._makes: Counter[str] = Counter()

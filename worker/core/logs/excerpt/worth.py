@@ -1,6 +1,7 @@
 """How much each weighed line is worth showing."""
 
 import math
+import re
 from collections.abc import Iterator
 
 from worker.core.logs.excerpt.place import Line
@@ -11,6 +12,8 @@ SHORT = 11
 _LEAST = -5.5  # the least weight of a line that is shown
 _FAINT, _FAINTER = -4.0, 4.0  # a faint line weighs less, and so much less than the heaviest
 _IDLE = 2.6  # how much less than the heaviest line a line about work going well may weigh
+
+_FRAME = re.compile("[ \\t\u2500-\u257f]*")  # box drawing
 
 _GOES_WELL = frozenset(("calm", "level", "progress", "closes", "percent", "fold"))
 _TELLS = frozenset(
@@ -38,14 +41,18 @@ def compute_worths(lines: list[Line], weights: list[float]) -> list[float]:
     return worths
 
 
-def find_faint(weights: list[float], worths: list[float]) -> list[bool]:
+def find_faint(lines: list[Line], weights: list[float], worths: list[float]) -> list[bool]:
     """Return for each line whether it says too little to be shown because there is room for it.
 
-    Such a line is shown only between two others, or as how the job ended.
+    Such a line is shown only between two others, or as how the job ended. A line of a drawn frame
+    without a word is one.
     """
     heaviest = max((w for w, worth in zip(weights, worths, strict=True) if worth), default=0.0)
     faint = min(_FAINT, heaviest - _FAINTER)
-    return [weight < faint for weight in weights]
+    return [
+        weight < faint or _FRAME.fullmatch(line.text) is not None
+        for line, weight in zip(lines, weights, strict=True)
+    ]
 
 
 def _level_copies(lines: list[Line], worths: list[float]) -> None:

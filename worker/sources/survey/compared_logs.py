@@ -8,8 +8,9 @@ from itertools import islice
 from worker.core.failure.facts import Unknown
 from worker.core.failure.jobs import FailingJob
 from worker.core.logs import trace
+from worker.core.logs.line_kinds import is_in_a_list, strip_line
 from worker.core.logs.normal_form import normalise_places
-from worker.core.logs.signature import find_exact_errors, is_in_a_list, strip_line
+from worker.core.logs.signature import find_exact_errors
 from worker.core.logs.unfinished import find_last_words
 from worker.sources.api import wire
 from worker.sources.job_logs.captured_log import Log

@@ -1,0 +1,71 @@
+"""What a log says about how a test failed. Pure."""
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+
+from worker.core.logs.line_kinds import GAP, MERE, TEST, strip_line
+from worker.core.logs.normal_form import normalise_line
+
+
+def diagnose(test: str, lines: Sequence[str]) -> str:
+    """Return what the log says about how a test failed. For a TAP result this is Perl's warning
+    about the code, else the values got and expected; for any other test, the line after it."""
+    if not test.startswith("not ok "):
+        return _line_after(test, lines)
+    texts = [strip_line(line) for line in lines]
+    told = [at for at, text in enumerate(texts) if _TOLD.match(text)]
+    before, after = _split_told(test, texts, told) if told else _split_results(test, texts)
+    warned = [text for text in before if _WARNED.match(text)]
+    compared = [found[0].strip("# ") for text in after if (found := _COMPARED.match(text))][:2]
+    said = warned[-1] if warned else ", ".join(compared)
+    return said or ("" if told else _line_after(test, lines))
+
+
+_Texts = tuple[Sequence[str], Sequence[str]]
+
+
+def _split_told(test: str, texts: Sequence[str], told: Sequence[int]) -> _Texts:
+    """Return what Perl wrote before and after it named the failed test, up to the tests that it
+    named before and after; nothing if it did not name it. Perl's messages are not in sequence with
+    the results."""
+    name = test.partition(" - ")[2]
+    at = next((at for at in told if name and f"'{name}'" in texts[at]), None)
+    if at is None:
+        return (), ()
+    return _cut_around(texts, at, _TOLD)
+
+
+def _split_results(test: str, texts: Sequence[str]) -> _Texts:
+    """Return the lines around the failed test's result, up to the adjacent results, twice."""
+    before, after = _cut_around(texts, texts.index(test), _RESULT)
+    return (*before, *after), (*before, *after)
+
+
+def _cut_around(texts: Sequence[str], at: int, ends: re.Pattern[str]) -> _Texts:
+    """Return the texts before and after one, each part up to a gap or a match of `ends`."""
+
+    def goes_on(text: str) -> bool:
+        return text != GAP and not ends.match(text)
+
+    before = [*takewhile(goes_on, reversed(texts[:at]))]
+    return before[::-1], [*takewhile(goes_on, texts[at + 1 :])]
+
+
+_TOLD = re.compile(r"#\s+Failed (?:\(TODO\) )?test")
+_RESULT = re.compile(r"(?:not )?ok \d")
+
+
+def _line_after(test: str, lines: Sequence[str]) -> str:
+    """Return what follows the line of a failed test: usually its assertion. "" if that is about
+    another test, unless it is a part of this one."""
+    texts = [strip_line(line) for line in lines]
+    following = texts[texts.index(test) + 1 :][:2]
+    said = next((text for text in following if text and not MERE.match(normalise_line(text))), "")
+    part = test.split(" (")[0]
+    return "" if said == GAP or (TEST.match(said) and not said.startswith(part)) else said
+
+
+_WARNED = re.compile(r"[^#\s].{1,300} at \S{1,200} line \d{1,7}\.$")
+_COMPARED = re.compile(r"# {1,12}(?:got|expected): .{1,100}|(?:error|message): .{1,200}")
+"""How Perl and TAP say why a test failed."""

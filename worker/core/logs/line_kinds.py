@@ -1,0 +1,84 @@
+"""What a line of a failed job's log is by its form: a failed test, an error, or no more than noise
+that a tool writes after any error. Pure."""
+
+import re
+
+from worker.core.logs.normal_form import LONGEST
+
+_NUMBER = re.compile(r"^\d{1,9}: ?")
+_PREFIX = re.compile(
+    r"(?:vet: |#\d{1,4} (?:\d{1,6}\.\d{1,4} )?"
+    r"|\[ERROR\] Failed to execute goal .{1,300}? on project [\w.:-]{1,100}: )"
+)
+_SUFFIX = re.compile(r"(?: -> \[Help \d\]| \(attempt \d{1,4} of \d{1,4}\))+\.?$")
+"""What a tool writes around an error: the goal that failed, the step of a build, the attempt."""
+
+GAP = "…"
+"""What stands for lines that an excerpt leaves out."""
+
+MERE = re.compile(
+    r"(?:error:? |fatal:? |##\[error\])?(?:job failed|build failed|process (?:completed|exited|\")|"
+    r"command (?:failed|exited)|script (?:failed|exited|returned)|the command .{1,200} (?:exited|"
+    r"returned)|cleaning up|uploading|exited? with|exit (?:code|status)|make(?:\[<n>\])?: \*\*\*|"
+    r"[\w.-]{0,40}: \*\*\* \[|elifecycle|.{0,40}returned (?:a )?non-zero)"
+    # Maven
+    r"|\[error\] (?:->|\[help <n>\]|to see the full stack trace|re-run maven|for more information"
+    r"|after correcting|please refer|there are test failures|mvn <args>|tests run:|failures:"
+    r"|errors:)|there are test failures|compilation failure$|tests run: "
+    # npm, yarn, pnpm
+    r"|npm (?:err!|error) (?:code|errno|syscall|path|command|workspace|location|lifecycle script"
+    r"|a complete log|to correct|npm login|this is .{0,9}not a problem|exit status|failed at the"
+    r"|test failed|\S{1,200}: `|$)|.{0,20}command failed with exit code|error command failed"
+    # Gradle
+    r"|failure: build (?:failed|completed)|execution failed for task|> there were failing tests"
+    r"|> run with |\* (?:try|what went wrong|exception is)|get more help|build failed in"
+    # Cargo
+    r"|error: (?:test failed, to rerun|could not compile|aborting due to|\S{1,40} target failed)"
+    r"|for more information about this error|test result: failed|note: run with"
+    # Go: the package of a failed test or build, after its errors
+    r"|fail\s(?:\S{1,300}\s)?(?:\[(?:build|setup) failed\]|<n>)|fail$"
+    # Docker: the step, once more
+    r"|error: (?:failed to solve|failed to build)|error: process \""
+    r"|\S{0,40}recipe for target|ninja: build stopped"
+    r"|make(?:\[<n>\])?: target .{1,200} not remade because of errors",
+    re.IGNORECASE,
+)
+"""What a build tool writes after the errors, whatever they were."""
+
+TEST = re.compile(
+    r"FAILED |FAIL: |--- FAIL: |(?:\s|^)[✕✗✖●] |not ok |\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
+    r"|.{1,200} > .{1,200} FAILED$|---- .{1,200} stdout ----|rspec \./|\d{1,5}\) \w{1,100}::"
+)
+"""A line that names a failed test."""
+
+PLAIN = re.compile(
+    r"(?:E {1,8})?[A-Za-z_][\w.$]{0,120}(?:Error|Exception|Failure|Failed)\b(?:$|:| )"
+    r"|(?:npm (?:ERR!|error)|ERROR:|FATAL:|fatal:|Error:|curl: \(|wget: )"
+    r"|assertion .{1,200} failed"
+)
+"""A line that begins with an exception, or with a tool's word for an error."""
+
+LOCATED = re.compile(
+    r"[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?:? (?:fatal )?error\b|error\[\w{1,12}\]: "
+    r"|[^\s:(]{1,200}\(\d{1,7},\d{1,7}\): error\b|[A-Z]{1,5}\d{2,5} (?:\[\*\] )?\S"
+)
+"""An error of a compiler, a type checker or a linter, with its place or its code."""
+
+PLACED = re.compile(r"[^\s:(]{1,200}\.\w{1,12}(?::\d{1,7}(?::\d{1,7})?|\(\d{1,7},\d{1,7}\)): \S")
+"""An error that begins with its place in a file."""
+
+TROUBLE = re.compile(
+    r"\b(?:could not|cannot|can't|unable to|refused|denied|not found|no such|timed out)\b",
+    re.IGNORECASE,
+)
+
+
+def strip_line(line: str) -> str:
+    """Return a line without its number and without what a tool writes around its error."""
+    text = _NUMBER.sub("", line[: 4 * LONGEST].strip(), 1).strip()
+    return _SUFFIX.sub("", _PREFIX.sub("", text, 1)).strip()
+
+
+def is_in_a_list(text: str) -> bool:
+    """Whether a line names a failed test, or an error with its place: there may be many of them."""
+    return TEST.match(text) is not None or LOCATED.match(text) is not None

@@ -108,6 +108,14 @@ def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
     }
 
 
+def list_telling_lines(lines: Sequence[str]) -> list[str]:
+    """Return all lines that may be a part of a key, without numbers: each error, however little it
+    tells beside others, and whatever says what could not be done."""
+    texts = map(strip_line, lines)
+    telling = {each.text for each in _find_telling(lines)}
+    return [text for text in texts if text in telling or TROUBLE.search(text)]
+
+
 def _text(
     telling: Sequence["_WeightedLine"], kept: Sequence["_WeightedLine"], lines: Sequence[str]
 ) -> str:

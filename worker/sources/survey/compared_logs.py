@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from itertools import islice
+from dataclasses import dataclass, field
 
 from worker.core.failure.facts import Unknown
 from worker.core.failure.jobs import FailingJob
 from worker.core.logs import trace
-from worker.core.logs.line_kinds import is_in_a_list, strip_line
-from worker.core.logs.normal_form import normalise_places
+from worker.core.logs.line_kinds import is_in_a_list
 from worker.core.logs.signature import find_exact_errors
 from worker.core.logs.unfinished import find_last_words
+from worker.core.logs.usual_lines import drop_usual, find_usual
 from worker.sources.api import wire
 from worker.sources.job_logs.captured_log import Log
 from worker.sources.pipelines.downstream_jobs import get_project_id
@@ -62,67 +62,89 @@ class OwnLogs:
         return self._found.get(job_id)
 
 
-def read_errors(
-    runs: Sequence[tuple[wire.Job, wire.Pipeline]], reader: Reader, pool: Executor
-) -> dict[int, Errors]:
-    """The errors of these jobs of other pipelines, by job id; none where they are not known."""
-    read = pool.map(lambda run: read_or_unknown(lambda: _read_other(run[0], run[1], reader)), runs)
-    return {job.id: _drop_unknown(found) for (job, _), found in zip(runs, read, strict=True)}
+@dataclass(frozen=True, slots=True)
+class OwnErrors:
+    """The errors of a job of this pipeline. `usual` are the shapes of those lines of its log that
+    look like errors but stand in its last passed run's too: they are errors of no run."""
+
+    job: str
+    errors: Errors = field(default_factory=dict[str, str])
+    usual: frozenset[str] = frozenset()
 
 
-def read_own_errors(jobs: Sequence[wire.Job], logs: OwnLogs, pool: Executor) -> dict[int, Errors]:
-    """The same for jobs of this pipeline, whose logs were read for the survey."""
+def read_own_errors(
+    jobs: Sequence[wire.Job], logs: OwnLogs, pool: Executor
+) -> dict[int, OwnErrors]:
+    """The errors of jobs of this pipeline, whose logs were read for the survey, by job id."""
     read = pool.map(lambda job: _read_own(job, logs), jobs)
     return {job.id: found for job, found in zip(jobs, read, strict=True)}
 
 
-def _read_own(job: wire.Job, logs: OwnLogs) -> Errors:
+def read_errors(
+    runs: Sequence[tuple[wire.Job, wire.Pipeline]],
+    own: Iterable[OwnErrors],
+    reader: Reader,
+    pool: Executor,
+) -> dict[int, Errors]:
+    """The errors of these jobs of other pipelines, by job id; none where they are not known. What
+    is usual in this pipeline's jobs of the same names is left out."""
+    usual: dict[str, frozenset[str]] = {}
+    for each in own:
+        usual[each.job] = usual.get(each.job, frozenset()) | each.usual
+
+    def read_one(job: wire.Job, pipeline: wire.Pipeline) -> Errors:
+        expected = usual.get(job.name, frozenset())
+        found = read_or_unknown(lambda: _read_other(job, pipeline, expected, reader))
+        return _NOTHING if isinstance(found, Unknown) else found
+
+    read = pool.map(lambda run: read_one(*run), runs)
+    return {job.id: found for (job, _), found in zip(runs, read, strict=True)}
+
+
+def _read_own(job: wire.Job, logs: OwnLogs) -> OwnErrors:
     log = logs.find(job.id)
     if log is None or log.spool.size > MAX_LOG or log.spool.dropped_lines:
-        return _NOTHING
-    return _drop_usual(_find_errors(job, b"".join(log.spool.chunks())), log.read_last_pass())
+        return OwnErrors(job.name)
+    cleaned = b"".join(log.spool.chunks())
+    listed = [line for line in _list_candidates(cleaned)[:MOST_LISTED] if is_in_a_list(line)]
+    usual = find_usual([*_preview(cleaned), *listed], log.read_last_pass())
+    return OwnErrors(job.name, _find_errors(job, cleaned, usual), usual)
 
 
-_LETTERS = re.compile(r"[^\W\d_]+")
-
-
-def _drop_usual(found: Errors, passed: Iterable[str]) -> Errors:
-    """The errors without those that the job's last passed run has too: they explain no failure. Of
-    a run with very many lines like theirs, the first are compared."""
-    words = {max(_LETTERS.findall(text), key=len, default="") for text in found.values()}
-    alike = (line for line in passed if not words.isdisjoint(_LETTERS.findall(line)))
-    usual = {normalise_places(strip_line(line)) for line in islice(alike, MOST_LISTED)}
-    return {error: text for error, text in found.items() if error not in usual}
-
-
-def _read_other(job: wire.Job, pipeline: wire.Pipeline, reader: Reader) -> Errors:
+def _read_other(
+    job: wire.Job, pipeline: wire.Pipeline, usual: frozenset[str], reader: Reader
+) -> Errors:
     path = f"/projects/{get_project_id(pipeline, reader)}/jobs/{job.id}/trace"
     raw = b"".join(reader.client.stream(path, f"the log of job {job.id}", MAX_LOG))
-    return _find_errors(job, reader.redact(trace.clean_trace(raw)))
+    return _find_errors(job, reader.redact(trace.clean_trace(raw)), usual)
 
 
-def _find_errors(job: wire.Job, cleaned: bytes) -> Errors:
+def _find_errors(job: wire.Job, cleaned: bytes, usual: frozenset[str]) -> Errors:
     """The errors of a log; for a job that timed out, with its last words, or none without these."""
-    found = _complete_list(
-        find_exact_errors(trace.preview_log(cleaned, COMPARED).split("\n")), cleaned
-    )
+    shown = drop_usual(_preview(cleaned), usual)
+    found = _complete_list(find_exact_errors(shown), cleaned, usual)
     if job.failure_reason != "job_execution_timeout":
         return found
     place = find_last_words(trace.split_lines(cleaned)[-_END:])
     return {**found, **place} if place else _NOTHING
 
 
-def _complete_list(found: Errors, cleaned: bytes) -> Errors:
+def _preview(cleaned: bytes) -> list[str]:
+    return trace.preview_log(cleaned, COMPARED).split("\n")
+
+
+def _complete_list(found: Errors, cleaned: bytes, usual: frozenset[str]) -> Errors:
     """The errors with all failed tests and all errors with their places, if they include some: not
     all fit into the excerpt. None if the log may list too many to look at."""
     if len(cleaned) <= COMPARED or not any(map(is_in_a_list, found.values())):
         return found
-    lines = [line[:_LONGEST].strip() for line in trace.split_lines(cleaned)]
-    candidates = [line for line in lines if _LISTED.search(line)]
+    candidates = _list_candidates(cleaned)
     if len(candidates) > MOST_LISTED:
         return _NOTHING
-    return {**find_exact_errors([each for each in candidates if is_in_a_list(each)]), **found}
+    listed = [each for each in drop_usual(candidates, usual) if is_in_a_list(each)]
+    return {**find_exact_errors(listed), **found}
 
 
-def _drop_unknown(found: Errors | Unknown) -> Errors:
-    return _NOTHING if isinstance(found, Unknown) else found
+def _list_candidates(cleaned: bytes) -> list[str]:
+    lines = (line[:_LONGEST].strip() for line in trace.split_lines(cleaned))
+    return [line for line in lines if _LISTED.search(line)]

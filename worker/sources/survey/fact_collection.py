@@ -186,10 +186,13 @@ class Collection:
             job for group in self._failing for job in group.jobs if job.job_id in self._listed
         ]
         read = [self._listed[job.job_id] for job in listed if job.read]
-        found = read_errors([*wanted, *retried], self._reader, self._pool)
         own = read_own_errors(read, self._logs, self._pool)
-        self._errors |= {job_id: frozenset(each) for job_id, each in (found | own).items()}
-        self._words |= {normal: words for each in own.values() for normal, words in each.items()}
+        found = read_errors([*wanted, *retried], own.values(), self._reader, self._pool)
+        found |= {job_id: each.errors for job_id, each in own.items()}
+        self._errors |= {job_id: frozenset(each) for job_id, each in found.items()}
+        self._words |= {
+            error: words for each in own.values() for error, words in each.errors.items()
+        }
         self._assume_alike([near.own, *pipelines])
 
     def _sample(self, target: Sequence[wire.Pipeline], firsts: set[str]) -> Iterable[int]:

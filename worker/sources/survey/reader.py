@@ -23,10 +23,12 @@ from worker.core.failure.jobs import (
     has_script_begun,
 )
 from worker.core.failure.rules import Scene
+from worker.core.logs.usual_lines import drop_usual, find_usual
 from worker.core.text.untrusted import one_line
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound
+from worker.sources.job_logs.captured_log import Log
 from worker.sources.merge_request.diff import show_diff
 from worker.sources.pipelines.commit_statuses import find_failed_outside
 from worker.sources.pipelines.downstream import DownstreamPipelines
@@ -378,9 +380,15 @@ def _add_log(job: FailingJob, reader: Reader) -> FailingJob | str:
     return replace(
         job,
         excerpt=log.preview(EXCERPT),
-        error_text=log.preview(TOLD),
+        error_text=_read_error_text(log),
         green=log.green_job(),
         read=True,
         began=has_script_begun(lines, log.spool.holds),
         end=tuple(enumerate(lines[first:], first + 1)),
     )
+
+
+def _read_error_text(log: Log) -> str:
+    """The lines that tell of the failure, without errors that the job's last passed run has too."""
+    lines = log.preview(TOLD).split("\n")
+    return "\n".join(drop_usual(lines, find_usual(lines, log.read_last_pass())))

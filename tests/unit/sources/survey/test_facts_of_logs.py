@@ -3,6 +3,8 @@
 import pytest
 
 from tests.unit.sources.conftest import subject_of
+from tests.worlds import branch_pipeline
+from worker.core.logs.signature import make_signature
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
@@ -49,3 +51,34 @@ def test_a_log_that_the_runner_cut_says_when(sim: GitLabSim, scene: Scene) -> No
     assert (
         "the runner cut the log at 4,194,304 bytes after 715 s of the job's 3,600 s" in group.facts
     )
+
+
+_NOISE = "FATAL [terminal T3] payment of {0} cents refused\nERROR: ledger.csv:{1}: not read: ';'\n"
+
+
+def _make_log(missed: str, *, paid: int = 2500, line: int = 3) -> bytes:
+    """The log of a home-grown test runner, in which tests that pass print errors."""
+    said = (
+        f"mismatch: {missed} is not rounded\nERROR: Job failed: exit code 1" if missed else "fine"
+    )
+    return f"$ run-tests\n{_NOISE.format(paid, line)}{said}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "settled"),
+    [("the footer in Finland", ""), ("cash in Sweden", "already failing on the target branch")],
+)
+def test_errors_that_the_passed_run_prints_too_are_no_part_of_the_failure(
+    sim: GitLabSim, scene: Scene, elsewhere: str, settled: str
+) -> None:
+    scene.job.trace = _make_log("cash in Sweden")
+    name, green = scene.job.name, branch_pipeline(sim, scene.mr, "c" * 40)
+    green.status = "success"
+    sim.add_job(green, name, trace=_make_log("", paid=1800, line=4))
+    red = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
+    sim.add_job(red, name, status="failed", trace=_make_log(elsewhere))
+    (group,) = read_survey(_open(sim, scene)).groups
+    assert group.hard_verdict == settled
+    assert "FATAL" not in group.text
+    assert "ERROR" not in group.text
+    assert group.key == make_signature(["mismatch: cash in Sweden is not rounded"]).key

@@ -50,7 +50,7 @@ _FAILS = re.compile(
     r"|assert(?:ion)?|undefined|unresolved|cannot|can't|could not|unable|not found|no such"
     r"|no module|denied|refused|raised|abort(?:ed)?|unexpected|invalid|would reformat|not ok)"
     r"|ERR!|[\w.]{1,100}(?:Error|Exception|Failure|Failed))(?![\w/-]|\.\w)"
-    r"|^E {2,}|^# \S+$|^e: |[✕✗✖●×]|\[ERROR\]|^\s*--> "
+    r"|^E {2,}|^# \S+$|^e: |[✕✗✖✘●×]|\[ERROR\]|^\s*--> "
 )
 """A word of failure that is not part of a path or of a test's name."""
 

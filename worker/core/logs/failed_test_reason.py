@@ -11,6 +11,8 @@ from worker.core.logs.normal_form import normalise_line
 def diagnose(test: str, lines: Sequence[str]) -> str:
     """Return what the log says about how a test failed. For a TAP result this is Perl's warning
     about the code, else the values got and expected; for any other test, the line after it."""
+    if _EXUNIT.match(test):
+        return _find_mismatch(test, lines)
     if not test.startswith("not ok "):
         return _line_after(test, lines)
     texts = [strip_line(line) for line in lines]
@@ -59,11 +61,27 @@ _RESULT = re.compile(r"(?:not )?ok \d")
 def _line_after(test: str, lines: Sequence[str]) -> str:
     """Return what follows the line of a failed test: usually its assertion. "" if that is about
     another test, unless it is a part of this one."""
-    texts = [strip_line(line) for line in lines]
+    texts = [text for text in map(strip_line, lines) if text != _FRAME]
     following = texts[texts.index(test) + 1 :][:2]
     said = next((text for text in following if text and not MERE.match(normalise_line(text))), "")
     part = test.split(" (")[0]
     return "" if said == GAP or (TEST.match(said) and not said.startswith(part)) else said
+
+
+_FRAME = "┐"
+"""The line between a failed test and its error in PHPUnit's testdox."""
+
+_EXUNIT = re.compile(r"\d{1,5}\) (?:test|property|doctest) ")
+_MISMATCH = re.compile(r"\*\* \(|(?:left|right): ")
+_STACK = re.compile(r"stacktrace:|\d{1,5}\) ")
+
+
+def _find_mismatch(test: str, lines: Sequence[str]) -> str:
+    """Return the exception, or the values compared, below a failed test of ExUnit's."""
+    texts = [strip_line(line) for line in lines]
+    _, below = _cut_around(texts, texts.index(test), _STACK)
+    said = [" ".join(text.split()) for text in below if _MISMATCH.match(text)]
+    return ", ".join(said[:2]) or next((text for text in below[1:] if text), "")
 
 
 _WARNED = re.compile(r"[^#\s].{1,300} at \S{1,200} line \d{1,7}\.$")

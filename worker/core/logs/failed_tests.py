@@ -16,7 +16,7 @@ _FAILED = re.compile(
 
 _UNNAMED = re.compile(
     r"--- FAIL: |FAIL: |FAIL {1,4}\S{1,300}\.(?:test|spec)\.|test .{1,300} \.\.\. FAILED|not ok "
-    r"|\[ {2}FAILED {2}\] |[✕✗✖] |FAILED .{1,300}::|ERROR \S{1,300}\.py::"
+    r"|\[ {2}FAILED {2}\] |[✕✗✖✘] |FAILED .{1,300}::|ERROR \S{1,300}\.py::"
     r"|ERROR: \w{1,200} \([\w.]{1,300}\)"
 )
 """A failed test in any other form: often without its file or class."""

@@ -7,11 +7,12 @@ from worker.core.logs.normal_form import LONGEST
 
 _NUMBER = re.compile(r"^\d{1,9}: ?")
 _PREFIX = re.compile(
-    r"(?:vet: |#\d{1,4} (?:\d{1,6}\.\d{1,4} )?"
+    r"^(?:vet: |[├┊] (?=[^─\s])|\[xUnit\.net [\d:.]{5,20}\]\s{1,9}|#\d{1,4} (?:\d{1,6}\.\d{1,4} )?"
     r"|\[ERROR\] Failed to execute goal .{1,300}? on project [\w.:-]{1,100}: )"
 )
 _SUFFIX = re.compile(r"(?: -> \[Help \d\]| \(attempt \d{1,4} of \d{1,4}\))+\.?$")
-"""What a tool writes around an error: the goal that failed, the step of a build, the attempt."""
+"""What a tool writes around an error: the goal that failed, the step of a build, the attempt, a
+frame or a clock."""
 
 GAP = "…"
 """What stands for lines that an excerpt leaves out."""
@@ -39,6 +40,8 @@ MERE = re.compile(
     r"|fail\s(?:\S{1,300}\s)?(?:\[(?:build|setup) failed\]|<n>)|fail$"
     # Docker: the step, once more
     r"|error: (?:failed to solve|failed to build)|error: process \""
+    # .NET: what is below it
+    r"|error message:$"
     r"|\S{0,40}recipe for target|ninja: build stopped"
     r"|make(?:\[<n>\])?: target .{1,200} not remade because of errors",
     re.IGNORECASE,
@@ -46,15 +49,26 @@ MERE = re.compile(
 """What a build tool writes after the errors, whatever they were."""
 
 TEST = re.compile(
-    r"FAILED |FAIL: |--- FAIL: |(?:\s|^)[✕✗✖●] |not ok |\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
-    r"|.{1,200} > .{1,200} FAILED$|---- .{1,200} stdout ----|rspec \./|\d{1,5}\) \w{1,100}::"
+    r"FAILED |FAIL: |--- FAIL: |(?:\s|^)[✕✗✖✘●] |not ok "
+    r"|\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
+    r"|.{1,200} > .{1,200} FAILED$|---- .{1,200} stdout ----|rspec \./"
+    # PHPUnit, ExUnit, .NET
+    r"|\d{1,5}\) [\w\\]{1,200}::|\d{1,5}\) (?:test|property|doctest) .{1,250} \([\w.]{1,200}\)$"
+    r"|(?=\w{1,200}[.+])[\w.+]{3,400}(?:\(.{0,300}\))? \[FAIL\]$"
+    r"|Failed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
 )
 """A line that names a failed test."""
+
+SERVER_SAID = (
+    r"remote: .{0,200}\b(?:not allowed|denied|forbidden|(?i:error)|not found|could not be found"
+    r"|invalid|expired|blocked)\b"
+)
+"""What a Git server says about why it refuses something."""
 
 PLAIN = re.compile(
     r"(?:E {1,8})?[A-Za-z_][\w.$]{0,120}(?:Error|Exception|Failure|Failed)\b(?:$|:| )"
     r"|(?:npm (?:ERR!|error)|ERROR:|FATAL:|fatal:|Error:|curl: \(|wget: )"
-    r"|assertion .{1,200} failed"
+    r"|assertion .{1,200} failed|ESLint couldn't |" + SERVER_SAID
 )
 """A line that begins with an exception, or with a tool's word for an error."""
 

@@ -32,6 +32,7 @@ _VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), placeholder)
     for pattern, placeholder in (
         (r"\x1b?\[[0-9;]{1,12}[mK]|\x1b\[[mK]|\x1b", ""),
+        (r"(?<=\[)< (?=\d{1,9} ?ms\]$)", ""),
         (r"\bhttps?://[^/\s]{1,80}@", "https://"),
         (
             r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?"
@@ -106,8 +107,9 @@ _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^==\d{1,10}==", "==<n>=="),
         (r"^[IWEF]\d{4} <time> +\d{1,10}\b|^\[ {0,8}\d{1,9}\.\d{3,6}\]", "<time>"),
         (r"(?<=\(node:)\d{1,10}(?=\))|(?<=<)\d{1,6}\.\d{1,9}\.\d{1,6}(?=>)", "<n>"),
-        (r"(?<=: )\d{1,10}(?= +(?:Segmentation fault|Aborted|Killed|Terminated|Bus error"
-         r"|Floating point exception|Illegal instruction|Trace/breakpoint trap)\b)", "<n>"),
+        (r"(?P<pad>: {1,9})\d{1,10}(?= +(?:Segmentation fault|Aborted|Killed|Terminated|Bus error"
+         r"|Floating point exception|Illegal instruction|Trace/breakpoint trap)\b)", r"\g<pad><n>"),
+        (r"^\d{1,5}(?=\) )", "<n>"),
         (r"(?<=<Thread\()Thread-\d{1,9}(?= \(|, )", "Thread-<n>"),
         (r"(?<=started )(?P<daemon>daemon )?\d{6,20}\b", r"\g<daemon><n>"),
         (r"(?<=::):\d{4,5}(?!\w)", ":<n>"),

@@ -14,11 +14,21 @@ from worker.core.logs.excerpt import weights
 from worker.core.logs.excerpt.marks import find_marks
 from worker.core.logs.failed_test_reason import diagnose
 from worker.core.logs.headings import join_headings
-from worker.core.logs.line_kinds import GAP, LOCATED, MERE, PLACED, PLAIN, TEST, TROUBLE, strip_line
+from worker.core.logs.line_kinds import (
+    GAP,
+    LOCATED,
+    MERE,
+    PLACED,
+    PLAIN,
+    SERVER_SAID,
+    TEST,
+    TROUBLE,
+    strip_line,
+)
 from worker.core.logs.normal_form import normalise_line, normalise_places
 from worker.core.text.untrusted import one_line
 
-TEXT = 240
+TEXT = 320
 """The most characters of `Signature.text`."""
 
 NAME = 160
@@ -130,7 +140,8 @@ def _text(
     tests = [each.text for each in kept if each.is_test]
     others = [each for each in kept if not each.is_test and not each.is_summary] or kept
     if not tests:
-        best = max(others, key=lambda each: each.weight).text
+        refused = (each.text for each in kept if _SERVER_SAID.match(each.text))
+        best = next(refused, max(others, key=lambda each: each.weight).text)
         located = (each.text for each in telling if LOCATED.match(each.text))
         return next(located, best) if LOCATED.match(best) else best
     explained = (_explain(test, lines) for test in tests[:_TRIED])
@@ -155,13 +166,14 @@ def _name_others(kept: Sequence["_WeightedLine"], error: str) -> tuple[str, ...]
     named: dict[str, str] = {}
     for text in sorted(tests, key=lambda text: not error.startswith(text)):
         name = text if text.startswith("not ok ") else _MESSAGE.sub("", _VERB.sub("", text))
-        named.setdefault(name.split(" › ")[-1].strip(" ✕✗✖●"), name)
+        named.setdefault(name.split(" › ")[-1].strip(" ✕✗✖✘●"), name)
     fetched = [each.text for each in kept if tests and _FETCHED.match(each.text)]
     return tuple(one_line(each, NAME) for each in (*fetched, *list(named.values())[1:]))
 
 
-_VERB = re.compile(r"(?:FAILED|--- FAIL:|FAIL:) ")
-_MESSAGE = re.compile(r" (?:- .*|\(\d[\d.,]{0,12} ?(?:ms|s)\))$")
+_VERB = re.compile(r"(?:FAILED|--- FAIL:|FAIL:|Failed) ")
+_SERVER_SAID = re.compile(SERVER_SAID)
+_MESSAGE = re.compile(r" (?:- .*|\[(?:FAIL|(?:< )?\d[ \w]{0,30})\]|\(\d[\d.,]{0,12} ?(?:ms|s)\))$")
 _FETCHED = re.compile(r"curl: \(|wget: |fatal: |E: ")
 
 

@@ -30,7 +30,8 @@ MOST_LISTED = 5000
 errors that another log has."""
 
 _LISTED = re.compile(
-    r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖●]|\) \w{1,100}::|\berror\b|^[A-Z]{1,5}\d{2,5} ",
+    r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖✘●]|\) [\w\\]{1,200}::"
+    r"|\) (?:test|property|doctest) |\berror\b|^[A-Z]{1,5}\d{2,5} ",
     re.IGNORECASE,
 )
 _LONGEST = 400

@@ -45,6 +45,34 @@ def _pytest(*tests: tuple[str, str], seconds: str = "4.21", line: int = 41) -> s
     return _job(*lines)
 
 
+def _testdox(*tests: tuple[str, str], line: int = 12) -> str:
+    return _job("FATAL [terminal T3] payment of 2500 failed, giving up", "Cart", *(
+        each
+        for name, message in tests
+        for each in (f" ✘ {name}", "   ┐", f"   ├ {message}", "   │",
+                     f"   ╵ /builds/team/app/tests/CartTest.php:{line}", "   ┴")
+    ), "FAILURES!", f"Tests: {line}, Failures: {len(tests)}.")  # fmt: skip
+
+
+def _exunit(*tests: tuple[str, str], first: int = 1, seed: int = 336528) -> str:
+    return _job("..........", *(
+        each
+        for number, (name, got) in enumerate(tests, first)
+        for each in (f"  {number}) test {name} (CartTest)", f"     test/cart_test.exs:{seed % 90}",
+                     "     Assertion with == failed", f"     left:  {got}", "     right: 42", "")
+    ), f"11 tests, {len(tests)} failure", f"Randomized with seed {seed}")  # fmt: skip
+
+
+def _dotnet(*tests: tuple[str, str], took: str = "12 ms", at: str = "00.20") -> str:
+    told = [(f"[xUnit.net 00:00:{at}]     Shop.CartTests.{name} [FAIL]",
+             f"[xUnit.net 00:00:{at}]       {message}") for name, message in tests]  # fmt: skip
+    failed = [(f"  Failed Shop.CartTests.{name} [{took}]", "  Error Message:", f"   {message}")
+              for name, message in tests]  # fmt: skip
+    return _job(
+        *(each for block in (*told, *failed) for each in block), f"     Failed: {len(tests)}"
+    )
+
+
 def _maven(*blocks: tuple[str, ...], module: str = "core", took: str = "12.4") -> str:
     return _job(
         *(line for block in blocks for line in block),
@@ -370,6 +398,29 @@ TOOLS = (
              "/builds/other/app/tests/CartTest.php:17", "FAILURES!", "Tests: 13, Failures: 1."),
         _job("1) CartTest::testRebate", "Error: Call to undefined method Cart::rebate()",
              "/builds/team/app/tests/CartTest.php:31", "ERRORS!", "Tests: 12, Errors: 1."),
+    ),
+    Tool(
+        "phpunit --testdox",
+        _testdox(("Totals", "Failed asserting that 41 matches expected 42.")),
+        _testdox(("Totals", "Failed asserting that 41 matches expected 42."), line=17),
+        _testdox(("Rebates", "Error: Call to undefined method Cart::rebate()")),
+        _testdox(("Totals", "Failed asserting that 41 matches expected 42."),
+                 ("Rebates", "Error: Call to undefined method Cart::rebate()")),
+    ),
+    Tool(
+        "mix test",
+        _exunit(("totals", "41")),
+        _exunit(("totals", "41"), first=3, seed=77),
+        _exunit(("rebates", "41")),
+        _exunit(("totals", "41"), ("rebates", "0")),
+    ),
+    Tool(
+        "dotnet test",
+        _dotnet(("Totals", "Assert.Equal() Failure: Values differ")),
+        _dotnet(("Totals", "Assert.Equal() Failure: Values differ"), took="< 1 ms", at="01.31"),
+        _dotnet(("Rebates", "System.NullReferenceException : Object reference not set.")),
+        _dotnet(("Totals", "Assert.Equal() Failure: Values differ"),
+                ("Rebates", "System.NullReferenceException : Object reference not set.")),
     ),
     Tool(
         "terraform",

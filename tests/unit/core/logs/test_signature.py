@@ -359,6 +359,10 @@ def test_the_test_that_a_time_limit_ended_is_found(lines: list[str], test: str) 
         ("--- FAIL: TestDock (0.35s): Error: no answer after 1m2.5s",
          "--- FAIL: TestDock (1.20s): Error: no answer after 1m3s"),
         ("Error: seed: 120331 fails", "Error: seed: 7 fails"),
+        ("/usr/bin/bash: line 171:    83 Killed        ./gradlew --no-daemon build",
+         "/usr/bin/bash: line 171:  1284 Killed        ./gradlew --no-daemon build"),
+        ("1) CartTest::testTotal", "12) CartTest::testTotal"),
+        ("Failed Ferry.TideTests.High(x: 1) [< 1 ms]", "Failed Ferry.TideTests.High(x: 1) [12 ms]"),
     ],
 )  # fmt: skip
 def test_ids_ports_and_times_of_a_run_are_no_part_of_its_errors(one: str, again: str) -> None:

@@ -62,7 +62,7 @@ _HEADS = {
     "place_head": r"[\w./\\@-]+\.\w{1,10}[:(]\d",
     "make": r"g?make(?:\[\d+\])?: ",
     "loud": r"\W{0,6}(?:ERROR|FATAL|FAIL|error(?:\[\w+\])?:|fatal:|panic:|not ok|Traceback"
-    r"|Caused by|[✗✖✕●❌])",
+    r"|Caused by|[✗✖✕✘●❌])",
 }
 _HEAD = re.compile(r"\s*+(?:" + "|".join(f"(?P<{n}>{p})" for n, p in _HEADS.items()) + ")")
 _WELL = re.compile(
@@ -99,7 +99,7 @@ _CLOSES = re.compile(
 
 _HOLDS = {
     "named": ("Error", "Exception", "Failure"),
-    "crossed": ("✗", "✖", "✕", "●", "❌", "[-]", "not ok", "***", "Fatal Python error"),
+    "crossed": ("✗", "✖", "✕", "✘", "●", "❌", "[-]", "not ok", "***", "Fatal Python error"),
     "colon_error": (
         "error:",
         ": error",

@@ -1,0 +1,138 @@
+"""What the signature says of a failure: why it failed, in the words of the tool that knows."""
+
+import pytest
+
+from worker.core.logs.signature import find_exact_errors, make_signature
+
+TESTDOX = """\
+ERROR: ledger.csv:3: FAILED to parse ';'
+Receipt
+ \u2718 Cash is rounded in sweden
+   \u2510
+   \u251c TypeError: Money::round(): Argument #2 ($step) must be of type int, array given
+   \u2502
+   \u2575 /builds/kassa/receipts/src/Money.php:6
+   \u2534
+ \u2718 Ends with the footer
+   \u2510
+   \u251c Failed asserting that two strings are identical.
+   \u250a ---\u00b7Expected
+   \u2534
+FATAL [terminal T3] payment of 2500 failed, giving up
+"""
+PHPUNIT = """\
+ERROR: ledger.csv:3: FAILED to parse ';'
+FATAL [terminal T3] payment of 2500 failed, giving up
+There were 2 errors:
+
+1) Kassa\\Tests\\ReceiptTest::testCash with data set "se" (1, 100)
+TypeError: Money::round(): Argument #2 ($step) must be of type int, array given
+
+2) Kassa\\Tests\\ReceiptTest::testFooter
+Failed asserting that two strings are identical.
+
+ERRORS!
+Tests: 14, Assertions: 12, Errors: 2.
+"""
+EXUNIT = """\
+  1) test quotes one piece to DE (Parcel.RouterTest)
+     test/parcel/router_test.exs:7
+     Assertion with == failed
+     code:  assert Router.quote(%{country: "DE"}) == {:ok, 890}
+     left:  {:error, :unknown_zone}
+     right: {:ok, 890}
+     stacktrace:
+       test/parcel/router_test.exs:9: (test)
+"""
+RAISED = """\
+  2) test weighs (Parcel.RouterTest)
+     test/parcel/router_test.exs:17
+     ** (KeyError) key :grams not found in: %{}
+     code: Router.weigh(%{})
+"""
+XUNIT = """\
+[xUnit.net 00:00:00.20]     Ferry.TideTests.High(x: 1) [FAIL]
+[xUnit.net 00:00:00.20]       System.TypeLoadException : Tide is broken.
+  Failed Ferry.TideTests.High(x: 1) [12 ms]
+  Error Message:
+   System.TypeLoadException : Tide is broken.
+"""
+NUNIT = """\
+  Failed High [12 ms]
+  Error Message:
+   System.TypeLoadException : Tide is broken.
+"""
+CLONE = """\
+Cloning into '/builds/sonde/firmware/vendor/data'...
+remote: Enumerating objects: 5, done.
+remote: Authentication by CI/CD job token not allowed from sonde/firmware to sonde/data.
+fatal: unable to access 'https://gitlab.example.org/sonde/data.git/': error: 403
+Failed to clone 'vendor/data' a second time, aborting
+"""
+HELM = (
+    'Error: looks like "https://charts.corp.example" is not a valid chart repository or cannot be '
+    'reached: Get "https://charts.corp.example/index.yaml": tls: failed to verify certificate: '
+    "x509: certificate has expired or is not yet valid: current time 2026-11-20T09:02:40Z is after "
+    "2026-11-19T23:59:59Z"
+)
+ESLINT = """\
+Oops! Something went wrong! :(
+ESLint: 10.15.0
+ESLint couldn't find an eslint.config.* file.
+From ESLint v9.0.0, the default configuration file is now eslint.config.*.
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "text"),
+    [
+        (
+            TESTDOX,
+            "\u2718 Cash is rounded in sweden: TypeError: Money::round(): Argument #2 ($step) must "
+            "be of type int, array given",
+        ),
+        (
+            PHPUNIT,
+            '1) Kassa\\Tests\\ReceiptTest::testCash with data set "se" (1, 100): TypeError: '
+            "Money::round(): Argument #2 ($step) must be of type int, array given",
+        ),
+        (
+            EXUNIT,
+            "1) test quotes one piece to DE (Parcel.RouterTest): left: {:error, :unknown_zone}, "
+            "right: {:ok, 890}",
+        ),
+        (
+            RAISED,
+            "2) test weighs (Parcel.RouterTest): ** (KeyError) key :grams not found in: %{}",
+        ),
+        (
+            XUNIT,
+            "Ferry.TideTests.High(x: 1) [FAIL]: System.TypeLoadException : Tide is broken.",
+        ),
+        (NUNIT, "Failed High [12 ms]: System.TypeLoadException : Tide is broken."),
+        (
+            CLONE,
+            "remote: Authentication by CI/CD job token not allowed from sonde/firmware to "
+            "sonde/data.",
+        ),
+        (HELM, HELM),
+        (ESLINT, "ESLint couldn't find an eslint.config.* file."),
+    ],
+)
+def test_the_text_says_what_failed_and_why(log: str, text: str) -> None:
+    found = make_signature(log.split("\n"))
+    assert found.text == text
+    assert found.key
+
+
+@pytest.mark.parametrize("log", [TESTDOX, PHPUNIT])
+def test_every_failed_test_of_phpunits_is_named_and_an_error_of_the_run(log: str) -> None:
+    (other,) = make_signature(log.split("\n")).others
+    said = find_exact_errors(log.split("\n")).values()
+    assert other in said
+    assert any(each.startswith("TypeError: ") for each in said)
+
+
+@pytest.mark.parametrize("log", [XUNIT, NUNIT])
+def test_the_heading_of_a_message_is_no_error(log: str) -> None:
+    assert "Error Message:" not in find_exact_errors(log.split("\n")).values()

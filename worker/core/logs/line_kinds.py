@@ -40,8 +40,8 @@ MERE = re.compile(
     r"|fail\s(?:\S{1,300}\s)?(?:\[(?:build|setup) failed\]|<n>)|fail$"
     # Docker: the step, once more
     r"|error: (?:failed to solve|failed to build)|error: process \""
-    # .NET: what is below it
-    r"|error message:$"
+    # .NET: what is below it; PHPUnit: its count
+    r"|error message:$|tests: <n>,? assertions: "
     r"|\S{0,40}recipe for target|ninja: build stopped"
     r"|make(?:\[<n>\])?: target .{1,200} not remade because of errors",
     re.IGNORECASE,

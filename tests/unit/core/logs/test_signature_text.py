@@ -18,7 +18,7 @@ Receipt
    \u251c Failed asserting that two strings are identical.
    \u250a ---\u00b7Expected
    \u2534
-FATAL [terminal T3] payment of 2500 failed, giving up
+Tests: 14, Assertions: 12, Errors: 1, Failures: 1.
 """
 PHPUNIT = """\
 ERROR: ledger.csv:3: FAILED to parse ';'
@@ -131,6 +131,7 @@ def test_every_failed_test_of_phpunits_is_named_and_an_error_of_the_run(log: str
     said = find_exact_errors(log.split("\n")).values()
     assert other in said
     assert any(each.startswith("TypeError: ") for each in said)
+    assert not any(each.startswith("Tests: ") for each in said)
 
 
 @pytest.mark.parametrize("log", [XUNIT, NUNIT])

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from celery.apps.worker import install_worker_term_handler
 from celery.bootsteps import StartStopStep
 from celery.signals import worker_shutting_down
 from celery.worker import state
+from celery.worker.consumer import Consumer as CeleryConsumer
 
 from worker.errors import QueueError, SandpiperError
 from worker.queue.broker import require_login
@@ -32,6 +33,27 @@ class Sandpiper(Celery):  # type: ignore[misc]
     consumer: Consumer
     ready_file: ReadyFile
     failure: SandpiperError | None = None
+
+
+class BrokerConsumer(CeleryConsumer):  # type: ignore[misc]
+    """Celery's consumer; it goes on when the broker is lost in the middle of a read."""
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        if self.task_consumer is not None:
+            end_broken_read(self.task_consumer.channel, self.connection)
+        super().on_connection_error_after_connected(exc)
+
+
+def end_broken_read(channel: Any, connection: Any) -> None:
+    """End the read that a channel of a lost Redis has begun, so that it can be closed.
+
+    Else kombu 5.7 ends the read instead of closing the channel, takes the connection apart, and
+    fails with AttributeError when Celery closes the channel a second time, or a run that goes on
+    acknowledges its message: the worker would end.
+    """
+    if connection.transport.driver_type == "redis":
+        with suppress(*connection.connection_errors, *connection.channel_errors):
+            channel.close()
 
 
 class ConsumerStep(StartStopStep):  # type: ignore[misc]

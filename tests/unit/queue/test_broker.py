@@ -1,18 +1,23 @@
 """What is said of a broker that cannot be used."""
 
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests import forks
+from tests.brokers import running_redis
+from tests.flow.product import free_port
 from worker import app
 from worker.errors import QueueError
 from worker.queue.broker import find_broker_failure, make_readiness_check, require_login
-from worker.queue.process import Sandpiper
+from worker.queue.process import Sandpiper, end_broken_read
 from worker.settings import Settings
 from worker.turns.parts import Deps
 
@@ -100,3 +105,23 @@ def test_a_worker_that_is_refused_ends_soon_and_says_so(refused_url: str) -> Non
     assert "refuses this login" in done.stderr.splitlines()[-1]
     assert "celery" not in done.stderr
     assert WRONG not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_redis_lost_in_the_middle_of_a_read_ends_no_worker(tmp_path: Path) -> None:
+    """What Celery does after it has lost the connection, and a run that ends later."""
+    with running_redis(tmp_path, free_port()) as redis:
+        connection = build(redis.url).connection_for_read()
+        runs = connection.SimpleQueue("runs")
+        runs.put({})
+        message = runs.get(timeout=10)
+        other = connection.SimpleQueue("other", channel=connection.channel())
+        with suppress(Empty):  # both channels begin a read
+            other.get(timeout=0.1)
+        redis.stop(signal.SIGKILL)
+        end_broken_read(runs.channel, connection)
+        connection.collect()
+        connection.close()
+        redis.start()
+        message.ack()
+        runs.channel.pool.disconnect()

@@ -114,14 +114,18 @@ class _Filler:
         self._room = next(filter(fits, sizes), PartLimits())
 
     def fill(self) -> PartLimits:
-        """Returns the room with all that fits: the names of the jobs first, then a quote, then
-        sentences, and only then the quote's other lines, details of what failed and further
-        quotes."""
+        """Returns the room with all that fits: the names of the jobs first, then what names another
+        failure, then a quote, then sentences, and only then the quote's other lines, details of
+        what failed and further quotes."""
         whole, every = self._whole, range(len(self._whole.quotes))
         self._add_jobs(3, 2, whole.jobs_level)
         if whole.has_origin:
             self._add(origin=True)
-        if not (whole.named_failures > 1 and self._add_quote(every, cause=whole.named_failures)):
+        named = whole.named_failures
+        if named > 1 and not self._add_quote(every, cause=named):
+            # Why something else has failed matters more than the proof of the first cause.
+            self._add(cause=named)
+        if not self._room.quotes:
             self._add_quote(every)
         self._lengthen_quote()
         if whole.is_advice_brief:

@@ -286,8 +286,13 @@ def test_a_second_cause_is_shown_or_pointed_to() -> None:
     both = shown_of(written(replace(full, cause=f"{'The dot is not escaped, ' * 8}so. {OTHER}")))
     assert OTHER in both
     assert short.text in both
-    one = shown_of(written(replace(full, cause=f"{'The dot is not escaped, ' * 12}so. {OTHER}")))
-    assert OTHER not in one
+    # Why it failed comes before the proof of the first cause.
+    other = shown_of(written(replace(full, cause=f"{'The dot is not escaped, ' * 12}so. {OTHER}")))
+    assert OTHER in other
+    assert "- [" not in other
+    endless = f"{'The dot is not escaped, ' * 12}so. {OTHER[:-1]}{', and so it goes on' * 12}."
+    one = shown_of(written(replace(full, cause=endless)))
+    assert OTHER[:-1] not in one
     assert f"so. {POINTER}\n" in one
     assert "- [" in one
 

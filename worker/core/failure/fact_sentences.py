@@ -287,6 +287,9 @@ def _tell_named_tests(change: Change) -> Iterator[Remark]:
     yield remark(words, *join_parts(map(name, found[:SHOWN])))
 
 
+_DIFFERENT = "failed in another way"
+
+
 def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
     """Count the runs by outcome, and list some of each."""
     remarks: list[Remark] = []
@@ -294,20 +297,33 @@ def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
         ("failed in the same way", [each for each in runs if facts.has_same_error(each)]),
         ("passed", [each for each in runs if each.status == "success"]),
         *_group_partly_alike(facts, runs),
-        ("failed in another way", [each for each in runs if _is_different(facts, each)]),
+        (_DIFFERENT, [each for each in runs if _is_different(facts, each)]),
         ("failed, it is not known how", [each for each in runs if _is_unread(facts, each)]),
     ):
         if found:
             shown = join_parts(job(each) for each in found[:SHOWN])
             more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             age = _tell_age(facts, found) if words == "passed" else ""
+            how = _tell_errors(found) if words == _DIFFERENT else ()
             remarks.append(
-                remark("; " if remarks else "", f"{len(found)} {words} (", *shown, more, age, ")")
+                remark(
+                    "; " if remarks else "",
+                    *(f"{len(found)} {words} (", *shown, more, age, ")", *how),
+                )
             )
     lacked = next((each.missing_errors for each in runs if facts.has_some_errors(each)), ())
     if lacked:
         remarks.append(remark("; not there: ", *join_parts(map(name, lacked))))
     return tuple(part for each in remarks for part in each) or ("none has ended",)
+
+
+def _tell_errors(runs: Sequence[Run]) -> Remark:
+    """Say with which error the first of these runs failed, so that nobody takes it on trust."""
+    errors = sorted(runs[0].errors)
+    if not errors:
+        return ()
+    more = " and others" if len(errors) > 1 else ""
+    return remark(" with " if len(runs) == 1 else ", the first one with ", name(errors[0]), more)
 
 
 def _tell_age(facts: Facts, passed: Sequence[Run]) -> str:

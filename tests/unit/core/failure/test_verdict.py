@@ -133,8 +133,9 @@ def test_the_record_tells_what_is_known_and_what_is_not() -> None:
     told = [plain(each) for each in describe_facts(made)]
     assert told == [
         "GitLab's failure reason: runner_system_failure",
-        "other runs on this commit: 1 failed in another way (job 501)",
-        "on main, newest 2 pipelines: 1 passed (job 399); 1 failed in another way (job 400)",
+        "other runs on this commit: 1 failed in another way (job 501) with e1",
+        "on main, newest 2 pipelines: 1 passed (job 399); 1 failed in another way (job 400) with "
+        "e2",
         "on the commit this change is built on: 1 passed (job 399)",
         "main has new commits since",
         "not known of other merge requests: GitLab answered 500",

@@ -44,6 +44,9 @@ _FOUND = re.compile(r"(?m)^(\d{1,12}\.\d{1,12}) \\?([0-9a-f]{64}) [ *](/.*)$")
 _JOB_COMMAND = re.compile(r"\$ (\S.{0,300})")
 _CODE = re.compile(r"`([^`\n]{1,300})`")
 
+MAX_COPIES = 10
+"""The most copies of a change in the sandbox that commands are looked for, the oldest ones."""
+
 MAX_LOGS = 5
 """The most failing jobs whose logs are read for the commands that they ran."""
 
@@ -125,10 +128,8 @@ def _find_trial(
 ) -> Trial | None:
     """Return what has run over the first of the copies over which a check has; if there is none,
     over any; None without copies."""
-    found = [
-        trials.find_trial(context, since, place, own)
-        for place, since in sorted(copies.items(), key=lambda copy: copy[1])
-    ]
+    oldest = sorted(copies.items(), key=lambda copy: copy[1])[:MAX_COPIES]
+    found = [trials.find_trial(context, since, place, own) for place, since in oldest]
     return max(found, key=lambda trial: (bool(trial.runs), trial.is_used), default=None)
 
 

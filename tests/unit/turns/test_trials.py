@@ -18,7 +18,7 @@ from worker.core.failure.jobs import FailingJob, Group, Survey
 from worker.core.finding.trials import Run, Trial
 from worker.core.ports.evidence import JobLog, Place
 from worker.demo.gitlab import GitLabSim
-from worker.turns.trials import find_trials
+from worker.turns.trials import MAX_COPIES, find_trials
 
 OLD = ["def total(xs):", "    return 4"]
 FIX = (
@@ -118,3 +118,15 @@ def test_a_check_counts_that_ran_in_the_folder_of_the_change(
     turn = replace(turn, survey=survey)
     (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
     assert found == Trial((Run(run.format(root), 0),) if run else (), is_used=True)
+
+
+def test_of_very_many_copies_the_oldest_are_looked_at(at: Job, tmp_path: Path) -> None:
+    for number in range(MAX_COPIES + 1):
+        copy = tmp_path / f"copy{number}" / "app" / "sum.py"
+        copy.parent.mkdir(parents=True)
+        copy.write_text("def total(xs):\n  0\n")
+    last = tmp_path / f"copy{MAX_COPIES}"
+    for folder, runs in ((tmp_path / "copy0", 1), (last, 0)):
+        turn = answered("app/sum.py", f"ls sum.py; cd {folder} && prove t")
+        (found,) = find_trials(turn, look_in(tmp_path), Repository(), at.build_deps()).values()
+        assert len(found.runs) == runs

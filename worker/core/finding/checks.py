@@ -103,6 +103,7 @@ def _read_steps(lists: Sequence[CommandList], place: Place) -> list[_Step] | Non
     steps: list[_Step] = []
     folder, stops, joined = HOME, False, False
     for of, each in enumerate(lists):
+        first = len(steps)
         for at, pipe in enumerate(each.pipes):
             for part, text in enumerate(pipe):
                 words = _read_words(text)
@@ -116,7 +117,7 @@ def _read_steps(lists: Sequence[CommandList], place: Place) -> list[_Step] | Non
         stops |= bool(re.search("[eu]", options.replace("pipefail", "")))
         joined |= "pipefail" in options
         # Whether a list has come to its end is not known, and so not whether its folders are there.
-        moved = any(step.of == of and step.at and step.words[:1] == ("cd",) for step in steps)
+        moved = any(step.at and step.words[:1] == ("cd",) for step in steps[first:])
         folder = "" if moved or not _exists(folder, place) else folder
     return steps
 

@@ -224,7 +224,10 @@ def _suggested(trial: Trial) -> str:
     ("trial", "told"),
     [
         (Trial(), "A fix from the analysis; nobody has run it yet.\n"),
-        (Trial(is_used=True), "the analysis; no test, build or lint with it is known.\n"),
+        (
+            Trial(is_used=True),
+            "; a script has run with it in the sandbox, but no known test, build or lint.\n",
+        ),
         (
             Trial((Run("prove t", 0), Run("ruff check", 1)), is_used=True),
             "the analysis. With exactly this change in place the sandbox has run:\n\n"

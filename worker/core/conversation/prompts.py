@@ -13,7 +13,7 @@ from worker.core.finding import Unproven, WithheldPart
 from worker.core.gate.question_parts import read_parts
 from worker.core.gate.rules import Failure
 from worker.core.routing.tiers import Signal
-from worker.core.text.sentences import ASKED
+from worker.core.text.sentences import ASKED, ASKED_EACH
 from worker.core.text.untrusted import one_line
 
 BASE = """\
@@ -169,6 +169,11 @@ _TOO_LONG = """\
 The first sentence under {titles} must stand alone in at most {most} characters. Say the rest in
 further sentences."""
 
+_CROWDED = """\
+There are several causes, and they do not fit into the eight lines that the reader sees. Name each
+cause in one sentence of at most {most} characters, say in as short a one what to do about each, and
+move the rest to "Details"."""
+
 _WHOLE = "Write your whole answer once more, in the same sections."
 
 
@@ -186,13 +191,16 @@ def write_repair_request(
     kept_back: Sequence[WithheldPart] = (),
     too_long: Sequence[str] = (),
     failures: Sequence[Failure] = (),
+    *,
+    is_crowded: bool = False,
 ) -> str:
     """The request to complete and repair an answer. At most about 18 KB.
 
     `failed` are unproven quotes, `kept_back` parts that a note must not contain, `too_long` the
     sections whose first sentence is too long, and `failures` what makes the answer incomplete.
+    `is_crowded`: its causes do not fit into the note together.
     """
-    asked, repairs = [], bool(failed or kept_back or too_long)
+    asked, repairs = [], bool(failed or kept_back or too_long or is_crowded)
     if failures:
         lacks = "\n".join(f"- {each.request}" for each in failures)
         asked.append(f"{GATE_AND_REPAIR if repairs else GATE}\n{lacks}")
@@ -204,9 +212,11 @@ def write_repair_request(
     if kept_back:
         parts = [f"- {each.text}\n  Why: {each.reason}." for each in kept_back]
         asked += [KEPT_BACK, _KEPT_BACK.format(parts=_limit_list(parts))]
+    asked += [TOO_LONG] if too_long or is_crowded else []
     if too_long:
         titles = " and ".join(f'"{title}"' for title in too_long)
-        asked += [TOO_LONG, _TOO_LONG.format(titles=titles, most=ASKED)]
+        asked.append(_TOO_LONG.format(titles=titles, most=ASKED))
+    asked += [_CROWDED.format(most=ASKED_EACH)] if is_crowded else []
     asked += [_WHOLE] if repairs and not failed else []
     return "\n\n".join(asked)
 

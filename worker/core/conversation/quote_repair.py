@@ -1,7 +1,7 @@
 """Gives the model one chance to complete its answer, and one to repair what cannot be posted.
 
-A repair is for unproven quotes, parts that a note must not contain, and first sentences that are
-too long. Pure; the transcript is the state.
+A repair is for unproven quotes, parts that a note must not contain, first sentences that are too
+long, and a second cause that would be cut. Pure; the transcript is the state.
 
 The request is a user message in the history, after the answer it is about. So a run that resumes
 after a crash sees that the chance was given, the cached prefix stays unchanged, and in a later turn
@@ -10,6 +10,7 @@ the model knows what became of its quotes.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 from worker.core.conversation import prompts
 from worker.core.conversation.context import Context, Outcome, Status
@@ -18,6 +19,7 @@ from worker.core.conversation.messages import Assistant, User
 from worker.core.finding import (
     Finding,
     Unproven,
+    Verdict,
     WithheldPart,
     correct_line_numbers,
     find_unproven,
@@ -25,10 +27,17 @@ from worker.core.finding import (
     parse_finding,
     prove_finding,
 )
+from worker.core.finding.further_failures import count_named_failures
 from worker.core.gate.rules import Failure
 from worker.core.ports import Captures
 from worker.core.text.redacted_values import redact_values
 from worker.core.text.sentences import ASKED, SHOWN, before_code, split_sentences
+
+LINES, WIDTH = 6, 97
+"""The lines of a note that cause and advice may take beside the headline and what failed, and about
+how many characters are on one."""
+
+_TITLE = len("What to do: ")
 
 
 def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
@@ -53,16 +62,19 @@ class Objections:
     """What is wrong with an answer.
 
     `kept_back` are parts that must not be posted, `too_long` sections whose first sentence is too
-    long to be shown whole, `failures` the reasons why the text is no complete answer.
+    long to be shown whole, `failures` the reasons why the text is no complete answer. `is_crowded`:
+    there are several causes, and they do not fit into the note together.
     """
 
     unproven: tuple[Unproven, ...] = ()
     kept_back: tuple[WithheldPart, ...] = ()
     too_long: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
+    is_crowded: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.unproven or self.kept_back or self.too_long or self.failures)
+        too_much = self.too_long or self.is_crowded
+        return bool(self.unproven or self.kept_back or too_much or self.failures)
 
 
 def find_objections(
@@ -80,17 +92,26 @@ def find_objections(
     # The reasons contain names that other people chose.
     unproven = redact_values(find_unproven(found, captures), redact)
     parts = kept_back(answer)
-    return Objections(unproven, parts, _too_long(found, SHOWN if not unproven + parts else ASKED))
+    too_long = _too_long(found, SHOWN if not unproven + parts else ASKED)
+    return Objections(unproven, parts, too_long, is_crowded=_is_crowded(found))
 
 
 def _too_long(found: Finding, most: int) -> tuple[str, ...]:
     """The sections whose first sentence has more than `most` characters."""
     sections = (("Cause", found.cause), ("What to do", found.to_do))
-    return tuple(
-        title
-        for title, text in sections
-        if len(next(iter(split_sentences(before_code(text))), "")) > most
-    )
+    return tuple(title for title, text in sections if len(_begin(text, 1)) > most)
+
+
+def _is_crowded(found: Finding) -> bool:
+    """Whether the sentences that name the causes of several failures do not fit into `LINES` with
+    the first one on what to do."""
+    named = 0 if found.verdict is Verdict.ABSTAIN else count_named_failures(found.cause)
+    texts = (_begin(found.cause, named), _begin(found.to_do, 1))
+    return named > 0 and sum(ceil((len(text) + _TITLE) / WIDTH) for text in texts) > LINES
+
+
+def _begin(section: str, sentences: int) -> str:
+    return " ".join(split_sentences(before_code(section))[:sentences])
 
 
 def ask_for_repair(context: Context, wrong: Objections) -> Context:
@@ -98,7 +119,11 @@ def ask_for_repair(context: Context, wrong: Objections) -> Context:
     return context.add(
         User(
             prompts.write_repair_request(
-                wrong.unproven, wrong.kept_back, wrong.too_long, wrong.failures
+                wrong.unproven,
+                wrong.kept_back,
+                wrong.too_long,
+                wrong.failures,
+                is_crowded=wrong.is_crowded,
             )
         )
     )

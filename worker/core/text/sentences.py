@@ -11,6 +11,9 @@ ASKED, SHOWN = 200, 360
 """Characters of a section's first sentence: the most that a model is asked for, and the most that
 are shown whole."""
 
+ASKED_EACH = 130
+"""The most characters that a model is asked for where several causes have a sentence each."""
+
 _ATOM = re.compile(
     r"`{1,3}[^`\n]{1,2000}?`{1,3}"  # a span of code
     r"|\[[^\]\n]{0,500}\]\([^)\s]{0,1000}\)|<?https?://[^\s>]{1,1000}>?"

@@ -91,7 +91,7 @@ def _say_tried(trial: Trial | None) -> str:
     if not trial.runs:
         # Something ran, perhaps a script of the model's own: that is no proof, and not nothing.
         return (
-            "; no test, build or lint with it is known."
+            "; a script has run with it in the sandbox, but no known test, build or lint."
             if trial.is_used
             else "; nobody has run it yet."
         )

@@ -1,11 +1,11 @@
 """Chooses how much of a finding is visible at once, so that it fits; whole sentences where
 possible."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from worker.core.finding.further_failures import list_named_failures
 from worker.core.text.sentences import (
     SHOWN,
     after_sentences,
@@ -128,6 +128,8 @@ class _Filler:
         if not self._room.quotes:
             self._add_quote(every)
         self._lengthen_quote()
+        if named > self._room.cause:
+            self._add(further_size=BEGINNINGS[1])
         if whole.is_advice_brief:
             self._add_sentences("to_do", min(whole.to_do, 2))
         self._add_sentences("cause", min(whole.cause, 2))
@@ -266,64 +268,28 @@ def _add_remark(text: str, remark: str) -> str:
     return f"{text[:-1]}; {remark})" if text.endswith(")") else f"{text} ({remark})"
 
 
-_FURTHER = r"(?:second|another|separate|further|unrelated|independent|additional|other)"
-_FAILURE = r"(?:failures?|failing \w+|causes?|errors?|problems?|bugs?|breakages?|flakes?)"
-_NAMES_FAILURE = re.compile(
-    rf"\b{_FURTHER}\b,?(?: [\w-]+,?){{0,2}} {_FAILURE}\b"
-    r"|^(?:Separately|Independently|Secondly|Second|Besides|Additionally|In addition|Also)\b"
-    r".{0,200}\b(?:fail|broke|break|caus|error|flaky|red\b)"
-    r"|\bfail(?:s|ed|ing)? .{0,40}\b(?:another|a different|an unrelated|a separate|(?:its|their) "
-    r"own) (?:reason|cause)\b",
-    re.IGNORECASE,
-)
-_DENIES_FAILURE = re.compile(
-    r"\b(?:no|not|nor|without|never|neither|rather than|consequences?|follows?|only because)\b"
-    r"|n't\b",
-    re.IGNORECASE,
-)
-
-_IT = r"(?:it|this|that|them|these|those|the (?:first|same))"
-_FOLLOWS_FROM_IT = re.compile(
-    rf"\b(?:(?:follow|stem|come|result|arise)s? from {_IT}"
-    rf"|(?:disappear|vanish|go)\w* .{{0,10}}with {_IT}"
-    rf"|(?:caused by|due to|because of) {_IT}|(?:(?:its|the|are|only|merely|just|a) )+consequences?"
-    r"|(?:has|have) the same (?:cause|reason))\b",
-    re.IGNORECASE,
-)
-
-
-def count_named_failures(cause: str) -> int:
-    """Counts the sentences up to the last one that names another failure; 0 if no sentence after
-    the first one does."""
-    sentences = split_sentences(before_code(cause))
-    named = [at for at, each in enumerate(sentences, 1) if at > 1 and _names_failure(each)]
-    return named[-1] if named else 0
-
-
 def tell_further_failure(cause: str, shown: int, longest: int) -> str:
-    """Returns the first sentence after the `shown` ones that names another failure, or its first
-    words in `longest` characters; "" if there is none."""
-    hidden = split_sentences(before_code(cause))[max(shown, 1) :]
-    sentence = next(filter(_names_failure, hidden), "")
-    return sentence if len(sentence) <= longest else f"{begin_words(sentence, longest)} …"
+    """Returns the first sentence after the `shown` ones that names another failure, or its
+    beginning in `longest` characters; "" if there is none."""
+    visible = split_sentences(before_code(cause))[: max(shown, 1)]
+    hidden = (each for each in list_named_failures(cause) if each not in visible)
+    sentence = next(hidden, "")
+    if len(sentence) <= longest:
+        return sentence
+    return _cut_to_clauses(sentence, longest, longest // 2)
 
 
-def _names_failure(sentence: str) -> bool:
-    found = _NAMES_FAILURE.search(sentence[:600])
-    if found is None or _DENIES_FAILURE.search(sentence[: found.end()]):
-        return False
-    return not _FOLLOWS_FROM_IT.search(sentence[found.end() : 600])
-
-
-def _cut_to_clauses(sentence: str, longest: int) -> str:
-    """Returns the clauses that fit into `longest` characters, or words if the first does not."""
+def _cut_to_clauses(sentence: str, longest: int, shortest: int = 1) -> str:
+    """Returns the clauses that fit into `longest` characters, or words if those that fit have less
+    than `shortest`."""
     for marks in (";:", ",;:"):
         text = ""
         for part in split_clauses(sentence, marks):
             if len(text) + len(part) > longest:
                 break
             text += part
-        if text:
+        if len(text) >= shortest:
             break
-    text = text or begin_words(sentence, longest) or sentence[:longest]
+    else:
+        text = begin_words(sentence, longest) or sentence[:longest]
     return f"{text.rstrip(' ,;:，、；：')} …"

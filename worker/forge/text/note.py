@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from worker.core.conversation.context import Outcome, Status, Subject
 from worker.core.finding import Evidence, Finding, ReplyPart, Unproven, Verdict
+from worker.core.finding.further_failures import count_named_failures
 from worker.core.finding.suggestions import Offers
 from worker.core.ports import FailedJob
 from worker.core.session_id import Marker
@@ -25,7 +26,6 @@ from worker.forge.text.fit import (
     QuoteShape,
     WholeParts,
     choose_room,
-    count_named_failures,
     count_sentences,
     is_brief,
     tell_further_failure,

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.forge.defence.test_neutralise import HOSTS
 from tests.unit.forge.text.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
 from worker.core.finding import Evidence, Finding, Verdict
+from worker.core.finding.further_failures import count_named_failures
 from worker.core.finding.suggestions import Offers
 from worker.core.ports.evidence import JobLog, RepoFile
 from worker.core.text.sentences import split_sentences
@@ -16,7 +17,7 @@ from worker.forge.defence.lint import MAX_LINES, count_visible_lines, find_fault
 from worker.forge.text import note
 from worker.forge.text.changes import say_where
 from worker.forge.text.failed_jobs import shorten_jobs
-from worker.forge.text.fit import LONGEST, count_named_failures
+from worker.forge.text.fit import LONGEST
 
 WORDS = (
     *("the", "job", "fails", "because", "pytest", "cannot", "import", "this", "change", "moved"),
@@ -295,6 +296,17 @@ def test_a_second_cause_is_shown_or_pointed_to() -> None:
     assert OTHER[:-1] not in one
     assert f"so. {POINTER}\n" in one
     assert "- [" in one
+
+
+def test_a_second_cause_that_does_not_fit_ends_with_a_clause_if_one_is_long_enough() -> None:
+    endless = "; the server says so too" * 40
+    for clause, shown in (
+        ("`lint` fails for its own reason, since the type of `rate` is a string now", True),
+        ("`lint` fails for its own reason, and that", False),
+    ):
+        text = f"{'The dot is not escaped, ' * 12}so. {clause}{endless}."
+        cause = shown_of(written(replace(FULL, cause=text, to_do=LONG)))
+        assert f"so. {clause} …\n" in cause if shown else f"{clause} …" not in cause
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from worker.core import comment_commands
+from worker.core.routing import comment_commands
 from worker.core.routing.tiers import TierName
 from worker.errors import ConfigError
 from worker.settings.context import ContextSettings

@@ -1,6 +1,7 @@
 """How large a file and a function may be. What outgrows it becomes a folder, or two functions."""
 
 import ast
+from collections import Counter
 from statistics import median
 
 import pytest
@@ -11,6 +12,8 @@ FILE = {"worker": 400, "sandbox": 400, "tests": 500}
 FUNCTION = 60
 MEDIAN = 12
 PROTOCOL = 7
+LOOSE = {"worker": 7, "worker/core": 5, "worker/sources": 7}
+"""How many modules may lie beside the rooms of a folder; what is more needs a room."""
 WIDER = {"Objects", "Container"}
 """One thing each, of which every implementation has all: a folder or a bucket, a container."""
 
@@ -46,6 +49,26 @@ def too_wide_protocols(files: tuple[Module, ...]) -> list[str]:
         > PROTOCOL
         and found.name not in WIDER
     ]
+
+
+def too_many_loose(files: tuple[Module, ...]) -> list[str]:
+    """Folders in which more modules lie beside the rooms than may."""
+    names = [file.path.rpartition("/") for file in files]
+    counts = Counter(folder for folder, _, name in names if name != "__init__.py")
+    return [
+        f"{folder}: {counts[folder]} modules beside its rooms"
+        for folder, most in LOOSE.items()
+        if counts[folder] > most
+    ]
+
+
+def test_modules_lie_in_rooms() -> None:
+    assert none(too_many_loose(product()))
+
+
+def test_a_planted_heap_is_found() -> None:
+    planted = tuple(parse(f"worker/core/m{number}.py", "") for number in range(6))
+    assert too_many_loose(planted) == ["worker/core: 6 modules beside its rooms"]
 
 
 def test_no_protocol_is_too_wide() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from tests.law.house import ROOT
 from worker.cli import cli
-from worker.core.comment_commands import NAMES
+from worker.core.routing.comment_commands import NAMES
 from worker.settings import Settings, load, reference
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
 from worker.telemetry.metrics import Metrics

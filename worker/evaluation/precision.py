@@ -9,7 +9,6 @@ from datetime import date
 from typing import Any
 
 from worker.core.failure.verdict import Verdict
-from worker.core.statistics import compute_interval
 from worker.core.text.untrusted import one_line
 from worker.evaluation.day_report import (
     NO_MODEL,
@@ -19,6 +18,7 @@ from worker.evaluation.day_report import (
     WrongVerdict,
     merge_frequent,
 )
+from worker.evaluation.intervals import compute_interval
 
 MOST_WRONG, MOST_FREQUENT, MOST_URLS = 20, 10, 3
 _MOST_TEXT = 600

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from worker.core.failure.verdict import Verdict
 from worker.core.finding import CLAIMS, Finding
-from worker.core.statistics import compute_interval
 from worker.evaluation.cases import Expectation
+from worker.evaluation.intervals import compute_interval
 
 
 @dataclass(frozen=True, slots=True)

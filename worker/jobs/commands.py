@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from worker.core import comment_commands
-from worker.core.comment_commands import Asked, Command
 from worker.core.conversation import prompts
 from worker.core.conversation.context import KNOWN, RULE, Context, Subject
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
+from worker.core.routing import comment_commands
+from worker.core.routing.comment_commands import Asked, Command
 from worker.core.routing.tiers import TIERS, TierModel
 from worker.core.session_id import make_session_id
 from worker.core.triggers import Replied, trigger_id

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.ports import Source
-from worker.core.spelling import correct_spelling
+from worker.core.text.spelling import correct_spelling
 from worker.core.text.untrusted_json import parse_objects
 from worker.errors import ArgumentError
 from worker.tools import documents

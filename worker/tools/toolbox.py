@@ -11,8 +11,8 @@ from typing import Any
 from worker.arguments import parse
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.core.ports import Ran, Source
-from worker.core.spelling import correct_spelling
 from worker.core.text.redacted_values import redact_values
+from worker.core.text.spelling import correct_spelling
 from worker.core.text.untrusted_json import parse_object
 from worker.errors import ArgumentError
 from worker.tools import base, documents, fetch, find_tool

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from worker.core.comment_commands import may_address_bot
+from worker.core.routing.comment_commands import may_address_bot
 from worker.core.session_id import find_marker
 from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
 from worker.webhook.events import (

@@ -8,8 +8,8 @@ import pytest
 
 from worker.core.failure.outcomes import Judgement, Label
 from worker.core.object_names import name_day
-from worker.core.statistics import compute_interval
 from worker.evaluation.day_report import DayReport, JudgedTurn, count_day, select_project
+from worker.evaluation.intervals import compute_interval
 from worker.evaluation.precision import (
     count_groups,
     list_frequent,

@@ -12,7 +12,7 @@ from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult
 from worker.core.finding.checks import Place, find_checks
 from worker.core.finding.shell_scripts import only_touches_files
-from worker.core.spelling import correct_spelling
+from worker.core.text.spelling import correct_spelling
 from worker.core.text.untrusted_json import parse_object
 
 TOOL = "sandbox_exec"

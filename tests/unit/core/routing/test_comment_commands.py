@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from worker.core.comment_commands import (
+from worker.core.routing.comment_commands import (
     MAX_TEXT,
     Asked,
     Command,

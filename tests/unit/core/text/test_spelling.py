@@ -1,6 +1,6 @@
 import pytest
 
-from worker.core.spelling import correct_spelling
+from worker.core.text.spelling import correct_spelling
 
 KNOWN = ["sandbox_exec", "fetch_to_sandbox", "gitlab_get_file", "gitlab_get_files"]
 

@@ -108,6 +108,6 @@ def _answer(built: Built, verdict: Verdict) -> Reply:
 
 
 def _headline(body: str) -> str:
-    found = re.search(r"^\*\*(.+)\*\*$", body, re.MULTILINE)
+    found = re.search(r"^\*\*(.+?)\*\*", body, re.MULTILINE)
     assert found, body
     return next(LABELS[verdict] for verdict, words in HEADLINES.items() if words == found[1])

@@ -15,8 +15,21 @@ def normalise_line(line: str) -> str:
 def normalise_places(line: str) -> str:
     """Replace what differs between two runs of the same failure (places, times and counts, but no
     values) by placeholders, and collapse blanks."""
-    compares = _COMPARES.search(line[:LONGEST])
-    return _replace_all(line, _PLACES if compares else (*_RUN_IDS, *_PLACES))
+    text = line[:LONGEST]
+    for pattern in _SET:
+        text = pattern.sub(_keep, text)
+    if not _COMPARES.search(text):
+        return _replace_all(text, (*_RUN_IDS, *_PLACES, *_MEASURED))
+    for pattern in _COMPARED:
+        text = pattern.sub(_keep, text)
+    return _replace_all(text, _PLACES)
+
+
+def _keep(found: re.Match[str]) -> str:
+    """Return the match; the digits of its group `kept` become ones that no pattern replaces."""
+    begin, end = (at - found.start() for at in found.span("kept"))
+    text = found[0]
+    return text[:begin] + text[begin:end].translate(_KEPT_DIGITS) + text[end:]
 
 
 def _replace_all(line: str, more: "Sequence[tuple[re.Pattern[str], str]]") -> str:
@@ -93,11 +106,44 @@ _RUN_IDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )  # fmt: skip
 """Ids, hash codes and composed times, which a run has by chance unless a line compares values."""
 
+_KEPT_DIGITS = str.maketrans("0123456789", "⓪①②③④⑤⑥⑦⑧⑨")
+
+_SET: tuple[re.Pattern[str], ...] = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # The port of a service: one that a run has by chance has five digits.
+        r"(?:://[^\s/:@'\"]{1,100}|\blocalhost|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}|::)"
+        r":(?P<kept>\d{2,4})(?!\w|[.:]\d)",
+        r"\b[Pp]orts?[ :]{1,2}(?P<kept>\d{2,4})(?!\w|[.:]\d)",
+        r"\b(?:to|dial|tcp|udp|host|server) ['\"]?[a-z][\w.-]{0,100}:(?P<kept>\d{2,4})"
+        r"(?!\w|[.:]\d)",
+        # An image with its tag, a version.
+        r"(?i:\b(?:image|pull(?:ing)?|manifest for|tag(?:ged)?)):? ['\"`]?"
+        r"(?P<kept>[\w./:@-]{1,200})",
+        r"(?:==|\b[vV]ersions? ['\"]?|\bv)(?P<kept>\d{1,6}(?:\.\d{1,6}){1,3})(?!\w)",
+    )
+)
+"""What somebody has set, which is the same in every run of one failure."""
+
+_COMPARED: tuple[re.Pattern[str], ...] = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?P<quote>['\"])(?P<kept>[^'\"/\\]{1,200})(?P=quote)(?=\s{0,2}[=!]=)",
+        r"(?:[=!]=|(?i:\b(?:expected|received|actual|got|want(?:ed)?|left|right|to be|to equal"
+        r"|but was)):?) {0,2}(?:(?P<quote>['\"])|<)(?P<kept>[^'\"/\\<>]{1,200})"
+        r"(?(quote)(?P=quote)|>)",
+        r"(?<!at )(?<!address )\b(?P<kept>0x[0-9a-fA-F]{1,8})\b",
+    )
+)
+"""Values that a line compares. Files in temporary folders and addresses in memory are none."""
+
 _COMPARES = re.compile(
     r"(?i:assert|expect|\b(?:got|want(?:ed)?|actual|should|to be|left|right|equals?)\b)|[=!]="
     r"|(?<!\S)[<>]=?(?!\S)|\bis not\b"
 )
 """A line that may compare values, all of which are a part of its error."""
+
+_MEASURE = r"\d[\d.,]{0,20} ?(?:ns|us|µs|ms|s|secs?|seconds|mins?|minutes|[KMGT]i?B)(?![A-Za-z\d])"
 
 _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), placeholder)
@@ -113,14 +159,30 @@ _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=<Thread\()Thread-\d{1,9}(?= \(|, )", "Thread-<n>"),
         (r"(?<=started )(?P<daemon>daemon )?\d{6,20}\b", r"\g<daemon><n>"),
         (r"(?<=::):\d{4,5}(?!\w)", ":<n>"),
-        (r"(?<=[\w)\]>]):\d{1,7}(?::\d{1,7})?(?=\D|$)|^\d{1,7}:\d{1,7}(?=\s)|\(\d{1,7},\d{1,7}\)"
+        (r"(?:(?<=[A-Za-z_)\]>])|(?<=[A-Za-z_]\d)|(?<=[A-Za-z_]\d\d)):\d{1,7}(?::\d{1,7})?"
+         r"(?=[^\w.-]|\.(?!\d)|-(?!\w)|$)|^\d{1,7}:\d{1,7}(?=\s)"
          r"|\b(?:[Ll]ines?|[Cc]ol(?:umn)?|pid|port|L) ?\d{1,9}", "<place>"),
-        (r"(?<![\w.])\d[\d.,]{0,20} ?(?:ns|us|µs|ms|s|secs?|seconds|mins?|minutes|[KMGT]i?B|%)"
-         r"(?![A-Za-z\d])", "<n>"),
-        (r"\b\d{1,9}(?= (?:passed|failed|failures?|errors?|warnings?|tests?|total|skipped|todo"
-         r"|examples|snapshots|problems?|deselected|xfailed|xpassed|ignored|measured|filtered)\b)"
-         r"|(?<=: )\d{1,9}(?=, [A-Z]|$)|(?<=\[)\d{1,9}(?:/\d{1,9})?(?=\])(?<!\w)"
-         r"|(?<=\[gw)\d+(?=\])", "<n>"),
+        (r"(?P<file>\.\w{1,10})\(\d{1,7},\d{1,7}\)", r"\g<file><place>"),
+        (rf"(?P<before>[(\[]|(?i:\b(?:elapsed:?|in|after|took|within)) )(?:< )?{_MEASURE}",
+         r"\g<before><n>"),
+        (r"(?<=\[)\d{1,9}(?:/\d{1,9})?(?=\])(?<!\w)|(?<=\[gw)\d+(?=\])"
+         r"|(?<=\[) {0,3}\d{1,3}%(?=\])", "<n>"),
+        (r"(?P<label>\b(?:[Tt]ests?(?: run)?|Assertions|Failures|Errors|Warnings|Deprecations"
+         r"|Notices|Skipped|Incomplete|Risky|Passed|Failed|Ignored|Total):) \d{1,9}(?=, [A-Z]|$)",
+         r"\g<label> <n>"),
+        (r"(?<= in )\d{1,9} files? \(checked \d{1,9} source files?\)", "<n> files"),
     )
 )  # fmt: skip
-"""Places, times and test counts: what differs between two runs of one failure."""
+"""Places, times of a run and test counts: what differs between two runs of one failure."""
+
+_MEASURED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), placeholder)
+    for pattern, placeholder in (
+        (rf"(?<![\w.]){_MEASURE}", "<n>"),
+        (r"(?:^|(?<=[(,:|=] )|(?<=[(,=]))\d{1,9}(?= (?:passed|failed|skipped|todo|deselected"
+         r"|xfailed|xpassed|ignored|measured|filtered|total)\b)"
+         r"|\b\d{1,9}(?= (?:failures?|errors?|warnings?|tests?|examples|snapshots|problems?)\b)",
+         "<n>"),
+    )
+)  # fmt: skip
+"""Times, sizes and counts, which a run has by chance unless a line compares values."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from worker.core.failure.facts import Unknown
 from worker.core.failure.jobs import FailingJob
 from worker.core.logs import trace
+from worker.core.logs.failed_test_message import find_messages
 from worker.core.logs.line_kinds import is_in_a_list
 from worker.core.logs.signature import find_exact_errors
 from worker.core.logs.unfinished import find_last_words
@@ -124,6 +125,7 @@ def _find_errors(job: wire.Job, cleaned: bytes, usual: frozenset[str]) -> Errors
     """The errors of a log; for a job that timed out, with its last words, or none without these."""
     shown = drop_usual(_preview(cleaned), usual)
     found = _complete_list(find_exact_errors(shown), cleaned, usual)
+    found = {**found, **find_messages(found.values(), trace.split_lines(cleaned))}
     if job.failure_reason != "job_execution_timeout":
         return found
     place = find_last_words(trace.split_lines(cleaned)[-_END:])

@@ -6,10 +6,13 @@ from itertools import islice, takewhile
 
 from worker.core.logs.error_lines import went_well
 from worker.core.logs.line_kinds import GAP, MERE, TEST, strip_line
-from worker.core.logs.normal_form import normalise_line, normalise_places
+from worker.core.logs.normal_form import LONGEST, normalise_line, normalise_places
 
 MOST_TESTS = 200
 """The most failed tests of a log whose messages are looked for."""
+
+_MOST_LOOKED_AT = 1000
+"""The most lines of a log that may name a failed test, below which is looked."""
 
 _BELOW = 15
 """Lines below a failed test that may be its message."""
@@ -45,12 +48,14 @@ def find_messages(errors: Iterable[str], lines: Sequence[str]) -> Mapping[str, s
     """Return what the log says below each of these lines of it that name a failure.
 
     As with errors: without what differs between two runs of one failure, each with its own words.
-    A line that itself says how the test failed has no message, nor has one in a list of tests.
+    A line that itself says how the test failed has no message, nor has one in a list of tests. Of
+    very many lines that may name a test, the first are looked at.
     """
     wanted = set(islice(filter(is_named, errors), MOST_TESTS))
     found: dict[str, str] = {}
-    for at, line in enumerate(lines) if wanted else ():
-        text = strip_line(line) if _NAMED.search(line[:1000]) else ""
+    may_name = (at for at, line in enumerate(lines) if _NAMED.search(line[:LONGEST]))
+    for at in islice(may_name, _MOST_LOOKED_AT) if wanted else ():
+        text = strip_line(lines[at])
         if text in wanted and (said := _read_message(lines[at + 1 : at + 1 + _BELOW])):
             wanted.remove(text)
             normal = "; ".join(map(normalise_places, said))
@@ -66,7 +71,9 @@ def is_named(text: str) -> bool:
 
 
 def _read_message(below: Iterable[str]) -> list[str]:
-    texts = [text for text in map(strip_line, below) if not _FRAME.match(text)]
+    texts = [
+        text for text in (strip_line(line[:LONGEST]) for line in below) if not _FRAME.match(text)
+    ]
     said = [text for text in takewhile(_goes_on, texts) if not MERE.match(normalise_line(text))]
     return [*said[:_FIRST], *filter(_VALUES.match, said[_FIRST:])]
 

@@ -101,3 +101,5 @@ def test_a_log_of_very_many_tests_is_read_in_bounds() -> None:
     found = find_messages(names, lines)
     assert len(found) == MOST_TESTS
     assert max(map(len, found)) < 900
+    late = ["--- FAIL: TestNone (0.1s)"] * 100_000 + _go("low tide")
+    assert _find(late) == set()

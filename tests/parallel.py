@@ -23,7 +23,7 @@ GROUPS = {
 WHOLE = {"law": "law"}
 """Folders whose files share what takes long to make: the syntax trees of the house."""
 ORDER = ("flow", "contract", "deploy", "unit", "wire", "law", "attacks")
-SERVICES = frozenset({"sandbox_image", "redis_url", "rabbit_url", "s3_server"})
+SERVICES = frozenset({"sandbox_image", "bubblewrap", "redis_url", "rabbit_url", "s3_server"})
 """Fixtures that need what `.ci/with-services` starts, or start a server themselves."""
 
 

@@ -39,6 +39,12 @@ def sandbox_image() -> str:
 
 
 @pytest.fixture(scope="session")
+def bubblewrap() -> None:
+    """Bubblewrap is installed."""
+    assert shutil.which("bwrap"), "bubblewrap is not installed: apt-get install bubblewrap"
+
+
+@pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A cluster that $KUBECONFIG names: the real one, or a simulated one in its own process."""
     with pytest.MonkeyPatch.context() as patch:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import RedisServer
-from tests.flow.product import Process, Product, containers, product
+from tests.flow.product import BUBBLEWRAP, Driver, Process, Product, product
 from tests.rabbits import RabbitServer
 from worker import app
 from worker.core.events import ignore_event
@@ -54,10 +54,12 @@ def script(
 
 
 @contextmanager
-def hasty(folder: Path, chosen: Script, broker: str, more: str = "") -> Iterator[Product]:
+def hasty(
+    folder: Path, chosen: Script, broker: str, more: str = "", driver: Driver = BUBBLEWRAP
+) -> Iterator[Product]:
     """The bundled case on short leases; `more` are further settings."""
-    with product(folder, chosen, broker) as made:
-        (folder / "sandpiper.yaml").write_text(HASTE + more)
+    with product(folder, chosen, broker, driver=driver) as made:
+        made.write_settings(HASTE + more)
         yield made
 
 
@@ -134,14 +136,14 @@ def ended(store: Store, count: int = 1) -> bool:
 
 
 def assert_nothing_left(made: Product, store: Store) -> None:
-    """No claim, checkpoint, journal entry, worker or container; nothing the simulators disliked."""
+    """No claim, checkpoint, journal entry, worker or sandbox; nothing the simulators disliked."""
     left = [
         name
         for name in store.records.list_names("")
         if name.endswith(("claim.json", "checkpoint.json")) or name.startswith((FOLDER, "workers/"))
     ]
     assert left == []
-    assert not any(containers(key.session_id) for key in store.list_sessions())
+    assert not any(made.list_sandboxes(key.session_id) for key in store.list_sessions())
     assert made.gitlab.unexpected_requests == []
     assert made.model.unexpected_requests == []
 

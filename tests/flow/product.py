@@ -5,12 +5,13 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Literal, Protocol
 
 import docker
 import httpx
@@ -25,6 +26,11 @@ from worker.demo.script import Script
 SECRET = "flow-webhook-secret-0123456789"
 KEY = "sk-ant-flow-key-of-no-worth-at-all"
 DEADLINE = 60.0
+Driver = Literal["bubblewrap", "docker"]
+BUBBLEWRAP: Driver = "bubblewrap"
+DOCKER: Driver = "docker"
+SETTINGS: Mapping[Driver, str] = {BUBBLEWRAP: "sandbox: {driver: bubblewrap}\n", DOCKER: ""}
+"""What sandpiper.yaml says of the sandboxes' driver."""
 
 
 class ModelSim(Protocol):
@@ -47,6 +53,11 @@ class Product:
 
     `outside` are the lines of pages beside GitLab that notes may quote, by their addresses.
     With `forks` off, each command is a new interpreter, as the installed script starts it.
+
+    `driver` says what sandboxes are made of. Those of bubblewrap are real as well, and take an
+    eighth of the processor's time; with DOCKER run the tests in which the engine matters (it is
+    away, its containers outlive their worker or are counted, limits, the image's tools) and one
+    whole story of each kind.
     """
 
     gitlab: GitLabSim
@@ -57,6 +68,22 @@ class Product:
     url: str = ""
     outside: dict[str, list[str]] = field(default_factory=dict)
     forks: bool = True
+    driver: Driver = BUBBLEWRAP
+
+    def use_docker(self) -> None:
+        """Have the sandboxes be containers of the engine."""
+        self.driver = DOCKER
+        self.write_settings()
+
+    def write_settings(self, text: str = "") -> None:
+        """Write sandpiper.yaml: this, and the driver of the sandboxes."""
+        (self.folder / "sandpiper.yaml").write_text(text + SETTINGS[self.driver])
+
+    def list_sandboxes(self, session: str) -> list[str]:
+        """List the sandboxes that one session has left; with bubblewrap, that any has left."""
+        if self.driver == DOCKER:
+            return containers(session)
+        return [path.name for path in Path(self.env["TMPDIR"]).glob("sandpiper-box-*")]
 
     def run(
         self, *arguments: str, timeout: float = 3 * DEADLINE
@@ -171,15 +198,21 @@ def product(
     broker: str,
     simulator: Callable[..., AbstractContextManager[Any]] = AnthropicSim,
     key: str = KEY,
+    driver: Driver = BUBBLEWRAP,
 ) -> Iterator[Product]:
     """The bundled case behind both simulators, and the environment for the product.
 
     Ends with a look at every quote in the bot's notes: each stands where it says.
     """
-    with GitLabSim() as gitlab, simulator(script, key=key) as model:
+    with (
+        GitLabSim() as gitlab,
+        simulator(script, key=key) as model,
+        tempfile.TemporaryDirectory(prefix="sp-") as temporary,
+    ):
         scene = stage.build_stage(gitlab, case.load_case())
-        made = Product(gitlab, model, scene, folder)
-        made.env = _environment(made, broker)
+        made = Product(gitlab, model, scene, folder, driver=driver)
+        made.env = _environment(made, broker) | {"TMPDIR": temporary}
+        made.write_settings()
         yield made
         for note in made.notes():
             quotes.check(gitlab, note.body, made.outside)

@@ -8,7 +8,7 @@ import pytest
 from tests.flow.product import product
 from worker.demo.script import Answer, Asked, Refuse, Say, Script, Truncated
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 FOUND = Say(
     "## Verdict\nunknown\n\n## Cause\nTwo writers raced.\n\n## Evidence\n"
@@ -58,9 +58,7 @@ def test_three_cut_answers_end_with_what_there_is(tmp_path: Path) -> None:
 
 def test_a_refused_answer_is_given_by_the_next_model(tmp_path: Path) -> None:
     with product(tmp_path, in_turn([Refuse("No.", "cyber"), FOUND]), "memory://") as made:
-        (tmp_path / "sandpiper.yaml").write_text(
-            "models: {fallback: [anthropic/claude-haiku-5-5]}\n"
-        )
+        made.write_settings("models: {fallback: [anthropic/claude-haiku-5-5]}\n")
         done = made.run("analyze", f"{made.scene.mr.project.path}!{made.scene.mr.iid}")
         assert done.returncode == 0, done.stderr
         (note,) = made.notes()

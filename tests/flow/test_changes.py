@@ -11,7 +11,7 @@ from tests.flow.test_survey import PULL
 from worker.demo.gitlab import Note
 from worker.demo.script import Answer, Asked, Call, Say, Scripted
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 LINE = "        if merged and merged[-1].touches(window):"
 FIX = f"```suggestion ferrytimes/windows.py:41\n{LINE}\n```"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.product import KEY, SECRET, Product, product
+from tests.flow.product import DOCKER, KEY, SECRET, Product, product
 from worker.demo.gitlab import Access
 from worker.demo.script import Answer, Asked, Call
 
@@ -19,7 +19,7 @@ def script(asked: Asked) -> Answer:
 
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Product]:
-    with product(tmp_path, script, "memory://") as made:
+    with product(tmp_path, script, "memory://", driver=DOCKER) as made:
         made.gitlab.add_member(made.scene.mr.project, made.scene.bot, Access.MAINTAINER)
         yield made
 
@@ -41,7 +41,7 @@ def test_fix_makes_a_new_installation_right_and_the_doctor_says_so(told: Product
         assert again.returncode == 0, again.stdout
         assert set(rows(again.stdout).values()) == {"ok"}
         assert len(hook.deliveries) == 1
-        (told.folder / "sandpiper.yaml").write_text(f"pages: {{url: {told.url}}}")
+        told.write_settings(f"pages: {{url: {told.url}}}")
         assert told.run("doctor", "--fix", "--only", "webhook").returncode == 0
         told.env["GITLAB_WEBHOOK_SECRET"] = "not-that-of-the-running-receiver"
         other = told.run("doctor", "--url", told.url, "--only", "receiver")
@@ -78,12 +78,12 @@ def test_what_fails_is_an_exit_status(told: Product) -> None:
 
 
 def test_a_broken_file_is_a_line_and_nothing_else_is_checked(told: Product) -> None:
-    (told.folder / "sandpiper.yaml").write_text("gitlab: {projcts: [a]}\nlimits: 3\n")
+    told.write_settings("gitlab: {projcts: [a]}\nlimits: 3\n")
     done = told.run("doctor")
     assert done.returncode == 1
     assert "sandpiper.yaml: gitlab.projcts: unknown field" in " ".join(done.stdout.split())
     assert "– all else" in done.stdout
-    (told.folder / "sandpiper.yaml").write_text("gitlab: [")
+    told.write_settings("gitlab: [")
     done = told.run("doctor", "--json")
     assert done.returncode == 1
     assert rows(done.stdout) == {"settings": "failed", "all else": "unchecked"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.evaluated import CASES, MODEL, answer_right, answer_so
-from tests.flow.product import Product, product
+from tests.flow.product import DOCKER, Product, product
 from worker.demo import story
 from worker.demo.gitlab.state import Pipeline
 from worker.demo.gitlab.world import World
@@ -17,7 +17,7 @@ from worker.evaluation.cases import Case, find_cases, load_case
 from worker.evaluation.scoring import Played
 from worker.evaluation.staging import stage_case
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 FOLDERS = find_cases((CASES,))
 
@@ -84,8 +84,9 @@ def run_eval(made: Product, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.usefixtures("sandbox_image")
 def test_the_command_plays_keeps_and_goes_on(tmp_path: Path) -> None:
-    with product(tmp_path, answer_right(ROUNDING), "memory://") as made:
+    with product(tmp_path, answer_right(ROUNDING), "memory://", driver=DOCKER) as made:
         kept = ("--results", "results.jsonl")
         first = run_eval(made, "--model", MODEL, *kept)
         requests = len(made.model.requests)

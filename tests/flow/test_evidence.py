@@ -18,7 +18,7 @@ from worker.demo.gitlab.world import World
 from worker.demo.script import Answer, Asked, Call, Say, Script
 from worker.demo.story import find_failed_job
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 INVENTED = "E       AssertionError: assert [] == ['23:55']"
 TRUE = "E       AssertionError: assert [] == ['23:50']"

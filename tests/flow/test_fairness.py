@@ -48,7 +48,7 @@ def explained(mrs: list[MergeRequest]) -> int:
     return sum("could not" in note.body for mr in mrs for note in mr.list_notes())
 
 
-@pytest.mark.usefixtures("sandbox_image")
+@pytest.mark.usefixtures("bubblewrap")
 def test_two_hundred_failures_of_one_project_do_not_starve_anothers_one(
     tmp_path: Path, redis_url: str
 ) -> None:

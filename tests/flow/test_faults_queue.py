@@ -37,14 +37,14 @@ def broker(tmp_path: Path) -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.mark.usefixtures("sandbox_image")
+@pytest.mark.usefixtures("bubblewrap")
 def test_a_broker_that_dies_in_the_middle_of_a_burst_and_comes_back_loses_and_doubles_nothing(
     tmp_path: Path, broker: RedisServer
 ) -> None:
     crew.assert_restart_loses_nothing(tmp_path, broker)
 
 
-@pytest.mark.usefixtures("sandbox_image")
+@pytest.mark.usefixtures("bubblewrap")
 def test_a_broker_that_forgets_a_thousand_accepted_triggers_loses_none(
     tmp_path: Path, broker: RedisServer
 ) -> None:
@@ -69,7 +69,7 @@ def queued_again(worker: Process) -> set[str]:
     return set(re.findall(r"trigger (\w+) is queued again", worker.log.read_text()))
 
 
-@pytest.mark.usefixtures("sandbox_image")
+@pytest.mark.usefixtures("bubblewrap")
 def test_a_broker_without_memory_delays_and_loses_nothing(
     tmp_path: Path, broker: RedisServer
 ) -> None:
@@ -150,7 +150,7 @@ def _never(trigger: Trigger, seconds: float) -> None:
     raise AssertionError("nobody has to try again")
 
 
-@pytest.mark.usefixtures("sandbox_image")
+@pytest.mark.usefixtures("bubblewrap")
 def test_a_trigger_whose_runs_break_three_times_is_told_of_once_and_parked(
     tmp_path: Path, redis_url: str
 ) -> None:

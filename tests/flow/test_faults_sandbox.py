@@ -13,7 +13,7 @@ from sandbox.engine import get_engine_address
 from tests.contract.test_sandbox_forgery import attack
 from tests.engines import Engine, running_engine
 from tests.flow import crew
-from tests.flow.product import Product, containers
+from tests.flow.product import DOCKER, Product, containers
 from tests.flow.proxy import Proxy
 from worker.demo.script import Asked, Call, Say, Scripted
 
@@ -40,7 +40,7 @@ def test_a_command_that_eats_all_memory_is_killed_and_the_model_goes_on(
 
     command = f"echo before > /tmp/data/kept; {HUNGRY}"
     chosen = Scripted([Call([("sandbox_exec", {"command": command})]), told, last])
-    with crew.hasty(tmp_path, chosen, redis_url, "sandbox: {memory: 96m}\n") as made:
+    with crew.hasty(tmp_path, chosen, redis_url, "sandbox: {memory: 96m}\n", driver=DOCKER) as made:
         crew.fails(made)
         with crew.at_work(made) as worker:
             worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
@@ -58,7 +58,7 @@ def test_what_lives_on_after_its_runner_costs_three_sandboxes_and_the_note_says_
     commands = [f"{attack('kill')}\n# {number}" for number in range(8)]
     chosen = Scripted([Call([("sandbox_exec", {"command": each})]) for each in commands])
     image = f"sandbox: {{image: {sandbox_image}}}\n"
-    with crew.hasty(tmp_path, chosen, redis_url, image) as made:
+    with crew.hasty(tmp_path, chosen, redis_url, image, driver=DOCKER) as made:
         crew.fails(made)
         with crew.at_work(made) as worker:
             worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
@@ -72,7 +72,7 @@ def test_what_lives_on_after_its_runner_costs_three_sandboxes_and_the_note_says_
 def test_files_that_could_not_be_kept_are_named_in_the_note(tmp_path: Path, redis_url: str) -> None:
     large = Call([("sandbox_exec", {"command": "truncate -s 300M /tmp/data/core.4711"})])
     chosen = Scripted([large, Say("## Verdict\nunknown\n\n## Cause\nIt dumped core.\n")])
-    with crew.hasty(tmp_path, chosen, redis_url) as made:
+    with crew.hasty(tmp_path, chosen, redis_url, driver=DOCKER) as made:
         crew.fails(made)
         with crew.at_work(made) as worker:
             worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
@@ -126,7 +126,7 @@ def test_a_run_goes_on_in_another_sandbox_when_its_engine_restarts(
         engine.away(AWAY)
         return Call([("sandbox_exec", {"command": crew.LINES})])
 
-    with crew.hasty(tmp_path, looks_again_after(restarts), redis_url) as made:
+    with crew.hasty(tmp_path, looks_again_after(restarts), redis_url, driver=DOCKER) as made:
         made.env["DOCKER_HOST"] = f"tcp://127.0.0.1:{engine.port}"
         crew.fails(made)
         with crew.at_work(made) as worker:
@@ -150,7 +150,7 @@ def test_an_engine_that_really_restarts_in_the_middle_of_a_run_costs_a_sandbox_o
         return Call([("sandbox_exec", {"command": crew.LINES})])
 
     image = f"sandbox: {{image: {sandbox_image}}}\n"
-    with crew.hasty(tmp_path, looks_again_after(restarts), redis_url, image) as made:
+    with crew.hasty(tmp_path, looks_again_after(restarts), redis_url, image, driver=DOCKER) as made:
         made.env["DOCKER_HOST"] = own_engine.url
         crew.fails(made)
         with crew.at_work(made) as worker:

@@ -15,7 +15,7 @@ from worker.demo.script import Asked, Say
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 AWAY = 1.0
 """Seconds; stands for two minutes: what waits is patient for three (leases.OUTAGE)."""

@@ -22,7 +22,7 @@ from worker.queue import delivery
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 FOR_A_WHILE = 1.0
 """Seconds; stands for ten minutes: a trigger is tried for most of an hour (errand.MAX_TRIES)."""

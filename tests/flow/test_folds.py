@@ -21,7 +21,7 @@ from worker.core.conversation.messages import find_results
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Script
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 LOG = "/tmp/data/unit-tests.log"
 STEPS = 26
@@ -84,7 +84,7 @@ def lead_to(told: Product, wire: str, window: int, context: str, helper: str = "
         told.env |= {f"{name}_BASE_URL": told.model.url, f"{name}_API_KEY": KEY}
         for variable in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
             del told.env[variable]
-    (told.folder / "sandpiper.yaml").write_text(
+    told.write_settings(
         f"models: {{{helper}catalogue: {{{model}: {{window: {window}, max_output: 2000}}}}}}\n"
         f"context: {{{context}}}\n"
     )

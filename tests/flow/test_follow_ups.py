@@ -14,7 +14,7 @@ from worker.demo import story
 from worker.demo.gitlab import Note
 from worker.demo.script import Answer, Asked, Call, Say
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 TOKEN = "glpat-" + "aB3dE5gH7jK9mN1pQ3sT"
 FIX = """

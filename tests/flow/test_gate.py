@@ -14,7 +14,7 @@ from worker.core.gate.judge import TASK
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Script
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 PROMISE = "I'll start by looking at the log of the failed job."
 WRITTEN = '<tool_call>{"name": "sandbox_exec", "arguments": {"command": "ls"}}</tool_call>'
@@ -90,9 +90,7 @@ def test_the_helper_judges_what_the_rules_let_pass(
         return Say(FINDING) if asked.answers else LOOK
 
     with product(tmp_path, answer, "memory://", AnthropicSim) as made:
-        (made.folder / "sandpiper.yaml").write_text(
-            "loop: {gate: judge}\nmodels: {helper: anthropic/claude-haiku-4-5}\n"
-        )
+        made.write_settings("loop: {gate: judge}\nmodels: {helper: anthropic/claude-haiku-4-5}\n")
         ended = analyse(made)
     assert ended.outcome == Outcome(Status.DONE, FINDING)
     assert len(list_requests(ended)) == requests
@@ -102,7 +100,7 @@ def test_the_helper_judges_what_the_rules_let_pass(
 
 def test_without_a_gate_any_text_ends_the_turn(tmp_path: Path) -> None:
     with product(tmp_path, say_in_order(Say(PROMISE)), "memory://") as made:
-        (made.folder / "sandpiper.yaml").write_text("loop: {gate: off}\n")
+        made.write_settings("loop: {gate: off}\n")
         ended = analyse(made)
     assert ended.outcome == Outcome(Status.DONE, PROMISE)
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.clusters import Cluster, TestingFarm
 from tests.flow import quotes
@@ -14,7 +15,7 @@ from tests.flow.product import Product, product
 from worker.demo.gitlab import Status
 from worker.demo.script import Answer, Asked, Call, Say
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 PAC = "pipelinesascode.tekton.dev"
 RUN, TASK = "app-on-pull-request-x7k2p", "app-on-pull-request-x7k2p-clair-scan"
@@ -138,7 +139,7 @@ def configure(made: Product, cluster: Cluster, farm: TestingFarm, files: Testing
             "repositories": {project: ["https://gitlab.example/team/*"]},
         },
     }
-    (made.folder / "sandpiper.yaml").write_text(json.dumps({"sources": sources}))
+    made.write_settings(yaml.safe_dump({"sources": sources}))
     made.env |= {"KONFLUX_TOKEN": "sa-token-1", "TESTING_FARM_API_TOKEN": "tf-token-1"}
 
 

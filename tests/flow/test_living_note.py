@@ -14,7 +14,7 @@ from worker.demo import case, story
 from worker.demo.gitlab import Note, Pipeline
 from worker.demo.script import Answer, Asked, Say
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 PLACE = "ferrytimes/windows.py:41"
 FIX = "        if merged and merged[-1].touches(window):"
@@ -71,7 +71,7 @@ def ran_again(told: Product, status: str) -> Pipeline:
 
 
 def test_a_note_lives_from_the_first_sign_to_the_fix(told: Product, script: Watched) -> None:
-    (told.folder / "sandpiper.yaml").write_text("note: {progress: 0.05}\n")
+    told.write_settings("note: {progress: 0.05}\n")
     progress: list[str] = []
 
     def deleted_by_somebody() -> None:
@@ -121,7 +121,7 @@ def _assert_suggested(told: Product, analysis: Note) -> None:
 
 
 def test_a_thread_by_option_is_resolved_when_a_retry_passes(told: Product) -> None:
-    (told.folder / "sandpiper.yaml").write_text("note: {thread: true, suggestions: false}\n")
+    told.write_settings("note: {thread: true, suggestions: false}\n")
     with told.serve() as serve:
         told.pipeline_failed()
         serve.until(lambda: told.objects("context.json"), "the analysis was not stored")

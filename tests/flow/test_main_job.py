@@ -8,25 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.product import KEY, SECRET, Product, containers, product
+from tests.flow.product import DOCKER, KEY, SECRET, Product, product
 from tests.stores import CREDENTIALS, S3Server
 from worker.core.conversation import context_json
 from worker.core.session_id import find_marker
 from worker.demo import story
 from worker.demo.script import Asked, Call, Say, Scripted
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Product]:
     """The bundled case with the embedded broker and a folder store."""
     with product(tmp_path, story.make_script(), "memory://") as made:
-        made.forks = False
         yield made
 
 
+@pytest.mark.usefixtures("sandbox_image")
 def test_a_failed_pipeline_gets_a_note_and_a_reply_an_answer(told: Product) -> None:
+    told.use_docker()
+    told.forks = False
     with told.serve() as serve:
         response = told.pipeline_failed()
         assert response.status_code == 202
@@ -55,7 +57,7 @@ def test_a_failed_pipeline_gets_a_note_and_a_reply_an_answer(told: Product) -> N
     assert "1581 passed and 2 failed" in answer.body
 
     _assert_stored(told, marker.session_id)
-    assert containers(marker.session_id) == []
+    assert told.list_sandboxes(marker.session_id) == []
     assert told.gitlab.unexpected_requests == []
     assert told.model.unexpected_requests == []
     assert told.gitlab.quick_actions == []
@@ -120,10 +122,11 @@ def test_the_same_webhook_twenty_times_gives_one_session_and_one_note(told: Prod
     assert len(told.model.requests) == 4
 
 
+@pytest.mark.usefixtures("sandbox_image")
 def test_redis_a_worker_process_and_s3_do_the_same(
     tmp_path: Path, s3_server: S3Server, redis_url: str
 ) -> None:
-    with product(tmp_path, story.make_script(), redis_url) as told:
+    with product(tmp_path, story.make_script(), redis_url, driver=DOCKER) as told:
         name, bucket = s3_server.bucket(), s3_server.client
         told.env |= CREDENTIALS | {
             "SANDPIPER_STORE": f"s3://{name}/sp",
@@ -193,9 +196,7 @@ def test_a_model_that_is_down_ends_in_a_plain_reason_on_the_note(told: Product) 
 
 
 def test_when_one_model_is_down_the_next_goes_on_and_the_footer_says_so(told: Product) -> None:
-    (told.folder / "sandpiper.yaml").write_text(
-        "models: {fallback: [anthropic/claude-haiku-5-5]}\n"
-    )
+    told.write_settings("models: {fallback: [anthropic/claude-haiku-5-5]}\n")
     with told.serve() as serve:
         told.model.fail_next(404)
         told.pipeline_failed()

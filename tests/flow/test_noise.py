@@ -19,10 +19,10 @@ gitlab:
 FINDING = "## Verdict\nunknown\n\n## Cause\nA race.\n"
 
 
-@pytest.mark.usefixtures("sandbox_image")
+@pytest.mark.usefixtures("bubblewrap")
 def test_what_was_opted_out_is_left_alone_and_quick_pushes_get_one_note(tmp_path: Path) -> None:
-    (tmp_path / "sandpiper.yaml").write_text(CONFIG)
     with product(tmp_path, lambda asked: Say(FINDING), "memory://") as told:
+        told.write_settings(CONFIG)
         with told.serve() as serve:
             labelled, draft = opened(told, "labelled"), opened(told, "draft")
             labelled.labels.append("no-bot")

@@ -17,7 +17,7 @@ from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
 from worker.wiring.clock import SystemClock
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 PUBLIC = "https://sandpiper.example/pages"
 TOKEN = "the-operators-token-0123"
@@ -26,7 +26,7 @@ TOKEN = "the-operators-token-0123"
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Product]:
     with product(tmp_path, story.make_script(), "memory://") as made:
-        (tmp_path / "sandpiper.yaml").write_text(f"pages: {{url: '{PUBLIC}/'}}\n")
+        made.write_settings(f"pages: {{url: '{PUBLIC}/'}}\n")
         made.env["SANDPIPER_OPERATOR_TOKEN"] = TOKEN
         yield made
         assert made.gitlab.unexpected_requests == []

@@ -17,7 +17,7 @@ from worker.core.conversation.plan import ANNOUNCEMENT, TASK
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Script, Scripted
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 LOOK = "ls /tmp/data; grep -c . /tmp/data/job-500003.log; head -3 /tmp/data/mr.diff"
 
@@ -64,7 +64,7 @@ def test_the_first_command_finds_the_announced_files(wire: str, tmp_path: Path) 
 
 def test_without_a_plan_the_first_message_is_what_it_was(tmp_path: Path) -> None:
     with product(tmp_path, read_then_answer("ls /tmp/data"), "memory://") as made:
-        (made.folder / "sandpiper.yaml").write_text("loop: {plan: off}\n")
+        made.write_settings("loop: {plan: off}\n")
         ended = analyse(made)
     first = read_first_message(ended)
     assert ANNOUNCEMENT not in first
@@ -86,9 +86,7 @@ def test_a_helpers_plan_is_told_and_its_failure_costs_nothing(
         return Say(plan) if TASK[:60] in json.dumps(asked.body) else analysing(asked)
 
     with product(tmp_path, answer, "memory://", AnthropicSim) as made:
-        (made.folder / "sandpiper.yaml").write_text(
-            "loop: {plan: model}\nmodels: {helper: anthropic/claude-haiku-4-5}\n"
-        )
+        made.write_settings("loop: {plan: model}\nmodels: {helper: anthropic/claude-haiku-4-5}\n")
         ended = analyse(made)
     first = read_first_message(ended)
     assert first.count("`sandbox_exec`: Read the two cases.") == steps
@@ -102,6 +100,7 @@ CHANGE = "echo the-models-own > /tmp/data/mr.diff; rm /tmp/data/jobs.json"
 READ = "cat /tmp/data/mr.diff; ls /tmp/data"
 
 
+@pytest.mark.usefixtures("sandbox_image")
 def test_a_worker_that_takes_over_saves_them_again_but_not_over_the_models(
     tmp_path: Path, redis_url: str
 ) -> None:

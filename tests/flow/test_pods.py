@@ -11,7 +11,7 @@ import pytest
 from sandbox.kubernetes.cluster import Cluster
 from sandbox.spec import SESSION_LABEL
 from tests.flow import crew
-from tests.flow.product import Product, product
+from tests.flow.product import DOCKER, Product, product
 from tests.flow.test_takeover import HASTE, TAKEN_OVER, done, killed, mortal
 from worker.demo import story
 from worker.demo.script import Script
@@ -24,9 +24,9 @@ def told(
     folder: Path, chosen: Script, broker: str, image: str, more: str = ""
 ) -> Iterator[Product]:
     """The bundled case, with each sandbox in a pod; no pod is left at the end."""
-    with product(folder, chosen, broker) as made:
+    with product(folder, chosen, broker, driver=DOCKER) as made:
         sandbox = f"sandbox: {{driver: kubernetes, image: '{image}', memory: 512m}}\n"
-        (folder / "sandpiper.yaml").write_text(more + sandbox)
+        made.write_settings(more + sandbox)
         made.env["DOCKER_HOST"] = "unix:///of-no-engine.sock"
         made.env["KUBECONFIG"] = os.environ["KUBECONFIG"]
         yield made

@@ -10,7 +10,7 @@ from tests.flow.product import product
 from tests.rabbits import RabbitServer, running_rabbit
 from worker.demo import story
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 
 def test_rabbitmq_and_a_worker_process_give_one_note_for_twenty_webhooks_and_an_answer(

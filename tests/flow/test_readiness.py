@@ -7,8 +7,6 @@ from tests.brokers import RedisServer, running_redis
 from tests.flow import crew
 from tests.flow.product import Process, free_port
 
-BUBBLEWRAP = "sandbox: {driver: bubblewrap, shared_limits: true}\n"
-
 
 def test_a_worker_is_ready_only_with_a_broker_and_lives_on_without(tmp_path: Path) -> None:
     place, ready = tmp_path / "redis", tmp_path / "ready"
@@ -16,7 +14,7 @@ def test_a_worker_is_ready_only_with_a_broker_and_lives_on_without(tmp_path: Pat
     ready.touch()
     broker = RedisServer(place, free_port())
     with (
-        crew.hasty(tmp_path, crew.script(), broker.url, BUBBLEWRAP) as made,
+        crew.hasty(tmp_path, crew.script(), broker.url) as made,
         made.process("worker", "--metrics-port", "0", "--ready-file", str(ready)) as worker,
     ):
         worker.until(lambda: "Cannot connect" in worker.log.read_text(), "it misses no broker")

@@ -18,7 +18,7 @@ from tests.flow.product import Process, Product, product
 from worker.demo.gitlab.state import Commit, DiffFile, Status
 from worker.demo.script import Asked, Call, Say, Scripted
 
-pytestmark = [pytest.mark.usefixtures("sandbox_image"), pytest.mark.attack("redaction")]
+pytestmark = [pytest.mark.usefixtures("bubblewrap"), pytest.mark.attack("redaction")]
 
 ENDS = {kind: token[-12:].encode() for kind, token in TOKENS.items()}
 NAMES = [*TOKENS.values()]
@@ -87,7 +87,7 @@ def told(tmp_path: Path) -> Iterator[Product]:
         [read_everything, look_at_files, conclude, conclude], [Say("It is not known.")]
     )
     with product(tmp_path, script, "memory://") as made:
-        (tmp_path / "sandpiper.yaml").write_text("pages: {url: 'https://sandpiper.example/p/'}\n")
+        made.write_settings("pages: {url: 'https://sandpiper.example/p/'}\n")
         plant_tokens(made)
         yield made
         assert made.gitlab.unexpected_requests == []

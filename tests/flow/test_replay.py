@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.flow.product import Product, product
+from tests.flow.product import DOCKER, Product, product
 from tests.flow.test_folds import FINDING, WIRES, lead_to
 from worker.demo.script import Answer, Asked, Call, Say
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 LOOK = "wc -l < /tmp/data/job-500003.log"
 OTHER = "head -c 20 /tmp/data/mr.diff | wc -c"
@@ -60,11 +60,12 @@ def test_the_same_calls_get_the_recorded_results(wire: str, tmp_path: Path) -> N
     assert result["replayed_side"]["requests"] == 2
 
 
+@pytest.mark.usefixtures("sandbox_image")
 def test_new_commands_run_in_the_stored_files_and_other_calls_are_unavailable(
     tmp_path: Path,
 ) -> None:
     model = Model()
-    with product(tmp_path, model, "memory://") as made:
+    with product(tmp_path, model, "memory://", driver=DOCKER) as made:
         assert made.run("analyze", "northsound/ferrytimes!1").returncode == 0
         model.calls = [("sandbox_exec", {"command": OTHER}), ("gitlab_list_job_runs", {"job": "x"})]
         result = replay(made)

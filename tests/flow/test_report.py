@@ -16,7 +16,7 @@ from worker.core.ports import SessionKey
 from worker.demo import story
 from worker.sessions.folder import FolderStore
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 
 @pytest.fixture

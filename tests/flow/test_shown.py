@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.flow.product import Product, product
+from tests.flow.product import BUBBLEWRAP, DOCKER, Driver, Product, product
 from tests.worlds import branch_pipeline
 from worker.demo.gitlab import DiffFile, Pipeline
 from worker.demo.script import Answer, Asked, Call, Say
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 LICENCE = [f"# Licence, line {number}" for number in range(1, 61)]
 SOURCE = "\n".join([*LICENCE, *(f"value_{number} = {number}" for number in range(61, 1001))])
@@ -61,10 +61,15 @@ def call(name: str, **arguments: Any) -> Callable[[Asked], Call]:
 
 @contextmanager
 def failed(
-    folder: Path, model: Model, pipeline: Callable[[Product], Pipeline]
+    folder: Path,
+    model: Model,
+    pipeline: Callable[[Product], Pipeline],
+    settings: str = "",
+    driver: Driver = BUBBLEWRAP,
 ) -> Iterator[Product]:
     """The product after a turn on the pipeline's failure."""
-    with product(folder, model, "memory://") as told:
+    with product(folder, model, "memory://", driver=driver) as told:
+        told.write_settings(settings)
         made = pipeline(told)
         with told.serve() as serve:
             told.gitlab.deliver(told.gitlab.make_pipeline_event(made))
@@ -87,10 +92,7 @@ def tables(told: Product) -> Pipeline:
     return pipeline
 
 
-def test_a_reply_is_shown_a_file_where_the_failure_of_before_points(
-    tmp_path: Path, sandbox_image: str
-) -> None:
-    (tmp_path / "sandpiper.yaml").write_text(f"sandbox: {{image: '{sandbox_image}'}}\n")
+def test_a_reply_is_shown_a_file_where_the_failure_of_before_points(tmp_path: Path) -> None:
     model = Model([], [call("gitlab_get_file", path="ferrytimes/tables.py")])
     with product(tmp_path, model, "memory://") as told:
         answer_a_question(told, tables(told))
@@ -123,8 +125,7 @@ def test_files_and_diffs_are_shown_where_the_log_points(tmp_path: Path) -> None:
         ]
     )
     # With a plan the second call would be answered with where the document lies already.
-    (tmp_path / "sandpiper.yaml").write_text("loop: {plan: off}\n")
-    with failed(tmp_path, model, tables):
+    with failed(tmp_path, model, tables, "loop: {plan: off}\n"):
         pass
     inline, saved, part, diff, command = model.results
     assert "700: value_700 = 700" in inline["preview"]
@@ -137,16 +138,13 @@ def test_files_and_diffs_are_shown_where_the_log_points(tmp_path: Path) -> None:
     assert command["stdout"] == "value_700 = 700\n"
 
 
-def test_the_operator_says_how_much_is_shown(tmp_path: Path, sandbox_image: str) -> None:
-    # By its tag: on a shared engine `latest` may be the image of another checkout.
-    settings = f"limits: {{preview_bytes: 1024}}\nsandbox: {{image: '{sandbox_image}'}}\n"
-    (tmp_path / "sandpiper.yaml").write_text(settings)
+def test_the_operator_says_how_much_is_shown(tmp_path: Path) -> None:
     calls = [
         call("gitlab_get_file", path="ferrytimes/tables.py"),
         call("sandbox_exec", command="seq 1 500"),
     ]
     model = Model(calls)
-    with failed(tmp_path, model, tables):
+    with failed(tmp_path, model, tables, "limits: {preview_bytes: 1024}\n"):
         pass
     document, command = model.results
     for shown in (document["preview"], command["stdout"]):
@@ -189,7 +187,6 @@ def fetch_unit_log(asked: Asked) -> Call:
 def test_the_survey_says_what_there_is_and_nothing_that_is_saved_is_overwritten(
     tmp_path: Path, sandbox_image: str
 ) -> None:
-    (tmp_path / "sandpiper.yaml").write_text(f"sandbox: {{image: '{sandbox_image}'}}\n")
     green = f"{UNIT}.green"
     model = Model(
         [
@@ -198,7 +195,9 @@ def test_the_survey_says_what_there_is_and_nothing_that_is_saved_is_overwritten(
             call("sandbox_exec", command=f"cat {green}"),
         ]
     )
-    with failed(tmp_path, model, surveyed) as told:
+    # By its tag: on a shared engine `latest` may be the image of another checkout.
+    image = f"sandbox: {{image: '{sandbox_image}'}}\n"
+    with failed(tmp_path, model, surveyed, image, DOCKER) as told:
         jobs = {(job.name, job.status): job.id for job in told.gitlab.jobs.values()}
     passed = jobs["unit: [3.10]", "success"]
     retried, again = jobs["deploy", "failed"], jobs["deploy", "success"]
@@ -223,10 +222,7 @@ def test_the_survey_says_what_there_is_and_nothing_that_is_saved_is_overwritten(
     assert command["stdout"] == "$ pytest -q\nall passed\n"
 
 
-def test_a_replys_opening_says_who_asks_where_and_which_files_are_back(
-    tmp_path: Path, sandbox_image: str
-) -> None:
-    (tmp_path / "sandpiper.yaml").write_text(f"sandbox: {{image: '{sandbox_image}'}}\n")
+def test_a_replys_opening_says_who_asks_where_and_which_files_are_back(tmp_path: Path) -> None:
     model = Model([fetch_unit_log])
     with product(tmp_path, model, "memory://") as told:
         answer_a_question(told, surveyed(told))

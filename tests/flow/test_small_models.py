@@ -14,7 +14,7 @@ from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.messages import Assistant, Message, ToolCall, find_results
 from worker.demo.script import Answer, Asked, Call, Say, Script
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 LOOK = Call([("sandbox_exec", {"command": "ls /tmp/data"})])
 

@@ -13,7 +13,7 @@ from worker.core.conversation.context import Status
 from worker.core.conversation.messages import find_results
 from worker.demo.script import Answer, Asked, Call, Say, Script
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 LOG = "/tmp/data/500003.log"
 FINDING = """\

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.flow.product import Product, product
+from tests.flow.product import DOCKER, Product, product
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Status
 from worker.core.session_id import find_marker
@@ -55,8 +55,8 @@ def case(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def told(tmp_path: Path, case: str) -> Iterator[Product]:
     """The stored session in the store of the product."""
-    with product(tmp_path, go_on, "memory://") as made:
-        (tmp_path / "sandpiper.yaml").write_text("pages: {url: 'https://sandpiper.example'}\n")
+    with product(tmp_path, go_on, "memory://", driver=DOCKER) as made:
+        made.write_settings("pages: {url: 'https://sandpiper.example'}\n")
         made.env |= {"SANDPIPER_OPERATOR_TOKEN": TOKEN, "SANDPIPER_PAGE_SECRET": "p" * 32}
         shutil.copytree(STORED / case / "store", tmp_path / "store")
         for path in (tmp_path / "store").rglob("*.json"):

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.product import Process, Product, containers, product
+from tests.flow.product import Process, Product, product
 from worker.core.session_id import find_marker
 from worker.demo.gitlab import MergeRequest, Pipeline
 from worker.demo.gitlab.state import DiffFile
 from worker.demo.script import Asked, Say, Scripted
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 TICK = b"""\
 section_start:1763629202:step_script\r\x1b[0K\x1b[0KExecuting "step_script" stage of the job script
@@ -122,7 +122,7 @@ def test_a_plain_cause_is_told_without_model_or_sandbox_and_a_reply_asks_the_mod
         assert told.objects("sandbox.tar.gz") == []
         marker = find_marker(body)
         assert marker is not None
-        assert containers(marker.session_id) == []
+        assert told.list_sandboxes(marker.session_id) == []
 
         (note,) = told.notes()
         told.gitlab.comment(told.scene.mr, told.scene.author, "How long?", note.discussion_id)

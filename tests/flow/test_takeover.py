@@ -15,6 +15,7 @@ from tests import forks
 from tests.flow import crew
 from tests.flow.mortal import FROZEN
 from tests.flow.product import (
+    DOCKER,
     SECRET,
     Process,
     Product,
@@ -51,8 +52,8 @@ TAKEN_OVER = 30.0
 @contextmanager
 def told(folder: Path, broker: str, chosen: Scripted | None = None) -> Iterator[Product]:
     """The bundled case, on short leases."""
-    with product(folder, chosen or crew.script(), broker) as made:
-        (folder / "sandpiper.yaml").write_text(HASTE)
+    with product(folder, chosen or crew.script(), broker, driver=DOCKER) as made:
+        made.write_settings(HASTE)
         yield made
 
 
@@ -140,7 +141,7 @@ def test_a_frozen_worker_that_thaws_finds_its_run_ended_by_another_and_says_noth
     with told(tmp_path, redis_url) as made:
         # Its progress would be told the moment it thaws. More often, and it would freeze while it
         # edits the note, and that edit would arrive when it thaws.
-        (made.folder / "sandpiper.yaml").write_text(HASTE.replace("progress: 0", "progress: 1"))
+        made.write_settings(HASTE.replace("progress: 0", "progress: 1"))
         crew.fails(made)
         with mortal(made, FROZEN + point, "worker") as frozen:
             frozen.until(lambda: stopped(frozen), "it did not freeze")
@@ -273,7 +274,7 @@ def test_what_does_not_end_in_the_grace_is_left_and_taken_over_at_once(
 ) -> None:
     slow = Slow()
     with told(tmp_path, redis_url, slow.script()) as made:
-        (made.folder / "sandpiper.yaml").write_text("worker: {grace: 0.5}\n")
+        made.write_settings("worker: {grace: 0.5}\n")
         crew.fails(made)
         with made.process("worker", "--concurrency", "2") as first:
             first.until(slow.asked.is_set, "the model was not asked")

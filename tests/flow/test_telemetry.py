@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.flow.product import KEY, SECRET, free_port, product
 from worker.demo import story
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -63,7 +63,7 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
 
 def test_one_process_tells_of_a_run_its_votes_and_its_spans(tmp_path: Path) -> None:
     with collector() as (url, came), product(tmp_path, story.make_script(), "memory://") as told:
-        (tmp_path / "sandpiper.yaml").write_text("log: {format: json}\n")
+        told.write_settings("log: {format: json}\n")
         told.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = url
         with told.serve() as serve:
             told.pipeline_failed()

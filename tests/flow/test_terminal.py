@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.product import Product, containers, product
+from tests.flow.product import Product, product
 from worker.demo import story
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 
 @pytest.fixture
@@ -37,7 +37,9 @@ def test_analyze_posts_the_note_and_says_where_the_session_lies(told: Product) -
     assert len(told.notes()) == 1
 
 
+@pytest.mark.usefixtures("sandbox_image")
 def test_a_dry_run_posts_nothing_and_can_be_asked_further(told: Product) -> None:
+    told.use_docker()
     done = told.run("analyze", told.scene.mr.web_url, "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
     assert "note not posted: this run posts nothing" in done.stderr
@@ -61,7 +63,7 @@ def test_a_dry_run_posts_nothing_and_can_be_asked_further(told: Product) -> None
     assert "gitlab_list_pipeline_jobs" in shown.stdout
     stored = json.loads(told.run("sessions", "show", result["session"], "--json").stdout)
     assert stored["messages"][0]["role"] == "user"
-    assert containers(result["session"]) == []
+    assert told.list_sandboxes(result["session"]) == []
     assert told.gitlab.unexpected_requests == []
     # A dry run never stands in for a posted one.
     assert told.run("analyze", mr(told)).returncode == 0
@@ -69,7 +71,7 @@ def test_a_dry_run_posts_nothing_and_can_be_asked_further(told: Product) -> None
 
 
 def test_a_partial_answer_has_an_exit_status_of_its_own(told: Product) -> None:
-    (told.folder / "sandpiper.yaml").write_text("limits: {max_iterations: 4}\n")
+    told.write_settings("limits: {max_iterations: 4}\n")
     done = told.run("analyze", mr(told), "--dry-run")
     assert done.returncode == 3, done.stderr
     assert "limit of iterations" in done.stdout
@@ -105,10 +107,12 @@ WRONG_ENVIRONMENTS = [
 ]
 
 
+@pytest.mark.usefixtures("sandbox_image")
 @pytest.mark.parametrize(("changes", "command", "status", "says"), WRONG_ENVIRONMENTS)
 def test_a_wrong_start_is_refused_with_one_line_that_says_what_to_do(
     told: Product, changes: dict[str, str], command: str, status: int, says: str
 ) -> None:
+    told.use_docker()
     told.env |= changes
     done = told.run(command)
     assert (done.returncode, done.stdout) == (status, "")
@@ -117,7 +121,7 @@ def test_a_wrong_start_is_refused_with_one_line_that_says_what_to_do(
 
 
 def test_an_unknown_field_in_the_file_names_the_file_and_the_key(told: Product) -> None:
-    (told.folder / "sandpiper.yaml").write_text("gitlab: {projcts: [a]}\n")
+    told.write_settings("gitlab: {projcts: [a]}\n")
     done = told.run("serve")
     assert done.returncode == 2
     assert "sandpiper.yaml: gitlab.projcts: unknown field" in last_line(done)

@@ -15,7 +15,7 @@ from worker.core.conversation.context import Context, Status
 from worker.core.conversation.messages import Assistant
 from worker.demo.script import Answer, Asked, Say, Script
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 LOOK = {"name": "sandbox_exec", "arguments": {"command": "ls /tmp/data"}}
 QUOTED = "````\nThe log has a block:\n```tool_call\n{}\n```\n````\n\n"

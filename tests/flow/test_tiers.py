@@ -13,7 +13,7 @@ from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Status
 from worker.demo.script import Answer, Asked, Call, Say, Script
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 UNCLEAR = """\
 ## Verdict
@@ -65,7 +65,7 @@ def configure(told: Product, wire: str, extra: str = "") -> None:
     if extra:
         models["helper"] = extra
     told.env["SANDPIPER_MODEL"] = small
-    (told.folder / "sandpiper.yaml").write_text(yaml.safe_dump({"models": models}))
+    told.write_settings(yaml.safe_dump({"models": models}))
 
 
 def read_newest(told: Product) -> Context:

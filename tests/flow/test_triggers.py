@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.flow.product import Product, product
+from tests.flow.product import DOCKER, Product, product
 from worker.demo import story
 from worker.demo.script import Asked, Call, Scripted
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_the_command_of_any_workflow_is_given_in_a_comment(told: Product) -> Non
     folder = told.folder / "workflows"
     folder.mkdir()
     (folder / "explain.md").write_text(EXPLAIN)
-    (told.folder / "sandpiper.yaml").write_text("workflows: workflows\n")
+    told.write_settings("workflows: workflows\n")
     with told.serve() as serve:
         told.gitlab.comment(told.scene.mr, told.scene.author, "/sandpiper explain")
         serve.until(lambda: told.objects("context.json"), "the workflow was not run")
@@ -106,8 +106,10 @@ def test_a_running_analysis_is_stopped_by_a_comment(tmp_path: Path) -> None:
         assert "Stopping" in said.body
 
 
+@pytest.mark.usefixtures("sandbox_image")
 def test_a_sweep_makes_a_lost_webhook_good_and_may_come_again(told: Product) -> None:
-    (told.folder / "sandpiper.yaml").write_text("gitlab: {projects: ['northsound/*']}\n")
+    told.use_docker()
+    told.write_settings("gitlab: {projects: ['northsound/*']}\n")
     tried = told.run("sweep", "--hours", "1000000", "--dry-run")
     assert (tried.returncode, tried.stderr.count("Traceback")) == (0, 0)
     assert "would be begun" in tried.stdout
@@ -118,7 +120,7 @@ def test_a_sweep_makes_a_lost_webhook_good_and_may_come_again(told: Product) -> 
     assert "caused by this change" in note.body.lower()
     again = told.run("sweep", "--hours", "1000000")
     assert "it has its session" in again.stdout
-    (told.folder / "sandpiper.yaml").write_text("retention: {days: 0.000001}\n")
+    told.write_settings("retention: {days: 0.000001}\n")
     old = told.run("sweep", "--hours", "0.01", "--dry-run")
     assert re.search("session .*: would be removed", old.stdout), old.stderr
     assert told.objects("context.json")
@@ -136,10 +138,11 @@ def test_a_sweep_hands_on_to_the_workers_of_a_broker(tmp_path: Path, redis_url: 
         assert len(told.notes()) == 1
 
 
+@pytest.mark.usefixtures("sandbox_image")
 def test_a_sweep_may_leave_sandboxes_to_the_workers_own_engines(
     tmp_path: Path, redis_url: str
 ) -> None:
-    with product(tmp_path, story.make_script(), redis_url) as told:
+    with product(tmp_path, story.make_script(), redis_url, driver=DOCKER) as told:
         told.env["DOCKER_HOST"] = "tcp://127.0.0.1:1"
         assert told.run("sweep").returncode == 1
         done = told.run("sweep", "--hours", "1000000", "--keep-sandboxes")

@@ -9,7 +9,7 @@ from tests.flow.product import Product, product
 from tests.worlds import again, branch_pipeline
 from worker.demo import story
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 
 def _note(folder: Path, prepare: Callable[[Product], None]) -> tuple[str, str]:

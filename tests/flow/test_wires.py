@@ -15,7 +15,7 @@ from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.demo import story
 from worker.demo.anthropic import AnthropicSim
 
-pytestmark = pytest.mark.usefixtures("sandbox_image")
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def point(told: Product, wire: Wire, tokens: TokenServer) -> None:
             "GOOGLE_CLOUD_PROJECT": "flow-project",
         }
         provider = wire.model.partition("/")[0]
-        (told.folder / "sandpiper.yaml").write_text(
+        told.write_settings(
             f"models: {{providers: {{{provider}: {{base_url: '{told.model.url}'}}}}}}\n"
         )
     else:

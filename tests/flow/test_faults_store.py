@@ -10,7 +10,7 @@ import pytest
 from tests.flow import crew
 from tests.flow.product import Product
 from tests.flow.proxy import Proxy
-from tests.stores import CREDENTIALS, S3Server, running_s3
+from tests.stores import CREDENTIALS, S3Server
 from worker.demo.script import Asked, Say
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
@@ -23,16 +23,10 @@ AWAY = 1.0
 PLACES = [rb"PUT .*/checkpoint\.json", rb"PUT .*/sandbox\.tar\.gz", rb"PUT .*/context\.json"]
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with running_s3() as server:
-        yield server
-
-
 @pytest.fixture
-def between(s3: S3Server) -> Iterator[Proxy]:
+def between(s3_server: S3Server) -> Iterator[Proxy]:
     """What stands between the worker and the server."""
-    with Proxy(("127.0.0.1", int(s3.endpoint.rpartition(":")[2]))) as proxy:
+    with Proxy(("127.0.0.1", int(s3_server.endpoint.rpartition(":")[2]))) as proxy:
         yield proxy
 
 
@@ -48,10 +42,10 @@ def in_a_bucket(made: Product, s3: S3Server, between: Proxy) -> Store:
 
 
 def test_a_bucket_that_goes_away_at_a_checkpoint_at_the_files_and_at_the_commit_costs_nothing(
-    tmp_path: Path, redis_url: str, s3: S3Server, between: Proxy
+    tmp_path: Path, redis_url: str, s3_server: S3Server, between: Proxy
 ) -> None:
     with crew.hasty(tmp_path, crew.script(), redis_url) as made:
-        store = in_a_bucket(made, s3, between)
+        store = in_a_bucket(made, s3_server, between)
         for place in PLACES:
             between.away_at(place, AWAY)
         crew.fails(made, store=store)
@@ -66,10 +60,10 @@ def test_a_bucket_that_goes_away_at_a_checkpoint_at_the_files_and_at_the_commit_
 
 
 def test_a_slow_bucket_is_waited_for_and_nobody_is_taken_for_dead(
-    tmp_path: Path, redis_url: str, s3: S3Server, between: Proxy
+    tmp_path: Path, redis_url: str, s3_server: S3Server, between: Proxy
 ) -> None:
     with crew.hasty(tmp_path, crew.script(), redis_url) as made:
-        store = in_a_bucket(made, s3, between)
+        store = in_a_bucket(made, s3_server, between)
         between.delay = 0.03
         crew.fails(made, store=store)
         with crew.at_work(made) as worker:

@@ -41,3 +41,6 @@ def test_what_a_sandbox_has_to_run_code_with_is_found_out_from_it(
         for name in PROBED:
             found = sandbox.exec(f"command -v {name}", timeout=30, number=1).exit_code == 0
             assert found == (name in names), name
+        for name, version in re.findall(r"\b(pip|npm) (\d[\d.]*)", there):
+            said = sandbox.exec(f"{name} --version", timeout=30, number=1)
+            assert said.exit_code or version in said.stdout.preview  # npm may want more memory

@@ -14,7 +14,7 @@ from worker.core.triggers import Trigger, from_message, trigger_id
 from worker.errors import SandpiperError
 from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal
-from worker.queue.process import BrokerConsumer, ConsumerStep, Sandpiper
+from worker.queue.process import BrokerConsumer, ConsumerStep, PromptTimer, Sandpiper
 from worker.queue.publisher import QUEUED_AT, Publisher
 from worker.queue.readiness import ReadinessStep, ReadyFile
 from worker.settings import Settings
@@ -57,6 +57,7 @@ def build_app(
         # A Redis that is out of memory refuses commands; the worker waits until it accepts them.
         broker_channel_error_retry=True,
         worker_consumer=BrokerConsumer,
+        worker_timer=PromptTimer,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         broker_connection_retry_on_startup=True,

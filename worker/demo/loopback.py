@@ -1,10 +1,12 @@
 """A server on a loopback port, in a thread: the base of every simulator."""
 
+import asyncio
 import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import uvicorn
@@ -20,6 +22,27 @@ _START = 10.0
 _STOP = 10.0
 
 
+class _Server(uvicorn.Server):
+    """Uvicorn, which `end` wakes: by itself it looks ten times a second whether it is to end."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        ticks = 0
+        while not await self.on_tick(ticks):
+            ticks += 1
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), 0.1)
+
+    def end(self) -> None:
+        """Have it end, from another thread."""
+        self.should_exit = True
+        if self._loop:
+            with suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._ending.set)
+
+
 class Loopback:
     """One endpoint for every path, and one for WebSockets if need be. `url` is set by `start`."""
 
@@ -32,7 +55,7 @@ class Loopback:
         self.url = ""
         self._name = name
         self._endpoint, self._websocket = endpoint, websocket
-        self._server: uvicorn.Server | None = None
+        self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> str:
@@ -40,7 +63,7 @@ class Loopback:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        self._server = uvicorn.Server(self._make_config())
+        self._server = _Server(self._make_config())
         self._thread = threading.Thread(
             target=_serve, args=(self._server, listener), name=self._name, daemon=True
         )
@@ -51,7 +74,7 @@ class Loopback:
     def stop(self) -> None:
         """Take no more connections, and wait for the thread."""
         if self._server and self._thread:
-            self._server.should_exit = True
+            self._server.end()
             self._thread.join(timeout=_STOP)
 
     def _make_config(self) -> uvicorn.Config:

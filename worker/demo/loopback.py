@@ -20,10 +20,11 @@ from starlette.websockets import WebSocket
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _START = 10.0
 _STOP = 10.0
+_GRACE = 1.0
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, which `end` wakes: by itself it looks ten times a second whether it is to end."""
+    """Uvicorn, which by itself looks ten times a second whether it is to end, and has ended."""
 
     _loop: asyncio.AbstractEventLoop | None = None
 
@@ -34,6 +35,18 @@ class _Server(uvicorn.Server):
             ticks += 1
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), 0.1)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the connections, each when its request is answered; all within a second."""
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        state, deadline = self.server_state, time.monotonic() + _GRACE
+        for connection in list(state.connections):
+            connection.shutdown()
+        while (state.connections or state.tasks) and time.monotonic() < deadline:
+            await asyncio.sleep(0.002)
+        for task in state.tasks:
+            task.cancel()
 
     def end(self) -> None:
         """Have it end, from another thread."""
@@ -90,7 +103,6 @@ class Loopback:
             http="h11",
             ws="websockets-sansio" if self._websocket else "none",
             timeout_keep_alive=60,
-            timeout_graceful_shutdown=1,
         )
 
     def _await_start(

@@ -80,7 +80,7 @@ def test_of_any_finding_eight_lines_are_shown_with_the_first_sentences_whole(
     attack_inputs: int,
 ) -> None:
     chance = random.Random(13)
-    for _ in range(attack_inputs // 2):
+    for _ in range(attack_inputs // 4):
         finding = _finding(chance)
         body = note.write_finding(MARKER, SUBJECT, finding, DONE, FOOTER, HOSTS)
         shown = shown_of(body)

@@ -54,8 +54,8 @@ class Product:
     `outside` are the lines of pages beside GitLab that notes may quote, by their addresses.
     With `forks` off, each command is a new interpreter, as the installed script starts it.
 
-    `driver` says what sandboxes are made of. Those of bubblewrap are real as well, and take an
-    eighth of the processor's time; with DOCKER run the tests in which the engine matters (it is
+    `driver` says what sandboxes are made of. Those of bubblewrap are real as well, and take a
+    third of the processor's time; with DOCKER run the tests in which the engine matters (it is
     away, its containers outlive their worker or are counted, limits, the image's tools) and one
     whole story of each kind.
     """

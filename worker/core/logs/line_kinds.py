@@ -42,6 +42,8 @@ MERE = re.compile(
     r"|error: (?:failed to solve|failed to build)|error: process \""
     # .NET: what is below it; PHPUnit: its count
     r"|error message:$|tests: <n>,? assertions: "
+    # Ansible: a condition that it waits for; Molecule: the step and the scenario, after their errors
+    r"|failed - retrying: |error +\S{1,80} ➜ \w{1,40}: executed: failed"
     r"|\S{0,40}recipe for target|ninja: build stopped"
     r"|make(?:\[<n>\])?: target .{1,200} not remade because of errors",
     re.IGNORECASE,
@@ -49,7 +51,7 @@ MERE = re.compile(
 """What a build tool writes after the errors, whatever they were."""
 
 TEST = re.compile(
-    r"FAILED |FAIL: |--- FAIL: |(?:\s|^)[✕✗✖✘●] |not ok "
+    r"FAILED (?!- RETRYING: )|FAIL: |--- FAIL: |(?:\s|^)[✕✗✖✘●] |not ok "
     r"|\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
     r"|.{1,200} > .{1,200} FAILED$|---- .{1,200} stdout ----|rspec \./"
     # PHPUnit, ExUnit, .NET

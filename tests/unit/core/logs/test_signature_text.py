@@ -137,3 +137,18 @@ def test_every_failed_test_of_phpunits_is_named_and_an_error_of_the_run(log: str
 @pytest.mark.parametrize("log", [XUNIT, NUNIT])
 def test_the_heading_of_a_message_is_no_error(log: str) -> None:
     assert "Error Message:" not in find_exact_errors(log.split("\n")).values()
+
+
+def test_a_condition_that_ansible_waits_for_is_no_error() -> None:
+    waits = "FAILED - RETRYING: [localhost]: Wait for the instance ({} retries left)."
+    failed = "CRITICAL default \u279c idempotence: Test failed because of these tasks:"
+    log = [
+        waits.format(300),
+        waits.format(299),
+        failed,
+        "*  => baseline : Set the message of the day",
+        "ERROR    default \u279c idempotence: Executed: Failed",
+        "ERROR    default \u279c scenario: Executed: Failed",
+    ]
+    assert make_signature(log).text == failed
+    assert list(find_exact_errors(log).values()) == [failed]

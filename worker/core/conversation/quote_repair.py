@@ -104,9 +104,9 @@ def _too_long(found: Finding, most: int) -> tuple[str, ...]:
 
 def _is_crowded(found: Finding) -> bool:
     """Whether the sentences that name the causes of several failures do not fit into `LINES` with
-    the first one on what to do."""
+    the first two on what to do."""
     named = 0 if found.verdict is Verdict.ABSTAIN else count_named_failures(found.cause)
-    texts = (_begin(found.cause, named), _begin(found.to_do, 1))
+    texts = (_begin(found.cause, named), _begin(found.to_do, 2))
     return named > 0 and sum(ceil((len(text) + _TITLE) / WIDTH) for text in texts) > LINES
 
 

@@ -42,7 +42,7 @@ MERE = re.compile(
     r"|error: (?:failed to solve|failed to build)|error: process \""
     # .NET: what is below it; PHPUnit: its count
     r"|error message:$|tests: <n>,? assertions: "
-    # Ansible: a condition that it waits for; Molecule: the step and the scenario, after their errors
+    # Ansible: a condition that it waits for; Molecule: the step, after its errors
     r"|failed - retrying: |error +\S{1,80} ➜ \w{1,40}: executed: failed"
     r"|\S{0,40}recipe for target|ninja: build stopped"
     r"|make(?:\[<n>\])?: target .{1,200} not remade because of errors",

@@ -115,16 +115,15 @@ class _Filler:
 
     def fill(self) -> PartLimits:
         """Returns the room with all that fits: the names of the jobs first, then what names another
-        failure, then a quote, then sentences, and only then the quote's other lines, details of
-        what failed and further quotes."""
+        failure with two sentences of advice, then a quote, then sentences, and only then the
+        quote's other lines, details of what failed and further quotes."""
         whole, every = self._whole, range(len(self._whole.quotes))
         self._add_jobs(3, 2, whole.jobs_level)
         if whole.has_origin:
             self._add(origin=True)
         named = whole.named_failures
-        if named > 1 and not self._add_quote(every, cause=named):
-            # Why something else has failed matters more than the proof of the first cause.
-            self._add(cause=named)
+        if named:
+            self._add_causes(named, every)
         if not self._room.quotes:
             self._add_quote(every)
         self._lengthen_quote()
@@ -150,6 +149,14 @@ class _Filler:
         for size in BEGINNINGS[1:] if whole.named_failures else ():
             self._add(further_size=size)
         return self._room
+
+    def _add_causes(self, count: int, quotes: Iterable[int]) -> None:
+        """Adds the sentences that name the causes of several failures. Why something else has
+        failed, and what to do about it, matter more than the proof of the first cause."""
+        for to_do in dict.fromkeys((min(self._whole.to_do, 2), 1)):
+            both = {"cause": count, "to_do": to_do}
+            if self._add_quote(quotes, **both) or self._add(**both):
+                return
 
     def _add(self, **changes: Any) -> bool:
         room = replace(self._room, **changes)

@@ -298,6 +298,25 @@ def test_a_second_cause_is_shown_or_pointed_to() -> None:
     assert "- [" in one
 
 
+def test_what_to_do_about_a_second_cause_is_shown_before_a_quote() -> None:
+    said = "The change passes `ttl = 60` to the module `dns`, which has no variable of this name."
+    both = {
+        "cause": f"{said} {OTHER}",
+        "to_do": "Declare the variable in `modules/dns/main.tf` and use it in its line 10,"
+        " or drop line 29 of `main.tf`."
+        " Have whoever keeps the mirror look at it, and retry `unit-tests` once that is done.",
+    }
+    full = replace(FULL, what_failed=f"`validate` (4710), `unit-tests` (4711): {'a' * 60}")
+    shown = shown_of(written(replace(full, **both)))  # type: ignore[arg-type]
+    assert both["cause"] in shown
+    assert both["to_do"] in shown
+    assert "- [" not in shown
+    endless = both | {"to_do": f"{TO_DO} {LONG * 4}"}
+    shown = shown_of(written(replace(full, **endless)))  # type: ignore[arg-type]
+    assert both["cause"] in shown
+    assert "- [" in shown
+
+
 def test_a_second_cause_that_does_not_fit_ends_with_a_clause_if_one_is_long_enough() -> None:
     endless = "; the server says so too" * 40
     for clause, shown in (

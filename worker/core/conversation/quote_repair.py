@@ -33,11 +33,11 @@ from worker.core.ports import Captures
 from worker.core.text.redacted_values import redact_values
 from worker.core.text.sentences import ASKED, SHOWN, before_code, split_sentences
 
-LINES, WIDTH = 6, 97
+LINES, WIDTH = 6, 100
 """The lines of a note that cause and advice may take beside the headline and what failed, and about
 how many characters are on one."""
 
-_TITLE = len("What to do: ")
+_CAUSE, _TO_DO = len("Cause: "), len("What to do: ")
 
 
 def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
@@ -99,19 +99,24 @@ def find_objections(
 def _too_long(found: Finding, most: int) -> tuple[str, ...]:
     """The sections whose first sentence has more than `most` characters."""
     sections = (("Cause", found.cause), ("What to do", found.to_do))
-    return tuple(title for title, text in sections if len(_begin(text, 1)) > most)
+    return tuple(
+        title
+        for title, text in sections
+        if len(next(iter(split_sentences(before_code(text))), "")) > most
+    )
 
 
 def _is_crowded(found: Finding) -> bool:
     """Whether the sentences that name the causes of several failures do not fit into `LINES` with
     the first two on what to do."""
     named = 0 if found.verdict is Verdict.ABSTAIN else count_named_failures(found.cause)
-    texts = (_begin(found.cause, named), _begin(found.to_do, 2))
-    return named > 0 and sum(ceil((len(text) + _TITLE) / WIDTH) for text in texts) > LINES
+    sizes = (len(_begin(found.cause, named)) + _CAUSE, len(_begin(found.to_do, 2)) + _TO_DO)
+    return named > 0 and sum(ceil(size / WIDTH) for size in sizes) > LINES
 
 
 def _begin(section: str, sentences: int) -> str:
-    return " ".join(split_sentences(before_code(section))[:sentences])
+    """The first sentences of a section as they are seen: without the marks of code."""
+    return " ".join(split_sentences(before_code(section))[:sentences]).replace("`", "")
 
 
 def ask_for_repair(context: Context, wrong: Objections) -> Context:

@@ -303,7 +303,7 @@ def test_what_to_do_about_a_second_cause_is_shown_before_a_quote() -> None:
     both = {
         "cause": f"{said} {OTHER}",
         "to_do": "Declare the variable in `modules/dns/main.tf` and use it in its line 10,"
-        " or drop line 29 of `main.tf`."
+        " or drop line 29 of `main.tf` and of `prod.tf`."
         " Have whoever keeps the mirror look at it, and retry `unit-tests` once that is done.",
     }
     full = replace(FULL, what_failed=f"`validate` (4710), `unit-tests` (4711): {'a' * 60}")

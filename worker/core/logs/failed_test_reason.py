@@ -62,12 +62,23 @@ def _line_after(test: str, lines: Sequence[str]) -> str:
     """Return what follows the line of a failed test: usually its assertion. "" if that is about
     another test, unless it is a part of this one."""
     texts = [text for text in map(strip_line, lines) if text != _FRAME]
+    test = _find_details(test, texts)
     following = texts[texts.index(test) + 1 :][:2]
     said = next((text for text in following if text and not MERE.match(normalise_line(text))), "")
     part = test.split(" (")[0]
     return "" if said == GAP or (TEST.match(said) and not said.startswith(part)) else said
 
 
+def _find_details(test: str, texts: Sequence[str]) -> str:
+    """Return the line that heads Jest's details of a test, of a test in its list; else the test. In
+    the list, the next line may be the next group of tests."""
+    listed = _LISTED.fullmatch(test)
+    end = f" › {listed[1]}" if listed else ""
+    heads = (text for text in texts if end and text.startswith("● ") and text.endswith(end))
+    return next(heads, test)
+
+
+_LISTED = re.compile(r"[✕✗✖✘] (.{1,300}?)(?: \(\d[\d.]{0,9} m?s\))?")
 _FRAME = "┐"
 """The line between a failed test and its error in PHPUnit's testdox."""
 

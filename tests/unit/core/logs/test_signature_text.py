@@ -152,3 +152,19 @@ def test_a_condition_that_ansible_waits_for_is_no_error() -> None:
     ]
     assert make_signature(log).text == failed
     assert list(find_exact_errors(log).values()) == [failed]
+
+
+def test_how_a_test_in_a_list_of_jest_failed_is_told_by_its_details() -> None:
+    log = [
+        "84: FAIL test/checkout.test.ts",
+        "85:   computeSubtotal",
+        "87:     \u2715 adds the lines (4 ms)",
+        "88:   isFreeShipping",
+        "89:     \u2713 needs 50 euros (1 ms)",
+        "90:   \u25cf computeSubtotal \u203a adds the lines",
+        "91:     expect(received).toBe(expected) // Object.is equality",
+        "92:     Expected: 5150",
+    ]
+    told = make_signature(log).text
+    assert told.endswith(": expect(received).toBe(expected) // Object.is equality")
+    assert "isFreeShipping" not in told

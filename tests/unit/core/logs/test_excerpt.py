@@ -246,6 +246,22 @@ def test_what_the_runner_could_not_start_is_shown_beside_the_failure(limit: int)
     assert failed[0] in shown
 
 
+@pytest.mark.parametrize("limit", [1_024, 4_096])
+def test_why_a_service_did_not_start_is_shown_in_its_own_words(limit: int) -> None:
+    said = [
+        "2025-03-01T10:00:02.000000000Z ERROR: Elasticsearch did not exit normally, check its log",
+        "2025-03-01T10:00:02.100000000Z bootstrap check failure [1] of [1]: max virtual memory "
+        "areas vm.max_map_count [65530] is too low, increase to at least [262144]; for more "
+        "information see [https://www.elastic.co/docs/deploy-manage/deploy/self-managed/checks]",
+    ]
+    runner = [*RUNNER[:9], *said, *RUNNER[10:]]
+    failed = ["ConnectionError: getaddrinfo ENOTFOUND elasticsearch", "Tests:  2 failed, 2 total"]
+    many = [line for kind in ("jest", "pytest") for line in FAILURES[kind]]
+    shown = texts(trace.preview_log(log(*runner, *calm(90), *many, *failed), limit))
+    assert any("vm.max_map_count [65530] is too low" in line for line in shown)
+    assert failed[0] in shown
+
+
 @pytest.mark.parametrize("before", [60, 700, 2_300, 7_000])
 def test_an_exception_far_into_a_long_line_is_shown(before: int) -> None:
     line = "x" + " y" * (before // 2) + " TypeError: cart is not a function" + " z" * 300

@@ -110,9 +110,12 @@ def _compute_weights(found: Found, lines: list[Line]) -> list[float]:
 
 
 def _weigh_trouble(found: Found, line: Line) -> float:
-    """Return the weight for being before the script and on or below a runner's trouble report."""
-    in_trouble = found.troubles and found.troubles[0] <= line.source.index < found.first
-    return weights.TROUBLE if in_trouble else 0.0
+    """Return the weight for being before the script and on or below a runner's trouble report, and
+    for an error there: it is from the log of what did not start, and may be the cause."""
+    if not found.troubles or not found.troubles[0] <= line.source.index < found.first:
+        return 0.0
+    is_cause = "fault" in line.marks and not line.text.startswith("Health check")
+    return weights.TROUBLE + weights.STARTED_BADLY * is_cause
 
 
 def _weigh_aside(line: Line) -> float:

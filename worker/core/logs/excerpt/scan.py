@@ -62,6 +62,9 @@ _TROUBLES = (b"*** WARNING: Service ", b"Health check error")
 
 _MOST_TROUBLES = 12
 
+_SERVICE_LINES = 40
+"""The most lines below such a line that may be the service's own log, which the runner prints."""
+
 CUT = "[cut]"
 """Marks where a part of a line was left out."""
 
@@ -241,7 +244,11 @@ class Scan:
         first, end = self._find_script()
         within = [(at, key) for at, key in self._hits if first <= at < end]
         hits = self._choose_best(within or self._hits, HITS)
-        troubles = [hit for hit in self._hits if hit[0] < first and self._is_trouble(hit[0])]
+        troubles = [hit for hit in self._hits if hit[0] < first]
+        begun = [at for at, _ in troubles if self._is_trouble(at)]
+        troubles = [
+            hit for hit in troubles if any(0 <= hit[0] - at <= _SERVICE_LINES for at in begun[:20])
+        ]
         if within:
             hits = [*troubles[:_MOST_TROUBLES], *hits]
         kept = {at: self._kept[at] for at in self._list_neighbours(hits) if at in self._kept}

@@ -143,8 +143,12 @@ AROUND = tuple(_AROUND[name] for name in around.NAMES)
 NEW, OLD = 2.5, -3.0
 """The weights of a line that the last green log lacks, and of one that it has."""
 
-TROUBLE = 4.0
-"""The weight of a line of the runner's report that something it started is not healthy."""
+TROUBLE, STARTED_BADLY = 4.0, 4.0
+"""The weight of a line of the runner's report that something it started is not healthy, and what is
+added for an error in it.
+
+Not fitted.
+"""
 
 WARNED, TELLING = -5.0, -2.0
 """WARNED is added for a line of a compiler's warning if any other line weighs more than TELLING.

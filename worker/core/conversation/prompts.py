@@ -13,7 +13,7 @@ from worker.core.finding import Unproven, WithheldPart
 from worker.core.gate.question_parts import read_parts
 from worker.core.gate.rules import Failure
 from worker.core.routing.tiers import Signal
-from worker.core.text.sentences import ASKED, ASKED_EACH
+from worker.core.text.sentences import ADVISED_EACH, ASKED, ASKED_EACH
 from worker.core.text.untrusted import one_line
 
 BASE = """\
@@ -171,8 +171,8 @@ further sentences."""
 
 _CROWDED = """\
 There are several causes, and they do not fit into the eight lines that the reader sees. Name each
-cause in one sentence of at most {most} characters, say in as short a one what to do about each, and
-move the rest to "Details"."""
+cause in one sentence of at most {most} characters, say what to do about each in one of at most
+{advice}, and move the rest to "Details"."""
 
 _WHOLE = "Write your whole answer once more, in the same sections."
 
@@ -216,7 +216,7 @@ def write_repair_request(
     if too_long:
         titles = " and ".join(f'"{title}"' for title in too_long)
         asked.append(_TOO_LONG.format(titles=titles, most=ASKED))
-    asked += [_CROWDED.format(most=ASKED_EACH)] if is_crowded else []
+    asked += [_CROWDED.format(most=ASKED_EACH, advice=ADVISED_EACH)] if is_crowded else []
     asked += [_WHOLE] if repairs and not failed else []
     return "\n\n".join(asked)
 

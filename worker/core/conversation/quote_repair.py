@@ -33,11 +33,11 @@ from worker.core.ports import Captures
 from worker.core.text.redacted_values import redact_values
 from worker.core.text.sentences import ASKED, SHOWN, before_code, split_sentences
 
-LINES, WIDTH = 6, 100
-"""The lines of a note that cause and advice may take beside the headline and what failed, and about
-how many characters are on one."""
+LINES, WIDTH = 5, 100
+"""The lines of a note that cause and advice may take beside the headline, what failed and a quote,
+and about how many characters are on one."""
 
-_CAUSE, _TO_DO = len("Cause: "), len("What to do: ")
+_CAUSE, _TO_DO, _LINK = len("Cause: "), len("What to do: "), len(" Apply it on the diff.")
 
 
 def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
@@ -110,7 +110,11 @@ def _is_crowded(found: Finding) -> bool:
     """Whether the sentences that name the causes of several failures do not fit into `LINES` with
     the first two on what to do."""
     named = 0 if found.verdict is Verdict.ABSTAIN else count_named_failures(found.cause)
-    sizes = (len(_begin(found.cause, named)) + _CAUSE, len(_begin(found.to_do, 2)) + _TO_DO)
+    link = _LINK if before_code(found.to_do) != found.to_do else 0
+    sizes = (
+        len(_begin(found.cause, named)) + _CAUSE,
+        len(_begin(found.to_do, 2)) + _TO_DO + link,
+    )
     return named > 0 and sum(ceil(size / WIDTH) for size in sizes) > LINES
 
 

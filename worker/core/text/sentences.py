@@ -11,8 +11,9 @@ ASKED, SHOWN = 200, 360
 """Characters of a section's first sentence: the most that a model is asked for, and the most that
 are shown whole."""
 
-ASKED_EACH = 130
-"""The most characters that a model is asked for where several causes have a sentence each."""
+ASKED_EACH, ADVISED_EACH = 130, 80
+"""Where several causes have a sentence each: the most characters that a model is asked for of one
+of these, and of one on what to do about it."""
 
 _ATOM = re.compile(
     r"`{1,3}[^`\n]{1,2000}?`{1,3}"  # a span of code

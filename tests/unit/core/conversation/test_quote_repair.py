@@ -199,17 +199,20 @@ def test_a_long_cause_of_short_sentences_is_as_it_should_be() -> None:
     assert not _objections(GOOD.replace("A race.", "A race. " * 60))
 
 
-FIRST = f"The dot is not escaped,{' and so every line matches it,' * 6} in `a.py` line 3."
-SECOND = f"A second failure, in `lint`: the stubs are gone{' since the new release came' * 5}."
+FIRST = f"The dot is not escaped,{' and so every line matches it,' * 3} in `a.py` line 3."
+SECOND = f"A second failure, in `lint`: the stubs are gone{' since the new release came' * 3}."
+PINNED = f"Escape it today at last{', and pin the stubs in `dev.txt`' * 5}."
 
 
 @pytest.mark.parametrize(
     ("cause", "advice", "crowded"),
     [
         (f"{FIRST} {SECOND}", "Escape it." + " Or wait." * 40, False),
-        (f"{FIRST} {SECOND}", f"Escape it{', and pin the stubs in `dev.txt`' * 5}.", True),
+        (f"{FIRST} {SECOND}", f"Escape it{', and pin the stubs in `dev.txt`' * 7}.", True),
+        (f"{FIRST} {SECOND}", PINNED, False),
+        (f"{FIRST} {SECOND}", f"{PINNED}\n```\nmypy\n```", True),
         (f"{FIRST} It is read for each row. {SECOND} Since then.", "Escape it.", False),
-        (f"{FIRST} {FIRST} {SECOND}", "Escape it.", True),
+        (f"{FIRST} {FIRST} {FIRST} {SECOND}", "Escape it.", True),
         (f"{FIRST} {FIRST} {FIRST}", "Escape it.", False),
     ],
 )
@@ -225,7 +228,7 @@ def test_causes_that_do_not_fit_together_are_asked_for_in_short(
     run = context().add(Assistant(answer))
     request = quote_repair.ask_for_repair(run, wrong).messages[-1]
     assert isinstance(request, User)
-    asked = "Name each\ncause in one sentence of at most 130 characters" in request.text
+    asked = "cause in one sentence of at most 130 characters, say" in request.text
     assert asked is crowded
     assert request.text.startswith(prompts.REPAIRS) is crowded
 

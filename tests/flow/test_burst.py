@@ -9,6 +9,7 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
+from tests.accepting import one_by_one
 from tests.fakes import says
 from tests.jobs import Job, run_trigger
 from worker.core.ports import Reply, Request
@@ -93,7 +94,7 @@ class Burst:
         self.failing = [self._opened(f"red-{number}") for number in range(FAILING)]
         self.green = [self._opened(f"green-{number}") for number in range(GREEN)]
         self.door = TestClient(
-            http.build_app(SECRET, self.crew.put, (), lambda: 0.0, lambda: None),
+            http.build_app(SECRET, one_by_one(self.crew.put), (), lambda: 0.0, lambda: None),
             raise_server_exceptions=True,
         )
 

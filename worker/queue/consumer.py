@@ -1,8 +1,10 @@
 """Accepts triggers for the queue, and processes the triggers in its messages."""
 
 import logging
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
@@ -15,6 +17,12 @@ from worker.queue.project_slots import ProjectSlots
 from worker.queue.recovery import Recovery
 from worker.turns.parts import Deps
 
+WRITERS = 4
+"""The most parts of a batch that are written into the journal at the same time."""
+
+THREADS = 12
+"""Enough for four batches at a time: the first part of each is written by the caller's thread."""
+
 log = logging.getLogger("sandpiper.queue")
 
 
@@ -23,6 +31,10 @@ class Publisher(Protocol):
 
     def __call__(self, trigger: Trigger, since: float | None = None) -> None:
         """Raises QueueError."""
+        ...
+
+    def publish_all(self, triggers: Sequence[Trigger]) -> None:
+        """Put several triggers on the queue, whose wait begins now. Raises QueueError."""
         ...
 
     def count_waiting(self) -> int:
@@ -56,6 +68,7 @@ class Consumer:
         self._recovery: Recovery | None = None
         self._slots: ProjectSlots | None = None
         self._lock = threading.Lock()
+        self._writers = ThreadPoolExecutor(THREADS, "journal")
 
     def make_deps(self) -> Deps:
         """Return the parts of a job, made at the first call. Raises what making them raises."""
@@ -65,16 +78,36 @@ class Consumer:
             return self._made
 
     def accept_trigger(self, trigger: Trigger) -> None:
-        """Write a trigger into the journal, then queue it.
+        """Accept one trigger: see `accept_triggers`. Raises QueueError."""
+        (failure,) = self.accept_triggers([trigger])
+        if failure:
+            raise failure
 
-        Raises QueueError if the store or the broker does not accept it. Once it is in the journal,
-        it is not lost, whatever the broker does: recovery finds it there.
+    def accept_triggers(self, triggers: Sequence[Trigger]) -> list[QueueError | None]:
+        """Write triggers into the journal, then queue them.
+
+        Returns for each trigger why the store or the broker did not accept it, or None. Once it is
+        in the journal, it is not lost, whatever the broker does: recovery finds it there.
         """
+        failures = self._add_to_journal(triggers) if triggers else []
+        added = [each for each, failure in zip(triggers, failures, strict=True) if not failure]
         try:
-            self._journal().add_trigger(trigger)
-        except StoreError as error:
-            raise QueueError(f"the trigger cannot be kept: {error}", transient=True) from error
-        self._publish(trigger)
+            if added:
+                self._publish.publish_all(added)
+        except QueueError as error:
+            return [failure or error for failure in failures]
+        return failures
+
+    def _add_to_journal(self, triggers: Sequence[Trigger]) -> list[QueueError | None]:
+        """Write triggers in a few threads, which mostly wait for the store."""
+        size = math.ceil(len(triggers) / WRITERS)
+        parts = [triggers[start : start + size] for start in range(0, len(triggers), size)]
+        others = [self._writers.submit(self._add_each, part) for part in parts[1:]]
+        return sum((each.result() for each in others), self._add_each(parts[0]))
+
+    def _add_each(self, triggers: Sequence[Trigger]) -> list[QueueError | None]:
+        journal = self._journal()
+        return [_add_trigger(journal, each) for each in triggers]
 
     def make_delivery(self, trigger: Trigger, queued_at: float | None = None) -> Callable[[], None]:
         """Return a function that delivers the trigger of a message: see `deliver_trigger`.
@@ -132,3 +165,11 @@ class Consumer:
             self._publish(trigger)
         except QueueError as error:
             log.warning("trigger %s is left to the journal: %s", trigger_id(trigger), error)
+
+
+def _add_trigger(journal: Journal, trigger: Trigger) -> QueueError | None:
+    try:
+        journal.add_trigger(trigger)
+    except StoreError as error:
+        return QueueError(f"the trigger cannot be kept: {error}", transient=True)
+    return None

@@ -6,7 +6,7 @@ for results that nobody stores, asks a pool for a connection and declares the qu
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -42,12 +42,16 @@ class Publisher:
 
     def __call__(self, trigger: Trigger, since: float | None = None) -> None:
         """Send one message. `since` is when the trigger's wait began (epoch seconds), by default
-        now.
+        now. Raises QueueError: see `publish_all`."""
+        self._with_producer(partial(self._send_all, [trigger], since))
 
-        Raises QueueError, transient, if the broker does not accept it. If only the confirmation is
-        lost, the message arrives twice, which is harmless: triggers are idempotent.
+    def publish_all(self, triggers: Sequence[Trigger]) -> None:
+        """Send a message for each trigger, to Redis all of them in one round trip.
+
+        Raises QueueError, transient, if the broker does not accept all of them. If only the
+        confirmation is lost, messages arrive twice, which is harmless: triggers are idempotent.
         """
-        self._with_producer(partial(self._send, trigger, since))
+        self._with_producer(partial(self._send_all, triggers, None))
 
     def count_waiting(self) -> int:
         """Return how many messages no worker has taken yet. Raises QueueError, transient."""
@@ -88,6 +92,11 @@ class Publisher:
         connection, self._connection, self._producer = self._connection, None, None
         if connection is not None:
             connection.release()
+
+    def _send_all(self, triggers: Sequence[Trigger], since: float | None, producer: Any) -> None:
+        with producer.batch():
+            for each in triggers:
+                self._send(each, since, producer)
 
     def _send(self, trigger: Trigger, since: float | None, producer: Any) -> None:
         message = self._app.amqp.as_task_v2(

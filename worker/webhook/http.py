@@ -6,7 +6,6 @@ Answering a webhook uses only the store and the broker, because GitLab waits 10 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import anyio
@@ -20,6 +19,7 @@ from starlette.routing import Route
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.webhook import events, routes
+from worker.webhook.batches import Batches, Enqueue
 from worker.webhook.bodies import MAX_BODY, BodyReader, reject_too_large
 from worker.webhook.seen import RecentDeliveries, get_delivery_key
 from worker.webhook.tokens import Claims, TokenReader
@@ -50,7 +50,7 @@ _log = logging.getLogger("sandpiper.webhook")
 
 def build_app(
     secret: str,
-    enqueue: Callable[[Trigger], None],
+    enqueue: Enqueue,
     projects: Sequence[str],
     now: Callable[[], float],
     ready: Callable[[], str | None],
@@ -63,16 +63,23 @@ def build_app(
 ) -> Starlette:
     """Build the receiver. Raises ConfigError without a secret.
 
-    `enqueue` may block (it runs in a thread) and raises QueueError when the broker or the store is
-    down; the trigger may still run after a 503, which is harmless: triggers are idempotent. `now`
-    is in epoch seconds. `ready` returns the reason why this process cannot work, or None, and may
+    `enqueue` runs in a thread and reports a QueueError when the broker or the store is down; the
+    trigger may still run after a 503, which is harmless: triggers are idempotent. `now` is in epoch
+    seconds. `ready` returns the reason why this process cannot work, or None, and may
     block too. Without `tokens`, CI jobs cannot ask for an analysis.
     `queue_seconds` must be less than the 10 s that GitLab waits for an answer.
     `record_outcome` is told every request's kind and outcome. `render_metrics` makes the answer of
     /metrics; without it, there is no /metrics.
     """
     receiver = _Receiver(
-        *(make_verifier(secret), enqueue, tuple(projects), now, ready, BodyReader(body_seconds)),
+        *(
+            make_verifier(secret),
+            Batches(enqueue),
+            tuple(projects),
+            now,
+            ready,
+            BodyReader(body_seconds),
+        ),
         *(queue_seconds, tokens, record_outcome, render_metrics),
     )
     app = Starlette(
@@ -93,7 +100,7 @@ def build_app(
 @dataclass(frozen=True, slots=True)
 class _Receiver:
     verifier: Verifier
-    enqueue: Callable[[Trigger], None]
+    batches: Batches
     projects: tuple[str, ...]
     now: Callable[[], float]
     ready: Callable[[], str | None]
@@ -103,8 +110,6 @@ class _Receiver:
     record_outcome: Callable[[str, str], None]
     render_metrics: Callable[[], bytes] | None
     seen: RecentDeliveries = field(default_factory=RecentDeliveries)
-    # Each thread mostly waits for the store; more of them would only compete for the CPU.
-    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(4, "enqueue"))
 
     async def webhook(self, request: Request) -> Response:
         return self._record_outcome(request, await _answer_rejections(self._admit, request))
@@ -172,8 +177,7 @@ class _Receiver:
         name, failure = trigger_id(trigger), ""
         try:
             async with asyncio.timeout(self.queue_seconds):
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self.threads, self.enqueue, trigger)
+                await self.batches.enqueue(trigger)
         except QueueError as error:
             failure = str(error)
         except TimeoutError:

@@ -9,7 +9,6 @@ from starlette.applications import Starlette
 
 from worker.core.conversation.limits import Limits
 from worker.core.ports import SessionStore
-from worker.core.triggers import Trigger
 from worker.maintenance import missed_pipelines
 from worker.pages.parts import PageSettings, PageStore
 from worker.queue.journal import Journal
@@ -17,6 +16,7 @@ from worker.queue.leases import Leases
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
+from worker.webhook.batches import Enqueue
 from worker.webhook.tokens import GitLabKeys, TokenReader
 from worker.wiring.clock import SystemClock
 from worker.wiring.stores import open_session_store, open_watched_store
@@ -29,7 +29,7 @@ MOST_READ = 200
 
 def build_receiver(
     settings: Settings,
-    enqueue: Callable[[Trigger], None],
+    enqueue: Enqueue,
     ready: Callable[[], str | None] = lambda: None,
     watched: Telemetry | None = None,
 ) -> Starlette:

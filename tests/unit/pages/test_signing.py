@@ -7,6 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from tests.accepting import queue_nothing
 from worker import wiring
 from worker.errors import ConfigError
 from worker.settings import Settings
@@ -22,7 +23,7 @@ def settings(hook: str = HOOK, **pages: str) -> Settings:
 
 def warnings(chosen: Settings, caplog: pytest.LogCaptureFixture) -> list[str]:
     with caplog.at_level(logging.WARNING):
-        wiring.build_receiver(chosen, lambda trigger: None)
+        wiring.build_receiver(chosen, queue_nothing)
     return [record.getMessage() for record in caplog.records]
 
 

@@ -1,19 +1,23 @@
 """How a trigger is accepted: kept first, queued then."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.fakes import HandClock
 from worker import app
-from worker.core.triggers import PipelineFailed
+from worker.core.events import ignore_event
+from worker.core.triggers import PipelineFailed, Trigger
 from worker.errors import QueueError, StoreError
+from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
 from worker.settings import Settings
 
 TRIGGER = PipelineFailed(233, 881204, "5d9b3c1f", "fix/window", 418, 233)
+BATCH = [PipelineFailed(233, each, "5d9b3c1f", "fix", each, 233) for each in range(1, 12)]
 NOWHERE = "redis://127.0.0.1:9/"
 
 
@@ -44,3 +48,50 @@ def test_a_trigger_that_cannot_be_kept_is_refused_before_it_is_queued(tmp_path: 
         journal_in(store).add_trigger(TRIGGER)
     with pytest.raises(QueueError, match="the trigger cannot be kept"):
         accept(NOWHERE, journal_in(store))
+
+
+class Queue:
+    """Keeps what is put on it."""
+
+    def __init__(self) -> None:
+        self.triggers: list[Trigger] = []
+
+    def __call__(self, trigger: Trigger, since: float | None = None) -> None:
+        self.triggers.append(trigger)
+
+    def publish_all(self, triggers: Sequence[Trigger]) -> None:
+        self.triggers += triggers
+
+    def count_waiting(self) -> int:
+        return len(self.triggers)
+
+
+def test_of_a_batch_only_what_cannot_be_kept_is_refused_and_the_rest_is_queued_in_order(
+    tmp_path: Path,
+) -> None:
+    journal, queue = journal_in(FolderStore(tmp_path)), Queue()
+    for iid in (3, 7):
+        (tmp_path / "journal" / "233").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "journal" / "233" / str(iid)).write_text("in the way")
+    consumer = Consumer(
+        *(lambda: pytest.fail("no worker"), queue, ignore_event),
+        journal=lambda: journal,
+        alone=False,
+        patience=1.0,
+    )
+    assert consumer.accept_triggers([]) == []
+    failures = consumer.accept_triggers(BATCH)
+    assert [bool(each) for each in failures] == [each.mr_iid in (3, 7) for each in BATCH]
+    assert queue.triggers == [each for each in BATCH if each.mr_iid not in (3, 7)]
+    assert {name_entry(each) for each in queue.triggers} <= set(journal.list_names())
+
+
+def test_a_batch_is_kept_although_the_broker_is_down(tmp_path: Path) -> None:
+    journal = journal_in(FolderStore(tmp_path))
+    built = app.build_app(
+        *(Settings(broker=NOWHERE), lambda: pytest.fail("no worker")), journal=lambda: journal
+    )
+    failures = app.get_batch_acceptor(built)(BATCH)
+    assert all("the broker does not answer" in str(each) for each in failures)
+    assert len(failures) == len(BATCH)
+    assert set(journal.list_names()) == {name_entry(each) for each in BATCH}

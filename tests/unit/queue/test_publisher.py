@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import pytest
 import redis
@@ -52,6 +53,27 @@ def test_a_trigger_arrives_as_it_was_and_outlives_a_broken_connection(redis_url:
                 client.client_kill_filter(_id=each["id"])
         publish(TRIGGER)
     assert queued(redis_url) == [TRIGGER, TRIGGER]
+
+
+def test_triggers_that_are_sent_together_arrive_in_their_order(
+    redis_url: str, rabbit_url: str
+) -> None:
+    triggers = [replace(TRIGGER, pipeline_id=number) for number in range(1, 40)]
+    for url in (redis_url, rabbit_url, "memory://"):
+        with publisher(url) as publish:
+            publish.publish_all(triggers)
+        assert queued(url) == triggers
+
+
+def test_many_triggers_take_one_round_trip_to_redis(redis_url: str) -> None:
+    triggers = [replace(TRIGGER, pipeline_id=number) for number in range(1, 40)]
+    with publisher(redis_url) as publish, redis.Redis.from_url(redis_url) as client:
+        publish(TRIGGER)
+        before = client.info("stats")["total_reads_processed"]
+        publish.publish_all(triggers)
+        reads = client.info("stats")["total_reads_processed"] - before
+        client.delete(QUEUE)
+    assert reads < len(triggers)
 
 
 def test_the_broker_tells_how_many_messages_wait(redis_url: str, rabbit_url: str) -> None:

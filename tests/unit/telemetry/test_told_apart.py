@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 from starlette.testclient import TestClient
 
+from tests.accepting import queue_nothing
 from tests.contexts import SUBJECT, context
 from tests.fakes import MemorySandbox, ScriptedModel, says
 from tests.jobs import MemoryDriver
@@ -143,7 +144,5 @@ def test_the_receiver_s_metrics_can_be_switched_off(enabled: bool, status: int) 
         {"gitlab": {"webhook_secret": "0123456789abcdef"}, "metrics": {"enabled": enabled}}
     )
     watched = wiring.build_telemetry(settings)
-    with TestClient(
-        wiring.build_receiver(settings, lambda trigger: None, watched=watched)
-    ) as client:
+    with TestClient(wiring.build_receiver(settings, queue_nothing, watched=watched)) as client:
         assert client.get("/metrics").status_code == status

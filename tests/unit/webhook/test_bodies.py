@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
+from tests.accepting import queue_nothing
 from tests.unit.webhook.cases import headers, payload
 from tests.unit.webhook.test_http import FAILED
 from tests.unit.webhook.test_verify import NOW, SIGNING, sign, signed
@@ -79,9 +80,7 @@ async def asking(app: Starlette, *senders: Sender) -> AsyncIterator[None]:
 
 
 def signing_door(seconds: float = 60.0) -> Starlette:
-    return build_app(
-        SIGNING, lambda trigger: None, (), lambda: NOW, lambda: None, body_seconds=seconds
-    )
+    return build_app(SIGNING, queue_nothing, (), lambda: NOW, lambda: None, body_seconds=seconds)
 
 
 async def deliver(app: Starlette, body: bytes, given: dict[str, str]) -> int:

@@ -13,6 +13,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 from starlette.applications import Starlette
 
+from tests.accepting import one_by_one, queue_nothing
 from tests.unit.webhook.test_http import send
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
 from worker.demo.gitlab import GitLabSim, Pipeline, Scene, make_failing_merge_request
@@ -43,7 +44,12 @@ class Asked:
             GitLabKeys(sim.url), f"{sim.url}/", "sandpiper", lambda: self.now()
         )
         self.app: Starlette = build_app(
-            "s", self.queue.append, projects, lambda: 0.0, lambda: None, tokens=self.reader
+            "s",
+            one_by_one(self.queue.append),
+            projects,
+            lambda: 0.0,
+            lambda: None,
+            tokens=self.reader,
         )
 
     def __call__(self, token: str, scheme: str = "Bearer") -> httpx.Response:
@@ -211,7 +217,7 @@ def test_only_listed_projects_may_ask(sim: GitLabSim, scene: Scene) -> None:
 
 
 def test_without_a_reader_there_is_no_such_address(sim: GitLabSim, scene: Scene) -> None:
-    app = build_app("s", lambda trigger: None, (), lambda: 0.0, lambda: None)
+    app = build_app("s", queue_nothing, (), lambda: 0.0, lambda: None)
     token = sim.make_id_token(scene.pipeline)
     answer = send(app, path=CI_PATH, headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 404
@@ -222,7 +228,7 @@ def test_a_broker_that_is_down_is_a_503(sim: GitLabSim, scene: Scene) -> None:
         raise QueueError("down", transient=True)
 
     reader = Asked(sim).reader
-    app = build_app("s", enqueue, (), lambda: 0.0, lambda: None, tokens=reader)
+    app = build_app("s", one_by_one(enqueue), (), lambda: 0.0, lambda: None, tokens=reader)
     token = sim.make_id_token(scene.pipeline)
     answer = send(app, path=CI_PATH, headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 503
@@ -326,7 +332,7 @@ def test_without_usable_keys_nobody_is_refused_or_let_in(
 
 def test_a_gitlab_that_is_down_is_a_503_that_says_so(sim: GitLabSim, scene: Scene) -> None:
     tokens = reader(sim, Shelf(GONE), Hand())
-    app = build_app("s", lambda trigger: None, (), lambda: 0.0, lambda: None, tokens=tokens)
+    app = build_app("s", queue_nothing, (), lambda: 0.0, lambda: None, tokens=tokens)
     token = sim.make_id_token(scene.pipeline)
     answer = send(app, path=CI_PATH, headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 503
@@ -343,7 +349,7 @@ def test_keys_that_never_come_are_a_503_in_time(sim: GitLabSim, scene: Scene) ->
 
     tokens = TokenReader(Never(), sim.url, "sandpiper", Hand())
     app = build_app(
-        "s", lambda trigger: None, (), lambda: 0.0, lambda: None, tokens=tokens, queue_seconds=0.05
+        "s", queue_nothing, (), lambda: 0.0, lambda: None, tokens=tokens, queue_seconds=0.05
     )
     token = sim.make_id_token(scene.pipeline)
     threading.Timer(0.3, release.set).start()

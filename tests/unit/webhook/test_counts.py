@@ -3,6 +3,7 @@
 import pytest
 from starlette.applications import Starlette
 
+from tests.accepting import one_by_one
 from tests.unit.webhook.cases import PROJECTS, headers, payload
 from tests.unit.webhook.test_http import SECRET, TOKEN, send
 from worker.core.triggers import Trigger
@@ -19,7 +20,7 @@ def door(counted: Counted, *, down: bool = False, page: bool = True) -> Starlett
             raise QueueError("down", transient=True)
 
     return build_app(
-        *(SECRET, enqueue, PROJECTS, lambda: 0.0, lambda: None),
+        *(SECRET, one_by_one(enqueue), PROJECTS, lambda: 0.0, lambda: None),
         record_outcome=lambda kind, outcome: counted.append((kind, outcome)),
         render_metrics=(lambda: b"sandpiper_x 1\n") if page else None,
     )

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from tests.accepting import one_by_one, queue_nothing
 from tests.unit.webhook.cases import CASES, PROJECTS, headers, payload
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import ConfigError, QueueError
@@ -29,7 +30,7 @@ def door(
     ready: Callable[[], str | None] = lambda: None,
 ) -> Starlette:
     taken: list[Trigger] = [] if queue is None else queue
-    return build_app(SECRET, enqueue or taken.append, PROJECTS, lambda: 0.0, ready)
+    return build_app(SECRET, one_by_one(enqueue or taken.append), PROJECTS, lambda: 0.0, ready)
 
 
 def send(
@@ -66,7 +67,7 @@ def test_every_delivery_is_answered_with_2xx(name: str) -> None:
 
 def test_a_door_without_a_secret_is_not_built() -> None:
     with pytest.raises(ConfigError, match="GITLAB_WEBHOOK_SECRET"):
-        build_app("", lambda trigger: None, (), lambda: 0.0, lambda: None)
+        build_app("", queue_nothing, (), lambda: 0.0, lambda: None)
 
 
 def test_a_wrong_token_is_turned_away_before_the_body_is_read() -> None:
@@ -189,7 +190,7 @@ def test_a_broker_that_never_answers_is_a_503_in_time() -> None:
     def enqueue(trigger: Trigger) -> None:
         release.wait(10)
 
-    app = build_app(SECRET, enqueue, (), lambda: 0.0, lambda: None, queue_seconds=0.05)
+    app = build_app(SECRET, one_by_one(enqueue), (), lambda: 0.0, lambda: None, queue_seconds=0.05)
     started = time.monotonic()
     answer = send_to_blocked(app, release)
     assert answer.status_code == 503
@@ -203,7 +204,7 @@ def test_a_readiness_check_that_never_answers_is_a_503_in_time() -> None:
         release.wait(10)
         return None
 
-    app = build_app(SECRET, lambda t: None, (), lambda: 0.0, ready, queue_seconds=0.05)
+    app = build_app(SECRET, queue_nothing, (), lambda: 0.0, ready, queue_seconds=0.05)
     answer = send_to_blocked(app, release, "GET", "/readyz")
     assert (answer.status_code, list(answer.json())) == (503, ["error"])
 
@@ -213,7 +214,7 @@ def test_a_body_that_never_ends_is_a_408() -> None:
         yield b"{"
         await anyio.sleep(10)
 
-    app = build_app(SECRET, lambda t: None, (), lambda: 0.0, lambda: None, body_seconds=0.05)
+    app = build_app(SECRET, queue_nothing, (), lambda: 0.0, lambda: None, body_seconds=0.05)
     answer = send(app, headers=TOKEN | headers(FAILED), content=body())
     assert (answer.status_code, list(answer.json())) == (408, ["error"])
 

@@ -4,6 +4,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from tests.accepting import one_by_one
 from tests.unit.webhook.cases import PROJECTS, headers, payload
 from tests.unit.webhook.test_http import SECRET, TOKEN, send
 from worker.core.triggers import Trigger
@@ -21,7 +22,7 @@ class Door:
         self.now, self.down = 1000.0, False
         self.queue: list[Trigger] = []
         self.app: Starlette = build_app(
-            SECRET, self._take, PROJECTS, lambda: self.now, lambda: None
+            SECRET, one_by_one(self._take), PROJECTS, lambda: self.now, lambda: None
         )
 
     def deliver(self, name: str = FAILED, **extra: str) -> httpx.Response:

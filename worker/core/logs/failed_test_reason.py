@@ -63,8 +63,11 @@ def _line_after(test: str, lines: Sequence[str]) -> str:
     another test, unless it is a part of this one."""
     texts = [text for text in map(strip_line, lines) if text != _FRAME]
     test = _find_details(test, texts)
-    following = texts[texts.index(test) + 1 :][:2]
-    said = next((text for text in following if text and not MERE.match(normalise_line(text))), "")
+    following = texts[texts.index(test) + 1 :]
+    told = (text for text in following[:2] if text and not MERE.match(normalise_line(text)))
+    said = next(told, "")
+    if _EXCEPTION.fullmatch(said):  # its message begins on the next line
+        said = f"{said} {next(iter(following[following.index(said) + 1 :]), '')}".strip()
     part = test.split(" (")[0]
     return "" if said == GAP or (TEST.match(said) and not said.startswith(part)) else said
 
@@ -78,6 +81,7 @@ def _find_details(test: str, texts: Sequence[str]) -> str:
     return next(heads, test)
 
 
+_EXCEPTION = re.compile(r"[\w.$]{1,200}(?:Error|Exception|Failure|Failed): ?")
 _LISTED = re.compile(r"[✕✗✖✘] (.{1,300}?)(?: \(\d[\d.]{0,9} m?s\))?")
 _FRAME = "┐"
 """The line between a failed test and its error in PHPUnit's testdox."""

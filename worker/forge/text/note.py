@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from worker.core.conversation.context import Outcome, Status, Subject
 from worker.core.finding import Evidence, Finding, ReplyPart, Unproven, Verdict
 from worker.core.finding.further_failures import count_named_failures
+from worker.core.finding.retries import advises_against_retry
 from worker.core.finding.suggestions import Offers
 from worker.core.ports import FailedJob
 from worker.core.session_id import Marker
@@ -330,6 +331,8 @@ def write_failure(
 
 def _choose_headline(finding: Finding, outcome: Outcome) -> str:
     headline = HEADLINES[finding.verdict]
+    if finding.verdict is Verdict.FLAKY and not _is_overruled(finding):
+        headline += ", and a retry does not help" * advises_against_retry(finding.to_do)
     return headline if outcome.status is Status.DONE else f"Unfinished: {headline.lower()}"
 
 

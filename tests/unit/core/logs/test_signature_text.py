@@ -168,3 +168,15 @@ def test_how_a_test_in_a_list_of_jest_failed_is_told_by_its_details() -> None:
     told = make_signature(log).text
     assert told.endswith(": expect(received).toBe(expected) // Object.is equality")
     assert "isFreeShipping" not in told
+
+
+def test_the_message_of_an_exception_may_begin_on_the_next_line() -> None:
+    log = [
+        "[ERROR] com.example.VoucherTest.accepts -- Time elapsed: 0.071 s <<< FAILURE!",
+        "org.opentest4j.AssertionFailedError:",
+        "Expecting value to be true but was false",
+        "\tat com.example.VoucherTest.accepts(VoucherTest.java:24)",
+    ]
+    assert make_signature(log).text.endswith(
+        "org.opentest4j.AssertionFailedError: Expecting value to be true but was false"
+    )

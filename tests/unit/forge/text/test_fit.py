@@ -162,6 +162,21 @@ def test_a_monstrous_sentence_is_shown_by_its_clauses() -> None:
     assert len(line) <= LONGEST[0] + 20
 
 
+@pytest.mark.parametrize(
+    ("verdict", "advice", "headline"),
+    [
+        (Verdict.FLAKY, "Fix the clock. A retry does not help.", ", and a retry does not help"),
+        (Verdict.FLAKY, "Retry the job.", ""),
+        (Verdict.CHANGE, "Fix the clock. A retry does not help.", ""),
+    ],
+)
+def test_a_failure_by_chance_or_date_says_in_its_headline_where_a_retry_does_not_help(
+    verdict: Verdict, advice: str, headline: str
+) -> None:
+    shown = shown_of(written(replace(FULL, verdict=verdict, to_do=advice)))
+    assert f"**{note.HEADLINES[verdict]}{headline}**" in shown
+
+
 ADVICES = [
     ("One. Two.", ""),
     (

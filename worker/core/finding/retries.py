@@ -1,0 +1,22 @@
+"""Tells what advice says of a retry. Pure."""
+
+import re
+
+from worker.core.text.sentences import before_code, split_sentences
+
+_NO_RETRY = re.compile(
+    r"\b(?:retr(?:y|ies|ying)|re-?runs?|re-?running|another run)\b[^.;]{0,40}"
+    r"(?:\b(?:not|never|cannot|no use|useless|pointless)\b|n't\b)"
+    r"|(?:\b(?:do not|no use to|never)|\bdon't) (?:retry|re-?run)\b",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(r"\b(?:if|unless|when|until|where|should)\b", re.IGNORECASE)
+
+
+def advises_against_retry(advice: str) -> bool:
+    """Whether a sentence of the advice says, without a condition, that a retry does not help."""
+    return any(
+        found is not None and not _CONDITION.search(sentence[: found.end()])
+        for sentence in split_sentences(before_code(advice))
+        for found in [_NO_RETRY.search(sentence[:600])]
+    )

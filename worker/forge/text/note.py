@@ -46,6 +46,7 @@ from worker.forge.text.parts import (
     write_sentence,
 )
 from worker.forge.text.quotes import (
+    announces_next,
     choose_line,
     find_words,
     get_job_id,
@@ -153,7 +154,7 @@ def _describe_shape(quote: Evidence, line: Evidence | None, failed: frozenset[in
     return QuoteShape(
         several="\n" in quote.text,
         legible="\n" not in quote.text or line is not None,
-        announces=(line or quote).text.rstrip().endswith(":"),
+        announces=announces_next((line or quote).text),
         fails=is_of_failure(quote, failed),
         job=get_job_id(quote) if get_job_id(quote) in failed else 0,
     )

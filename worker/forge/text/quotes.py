@@ -18,6 +18,11 @@ _TELLING = frozenset({"fault", "trouble", "diff", "expected"})
 _ENDED = re.compile(r"ERROR: Job failed\b")
 """How the runner reports the failure of any job."""
 
+_ANNOUNCES = re.compile(r"(?::|<<< (?:FAILURE|ERROR)!)\s*$")
+_CONCRETE = re.compile(r"[\d\"'`_/]|\w[.:]\w|\w\(")
+"""What names a value, a place or a thing. "Error: Unsupported argument" is only the kind of error;
+which argument that is, another line says."""
+
 LEAST_ERROR = 20
 """The fewest characters that a line has from where it names the error."""
 
@@ -36,7 +41,7 @@ _NAMES_ERROR = re.compile(
     r"|(?<!\w)\w{0,80}(?:Error|Exception):"
 )
 
-_WORD = re.compile(r"[a-z_]\w{3,}|\d[\w.]*\w")
+_WORD = re.compile(r"[a-z_]\w{3,}|\d[\w.]*\w|(?<=[\"'`])[a-z_]\w{1,2}(?=[\"'`])")
 _ANCHOR = re.compile(r"#L(\d{1,9})$")
 
 
@@ -110,12 +115,19 @@ def cut_line(text: str, size: int) -> str:
     return text[start : start + size].rstrip()
 
 
+def announces_next(text: str) -> bool:
+    """Whether a line only says which failure the next lines are about."""
+    return bool(_ANNOUNCES.search(text))
+
+
 def _count_letters(line: str) -> int:
     return sum(map(str.isalnum, line))
 
 
 def _weigh(line: str, about: Collection[str]) -> int:
-    announces = line.rstrip().endswith(":")
     found = frozenset[str]() if _ENDED.search(line) else find_marks(line)
+    marks = 3 * bool(found & _CLEAR) + bool(found & _TELLING)
+    if not _CONCRETE.search(line):
+        marks = min(marks, 1)
     shared = len(find_words(line).intersection(about))
-    return 3 * bool(found & _CLEAR) + bool(found & _TELLING) + min(shared, 3) - 2 * announces
+    return marks + min(shared, 3) - 2 * announces_next(line)

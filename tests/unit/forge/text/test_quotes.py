@@ -121,6 +121,36 @@ def test_of_a_longer_quote_the_line_is_shown_that_tells_most() -> None:
     assert "`6: closing a pool of 4 workers` (1 of 3 lines)" in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "cause"),
+    [
+        (
+            '│ Error: Unsupported argument\n│ \n│   on main.tf line 12, in module "dns":\n'
+            '│   12:   ttl = 60\n│ \n│ An argument named "ttl" is not expected here.',
+            '│ An argument named "ttl" is not expected here.',
+            "The call passes `ttl`, an argument that `modules/dns` no longer declares.",
+        ),
+        (
+            "[ERROR] com.acme.PoolTest.closes  Time elapsed: 0.2 s  <<< ERROR!\n"
+            "java.lang.IllegalStateException: Pool is closed",
+            "java.lang.IllegalStateException: Pool is closed",
+            "`PoolTest.closes` takes a connection after the pool is closed.",
+        ),
+        (
+            "E   AssertionError: totals differ\nE   assert 3 == 4",
+            "E   assert 3 == 4",
+            "`total` forgets the last row.",
+        ),
+    ],
+)
+def test_the_line_that_names_the_thing_is_shown_rather_than_the_kind_of_error(
+    text: str, line: str, cause: str
+) -> None:
+    quote = of_job(4711, 12, text)
+    (shown,) = _shown_quotes(quote, cause=f"{cause} {BIG}")
+    assert f"`{line}`" in shown
+
+
 def test_a_quote_is_shown_whole_before_another_one_is() -> None:
     shown = shown_of(written(replace(FULL, evidence=(SURCHARGE, CULPRIT), cause=BIG)))
     assert SURCHARGE.text.splitlines()[0] in shown

@@ -13,7 +13,7 @@ from worker.core.conversation.context import Subject
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.binding import Binding
-from worker.sources.api.client import NotFound, ReadClient
+from worker.sources.api.client import NoSuchFile, NotFound, ReadClient
 from worker.sources.evidence import Evidence
 from worker.sources.host.audience import Audience, find_audience
 from worker.sources.job_logs.log_cache import JobLogs
@@ -114,6 +114,8 @@ class Reader:
         """
         try:
             yield
+        except NoSuchFile:
+            raise
         except NotFound as error:
             if self.subject.sha in refs and (hint := self._describe_merge_result()):
                 raise NotFound(f"{error} ({hint})") from error

@@ -41,6 +41,10 @@ class NotFound(SourceError):
     """The answer was 404: the object does not exist, or the token may not see it."""
 
 
+class NoSuchFile(NotFound):
+    """The commit is there and the token may read it, but it has no file of this name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
     """The items of a paged list; `more` if there are further pages."""
@@ -211,8 +215,15 @@ def _translate_errors(what: str) -> Iterator[None]:
         yield
     except FOREIGN as error:
         failure = explain_failure(error, what, "read")
-        kind = NotFound if failure.status == 404 else SourceError
-        raise kind(failure.text, transient=failure.transient) from error
+        raise _choose_kind(failure.status, error)(
+            failure.text, transient=failure.transient
+        ) from error
+
+
+def _choose_kind(status: int, error: Exception) -> type[SourceError]:
+    if status != 404:
+        return SourceError
+    return NoSuchFile if "404 File Not Found" in str(error) else NotFound
 
 
 def _parse_answer(model: type[T], value: Any, what: str) -> T:

@@ -13,7 +13,7 @@ from worker.core.ports import Document, DocumentKind
 from worker.core.text.preview_file import find_lines, preview_file
 from worker.core.text.redacted_values import assume_redacted
 from worker.errors import ArgumentError
-from worker.sources.api.client import Blob
+from worker.sources.api.client import Blob, NoSuchFile
 from worker.sources.base import RawDocument, SourceDef, redacted_document
 from worker.sources.session_reader import Reader
 
@@ -70,7 +70,12 @@ def fetch(args: File, reader: Reader) -> Document:
 
 def _read_whole(args: File, path: str, reader: Reader) -> RawDocument:
     ref = args.ref or reader.subject.sha
-    blob = reader.read_first(lambda project: read_from_project(project, reader, path, ref), ref)
+    try:
+        blob = reader.read_first(lambda project: read_from_project(project, reader, path, ref), ref)
+    except NoSuchFile as error:  # the model's guess was wrong, no evidence is missing
+        raise ArgumentError(
+            f"path: there is no {path} at {ref}; gitlab_list_files names the files"
+        ) from error
     if not blob.omitted_bytes:
         return RawDocument(blob.head)
     mark = f"\n[... {blob.omitted_bytes} bytes of this file are left out here ...]\n".encode()

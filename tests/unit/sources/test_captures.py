@@ -92,7 +92,7 @@ def test_nothing_of_another_project_is_read(sim: GitLabSim, scene: Scene, reader
     other = sim.add_project("team/secret", {"app/secret.py": b"the key is in here\n"})
     sim.add_member(other, scene.bot, Access.REPORTER)
     for path in ("app/secret.py", f"{other.id}/app/secret.py"):
-        with pytest.raises(SourceError):
+        with pytest.raises(ArgumentError, match="there is no"):
             captured(reader).read_lines(RepoFile(path))
 
 

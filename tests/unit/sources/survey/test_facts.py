@@ -339,8 +339,8 @@ def test_without_time_nothing_is_asked(sim: GitLabSim, scene: Scene) -> None:
 def test_a_gitlab_that_hangs_is_left_behind(sim: GitLabSim, scene: Scene) -> None:
     reader = _reader(sim, scene)
     groups = read_survey(reader).groups
-    sim.fail_next("GET", "/pipelines", 0, delay=1.0, times=9)
-    (made,) = collect_facts(groups, reader, NOT_ASKED, seconds=0.1, grace=0.1)
+    sim.fail_next("GET", "/pipelines", 0, delay=5.0, times=9)
+    (made,) = collect_facts(groups, reader, NOT_ASKED, seconds=1.0, grace=0.1)
     assert made.target == Unknown("GitLab took too long")
     assert made.run.reason == "script_failure"
 

@@ -61,15 +61,22 @@ _RESULT = re.compile(r"(?:not )?ok \d")
 def _line_after(test: str, lines: Sequence[str]) -> str:
     """Return what follows the line of a failed test: usually its assertion. "" if that is about
     another test, unless it is a part of this one."""
+    if "] › " in test:  # Playwright's rows come before its blocks, which say why
+        first = next((at for at, line in enumerate(lines) if _is_block_of(test, line)), None)
+        lines = [] if first is None else lines[first:]
     texts = [text for text in map(strip_line, lines) if text != _FRAME]
     test = _find_details(test, texts)
-    following = texts[texts.index(test) + 1 :]
+    following = texts[texts.index(test) + 1 :] if test in texts else []
     told = (text for text in following[:2] if text and not MERE.match(normalise_line(text)))
     said = next(told, "")
     if _EXCEPTION.fullmatch(said):  # its message begins on the next line
         said = f"{said} {next(iter(following[following.index(said) + 1 :]), '')}".strip()
     part = test.split(" (")[0]
     return "" if said == GAP or (TEST.match(said) and not said.startswith(part)) else said
+
+
+def _is_block_of(test: str, line: str) -> bool:
+    return _BLOCK.match(line) is not None and strip_line(line) == test
 
 
 def _find_details(test: str, texts: Sequence[str]) -> str:
@@ -81,6 +88,7 @@ def _find_details(test: str, texts: Sequence[str]) -> str:
     return next(heads, test)
 
 
+_BLOCK = re.compile(r"(?:\d{1,9}: )? {0,6}\d{1,5}\) \[")
 _EXCEPTION = re.compile(r"[\w.$]{1,200}(?:Error|Exception|Failure|Failed): ?")
 _LISTED = re.compile(r"[✕✗✖✘] (.{1,300}?)(?: \(\d[\d.]{0,9} m?s\))?")
 _FRAME = "┐"

@@ -7,12 +7,20 @@ from worker.core.logs.normal_form import LONGEST
 
 _NUMBER = re.compile(r"^\d{1,9}: ?")
 _PREFIX = re.compile(
-    r"^(?:vet: |[├┊] (?=[^─\s])|\[xUnit\.net [\d:.]{5,20}\]\s{1,9}|#\d{1,4} (?:\d{1,6}\.\d{1,4} )?"
+    r"^(?:vet: |\(\d\d:\d\d:\d\d\) |[├┊] (?=[^─\s])|\[xUnit\.net [\d:.]{5,20}\]\s{1,9}"
+    r"|#\d{1,4} (?:\d{1,6}\.\d{1,4} )?"
     r"|\[ERROR\] Failed to execute goal .{1,300}? on project [\w.:-]{1,100}: )"
 )
 _SUFFIX = re.compile(r"(?: -> \[Help \d\]| \(attempt \d{1,4} of \d{1,4}\))+\.?$")
 """What a tool writes around an error: the goal that failed, the step of a build, the attempt, a
 frame or a clock."""
+
+_IN_BROWSER = re.compile(
+    r"(?:✘ {1,5}\d{1,5} |\d{1,5}\) )?"
+    r"(?P<test>\[[^\]]{1,40}\] › \S{1,300}:\d{1,7}:\d{1,7} › .{1,300}?)"
+    r"(?: \(retry #\d{1,3}\))?(?: \(\d[\d.]{0,9}(?:ms|s|m)\))?(?: ─{1,300})?$"
+)
+"""A failed test of Playwright's, which has another number and another duration in each row."""
 
 GAP = "…"
 """What stands for lines that an excerpt leaves out."""
@@ -31,8 +39,9 @@ MERE = re.compile(
     r"|a complete log|to correct|npm login|this is .{0,9}not a problem|exit status|failed at the"
     r"|test failed|\S{1,200}: `|$)|.{0,20}command failed with exit code|error command failed"
     # Gradle
-    r"|failure: build (?:failed|completed)|execution failed for task|> there were failing tests"
-    r"|> run with |\* (?:try|what went wrong|exception is)|get more help|build failed in"
+    r"|> task \S{1,200} failed$|failure: build (?:failed|completed)|execution failed for task"
+    r"|> there were failing tests|> run with |\* (?:try|what went wrong|exception is)"
+    r"|get more help|build failed in"
     # Cargo
     r"|error: (?:test failed, to rerun|could not compile|aborting due to|\S{1,40} target failed)"
     r"|for more information about this error|test result: failed|note: run with"
@@ -42,6 +51,8 @@ MERE = re.compile(
     r"|error: (?:failed to solve|failed to build)|error: process \""
     # .NET: what is below it; PHPUnit: its count
     r"|error message:$|tests: <n>,? assertions: "
+    # Bazel, Nix: the whole, after its errors
+    r"|error: build did not complete successfully|error: some checks failed"
     # Ansible: a condition that it waits for; Molecule: the step, after its errors
     r"|failed - retrying: |error +\S{1,80} ➜ \w{1,40}: executed: failed"
     r"|\S{0,40}recipe for target|ninja: build stopped"
@@ -55,6 +66,7 @@ TEST = re.compile(
     r"|\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
     r"|.{1,200} > .{1,200} FAILED$|---- .{1,200} stdout ----|rspec \./"
     # PHPUnit, ExUnit, .NET
+    r"|\[[^\]]{1,40}\] › \S{1,300}:\d{1,7}:\d{1,7} › "
     r"|\d{1,5}\) [\w\\]{1,200}::|\d{1,5}\) (?:test|property|doctest) .{1,250} \([\w.]{1,200}\)$"
     r"|(?=\w{1,200}[.+])[\w.+]{3,400}(?:\(.{0,300}\))? \[FAIL\]$"
     r"|Failed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
@@ -70,12 +82,12 @@ SERVER_SAID = (
 PLAIN = re.compile(
     r"(?:E {1,8})?[A-Za-z_][\w.$]{0,120}(?:Error|Exception|Failure|Failed)\b(?:$|:| )"
     r"|(?:npm (?:ERR!|error)|ERROR:|FATAL:|fatal:|Error:|curl: \(|wget: )"
-    r"|assertion .{1,200} failed|ESLint couldn't |" + SERVER_SAID
+    r"|assertion .{1,200} failed|ESLint couldn't |error: builder for '|" + SERVER_SAID
 )
 """A line that begins with an exception, or with a tool's word for an error."""
 
 LOCATED = re.compile(
-    r"[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?:? (?:fatal )?error\b|error\[\w{1,12}\]: "
+    r"[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?:? (?:fatal )?[Ee]rror\b|error\[\w{1,12}\]: "
     r"|[^\s:(]{1,200}\(\d{1,7},\d{1,7}\): error\b|[A-Z]{1,5}\d{2,5} (?:\[\*\] )?\S"
 )
 """An error of a compiler, a type checker or a linter, with its place or its code."""
@@ -92,6 +104,8 @@ TROUBLE = re.compile(
 def strip_line(line: str) -> str:
     """Return a line without its number and without what a tool writes around its error."""
     text = _NUMBER.sub("", line[: 4 * LONGEST].strip(), 1).strip()
+    if in_browser := _IN_BROWSER.match(text):
+        return in_browser["test"]
     return _SUFFIX.sub("", _PREFIX.sub("", text, 1)).strip()
 
 

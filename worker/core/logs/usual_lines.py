@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from worker.core.logs.excerpt.choose import clip_text
 from worker.core.logs.line_kinds import is_in_a_list, strip_line
 from worker.core.logs.normal_form import normalise_line, normalise_places
 from worker.core.logs.signature import list_telling_lines
@@ -26,7 +27,10 @@ def find_usual(lines: Sequence[str], passed: Iterable[str]) -> frozenset[str]:
     shapes = frozenset(map(_make_shape, list_telling_lines(lines)))
     words = {max(_LETTERS.findall(shape), key=len, default="") for shape in shapes}
     alike = (line for line in passed if not words.isdisjoint(_LETTERS.findall(line)))
-    return shapes & frozenset(map(_make_shape, islice(alike, MOST)))
+    # A long line is cut in an excerpt.
+    return shapes & {
+        _make_shape(each) for line in islice(alike, MOST) for each in {line, clip_text(line)}
+    }
 
 
 def drop_usual(lines: Sequence[str], usual: frozenset[str]) -> list[str]:

@@ -1,6 +1,5 @@
 """Reads the errors of a failing job's runs from their logs, in the same way, to compare them."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -9,10 +8,9 @@ from worker.core.failure.facts import Unknown
 from worker.core.failure.jobs import FailingJob
 from worker.core.logs import trace
 from worker.core.logs.failed_test_message import find_messages
-from worker.core.logs.line_kinds import is_in_a_list
+from worker.core.logs.failure_lines import FailureLines, read_failure_lines
 from worker.core.logs.signature import find_exact_errors
 from worker.core.logs.unfinished import find_last_words
-from worker.core.logs.usual_lines import drop_usual, find_usual
 from worker.sources.api import wire
 from worker.sources.job_logs.captured_log import Log
 from worker.sources.pipelines.downstream_jobs import get_project_id
@@ -25,17 +23,6 @@ MAX_LOG = 8 * 1024 * 1024
 COMPARED = 4096
 """Bytes of the log excerpt that errors are taken from. It is made in the same way for every log,
 while a survey's excerpt is chosen by comparison with a passed run."""
-
-MOST_LISTED = 5000
-"""The most lines of a log that are looked at for failed tests and errors with their places, or for
-errors that another log has."""
-
-_LISTED = re.compile(
-    r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖✘●]|\) [\w\\]{1,200}::"
-    r"|\) (?:test|property|doctest) |\berror\b|^[A-Z]{1,5}\d{2,5} ",
-    re.IGNORECASE,
-)
-_LONGEST = 400
 
 _END = 80
 """Lines of a log's end in which a script's last words are looked for."""
@@ -108,9 +95,9 @@ def _read_own(job: wire.Job, logs: OwnLogs) -> OwnErrors:
     if log is None or log.spool.size > MAX_LOG or log.spool.dropped_lines:
         return OwnErrors(job.name)
     cleaned = b"".join(log.spool.chunks())
-    listed = [line for line in _list_candidates(cleaned)[:MOST_LISTED] if is_in_a_list(line)]
-    usual = find_usual([*_preview(cleaned), *listed], log.read_last_pass())
-    return OwnErrors(job.name, _find_errors(job, cleaned, usual), usual)
+    lines = _read_lines(cleaned)
+    usual = lines.find_usual(log.read_last_pass())
+    return OwnErrors(job.name, _find_errors(job, cleaned, lines.drop_usual(usual)), usual)
 
 
 def _read_other(
@@ -118,36 +105,22 @@ def _read_other(
 ) -> Errors:
     path = f"/projects/{get_project_id(pipeline, reader)}/jobs/{job.id}/trace"
     raw = b"".join(reader.client.stream(path, f"the log of job {job.id}", MAX_LOG))
-    return _find_errors(job, reader.redact(trace.clean_trace(raw)), usual)
+    cleaned = reader.redact(trace.clean_trace(raw))
+    return _find_errors(job, cleaned, _read_lines(cleaned).drop_usual(usual))
 
 
-def _find_errors(job: wire.Job, cleaned: bytes, usual: frozenset[str]) -> Errors:
-    """The errors of a log; for a job that timed out, with its last words, or none without these."""
-    shown = drop_usual(_preview(cleaned), usual)
-    found = _complete_list(find_exact_errors(shown), cleaned, usual)
+def _read_lines(cleaned: bytes) -> FailureLines:
+    return read_failure_lines(cleaned, trace.preview_log(cleaned, COMPARED))
+
+
+def _find_errors(job: wire.Job, cleaned: bytes, lines: FailureLines) -> Errors:
+    """The errors of a log, of which `lines` are a part; for a job that timed out, with its last
+    words, or none without these. None if the log may list too many of them to look at."""
+    found: Errors = find_exact_errors(lines.excerpt)
+    if len(cleaned) > COMPARED and lines.is_list():
+        found = {**find_exact_errors(lines.failures), **found} if lines.is_whole else _NOTHING
     found = {**found, **find_messages(found.values(), trace.split_lines(cleaned))}
     if job.failure_reason != "job_execution_timeout":
         return found
     place = find_last_words(trace.split_lines(cleaned)[-_END:])
     return {**found, **place} if place else _NOTHING
-
-
-def _preview(cleaned: bytes) -> list[str]:
-    return trace.preview_log(cleaned, COMPARED).split("\n")
-
-
-def _complete_list(found: Errors, cleaned: bytes, usual: frozenset[str]) -> Errors:
-    """The errors with all failed tests and all errors with their places, if they include some: not
-    all fit into the excerpt. None if the log may list too many to look at."""
-    if len(cleaned) <= COMPARED or not any(map(is_in_a_list, found.values())):
-        return found
-    candidates = _list_candidates(cleaned)
-    if len(candidates) > MOST_LISTED:
-        return _NOTHING
-    listed = [each for each in drop_usual(candidates, usual) if is_in_a_list(each)]
-    return {**find_exact_errors(listed), **found}
-
-
-def _list_candidates(cleaned: bytes) -> list[str]:
-    lines = (line[:_LONGEST].strip() for line in trace.split_lines(cleaned))
-    return [line for line in lines if _LISTED.search(line)]

@@ -23,7 +23,7 @@ from worker.core.failure.jobs import (
     has_script_begun,
 )
 from worker.core.failure.rules import Scene
-from worker.core.logs.usual_lines import drop_usual, find_usual
+from worker.core.logs.failure_lines import read_failure_lines
 from worker.core.text.untrusted import one_line
 from worker.errors import SourceError
 from worker.sources.api import wire
@@ -36,6 +36,7 @@ from worker.sources.pipelines.pipeline_jobs import find_retried_ids, read_all_jo
 from worker.sources.repository.ci_config import DEFAULT_PATH
 from worker.sources.repository.file import read_from_project
 from worker.sources.session_reader import Reader
+from worker.sources.survey.compared_logs import MAX_LOG
 from worker.sources.survey.fact_collection import Diff
 from worker.sources.survey.facts import add_facts, read_diff
 from worker.sources.survey.matrix import get_family
@@ -390,5 +391,6 @@ def _add_log(job: FailingJob, reader: Reader) -> FailingJob | str:
 
 def _read_error_text(log: Log) -> str:
     """The lines that tell of the failure, without errors that the job's last passed run has too."""
-    lines = log.preview(TOLD).split("\n")
-    return "\n".join(drop_usual(lines, find_usual(lines, log.read_last_pass())))
+    cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
+    lines = read_failure_lines(cleaned, log.preview(TOLD))
+    return lines.drop_usual(lines.find_usual(log.read_last_pass())).write_text()

@@ -7,10 +7,10 @@ from tests.unit.sources.conftest import subject_of
 from tests.worlds import branch_pipeline, child_pipeline, job_in
 from worker.core.failure.facts import NOT_ASKED, Target, Unknown
 from worker.core.failure.verdict import Verdict
+from worker.core.logs.failure_lines import MOST
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
-from worker.sources.survey.compared_logs import MOST_LISTED
 from worker.sources.survey.fact_collection import LOGS
 from worker.sources.survey.facts import collect_facts
 from worker.sources.survey.reader import read_survey
@@ -93,7 +93,7 @@ def test_one_failed_test_more_counts_however_many_fail(sim: GitLabSim, scene: Sc
 def test_a_log_that_may_list_too_many_failed_tests_tells_no_error(
     sim: GitLabSim, scene: Scene
 ) -> None:
-    tests = [f"FAILED tests/test_sum.py::test_{n} - assert 1 == 0" for n in range(MOST_LISTED + 1)]
+    tests = [f"FAILED tests/test_sum.py::test_{n} - assert 1 == 0" for n in range(MOST + 1)]
     scene.job.trace = "\n".join([*tests, "ERROR: Job failed: exit code 1", ""]).encode()
     job = job_in(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same", scene.job.name)
     job.trace = scene.job.trace

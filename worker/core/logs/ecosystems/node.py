@@ -1,4 +1,4 @@
-"""Jest, Mocha, TAP, ESLint."""
+"""Jest, Mocha, Playwright, TAP, ESLint."""
 
 from worker.core.logs.ecosystems.base import Recogniser
 
@@ -7,7 +7,8 @@ RECOGNISER = Recogniser(
         r"● ",
         r"\d+ failing",
         r"not ok \d",
-        r"[✖✗✕] ",
+        r"[✖✗✕✘] ",
+        r"\d+\) \[[^\]]{1,40}\] › ",
         r"FAIL +\S+\.[cm]?[jt]sx?",
         r"(?:\w+)?Error: ",
         r"\d+:\d+ +error ",

@@ -1,0 +1,82 @@
+"""The lines of a log that its errors are read from: those of an excerpt, and every failed test and
+error with a place, since not all of them fit into an excerpt. Pure."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from worker.core.logs.line_kinds import GAP, is_in_a_list
+from worker.core.logs.retried_tests import find_retried
+from worker.core.logs.signature import find_exact_errors
+from worker.core.logs.usual_lines import drop_usual, find_usual
+
+MOST = 5000
+"""The most lines of a log that are looked at for failed tests and errors with their places."""
+
+_MOST_TOLD = 1000
+"""The most of them that `FailureLines.write_text` adds to the excerpt."""
+
+_LISTED = re.compile(
+    r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖✘●]|\] › |\) [\w\\]{1,200}::"
+    r"|\) (?:test|property|doctest) |\berror\b|^[A-Z]{1,5}\d{2,5} ",
+    re.IGNORECASE,
+)
+_LONGEST = 400
+_NUMBER = re.compile(r"(\d{1,9}): ")
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLines:
+    """`excerpt` are the lines of an excerpt, with their numbers, and `failures` those of the whole
+    log that name a failed test or an error with its place. Neither has lines about a test that
+    passed when it was tried again. `is_whole`: the log has at most `MOST` lines like these."""
+
+    excerpt: tuple[str, ...]
+    failures: tuple[str, ...]
+    is_whole: bool = True
+
+    def find_usual(self, passed: Iterable[str]) -> frozenset[str]:
+        """Return the shapes of those errors that the lines of a passed run have too."""
+        return find_usual((*self.excerpt, *self.failures), passed)
+
+    def drop_usual(self, usual: frozenset[str]) -> "FailureLines":
+        """Return the lines without those of a `usual` shape."""
+        excerpt = drop_usual(self.excerpt, usual)
+        failures = drop_usual(self.failures, usual)
+        return FailureLines(tuple(excerpt), tuple(failures), self.is_whole)
+
+    def is_list(self) -> bool:
+        """Whether the errors of the excerpt are some of a list of them."""
+        return any(map(is_in_a_list, find_exact_errors(self.excerpt).values()))
+
+    def write_text(self) -> str:
+        """Return the excerpt and, if its errors are some of a list, the others below a gap."""
+        if not self.is_list():
+            return "\n".join(self.excerpt)
+        known = {_NUMBER.sub("", line, 1) for line in self.excerpt}
+        others = [line for line in self.failures if line not in known]
+        return "\n".join((*self.excerpt, GAP, *others[:_MOST_TOLD]))
+
+
+def read_failure_lines(cleaned: bytes, excerpt: str) -> FailureLines:
+    """Return the lines of a cleaned log and of an excerpt of it."""
+    retried = find_retried(cleaned)
+    candidates = [*_list_candidates(cleaned, retried)]
+    return FailureLines(
+        tuple(line for line in excerpt.split("\n") if _read_number(line) not in retried),
+        tuple(line for line in candidates[:MOST] if is_in_a_list(line)),
+        len(candidates) <= MOST,
+    )
+
+
+def _read_number(line: str) -> int:
+    number = _NUMBER.match(line)
+    return int(number[1]) if number else 0
+
+
+def _list_candidates(cleaned: bytes, retried: Collection[int]) -> Iterator[str]:
+    lines = cleaned.decode("utf-8", "replace").split("\n")
+    for number, line in enumerate(lines, 1):
+        text = line[:_LONGEST].strip()
+        if _LISTED.search(text) and number not in retried:
+            yield text

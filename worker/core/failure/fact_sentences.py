@@ -140,10 +140,15 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
     if target.unread:
         yield remark(f"not known of {target.unread} of these pipelines: its jobs cannot be read")
     yield from _tell_steady_failure(facts, target, settled)
-    if base and base != target.runs:
+    if base and base != target.runs and (settled or not _is_told_as_pass(facts, base)):
         yield remark(on_base, *_count_outcomes(facts, base))
     if target.has_newer_commits:
         yield remark(name(target.branch), " has new commits since")
+
+
+def _is_told_as_pass(facts: Facts, base: Sequence[Run]) -> bool:
+    """Whether the only run on the commit the change is built on is a pass that is told already."""
+    return len(base) == 1 and find_pass_on_target(facts) is not None
 
 
 def _tell_steady_failure(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[Remark]:
@@ -155,11 +160,12 @@ def _tell_steady_failure(facts: Facts, target: Target, settled: Verdict | None) 
     runs = [run for runs in target.runs_by_commit for run in runs] if known else []
     failed = list(takewhile(facts.has_same_error, runs))
     if failed:
-        ago = describe_distance(failed[-1].started_at, facts.run.started_at)
+        first = failed[-1]
+        ago = describe_distance(first.started_at, facts.run.started_at)
         since = "at least since" if len(failed) == len(runs) else "since"
         yield remark(
-            f"it fails there in the same way {since} ", pipeline(failed[-1]),
-            f", {ago}" if ago else "",
+            f"it fails there in the same way {since} ", pipeline(first),
+            f" (commit {first.sha[:8]})" if first.sha else "", f", {ago}" if ago else "",
         )  # fmt: skip
 
 
@@ -311,9 +317,11 @@ def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
                     *(f"{len(found)} {words} (", *shown, more, age, ")", *how),
                 )
             )
-    lacked = next((each.missing_errors for each in runs if facts.has_some_errors(each)), ())
-    if lacked:
-        remarks.append(remark("; not there: ", *join_parts(map(name, lacked))))
+    partly = next(filter(facts.has_some_errors, runs), None)
+    if partly and partly.missing_errors:
+        left = len(facts.run.errors - partly.errors) - len(partly.missing_errors)
+        named = join_parts(map(name, partly.missing_errors))
+        remarks.append(remark("; not there: ", *named, f" and {left} more" if left > 0 else ""))
     return tuple(part for each in remarks for part in each) or ("none has ended",)
 
 

@@ -25,7 +25,8 @@ class Run:
     `has_started` is False for a job that never ran. `source` is GitLab's `source` of its pipeline.
     `place` is the merge request or branch of its pipeline; for another job of this pipeline, that
     job's name. If it has some but not all of the failing job's errors, `missing_errors` are the
-    first of those that it lacks, in the words of the failing job's log.
+    first of those that it lacks, in the words of the failing job's log. `seconds` is how long it
+    ran, 0 if that is not known.
     """
 
     job_id: int
@@ -40,6 +41,7 @@ class Run:
     source: str = ""
     has_started: bool = True
     missing_errors: tuple[str, ...] = ()
+    seconds: float = 0.0
 
     def is_after(self, other: "Run") -> bool:
         """Whether it ran later than `other`: by the clock, else by the order of the ids."""

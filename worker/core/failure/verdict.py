@@ -217,9 +217,24 @@ def find_pass_on_target(facts: Facts) -> Remark | None:
         return None
     built_on = ", on the commit this change is built on" if newest[0].sha == target.base else ""
     return remark(
-        name(facts.name), " passes on ", name(target.branch), f"{built_on}: ", pipeline(newest[0]),
-        ", ", job(newest[0]),
+        name(facts.name), " passed on ", name(target.branch), f"{built_on}: ", pipeline(newest[0]),
+        ", ", job(newest[0]), _tell_short_pass(newest[0], facts.run),
     )  # fmt: skip
+
+
+SHORTER = 5.0
+"""How many times as long the failed run has to be for the pass to be called short."""
+
+LEAST_SECONDS = 60.0
+"""The least duration of such a failed run."""
+
+
+def _tell_short_pass(passed: Run, failed: Run) -> str:
+    """Say how long both runs took if the pass was short: it may have run nothing, or a cache had
+    its results."""
+    if failed.seconds < LEAST_SECONDS or not 0 < passed.seconds * SHORTER <= failed.seconds:
+        return ""
+    return f" (in {passed.seconds:,.0f} s, where this run took {failed.seconds:,.0f} s)"
 
 
 Rule = Callable[[Facts], Remark | None]

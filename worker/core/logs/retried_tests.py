@@ -74,7 +74,8 @@ _RUNNERS = (
     _Runner(  # cargo-nextest
         listed=re.compile(r" {0,12}FLAKY \d{1,3}/\d{1,3} \[.{1,20}?\] +(?P<name>\S.{1,300})$"),
         begins=re.compile(
-            r"(?: {0,12}TRY \d{1,3} (?!PASS)[A-Z]{3,8} \[.{1,20}?\] +|--- TRY \d{1,3} STD(?:OUT|ERR): +)"
+            r"(?: {0,12}TRY \d{1,3} (?!PASS)[A-Z]{3,8} \[.{1,20}?\] +"
+            r"|--- TRY \d{1,3} STD(?:OUT|ERR): +)"
             r"(?P<name>\S.{1,300}?)(?: ---)?$"
         ),
         ends=re.compile(_RUST_STATUS + r"|-{10,80}$"),

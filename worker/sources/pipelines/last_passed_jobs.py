@@ -13,7 +13,8 @@ from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
 
 BRANCH_PIPELINES = 2
-"""Passed pipelines of the target branch whose jobs are listed."""
+"""Passed pipelines of the target branch whose jobs are listed, and the most newer ones that did not
+pass: a job of theirs may have."""
 
 MR_PIPELINES = 2
 """Earlier pipelines of the merge request whose jobs are listed."""
@@ -86,7 +87,7 @@ class LastPassedJobs:
     def _list_pipelines(self) -> Iterator[wire.Pipeline]:
         """Yield the pipelines whose jobs are listed; none of a list that cannot be read."""
         for list_pipelines, most in (
-            (self._read_branch_pipelines, BRANCH_PIPELINES),
+            (self._read_branch_pipelines, 2 * BRANCH_PIPELINES),
             (self._read_merge_request_pipelines, MR_PIPELINES),
         ):
             pipelines: Sequence[wire.Pipeline] = ()
@@ -98,10 +99,16 @@ class LastPassedJobs:
         project = f"/projects/{self._subject.project_id}"
         mr_path = f"{project}/merge_requests/{self._subject.mr_iid}"
         mr = self._client.one(mr_path, wire.MergeRequest, "the merge request")
-        query = {"ref": mr.target_branch, "status": "success"}
-        what = f"the pipelines of {mr.target_branch}"
-        path = f"{project}/pipelines"
-        return self._client.page(path, wire.Pipeline, what, 1, _LISTED, query).items
+        query = {"ref": mr.target_branch}
+        what, path = f"the pipelines of {mr.target_branch}", f"{project}/pipelines"
+        listed = self._client.page(path, wire.Pipeline, what, 1, _LISTED, query).items
+        passed = [each for each in listed if each.status == "success"]
+        if not passed:
+            query["status"] = "success"
+            passed = [*self._client.page(path, wire.Pipeline, what, 1, _LISTED, query).items]
+        newest = passed[0].id if passed else 0
+        newer = [each for each in listed if each.status != "success" and each.id > newest]
+        return *newer[:BRANCH_PIPELINES], *passed[:BRANCH_PIPELINES]
 
     def _read_merge_request_pipelines(self) -> Sequence[wire.Pipeline]:
         """The merge request's pipelines before the session's own, passed ones first."""

@@ -26,6 +26,7 @@ def make_failing_run(
         started_at=(listed.started_at if listed else "") or pipeline.created_at or "",
         source=pipeline.source,
         has_started=listed is None or listed.started_at is not None,
+        seconds=(listed.duration or 0.0) if listed else 0.0,
     )
 
 
@@ -53,4 +54,5 @@ def describe_run(
         source=pipeline.source,
         has_started=job.started_at is not None,
         missing_errors=tuple(words.get(each, each) for each in sorted(lacked)[:NAMED]),
+        seconds=job.duration or 0.0,
     )

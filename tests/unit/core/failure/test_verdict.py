@@ -12,6 +12,7 @@ from tests.unit.core.failure.verdict_cases import (
     FLAKY,
     INFRA,
     NEW,
+    OLD,
     PASSED_LATER,
     TARGET,
     UNKNOWN,
@@ -105,7 +106,7 @@ def test_without_rulings_the_model_is_believed() -> None:
 def test_a_refuted_verdict_is_unknown_and_says_why() -> None:
     made = decide_headline([make_ruling(facts())], TARGET)
     assert (made.verdict, made.model) == (UNKNOWN, TARGET)
-    assert "unit-tests passes on main" in plain(made.because)
+    assert "unit-tests passed on main" in plain(made.because)
 
 
 def test_the_mended_target_branch_is_worth_a_rebase() -> None:
@@ -204,3 +205,38 @@ def test_how_far_apart_two_times_are(one: str, other: str, words: str) -> None:
 def test_an_unknown_error_is_never_the_same() -> None:
     made = Facts("x", run(1, errors=frozenset()))
     assert not made.has_same_error(run(2, errors=frozenset()))
+
+
+@pytest.mark.parametrize(
+    ("passed", "failed", "said"),
+    [
+        (26, 514, "job 400 (in 26 s, where this run took 514 s)"),
+        (126, 514, "job 400"),
+        (2, 40, "job 400"),
+        (0, 514, "job 400"),
+    ],
+)
+def test_a_pass_that_took_a_fraction_of_the_time_is_told_as_such(
+    passed: float, failed: float, said: str
+) -> None:
+    green = run(400, "success", sha=BASE, seconds=passed)
+    made = facts(target=Target("main", (green,), 1, BASE), run=run(41, seconds=failed))
+    assert plain(decide_headline([make_ruling(made)], TARGET).because).endswith(said)
+
+
+def test_the_pass_on_the_commit_the_change_is_built_on_is_told_once() -> None:
+    told = [
+        plain(each) for each in describe_facts(facts(target=target((BASE, "pass"), (OLD, "pass"))))
+    ]
+    assert told == ["on main, newest 2 pipelines: 2 passed (job 400, job 399)"]
+    assert "on the commit this change is built on: pipeline 4000, job 400" in plain(
+        decide_headline(
+            [make_ruling(facts(target=target((BASE, "pass"), (OLD, "pass"))))], TARGET
+        ).because
+    )
+
+
+def test_it_is_told_with_which_commit_the_target_branch_began_to_fail() -> None:
+    red = facts(target=target((NEW, "same"), (BASE, "same"), (OLD, "pass")))
+    told = [plain(each) for each in describe_facts(red)]
+    assert f"it fails there in the same way since pipeline 3990 (commit {BASE[:8]})" in told

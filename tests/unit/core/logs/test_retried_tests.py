@@ -16,8 +16,8 @@ ingest/consumer_test.cc:88: Failure
 [  FAILED  ] Consumer.Rebalances (2004 ms)
 ================================================================================
 (13:39:07) [1,701 / 2,311] Testing //ingest:reader_test; 1s linux-sandbox
-//ingest:consumer_test                                                   FLAKY, failed in 1 out of 2 in 2.1s
-//pricing:curve_test                                                     FAILED TO BUILD
+//ingest:consumer_test                         FLAKY, failed in 1 out of 2 in 2.1s
+//pricing:curve_test                           FAILED TO BUILD
 """
 
 PLAYWRIGHT = """\

@@ -42,3 +42,29 @@ def test_a_pipeline_whose_jobs_cannot_be_read_hides_no_other(
     found = passed.find(scene.job.name, time.monotonic() + 60)
     assert found is not None
     assert found.pipeline.id == older.id
+
+
+def test_a_job_may_have_passed_in_a_newer_pipeline_that_did_not(
+    sim: GitLabSim, scene: Scene, client: ReadClient
+) -> None:
+    add_green(sim, scene)
+    canceled = add_green(sim, scene)
+    canceled.status = "canceled"
+    passed = LastPassedJobs(client, subject_of(sim, scene.mr, scene.pipeline))
+    found = passed.find(scene.job.name, time.monotonic() + 60)
+    assert found is not None
+    assert found.pipeline.id == canceled.id
+
+
+def test_a_passed_pipeline_is_found_behind_many_that_failed(
+    sim: GitLabSim, scene: Scene, client: ReadClient
+) -> None:
+    green = add_green(sim, scene)
+    for _ in range(25):
+        failed = add_green(sim, scene)
+        failed.status = failed.jobs[0].status = "failed"
+    passed = LastPassedJobs(client, subject_of(sim, scene.mr, scene.pipeline))
+    found = passed.find(scene.job.name, time.monotonic() + 60)
+    assert found is not None
+    assert found.pipeline.id == green.id
+    assert sum("/jobs" in request.path for request in sim.requests) <= 3

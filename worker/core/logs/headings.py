@@ -3,6 +3,7 @@
 ESLint, stylelint and yamllint print a file's path on a line of its own and then `12:7  error  …`
 for each problem in it; PHP_CodeSniffer prints `FILE: path` and then `12 | ERROR | …`. Terraform
 prints a box with `Error: …`, then `  on path line 12` and the code, then what is wrong with it.
+Brakeman prints `Confidence: …`, and `Message:`, `File:` and `Line:` below it.
 """
 
 import re
@@ -22,6 +23,9 @@ _BOX_ERROR = re.compile(_BOX + r"Error: (?P<said>.*)$")
 _BOX_PLACE = re.compile(_BOX + r" {2}on (?P<path>\S{1,300}) line (?P<at>\d{1,7})\b")
 _BOX_REASON = re.compile(_BOX + r"(?P<reason>\S.*)$")
 _BOX_LINES = 30
+_FINDING = re.compile(_NUMBER + r"Confidence: (?:High|Medium|Weak)$")
+_FIELD = re.compile(r"(?:\d{1,9}: ?)?(?P<field>Message|File|Line): (?P<value>.{1,400})$")
+_FINDING_LINES = 12
 _GAP = "…"
 
 
@@ -29,12 +33,16 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
     """Yield a log's lines, with or without their numbers; an error below a path begins with that
     path and its place (`src/app.js:12:7: error …`), if no blank line or gap is between them.
 
-    An error in a box begins with the place in the box, and ends with the reason if that is there.
+    An error in a box, or in a finding of Brakeman's, begins with the place below it, and ends with
+    the reason if that is there.
     """
     path, lines = "", list(lines)
     for at, line in enumerate(lines):
         if boxed := _BOX_ERROR.match(line[:1000]):
             yield _write_boxed(boxed, lines[at + 1 : at + _BOX_LINES]) or line
+            continue
+        if finding := _FINDING.match(line):
+            yield _write_finding(finding, lines[at + 1 : at + _FINDING_LINES]) or line
             continue
         if heading := _HEADING.match(line):
             path = heading["path"]
@@ -57,3 +65,13 @@ def _write_boxed(error: re.Match[str], below: Sequence[str]) -> str:
         return ""
     said = f"{error['said']}: {reason['reason']}" if reason else error["said"]
     return f"{error['number'] or ''}{place['path']}:{place['at']}: error: {said}"
+
+
+def _write_finding(confidence: re.Match[str], below: Sequence[str]) -> str:
+    """Return a finding of Brakeman's as an error with its place, "" if it names no place."""
+    paragraph = takewhile(lambda line: not _FINDING.match(line) and line != _GAP, below)
+    fields = {found["field"]: found["value"] for found in map(_FIELD.match, paragraph) if found}
+    if not {"Message", "File", "Line"} <= fields.keys():
+        return ""
+    place = f"{fields['File']}:{fields['Line']}"
+    return f"{confidence['number'] or ''}{place}: error: {fields['Message']}"

@@ -106,3 +106,34 @@ def test_an_error_of_npm_is_what_it_says_and_not_its_advice() -> None:
         ]
     )
     assert made.text.startswith("npm error Unable to authenticate")
+
+
+BRAKEMAN = [
+    "41: == Warnings ==",
+    "42: Confidence: High",
+    "43: Category: SQL Injection",
+    "45: Message: Possible SQL injection",
+    "46: Code: Order.open.order(params[:sort])",
+    "47: File: app/models/order.rb",
+    "48: Line: 11",
+    "49: Confidence: Weak",
+    "50: Category: Redirect",
+]
+    "41: == Warnings ==",
+    "42: Confidence: High",
+    "43: Category: SQL Injection",
+    "44: Check: SQL",
+    "45: Message: Possible SQL injection",
+    "46: Code: Order.open.order(params[:sort])",
+    "47: File: app/models/order.rb",
+    "48: Line: 11",
+    "49: Confidence: Weak",
+    "50: Category: Redirect",
+]
+
+
+def test_a_finding_of_brakemans_begins_with_its_place() -> None:
+    joined = [*join_headings(BRAKEMAN)]
+    assert joined[1] == "42: app/models/order.rb:11: error: Possible SQL injection"
+    assert [*joined[:1], *joined[2:]] == [*BRAKEMAN[:1], *BRAKEMAN[2:]]
+    assert make_signature(BRAKEMAN).text == joined[1].removeprefix("42: ")

@@ -59,6 +59,18 @@ def test_the_lines_may_come_without_their_numbers() -> None:
             "request 01234567-89ab-4def-8123-456789abcdef failed with HTTP 500",
         ),
         (
+            "13:41:20.961 [ledger-actor.default-dispatcher-5] ERROR Posting - the store is full",
+            "14:02:03.112 [ledger-actor.default-dispatcher-17] ERROR Posting - the store is full",
+        ),
+        (
+            "error: builder for '/nix/store/b7c8v4kq1zx2n5m9b7c8v4kq1zx2n5m9-vm-test.drv' failed",
+            "error: builder for '/nix/store/hj3822rygn3asfa5a24kya74bqwlslvl-vm-test.drv' failed",
+        ),
+        (
+            "ERROR: delivery cdfefeac of the invoice was refused",
+            "ERROR: delivery 7ad0fc8e of the invoice was refused",
+        ),
+        (
             "\x1b[31;1mError: build of module core failed\x1b[0m",
             "Error: build of module core failed",
         ),
@@ -67,6 +79,13 @@ def test_the_lines_may_come_without_their_numbers() -> None:
 def test_the_same_error_of_another_run_has_the_same_form(one: str, other: str) -> None:
     assert normalise_line(one) == normalise_line(other)
     assert make_signature([one]).key == make_signature([other]).key != ""
+
+
+def test_each_row_about_a_browser_test_has_the_same_key() -> None:
+    test = "[chromium] › e2e/login.spec.ts:9:7 › login › keeps me"
+    rows = (f"  ✘  16 {test} (30.1s)", f"✘ 4 {test} (retry #1) (9ms)", f"  2) {test} ──────", test)
+    assert len({make_signature([each]).key for each in rows}) == 1
+    assert make_signature(rows).others == ()
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,58 @@ ESLint: 10.15.0
 ESLint couldn't find an eslint.config.* file.
 From ESLint v9.0.0, the default configuration file is now eslint.config.*.
 """
+BAZEL = """\
+(13:38:51) ERROR: /builds/mono/pricing/BUILD.bazel:3:11: Compiling pricing/curve.cc failed: (Exit 1)
+pricing/curve.cc:3:10: fatal error: base/join.h: No such file or directory
+(13:39:38) ERROR: Build did NOT complete successfully
+//pricing:curve_test   FAILED TO BUILD
+"""
+ANDROID = """\
+> Task :app:lintRelease FAILED
+Lint found 2 errors, 4 warnings. First failure:
+/builds/app/src/main/res/values/strings.xml:5: Error: "share" is not translated in "de" [Missing]
+    <string name="share">Share this trip</string>
+FAILURE: Build failed with an exception.
+> Lint found errors in the project; aborting build.
+"""
+PLAYWRIGHT = """\
+  ✘  4 [chromium] › e2e/login.spec.ts:9:7 › login › keeps me (30.0s)
+[WebServer] "GET /api/session" 200
+  1) [chromium] › e2e/login.spec.ts:9:7 › login › keeps me ───────────────
+    Error: the page is blank
+  1 failed
+    [chromium] › e2e/login.spec.ts:9:7 › login › keeps me ───────────────
+"""
+NIX = """\
+building '/nix/store/hj3822rygn3asfa5a24kya74bqwlslvl-vm-test-run-failover.drv'...
+error: builder for '/nix/store/b7c8v4kq1zx2n5m9b7c8v4kq1zx2n5m9-vm.drv' failed with exit code 1;
+       last 25 log lines:
+       > test script failed
+error: some checks failed
+"""
 
 
 @pytest.mark.parametrize(
     ("log", "text"),
     [
+        (
+            BAZEL,
+            "pricing/curve.cc:3:10: fatal error: base/join.h: No such file or directory",
+        ),
+        (
+            ANDROID,
+            '/builds/app/src/main/res/values/strings.xml:5: Error: "share" is not translated in '
+            '"de" [Missing]',
+        ),
+        (
+            PLAYWRIGHT,
+            "[chromium] › e2e/login.spec.ts:9:7 › login › keeps me: Error: the page is blank",
+        ),
+        (
+            NIX,
+            "error: builder for '/nix/store/b7c8v4kq1zx2n5m9b7c8v4kq1zx2n5m9-vm.drv' failed "
+            "with exit code 1;",
+        ),
         (
             TESTDOX,
             "\u2718 Cash is rounded in sweden: TypeError: Money::round(): Argument #2 ($step) must "

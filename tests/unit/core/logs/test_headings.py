@@ -119,17 +119,6 @@ BRAKEMAN = [
     "49: Confidence: Weak",
     "50: Category: Redirect",
 ]
-    "41: == Warnings ==",
-    "42: Confidence: High",
-    "43: Category: SQL Injection",
-    "44: Check: SQL",
-    "45: Message: Possible SQL injection",
-    "46: Code: Order.open.order(params[:sort])",
-    "47: File: app/models/order.rb",
-    "48: Line: 11",
-    "49: Confidence: Weak",
-    "50: Category: Redirect",
-]
 
 
 def test_a_finding_of_brakemans_begins_with_its_place() -> None:

@@ -107,7 +107,7 @@ def analysis(made: Product) -> str:
         ),
         (
             [FETCH, command(f"{EDIT}; {RUN}; sed -n 1p ferrytimes/windows.py"), command(OWN)],
-            "; a script has run with it in the sandbox, but no known test, build or lint.",
+            "; no test, build or lint has run with it yet.",
         ),
     ],
     ids=[

@@ -226,7 +226,7 @@ def _suggested(trial: Trial) -> str:
         (Trial(), "A fix from the analysis; nobody has run it yet.\n"),
         (
             Trial(is_used=True),
-            "; a script has run with it in the sandbox, but no known test, build or lint.\n",
+            "; no test, build or lint has run with it yet.\n",
         ),
         (
             Trial((Run("prove t", 0), Run("ruff check", 1)), is_used=True),

@@ -62,7 +62,7 @@ MERE = re.compile(
 """What a build tool writes after the errors, whatever they were."""
 
 TEST = re.compile(
-    r"FAILED (?!- RETRYING: )|FAIL: |--- FAIL: |(?:\s|^)[✕✗✖✘●] |not ok "
+    r"FAILED (?!- RETRYING: )|ERROR \S{1,300}\.py::|FAIL: |--- FAIL: |(?:\s|^)[✕✗✖✘●] |not ok "
     r"|\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
     r"|.{1,200} > .{1,200} FAILED$|---- .{1,200} stdout ----|rspec \./"
     # PHPUnit, ExUnit, .NET

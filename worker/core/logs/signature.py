@@ -171,7 +171,7 @@ def _name_others(kept: Sequence["_WeightedLine"], error: str) -> tuple[str, ...]
     return tuple(one_line(each, NAME) for each in (*fetched, *list(named.values())[1:]))
 
 
-_VERB = re.compile(r"(?:FAILED|--- FAIL:|FAIL:|Failed) ")
+_VERB = re.compile(r"(?:FAILED|ERROR|--- FAIL:|FAIL:|Failed) ")
 _SERVER_SAID = re.compile(SERVER_SAID)
 _MESSAGE = re.compile(r" (?:- .*|\[(?:FAIL|(?:< )?\d[ \w]{0,30})\]|\(\d[\d.,]{0,12} ?(?:ms|s)\))$")
 _FETCHED = re.compile(r"curl: \(|wget: |fatal: |E: ")

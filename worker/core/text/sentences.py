@@ -30,7 +30,7 @@ _END = re.compile(
     rf"|[{_WIDE_ENDS}]{{1,3}}[\"'”’）」』)\]]{{0,2}}(?![*_{_WIDE_ENDS}])"
 )
 _SHORT = re.compile(
-    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|approx|no|nr|fig|resp|incl|ca|dr|mr|ms|st|[A-Za-z])\.$",
+    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|approx|no|nr|fig|resp|incl|ca|dr|mr|ms|st|(?<!\d\s)[A-Za-z])\.$",
     re.IGNORECASE,
 )
 _NEXT = re.compile(

@@ -33,20 +33,18 @@ def say_where(offers: Offers, advice: str) -> str:
     """Returns one line of Markdown that says where the changes are; "" if there are none.
 
     `advice` is what is folded of the advice: what qualifies the changes should be read first, and
-    of code that is left in it nothing is on the diff.
+    of code that is left in it nothing is on the diff. The fold's title says that changes which are
+    not on the diff are in it.
     """
     urls = [url for url in offers.urls if is_plain_url(url)]
     left = offers.left_out_count
     if not urls:
-        what = "The change is" if left == 1 else f"The {left} changes are"
-        return f"{what} in the details." if left else ""
+        return ""
     more = f"; {left} more {'is' if left == 1 else 'are'} in the details" if left else ""
     if before_code(advice) != advice and not left:
         links = ", ".join(f"[on the diff]({url})" for url in urls)
         return f"Only a part of the fix is {links}."
-    first, apply = (
-        ("Read on in the details, then ", "apply") if _is_qualified(advice) else ("", "Apply")
-    )
+    first, apply = ("See the details, then ", "apply") if _is_qualified(advice) else ("", "Apply")
     if len(urls) == 1:
         return f"{first}[{apply} it on the diff]({urls[0]}){more}."
     links = ", ".join(f"[{number}]({url})" for number, url in enumerate(urls, 1))
@@ -60,13 +58,22 @@ _REFERS = re.compile(
 )
 
 
-def say_what_is_folded(shown: str, folded: str, details: str) -> str:
-    """Returns the end of the fold's title: whether advice is `folded`, "" if `shown`, what is
-    visible of it, is all. Code in the `details` is advice if what is shown refers to it."""
-    if before_code(folded).strip():
-        return ", with more of what to do" + " and code" * (before_code(folded) != folded)
+def say_what_is_folded(
+    shown: str, folded: str, details: str, is_cause_folded: bool, has_changes: bool
+) -> str:
+    """Returns the end of the fold's title: whether a part of the cause, advice or code is in it.
+
+    `folded` is what is not visible of the advice, `shown` what is. Code in the `details` is advice
+    if what is shown refers to it; `has_changes`: there are changes that are not on the diff.
+    """
     refers = before_code(details) != details and _REFERS.search(shown)
-    return ", with code" if folded.strip() or refers else ""
+    parts = ["more of the cause"] if is_cause_folded else []
+    if before_code(folded).strip():
+        parts.append(f"{'more of ' if shown else ''}what to do")
+    if before_code(folded) != folded or refers or has_changes:
+        parts.append("code")
+    *first, last = parts or [""]
+    return f", with {', '.join(first)} and {last}" if first else f", with {last}" if last else ""
 
 
 def write_suggestion(
@@ -91,7 +98,7 @@ def _say_tried(trial: Trial | None) -> str:
     if not trial.runs:
         # Something ran, perhaps a script of the model's own: that is no proof, and not nothing.
         return (
-            "; a script has run with it in the sandbox, but no known test, build or lint."
+            "; no test, build or lint has run with it yet."
             if trial.is_used
             else "; nobody has run it yet."
         )

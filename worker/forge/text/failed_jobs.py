@@ -15,7 +15,8 @@ from worker.core.text.untrusted import one_line, visible
 
 _IDS = r"\(\[?(?:job )?#?\d{1,19}(?=[\]),])(?:[^()]|\([^()]{0,300}\)){0,300}\)"
 _VARIANTS = r"\(\d{1,4} of \d{1,4} variants(?:[^()]|\([^()]{0,300}\)){0,300}\)"
-_JOB = rf"(?:`[^`\n]{{1,200}}`|[\w.:/-]{{1,80}}) (?:{_IDS}|{_VARIANTS})"
+_NAME = r"(?:(?!and\b)[\w.:/-]{1,80} ){0,3}?[\w.:/-]{1,80}"
+_JOB = rf"(?:`[^`\n]{{1,200}}`|{_NAME}) (?:{_IDS}|{_VARIANTS})"
 _JOBS = re.compile(rf"{_JOB}(?: and {_JOB}){{0,20}}")
 """Names of jobs with their ids, or with the number of a matrix's jobs and what those are."""
 

@@ -25,10 +25,10 @@ MAX_TESTS = 20
 MAX_QUOTES = 3
 """Quotes that are visible at once."""
 
-QUOTE_SIZES = (300, 240, 165, 145, 130, 110, 70, 65)
+QUOTE_SIZES = (300, 240, 165, 145, 130, 110, 75, 68, 60)
 """How many characters of a quote's line are visible: four lines of the note or less."""
 
-SHORT_QUOTE = 70
+SHORT_QUOTE = 75
 """Up to so many characters, a quote's line hardly proves anything."""
 
 BRIEF = 60
@@ -59,7 +59,9 @@ class WholeParts:
     """All that could be shown: the number of sentences of both sections, and the quotes in order.
 
     `named_failures` counts the sentences of the cause up to the last one that names another
-    failure; 0 if none does. `has_origin`: there is a link to the same failure elsewhere.
+    failure; 0 if none does. `now`: `cause` and `to_do` are about what is missing and how to keep
+    it next time, and there is advice besides. `has_origin`: there is a link to the same failure
+    elsewhere.
     `jobs_level` is the most detailed level of `failed_jobs.shorten_jobs` that takes no more lines
     than level 2. `tests`: see `failed_jobs.count_tests`. `is_advice_brief`: the first sentence of
     what to do is so short (`BRIEF`) that the next one says more than another one of the cause.
@@ -73,6 +75,7 @@ class WholeParts:
     jobs_level: int = 2
     tests: int = 0
     is_advice_brief: bool = False
+    now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class PartLimits:
     shown; those in `one_line` are shown with one line only. `jobs_level` is the level of
     `failed_jobs.shorten_jobs`, `tests` its number of tests, `longest` one of `LONGEST`,
     `further_size` one of `BEGINNINGS`, `quote_size` one of `QUOTE_SIZES`. `origin`: see
-    `WholeParts.has_origin`.
+    `WholeParts.has_origin`. `now`: the first sentence of the advice besides is shown.
     """
 
     cause: int = 1
@@ -96,6 +99,7 @@ class PartLimits:
     further_size: int = BEGINNINGS[0]
     origin: bool = False
     quote_size: int = QUOTE_SIZES[0]
+    now: bool = False
 
 
 def choose_room(whole: WholeParts, fits: Callable[[PartLimits], bool]) -> PartLimits:
@@ -121,6 +125,8 @@ class _Filler:
         self._add_jobs(3, 2, whole.jobs_level)
         if whole.has_origin:
             self._add(origin=True)
+        if whole.now:
+            self._add(now=True)
         named = whole.named_failures
         if named:
             self._add_causes(named, every)
@@ -130,9 +136,9 @@ class _Filler:
         if named > self._room.cause:
             self._add(further_size=BEGINNINGS[1])
         if whole.is_advice_brief:
-            self._add_sentences("to_do", min(whole.to_do, 2))
-        self._add_sentences("cause", min(whole.cause, 2))
-        self._add_sentences("to_do", min(whole.to_do, 2))
+            self._add_second("to_do")
+        self._add_second("cause")
+        self._add_second("to_do")
         self._add_sentences("cause", whole.cause)
         for job in dict.fromkeys(quote.job for quote in whole.quotes if quote.job):
             if all(whole.quotes[at].job != job for at in self._room.quotes):
@@ -177,6 +183,20 @@ class _Filler:
         while (count := getattr(self._room, section)) < most:
             if not self._add(**{section: count + 1}):
                 return
+
+    def _add_second(self, section: str) -> None:
+        """Adds the second sentence of a section, if need be in place of a part of the quote, which
+        is whole in the details; that of the cause also in place of what is said of the jobs."""
+        room, whole = self._room, getattr(self._whole, section)
+        if whole < 2 or getattr(room, section) >= 2:
+            return
+        sizes = [each for each in QUOTE_SIZES if each <= room.quote_size or not room.quotes]
+        levels = {room.jobs_level, max(room.jobs_level, 3)} if section == "cause" else set[int]()
+        any(
+            self._add(**{section: 2, "quote_size": size, "jobs_level": level})
+            for level in sorted(levels or {room.jobs_level})
+            for size in sizes
+        )
 
     def _lengthen_quote(self) -> None:
         """Shows more of a quote that may be cut short, and less of what failed."""

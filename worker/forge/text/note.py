@@ -139,6 +139,7 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
         jobs_level=_find_free_level(finding.what_failed),
         tests=count_tests(visible(finding.what_failed)),
         is_advice_brief=is_brief(to_do),
+        now=abstains and count_sentences(finding.to_do) > 0,
     )
 
 
@@ -171,9 +172,14 @@ def _find_free_level(what_failed: str) -> int:
     return next((level for level, lines in zip((0, 1), more, strict=True) if lines <= least), 2)
 
 
+def _find_topic(finding: Finding) -> frozenset[str]:
+    """Returns the words of the cause; what failed is named beside the quotes anyway."""
+    return find_words(finding.cause)
+
+
 def _choose_lines(finding: Finding) -> dict[int, Evidence]:
     """Returns the most telling line of each quote of several lines, by the quote's number."""
-    about = find_words(f"{finding.what_failed}\n{finding.cause}")
+    about = _find_topic(finding)
     lines = {
         at: choose_line(each, about)
         for at, each in enumerate(_sort_quotes(finding))
@@ -199,7 +205,10 @@ def _fill_template(
         missing = parts.write_brief("Missing", finding.missing_evidence, room.cause)
         next_time = parts.write_brief("Next time", finding.next_time, room.to_do)
         parts.fold_section("What is known", finding.cause)
-        parts.fold_section(_TO_DO, finding.to_do)
+        if room.now:
+            to_do = parts.write_brief(_TO_DO, finding.to_do, 1)
+        else:
+            parts.fold_section(_TO_DO, finding.to_do)
     else:
         cause = parts.write_brief("Cause", finding.cause, room.cause)
         if further := tell_further_failure(finding.cause, room.cause, room.further_size):
@@ -213,12 +222,20 @@ def _fill_template(
     else:
         parts.fold_section("Further details", finding.details)
     shortened = {at: line for at, line in lines.items() if at in room.one_line}
-    quotes = parts.write_quotes(_sort_quotes(finding), room.quotes, shortened, room.quote_size)
+    quotes = parts.write_quotes(
+        _sort_quotes(finding), room.quotes, shortened, room.quote_size, _find_topic(finding)
+    )
     parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
     stopped = _say_why_stopped(outcome, subject, MAX_REASON)
     advice = parts.get_folded(_TO_DO)
     fixes = changes.say_where(offers, advice)
-    more = changes.say_what_is_folded(to_do, advice, finding.details)
+    more = changes.say_what_is_folded(
+        to_do,
+        advice,
+        finding.details,
+        bool(parts.get_folded("Cause")),
+        bool(offers.text),
+    )
     return {
         "verdict": _choose_headline(finding, outcome),
         "origin": record.write_origin(finding, hosts) if room.origin else "",

@@ -1,9 +1,9 @@
 """The parts of a note: folded sections, brief lines, quotes. All output is harmless Markdown."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 
 from worker.core.finding import Evidence, ReplyPart, Unproven
@@ -80,11 +80,13 @@ class Parts:
         shown: Collection[int],
         lines: Mapping[int, Evidence],
         size: int = MAX_QUOTE,
+        about: Collection[str] = (),
     ) -> list[str]:
         """Returns the quotes whose numbers are `shown`, in order; a quote in `lines` is shortened
-        to that line, a line is cut at `size` characters, and both are marked. The other quotes, and
-        the shortened ones in full, are folded."""
-        short = {at: _shorten(quotes[at], lines.get(at), size, self._hosts) for at in sorted(shown)}
+        to that line, a line is cut at `size` characters (see `cut_line`), and both are marked. The
+        other quotes, and the shortened ones in full, are folded."""
+        cut = partial(cut_line, size=size, about=about)
+        short = {at: _shorten(quotes[at], lines.get(at), cut, self._hosts) for at in sorted(shown)}
         whole = {at: write_quote(quote, self._hosts) for at, quote in enumerate(quotes)}
         more = [whole[at] for at in whole if at not in short]
         more += [whole[at] for at in short if short[at] != whole[at]]
@@ -148,16 +150,27 @@ def write_quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
     return f"{linked}:\n{write_code_block(chr(10).join(lines), indent=column)}"
 
 
-def _shorten(quote: Evidence, line: Evidence | None, size: int, hosts: Hosts) -> str:
-    """Returns a quote with one `line` of it, all if that is None; no line longer than `size`. A
-    remark says what is left out."""
+def _shorten(
+    quote: Evidence, line: Evidence | None, cut: Callable[[str], str], hosts: Hosts
+) -> str:
+    """Returns a quote with one `line` of it, all if that is None, each line as `cut` shortens it.
+    Marks say what is left out."""
     shown = line or quote
-    text = "\n".join(cut_line(each, size) for each in shown.text.split("\n"))
-    remarks = [f"1 of {quote.text.count(chr(10)) + 1} lines"] if line else []
-    remarks += ["cut"] if text != shown.text else []
-    place, _, code = write_quote(replace(shown, text=text), hosts).partition(":\n")
-    mark = f" ({', '.join(remarks)})" if remarks else ""
-    return f"{place}{mark}:\n{code}" if code else place + mark
+    lines = shown.text.split("\n")
+    parts = [*map(cut, lines)]
+    count = quote.text.count("\n") + 1
+    written = write_quote(replace(shown, text="\n".join(parts)), hosts)
+    place, in_block, code = written.partition(":\n")
+    if in_block:
+        mark = " (cut)" if parts != lines else ""
+        return f"{place}{mark}:\n{code}"
+    place, _, code = written.partition(": `")
+    if not code:
+        return written
+    before = "" if lines[0].startswith(parts[0]) else "… "
+    after = "" if lines[0].rstrip().endswith(parts[0]) else " …"
+    mark = f" (1 of {count} lines)" if line else ""
+    return f"{place}: {before}`{code}{after}{mark}"
 
 
 def write_unproven(unproven: Unproven) -> str:

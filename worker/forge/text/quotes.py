@@ -18,7 +18,7 @@ _TELLING = frozenset({"fault", "trouble", "diff", "expected"})
 _ENDED = re.compile(r"ERROR: Job failed\b")
 """How the runner reports the failure of any job."""
 
-_ANNOUNCES = re.compile(r"(?::|<<< (?:FAILURE|ERROR)!)\s*$")
+_ANNOUNCES = re.compile(r"(?::|<<< (?:FAILURE|ERROR)!)\s*$|^\s*Failure/Error: ")
 _CONCRETE = re.compile(r"[\d\"'`_/]|\w[.:]\w|\w\(")
 """What names a value, a place or a thing. "Error: Unsupported argument" is only the kind of error;
 which argument that is, another line says."""
@@ -36,7 +36,7 @@ MAX_READ = 2_000
 """The most characters of a line in which that is looked for."""
 
 _NAMES_ERROR = re.compile(
-    r"(?<![\w.])(?:E|[Ee]rror|ERROR|[Ee]xpected|EXPECTED|[Ff]atal|FATAL|FAIL(?:ED)?|panic)"
+    r"(?<![\w./])(?:E|[Ee]rror|ERROR|[Ee]xpected|EXPECTED|[Ff]atal|FATAL|FAIL(?:ED)?|panic)"
     r"(?::|\[| -)"
     r"|(?<!\w)\w{0,80}(?:Error|Exception):"
 )
@@ -101,9 +101,10 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
     return replace(quote, text=lines[best], line=number, last=number, url=url)
 
 
-def cut_line(text: str, size: int) -> str:
+def cut_line(text: str, size: int, about: Collection[str] = ()) -> str:
     """Returns at most `size` characters of a line; if it is longer, from where it names the error
-    on, for a long path or a time may stand before that. Of a chain of errors, the last ones."""
+    on, for a long path or a time may stand before that. Of a chain of errors, the last ones. If
+    another part of the line has more of the words of `about`, that part."""
     if len(text) <= size:
         return text
     begins = (found.start() for found in _NAMES_ERROR.finditer(text, 0, MAX_READ))
@@ -112,7 +113,23 @@ def cut_line(text: str, size: int) -> str:
     if len(links) >= LEAST_LINKS:
         rests = (at for at in links if LEAST_ERROR <= len(text) - at <= size)
         start = next(rests, start)
+    start = _find_part(text, size, start, about) if about else start
     return text[start : start + size].rstrip()
+
+
+def _find_part(text: str, size: int, start: int, about: Collection[str]) -> int:
+    """Returns where the part begins that has most of the words, `start` if that has as many."""
+
+    def count(at: int) -> int:
+        return len(find_words(text[at : at + size]).intersection(about))
+
+    last = len(text) - size
+    starts = [found.end() for found in re.finditer(r"\s", text[: min(last, MAX_READ)])]
+    end = next((found.end() for found in re.finditer(r"\s", text[last - 1 :])), 0)
+    if last <= MAX_READ and end < size // 2:
+        starts.append(last - 1 + end)
+    best = max(starts, key=count, default=start)
+    return best if count(best) > count(start) else start
 
 
 def announces_next(text: str) -> bool:
@@ -127,7 +144,8 @@ def _count_letters(line: str) -> int:
 def _weigh(line: str, about: Collection[str]) -> int:
     found = frozenset[str]() if _ENDED.search(line) else find_marks(line)
     marks = 3 * bool(found & _CLEAR) + bool(found & _TELLING)
-    if not _CONCRETE.search(line):
+    if announces_next(line):
+        marks = -1
+    elif not _CONCRETE.search(line):
         marks = min(marks, 1)
-    shared = len(find_words(line).intersection(about))
-    return marks + min(shared, 3) - 2 * announces_next(line)
+    return marks + min(len(find_words(line).intersection(about)), 3)

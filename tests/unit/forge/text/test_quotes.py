@@ -9,7 +9,7 @@ from tests.unit.forge.text.test_note import JOB, written
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Evidence
 from worker.core.ports.evidence import JobLog, RepoFile
-from worker.forge.text.quotes import cut_line, sort_quotes
+from worker.forge.text.quotes import cut_line, find_words, sort_quotes
 
 
 def of_job(job_id: int, line: int, text: str) -> Evidence:
@@ -74,7 +74,7 @@ def test_a_long_quote_is_cut_rather_than_left_out_and_says_so() -> None:
     said = "expected: <[reserved, confirmed, billed]> but was: <[reserved, billed, confirmed]>"
     long = of_job(4711, 107, prefix + said)
     (shown,) = _shown_quotes(long, of_job(4711, 9, "short"))
-    assert shown == f"- [job 4711, line 107]({long.url}): `{said[:70]}` (cut)"
+    assert shown == f"- [job 4711, line 107]({long.url}): … `{said[:75].rstrip()}` …"
     body = written(replace(FULL, evidence=(long,), cause=BIG, to_do=ADVICE))
     assert f"`{prefix}{said}`" in body.partition("<details>")[2]
     assert _shown_quotes(long, cause=CAUSE) == [
@@ -99,6 +99,16 @@ def test_a_long_quote_is_cut_rather_than_left_out_and_says_so() -> None:
 )
 def test_a_line_is_cut_from_where_it_names_the_error(line: str, cut: str) -> None:
     assert cut_line(line, 30) == cut
+
+
+def test_a_line_is_cut_to_the_part_that_speaks_of_the_cause() -> None:
+    line = '[server] [2026-11-26T13:39:40Z] 10.0.0.1 "GET /api/catalog/facets" 429 38 - 14.071 ms'
+    assert cut_line(line, 40) == line[:40]
+    assert cut_line(line, 40, find_words("The API answers 429.")) == (
+        '10.0.0.1 "GET /api/catalog/facets" 429 3'
+    )
+    assert cut_line(line, 40, find_words("The server is slow.")) == line[:40]
+    assert cut_line("a" * 99, 40, find_words("It answers 429.")) == "a" * 40
 
 
 def test_a_quote_that_only_announces_the_next_one_goes_last() -> None:
@@ -135,6 +145,12 @@ def test_of_a_longer_quote_the_line_is_shown_that_tells_most() -> None:
             "java.lang.IllegalStateException: Pool is closed",
             "java.lang.IllegalStateException: Pool is closed",
             "`PoolTest.closes` takes a connection after the pool is closed.",
+        ),
+        (
+            "Failure/Error: expect(response.parsed_body).to eq(%w[A-2 A-1])\n"
+            '  expected: ["A-2", "A-1"]\n       got: ["A-1", "A-2"]',
+            'expected: ["A-2", "A-1"]',
+            "`OrdersController` sorts by `asc`, so the oldest order comes first.",
         ),
         (
             "E   AssertionError: totals differ\nE   assert 3 == 4",

@@ -71,7 +71,7 @@ def test_what_is_true_of_one_of_several_errors_names_its_job() -> None:
         _judged(CHANGE, facts(attempts=(PASSED_LATER,)), facts(name="lint", run=run(507))), HOSTS
     )
     assert lines[0].startswith("`unit-tests`: flaky: `unit-tests` failed in [job 500]")
-    assert lines[1].startswith("not already failing on the target branch: `lint` passes")
+    assert lines[1].startswith("not already failing on the target branch: `lint` passed")
 
 
 def test_the_models_verdict_is_never_told_as_the_record() -> None:
@@ -207,8 +207,8 @@ def test_a_pass_on_the_target_branch_is_one_line_for_all_jobs() -> None:
     lines = record.write_record(_judged(CHANGE, facts(**both), facts(name="lint", **both)), HOSTS)
     job = f"[job 400]({PAGES}/jobs/400)"
     assert lines == [
-        f"not already failing on the target branch: `unit-tests` passes {ON_MAIN}, {job}; "
-        f"`lint` passes {ON_MAIN}, {job}",
+        f"not already failing on the target branch: `unit-tests` passed {ON_MAIN}, {job}; "
+        f"`lint` passed {ON_MAIN}, {job}",
         "the error names a file that is new in this change: `include/a.h`",
     ]
 

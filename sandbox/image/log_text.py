@@ -35,8 +35,8 @@ _DATED = re.compile(
 # 1.5, 12:30:11, 10.0.0.1:80, the rest of a UUID.
 _VARIABLE = re.compile(rb"\b[a-zA-Z_]*0\w*(?:[.,:/-](?:0\w*|[a-f]{4,12}\b))*")
 _ASKED = ("GET", "POST", "PUT", "HTTP/1.1", "HTTP/2")
-_REFUSED = re.compile(rb"\b(%s) [45]\d\d\b" % "|".join(map(re.escape, _ASKED)).encode())
-_MAY_BE_REFUSED = tuple(f"{asked} {digit}".encode() for asked in _ASKED for digit in "45")
+_REFUSED = re.compile(rb"(\b(?:%s)|\") [45]\d\d\b" % "|".join(map(re.escape, _ASKED)).encode())
+_MAY_BE_REFUSED = tuple(f"{asked} {digit}".encode() for asked in (*_ASKED, '"') for digit in "45")
 """Searching for these is several times as fast as the pattern."""
 
 

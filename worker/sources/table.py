@@ -115,7 +115,7 @@ _VERB = re.compile(r"^[a-z0-9]+_(?:get|list)_")
 
 def _name_document(source: str, args: Arguments) -> str:
     """A readable name for what a source gives, such as "file src/app.py"."""
-    given = (str(each) for each in args.model_dump().values() if isinstance(each, str | int))
+    given = (str(each) for each in args.model_dump(exclude_defaults=True).values())
     words = " ".join([_VERB.sub("", source).replace("_", " "), *given])
     return one_line(words, MAX_NAME)
 

@@ -172,6 +172,14 @@ def test_a_package_that_is_called_an_error_is_none_and_a_refused_request_is(file
     assert lines_of("diff", str(file))[1:3] == ["new:", f"610: {refused}"]
 
 
+def test_a_diff_shows_a_status_that_an_access_log_has_now(file: Path) -> None:
+    fine = [f'::1 "GET /api/cart?n={n} HTTP/1.1" 200 {n} - 4.1 ms' for n in range(100, 130)]
+    limited = '::1 "GET /api/cart?n=131 HTTP/1.1" 429 38 - 4.1 ms'
+    file.write_text("\n".join([*fine, limited, ""]))
+    file.with_name("job.log.green").write_text("\n".join([*fine, ""]))
+    assert lines_of("diff", str(file))[1:3] == ["new:", f"31: {limited}"]
+
+
 def test_errors_are_grouped_and_shown_with_context_in_order(file: Path) -> None:
     lines = build(3, fails=True)
     hits = [f"ERROR worker {n}: connection refused" for n in range(40)]

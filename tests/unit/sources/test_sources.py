@@ -390,6 +390,18 @@ def test_every_string_of_every_document_is_redacted(
             assert b"e" not in b"".join(parts).replace(b"true", b"").replace(b"false", b""), name
 
 
+def test_what_was_redacted_is_told_with_the_documents_own_name(
+    sim: GitLabSim, scene: Scene, client: ReadClient
+) -> None:
+    sim.push(scene.mr, {".gitlab-ci.yml": b"URL: postgres://app:hunter22@db/test\n"})
+    masks = Redactions(lambda data: data.replace(b"hunter22", b"[redacted: url-password]"))
+    reader = replace(
+        Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes), redact=masks
+    )
+    fetch(reader, "gitlab_get_file", path=".gitlab-ci.yml", ref=scene.mr.sha)
+    assert list(masks.counts) == [("url-password", f"file .gitlab-ci.yml {scene.mr.sha}")]
+
+
 def test_a_stranger_to_the_project_sees_nothing(sim: GitLabSim, scene: Scene) -> None:
     stranger = sim.add_user("stranger")
     client = ReadClient(sim.url, sim.add_token("read", stranger, "read_api"))

@@ -12,6 +12,7 @@ MOST = 5_000
 """The most packages of one log that are kept."""
 
 _VERSION = rb"v?\d[\w.+!~:-]{0,60}"
+_RELEASE = "release"
 _NAME = rb"[A-Za-z0-9@][\w.@/+-]{0,100}"
 
 
@@ -50,8 +51,11 @@ def find_versions(cleaned: Iterable[bytes]) -> Versions:
 
 
 def find_differences(found: Versions, before: Versions) -> tuple[Difference, ...]:
-    """Return the packages whose versions differ between the runs, ordered by kind and name."""
-    both = sorted(found.keys() & before.keys(), key=lambda each: (each.kind, each.name))
+    """Return the packages whose versions differ between the runs, ordered by kind and name. The
+    release of a distribution comes first: its packages follow from it."""
+    both = sorted(
+        found.keys() & before.keys(), key=lambda each: (each.kind != _RELEASE, each.kind, each.name)
+    )
     return tuple(
         Difference(
             each.name,
@@ -116,6 +120,11 @@ _LINES: tuple[_Line, ...] = (
           rb"Setting up ([a-z0-9][\w.+-]{0,80})(?::\w{1,12})? \((\S{1,80})\)"),
     _line("apt", "Get:", rb"Get:\d{1,5} \S{1,200} \S{1,80} \w{1,12} ([a-z0-9][\w.+-]{0,80}) "
           rb"\w{1,12} (\S{1,80}) \["),
+    *(
+        _line(_RELEASE, holds, rb"(?:Get|Hit):\d{1,5} https?://\S{1,200}?/([a-z][\w.-]{0,40})/? "
+              rb"([a-z][\w./-]{0,40}) (?:In)?Release\b")
+        for holds in (" InRelease", " Release ")
+    ),
     _line("apk", ") Installing ",
           rb"\(\d{1,5}/\d{1,5}\) Installing ([\w.+-]{1,80}) \((\d\S{0,60})\)"),
     _line("gem", "Installing ", rb"Installing ([\w-]{1,80}) (\d[\w.]{0,40})"),

@@ -22,6 +22,8 @@ LINES = [
     ("Setting up libssl3:amd64 (3.0.15-1~deb12u1) ...", "apt", "libssl3", "3.0.15-1~deb12u1"),
     ("Get:12 http://mirror.example bookworm/main amd64 curl amd64 7.88.1-10 [315 kB]", "apt",
      "curl", "7.88.1-10"),
+    ("Get:1 http://deb.debian.org/debian trixie InRelease [140 kB]", "release", "debian", "trixie"),
+    ("Hit:2 http://mirror.example/ubuntu/ noble InRelease", "release", "ubuntu", "noble"),
     ("(3/9) Installing musl-dev (1.2.4-r2)", "apk", "musl-dev", "1.2.4-r2"),
     ("Using rake 13.0.6", "gem", "rake", "13.0.6"),
     ("  - Installing symfony/console (v6.1.2)", "composer", "symfony/console", "v6.1.2"),
@@ -55,6 +57,18 @@ def test_what_moved_is_told_and_what_stayed_or_came_is_not() -> None:
     before = find_versions([b"Successfully installed click-8.1.8 attrs-25.3.0 old-1.0\n"])
     found = find_versions([b"Successfully installed click-8.2.0 attrs-25.3.0 new-1.0\n"])
     assert list(map(str, find_differences(found, before))) == ["click 8.1.8 → 8.2.0"]
+
+
+def test_the_release_of_a_distribution_comes_first() -> None:
+    logs = (
+        f"Get:1 http://deb.example/debian {suite} InRelease [9 kB]\nSetting up curl ({version}) ...\n"
+        for suite, version in (("trixie", "8.14"), ("bookworm", "7.88"))
+    )
+    found, before = (find_versions([each.encode()]) for each in logs)
+    assert [*map(str, find_differences(found, before))] == [
+        "debian bookworm → trixie",
+        "curl 7.88 → 8.14",
+    ]
 
 
 def test_a_package_of_several_versions_moved_only_if_one_came_and_one_went() -> None:

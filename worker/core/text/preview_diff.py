@@ -22,6 +22,9 @@ MAX_LINE = 500
 _FILE = "diff --git "
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 _LEAST = 300  # the least bytes in which a part of a hunk is shown
+_SUMMARY = 40
+"""The most per cent of a preview that names files: that a file is not changed may be the cause."""
+
 _MARK = 64  # bytes reserved for a line that says what is left out
 
 
@@ -43,7 +46,7 @@ def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
     if len(diff.encode()) <= limit:
         return number_diff(diff)
     head, _, rest = diff.partition(f"\n{_FILE}")
-    heading = _cut_lines(head.split("\n"), limit // 4)
+    heading = _cut_lines(head.split("\n"), limit * _SUMMARY // 100)
     hunks = _rank_hunks(_hunks(f"{_FILE}{rest}".split("\n")), error, project)
     shown = _choose_fitting(hunks, limit - len(heading.encode()) - _MARK)
     left = len(hunks) - len(shown)

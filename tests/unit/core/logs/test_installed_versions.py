@@ -61,7 +61,8 @@ def test_what_moved_is_told_and_what_stayed_or_came_is_not() -> None:
 
 def test_the_release_of_a_distribution_comes_first() -> None:
     logs = (
-        f"Get:1 http://deb.example/debian {suite} InRelease [9 kB]\nSetting up curl ({version}) ...\n"
+        f"Get:1 http://deb.example/debian {suite} InRelease [9 kB]\n"
+        f"Setting up curl ({version}) ...\n"
         for suite, version in (("trixie", "8.14"), ("bookworm", "7.88"))
     )
     found, before = (find_versions([each.encode()]) for each in logs)

@@ -200,25 +200,11 @@ def _fill_template(
     """Returns the values of the template, and the parts to fold. `lines`: see `_choose_lines`."""
     parts = Parts(hosts, room.longest)
     failed = parts.write_jobs("Failed", finding.what_failed, room.jobs_level, room.tests)
-    missing = next_time = cause = to_do = ""
-    if finding.verdict is Verdict.ABSTAIN:
-        missing = parts.write_brief("Missing", finding.missing_evidence, room.cause)
-        next_time = parts.write_brief("Next time", finding.next_time, room.to_do)
-        parts.fold_section("What is known", finding.cause)
-        if room.now:
-            to_do = parts.write_brief(_TO_DO, finding.to_do, 1)
-        else:
-            parts.fold_section(_TO_DO, finding.to_do)
-    else:
-        cause = parts.write_brief("Cause", finding.cause, room.cause)
-        if further := tell_further_failure(finding.cause, room.cause, room.further_size):
-            cause += f" {clean_line(further, hosts)}"
-        to_do = _choose_advice(finding, parts, room.to_do)
-        parts.fold_section("Missing", finding.missing_evidence)
-        parts.fold_section("Next time", finding.next_time)
+    fill = _fill_abstention if finding.verdict is Verdict.ABSTAIN else _fill_sections
+    said = _NOTHING_SAID | fill(finding, parts, hosts, room)
     parts.fold_section("Changes", offers.text)
-    if not (finding.what_failed or cause or to_do or missing):
-        cause = parts.write_brief("Answer", finding.details, room.cause)
+    if not (failed or any(said.values())):
+        said["cause"] = parts.write_brief("Answer", finding.details, room.cause)
     else:
         parts.fold_section("Further details", finding.details)
     shortened = {at: line for at, line in lines.items() if at in room.one_line}
@@ -229,30 +215,51 @@ def _fill_template(
     stopped = _say_why_stopped(outcome, subject, MAX_REASON)
     advice = parts.get_folded(_TO_DO)
     fixes = changes.say_where(offers, advice)
-    more = changes.say_what_is_folded(
-        to_do,
-        advice,
-        finding.details,
-        bool(parts.get_folded("Cause")),
-        bool(offers.text),
-    )
-    return {
+    return said | {
         "verdict": _choose_headline(finding, outcome),
         "origin": record.write_origin(finding, hosts) if room.origin else "",
         "stopped": " ".join(
             filter(None, (stopped, finding.doubt, record.write_doubt(finding, hosts)))
         ),
         "failed": failed,
-        "missing": missing,
-        "next_time": next_time,
-        "cause": cause,
         "whose": " in the model's view" if _is_overruled(finding) else "",
         "evidence": quotes,
-        "to_do": _end_sentence(to_do) if fixes else to_do,
+        "to_do": _end_sentence(said["to_do"]) if fixes else said["to_do"],
         "fixes": fixes,
-        "more": more,
+        "more": changes.say_what_is_folded(
+            said["to_do"],
+            advice,
+            finding.details,
+            bool(parts.get_folded("Cause")),
+            bool(offers.text),
+        ),
         "advised": " in the model's view" if _is_overruled(finding) and finding.evidence else "",
     }, parts
+
+
+_NOTHING_SAID = dict.fromkeys(("cause", "missing", "next_time", "to_do"), "")
+
+
+def _fill_sections(
+    finding: Finding, parts: Parts, hosts: Hosts, room: PartLimits
+) -> dict[str, str]:
+    cause = parts.write_brief("Cause", finding.cause, room.cause)
+    if further := tell_further_failure(finding.cause, room.cause, room.further_size):
+        cause += f" {clean_line(further, hosts)}"
+    to_do = _choose_advice(finding, parts, room.to_do)
+    parts.fold_section("Missing", finding.missing_evidence)
+    parts.fold_section("Next time", finding.next_time)
+    return {"cause": cause, "to_do": to_do}
+
+
+def _fill_abstention(
+    finding: Finding, parts: Parts, hosts: Hosts, room: PartLimits
+) -> dict[str, str]:
+    missing = parts.write_brief("Missing", finding.missing_evidence, room.cause)
+    next_time = parts.write_brief("Next time", finding.next_time, room.to_do)
+    parts.fold_section("What is known", finding.cause)
+    to_do = parts.write_brief(_TO_DO, finding.to_do, int(room.now))
+    return {"missing": missing, "next_time": next_time, "to_do": to_do}
 
 
 def _end_sentence(text: str) -> str:

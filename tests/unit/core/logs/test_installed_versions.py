@@ -22,7 +22,7 @@ LINES = [
     ("Setting up libssl3:amd64 (3.0.15-1~deb12u1) ...", "apt", "libssl3", "3.0.15-1~deb12u1"),
     ("Get:12 http://mirror.example bookworm/main amd64 curl amd64 7.88.1-10 [315 kB]", "apt",
      "curl", "7.88.1-10"),
-    ("Get:1 http://deb.debian.org/debian trixie InRelease [140 kB]", "release", "debian", "trixie"),
+    ("Get:1 http://deb.example/debian trixie InRelease [140 kB]", "release", "debian", "trixie"),
     ("Hit:2 http://mirror.example/ubuntu/ noble InRelease", "release", "ubuntu", "noble"),
     ("(3/9) Installing musl-dev (1.2.4-r2)", "apk", "musl-dev", "1.2.4-r2"),
     ("Using rake 13.0.6", "gem", "rake", "13.0.6"),

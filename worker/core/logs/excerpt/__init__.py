@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from operator import mul
 
 from worker.core.logs.excerpt import around, place, weights
-from worker.core.logs.excerpt.choose import Choice
+from worker.core.logs.excerpt.choose import GAP, Choice
 from worker.core.logs.excerpt.first import favour_first
 from worker.core.logs.excerpt.passed_lines import PassedLines
 from worker.core.logs.excerpt.place import Line
@@ -35,6 +35,7 @@ class Digest:
         self._whole = whole
         self._total = found.total
         self._end_lines = found.end_lines
+        self._first = 0 if found.troubles else found.first
         self._lines = place.list_lines(found)
         self._weights = _compute_weights(found, self._lines)
         if _has_passed(self._lines):
@@ -44,9 +45,10 @@ class Digest:
     def write_text(self, limit: int) -> str:
         """Return the explaining lines as `1843: text`, in order, gaps marked, in `limit` bytes.
 
-        A log that fits is shown whole; of a job that passed, only the end is shown.
+        A log that fits is shown whole, but for what the runner did before the script if nothing was
+        wrong there; of a job that passed, only the end is shown.
         """
-        if self._whole is not None and (shown := _number_lines(self._whole, limit)):
+        if self._whole is not None and (shown := _number_lines(self._whole, self._first, limit)):
             return shown
         return Choice(self._lines, self._weights, self._total, limit).write_text(self._end_lines)
 
@@ -148,12 +150,14 @@ def _weigh_news(line: Line) -> float:
     return weights.NEW if line.source.new else weights.OLD
 
 
-def _number_lines(cleaned: bytes, limit: int) -> str:
-    """Return all lines with their numbers, or nothing if that is too long."""
+def _number_lines(cleaned: bytes, first: int, limit: int) -> str:
+    """Return all lines from index `first` on with their numbers, or nothing if that is too long."""
     texts = cleaned.decode("utf-8", "replace").removesuffix("\n").split("\n") if cleaned else []
-    shown = "\n".join(
-        f"{number}: {place.without_stamp(text)}" for number, text in enumerate(texts, 1)
+    numbered = (
+        f"{number}: {place.without_stamp(text)}"
+        for number, text in enumerate(texts[first:], first + 1)
     )
+    shown = "\n".join([*[GAP] * bool(first), *numbered])
     return shown if len(shown.encode()) <= limit else ""
 
 

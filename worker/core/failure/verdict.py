@@ -24,7 +24,15 @@ from worker.core.failure.proofs import (
     prove_infrastructure,
     prove_preexisting,
 )
-from worker.core.text.remarks import Remark, job, name, pipeline, plain, remark
+from worker.core.text.remarks import (
+    Remark,
+    describe_distance,
+    job,
+    name,
+    pipeline,
+    plain,
+    remark,
+)
 
 
 class Verdict(StrEnum):
@@ -167,7 +175,7 @@ def _find_recovery(facts: Facts) -> Remark:
         if target and (green := find_pass_after(failed, runs)):
             return remark(
                 "on ", name(target.branch), ": ", job(failed), " failed alike, ", job(green),
-                " passed",
+                " passed", " on the same commit" if green.sha == failed.sha else "",
             )  # fmt: skip
     return ()
 
@@ -215,10 +223,11 @@ def find_pass_on_target(facts: Facts) -> Remark | None:
         facts.run.errors & each.errors or not (each.errors and facts.run.errors) for each in failed
     ):
         return None
+    ago = describe_distance(newest[0].started_at, facts.run.started_at)
     built_on = ", on the commit this change is built on" if newest[0].sha == target.base else ""
     return remark(
         name(facts.name), " passed on ", name(target.branch), f"{built_on}: ", pipeline(newest[0]),
-        ", ", job(newest[0]), _tell_short_pass(newest[0], facts.run),
+        ", ", job(newest[0]), f", {ago}" if ago else "", _tell_short_pass(newest[0], facts.run),
     )  # fmt: skip
 
 

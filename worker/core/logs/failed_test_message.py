@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, takewhile
 
 from worker.core.logs.error_lines import went_well
-from worker.core.logs.line_kinds import GAP, MERE, TEST, strip_line
+from worker.core.logs.line_kinds import GAP, MERE, TEST, is_row, strip_line
 from worker.core.logs.normal_form import LONGEST, normalise_line, normalise_places
 
 MOST_TESTS = 200
@@ -21,7 +21,7 @@ _FIRST = 2
 """Lines of a message that are taken whatever they say; of the others, those with values are."""
 
 _NAMED = re.compile(
-    r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖✘●]|\) [\w\\]{1,200}::|panicked at "
+    r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖✘●]|\] › |\) [\w\\]{1,200}::|panicked at "
     r"|Failure/Error: "
 )
 """Part of any line that `is_named` accepts: quick to look for."""
@@ -56,6 +56,8 @@ def find_messages(errors: Iterable[str], lines: Sequence[str]) -> Mapping[str, s
     may_name = (at for at, line in enumerate(lines) if _NAMED.search(line[:LONGEST]))
     for at in islice(may_name, _MOST_LOOKED_AT) if wanted else ():
         text = strip_line(lines[at])
+        if is_row(lines[at]):
+            continue
         if text in wanted and (said := _read_message(lines[at + 1 : at + 1 + _BELOW])):
             wanted.remove(text)
             normal = "; ".join(map(normalise_places, said))

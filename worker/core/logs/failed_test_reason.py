@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from worker.core.logs.line_kinds import GAP, MERE, TEST, strip_line
+from worker.core.logs.line_kinds import GAP, MERE, TEST, is_row, strip_line
 from worker.core.logs.normal_form import normalise_line
 
 
@@ -76,7 +76,7 @@ def _line_after(test: str, lines: Sequence[str]) -> str:
 
 
 def _is_block_of(test: str, line: str) -> bool:
-    return _BLOCK.match(line) is not None and strip_line(line) == test
+    return strip_line(line) == test and not is_row(line)
 
 
 def _find_details(test: str, texts: Sequence[str]) -> str:
@@ -88,7 +88,6 @@ def _find_details(test: str, texts: Sequence[str]) -> str:
     return next(heads, test)
 
 
-_BLOCK = re.compile(r"(?:\d{1,9}: )? {0,6}\d{1,5}\) \[")
 _EXCEPTION = re.compile(r"[\w.$]{1,200}(?:Error|Exception|Failure|Failed): ?")
 _LISTED = re.compile(r"[✕✗✖✘] (.{1,300}?)(?: \(\d[\d.]{0,9} m?s\))?")
 _FRAME = "┐"

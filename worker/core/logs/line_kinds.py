@@ -22,6 +22,8 @@ _IN_BROWSER = re.compile(
 )
 """A failed test of Playwright's, which has another number and another duration in each row."""
 
+_BLOCK = re.compile(r"\d{1,5}\) \[")
+
 GAP = "…"
 """What stands for lines that an excerpt leaves out."""
 
@@ -51,6 +53,8 @@ MERE = re.compile(
     r"|error: (?:failed to solve|failed to build)|error: process \""
     # .NET: what is below it; PHPUnit: its count
     r"|error message:$|tests: <n>,? assertions: "
+    # pytest: above the details of a test that its summary names
+    r"|_{3,80} .{1,300} _{3,80}$"
     # Bazel, Nix: the whole, after its errors
     r"|error: build did not complete successfully|error: some checks failed"
     # Ansible: a condition that it waits for; Molecule: the step, after its errors
@@ -107,6 +111,13 @@ def strip_line(line: str) -> str:
     if in_browser := _IN_BROWSER.match(text):
         return in_browser["test"]
     return _SUFFIX.sub("", _PREFIX.sub("", text, 1)).strip()
+
+
+def is_row(line: str) -> bool:
+    """Whether a line names a browser test and no more; how it failed is told in a block elsewhere,
+    which begins with a number and a bracket (Playwright)."""
+    text = _NUMBER.sub("", line[:LONGEST], 1).strip()
+    return "] › " in text and not _BLOCK.match(text)
 
 
 def is_in_a_list(text: str) -> bool:

@@ -32,6 +32,8 @@ LEAST_LINKS = 4
 """The fewest colons of a chain of errors, such as "Get X: tls: failed to verify: expired: …": the
 reason of all others comes last."""
 
+CLEARLY_MORE = 2
+
 MAX_READ = 2_000
 """The most characters of a line in which that is looked for."""
 
@@ -40,6 +42,9 @@ _NAMES_ERROR = re.compile(
     r"(?::|\[| -)"
     r"|(?<!\w)\w{0,80}(?:Error|Exception):"
 )
+
+_RESULT = re.compile(r"\W{0,8}(?:got|actual|received|but was)\b", re.IGNORECASE)
+"""The value that a test found, which tells more than the one it expected."""
 
 _WORD = re.compile(r"[a-z_]\w{3,}|\d[\w.]*\w|(?<=[\"'`])[a-z_]\w{1,2}(?=[\"'`])")
 _ANCHOR = re.compile(r"#L(\d{1,9})$")
@@ -104,7 +109,7 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
 def cut_line(text: str, size: int, about: Collection[str] = ()) -> str:
     """Returns at most `size` characters of a line; if it is longer, from where it names the error
     on, for a long path or a time may stand before that. Of a chain of errors, the last ones. If
-    another part of the line has more of the words of `about`, that part."""
+    another part of the line has clearly more of the words and numbers of `about`, that part."""
     if len(text) <= size:
         return text
     begins = (found.start() for found in _NAMES_ERROR.finditer(text, 0, MAX_READ))
@@ -118,10 +123,12 @@ def cut_line(text: str, size: int, about: Collection[str] = ()) -> str:
 
 
 def _find_part(text: str, size: int, start: int, about: Collection[str]) -> int:
-    """Returns where the part begins that has most of the words, `start` if that has as many."""
+    """Returns where the part begins that has most of the words, `start` if none has at least
+    `CLEARLY_MORE` than that one. A number counts for two words."""
 
     def count(at: int) -> int:
-        return len(find_words(text[at : at + size]).intersection(about))
+        shared = find_words(text[at : at + size]).intersection(about)
+        return len(shared) + sum(each[0].isdigit() for each in shared)
 
     last = len(text) - size
     starts = [found.end() for found in re.finditer(r"\s", text[: min(last, MAX_READ)])]
@@ -129,7 +136,7 @@ def _find_part(text: str, size: int, start: int, about: Collection[str]) -> int:
     if last <= MAX_READ and end < size // 2:
         starts.append(last - 1 + end)
     best = max(starts, key=count, default=start)
-    return best if count(best) > count(start) else start
+    return best if count(best) >= count(start) + CLEARLY_MORE else start
 
 
 def announces_next(text: str) -> bool:
@@ -148,4 +155,5 @@ def _weigh(line: str, about: Collection[str]) -> int:
         marks = -1
     elif not _CONCRETE.search(line):
         marks = min(marks, 1)
+    marks += bool(_RESULT.match(line))
     return marks + min(len(find_words(line).intersection(about)), 3)

@@ -24,10 +24,11 @@ from worker.core.failure.jobs import Group
 from worker.core.logs import trace
 from worker.core.logs.error_lines import select_error_lines
 from worker.core.logs.failed_tests import list_failed_tests
+from worker.core.logs.retried_tests import find_retried
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
 from worker.sources.job_logs.captured_log import Log
-from worker.sources.survey.compared_logs import MAX_LOG
+from worker.sources.survey.compared_logs import MAX_LOG, read_failure
 
 
 def read_change(
@@ -69,7 +70,7 @@ def _name_dependency(file: wire.DiffFile) -> str:
 
 def _get_error_text(group: Group, log: Log | None) -> str:
     """The error, and the lines about it in the log of the group's first job."""
-    excerpt = log.preview(MAX_TEXT) if log else group.jobs[0].excerpt
+    excerpt = "\n".join(read_failure(log, MAX_TEXT).excerpt) if log else group.jobs[0].excerpt
     return f"{group.text}\n{select_error_lines(excerpt)}"
 
 
@@ -77,7 +78,10 @@ def _list_failed_tests(log: Log) -> tuple[str, ...]:
     """The failed tests that the log names; none if they cannot be counted."""
     if log.spool.size > MAX_LOG or log.spool.dropped_lines:
         return ()
-    return list_failed_tests(trace.split_lines(b"".join(log.spool.chunks())))
+    cleaned = b"".join(log.spool.chunks())
+    retried = find_retried(cleaned)
+    lines = enumerate(trace.split_lines(cleaned), 1)
+    return list_failed_tests(line for number, line in lines if number not in retried)
 
 
 def _describe_file(file: wire.DiffFile) -> FileChange:

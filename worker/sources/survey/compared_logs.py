@@ -61,6 +61,14 @@ class OwnErrors:
     usual: frozenset[str] = frozenset()
 
 
+def read_failure(log: Log, size: int) -> FailureLines:
+    """The lines of a log that tell of its failure, with an excerpt of `size` bytes, without errors
+    that the job's last passed run has too."""
+    cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
+    lines = read_failure_lines(cleaned, log.preview(size))
+    return lines.drop_usual(lines.find_usual(log.read_last_pass()))
+
+
 def read_own_errors(
     jobs: Sequence[wire.Job], logs: OwnLogs, pool: Executor
 ) -> dict[int, OwnErrors]:

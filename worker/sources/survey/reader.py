@@ -23,12 +23,10 @@ from worker.core.failure.jobs import (
     has_script_begun,
 )
 from worker.core.failure.rules import Scene
-from worker.core.logs.failure_lines import read_failure_lines
 from worker.core.text.untrusted import one_line
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound
-from worker.sources.job_logs.captured_log import Log
 from worker.sources.merge_request.diff import show_diff
 from worker.sources.pipelines.commit_statuses import find_failed_outside
 from worker.sources.pipelines.downstream import DownstreamPipelines
@@ -36,7 +34,7 @@ from worker.sources.pipelines.pipeline_jobs import find_retried_ids, read_all_jo
 from worker.sources.repository.ci_config import DEFAULT_PATH
 from worker.sources.repository.file import read_from_project
 from worker.sources.session_reader import Reader
-from worker.sources.survey.compared_logs import MAX_LOG
+from worker.sources.survey.compared_logs import read_failure
 from worker.sources.survey.fact_collection import Diff
 from worker.sources.survey.facts import add_facts, read_diff
 from worker.sources.survey.matrix import get_family
@@ -381,16 +379,9 @@ def _add_log(job: FailingJob, reader: Reader) -> FailingJob | str:
     return replace(
         job,
         excerpt=log.preview(EXCERPT),
-        error_text=_read_error_text(log),
+        error_text=read_failure(log, TOLD).write_text(),
         green=log.green_job(),
         read=True,
         began=has_script_begun(lines, log.spool.holds),
         end=tuple(enumerate(lines[first:], first + 1)),
     )
-
-
-def _read_error_text(log: Log) -> str:
-    """The lines that tell of the failure, without errors that the job's last passed run has too."""
-    cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
-    lines = read_failure_lines(cleaned, log.preview(TOLD))
-    return lines.drop_usual(lines.find_usual(log.read_last_pass())).write_text()

@@ -103,3 +103,12 @@ def test_a_log_of_very_many_tests_is_read_in_bounds() -> None:
     assert max(map(len, found)) < 900
     late = ["--- FAIL: TestNone (0.1s)"] * 100_000 + _go("low tide")
     assert _find(late) == set()
+
+
+def test_the_message_of_a_browser_test_is_in_its_block() -> None:
+    test = "[chromium] › e2e/login.spec.ts:9:7 › login › keeps me"
+    rows = [f"  ✘  4 {test} (30.0s)", '[WebServer] "GET /api/session" 200 17 - 4 ms']
+    block = [f"  1) {test} ──────", "    Error: the page is blank", "      at login.spec.ts:9:7"]
+    (told,) = find_messages([test], [*rows, *block]).values()
+    assert told == f"{test}: Error: the page is blank"
+    assert find_messages([test], rows) == {}

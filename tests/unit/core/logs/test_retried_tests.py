@@ -88,6 +88,12 @@ def test_a_test_that_fails_each_time_stays() -> None:
     assert find_retried(b"") == set()
 
 
+def test_a_key_does_not_depend_on_which_details_of_a_listed_test_are_shown() -> None:
+    summary = "ERROR tests/test_sum.py::test_sum - KeyError: 'tide'"
+    heading = "______ ERROR at setup of test_sum ______"
+    assert make_signature([heading, "…", summary]).key == make_signature([summary]).key
+
+
 def test_a_key_covers_failed_tests_that_the_excerpt_leaves_out() -> None:
     tests = [f"FAILED tests/test_sum.py::test_{at} - KeyError: 'tide'" for at in range(141)]
 

@@ -121,7 +121,7 @@ def test_unnamed_source_comes_before_tests_and_these_before_documents() -> None:
     test = file("tests/test_far.py", hunk(1, "assert far", 30))
     whole = diff(file("README.md", hunk(1, "More.", 25)), test, source)
     orders = set()
-    for limit in range(400, 3000, 50):
+    for limit in range(500, 3000, 50):
         shown = preview_diff(whole, "E  assert 14.79 == 14.71", "team/app", limit)
         orders.add(tuple(word for word in ("low = 1", "assert far", "More.") if word in shown))
     assert sorted(orders, key=len)[-3:] == [

@@ -149,7 +149,7 @@ def test_of_a_longer_quote_the_line_is_shown_that_tells_most() -> None:
         (
             "Failure/Error: expect(response.parsed_body).to eq(%w[A-2 A-1])\n"
             '  expected: ["A-2", "A-1"]\n       got: ["A-1", "A-2"]',
-            'expected: ["A-2", "A-1"]',
+            'got: ["A-1", "A-2"]',
             "`OrdersController` sorts by `asc`, so the oldest order comes first.",
         ),
         (

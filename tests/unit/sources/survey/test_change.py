@@ -33,6 +33,23 @@ def test_files_of_tests_that_passed_are_not_named_by_the_error(
     assert not any("names" in each or "edits" in each for each in told)
 
 
+def test_files_of_tests_that_passed_when_retried_are_not_named_by_the_error(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.mr.diffs[:] = [DiffFile("ingest/consumer.cc", ""), DiffFile("pricing/curve.cc", "")]
+    lines = [
+        "pricing/curve.cc:3:10: fatal error: base/join.h: No such file or directory",
+        "FAIL: //ingest:consumer_test (attempt 1 of 3) (see /root/.cache/test.log)",
+        "==================== Test output for //ingest:consumer_test:",
+        "ingest/consumer_test.cc:88: Failure",
+        "=" * 80,
+        "//ingest:consumer_test        FLAKY, failed in 1 out of 2 in 2.1s",
+        "//pricing:curve_test          FAILED TO BUILD",
+    ]
+    told = [each for each in _list_facts(sim, scene, lines) if "names" in each]
+    assert told == ["the error names what this change edits: pricing/curve.cc"]
+
+
 def test_a_dockerfile_changes_dependencies_in_a_line_that_installs(
     sim: GitLabSim, scene: Scene
 ) -> None:

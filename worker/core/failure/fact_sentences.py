@@ -122,9 +122,9 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
         return
     newest = "newest pipeline" if target.looked_at == 1 else f"newest {target.looked_at} pipelines"
     looked = f"{target.looked_at} of its pipelines" if target.gap else newest
-    where = remark("on ", name(target.branch), f", {looked}")
+    where = remark("this job on ", name(target.branch), f", {looked}")
     if not target.runs:
-        yield remark(*where, ": this job did not run")
+        yield remark(*where, ": it did not run")
         return
     base = tuple(each for each in target.runs if each.sha and each.sha == target.base)
     on_base = "on the commit this change is built on: "

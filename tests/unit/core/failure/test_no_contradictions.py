@@ -20,7 +20,7 @@ DENIALS = (
     (r" passed on main: ", r"it fails there in the same way since"),
     (r"has not passed since: ", r"and passed on the same commit in"),
     (r" has no pipeline to compare with", r"same failure on main"),
-    (r"this job did not run", r"same failure on main"),
+    (r"it did not run", r"same failure on main"),
     (r'settled as "(?!infrastructure)', r"recognised by rule \S+, certain"),
     (r'speaks against "flaky"', r"verdict then: flaky;"),
     (r'settled as "(?!flaky)', r"verdict then: flaky;"),

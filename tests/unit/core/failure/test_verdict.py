@@ -135,8 +135,8 @@ def test_the_record_tells_what_is_known_and_what_is_not() -> None:
     assert told == [
         "GitLab's failure reason: runner_system_failure",
         "other runs on this commit: 1 failed in another way (job 501) with e1",
-        "on main, newest 2 pipelines: 1 passed (job 399); 1 failed in another way (job 400) with "
-        "e2",
+        "this job on main, newest 2 pipelines: 1 passed (job 399); 1 failed in another way "
+        "(job 400) with e2",
         "on the commit this change is built on: 1 passed (job 399)",
         "main has new commits since",
         "not known of other merge requests: GitLab answered 500",
@@ -228,7 +228,7 @@ def test_the_pass_on_the_commit_the_change_is_built_on_is_told_once() -> None:
     told = [
         plain(each) for each in describe_facts(facts(target=target((BASE, "pass"), (OLD, "pass"))))
     ]
-    assert told == ["on main, newest 2 pipelines: 2 passed (job 400, job 399)"]
+    assert told == ["this job on main, newest 2 pipelines: 2 passed (job 400, job 399)"]
     assert "on the commit this change is built on: pipeline 4000, job 400" in plain(
         decide_headline(
             [make_ruling(facts(target=target((BASE, "pass"), (OLD, "pass"))))], TARGET

@@ -51,8 +51,8 @@ def test_the_proof_comes_first_with_its_links() -> None:
         "without this change"
     )
     assert (
-        f"on `main`, newest 2 pipelines: 2 failed in the same way ([job 400]({pages}/jobs/400), "
-        in (lines[1])
+        "this job on `main`, newest 2 pipelines: 2 failed in the same way "
+        f"([job 400]({pages}/jobs/400), " in (lines[1])
     )
 
 

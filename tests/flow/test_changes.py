@@ -129,7 +129,8 @@ def test_a_change_is_said_to_have_run_where_it_did(
         (note,) = on_the_diff(made)
         shown, _, folded = analysis(made).partition("<details>")
     assert said in note.body
-    assert f"**What to do:** Use `touches`. [Apply it on the diff]({note.web_url})." in shown
+    applied = f"Apply on the diff: [`windows.py:41`]({note.web_url})."
+    assert f"**What to do:** Use `touches`. {applied}" in shown
     assert "touches" not in folded
     assert "**Further details**\n\nNothing more." in folded
 
@@ -175,8 +176,11 @@ def test_what_belongs_together_is_one_note_and_what_is_left_out_is_said(tmp_path
     assert " def covers(self, other: Window)" in first.body
     assert first.body.endswith(f" {NEEDED}\n ```")
     shown, _, folded = body.partition("<details>")
-    links = ", ".join(f"[{n}]({each.web_url})" for n, each in enumerate([first, *others], 1))
-    assert f"Apply them on the diff: {links}; 3 more are in the details." in shown
+    places = ["windows.py:5", "timetable.py:40", "timetable.py:42"]
+    links = ", ".join(
+        f"[`{place}`]({each.web_url})" for place, each in zip(places, [first, *others], strict=True)
+    )
+    assert f"Apply on the diff: {links}; 3 more are in the details." in shown
     assert "These 2 belong together (not on the diff: one suggestion is for one file):" in folded
     assert "line 37 (not on the diff: at most 3 are put there):" in folded
     assert IMPORT not in body
@@ -202,7 +206,7 @@ def test_a_reply_names_the_lines_of_its_changes_and_puts_nothing_on_the_diff(
         assert len(on_the_diff(made)) == 1
         answer = next(note for note in made.notes() if "sequence instead" in note.body).body
         shown = first.body.partition("<details>")[0]
-    assert "Use `touches` as in the fix. [Apply it on the diff](" in shown
+    assert "Use `touches` as in the fix. Apply on the diff: [`windows.py:41`](" in shown
     assert "Of this answer nothing goes on the diff" in asked[0]
     assert f"In `ferrytimes/windows.py`, line 5:\n\n ```text\n {IMPORT}\n ```\n" in answer
     assert f"In `ferrytimes/windows.py`, line 37:\n\n ```text\n {NEEDED}\n ```\n" in answer
@@ -240,4 +244,4 @@ def test_a_first_look_after_a_rules_note_is_repaired_and_its_change_is_on_the_di
     assert "```suggestion" not in look.body
     assert f" ```suggestion:-0+0\n {LINE}\n ```" in fix.body
     assert f"[the analysis]({look.web_url})" in fix.body
-    assert f"[Apply it on the diff]({fix.web_url})" in look.body
+    assert f"]({fix.web_url})" in look.body

@@ -115,7 +115,7 @@ def _assert_suggested(told: Product, analysis: Note) -> None:
     assert position is not None
     assert (position["new_path"], position["new_line"]) == ("ferrytimes/windows.py", 41)
     assert f" ```suggestion:-0+0\n {FIX}\n ```" in fix.body
-    assert f"[Apply it on the diff]({fix.web_url})" in analysis.body
+    assert f"Apply on the diff: [`windows.py:41`]({fix.web_url})" in analysis.body
     # The note that the fix was made under is deleted by now: nothing leads to it.
     assert "A fix from the analysis;" in fix.body
 

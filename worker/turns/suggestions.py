@@ -57,7 +57,11 @@ def offer_changes(
         if isinstance(end, _NotOnDiff)
     ]
     offers = Offers(
-        urls=tuple(end for end in ends if isinstance(end, str)),
+        links=tuple(
+            (suggestions.name_place(change), end)
+            for change, end in zip(changes, ends, strict=True)
+            if isinstance(end, str)
+        ),
         left_out_count=sum(len(change) for change, _ in kept),
         text="\n\n".join(suggestions.write_text(change, end.reason) for change, end in kept),
     )

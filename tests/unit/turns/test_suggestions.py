@@ -57,7 +57,7 @@ def on_the_diff(at: Job) -> list[Note]:
 def test_a_fix_is_put_on_the_line_and_told_in_words(at: Job, context: Context) -> None:
     told, offers = offered(context, CHANGE, at.build_deps())
     (made,) = on_the_diff(at)
-    assert offers == Offers((made.web_url,))
+    assert offers == Offers((("sum.py:2", made.web_url),))
     assert find_marker(made.body) == Marker(SESSION, 1, Kind.SUGGESTION)
     assert " ```suggestion:-0+0\n     return sum(xs)\n ```" in made.body
     assert context.note is not None
@@ -76,8 +76,8 @@ def test_a_fix_does_not_lead_to_an_analysis_that_was_deleted(
 
 def test_a_fix_is_posted_once_whatever_happens(at: Job, sim: GitLabSim, context: Context) -> None:
     sim.fail_next("POST", "/discussions$", 502, after=True)
-    first = offered(context, CHANGE, at.build_deps())[1].urls
-    assert offered(context, CHANGE, at.build_deps())[1].urls == first
+    first = offered(context, CHANGE, at.build_deps())[1].links
+    assert offered(context, CHANGE, at.build_deps())[1].links == first
     assert len(on_the_diff(at)) == 1
 
 
@@ -87,14 +87,14 @@ def test_a_fix_that_an_older_version_has_posted_is_not_posted_again(
     before = f"<!-- sandpiper:session={SESSION} turn=999001 -->\n\nA fix from the analysis."
     posted = sim.comment(at.scene.mr, at.scene.bot, before, thread=True)
     assert posted is not None
-    assert offered(context, CHANGE, at.build_deps())[1].urls == (posted.web_url,)
+    assert offered(context, CHANGE, at.build_deps())[1].links == (("sum.py:2", posted.web_url),)
     assert on_the_diff(at) == []
 
 
 def test_at_most_three_fixes_are_posted(at: Job, context: Context) -> None:
     several = "\n\n".join(FIX.replace("sum(xs)", f"sum(xs) + {n}") for n in range(5))
     told, offers = offered(context, replace(CHANGE, to_do=several), at.build_deps())
-    assert len(offers.urls) == len(on_the_diff(at)) == MOST_ON_DIFF == 3
+    assert len(offers.links) == len(on_the_diff(at)) == MOST_ON_DIFF == 3
     assert offers.left_out_count == 2
     assert offers.text.count("(not on the diff: at most 3 are put there)") == 2
     assert "suggestion" not in told.to_do
@@ -116,7 +116,7 @@ def test_what_does_not_fit_or_is_not_what_it_seems_stays_text(
     at: Job, context: Context, to_do: str
 ) -> None:
     offers = offered(context, replace(CHANGE, to_do=to_do), at.build_deps())[1]
-    assert offers.urls == ()
+    assert offers.links == ()
     assert on_the_diff(at) == []
     assert offers.left_out_count == 1
     assert "In `app/" in offers.text
@@ -153,19 +153,19 @@ def test_a_fix_of_lines_that_the_file_does_not_have_is_said_to_be_so(
 def test_only_a_failure_of_the_change_is_fixed_on_the_diff(
     at: Job, context: Context, verdict: Verdict
 ) -> None:
-    assert offered(context, replace(CHANGE, verdict=verdict), at.build_deps())[1].urls == ()
+    assert offered(context, replace(CHANGE, verdict=verdict), at.build_deps())[1].links == ()
 
 
 def test_nothing_of_a_private_analysis_goes_on_the_diff(at: Job, context: Context) -> None:
-    assert offered(context, CHANGE, at.build_deps(), private=True)[1].urls == ()
+    assert offered(context, CHANGE, at.build_deps(), private=True)[1].links == ()
     for note in (NoteRef(5, internal=True), None):
-        assert offered(replace(context, note=note), CHANGE, at.build_deps())[1].urls == ()
+        assert offered(replace(context, note=note), CHANGE, at.build_deps())[1].links == ()
     assert on_the_diff(at) == []
 
 
 def test_the_operator_may_switch_suggestions_off(at: Job, context: Context) -> None:
     off = at.build_deps(note=NoteOptions(suggestions=False))
-    assert offered(context, CHANGE, off)[1].urls == ()
+    assert offered(context, CHANGE, off)[1].links == ()
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_what_gitlab_does_not_take_stays_text(
 ) -> None:
     sim.fail_next(method, path, status, times=9)
     offers = offered(context, CHANGE, at.build_deps())[1]
-    assert offers.urls == ()
+    assert offers.links == ()
     assert "return sum(xs)" in offers.text
 
 
@@ -185,7 +185,7 @@ def test_a_merge_request_that_has_moved_on_gets_no_suggestion(
     at: Job, sim: GitLabSim, context: Context
 ) -> None:
     sim.push(at.scene.mr, {"a": b"1"})
-    assert offered(context, CHANGE, at.build_deps())[1].urls == ()
+    assert offered(context, CHANGE, at.build_deps())[1].links == ()
 
 
 def test_a_merged_results_pipeline_gets_its_suggestion(
@@ -193,7 +193,7 @@ def test_a_merged_results_pipeline_gets_its_suggestion(
 ) -> None:
     merged = sim.run_pipeline(at.scene.mr, kind="merge")
     subject = replace(context.subject, pipeline_id=merged.id, sha=merged.sha)
-    assert offered(replace(context, subject=subject), CHANGE, at.build_deps())[1].urls
+    assert offered(replace(context, subject=subject), CHANGE, at.build_deps())[1].links
 
 
 def test_suggestions_are_resolved_when_the_pipeline_passes(at: Job) -> None:
@@ -280,7 +280,7 @@ def test_an_error_that_may_pass_does_not_lose_the_finding(
     with pytest.raises(ForgeError):
         list(at.writer.list_own_notes(context.subject))
     sim.fail_next("GET", "/notes$", 502, times=9)
-    assert offered(context, CHANGE, at.build_deps())[1].urls == ()
+    assert offered(context, CHANGE, at.build_deps())[1].links == ()
 
 
 def test_a_suggestion_of_an_older_version_is_resolved_too(at: Job) -> None:

@@ -37,7 +37,8 @@ LINES, WIDTH = 5, 100
 """The lines of a note that cause and advice may take beside the headline, what failed and a quote,
 and about how many characters are on one."""
 
-_CAUSE, _TO_DO, _LINK = len("Cause: "), len("What to do: "), len(" Apply it on the diff.")
+_CAUSE, _TO_DO = len("Cause: "), len("What to do: ")
+_LINK = len(" Apply on the diff: checkout.py:123.")
 
 
 def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:

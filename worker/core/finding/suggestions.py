@@ -64,11 +64,12 @@ Change = tuple[Suggestion, ...]
 class Offers:
     """What became of an answer's changes.
 
-    `urls` link to those that are on the diff. `left_out_count` counts the suggestions that are
+    `links` are those that are on the diff: the file's name with the line, and the URL.
+    `left_out_count` counts the suggestions that are
     not; `text` shows these as Markdown, each change with its reason.
     """
 
-    urls: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
     left_out_count: int = 0
     text: str = ""
 
@@ -80,6 +81,12 @@ class _Line:
     hunk: int
     old: int | None
     text: str
+
+
+def name_place(change: Change) -> str:
+    """Name the place of a change shortly, as `app.py:12`."""
+    path = change[0].path.rpartition("/")[2]
+    return f"{path}:{change[0].first}"
 
 
 def read_suggestions(text: str) -> tuple[str, tuple[Suggestion, ...]]:

@@ -36,19 +36,29 @@ def say_where(offers: Offers, advice: str) -> str:
     of code that is left in it nothing is on the diff. The fold's title says that changes which are
     not on the diff are in it.
     """
-    urls = [url for url in offers.urls if is_plain_url(url)]
+    links = [(place, url) for place, url in offers.links if is_plain_url(url)]
     left = offers.left_out_count
-    if not urls:
+    if not links:
         return ""
     more = f"; {left} more {'is' if left == 1 else 'are'} in the details" if left else ""
     if before_code(advice) != advice and not left:
-        links = ", ".join(f"[on the diff]({url})" for url in urls)
-        return f"Only a part of the fix is {links}."
-    first, apply = ("See the details, then ", "apply") if _is_qualified(advice) else ("", "Apply")
-    if len(urls) == 1:
-        return f"{first}[{apply} it on the diff]({urls[0]}){more}."
-    links = ", ".join(f"[{number}]({url})" for number, url in enumerate(urls, 1))
-    return f"{first}{apply} them on the diff: {links}{more}."
+        parts = ", ".join(f"[on the diff]({url})" for _, url in links)
+        return f"Only a part of the fix is {parts}."
+    names = [_write_place(place) for place, _ in links]
+    if len(" ".join(names)) > MAX_PLACES:
+        numbers = range(1, len(links) + 1)
+        names = [*map(str, numbers)] if len(links) > 1 else ["the change"]
+    places = ", ".join(f"[{name}]({url})" for name, (_, url) in zip(names, links, strict=True))
+    apply = "See the details, then apply" if _is_qualified(advice) else "Apply"
+    return f"{apply} on the diff: {places}{more}."
+
+
+MAX_PLACES = 60
+"""The most characters of the names of all places; if they have more, they are numbered."""
+
+
+def _write_place(place: str) -> str:
+    return write_code_line(one_line(remove_tokens(place), MAX_READ))
 
 
 _REFERS = re.compile(

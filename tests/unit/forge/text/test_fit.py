@@ -410,8 +410,10 @@ def test_where_the_fix_is_folded_the_advice_says_so(advice: str, shown: str) -> 
 )
 def test_advice_is_a_sentence_before_the_link_to_the_fix(advice: str, shown: str) -> None:
     found = replace(FULL, to_do=advice)
-    made = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((JOB,)))
-    assert f"**What to do:** {shown} [Apply it on the diff]({JOB})" in shown_of(made)
+    made = note.write_finding(
+        MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((("app.py:3", JOB),))
+    )
+    assert f"**What to do:** {shown} Apply on the diff: [`app.py:3`]({JOB})" in shown_of(made)
 
 
 SUMMARY = "<summary>Details{}</summary>"
@@ -439,7 +441,9 @@ def test_the_fold_says_what_of_the_advice_is_in_it(advice: str, details: str, sa
 def test_a_fix_of_which_a_part_is_on_the_diff_says_so() -> None:
     advice = "List it in `module.mk` and expect 7. The new line:\n```make\n    slice4.c\n```"
     found = replace(FULL, to_do=advice)
-    made = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((JOB,)))
+    made = note.write_finding(
+        MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((("app.py:3", JOB),))
+    )
     where = f"Only a part of the fix is [on the diff]({JOB})."
     assert f"expect 7 (code in the details). {where}" in shown_of(made)
 
@@ -457,8 +461,8 @@ def test_a_fix_of_which_a_part_is_on_the_diff_says_so() -> None:
 def test_only_folded_advice_that_limits_the_fix_is_to_be_read_first(
     folded: str, qualified: bool
 ) -> None:
-    line = say_where(Offers((JOB,)), folded)
-    assert line.startswith("See the details, then [apply" if qualified else "[Apply")
+    line = say_where(Offers((("app.py:3", JOB),)), folded)
+    assert line.startswith("See the details, then apply" if qualified else "Apply")
 
 
 def test_a_change_is_not_offered_without_the_advice_that_limits_it() -> None:
@@ -467,7 +471,7 @@ def test_a_change_is_not_offered_without_the_advice_that_limits_it() -> None:
         "Drop it, and handle the zone.",
     )
     limit = "Decide first whether a country without a zone shall raise an error, as in the fix."
-    offers = Offers((JOB,))
+    offers = Offers((("app.py:3", JOB),))
     quotes = tuple(Evidence(JobLog(n), n, f"error {n}", JOB, n) for n in range(1, 4))
     for count, long in ((1, False), (6, True)):
         found = Finding(
@@ -478,6 +482,6 @@ def test_a_change_is_not_offered_without_the_advice_that_limits_it() -> None:
             to_do=f"{advice} {limit}" + f" {limit}" * 4 * long,
         )
         shown = shown_of(note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, offers))
-        applied = "See the details, then [apply it" if long else "[Apply it"
-        assert f"{applied} on the diff]({JOB})" in shown
+        applied = "See the details, then apply" if long else "Apply"
+        assert f"{applied} on the diff: [`app.py:3`]({JOB})" in shown
         assert long or limit in shown

@@ -10,7 +10,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from worker.core.conversation.context import Subject
-from worker.errors import SourceError
+from worker.errors import ArgumentError, SourceError
 from worker.sources.api import wire
 from worker.sources.api.binding import Binding
 from worker.sources.api.client import NoSuchFile, NotFound, ReadClient
@@ -98,13 +98,22 @@ class Reader:
 
     def read_first(self, read: Callable[[str], T], *refs: str) -> T:
         """Return what `read` makes of the first project, by its API path, that has what it asks
-        for. Raises SourceError, NotFound if none of the projects for `refs` has it."""
+        for. Raises SourceError, NotFound if none of the projects for `refs` has it; ArgumentError
+        if it is the model that has chosen all of `refs`: then no evidence is missing."""
         *first, last = self.find_projects(*refs)
         for project in first:
             with suppress(NotFound):
                 return read(project)
-        with self.name_other_refs(*refs):
-            return read(last)
+        try:
+            with self.name_other_refs(*refs):
+                return read(last)
+        except NoSuchFile:
+            raise
+        except NotFound as error:
+            if self.subject.sha in refs:
+                raise
+            hint = "a ref is a branch, a tag or a whole commit id"
+            raise ArgumentError(f"{error}; {hint}") from error
 
     @contextmanager
     def name_other_refs(self, *refs: str) -> Iterator[None]:

@@ -148,7 +148,9 @@ def test_two_commits_are_compared(scene: Scene, reader: Reader) -> None:
     assert text.startswith(f"1 commit, newest first\n{scene.mr.sha[:8]} Sum faster (Mara")
     assert "M app/sum.py +2 -2" in text
     assert "+    return 4\n" in text
-    with pytest.raises(SourceError, match="the comparison of v9 with main: not found"):
+    with pytest.raises(
+        ArgumentError, match="the comparison of v9 with main: not found.*whole commit id"
+    ):
         fetch(reader, "gitlab_compare", old="v9", new="main")
 
 

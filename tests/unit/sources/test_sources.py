@@ -259,7 +259,7 @@ def test_a_file_or_ref_that_is_not_there_is_said(reader: Reader) -> None:
     missing = r"path: there is no no\.py at [0-9a-f]{40}; gitlab_list_files names the files"
     with pytest.raises(ArgumentError, match=missing):
         fetch(reader, "gitlab_get_file", path="no.py")
-    with pytest.raises(SourceError, match=r"the file app/sum\.py at v9: not found"):
+    with pytest.raises(ArgumentError, match=r"the file app/sum\.py at v9: not found"):
         fetch(reader, "gitlab_get_file", path="app/sum.py", ref="v9")
 
 

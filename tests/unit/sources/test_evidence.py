@@ -149,7 +149,7 @@ def test_two_commits_are_compared(scene: Scene, reader: Reader) -> None:
     assert "M app/sum.py +2 -2" in text
     assert "+    return 4\n" in text
     with pytest.raises(
-        ArgumentError, match="the comparison of v9 with main: not found.*whole commit id"
+        ArgumentError, match=r"the comparison of v9 with main: not found.*whole commit id"
     ):
         fetch(reader, "gitlab_compare", old="v9", new="main")
 

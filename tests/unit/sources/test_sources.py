@@ -282,7 +282,7 @@ def test_a_path_that_could_leave_the_repository_is_refused(
 
 
 def test_a_file_path_cannot_reach_another_endpoint(sim: GitLabSim, reader: Reader) -> None:
-    with pytest.raises(SourceError, match="not found"):
+    with pytest.raises(ArgumentError, match="not found"):
         fetch(reader, "gitlab_get_file", path="x/raw?ref=main#", ref="a&b=c#d")
     (seen,) = sim.requests
     assert seen.path.endswith("/repository/files/x%2Fraw%3Fref%3Dmain%23/raw")

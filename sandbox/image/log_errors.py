@@ -32,6 +32,13 @@ _CALM = re.compile(
     rb"|(?:errors?|fail\w*|exceptions?)\W{1,4}0\b|\bwarn(?:ing)?\b|\bdeprecat|\bdebug\b|\binfo\b"
     rb"|-werror|error[_-]?(?:handler|log|page|prone)|\bpassed\b|\bok\b|\bcompiling\b|\bdownload",
 )
+_FINE = re.compile(
+    rb"\s*(?:\xe2\x9c[\x93\x94]|\xe2\x88\x9a|---? pass:|pass(?:ed)?[: ]|ok #|\[ {2,9}ok \])"
+    rb"|\s*(?:downloaded|downloading|compiling|checking|fetching|fetched|copying path|building"
+    rb"|installing|unpacking) [\w@'\"/.#-]{1,200}(?: v?#\S*|\.\.\.)?(?: \.\.\.)?\s*$"
+)
+"""A test that passed, or a package that is fetched or built, whatever its name."""
+
 _STARTS = re.compile(
     rb"\W{0,6}(?:error|fatal|fail|panic|traceback|exception|caused by|not ok|e  )|\S+error:"
 )
@@ -57,6 +64,8 @@ class Group:
 def rate_shape(shape: bytes) -> float:
     """Rate how much a line looks like a failure; 0 if it does not."""
     text = _ADDRESS.sub(b"", shape[:300].lower())
+    if _FINE.match(text):
+        return 0.0
     loud = any(word in text for word in _LOUD)
     if not loud and not any(word in text for word in _HARD):
         return 0.8 if _PLACED.match(text) and not _CALM.search(text) else 0.0

@@ -172,6 +172,22 @@ def test_a_package_that_is_called_an_error_is_none_and_a_refused_request_is(file
     assert lines_of("diff", str(file))[1:3] == ["new:", f"610: {refused}"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "   Downloaded thiserror v1.0.69",
+        "   Compiling thiserror-impl v1.0.69",
+        "building '/nix/store/hj3822rygn3asfa5a24kya74bqwlslvl-test-failover.drv'...",
+        "  ✓  3 [chromium] › e2e/form.spec.ts:58:7 › form › shows a validation error (2.1s)",
+        "    --- PASS: TestFailsOnError (0.00s)",
+    ],
+)
+def test_what_passed_or_is_only_built_is_no_error_whatever_its_name(file: Path, line: str) -> None:
+    file.write_text(f"{line}\nerror: the disk is full\n")
+    shown = lines_of("errors", "-C0", str(file))
+    assert shown == ["1 candidate line in 1 group, of 2 lines:", "2: error: the disk is full"]
+
+
 def test_a_diff_shows_a_status_that_an_access_log_has_now(file: Path) -> None:
     fine = [f'::1 "GET /api/cart?n={n} HTTP/1.1" 200 {n} - 4.1 ms' for n in range(100, 130)]
     limited = '::1 "GET /api/cart?n=131 HTTP/1.1" 429 38 - 4.1 ms'

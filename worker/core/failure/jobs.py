@@ -36,7 +36,8 @@ class FailingJob:
     that another system reported on the commit; `excerpt` is what that system said, `url` its page.
     `read` says that the log was read, `began` that, by its log, the script had begun. `green` is
     the id of the job's last run that passed, whose log is saved with this one's; 0 if there is
-    none. While a survey is made, `end` holds the log's last lines with their numbers for the rules,
+    none. `kept_bytes` is the size of the archive of its artifacts, 0 if it kept none or that is not
+    known. While a survey is made, `end` holds the log's last lines with their numbers for the rules,
     and `error_text` the lines of the whole log that tell of the failure, for the signature;
     `has_started` says that a runner took the job.
     `preview` shows the model more of the log than `excerpt` does; it is not stored.
@@ -54,6 +55,7 @@ class FailingJob:
     began: bool = True
     green: int = 0
     external: bool = False
+    kept_bytes: int = 0
     end: tuple[tuple[int, str], ...] = ()
     error_text: str = ""
     preview: str = ""

@@ -156,9 +156,10 @@ def _write_head(number: int, group: Group, detail: _Detail, sharing: int) -> str
 
 
 def _write_others(others: Sequence[str], most: int) -> str:
-    """Return the line about what failed besides the error. It cannot say how much more there is,
-    because not all of the log was read."""
-    more = "; and more" if len(others) > most else ""
+    """Return the line about what failed besides the error. It says how much more there is at least,
+    because of a very long log not all was read."""
+    left = len(others) - most
+    more = f"; and at least {left:,} more" if left > 0 else ""
     return f"failed too: {'; '.join(one_line(each, _NAME) for each in others[:most])}{more}"
 
 
@@ -176,6 +177,9 @@ def _write_jobs(jobs: Sequence[FailingJob], named: int) -> list[str]:
             f"its log as FILE comes with FILE.green, the log of job {first.green}, its last run "
             "that passed"
         )
+    if first.kept_bytes:
+        kept = f"it kept artifacts ({max(1, first.kept_bytes // 1024):,} KB): gitlab_list_artifacts"
+        lines.append(f"{kept} names the files")
     if others:
         lines.append(f"the same in: {_list_jobs(others, named)}")
     if unread := sum(not job.read for job in jobs):

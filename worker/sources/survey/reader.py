@@ -275,6 +275,7 @@ def _describe_failing(job: wire.Job, variants: dict[str, int], reader: Reader) -
         url=job.web_url,
         family=_clean_text(get_family(job.name), reader),
         family_size=variants[get_family(job.name)],
+        kept_bytes=sum(each.size or 0 for each in job.artifacts if each.file_type == "archive"),
         has_started=job.started_at is not None,
     )
 

@@ -81,13 +81,21 @@ def test_what_failed_besides_the_error_is_told_and_stored() -> None:
     names = [f"tests/test_tide.py::test_low{n}" for n in range(1, 9)]
     assert unit.others == tuple(names)
     text = tell_survey(Survey(groups))
-    assert f"\nfailed too: {'; '.join(names[:4])}; and more\n" in text
+    assert f"\nfailed too: {'; '.join(names[:4])}; and at least 4 more\n" in text
     assert text.count("failed too") == 1
     assert jobs.load_survey(jobs.dump_survey(Survey(groups))) == Survey(groups)
     older = jobs.dump_survey(Survey(groups))
     for group in older["groups"]:
         del group["others"]
     assert jobs.load_survey(older).groups[0].others == ()
+
+
+def test_artifacts_that_the_failed_job_kept_are_named() -> None:
+    text = tell_survey(
+        Survey(group_jobs([replace(job(1, "lint", LINT), kept_bytes=12_800)], nothing))
+    )
+    assert "\nit kept artifacts (12 KB): gitlab_list_artifacts names the files\n" in text
+    assert "artifacts" not in tell_survey(Survey(group_jobs([job(1, "lint", LINT)], nothing)))
 
 
 def test_an_unread_variant_stands_with_its_family_if_that_has_one_cause() -> None:

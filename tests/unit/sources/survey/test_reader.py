@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.unit.sources.conftest import subject_of
+from tests.unit.sources.conftest import subject_of, zipped
 from worker.core.failure.jobs import dump_survey, load_survey
 from worker.core.failure.survey_text import tell_diff, tell_survey
 from worker.demo.gitlab import DiffFile, GitLabSim, Scene, Status
@@ -37,6 +37,15 @@ def matrix(sim: GitLabSim, pipeline: Pipeline, count: int, trace: bytes = RACE) 
     for number in range(count):
         name = f"unit: [3.{number}, linux]"
         sim.add_job(pipeline, name, status="failed", trace=b"line\n" * number + trace)
+
+
+def test_artifacts_of_a_failed_job_are_told(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    failed = sim.add_job(pipeline, "lint", status="failed", trace=LINT)
+    failed.archive = zipped({"report.txt": b"2 errors\n"})
+    made = read_survey(opened(sim, scene, pipeline))
+    assert made.groups[0].jobs[0].kept_bytes == len(failed.archive)
+    assert "it kept artifacts (1 KB)" in tell_survey(made)
 
 
 def test_a_matrix_with_one_error_is_one_group(sim: GitLabSim, scene: Scene) -> None:

@@ -37,8 +37,8 @@ class FailingJob:
     `read` says that the log was read, `began` that, by its log, the script had begun. `green` is
     the id of the job's last run that passed, whose log is saved with this one's; 0 if there is
     none. `kept_bytes` is the size of the archive of its artifacts, 0 if it kept none or that is not
-    known. While a survey is made, `end` holds the log's last lines with their numbers for the rules,
-    and `error_text` the lines of the whole log that tell of the failure, for the signature;
+    known. While a survey is made, `end` holds the log's last lines with their numbers for the
+    rules, and `error_text` the lines of the whole log that tell of the failure, for the signature;
     `has_started` says that a runner took the job.
     `preview` shows the model more of the log than `excerpt` does; it is not stored.
     """

@@ -10,6 +10,7 @@ from worker.core.conversation.context import CallCost, Context, Subject
 from worker.core.conversation.folds.fold import FoldKind
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
+from worker.core.conversation.prompts import read_question
 from worker.core.conversation.repair import find_unavailable
 from worker.core.conversation.turn_row import RUNNING
 from worker.core.failure import aftermath
@@ -238,6 +239,17 @@ def _build_first_steps(context: Context, room: CharacterBudget) -> list[Step]:
     return steps
 
 
+def _build_ours(said: str, is_reply: bool, room: CharacterBudget) -> Iterator[Step]:
+    """Build a step for our message; of a reply the question comes first, what the model was told
+    with it in a step of its own."""
+    question = read_question(said) if is_reply else ""
+    if question and question.strip() != said.strip():
+        yield Step(ours=room.clip_text(question.strip()))
+        yield Step(ours=room.clip_text(said.removesuffix(question)), title="Told")
+    else:
+        yield Step(ours=room.clip_text(said))
+
+
 def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
     """Build steps from the turn's messages, and from model calls that left no message."""
     own = [call for call in context.calls if call.turn == context.turn]
@@ -256,7 +268,9 @@ def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
             yield _build_silent_step(number, call)
         yield from _build_folds(context, place, room)
         if isinstance(message, User):
-            yield Step(ours=room.clip_text(message.text))
+            yield from _build_ours(
+                message.text, context.turn > 0 and place == context.turn_start, room
+            )
         elif isinstance(message, Assistant):
             number += 1
             step = Step(number, text=room.clip_text(message.text) if message.text.strip() else None)
@@ -357,7 +371,7 @@ def _make_tool_use(
         arguments=split_fields(call.arguments, room),
         result=split_fields(result.content, room) if result else None,
         is_error=bool(result and result.is_error),
-        size=f"{format_count(len(result.content.encode(errors='replace')))}B" if result else "",
+        size=f"{format_count(len(result.content.encode(errors='replace')))} B" if result else "",
     )
 
 

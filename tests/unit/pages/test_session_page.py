@@ -24,6 +24,7 @@ from worker.core.conversation.context import CallCost, Context, Outcome, Status
 from worker.core.conversation.folds.fold import Fold, FoldKind
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
+from worker.core.conversation.prompts import write_continuation
 from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
 from worker.core.ports import Claim
 from worker.pages import view
@@ -216,6 +217,17 @@ def test_a_turn_of_endless_steps_is_cut_and_says_so() -> None:
     steps = view.build_page([view.StoredTurn(context(*answers))], Limits()).turns[0].steps
     assert len(steps) == view.MAX_STEPS + 1
     assert steps[-1].note == "What came after is not shown."
+
+
+def test_a_reply_begins_with_what_was_asked() -> None:
+    asked = write_continuation("Is it the runner?", files="None.", seconds=9.0, changes=())
+    reply = replace(context(User(asked), Assistant("No.")), turn=1, turn_start=0)
+    steps = view.build_page([view.StoredTurn(reply)], Limits()).turns[0].steps
+    ours = [(step.title, step.ours.content) for step in steps if step.ours]
+    assert ours[0] == ("", "Is it the runner?")
+    assert ours[1][0] == "Told"
+    assert ours[1][1].startswith("(This is a follow-up in the same session")
+    assert len(ours) == 2
 
 
 def test_a_fold_stands_where_it_was_made_and_says_what_it_hid() -> None:

@@ -113,7 +113,8 @@ class Parts:
         sections = ["\n".join(_take_whole_lines(self._lines, room))] if self._lines else []
         for title, text in self._folded:
             heading = f"**{title}**\n\n" if title else ""
-            sections.append(heading + neutralise(remove_tokens(text), self._hosts, room))
+            harmless = neutralise(remove_tokens(text), self._hosts, room)
+            sections += [heading + harmless] if harmless.strip() else []
         return "\n\n".join(sections)
 
 

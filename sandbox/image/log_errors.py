@@ -33,9 +33,10 @@ _CALM = re.compile(
     rb"|-werror|error[_-]?(?:handler|log|page|prone)|\bpassed\b|\bok\b|\bcompiling\b|\bdownload",
 )
 _FINE = re.compile(
-    rb"\s*(?:\xe2\x9c[\x93\x94]|\xe2\x88\x9a|---? pass:|pass(?:ed)?[: ]|ok #|\[ {2,9}ok \])"
+    rb"\s*(?:\xe2\x9c[\x93\x94]|\xe2\x88\x9a)(?!.*(?:\xe2\x9c[\x97\x98]|fail(?:ed|ures?)\b))"
+    rb"|\s*--- pass: |\[ {2,9}ok \]"
     rb"|\s*(?:downloaded|downloading|compiling|checking|fetching|fetched|copying path|building"
-    rb"|installing|unpacking) [\w@'\"/.#-]{1,200}(?: v?#\S*|\.\.\.)?(?: \.\.\.)?\s*$"
+    rb"|installing|unpacking) (?!fail|error)[\w@'\"/.#-]{1,200}(?: v?#\S*|\.\.\.)(?: \.\.\.)?\s*$"
 )
 """A test that passed, or a package that is fetched or built, whatever its name."""
 

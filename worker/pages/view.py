@@ -10,7 +10,7 @@ from worker.core.conversation.context import CallCost, Context, Subject
 from worker.core.conversation.folds.fold import FoldKind
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
-from worker.core.conversation.prompts import read_question
+from worker.core.conversation.prompts import QUESTION_FOLLOWS
 from worker.core.conversation.repair import find_unavailable
 from worker.core.conversation.turn_row import RUNNING
 from worker.core.failure import aftermath
@@ -67,7 +67,8 @@ class ToolUse:
 
 @dataclass(slots=True)
 class Step:
-    """One model call, or our message before it (`ours`), or a fold (`ours`, with its `title`)."""
+    """One model call, or our message before it (`ours`), or a fold (`ours`). `title` names what is
+    not simply asked or told."""
 
     number: int = 0
     ours: Text | None = None
@@ -242,10 +243,10 @@ def _build_first_steps(context: Context, room: CharacterBudget) -> list[Step]:
 def _build_ours(said: str, is_reply: bool, room: CharacterBudget) -> Iterator[Step]:
     """Build a step for our message; of a reply the question comes first, what the model was told
     with it in a step of its own."""
-    question = read_question(said) if is_reply else ""
-    if question and question.strip() != said.strip():
+    told, found, question = said.partition(QUESTION_FOLLOWS)
+    if is_reply and found and question.strip():
         yield Step(ours=room.clip_text(question.strip()))
-        yield Step(ours=room.clip_text(said.removesuffix(question)), title="Told")
+        yield Step(ours=room.clip_text(told + found.rstrip()), title="Told")
     else:
         yield Step(ours=room.clip_text(said))
 

@@ -13,7 +13,7 @@ from worker.core.conversation.context import Subject
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api import wire
 from worker.sources.api.binding import Binding
-from worker.sources.api.client import NoSuchFile, NotFound, ReadClient
+from worker.sources.api.client import NoSuchFile, NoSuchRef, NotFound, ReadClient
 from worker.sources.evidence import Evidence
 from worker.sources.host.audience import Audience, find_audience
 from worker.sources.job_logs.log_cache import JobLogs
@@ -99,21 +99,26 @@ class Reader:
     def read_first(self, read: Callable[[str], T], *refs: str) -> T:
         """Return what `read` makes of the first project, by its API path, that has what it asks
         for. Raises SourceError, NotFound if none of the projects for `refs` has it; ArgumentError
-        if it is the model that has chosen all of `refs`: then no evidence is missing."""
+        if the model has made up all of `refs`: then no evidence is missing."""
         *first, last = self.find_projects(*refs)
+        without_file: NoSuchFile | None = None
         for project in first:
-            with suppress(NotFound):
+            try:
                 return read(project)
+            except NoSuchFile as error:
+                without_file = error
+            except NotFound:
+                continue
         try:
             with self.name_other_refs(*refs):
                 return read(last)
-        except NoSuchFile:
-            raise
         except NotFound as error:
-            if self.subject.sha in refs:
-                raise
-            hint = "a ref is a branch, a tag or a whole commit id"
-            raise ArgumentError(f"{error}; {hint}") from error
+            if without_file:  # a project that has the commit has no such file
+                raise without_file from error
+            if isinstance(error, NoSuchRef) and refs and not any(map(COMMIT.fullmatch, refs)):
+                hint = "a ref is a branch, a tag or a whole commit id"
+                raise ArgumentError(f"{error}; {hint}") from error
+            raise
 
     @contextmanager
     def name_other_refs(self, *refs: str) -> Iterator[None]:
@@ -123,9 +128,9 @@ class Reader:
         """
         try:
             yield
-        except NoSuchFile:
-            raise
         except NotFound as error:
+            if isinstance(error, NoSuchFile):
+                raise
             if self.subject.sha in refs and (hint := self._describe_merge_result()):
                 raise NotFound(f"{error} ({hint})") from error
             raise

@@ -220,11 +220,12 @@ def test_a_turn_of_endless_steps_is_cut_and_says_so() -> None:
 
 
 def test_a_reply_begins_with_what_was_asked() -> None:
-    asked = write_continuation("Is it the runner?", files="None.", seconds=9.0, changes=())
+    question = "See test_sum(a, b)\n\nIs it the runner?"
+    asked = write_continuation(question, files="None.", seconds=9.0, changes=())
     reply = replace(context(User(asked), Assistant("No.")), turn=1, turn_start=0)
     steps = view.build_page([view.StoredTurn(reply)], Limits()).turns[0].steps
     ours = [(step.title, step.ours.content) for step in steps if step.ours]
-    assert ours[0] == ("", "Is it the runner?")
+    assert ours[0] == ("", question)
     assert ours[1][0] == "Told"
     assert ours[1][1].startswith("(This is a follow-up in the same session")
     assert len(ours) == 2

@@ -188,6 +188,18 @@ def test_what_passed_or_is_only_built_is_no_error_whatever_its_name(file: Path, 
     assert shown == ["1 candidate line in 1 group, of 2 lines:", "2: error: the disk is full"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("fetching failed", "building failed...", "Installing failed ...", "Unpacking failed"),
+        *("PASS: 3 FAIL: 2 ERROR: 1", "Passed: 10, Failed: 2", "✔ 3 passed ✘ 2 failed"),
+    ],
+)
+def test_what_failed_beside_what_passed_is_an_error(file: Path, line: str) -> None:
+    file.write_text(f"{line}\n")
+    assert lines_of("errors", "-C0", str(file))[-1] == f"1: {line}"
+
+
 def test_a_diff_shows_a_status_that_an_access_log_has_now(file: Path) -> None:
     fine = [f'::1 "GET /api/cart?n={n} HTTP/1.1" 200 {n} - 4.1 ms' for n in range(100, 130)]
     limited = '::1 "GET /api/cart?n=131 HTTP/1.1" 429 38 - 4.1 ms'

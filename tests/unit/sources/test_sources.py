@@ -261,6 +261,8 @@ def test_a_file_or_ref_that_is_not_there_is_said(reader: Reader) -> None:
         fetch(reader, "gitlab_get_file", path="no.py")
     with pytest.raises(ArgumentError, match=r"the file app/sum\.py at v9: not found"):
         fetch(reader, "gitlab_get_file", path="app/sum.py", ref="v9")
+    with pytest.raises(SourceError, match=r"the file app/sum\.py at 0{40}: not found"):
+        fetch(reader, "gitlab_get_file", path="app/sum.py", ref="0" * 40)
 
 
 def test_a_large_file_is_cut_in_its_middle(sim: GitLabSim, scene: Scene, reader: Reader) -> None:

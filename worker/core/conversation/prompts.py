@@ -68,7 +68,9 @@ evidence: it then stands in the place of the first note.
 
 {text}
 """
-_QUESTION_FOLLOWS = ")\n\n"
+QUESTION_FOLLOWS = ")\n\n"
+"""What stands between the host's part of a reply's message and the question."""
+
 _FIRST_LOOK = """\
 (There is no explanation of this failure by a model yet: what the notes say of its cause is the
 host's, and nothing of it is proven. {looked} {files}
@@ -290,7 +292,7 @@ def write_continuation(
 
 def read_question(message: str) -> str:
     """The asker's own words in a message of `write_continuation`, as far as they are certain."""
-    return "\n".join(read_parts(message)) or message.rpartition(_QUESTION_FOLLOWS)[2]
+    return "\n".join(read_parts(message)) or message.rpartition(QUESTION_FOLLOWS)[2]
 
 
 def tell_files(kept: int | None, used: int, *, announced: bool = False) -> str:

@@ -140,15 +140,16 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
     if target.unread:
         yield remark(f"not known of {target.unread} of these pipelines: its jobs cannot be read")
     yield from _tell_steady_failure(facts, target, settled)
-    if base and base != target.runs and (settled or not _is_told_as_pass(facts, base)):
+    if base and base != target.runs and (settled or not _is_told_as_pass(facts, target, base)):
         yield remark(on_base, *_count_outcomes(facts, base))
     if target.has_newer_commits:
         yield remark(name(target.branch), " has new commits since")
 
 
-def _is_told_as_pass(facts: Facts, base: Sequence[Run]) -> bool:
-    """Whether the only run on the commit the change is built on is a pass that is told already."""
-    return len(base) == 1 and find_pass_on_target(facts) is not None
+def _is_told_as_pass(facts: Facts, target: Target, base: Sequence[Run]) -> bool:
+    """Whether the only run on the commit the change is built on is the pass that the verdict names:
+    the newest one on the target branch's newest commit."""
+    return [*base] == [*target.runs_at_newest_commit[:1]] and bool(find_pass_on_target(facts))
 
 
 def _tell_steady_failure(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[Remark]:

@@ -231,17 +231,14 @@ def find_pass_on_target(facts: Facts) -> Remark | None:
     )  # fmt: skip
 
 
-SHORTER = 5.0
-"""How many times as long the failed run has to be for the pass to be called short."""
-
-LEAST_SECONDS = 60.0
-"""The least duration of such a failed run."""
+_SHORTER, _LEAST_SECONDS = 5.0, 60.0
+"""A pass is short beside a failed run that took so many times as long, and at least so long."""
 
 
 def _tell_short_pass(passed: Run, failed: Run) -> str:
     """Say how long both runs took if the pass was short: it may have run nothing, or a cache had
     its results."""
-    if failed.seconds < LEAST_SECONDS or not 0 < passed.seconds * SHORTER <= failed.seconds:
+    if failed.seconds < _LEAST_SECONDS or not 0 < passed.seconds * _SHORTER <= failed.seconds:
         return ""
     return f" (in {passed.seconds:,.0f} s, where this run took {failed.seconds:,.0f} s)"
 

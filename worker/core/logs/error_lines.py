@@ -30,6 +30,7 @@ _WELL = re.compile(
     r"|\S{1,300}::.{0,300} PASSED\b|.{1,300} > .{1,300} PASSED$|.{1,300} \.\.\. (?:ok|ignored)$"
     r"|\d{1,6}/\d{1,6} Test +#\d{1,6}: .{1,300} Passed +[\d.]{1,12} sec$"
     r"|Passed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
+    r"|\d\d:\d\d \+\d{1,6}(?: ~\d{1,6})?(?: -\d{1,6})?: (?!Some tests failed|.{0,600} \[E\]$)"
 )
 """A test that passed, or that has only begun, as its runner marks it."""
 

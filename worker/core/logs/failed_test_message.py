@@ -55,9 +55,9 @@ def find_messages(errors: Iterable[str], lines: Sequence[str]) -> Mapping[str, s
     found: dict[str, str] = {}
     may_name = (at for at, line in enumerate(lines) if _NAMED.search(line[:LONGEST]))
     for at in islice(may_name, _MOST_LOOKED_AT) if wanted else ():
-        text = strip_line(lines[at])
         if is_row(lines[at]):
             continue
+        text = strip_line(lines[at])
         if text in wanted and (said := _read_message(lines[at + 1 : at + 1 + _BELOW])):
             wanted.remove(text)
             normal = "; ".join(map(normalise_places, said))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+from worker.core.logs.error_lines import went_well
 from worker.core.logs.line_kinds import GAP, MERE, TEST, is_row, strip_line
 from worker.core.logs.normal_form import normalise_line
 
@@ -61,17 +62,23 @@ _RESULT = re.compile(r"(?:not )?ok \d")
 def _line_after(test: str, lines: Sequence[str]) -> str:
     """Return what follows the line of a failed test: usually its assertion. "" if that is about
     another test, unless it is a part of this one."""
-    if "] › " in test:  # Playwright's rows come before its blocks, which say why
+    if is_row(test):  # Playwright's rows come before its blocks, which say why
         first = next((at for at, line in enumerate(lines) if _is_block_of(test, line)), None)
         lines = [] if first is None else lines[first:]
     texts = [text for text in map(strip_line, lines) if text != _FRAME]
     test = _find_details(test, texts)
     following = texts[texts.index(test) + 1 :] if test in texts else []
-    told = (text for text in following[:2] if text and not MERE.match(normalise_line(text)))
+    told = (
+        text
+        for text in takewhile(lambda text: text != GAP, following[:2])
+        if any(map(str.isalpha, text)) and not MERE.match(normalise_line(text))
+    )
     said = next(told, "")
     if _EXCEPTION.fullmatch(said):  # its message begins on the next line
         said = f"{said} {next(iter(following[following.index(said) + 1 :]), '')}".strip()
     part = test.split(" (")[0]
+    if went_well(said):
+        return ""
     return "" if said == GAP or (TEST.match(said) and not said.startswith(part)) else said
 
 

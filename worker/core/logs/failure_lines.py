@@ -4,20 +4,21 @@ error with a place, since not all of them fit into an excerpt. Pure."""
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
-from worker.core.logs.line_kinds import GAP, is_in_a_list
-from worker.core.logs.retried_tests import find_retried
+from worker.core.logs.ignored_failures import find_ignored
+from worker.core.logs.line_kinds import GAP, is_in_a_list, strip_line
 from worker.core.logs.signature import find_exact_errors
 from worker.core.logs.usual_lines import drop_usual, find_usual
 
 MOST = 5000
 """The most lines of a log that are looked at for failed tests and errors with their places."""
 
-_MOST_TOLD = 1000
+MOST_TOLD = 1000
 """The most of them that `FailureLines.write_text` adds to the excerpt."""
 
 _LISTED = re.compile(
-    r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖✘●]|\] › |\) [\w\\]{1,200}::"
+    r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖✘●]|\] › |\[E\]$|\) [\w\\]{1,200}::"
     r"|\) (?:test|property|doctest) |\berror\b|^[A-Z]{1,5}\d{2,5} ",
     re.IGNORECASE,
 )
@@ -28,8 +29,9 @@ _NUMBER = re.compile(r"(\d{1,9}): ")
 @dataclass(frozen=True, slots=True)
 class FailureLines:
     """`excerpt` are the lines of an excerpt, with their numbers, and `failures` those of the whole
-    log that name a failed test or an error with its place. Neither has lines about a test that
-    passed when it was tried again. `is_whole`: the log has at most `MOST` lines like these."""
+    log that name a failed test or an error with its place. Neither has lines about a failure that
+    is ignored (see `ignored_failures`). `is_whole`: all
+    lines of the log that look like these were looked at."""
 
     excerpt: tuple[str, ...]
     failures: tuple[str, ...]
@@ -46,26 +48,38 @@ class FailureLines:
         return FailureLines(tuple(excerpt), tuple(failures), self.is_whole)
 
     def is_list(self) -> bool:
-        """Whether the errors of the excerpt are some of a list of them."""
-        return any(map(is_in_a_list, find_exact_errors(self.excerpt).values()))
+        """Whether the errors of the excerpt are some of a list of them, or it has no errors."""
+        errors = find_exact_errors(self.excerpt)
+        return not errors or any(map(is_in_a_list, errors.values()))
 
     def write_text(self) -> str:
         """Return the excerpt and, if its errors are some of a list, the others below a gap."""
         if not self.is_list():
             return "\n".join(self.excerpt)
-        known = {_NUMBER.sub("", line, 1) for line in self.excerpt}
-        others = [line for line in self.failures if line not in known]
-        return "\n".join((*self.excerpt, GAP, *others[:_MOST_TOLD]))
+        known = {_NUMBER.sub("", line, 1).strip()[:_LONGEST] for line in self.excerpt}
+        others = [line for line in self.failures[:MOST_TOLD] if line not in known]
+        return "\n".join((*self.excerpt, GAP, *others))
 
 
-def read_failure_lines(cleaned: bytes, excerpt: str) -> FailureLines:
-    """Return the lines of a cleaned log and of an excerpt of it."""
-    retried = find_retried(cleaned)
-    candidates = [*_list_candidates(cleaned, retried)]
+def read_failure_lines(cleaned: bytes, excerpt: str, most: int = MOST) -> FailureLines:
+    """Return the lines of a cleaned log, of which the first `most` are looked at, and of an excerpt
+    of it.
+
+    Where a log tells of no other failure than of those that are ignored, they are not left out.
+    """
+    ignored = find_ignored(cleaned)
+    lines = _read_lines(cleaned, excerpt, ignored, most)
+    if ignored and not lines.failures and not find_exact_errors(lines.excerpt):
+        return _read_lines(cleaned, excerpt, (), most)
+    return lines
+
+
+def _read_lines(cleaned: bytes, excerpt: str, ignored: Collection[int], most: int) -> FailureLines:
+    candidates = [*islice(_list_candidates(cleaned, ignored), most + 1)] if most else []
     return FailureLines(
-        tuple(line for line in excerpt.split("\n") if _read_number(line) not in retried),
-        tuple(line for line in candidates[:MOST] if is_in_a_list(line)),
-        len(candidates) <= MOST,
+        tuple(line for line in excerpt.split("\n") if _read_number(line) not in ignored),
+        tuple(line for line in candidates[:most] if is_in_a_list(strip_line(line))),
+        len(candidates) <= most,
     )
 
 
@@ -74,9 +88,9 @@ def _read_number(line: str) -> int:
     return int(number[1]) if number else 0
 
 
-def _list_candidates(cleaned: bytes, retried: Collection[int]) -> Iterator[str]:
+def _list_candidates(cleaned: bytes, ignored: Collection[int]) -> Iterator[str]:
     lines = cleaned.decode("utf-8", "replace").split("\n")
     for number, line in enumerate(lines, 1):
         text = line[:_LONGEST].strip()
-        if _LISTED.search(text) and number not in retried:
+        if _LISTED.search(text) and number not in ignored:
             yield text

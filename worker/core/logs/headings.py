@@ -3,7 +3,9 @@
 ESLint, stylelint and yamllint print a file's path on a line of its own and then `12:7  error  …`
 for each problem in it; PHP_CodeSniffer prints `FILE: path` and then `12 | ERROR | …`. Terraform
 prints a box with `Error: …`, then `  on path line 12` and the code, then what is wrong with it.
-Brakeman prints `Confidence: …`, and `Message:`, `File:` and `Line:` below it.
+Brakeman prints `Confidence: …`, and `Message:`, `File:` and `Line:` below it. PHPStan prints a
+table for each file, with its path in the head and an error in several lines of a column. Sphinx
+calls `WARNING` what it treats as an error.
 """
 
 import re
@@ -26,6 +28,15 @@ _BOX_LINES = 30
 _FINDING = re.compile(_NUMBER + r"Confidence: (?:High|Medium|Weak)$")
 _FIELD = re.compile(r"(?:\d{1,9}: ?)?(?P<field>Message|File|Line): (?P<value>.{1,400})$")
 _FINDING_LINES = 12
+_TABLE = re.compile(r"(?:\d{1,9}: ?)? {1,3}Line {2,8}(?P<path>\S{1,300}\.\w{1,8})\s*$")
+_ROW = re.compile(_NUMBER + r" {1,4}:?(?P<at>\d{1,7}|-)? {2,12}(?P<said>\S.{0,400})$")
+_RULE = re.compile(r"(?:\d{1,9}: ?)?\s{0,3}-{4,10} -{4,200}\s*$")
+_TABLE_LINES = 400
+_STRICT = "warnings treated as errors"
+_WARNED = re.compile(
+    _NUMBER + r"(?P<path>\S{1,300}\.\w{1,8}):(?:docstring of (?P<what>[\w.]{1,300}):)?"
+    r"(?P<at>\d{1,7}): WARNING: (?P<said>.*)$"
+)
 _GAP = "…"
 
 
@@ -36,8 +47,12 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
     An error in a box, or in a finding of Brakeman's, begins with the place below it, and ends with
     the reason if that is there.
     """
-    path, lines = "", list(lines)
+    path, lines = "", _join_tables(list(lines))
+    strict = any(_STRICT in line for line in lines)
     for at, line in enumerate(lines):
+        if strict and (warned := _WARNED.match(line[:1000])):
+            yield _write_warned(warned)
+            continue
         if boxed := _BOX_ERROR.match(line[:1000]):
             yield _write_boxed(boxed, lines[at + 1 : at + _BOX_LINES]) or line
             continue
@@ -50,6 +65,45 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
             path = ""
         error = _ERROR.match(line[:1000]) if path else None
         yield _write_error(path, error) if error else line
+
+
+def _join_tables(lines: list[str]) -> list[str]:
+    """Return the lines; each error in a table of PHPStan's is one line with its place, at the place
+    of its first line, and its other lines are left out."""
+    joined: list[str] = []
+    path, inside = "", False
+    for line in lines:
+        if table := _TABLE.match(line[:1000]):
+            path = table["path"]
+        elif path and _RULE.match(line[:1000]):
+            path, inside = (path, True) if not inside else ("", False)
+        elif path and inside and (row := _ROW.match(line[:1000])):
+            _join_row(joined, path, row)
+            continue
+        joined.append(line)
+    return joined
+
+
+def _join_row(joined: list[str], path: str, row: re.Match[str]) -> None:
+    said = row["said"].strip()
+    goes_on = not row["at"] and joined and joined[-1].endswith(_OPEN)
+    if said.startswith("🪪"):  # the name of the rule ends an error
+        joined[-1] = joined[-1].removesuffix(_OPEN)
+    elif goes_on:
+        joined[-1] = f"{joined[-1].removesuffix(_OPEN)} {said}{_OPEN}"
+    else:
+        place = f"{path}:{row['at']}" if (row["at"] or "-") != "-" else f"{path}:1"
+        joined.append(f"{row['number'] or ''}{place}: error: {said}{_OPEN}")
+
+
+_OPEN = "\0"
+"""Marks the end of an error that may go on in the next line."""
+
+
+def _write_warned(warned: re.Match[str]) -> str:
+    what = f" (docstring of {warned['what']})" if warned["what"] else ""
+    place = f"{warned['number'] or ''}{warned['path']}:{warned['at']}"
+    return f"{place}: error: {warned['said']}{what}"
 
 
 def _write_error(path: str, error: re.Match[str]) -> str:
@@ -70,7 +124,9 @@ def _write_boxed(error: re.Match[str], below: Sequence[str]) -> str:
 def _write_finding(confidence: re.Match[str], below: Sequence[str]) -> str:
     """Return a finding of Brakeman's as an error with its place, "" if it names no place."""
     paragraph = takewhile(lambda line: not _FINDING.match(line) and line != _GAP, below)
-    fields = {found["field"]: found["value"] for found in map(_FIELD.match, paragraph) if found}
+    fields: dict[str, str] = {}
+    for found in filter(None, map(_FIELD.match, paragraph)):
+        fields.setdefault(found["field"], found["value"])
     if not {"Message", "File", "Line"} <= fields.keys():
         return ""
     place = f"{fields['File']}:{fields['Line']}"

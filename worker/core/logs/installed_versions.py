@@ -142,6 +142,10 @@ _LINES: tuple[_Line, ...] = (
     ),
 )  # fmt: skip
 _PIP_LIST = b"Successfully installed "
+_FREEZE = re.compile(
+    rb"(?:[\w.-]{1,60}: )?([\w.-]{1,100}==[^\s,]{1,60}(?:,[\w.-]{1,100}==[^\s,]{1,60})*)$"
+)
+_FROZEN = re.compile(rb"([\w.-]{1,100})==(\d[\w.+!]{0,60})")
 _PIP_ITEM = re.compile(rb"(\S{1,100}?)-(\d[\w.+!]{0,60})")
 
 
@@ -150,6 +154,11 @@ def _find_named(piece: bytes) -> Iterator[tuple[Package, str]]:
         for item in line.removeprefix(_PIP_LIST).split(b" ")[:MOST]:
             if found := _PIP_ITEM.fullmatch(item):
                 yield _package("pip", found[1]), found[2].decode()
+    for line in _lines_with(b"==", piece):
+        if frozen := _FREEZE.match(line):
+            for item in frozen[1].split(b",")[:MOST]:
+                if found := _FROZEN.fullmatch(item):
+                    yield _package("pip", found[1]), found[2].decode()
     for row in _LINES:
         for line in _lines_with(row.holds, piece):
             if found := row.pattern.match(line):

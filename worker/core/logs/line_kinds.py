@@ -5,7 +5,7 @@ import re
 
 from worker.core.logs.normal_form import LONGEST
 
-_NUMBER = re.compile(r"^\d{1,9}: ?")
+_NUMBER = re.compile(r"^\d{1,9}:(?: |$)")
 _PREFIX = re.compile(
     r"^(?:vet: |\(\d\d:\d\d:\d\d\) |[├┊] (?=[^─\s])|\[xUnit\.net [\d:.]{5,20}\]\s{1,9}"
     r"|#\d{1,4} (?:\d{1,6}\.\d{1,4} )?"
@@ -15,12 +15,13 @@ _SUFFIX = re.compile(r"(?: -> \[Help \d\]| \(attempt \d{1,4} of \d{1,4}\))+\.?$"
 """What a tool writes around an error: the goal that failed, the step of a build, the attempt, a
 frame or a clock."""
 
-_IN_BROWSER = re.compile(
+_ROW = re.compile(
     r"(?:✘ {1,5}\d{1,5} |\d{1,5}\) )?"
     r"(?P<test>\[[^\]]{1,40}\] › \S{1,300}:\d{1,7}:\d{1,7} › .{1,300}?)"
     r"(?: \(retry #\d{1,3}\))?(?: \(\d[\d.]{0,9}(?:ms|s|m)\))?(?: ─{1,300})?$"
+    r"|\d\d:\d\d \+\d{1,6}(?: ~\d{1,6})?(?: -\d{1,6})?: (?P<flutter>\S{1,300}: .{1,300} \[E\])$"
 )
-"""A failed test of Playwright's, which has another number and another duration in each row."""
+"""A failed test of Playwright's or Flutter's, whose row has numbers and times of its own."""
 
 _BLOCK = re.compile(r"\d{1,5}\) \[")
 
@@ -41,7 +42,7 @@ MERE = re.compile(
     r"|a complete log|to correct|npm login|this is .{0,9}not a problem|exit status|failed at the"
     r"|test failed|\S{1,200}: `|$)|.{0,20}command failed with exit code|error command failed"
     # Gradle
-    r"|> task \S{1,200} failed$|failure: build (?:failed|completed)|execution failed for task"
+    r"|failure: build (?:failed|completed)|execution failed for task"
     r"|> there were failing tests|> run with |\* (?:try|what went wrong|exception is)"
     r"|get more help|build failed in"
     # Cargo
@@ -53,9 +54,9 @@ MERE = re.compile(
     r"|error: (?:failed to solve|failed to build)|error: process \""
     # .NET: what is below it; PHPUnit: its count
     r"|error message:$|tests: <n>,? assertions: "
-    # pytest: above the details of a test that its summary names
-    r"|_{3,80} .{1,300} _{3,80}$"
-    # Bazel, Nix: the whole, after its errors
+    # Flutter, tox, Bazel, Nix: the whole, after its errors; Flutter: a banner before it
+    r"|.{0,30}some tests failed\.$|══╡ exception caught by|test failed\. see exception logs"
+    r"|when the exception was thrown|\S{1,60}: fail code <n>|evaluation failed"
     r"|error: build did not complete successfully|error: some checks failed"
     # Ansible: a condition that it waits for; Molecule: the step, after its errors
     r"|failed - retrying: |error +\S{1,80} ➜ \w{1,40}: executed: failed"
@@ -65,11 +66,21 @@ MERE = re.compile(
 )
 """What a build tool writes after the errors, whatever they were."""
 
+WEAK = re.compile(
+    r"> Task \S{1,200} FAILED$"
+    r"|_{3,80} (?:ERROR at (?:setup|teardown) of )?(?P<test>.{1,300}?) _{3,80}$"
+)
+"""What is an error only if the log has no better one: a step of Gradle's that failed, the heading
+above pytest's details of a `test`."""
+
 TEST = re.compile(
     r"FAILED (?!- RETRYING: )|ERROR \S{1,300}\.py::|FAIL: |--- FAIL: |(?:\s|^)[✕✗✖✘●] |not ok "
     r"|\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
     r"|.{1,200} > .{1,200} FAILED$|---- .{1,200} stdout ----|rspec \./"
     # PHPUnit, ExUnit, .NET
+    # Flutter, Vitest, CTest
+    r"|\S{1,300}_test\.dart: .{1,300} \[E\]$|FAIL {1,4}\S{1,300}\.[cm]?[jt]sx? > "
+    r"|\d{1,6}/\d{1,6} Test +#\d{1,6}: .{1,200}\*\*\*"
     r"|\[[^\]]{1,40}\] › \S{1,300}:\d{1,7}:\d{1,7} › "
     r"|\d{1,5}\) [\w\\]{1,200}::|\d{1,5}\) (?:test|property|doctest) .{1,250} \([\w.]{1,200}\)$"
     r"|(?=\w{1,200}[.+])[\w.+]{3,400}(?:\(.{0,300}\))? \[FAIL\]$"
@@ -86,7 +97,8 @@ SERVER_SAID = (
 PLAIN = re.compile(
     r"(?:E {1,8})?[A-Za-z_][\w.$]{0,120}(?:Error|Exception|Failure|Failed)\b(?:$|:| )"
     r"|(?:npm (?:ERR!|error)|ERROR:|FATAL:|fatal:|Error:|curl: \(|wget: )"
-    r"|assertion .{1,200} failed|ESLint couldn't |error: builder for '|" + SERVER_SAID
+    r"|assertion .{1,200} failed|ESLint couldn't |error: builder for '"
+    r"|\S{1,300} - \w{1,80} \S{1,200} (?:is invalid|failed validation): |" + SERVER_SAID
 )
 """A line that begins with an exception, or with a tool's word for an error."""
 
@@ -108,8 +120,8 @@ TROUBLE = re.compile(
 def strip_line(line: str) -> str:
     """Return a line without its number and without what a tool writes around its error."""
     text = _NUMBER.sub("", line[: 4 * LONGEST].strip(), 1).strip()
-    if in_browser := _IN_BROWSER.match(text):
-        return in_browser["test"]
+    if row := _ROW.match(text):
+        return str(row[row.lastgroup or 0])
     return _SUFFIX.sub("", _PREFIX.sub("", text, 1)).strip()
 
 
@@ -117,7 +129,7 @@ def is_row(line: str) -> bool:
     """Whether a line names a browser test and no more; how it failed is told in a block elsewhere,
     which begins with a number and a bracket (Playwright)."""
     text = _NUMBER.sub("", line[:LONGEST], 1).strip()
-    return "] › " in text and not _BLOCK.match(text)
+    return _ROW.match(text) is not None and not _BLOCK.match(text)
 
 
 def is_in_a_list(text: str) -> bool:

@@ -59,9 +59,10 @@ _VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b0x[0-9a-fA-F]+\b", "<id>"),
         (r"\b(?=[a-f]{0,63}\d)(?=\d{0,63}[a-f])[0-9a-f]{7,64}\b", "<id>"),
         (r"\b[0-9a-fA-F]{32,128}\b", "<id>"),
-        (r"(?<=/nix/store/)[0-9a-z]{32}(?=-)|\b[a-f]{8}\b", "<id>"),
-        # The thread that wrote a line of a program's log.
-        (r"(?<=<time> )\[(?=[A-Za-z][\w.-]{0,100}-\d{1,5}\])[\w.-]{1,110}\]", "[<thread>]"),
+        (r"(?<=/nix/store/)[0-9a-z]{32}(?=-)", "<id>"),
+        # The thread of a pool that wrote a line of a program's log.
+        (r"(?<=<time> )(?P<pool>\[[\w.$-]{0,100}?(?:dispatcher|thread|worker|exec)-)\d{1,5}(?=\])",
+         r"\g<pool><n>"),
         (r"\brunner-[\w-]{1,60}?-project-\d+-concurrent-\d+\b", "<runner>"),
         (r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.])", "<address>"),
         (r"(?<![\w:])\[?(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}\]?(?![\w:])", "<address>"),

@@ -23,6 +23,7 @@ from worker.core.logs.line_kinds import (
     SERVER_SAID,
     TEST,
     TROUBLE,
+    WEAK,
     strip_line,
 )
 from worker.core.logs.normal_form import normalise_line, normalise_places
@@ -253,7 +254,28 @@ def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
         if is_plain or weight >= _LEAST:
             summary = "summary" in names
             found[normal] = _WeightedLine(weight, normal, text, is_test, is_plain, summary)
-    return list(found.values())
+    return _drop_repeated(found)
+
+
+def _drop_repeated(found: Mapping[str, _WeightedLine]) -> list[_WeightedLine]:
+    """Return the lines without those that only repeat what a better one among them says."""
+    listed = {each.text.partition(" - ")[0] for each in found.values() if each.is_test}
+    names = {re.split(r"::|\.", each)[-1] for each in listed}
+    better = any(not WEAK.match(each.text) for each in found.values())
+
+    def repeats(normal: str, each: _WeightedLine) -> bool:
+        if row := _TEST_ROW.match(normal):
+            return f"FAILED {row[1]}" in listed
+        weak = WEAK.match(each.text)
+        if weak and weak["test"]:
+            return weak["test"].rpartition(".")[2] in names
+        return bool(weak) and better
+
+    return [each for normal, each in found.items() if not repeats(normal, each)]
+
+
+_TEST_ROW = re.compile(r"(\S{1,300}\.py::.{1,300}?) (?:FAILED|ERROR)(?: \[ ?<n>\])?$")
+"""A failed test in pytest's list of all tests, which its summary names again."""
 
 
 def _says_nothing(normal: str) -> bool:

@@ -45,7 +45,7 @@ def say_where(offers: Offers, advice: str) -> str:
         parts = ", ".join(f"[on the diff]({url})" for _, url in links)
         return f"Only a part of the fix is {parts}."
     names = [_write_place(place) for place, _ in links]
-    if len(" ".join(names)) > MAX_PLACES:
+    if len(" ".join(names)) > MAX_PLACES or len({*names} - {""}) < len(names):
         numbers = range(1, len(links) + 1)
         names = [*map(str, numbers)] if len(links) > 1 else ["the change"]
     places = ", ".join(f"[{name}]({url})" for name, (_, url) in zip(names, links, strict=True))
@@ -106,7 +106,6 @@ def _say_tried(trial: Trial | None) -> str:
     if trial is None:
         return "."
     if not trial.runs:
-        # Something ran, perhaps a script of the model's own: that is no proof, and not nothing.
         return (
             "; no test, build or lint has run with it yet."
             if trial.is_used

@@ -172,14 +172,14 @@ def _find_free_level(what_failed: str) -> int:
     return next((level for level, lines in zip((0, 1), more, strict=True) if lines <= least), 2)
 
 
-def _find_topic(finding: Finding) -> frozenset[str]:
-    """Returns the words of the cause; what failed is named beside the quotes anyway."""
+def _find_cause_words(finding: Finding) -> frozenset[str]:
+    # What failed is named beside the quotes anyway.
     return find_words(finding.cause)
 
 
 def _choose_lines(finding: Finding) -> dict[int, Evidence]:
     """Returns the most telling line of each quote of several lines, by the quote's number."""
-    about = _find_topic(finding)
+    about = _find_cause_words(finding)
     lines = {
         at: choose_line(each, about)
         for at, each in enumerate(_sort_quotes(finding))
@@ -209,7 +209,7 @@ def _fill_template(
         parts.fold_section("Further details", finding.details)
     shortened = {at: line for at, line in lines.items() if at in room.one_line}
     quotes = parts.write_quotes(
-        _sort_quotes(finding), room.quotes, shortened, room.quote_size, _find_topic(finding)
+        _sort_quotes(finding), room.quotes, shortened, room.quote_size, _find_cause_words(finding)
     )
     parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
     stopped = _say_why_stopped(outcome, subject, MAX_REASON)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import accumulate
 
@@ -80,7 +79,7 @@ class Parts:
         shown: Collection[int],
         lines: Mapping[int, Evidence],
         size: int = MAX_QUOTE,
-        about: Collection[str] = (),
+        about: frozenset[str] = frozenset(),
     ) -> list[str]:
         """Returns the quotes whose numbers are `shown`, in order; a quote in `lines` is shortened
         to that line, a line is cut at `size` characters (see `cut_line`), and both are marked. The
@@ -141,14 +140,18 @@ def write_sentence(text: str) -> str:
 def write_quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
     """Returns a proven quote as the text of a list item that begins in `column`; a place outside
     `hosts` is named without a link."""
-    place = ", ".join(
-        filter(None, (_write_place(evidence.place), name_lines(evidence.line, evidence.last)))
-    )
-    linked = f"[{place}]({evidence.url})" if is_link_allowed(evidence.url, hosts) else place
+    linked = _link_place(evidence, hosts)
     lines = [_cut_text(line) for line in remove_tokens(evidence.text).split("\n")]
     if len(lines) == 1:
         return f"{linked}: {write_code_line(lines[0])}"
     return f"{linked}:\n{write_code_block(chr(10).join(lines), indent=column)}"
+
+
+def _link_place(evidence: Evidence, hosts: Hosts) -> str:
+    place = ", ".join(
+        filter(None, (_write_place(evidence.place), name_lines(evidence.line, evidence.last)))
+    )
+    return f"[{place}]({evidence.url})" if is_link_allowed(evidence.url, hosts) else place
 
 
 def _shorten(
@@ -157,21 +160,19 @@ def _shorten(
     """Returns a quote with one `line` of it, all if that is None, each line as `cut` shortens it.
     Marks say what is left out."""
     shown = line or quote
-    lines = shown.text.split("\n")
+    lines = remove_tokens(shown.text).split("\n")
     parts = [*map(cut, lines)]
-    count = quote.text.count("\n") + 1
-    written = write_quote(replace(shown, text="\n".join(parts)), hosts)
-    place, in_block, code = written.partition(":\n")
-    if in_block:
+    place = _link_place(shown, hosts)
+    if len(lines) > 1:
         mark = " (cut)" if parts != lines else ""
-        return f"{place}{mark}:\n{code}"
-    place, _, code = written.partition(": `")
-    if not code:
-        return written
-    before = "" if lines[0].startswith(parts[0]) else "… "
-    after = "" if lines[0].rstrip().endswith(parts[0]) else " …"
+        return f"{place}{mark}:\n{write_code_block(chr(10).join(parts), indent=2)}"
+    (whole,), (part,) = lines, parts
+    is_cut = len(part) < len(whole.rstrip())
+    before = "… " if is_cut and not whole.startswith(part) else ""
+    after = " …" if is_cut and (not before or not whole.rstrip().endswith(part)) else ""
+    count = quote.text.count("\n") + 1
     mark = f" (1 of {count} lines)" if line else ""
-    return f"{place}: {before}`{code}{after}{mark}"
+    return f"{place}: {before}{write_code_line(part)}{after}{mark}"
 
 
 def write_unproven(unproven: Unproven) -> str:

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
 
 from worker.core.finding import Evidence
 from worker.core.logs.excerpt.marks import find_marks
@@ -26,16 +28,25 @@ which argument that is, another line says."""
 LEAST_ERROR = 20
 """The fewest characters that a line has from where it names the error."""
 
+_LOGGED = re.compile(
+    r"\S{0,40}\d\d:\d\d:\d\d\S{0,20} {1,8}(?:ERROR|FATAL|WARN|INFO)\b[^:]{0,200}:(?: |.{1,100} : )"
+)
+"""What a logger writes before a message: the time, the level, the thread and the class."""
+
 _LINK = re.compile(r"\S: ")
 
 LEAST_LINKS = 4
 """The fewest colons of a chain of errors, such as "Get X: tls: failed to verify: expired: …": the
 reason of all others comes last."""
 
-CLEARLY_MORE = 2
-
 MAX_READ = 2_000
 """The most characters of a line in which that is looked for."""
+
+CLEARLY_MORE = 2
+"""How many more words of the cause another part of a line has to have to be shown instead."""
+
+_MOST_STARTS = 200
+_REMEMBERED = 1024
 
 _NAMES_ERROR = re.compile(
     r"(?<![\w./])(?:E|[Ee]rror|ERROR|[Ee]xpected|EXPECTED|[Ff]atal|FATAL|FAIL(?:ED)?|panic)"
@@ -106,14 +117,19 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
     return replace(quote, text=lines[best], line=number, last=number, url=url)
 
 
-def cut_line(text: str, size: int, about: Collection[str] = ()) -> str:
+@lru_cache(_REMEMBERED)
+def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
     """Returns at most `size` characters of a line; if it is longer, from where it names the error
     on, for a long path or a time may stand before that. Of a chain of errors, the last ones. If
     another part of the line has clearly more of the words and numbers of `about`, that part."""
     if len(text) <= size:
         return text
     begins = (found.start() for found in _NAMES_ERROR.finditer(text, 0, MAX_READ))
-    start = max((at for at in begins if len(text) - at >= LEAST_ERROR), default=0)
+    logged = _LOGGED.match(text[:MAX_READ])
+    start = max(
+        (at for at in begins if len(text) - at >= LEAST_ERROR),
+        default=logged.end() if logged else 0,
+    )
     links = [found.end() for found in _LINK.finditer(text, start, MAX_READ)]
     if len(links) >= LEAST_LINKS:
         rests = (at for at in links if LEAST_ERROR <= len(text) - at <= size)
@@ -122,19 +138,19 @@ def cut_line(text: str, size: int, about: Collection[str] = ()) -> str:
     return text[start : start + size].rstrip()
 
 
-def _find_part(text: str, size: int, start: int, about: Collection[str]) -> int:
+def _find_part(text: str, size: int, start: int, about: frozenset[str]) -> int:
     """Returns where the part begins that has most of the words, `start` if none has at least
-    `CLEARLY_MORE` than that one. A number counts for two words."""
+    `CLEARLY_MORE` than that one. A number counts for two words, all other words for one."""
 
     def count(at: int) -> int:
         shared = find_words(text[at : at + size]).intersection(about)
-        return len(shared) + sum(each[0].isdigit() for each in shared)
+        numbers = sum(each[0].isdigit() for each in shared)
+        return 2 * numbers + (len(shared) > numbers)
 
-    last = len(text) - size
-    starts = [found.end() for found in re.finditer(r"\s", text[: min(last, MAX_READ)])]
-    end = next((found.end() for found in re.finditer(r"\s", text[last - 1 :])), 0)
-    if last <= MAX_READ and end < size // 2:
-        starts.append(last - 1 + end)
+    last = min(len(text) - size, MAX_READ)
+    starts = [found.end() for found in islice(re.finditer(r"\s", text[:last]), _MOST_STARTS)]
+    if end := re.search(r"\s", text[last : last + size // 2]):
+        starts.append(last + end.end())
     best = max(starts, key=count, default=start)
     return best if count(best) >= count(start) + CLEARLY_MORE else start
 

@@ -45,6 +45,10 @@ class NoSuchFile(NotFound):
     """The commit is there and the token may read it, but it has no file of this name."""
 
 
+class NoSuchRef(NotFound):
+    """The project is there and the token may read it, but it has no commit of this name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
     """The items of a paged list; `more` if there are further pages."""
@@ -223,7 +227,17 @@ def _translate_errors(what: str) -> Iterator[None]:
 def _choose_kind(status: int, error: Exception) -> type[SourceError]:
     if status != 404:
         return SourceError
-    return NoSuchFile if "404 File Not Found" in str(error) else NotFound
+    kinds = (kind for said, kind in _SAID.items() if said in str(error))
+    return next(kinds, NotFound)
+
+
+_SAID: Mapping[str, type[NotFound]] = {
+    "404 File Not Found": NoSuchFile,
+    "404 Commit Not Found": NoSuchRef,
+    "404 Ref Not Found": NoSuchRef,
+    "404 Tree Not Found": NoSuchRef,
+}
+"""What GitLab says of what is missing (lib/api/files.rb, lib/api/repositories.rb)."""
 
 
 def _parse_answer(model: type[T], value: Any, what: str) -> T:

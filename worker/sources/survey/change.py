@@ -24,7 +24,7 @@ from worker.core.failure.jobs import Group
 from worker.core.logs import trace
 from worker.core.logs.error_lines import select_error_lines
 from worker.core.logs.failed_tests import list_failed_tests
-from worker.core.logs.retried_tests import find_retried
+from worker.core.logs.ignored_failures import find_ignored
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
 from worker.sources.job_logs.captured_log import Log
@@ -70,7 +70,7 @@ def _name_dependency(file: wire.DiffFile) -> str:
 
 def _get_error_text(group: Group, log: Log | None) -> str:
     """The error, and the lines about it in the log of the group's first job."""
-    excerpt = "\n".join(read_failure(log, MAX_TEXT).excerpt) if log else group.jobs[0].excerpt
+    excerpt = "\n".join(read_failure(log, MAX_TEXT, 0).excerpt) if log else group.jobs[0].excerpt
     return f"{group.text}\n{select_error_lines(excerpt)}"
 
 
@@ -79,7 +79,7 @@ def _list_failed_tests(log: Log) -> tuple[str, ...]:
     if log.spool.size > MAX_LOG or log.spool.dropped_lines:
         return ()
     cleaned = b"".join(log.spool.chunks())
-    retried = find_retried(cleaned)
+    retried = find_ignored(cleaned)
     lines = enumerate(trace.split_lines(cleaned), 1)
     return list_failed_tests(line for number, line in lines if number not in retried)
 

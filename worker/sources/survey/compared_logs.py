@@ -61,11 +61,11 @@ class OwnErrors:
     usual: frozenset[str] = frozenset()
 
 
-def read_failure(log: Log, size: int) -> FailureLines:
-    """The lines of a log that tell of its failure, with an excerpt of `size` bytes, without errors
-    that the job's last passed run has too."""
+def read_failure(log: Log, size: int, most: int) -> FailureLines:
+    """The lines of a log that tell of its failure: an excerpt of `size` bytes and at most `most`
+    others, without errors that the job's last passed run has too."""
     cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
-    lines = read_failure_lines(cleaned, log.preview(size))
+    lines = read_failure_lines(cleaned, log.preview(size), most)
     return lines.drop_usual(lines.find_usual(log.read_last_pass()))
 
 

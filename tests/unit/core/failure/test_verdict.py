@@ -236,6 +236,16 @@ def test_the_pass_on_the_commit_the_change_is_built_on_is_told_once() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [("other", "1 failed in another way"), ("pass", "1 passed"), ("running", "none has ended")],
+)
+def test_another_run_on_the_commit_the_change_is_built_on_is_told(outcome: str, said: str) -> None:
+    made = facts(target=target((NEW, "pass"), (BASE, outcome)))
+    told = [plain(each) for each in describe_facts(made)]
+    assert any(each.startswith(f"on the commit this change is built on: {said}") for each in told)
+
+
 def test_it_is_told_with_which_commit_the_target_branch_began_to_fail() -> None:
     red = facts(target=target((NEW, "same"), (BASE, "same"), (OLD, "pass")))
     told = [plain(each) for each in describe_facts(red)]

@@ -9,6 +9,8 @@ LINES = [
     ("Requirement already satisfied: Click>=8 in /usr/lib (8.1.8)", "pip", "click", "8.1.8"),
     ("  Downloading ruamel.yaml-0.18.6-py3-none-any.whl (117 kB)", "pip", "ruamel-yaml", "0.18.6"),
     (" + typing-extensions==4.12.2", "pip", "typing-extensions", "4.12.2"),
+    ("click==8.1.8", "pip", "click", "8.1.8"),
+    ("docs: attrs==25.3.0,click==8.1.8,idna==3.10", "pip", "click", "8.1.8"),
     ("  - Installing click (8.1.8)", "pip", "click", "8.1.8"),
     ("├── typescript@5.7.3", "npm", "typescript", "5.7.3"),
     ("│ └─┬ @types/node@20.1.0", "npm", "@types/node", "20.1.0"),

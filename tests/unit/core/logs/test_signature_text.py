@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.logs.signature import find_exact_errors, make_signature
+from worker.core.logs.signature import find_errors, find_exact_errors, make_signature
 
 TESTDOX = """\
 ERROR: ledger.csv:3: FAILED to parse ';'
@@ -103,6 +103,48 @@ PLAYWRIGHT = """\
   1 failed
     [chromium] › e2e/login.spec.ts:9:7 › login › keeps me ───────────────
 """
+FLUTTER = """\
+00:11 +7: /builds/app/test/links_test.dart: opens a broken link (5)
+══╡ EXCEPTION CAUGHT BY FLUTTER TEST FRAMEWORK ╞════════════════════
+00:13 +8 -1: /builds/app/test/banner_test.dart: shows the last sync [E]
+00:14 +9 -1: /builds/app/test/links_test.dart: keeps a broken link (6)
+00:15 +9 -1: Some tests failed.
+"""
+PHPSTAN = """\
+ ------ -------------------------------------------
+  Line   src/Import/Importer.php
+ ------ -------------------------------------------
+  12     Method App\\Import\\Importer::rows() has no
+         value type.
+         🪪  missingType.iterableValue
+  :40    Undefined variable: $row
+ ------ -------------------------------------------
+ [ERROR] Found 2 errors
+"""
+SPHINX = """\
+src/orbit/tle.py:docstring of orbit.tle.Tle.age:1: WARNING: Cannot resolve the name 'Epoch'
+build finished with problems, 1 warning (with warnings treated as errors).
+  docs: FAIL code 1 (38.41=setup[31.20]+cmd[1.02,6.19] seconds)
+  evaluation failed :( (38.66 seconds)
+"""
+KUBECONFORM = """\
+apps/api/hpa.yaml - HorizontalPodAutoscaler api is valid
+apps/web/hpa.yaml - HorizontalPodAutoscaler web is invalid: missing properties: 'target'
+Summary: 2 resources found in 2 files - Valid: 1, Invalid: 1, Errors: 0, Skipped: 0
+"""
+VITEST = """\
+ FAIL  components/Cart.test.tsx > Cart > shows the total
+AssertionError: expected '0.00' to be '24.00' // Object.is equality
+ FAIL  lib/price.test.ts > tells the currency
+AssertionError: expected 'a' to be 'b' // Object.is equality
+"""
+CTEST = """\
+19/31 Test #19: test_link ...............***Failed    0.60 sec
+=================================================================
+==859==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x602000003330
+The following tests FAILED:
+\t 19 - test_link (Failed)
+"""
 NIX = """\
 building '/nix/store/hj3822rygn3asfa5a24kya74bqwlslvl-vm-test-run-failover.drv'...
 error: builder for '/nix/store/b7c8v4kq1zx2n5m9b7c8v4kq1zx2n5m9-vm.drv' failed with exit code 1;
@@ -115,6 +157,32 @@ error: some checks failed
 @pytest.mark.parametrize(
     ("log", "text"),
     [
+        (FLUTTER, "/builds/app/test/banner_test.dart: shows the last sync [E]"),
+        (
+            PHPSTAN,
+            "src/Import/Importer.php:12: error: Method App\\Import\\Importer::rows() has no value "
+            "type.",
+        ),
+        (
+            SPHINX,
+            "src/orbit/tle.py:1: error: Cannot resolve the name 'Epoch' (docstring of "
+            "orbit.tle.Tle.age)",
+        ),
+        (
+            KUBECONFORM,
+            "apps/web/hpa.yaml - HorizontalPodAutoscaler web is invalid: missing properties: "
+            "'target'",
+        ),
+        (
+            VITEST,
+            "FAIL components/Cart.test.tsx > Cart > shows the total: AssertionError: expected "
+            "'0.00' to be '24.00' // Object.is equality",
+        ),
+        (
+            CTEST,
+            "19/31 Test #19: test_link ...............***Failed 0.60 sec: ==859==ERROR: "
+            "AddressSanitizer: heap-buffer-overflow on address 0x602000003330",
+        ),
         (
             BAZEL,
             "pricing/curve.cc:3:10: fatal error: base/join.h: No such file or directory",
@@ -227,3 +295,12 @@ def test_the_message_of_an_exception_may_begin_on_the_next_line() -> None:
     assert make_signature(log).text.endswith(
         "org.opentest4j.AssertionFailedError: Expecting value to be true but was false"
     )
+
+
+def test_a_failed_test_in_pytests_list_is_the_one_of_its_summary() -> None:
+    rows = [f"tests/test_sum.py::test_{at} FAILED [ {at}%]" for at in range(10, 13)]
+    summary = [f"FAILED tests/test_sum.py::test_{at} - KeyError: 'tide'" for at in range(10, 13)]
+    assert make_signature([*rows, *summary]).key == make_signature(summary).key
+    assert make_signature(rows).key != ""
+    two = "".join(PHPSTAN.splitlines(keepends=True))
+    assert len(find_errors(two.split("\n"))) == 2

@@ -8,7 +8,7 @@ from tests.unit.forge.text.test_fit import CAUSE, FULL, LONG, TO_DO, shown_of
 from tests.unit.forge.text.test_note import JOB, written
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Evidence
-from worker.core.ports.evidence import JobLog, RepoFile
+from worker.core.ports.evidence import JobLog, RepoFile, ReportedTest
 from worker.forge.text.quotes import cut_line, find_words, sort_quotes
 
 
@@ -109,6 +109,29 @@ def test_a_line_is_cut_to_the_part_that_speaks_of_the_cause() -> None:
     )
     assert cut_line(line, 40, find_words("The server is slow.")) == line[:40]
     assert cut_line("a" * 99, 40, find_words("It answers 429.")) == "a" * 40
+
+
+def test_a_part_of_a_line_is_marked_wherever_it_was_cut() -> None:
+    even = of_job(4711, 7, "=" * 400)
+    (shown,) = _shown_quotes(even)
+    assert shown.endswith("=` …")
+    place = Evidence(
+        ReportedTest("parse: `a` is refused"), 3, f"{'x ' * 90}Error: y{' z' * 60}", "", 3
+    )
+    (shown,) = _shown_quotes(place)[:1] or [""]
+    assert "parse: … `a`" not in shown
+    last = "prefix " + "k" * 40 + '{"a":"x","status":500}'
+    assert cut_line(last, 60, find_words("The status is 500.")) in last
+
+
+def test_what_a_logger_writes_before_a_message_is_cut_first() -> None:
+    before = (
+        "2026-11-26T14:56:18.483Z ERROR 211 --- [checkout-service] [  main] com.zaxxer.hikari.X : "
+    )
+    said = "HikariPool-5 - Exception during pool initialization."
+    assert cut_line(before + said, 60) == said
+    about = find_words("The service's main pool takes 30 connections of checkout.")
+    assert cut_line(before + said, 60, about) == said
 
 
 def test_a_quote_that_only_announces_the_next_one_goes_last() -> None:

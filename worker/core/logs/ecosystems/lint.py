@@ -9,6 +9,7 @@ RECOGNISER = Recogniser(
         r"(?:Issues|Problems) ",
         r">>> Lint for ",
         r"Error \(\w+\)",
+        r"\S{1,300} - \w{1,80} \S{1,200} (?:is invalid|failed validation): ",
         r"[\w./-]{1,200}:\d+(?::\d+)?: \S",
         r"\d+\. \S+://",
         r"(?:Incorrectly formatted|would reformat|diff --git) ",

@@ -1,9 +1,9 @@
-"""A test that failed and passed when it was tried again is no failure of the job."""
+"""A test that passed when it was tried again, or an ignored task, is no failure of the job."""
 
 import pytest
 
 from worker.core.logs.failure_lines import read_failure_lines
-from worker.core.logs.retried_tests import find_retried
+from worker.core.logs.ignored_failures import find_ignored
 from worker.core.logs.signature import make_signature
 
 BAZEL = """\
@@ -37,6 +37,8 @@ PLAYWRIGHT = """\
   40 passed (1.7m)
 """
 
+LOGIN = "login.spec.ts:9:7 › login › keeps me"
+
 NEXTEST = """\
         PASS [   0.004s] shop-core tests::adds
   TRY 1 FAIL [   0.312s] shop-core net::reconnects
@@ -63,6 +65,18 @@ java.lang.AssertionError: 3 is not 4
 [INFO]
 [ERROR] Tests run: 31, Failures: 1, Errors: 0, Skipped: 0, Flakes: 1
 """
+ANSIBLE = """\
+TASK [edge : Look whether the old proxy runs] ****
+fatal: [debian12]: FAILED! => {
+    "msg": "non-zero return code",
+}
+...ignoring
+TASK [edge : Start] ****
+fatal: [debian12]: FAILED! => {
+    "msg": "Could not find the requested service nginx: host",
+}
+PLAY RECAP ****
+"""
 
 
 @pytest.mark.parametrize(
@@ -71,21 +85,56 @@ java.lang.AssertionError: 3 is not 4
         (BAZEL, {3, 4, 5, 6, 7, 10}, "pricing/curve.cc:3:10: fatal error: base/join.h"),
         (PLAYWRIGHT, {1, 6, 7, 13}, "login › keeps me: Error: the page is blank"),
         (NEXTEST, {2, 3, 4, 10}, "thread 'tests::sums' panicked"),
+        (ANSIBLE, {2, 3, 4, 5}, "fatal: [debian12]: FAILED! => {"),
         (SUREFIRE, {1, 2, 7, 8, 9}, "com.acme.SumTest.adds -- Time elapsed: 0.1 s"),
     ],
-    ids=["bazel", "playwright", "nextest", "surefire"],
+    ids=["bazel", "playwright", "nextest", "ansible", "surefire"],
 )
 def test_its_lines_are_left_out(log: str, retried: set[int], error: str) -> None:
-    assert find_retried(log.encode()) == retried
+    assert find_ignored(log.encode()) == retried
     numbered = "\n".join(f"{at}: {line}" for at, line in enumerate(log.split("\n"), 1))
     text = read_failure_lines(log.encode(), numbered).write_text()
     assert error in make_signature(text.split("\n")).text
 
 
 def test_a_test_that_fails_each_time_stays() -> None:
-    assert find_retried(PLAYWRIGHT.replace("1 flaky", "2 failed").encode()) == set()
-    assert find_retried(NEXTEST.partition("   FLAKY")[0].encode()) == set()
-    assert find_retried(b"") == set()
+    assert find_ignored(PLAYWRIGHT.replace("1 flaky", "2 failed").encode()) == set()
+    assert find_ignored(NEXTEST.partition("   FLAKY")[0].encode()) == set()
+    assert find_ignored(b"") == set()
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        PLAYWRIGHT.replace(
+            "cart.spec.ts:4:7 › cart › adds a row", "login.spec.ts:9:7 › login › keeps me"
+        ),
+        BAZEL + "//ingest:consumer_test    FAILED in 3 out of 3 in 2.1s\n",
+        NEXTEST + "        FAIL [   0.020s] shop-core net::reconnects\n",
+        PLAYWRIGHT + "Error: 1 flaky test, and --fail-on-flaky-tests\n",
+        "[INFO] failOnFlakeCount is 1\n" + SUREFIRE,
+    ],
+    ids=["failed too", "failed in another run", "failed at last", "flaky fails", "flakes fail"],
+)
+def test_one_that_failed_for_good_as_well_is_not_ignored(log: str) -> None:
+    assert find_ignored(log.encode()) == set()
+
+
+def test_what_comes_after_it_is_not_ignored() -> None:
+    after = "$ ./deploy.sh\nError: the token has expired\nERROR: Job failed: exit code 1\n"
+    log = BAZEL.replace("=" * 80 + "\n", "").replace("(13:39:07) [1,701", "[1,701") + after
+    lines = log.split("\n")
+    assert lines.index("Error: the token has expired") + 1 not in find_ignored(log.encode())
+
+
+def test_where_nothing_else_failed_it_is_the_failure() -> None:
+    only = (
+        PLAYWRIGHT.partition("  ✘  3")[0] + "  1 flaky\n" + PLAYWRIGHT.partition("  1 flaky\n")[2]
+    )
+    assert find_ignored(only.encode())
+    numbered = "\n".join(f"{at}: {line}" for at, line in enumerate(only.split("\n"), 1))
+    text = read_failure_lines(only.encode(), numbered).write_text()
+    assert "cart › adds a row" in make_signature(text.split("\n")).text
 
 
 def test_a_key_does_not_depend_on_which_details_of_a_listed_test_are_shown() -> None:

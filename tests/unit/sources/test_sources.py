@@ -251,6 +251,8 @@ def test_a_file_comes_as_of_the_pipelines_commit(
     sim.push(scene.mr, {"app/sum.py": b"newer\n", "häß lich?.py": b"\xff\n"})
     assert fetch(reader, "gitlab_get_file", path="app/sum.py").data.endswith(b"return 4\n")
     assert fetch(reader, "gitlab_get_file", path="app/sum.py", ref="main").data.endswith(b"(xs)\n")
+    short = fetch(reader, "gitlab_get_file", path="app/sum.py", ref=reader.subject.sha[:8])
+    assert short.data.endswith(b"return 4\n")
     odd = fetch(reader, "gitlab_get_file", path="häß lich?.py", ref="sum-faster")
     assert (odd.data, odd.kind) == (b"\xff\n", DocumentKind.TEXT)
 

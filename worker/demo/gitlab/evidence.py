@@ -89,7 +89,7 @@ def _find_archive(call: Call) -> bytes:
 
 
 def _find_tree(call: Call, owner: Project, name: str) -> dict[str, bytes]:
-    sha = owner.refs.get(re.sub(r"^refs/heads/", "", name), name)
+    sha = owner.find_commit(name)
     if sha not in owner.commits:
         refuse_not_found("Tree")
     return owner.commits[sha]
@@ -160,7 +160,7 @@ def compare_commits(call: Call) -> Answer:
     owner = call.find_project(Access.REPORTER)
     first, last = call.get_value("from"), call.get_value("to")
     old, new = _find_tree(call, owner, first), _find_tree(call, owner, last)
-    before, after = (_list_ancestors(owner, owner.refs.get(each, each)) for each in (first, last))
+    before, after = (_list_ancestors(owner, owner.find_commit(each)) for each in (first, last))
     if set(after) <= set(before) and call.get_value("straight") != "true":
         old = new
     diffs = [
@@ -253,7 +253,7 @@ def _find_readable(call: Call, path: str) -> Project:
 def get_commit(call: Call) -> Answer:
     """Return a commit by its hash, or the newest one of a branch."""
     owner, name = call.find_project(Access.REPORTER), call.params["sha"]
-    sha = owner.refs.get(name, name)
+    sha = owner.find_commit(name)
     if sha not in owner.commits:
         refuse_not_found("Commit")
     return Answer(200, {"id": sha, "short_id": sha[:8], "title": "", "created_at": None})

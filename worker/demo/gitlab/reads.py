@@ -1,6 +1,5 @@
 """The endpoints that read users, projects, merge requests, pipelines, jobs and files."""
 
-import re
 from datetime import datetime
 
 from worker.demo.gitlab import views
@@ -152,7 +151,7 @@ def get_raw_file(call: Call) -> Answer:
     if ".." in path.split("/") or path.startswith("/"):
         refuse_strange(400, "file_path should be a valid file path")
     name = call.get_value("ref", owner.default_branch)
-    sha = owner.refs.get(re.sub(r"^refs/heads/", "", name), name)
+    sha = owner.find_commit(name)
     if sha not in owner.commits:
         refuse_not_found("Commit")
     if path not in owner.commits[sha]:

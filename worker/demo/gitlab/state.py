@@ -1,5 +1,6 @@
 """The records of the simulated GitLab, which `World` holds."""
 
+import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -39,6 +40,9 @@ class Token:
     expires_at: str | None = "2027-09-30"
 
 
+_SHORT = re.compile(r"[0-9a-f]{7,39}")
+
+
 @dataclass(slots=True)
 class Project:
     """A project; `commits` maps a sha to its whole tree, `refs` a branch to its sha.
@@ -61,6 +65,15 @@ class Project:
     history: list["Commit"] = field(default_factory=list)
     public_jobs: bool = True
     builds_access: str = "enabled"
+
+    def find_commit(self, name: str) -> str:
+        """Return the id of the commit that a branch, an id or the beginning of an id names; `name`
+        if there is none."""
+        name = name.removeprefix("refs/heads/")
+        if name in self.refs or not _SHORT.fullmatch(name):
+            return self.refs.get(name, name)
+        alike = [each for each in self.commits if each.startswith(name)]
+        return alike[0] if len(alike) == 1 else name
 
 
 @dataclass(slots=True)

@@ -83,7 +83,12 @@ def _read_commits(reader: Reader, missing: list[str]) -> list[dict[str, Any]]:
     if found.more:
         missing.append(f"commits before the newest {len(found.items)}")
     return [
-        present(id=each.short_id, title=each.title, author=each.author_name, at=each.created_at)
+        present(
+            id=each.id or each.short_id,
+            title=each.title,
+            author=each.author_name,
+            at=each.created_at,
+        )
         for each in found.items
     ]
 

@@ -21,6 +21,7 @@ from worker.sources.job_logs.redactor import Redactions
 
 T = TypeVar("T")
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_WHOLE = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 """What is a commit's id, and not the name of a branch or tag."""
 
 
@@ -115,7 +116,7 @@ class Reader:
         except NotFound as error:
             if without_file:  # a project that has the commit has no such file
                 raise without_file from error
-            if isinstance(error, NoSuchRef) and refs and not any(map(COMMIT.fullmatch, refs)):
+            if isinstance(error, NoSuchRef) and refs and not any(map(_WHOLE.fullmatch, refs)):
                 hint = "a ref is a branch, a tag or a whole commit id"
                 raise ArgumentError(f"{error}; {hint}") from error
             raise

@@ -208,6 +208,17 @@ def test_a_diff_shows_a_status_that_an_access_log_has_now(file: Path) -> None:
     assert lines_of("diff", str(file))[1:3] == ["new:", f"31: {limited}"]
 
 
+def test_a_diff_ignores_how_many_tests_had_failed_by_then(file: Path) -> None:
+    names = [f"test/a_test.dart: shows {chr(97 + n) * 4}" for n in range(20)]
+    file.write_text("\n".join(f"00:{n:02} +{n} -1: {name}" for n, name in enumerate(names)))
+    green = "\n".join(f"00:{n:02} +{n + 1}: {name}" for n, name in enumerate(names))
+    file.with_name("job.log.green").write_text(green)
+    assert lines_of("diff", str(file)) == [
+        f"0 lines of 20 in {file} new, 0 of 20 in {file}.green gone (times, hashes, folders, most "
+        "numbers ignored)"
+    ]
+
+
 def test_errors_are_grouped_and_shown_with_context_in_order(file: Path) -> None:
     lines = build(3, fails=True)
     hits = [f"ERROR worker {n}: connection refused" for n in range(40)]

@@ -119,7 +119,7 @@ def test_what_does_not_fit_or_is_not_what_it_seems_stays_text(
     assert offers.links == ()
     assert on_the_diff(at) == []
     assert offers.left_out_count == 1
-    assert "In `app/" in offers.text
+    assert "of `app/" in offers.text
 
 
 class OneFile(OneLog):

@@ -174,8 +174,8 @@ def _find_recovery(facts: Facts) -> Remark:
     for failed in sort_newest_first(run for run in runs if facts.has_same_error(run)):
         if target and (green := find_pass_after(failed, runs)):
             return remark(
-                "on ", name(target.branch), ": ", job(failed), " failed alike, ", job(green),
-                " passed", " on the same commit" if green.sha == failed.sha else "",
+                "on ", name(target.branch), ", one commit: " if green.sha == failed.sha else ": ",
+                job(failed), " failed alike, ", job(green), " passed",
             )  # fmt: skip
     return ()
 

@@ -153,7 +153,7 @@ def write_text(change: Change, reason: str) -> str:
 
 
 def _block(fix: Suggestion, why: str) -> str:
-    place = f"In `{fix.path}`, {_lines_of(fix)}{f' ({why})' if why else ''}:"
+    place = f"Replace {_lines_of(fix)} of `{fix.path}`{f' ({why})' if why else ''} by:"
     runs = re.findall("`{3,}", fix.text)
     fence = "`" * max([3, *(len(run) + 1 for run in runs)])
     return f"{place}\n\n{fence}\n{fix.text}\n{fence}"

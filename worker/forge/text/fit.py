@@ -25,7 +25,7 @@ MAX_TESTS = 20
 MAX_QUOTES = 3
 """Quotes that are visible at once."""
 
-QUOTE_SIZES = (300, 240, 165, 145, 130, 110, 75, 68, 60)
+QUOTE_SIZES = (300, 240, 165, 145, 130, 110, 75, 68, 60, 52)
 """How many characters of a quote's line are visible: four lines of the note or less."""
 
 SHORT_QUOTE = 75

@@ -65,6 +65,7 @@ __all__ = [
 ]
 
 _NO_OFFERS = Offers()
+_PATH = re.compile(r"[^\s/]{1,200}/\S{1,300}")
 _TO_DO = "What to do"
 HEADLINES = {
     Verdict.CHANGE: "Caused by this change",
@@ -173,8 +174,8 @@ def _find_free_level(what_failed: str) -> int:
 
 
 def _find_cause_words(finding: Finding) -> frozenset[str]:
-    # What failed is named beside the quotes anyway.
-    return find_words(finding.cause)
+    # What failed is named beside the quotes anyway, and of a path any line may have a part.
+    return find_words(_PATH.sub(" ", finding.cause))
 
 
 def _choose_lines(finding: Finding) -> dict[int, Evidence]:

@@ -8,6 +8,7 @@ from itertools import islice
 
 from worker.core.finding import Evidence
 from worker.core.logs.excerpt.marks import find_marks
+from worker.core.logs.line_kinds import PLAIN
 from worker.core.ports.evidence import JobArtifact, JobLog, RepoFile
 
 LEAST_LETTERS = 2
@@ -165,11 +166,14 @@ def _count_letters(line: str) -> int:
 
 
 def _weigh(line: str, about: Collection[str]) -> int:
-    found = frozenset[str]() if _ENDED.search(line) else find_marks(line)
+    ended = _ENDED.search(line) is not None
+    found = frozenset[str]() if ended else find_marks(line)
     marks = 3 * bool(found & _CLEAR) + bool(found & _TELLING)
     if announces_next(line):
         marks = -1
     elif not _CONCRETE.search(line):
-        marks = min(marks, 1)
+        marks = min(marks, 0)
+    elif PLAIN.match(line.strip()) and not ended:
+        marks += 2
     marks += bool(_RESULT.match(line))
     return marks + min(len(find_words(line).intersection(about)), 3)

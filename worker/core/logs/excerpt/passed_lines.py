@@ -6,7 +6,7 @@ LOWER = bytes(range(256)).lower()
 DIGITS = b"0123456789"
 
 _MAX = 500_000
-_VOLATILE = re.compile(rb"(?:/[\w.@+-]+)+/|\b(?=\w{0,80}\d)\w+|\s+")
+_VOLATILE = re.compile(rb"(?<=\s)-\d{1,6}(?=:)|(?:/[\w.@+-]+)+/|\b(?=\w{0,80}\d)\w+|\s+")
 
 
 class PassedLines:

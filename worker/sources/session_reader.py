@@ -21,8 +21,10 @@ from worker.sources.job_logs.redactor import Redactions
 
 T = TypeVar("T")
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_WHOLE = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 """What is a commit's id, and not the name of a branch or tag."""
+
+_WHOLE = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+"""A whole commit id, which GitLab or a log has named; a shorter one may be a guess."""
 
 
 @dataclass(frozen=True, slots=True)

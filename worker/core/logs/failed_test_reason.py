@@ -77,9 +77,8 @@ def _line_after(test: str, lines: Sequence[str]) -> str:
     if _EXCEPTION.fullmatch(said):  # its message begins on the next line
         said = f"{said} {next(iter(following[following.index(said) + 1 :]), '')}".strip()
     part = test.split(" (")[0]
-    if went_well(said):
-        return ""
-    return "" if said == GAP or (TEST.match(said) and not said.startswith(part)) else said
+    is_another = TEST.match(said) and not said.startswith(part)
+    return "" if said == GAP or is_another or went_well(said) else said
 
 
 def _is_block_of(test: str, line: str) -> bool:

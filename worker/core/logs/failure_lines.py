@@ -30,8 +30,8 @@ _NUMBER = re.compile(r"(\d{1,9}): ")
 class FailureLines:
     """`excerpt` are the lines of an excerpt, with their numbers, and `failures` those of the whole
     log that name a failed test or an error with its place. Neither has lines about a failure that
-    is ignored (see `ignored_failures`). `is_whole`: all
-    lines of the log that look like these were looked at."""
+    is ignored (see `ignored_failures`). `is_whole`: all lines of the log that look like these were
+    looked at."""
 
     excerpt: tuple[str, ...]
     failures: tuple[str, ...]
@@ -62,8 +62,8 @@ class FailureLines:
 
 
 def read_failure_lines(cleaned: bytes, excerpt: str, most: int = MOST) -> FailureLines:
-    """Return the lines of a cleaned log, of which the first `most` are looked at, and of an excerpt
-    of it.
+    """Return the lines of a cleaned log that look like failures, the first `most` of them, and the
+    lines of an excerpt of it.
 
     Where a log tells of no other failure than of those that are ignored, they are not left out.
     """

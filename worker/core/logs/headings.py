@@ -81,7 +81,7 @@ def _join_tables(lines: list[str]) -> list[str]:
             _join_row(joined, path, row)
             continue
         joined.append(line)
-    return joined
+    return [line.removesuffix(_OPEN) for line in joined]
 
 
 def _join_row(joined: list[str], path: str, row: re.Match[str]) -> None:

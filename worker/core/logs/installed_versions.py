@@ -12,8 +12,10 @@ MOST = 5_000
 """The most packages of one log that are kept."""
 
 _VERSION = rb"v?\d[\w.+!~:-]{0,60}"
-_RELEASE = "release"
 _NAME = rb"[A-Za-z0-9@][\w.@/+-]{0,100}"
+
+_RELEASE = "release"
+"""The kind of a distribution whose packages were installed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,11 +77,11 @@ TEST = re.compile(
     r"FAILED (?!- RETRYING: )|ERROR \S{1,300}\.py::|FAIL: |--- FAIL: |(?:\s|^)[✕✗✖✘●] |not ok "
     r"|\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
     r"|.{1,200} > .{1,200} FAILED$|---- .{1,200} stdout ----|rspec \./"
-    # PHPUnit, ExUnit, .NET
-    # Flutter, Vitest, CTest
+    # Flutter, Vitest, CTest, Playwright
     r"|\S{1,300}_test\.dart: .{1,300} \[E\]$|FAIL {1,4}\S{1,300}\.[cm]?[jt]sx? > "
     r"|\d{1,6}/\d{1,6} Test +#\d{1,6}: .{1,200}\*\*\*"
     r"|\[[^\]]{1,40}\] › \S{1,300}:\d{1,7}:\d{1,7} › "
+    # PHPUnit, ExUnit, .NET
     r"|\d{1,5}\) [\w\\]{1,200}::|\d{1,5}\) (?:test|property|doctest) .{1,250} \([\w.]{1,200}\)$"
     r"|(?=\w{1,200}[.+])[\w.+]{3,400}(?:\(.{0,300}\))? \[FAIL\]$"
     r"|Failed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
@@ -126,8 +126,8 @@ def strip_line(line: str) -> str:
 
 
 def is_row(line: str) -> bool:
-    """Whether a line names a browser test and no more; how it failed is told in a block elsewhere,
-    which begins with a number and a bracket (Playwright)."""
+    """Whether a line names a failed test and no more; how it failed is told elsewhere, by
+    Playwright in a block that begins with a number and a bracket."""
     text = _NUMBER.sub("", line[:LONGEST], 1).strip()
     return _ROW.match(text) is not None and not _BLOCK.match(text)
 

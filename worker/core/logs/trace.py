@@ -79,8 +79,8 @@ def split_lines(cleaned: bytes) -> list[str]:
 def preview_log(cleaned: bytes, limit: int = 4096) -> str:
     """Return the lines of a cleaned log that explain the failure, as `1843: text`, gaps marked.
 
-    At most `limit` bytes of UTF-8; long lines are clipped. A log that fits is
-    shown from its script on.
+    At most `limit` bytes of UTF-8; long lines are clipped. A log that fits is shown from its
+    script on.
     """
     excerpt = Excerpt(limit)
     excerpt.feed(cleaned)

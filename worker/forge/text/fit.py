@@ -3,6 +3,7 @@ possible."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from worker.core.finding.further_failures import list_named_failures
@@ -191,12 +192,11 @@ class _Filler:
         if whole < 2 or getattr(room, section) >= 2:
             return
         sizes = [each for each in QUOTE_SIZES if each <= room.quote_size or not room.quotes]
-        levels = {room.jobs_level, max(room.jobs_level, 3)} if section == "cause" else set[int]()
-        any(
-            self._add(**{section: 2, "quote_size": size, "jobs_level": level})
-            for level in sorted(levels or {room.jobs_level})
-            for size in sizes
-        )
+        most = max(room.jobs_level, 3) if section == "cause" else room.jobs_level
+        levels = {room.jobs_level, most}
+        for level, size in product(sorted(levels), sizes):
+            if self._add(**{section: 2, "quote_size": size, "jobs_level": level}):
+                return
 
     def _lengthen_quote(self) -> None:
         """Shows more of a quote that may be cut short, and less of what failed."""

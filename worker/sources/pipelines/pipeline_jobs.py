@@ -52,7 +52,7 @@ def read_all_jobs(path: str, number: int, reader: Reader) -> Listing[wire.Job]:
 
 
 def _describe_pipeline(pipeline: wire.Pipeline, found: Sequence[wire.Job]) -> dict[str, Any]:
-    retried = find_ignored_ids(found)
+    retried = find_retried_ids(found)
     runs = _group_attempts(found)
     jobs = sorted(found, key=lambda job: (_rank_job(job, retried), job.id))
     return {
@@ -69,7 +69,7 @@ def _group_attempts(jobs: Sequence[wire.Job]) -> dict[str, list[int]]:
     return runs
 
 
-def find_ignored_ids(jobs: Sequence[wire.Job]) -> frozenset[int]:
+def find_retried_ids(jobs: Sequence[wire.Job]) -> frozenset[int]:
     """The ids of retried jobs: GitLab does not mark them, but a newer job has the same name."""
     newest = {name: ids[-1] for name, ids in _group_attempts(jobs).items()}
     return frozenset(job.id for job in jobs if job.id != newest[job.name])
@@ -106,7 +106,7 @@ def _describe_job(job: wire.Job, retried: bool, runs: list[int]) -> dict[str, An
 def _list_missing(pipeline: wire.Pipeline, found: Listing[wire.Job], descended: bool) -> list[str]:
     if found.more:
         return [f"jobs older than the newest {len(found.items)}"]
-    retried = find_ignored_ids(found.items)
+    retried = find_retried_ids(found.items)
     failed = [job for job in found.items if job.status == "failed" and job.id not in retried]
     if pipeline.status != "failed" or failed or descended or pipeline.yaml_errors:
         return []

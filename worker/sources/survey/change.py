@@ -79,9 +79,9 @@ def _list_failed_tests(log: Log) -> tuple[str, ...]:
     if log.spool.size > MAX_LOG or log.spool.dropped_lines:
         return ()
     cleaned = b"".join(log.spool.chunks())
-    retried = find_ignored(cleaned)
+    ignored = find_ignored(cleaned)
     lines = enumerate(trace.split_lines(cleaned), 1)
-    return list_failed_tests(line for number, line in lines if number not in retried)
+    return list_failed_tests(line for number, line in lines if number not in ignored)
 
 
 def _describe_file(file: wire.DiffFile) -> FileChange:

@@ -5,7 +5,7 @@ from typing import Any
 
 from worker.core.text.untrusted import one_line
 from worker.sources.api import wire
-from worker.sources.pipelines.pipeline_jobs import find_ignored_ids
+from worker.sources.pipelines.pipeline_jobs import find_retried_ids
 from worker.sources.survey.matrix import get_family
 
 MOST_NAMED = 30
@@ -21,7 +21,7 @@ def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
 
     Among the passed ones, siblings of a failing job come first: other variants of its matrix.
     """
-    retried = find_ignored_ids(jobs)
+    retried = find_retried_ids(jobs)
     newest = {job.name: job for job in jobs if job.id not in retried}
     failed = {get_family(job.name) for job in newest.values() if job.status == "failed"}
     groups = (

@@ -31,7 +31,7 @@ from worker.sources.api.client import NotFound
 from worker.sources.merge_request.diff import show_diff
 from worker.sources.pipelines.commit_statuses import find_failed_outside
 from worker.sources.pipelines.downstream import DownstreamPipelines
-from worker.sources.pipelines.pipeline_jobs import find_ignored_ids, read_all_jobs
+from worker.sources.pipelines.pipeline_jobs import find_retried_ids, read_all_jobs
 from worker.sources.repository.ci_config import DEFAULT_PATH
 from worker.sources.repository.file import read_from_project
 from worker.sources.session_reader import Reader
@@ -168,7 +168,7 @@ def _read_pipeline(reader: Reader, found: _Found) -> None:
         return
     if listed.more:
         found.add_missing(f"jobs older than the newest {len(listed.items)}")
-    retried = find_ignored_ids(listed.items)
+    retried = find_retried_ids(listed.items)
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
     found.others = (*_tell_merge_result(listed.items, reader), *tell_other_jobs(listed.items))

@@ -126,3 +126,26 @@ def test_a_finding_of_brakemans_begins_with_its_place() -> None:
     assert joined[1] == "42: app/models/order.rb:11: error: Possible SQL injection"
     assert [*joined[:1], *joined[2:]] == [*BRAKEMAN[:1], *BRAKEMAN[2:]]
     assert make_signature(BRAKEMAN).text == joined[1].removeprefix("42: ")
+
+
+PHPSTAN = [
+    " ------ ------------------------------",
+    "  Line   src/Basket.php",
+    " ------ ------------------------------",
+    "  12     Undefined variable $count",
+    "         in a closure.",
+    "  14     Method add() has no return type.",
+    " ------ ------------------------------",
+    " [ERROR] Found 2 errors",
+]
+
+
+@pytest.mark.parametrize("rule", [[], ["         🪪  variable.undefined"]])
+def test_an_error_in_a_table_of_phpstan_is_one_line_with_its_place(rule: list[str]) -> None:
+    """The name of the rule ends an error; older versions print none."""
+    assert [*join_headings([*PHPSTAN[:5], *rule, *PHPSTAN[5:]])] == [
+        *PHPSTAN[:3],
+        "src/Basket.php:12: error: Undefined variable $count in a closure.",
+        "src/Basket.php:14: error: Method add() has no return type.",
+        *PHPSTAN[6:],
+    ]

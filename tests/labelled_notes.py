@@ -14,7 +14,7 @@ from worker.core.failure.verdict import Verdict
 from worker.core.ports import Reply
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import GitLabSim
-from worker.forge.text.note import HEADLINES
+from worker.forge.text.layout import HEADLINES
 from worker.settings.loading import load
 from worker.turns.parts import Deps
 

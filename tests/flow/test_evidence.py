@@ -12,7 +12,7 @@ import pytest
 
 from tests.flow import quotes
 from tests.flow.product import Product, product
-from worker.core.conversation import context_json, prompts
+from worker.core.conversation import context_json, repair_request
 from worker.demo.gitlab import make_failing_merge_request
 from worker.demo.gitlab.world import World
 from worker.demo.script import Answer, Asked, Call, Say, Script
@@ -88,12 +88,41 @@ def test_an_invented_quote_is_repaired_on_request(tmp_path: Path) -> None:
         assert "Caused by this change" in body
         assert "could not be proven" not in body
         repair = model.asked[-1].human
-        assert repair.startswith(prompts.REPAIR)
+        assert repair.startswith(repair_request.REPAIR)
         assert INVENTED in repair
         assert f"1658: {TRUE}" in repair
         assert [request["system"] for request in made.model.requests].count(
             made.model.requests[0]["system"]
         ) == len(made.model.requests)
+        assert len(made.model.requests) == 3
+
+
+FIRST = "Windows that touch are not joined any more."
+REST = [
+    f"Reason {n}: the end of one is{' compared with the start of the next' * 4}." for n in "abc"
+]
+
+
+def test_an_answer_that_the_note_has_no_room_for_is_shortened_on_request(tmp_path: Path) -> None:
+    def lengthy(job: int) -> str:
+        return finding(f"job J line 1658: {TRUE}")(job).replace(FIRST, " ".join([FIRST, *REST]))
+
+    def short(job: int) -> str:
+        return f"## Cause\n{FIRST} `<` became `<=`.\n## Details\n{REST[2]}"
+
+    model = Model((lengthy, short))
+    with told(tmp_path, model) as made:
+        body = analysed(made)
+        visible, _, folded = body.partition("<details>")
+        repair = model.asked[-1].human
+        assert repair.startswith(repair_request.TOO_LONG)
+        assert f"- Cause: {REST[2]}" in repair
+        assert FIRST not in repair
+        assert f"{FIRST} `<` became `<=`." in visible
+        assert "Use `touches`." in visible
+        assert TRUE in visible
+        assert "Reason c" in folded
+        assert "Reason a" not in body
         assert len(made.model.requests) == 3
 
 

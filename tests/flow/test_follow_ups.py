@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import Process, Product, product
-from worker.core.conversation.prompts import REPAIR
+from worker.core.conversation.repair_request import REPAIR
 from worker.core.session_id import find_marker
 from worker.demo import story
 from worker.demo.gitlab import Note

@@ -7,7 +7,7 @@ import pytest
 
 from tests.flow.product import Product, product
 from tests.flow.test_folds import FINDING, WIRES, lead_to
-from worker.core.conversation import context_json, prompts
+from worker.core.conversation import context_json, repair_request
 from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.messages import User
 from worker.core.gate.judge import TASK
@@ -40,7 +40,7 @@ def read_newest(made: Product) -> Context:
 
 def list_requests(ended: Context) -> list[str]:
     said = (each.text for each in ended.messages if isinstance(each, User))
-    return [text for text in said if text.startswith(prompts.GATES)]
+    return [text for text in said if text.startswith(repair_request.GATES)]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -73,9 +73,9 @@ def test_what_is_missing_and_what_is_not_proven_is_asked_for_at_once(tmp_path: P
         ended = analyse(made)
     assert ended.outcome == Outcome(Status.DONE, FINDING)
     (request,) = list_requests(ended)
-    assert request.startswith(prompts.GATE_AND_REPAIR)
+    assert request.startswith(repair_request.GATE_AND_REPAIR)
     assert "missing, or empty: What to do" in request
-    assert prompts.REPAIR in request
+    assert repair_request.REPAIR in request
 
 
 @pytest.mark.parametrize(

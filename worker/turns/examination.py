@@ -30,11 +30,13 @@ _FINDING = "## Verdict"
 @dataclass(frozen=True, slots=True)
 class Examiner:
     """Examines answers. `gate` says who judges whether a text is an answer; `find_objections`
-    returns what is wrong with it."""
+    returns what is wrong with an outcome's text."""
 
     gate: Gate = Gate.OFF
     helper: Helper | None = None
-    find_objections: Callable[[str], Objections] = lambda answer: Objections()
+    find_objections: Callable[[Context, Outcome], Objections] = lambda context, outcome: (
+        Objections()
+    )
 
     def examine(
         self, context: Context, outcome: Outcome, limits: Limits, now: float
@@ -43,7 +45,7 @@ class Examiner:
         if not may_ask_again(context, outcome, limits, now):
             return context, Objections()
         repairs = context.investigates and not was_repaired(context)
-        wrong = self.find_objections(outcome.text) if repairs else Objections()
+        wrong = self.find_objections(context, outcome) if repairs else Objections()
         if was_stopped(context):
             return context, wrong
         failures = self._find_failures(context, outcome)

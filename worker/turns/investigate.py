@@ -30,7 +30,7 @@ from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts
 from worker.turns.loop import LoopParts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
-from worker.turns.report import read_verdict
+from worker.turns.report import find_hidden, read_verdict
 from worker.turns.sandbox import Workspace
 from worker.turns.tiers import change_model, find_signal, open_model
 from worker.turns.trials import Trials, find_trials
@@ -156,9 +156,10 @@ def make_examiner(workflow: str, toolset: Toolset, deps: Deps) -> Examiner:
     return Examiner(
         gate=deps.runtime.find_gate(workflow),
         helper=deps.runtime.helper,
-        find_objections=lambda answer: quote_repair.find_objections(
-            *(answer, toolset.captures, deps.runtime.redact),
+        find_objections=lambda context, outcome: quote_repair.find_objections(
+            *(outcome.text, toolset.captures, deps.runtime.redact),
             partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
+            find_hidden(replace(context, outcome=outcome), toolset, deps),
         ),
     )
 

@@ -104,7 +104,7 @@ def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
                 bound = parts.model.binds_thinking
                 context = make_fold(context, fold, parts.fold_parts, drops_wire=bound)
             case Stop(outcome):
-                now = parts.clock.now()
+                outcome, now = quote_repair.join_repair(context, outcome), parts.clock.now()
                 context, wrong = parts.examiner.examine(context, outcome, limits, now)
                 raised = None if wrong else _raise_for_answer(context, outcome, limits, parts)
                 if not wrong and raised is None:

@@ -12,11 +12,13 @@ from worker.core.finding import missing_evidence, suggestions
 from worker.core.session_id import Marker
 from worker.core.text.redacted_values import redact_values
 from worker.forge.text import note
+from worker.forge.text.footer import write_small_print
 from worker.forge.text.known import write_known_failure
+from worker.forge.text.layout import Layout
 from worker.forge.text.revision import put_above
 from worker.turns import triage
 from worker.turns.parts import Deps, Toolset
-from worker.turns.suggestions import offer_changes
+from worker.turns.suggestions import expect_changes, offer_changes
 from worker.turns.tiers import describe_models, describe_tier
 from worker.turns.trials import Trials
 
@@ -43,6 +45,20 @@ def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | No
     """Return the verdict that the note would have, None if the answer is no finding."""
     found = read_finding(context, toolset, deps)
     return found.verdict if found else None
+
+
+def find_hidden(context: Context, toolset: Toolset, deps: Deps) -> tuple[finding.HiddenPart, ...]:
+    """Return what the note on the turn would have no room for among its visible lines.
+
+    Whether changes go on the diff is not known yet: it is taken that they do.
+    """
+    found = read_finding(context, toolset, deps)
+    if found is None:
+        return ()
+    shown, offers = expect_changes(found, deps)
+    outcome = context.outcome or NO_OUTCOME
+    layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers)
+    return layout.list_hidden(write_small_print(_make_footer(context, found, deps), found.unproven))
 
 
 def write_bodies(
@@ -78,9 +94,8 @@ def write_bodies(
         return body, body
     hidden = private or not context.investigates
     shown, offers = offer_changes(context, found, trials, toolset.captures, deps, private=hidden)
-    body = note.write_finding(
-        marker, context.subject, shown, outcome, footer, deps.gitlab.hosts, offers
-    )
+    layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers)
+    body = note.write_finding(marker, layout, footer)
     if not (lead := _read_lead(context, outcome)):
         return body, body
     done = Outcome(Status.DONE, lead)

@@ -68,6 +68,22 @@ def offer_changes(
     return replace(finding, to_do=advice), offers
 
 
+def expect_changes(finding: Finding, deps: Deps) -> tuple[Finding, Offers]:
+    """Return what `offer_changes` would, if all changes that may be on the diff were put there."""
+    advice, found = suggestions.read_suggestions(finding.to_do)
+    changes = suggestions.group_changes(found)
+    wanted = deps.options.note.suggestions and finding.verdict is Verdict.CHANGE
+    on_diff = changes[:MOST_ON_DIFF] if wanted else ()
+    offers = Offers(
+        links=tuple((suggestions.name_place(change), _SOME_URL) for change in on_diff),
+        left_out_count=sum(len(change) for change in changes[len(on_diff) :]),
+    )
+    return replace(finding, to_do=advice), offers
+
+
+_SOME_URL = "https://gitlab.example.com/"
+
+
 def _post_all(
     context: Context,
     changes: Sequence[Change],

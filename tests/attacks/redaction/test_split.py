@@ -18,6 +18,7 @@ from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.gitlab.checked import CheckedNoteWriter
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.text import note
+from worker.forge.text.layout import Layout
 
 pytestmark = pytest.mark.attack("redaction")
 
@@ -61,11 +62,11 @@ def posted(body: str) -> str:
 def answers(text: str) -> Iterator[str]:
     """The notes that hold a model's answer, wherever it may stand in them."""
     whole = redacted(f"## Cause\n{text}\n## What to do\nsee {text}\n## Details\n{text}\n")
-    yield note.write_finding(MARKER, SUBJECT, parse_finding(whole), DONE, FOOTER, PLACES)
+    yield note.write_finding(MARKER, Layout(parse_finding(whole), SUBJECT, DONE, PLACES), FOOTER)
     parts = prove_reply(redacted(f"It is\n\n{text}\n\nthere."), Nothing())
     yield note.write_answer(MARKER, SUBJECT, parts, DONE, FOOTER, PLACES)
     unredacted = Finding(Verdict.CHANGE, what_failed=text, evidence=(Evidence(JobLog(1), 2, text),))
-    yield note.write_finding(MARKER, SUBJECT, unredacted, DONE, FOOTER, PLACES)
+    yield note.write_finding(MARKER, Layout(unredacted, SUBJECT, DONE, PLACES), FOOTER)
 
 
 def read(body: str) -> str:

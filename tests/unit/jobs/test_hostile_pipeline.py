@@ -9,7 +9,7 @@ import pytest
 from tests.fakes import says
 from tests.jobs import Ran
 from tests.surveyed import RACE, At, concludes
-from worker.core.conversation import prompts
+from worker.core.conversation import repair_request
 from worker.core.conversation.context import Status
 from worker.core.conversation.messages import User
 from worker.core.text.redact import Redactor
@@ -111,7 +111,7 @@ def test_the_model_is_told_once_what_cannot_stand_in_the_note_and_mends_it(at: A
     assert "**Cause:** A key was printed." in noted(at, ran)
     request = at.model.requests[1].messages[-1]
     assert isinstance(request, User)
-    assert request.text.startswith(prompts.KEPT_BACK)
+    assert request.text.startswith(repair_request.KEPT_BACK)
     assert "- The key is [redacted: secret].\n  Why: it holds a secret." in request.text
     assert len(at.model.requests) == 2
 

@@ -1,7 +1,7 @@
 """Gives the model one chance to complete its answer, and one to repair what cannot be posted.
 
-A repair is for unproven quotes, parts that a note must not contain, first sentences that are too
-long, and a second cause that would be cut. Pure; the transcript is the state.
+A repair is for unproven quotes, parts that a note must not contain, and sentences that a note has
+no room for. Pure; the transcript is the state.
 
 The request is a user message in the history, after the answer it is about. So a run that resumes
 after a crash sees that the chance was given, the cached prefix stays unchanged, and in a later turn
@@ -10,16 +10,15 @@ the model knows what became of its quotes.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 
-from worker.core.conversation import prompts
+from worker.core.conversation import prompts, repair_request
 from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.limits import Limits, find_reached_limits
 from worker.core.conversation.messages import Assistant, User
 from worker.core.finding import (
     Finding,
+    HiddenPart,
     Unproven,
-    Verdict,
     WithheldPart,
     correct_line_numbers,
     find_unproven,
@@ -27,18 +26,12 @@ from worker.core.finding import (
     parse_finding,
     prove_finding,
 )
-from worker.core.finding.further_failures import count_named_failures
+from worker.core.finding.further_failures import list_named_failures
+from worker.core.finding.sections import join_sections, split_sections
 from worker.core.gate.rules import Failure
 from worker.core.ports import Captures
 from worker.core.text.redacted_values import redact_values
-from worker.core.text.sentences import ASKED, SHOWN, before_code, split_sentences
-
-LINES, WIDTH = 5, 100
-"""The lines of a note that cause and advice may take beside the headline, what failed and a quote,
-and about how many characters are on one."""
-
-_CAUSE, _TO_DO = len("Cause: "), len("What to do: ")
-_LINK = len(" Apply on the diff: checkout.py:123.")
+from worker.core.text.sentences import before_code
 
 
 def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
@@ -50,32 +43,31 @@ def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float
 
 def was_stopped(context: Context) -> bool:
     """Whether the current model was told in this turn that its text is no complete answer."""
-    return _asked_at(context, prompts.GATES) is not None
+    return _asked_at(context, repair_request.GATES) is not None
 
 
 def was_repaired(context: Context) -> bool:
     """Whether the current model was asked for a repair in this turn."""
-    return _asked_at(context, (*prompts.REPAIRS, prompts.GATE_AND_REPAIR)) is not None
+    return _asked_at(context, (*repair_request.REPAIRS, repair_request.GATE_AND_REPAIR)) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Objections:
     """What is wrong with an answer.
 
-    `kept_back` are parts that must not be posted, `too_long` sections whose first sentence is too
-    long to be shown whole, `failures` the reasons why the text is no complete answer. `is_crowded`:
-    there are several causes, and they do not fit into the note together.
+    `kept_back` are parts that must not be posted, `hidden_parts` those that a note has no room for
+    among its visible lines, `failures` the reasons why the text is no complete answer. `several`:
+    it names several causes.
     """
 
     unproven: tuple[Unproven, ...] = ()
     kept_back: tuple[WithheldPart, ...] = ()
-    too_long: tuple[str, ...] = ()
+    hidden_parts: tuple[HiddenPart, ...] = ()
     failures: tuple[Failure, ...] = ()
-    is_crowded: bool = False
+    several: bool = False
 
     def __bool__(self) -> bool:
-        too_much = self.too_long or self.is_crowded
-        return bool(self.unproven or self.kept_back or too_much or self.failures)
+        return bool(self.unproven or self.kept_back or self.hidden_parts or self.failures)
 
 
 def find_objections(
@@ -83,60 +75,58 @@ def find_objections(
     captures: Captures,
     redact: Callable[[str], str],
     kept_back: Callable[[str], tuple[WithheldPart, ...]],
+    hidden: tuple[HiddenPart, ...] = (),
 ) -> Objections:
     """What is wrong with an `answer`.
 
-    `kept_back` finds the parts of the redacted answer that must not be posted.
+    `kept_back` finds the parts of the redacted answer that must not be posted; `hidden` are those
+    that a note on it has no room for.
     """
     answer = redact(answer)
     found = parse_finding(answer)
     # The reasons contain names that other people chose.
     unproven = redact_values(find_unproven(found, captures), redact)
-    parts = kept_back(answer)
-    too_long = _too_long(found, SHOWN if not unproven + parts else ASKED)
-    return Objections(unproven, parts, too_long, is_crowded=_is_crowded(found))
-
-
-def _too_long(found: Finding, most: int) -> tuple[str, ...]:
-    """The sections whose first sentence has more than `most` characters."""
-    sections = (("Cause", found.cause), ("What to do", found.to_do))
-    return tuple(
-        title
-        for title, text in sections
-        if len(next(iter(split_sentences(before_code(text))), "")) > most
-    )
-
-
-def _is_crowded(found: Finding) -> bool:
-    """Whether the sentences that name the causes of several failures do not fit into `LINES` with
-    the first two on what to do."""
-    named = 0 if found.verdict is Verdict.ABSTAIN else count_named_failures(found.cause)
-    link = _LINK if before_code(found.to_do) != found.to_do else 0
-    sizes = (
-        len(_begin(found.cause, named)) + _CAUSE,
-        len(_begin(found.to_do, 2)) + _TO_DO + link,
-    )
-    return named > 0 and sum(ceil(size / WIDTH) for size in sizes) > LINES
-
-
-def _begin(section: str, sentences: int) -> str:
-    """The first sentences of a section as they are seen: without the marks of code."""
-    return " ".join(split_sentences(before_code(section))[:sentences]).replace("`", "")
+    several = bool(list_named_failures(found.cause))
+    return Objections(unproven, kept_back(answer), hidden, several=several)
 
 
 def ask_for_repair(context: Context, wrong: Objections) -> Context:
     """Return `context` with the request to repair what is wrong."""
     return context.add(
         User(
-            prompts.write_repair_request(
+            repair_request.write_repair_request(
                 wrong.unproven,
                 wrong.kept_back,
-                wrong.too_long,
+                wrong.hidden_parts,
                 wrong.failures,
-                is_crowded=wrong.is_crowded,
+                several=wrong.several,
             )
         )
     )
+
+
+def join_repair(context: Context, outcome: Outcome) -> Outcome:
+    """Return the outcome with the whole answer, if its text only repairs sections of the first one.
+
+    The text's sections then take the place of those of the first answer. Its details are added, and
+    code stays below advice that comes without code.
+    """
+    answer, repaired = find_first_answer(context), split_sections(outcome.text)
+    if not answer or "verdict" in repaired or not repaired.keys() & _REPAIRED:
+        return outcome
+    first = split_sections(answer)
+    whole = first | {name: text for name, text in repaired.items() if name in _REPAIRED}
+    added = {"details": repaired.get("details", "")}
+    if before_code(advice := repaired.get("what to do", "")) == advice:
+        before = first.get("what to do", "")
+        added["what to do"] = before.removeprefix(before_code(before)) if advice else ""
+    for name, text in added.items():
+        whole[name] = "\n\n".join(filter(None, (whole.get(name), text)))
+    return replace(outcome, text=join_sections(whole))
+
+
+_REPAIRED = frozenset({"failed", "cause", "what to do", "missing", "keep it next time"})
+"""The sections that a repair may consist of; "evidence" alone is read by `make_finding`."""
 
 
 def choose_outcome(context: Context, outcome: Outcome, failures: Sequence[Failure] = ()) -> Outcome:
@@ -155,7 +145,7 @@ def choose_outcome(context: Context, outcome: Outcome, failures: Sequence[Failur
 def _tell_failures(context: Context, outcome: Outcome, failures: Sequence[Failure]) -> Outcome:
     again = ", also when it was asked again" if was_stopped(context) else ""
     reasons = " and ".join(dict.fromkeys(each.reason for each in failures))
-    text, before = outcome.text, _read_answer_at(context, _asked_at(context, prompts.GATES))
+    text, before = outcome.text, _read_answer_at(context, _asked_at(context, repair_request.GATES))
     if is_finding(before) and not is_finding(text):
         text = before
     return Outcome(Status.PARTIAL, text, f"the model gave no whole answer ({reasons}{again})")
@@ -163,7 +153,7 @@ def _tell_failures(context: Context, outcome: Outcome, failures: Sequence[Failur
 
 def find_first_answer(context: Context) -> str:
     """The answer that the model was asked to repair, "" if it was not asked."""
-    return _read_answer_at(context, _asked_at(context, prompts.REPAIRS))
+    return _read_answer_at(context, _asked_at(context, repair_request.REPAIRS))
 
 
 def make_finding(

@@ -2,7 +2,7 @@
 
 from worker.core.failure.verdict import Verdict
 from worker.core.finding.line_numbers import correct_line_numbers
-from worker.core.finding.model import CLAIMS, Evidence, Finding, Unproven, WithheldPart
+from worker.core.finding.model import CLAIMS, Evidence, Finding, HiddenPart, Unproven, WithheldPart
 from worker.core.finding.parse import is_finding, parse_finding
 from worker.core.finding.proof import (
     QuoteCheck,
@@ -19,6 +19,7 @@ __all__ = [
     "CLAIMS",
     "Evidence",
     "Finding",
+    "HiddenPart",
     "Prose",
     "QuoteCheck",
     "ReplyPart",

@@ -55,6 +55,16 @@ class WithheldPart:
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenPart:
+    """The `sentences` of a section that a note has no room for among its visible lines, and how
+    many characters of the section are visible."""
+
+    section: str
+    sentences: tuple[str, ...]
+    visible_size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """An answer, taken apart.
 

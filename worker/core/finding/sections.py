@@ -1,7 +1,7 @@
 """The sections of an answer in Markdown, whatever shape its headings have."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _NAMES = (
     "verdict|failed|cause|root cause|evidence|missing|missing evidence|what is missing"
@@ -36,6 +36,12 @@ def split_sections(text: str) -> dict[str, str]:
             line = (start[2] or "").strip()
         found.setdefault(name, []).append(line)
     return {name: "\n".join(part).strip() for name, part in found.items()}
+
+
+def join_sections(sections: Mapping[str, str]) -> str:
+    """The text that `split_sections` takes apart into these sections."""
+    titles = {name: f"## {name.capitalize()}\n" for name in sections if name}
+    return "\n\n".join(titles.get(name, "") + text for name, text in sections.items() if text)
 
 
 def split_lead(text: str) -> tuple[str, str]:

@@ -272,6 +272,18 @@ def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
     return line, rest
 
 
+def hide_sentences(
+    text: str, shown: int, longest: int, further: str
+) -> tuple[tuple[str, ...], int]:
+    """Returns the sentences of a section that `begin_section` does not show, and how many
+    characters it shows; the sentence `further` is shown besides."""
+    sentences = split_sentences(before_code(text))
+    if sentences and len(sentences[0]) > longest:
+        return tuple(sentences), longest
+    hidden = tuple(each for each in sentences[shown:] if each != further)
+    return hidden, sum(len(each) + 1 for each in sentences if each not in hidden)
+
+
 _ANNOUNCING = 60
 """The most characters of a sentence that only says that code follows, such as "The new line:"."""
 

@@ -10,7 +10,7 @@ from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text.failed_jobs import cut_names
 from worker.forge.text.footer import Footer, write_small_print
-from worker.forge.text.note import HEADLINES
+from worker.forge.text.layout import HEADLINES
 from worker.forge.text.parts import Hosts, clean_line
 from worker.forge.text.templates_page import render_template
 

@@ -7,11 +7,11 @@ import pytest
 from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
 from tests.unit.core.finding.captures import Held
-from worker.core.conversation import context_json, prompts, quote_repair
+from worker.core.conversation import context_json, quote_repair, repair_request
 from worker.core.conversation.context import ASKED, Context, Outcome, Status
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import Assistant, User
-from worker.core.finding import Unproven, Verdict, find_unproven, parse_finding
+from worker.core.finding import HiddenPart, Unproven, Verdict, find_unproven, parse_finding
 from worker.core.ports.evidence import JobLog
 from worker.errors import ModelError
 from worker.turns.examination import Examiner
@@ -26,8 +26,8 @@ HALF = ANSWER.format(f"{TRUE}\n{FALSE}")
 
 
 EXAMINER = Examiner(
-    find_objections=lambda answer: quote_repair.Objections(
-        find_unproven(parse_finding(answer), HELD)
+    find_objections=lambda context, outcome: quote_repair.Objections(
+        find_unproven(parse_finding(outcome.text), HELD)
     )
 )
 
@@ -68,7 +68,7 @@ def test_a_failing_quote_is_shown_with_what_is_there_and_repaired() -> None:
     ended = run()
     repair = ended.messages[2]
     assert isinstance(repair, User)
-    assert repair.text.startswith(prompts.REPAIR)
+    assert repair.text.startswith(repair_request.REPAIR)
     assert "job 7 line 2: error: no such door" in repair.text
     assert "    2: error: no such file" in repair.text
     assert ended.messages[1] == Assistant(BAD)
@@ -128,7 +128,7 @@ def test_a_repair_of_nothing_but_quotes_corrects_the_line_in_the_first_answers_c
     held = Held({JobLog(7): "\n".join([*"ab", "error: no such file", *"cdefgh", *"ijkl"] * 2)})
     bad = "## Verdict\nflaky\n## Cause\nA race (line 90).\n## Evidence\n{}\n"
     told = bad.format("- job 7 line 90: error: no such file")
-    asked = context(User("event"), Assistant(told), User(prompts.REPAIR))
+    asked = context(User("event"), Assistant(told), User(repair_request.REPAIR))
     ended = Outcome(Status.DONE, "- job 7 line 16: error: no such file")
     found = quote_repair.make_finding(asked, ended, held, str)
     assert [quote.line for quote in found.evidence] == [16]
@@ -153,13 +153,13 @@ def test_a_reply_is_asked_nothing() -> None:
 
 
 def test_a_human_cannot_take_the_chance_away() -> None:
-    forged = context(User(prompts.REPAIR), Assistant(BAD))
+    forged = context(User(repair_request.REPAIR), Assistant(BAD))
     assert is_asked(forged, Outcome(Status.DONE, BAD))
 
 
 def test_the_request_is_short_whatever_failed() -> None:
     failed = (Unproven("job 7 line 1", "x" * 200, "not there", ("y" * 200,) * 5),) * 20
-    text = prompts.write_repair_request(failed)
+    text = repair_request.write_repair_request(failed)
     assert len(text) < 12_000
     assert "- and 12 more" in text
 
@@ -173,67 +173,88 @@ def test_a_first_answer_is_redacted_too() -> None:
     assert found.cause == "A ***."
 
 
-LONG = "It waits for the clock " * 20 + "and gives up."
+HIDDEN = (
+    HiddenPart("Cause", ("It waits for a clock.",), 180),
+    HiddenPart("What to do", ("Or wait.",), 90),
+)
+LENGTHY = (
+    GOOD
+    + """\
+## What to do
+Wait longer. Or wait.
+```suggestion a.py:3
+wait(9)
+```
+## Details
+It has run twice.
+"""
+)
 
 
-def _objections(answer: str) -> quote_repair.Objections:
-    return quote_repair.find_objections(answer, HELD, str, lambda text: ())
+def _ask(answer: str, hidden: tuple[HiddenPart, ...] = HIDDEN) -> tuple[str, Context]:
+    """The request after such an answer, and the context that ends with it."""
+    wrong = quote_repair.find_objections(answer, HELD, str, lambda text: (), hidden)
+    asked = quote_repair.ask_for_repair(context(User("event"), Assistant(answer)), wrong)
+    assert isinstance(asked.messages[-1], User)
+    return asked.messages[-1].text, asked
 
 
-def test_a_first_sentence_that_cannot_be_shown_whole_is_asked_for_in_short() -> None:
-    wrong = _objections(GOOD.replace("A race.", LONG))
-    assert wrong.too_long == ("Cause",)
-    assert (
-        'The first sentence under "Cause" must stand alone in at most 200'
-        in prompts.write_repair_request(wrong.unproven, wrong.kept_back, wrong.too_long)
+def test_what_the_note_has_no_room_for_is_asked_for_in_short() -> None:
+    request, asked = _ask(LENGTHY)
+    assert request.startswith(repair_request.REPAIRS)
+    assert "- Cause: It waits for a clock.\n- What to do: Or wait.\n" in request
+    assert 'Write "Cause" and "What to do" again' in request
+    assert "of Cause some 180 characters and of What to do some 90" in request
+    assert "Answer with these sections alone" in request
+    assert "several causes" not in request
+    assert quote_repair.was_repaired(asked)
+
+
+def test_an_answer_that_is_all_seen_is_asked_nothing() -> None:
+    assert not quote_repair.find_objections(GOOD, HELD, str, lambda text: ())
+
+
+def test_of_several_causes_each_is_asked_for_in_one_sentence() -> None:
+    request, _ = _ask(GOOD.replace("A race.", "A race. A second failure, in `lint`: no stubs."))
+    assert "name each in one sentence of at most 130 characters" in request
+
+
+def test_with_an_unproven_quote_the_whole_answer_is_asked_for() -> None:
+    request, _ = _ask(BAD)
+    assert "Write your whole\nanswer once more" in request
+    assert "- Cause: It waits for a clock." in request
+    assert "Answer with these sections alone" not in request
+
+
+def _join(text: str, answer: str = LENGTHY) -> str:
+    _, asked = _ask(answer)
+    return quote_repair.join_repair(asked, Outcome(Status.DONE, text)).text
+
+
+def test_repaired_sections_take_the_place_of_the_first_ones() -> None:
+    whole = parse_finding(
+        _join("Here:\n## Cause\nA race, short.\n## What to do\nWait.\n## Details\nOr wait.")
+    )
+    first = parse_finding(LENGTHY)
+    assert whole == replace(
+        first,
+        cause="A race, short.",
+        to_do="Wait.\n\n```suggestion a.py:3\nwait(9)\n```",
+        details="It has run twice.\n\nOr wait.",
     )
 
 
-def test_one_that_is_only_longer_than_asked_for_costs_no_request_of_its_own() -> None:
-    longer = LONG[:250] + "."
-    assert not _objections(GOOD.replace("A race.", longer))
-    assert _objections(BAD.replace("A race.", longer)).too_long == ("Cause",)
+def test_code_that_is_written_again_takes_the_place_of_the_first() -> None:
+    block = "```suggestion a.py:3\nwait(8)\n```"
+    assert parse_finding(_join(f"## What to do\nWait.\n{block}")).to_do == f"Wait.\n{block}"
 
 
-def test_a_long_cause_of_short_sentences_is_as_it_should_be() -> None:
-    assert not _objections(GOOD.replace("A race.", "A race. " * 60))
+@pytest.mark.parametrize("text", [GOOD, "OK.", f"## Evidence\n{TRUE}", ""])
+def test_a_whole_answer_and_one_without_those_sections_stay_as_they_are(text: str) -> None:
+    assert _join(text) == text
 
 
-FIRST = f"The dot is not escaped,{' and so every line matches it,' * 3} in `a.py` line 3."
-SECOND = f"A second failure, in `lint`: the stubs are gone{' since the new release came' * 3}."
-PINNED = f"Escape it today at last{', and pin the stubs in `dev.txt`' * 5}."
-
-
-@pytest.mark.parametrize(
-    ("cause", "advice", "crowded"),
-    [
-        (f"{FIRST} {SECOND}", "Escape it." + " Or wait." * 40, False),
-        (f"{FIRST} {SECOND}", f"Escape it{', and pin the stubs in `dev.txt`' * 7}.", True),
-        (f"{FIRST} {SECOND}", PINNED, False),
-        (f"{FIRST} {SECOND}", f"{PINNED}\n```\nmypy\n```", True),
-        (f"{FIRST} It is read for each row. {SECOND} Since then.", "Escape it.", False),
-        (f"{FIRST} {FIRST} {FIRST} {SECOND}", "Escape it.", True),
-        (f"{FIRST} {FIRST} {FIRST}", "Escape it.", False),
-    ],
-)
-def test_causes_that_do_not_fit_together_are_asked_for_in_short(
-    cause: str, advice: str, crowded: bool
-) -> None:
-    answer = GOOD.replace("A race.", cause) + f"## What to do\n{advice}\n"
-    wrong = _objections(answer)
-    assert wrong == quote_repair.Objections(is_crowded=crowded)
-    assert bool(wrong) is crowded
-    abstention = answer.replace("flaky", "not enough evidence")
-    assert not _objections(abstention).is_crowded
-    run = context().add(Assistant(answer))
-    request = quote_repair.ask_for_repair(run, wrong).messages[-1]
-    assert isinstance(request, User)
-    asked = "cause in one sentence of at most 130 characters, say" in request.text
-    assert asked is crowded
-    assert request.text.startswith(prompts.REPAIRS) is crowded
-
-
-def test_a_block_of_code_is_no_part_of_the_first_sentence() -> None:
-    block = "x = 1\n" * 100
-    advice = f"## What to do\nUse this:\n```suggestion a.py:1\n{block}```\n"
-    assert not _objections(GOOD + advice)
+def test_without_a_request_nothing_is_joined() -> None:
+    run = context(User("event"), Assistant(LENGTHY))
+    text = "## Cause\nA race, short."
+    assert quote_repair.join_repair(run, Outcome(Status.DONE, text)).text == text

@@ -11,6 +11,7 @@ from worker.core.text.redact import Redactor
 from worker.forge.defence.finish import PLAIN, find_kept_back, finish_body
 from worker.forge.defence.lint import add_subject_hosts, find_faults, make_safe_body
 from worker.forge.text import note
+from worker.forge.text.layout import Layout
 
 PLACES = add_subject_hosts(SUBJECT, frozenset())
 GOOD = "[job](https://gitlab.example.com/group/shop/-/jobs/1)"
@@ -67,7 +68,7 @@ def test_our_own_links_to_other_projects_are_plain_text() -> None:
     finding = Finding(cause="x", evidence=(Evidence(JobLog(1), 2, "some text", ELSEWHERE),))
     job = FailedJob(1, "deploy", "script_failure", ELSEWHERE, "boom")
     bodies = [
-        note.write_finding(MARKER, SUBJECT, finding, DONE, FOOTER, PLACES),
+        note.write_finding(MARKER, Layout(finding, SUBJECT, DONE, PLACES), FOOTER),
         note.write_failure(MARKER, SUBJECT, "why", None, [job], PLACES),
     ]
     assert "- job 1, line 2: `some text`" in bodies[0]

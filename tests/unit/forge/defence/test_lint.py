@@ -27,6 +27,7 @@ from worker.forge.gitlab.checked import CheckedNoteWriter
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.text import note, older_note
 from worker.forge.text.known import write_known_failure
+from worker.forge.text.layout import Layout
 from worker.forge.text.progress import Progress, write_progress
 
 LINK = "https://gitlab.example.com/group/shop/-/jobs/4711#L3"
@@ -50,8 +51,8 @@ def findings(hostile: str, hosts: frozenset[str] = HOSTS) -> list[str]:
     footer = dataclasses.replace(FOOTER, model=hostile, missing_sources=(hostile,))
     outcome = Outcome(Status.PARTIAL, "", hostile)
     return [
-        note.write_finding(MARKER, SUBJECT, finding, outcome, footer, hosts),
-        note.write_finding(MARKER, SUBJECT, Finding(details=hostile), DONE, footer, hosts),
+        note.write_finding(MARKER, Layout(finding, SUBJECT, outcome, hosts), footer),
+        note.write_finding(MARKER, Layout(Finding(details=hostile), SUBJECT, DONE, hosts), footer),
     ]
 
 

@@ -18,6 +18,7 @@ from worker.forge.text import note
 from worker.forge.text.changes import say_where
 from worker.forge.text.failed_jobs import shorten_jobs
 from worker.forge.text.fit import LONGEST
+from worker.forge.text.layout import HEADLINES, Layout
 
 WORDS = (
     *("the", "job", "fails", "because", "pytest", "cannot", "import", "this", "change", "moved"),
@@ -51,7 +52,7 @@ def _quote(chance: random.Random, number: int) -> Evidence:
     return Evidence(JobLog(4711), number, text, f"{JOB}#L{number}", number + count - 1)
 
 
-def _finding(chance: random.Random) -> Finding:
+def make_finding(chance: random.Random) -> Finding:
     jobs = ", ".join(f"`unit-tests: [3.{n}]` (4{n})" for n in range(chance.randint(1, 12)))
     return Finding(
         verdict=chance.choice(tuple(Verdict)),
@@ -65,7 +66,7 @@ def _finding(chance: random.Random) -> Finding:
     )
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     return re.sub(r"[\\`]|\]\([^)]*\)|\[", "", text)
 
 
@@ -81,12 +82,12 @@ def test_of_any_finding_eight_lines_are_shown_with_the_first_sentences_whole(
 ) -> None:
     chance = random.Random(13)
     for _ in range(attack_inputs // 4):
-        finding = _finding(chance)
-        body = note.write_finding(MARKER, SUBJECT, finding, DONE, FOOTER, HOSTS)
+        finding = make_finding(chance)
+        body = note.write_finding(MARKER, Layout(finding, SUBJECT, DONE, HOSTS), FOOTER)
         shown = shown_of(body)
         assert count_visible_lines(body) <= MAX_LINES
         for sentence in _main_sentences(finding):
-            assert _plain(sentence) in _plain(shown)
+            assert plain(sentence) in plain(shown)
         assert all(line.count("`") % 2 == 0 for line in shown.replace("```", "").split("\n"))
         assert all("…" not in line or line.startswith("- [") for line in shown.split("\n"))
 
@@ -148,7 +149,7 @@ def test_sentences_of_chinese_are_shown_whole_and_a_monstrous_one_by_its_clauses
     clause = "容器没有在五秒之内启动所以数据库连接被拒绝，"
     for cause, end in ((short + "主分支没有这个脚本。" * 40, "。"), (clause * 40, "拒绝 …")):
         found = Finding(Verdict.CHANGE, what_failed="`t` (1)", cause=cause, to_do="改成十秒。")
-        body = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, frozenset())
+        body = note.write_finding(MARKER, Layout(found, SUBJECT, DONE, frozenset()), FOOTER)
         (line,) = [each for each in body.split("\n") if each.startswith("**Cause:**")]
         assert line.endswith(end)
         assert "。 " not in line
@@ -174,7 +175,7 @@ def test_a_failure_by_chance_or_date_says_in_its_headline_where_a_retry_does_not
     verdict: Verdict, advice: str, headline: str
 ) -> None:
     shown = shown_of(written(replace(FULL, verdict=verdict, to_do=advice)))
-    assert f"**{note.HEADLINES[verdict]}{headline}**" in shown
+    assert f"**{HEADLINES[verdict]}{headline}**" in shown
 
 
 ADVICES = [
@@ -411,7 +412,7 @@ def test_where_the_fix_is_folded_the_advice_says_so(advice: str, shown: str) -> 
 def test_advice_is_a_sentence_before_the_link_to_the_fix(advice: str, shown: str) -> None:
     found = replace(FULL, to_do=advice)
     made = note.write_finding(
-        MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((("app.py:3", JOB),))
+        MARKER, Layout(found, SUBJECT, DONE, HOSTS, Offers((("app.py:3", JOB),))), FOOTER
     )
     assert f"**What to do:** {shown} Apply on the diff: [`app.py:3`]({JOB})" in shown_of(made)
 
@@ -433,7 +434,7 @@ SUMMARY = "<summary>Details{}</summary>"
 )  # fmt: skip
 def test_the_fold_says_what_of_the_advice_is_in_it(advice: str, details: str, said: str) -> None:
     found = replace(FULL, to_do=advice, details=details, evidence=FULL.evidence * 2)
-    body = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS)
+    body = note.write_finding(MARKER, Layout(found, SUBJECT, DONE, HOSTS), FOOTER)
     assert SUMMARY.format(said) in body
     assert find_faults(body, HOSTS) == []
 
@@ -442,7 +443,7 @@ def test_a_fix_of_which_a_part_is_on_the_diff_says_so() -> None:
     advice = "List it in `module.mk` and expect 7. The new line:\n```make\n    slice4.c\n```"
     found = replace(FULL, to_do=advice)
     made = note.write_finding(
-        MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, Offers((("app.py:3", JOB),))
+        MARKER, Layout(found, SUBJECT, DONE, HOSTS, Offers((("app.py:3", JOB),))), FOOTER
     )
     where = f"Only a part of the fix is [on the diff]({JOB})."
     assert f"expect 7 (code in the details). {where}" in shown_of(made)
@@ -481,7 +482,9 @@ def test_a_change_is_not_offered_without_the_advice_that_limits_it() -> None:
             evidence=quotes,
             to_do=f"{advice} {limit}" + f" {limit}" * 4 * long,
         )
-        shown = shown_of(note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, offers))
+        shown = shown_of(
+            note.write_finding(MARKER, Layout(found, SUBJECT, DONE, HOSTS, offers), FOOTER)
+        )
         applied = "See the details, then apply" if long else "Apply"
         assert f"{applied} on the diff: [`app.py:3`]({JOB})" in shown
         assert long or limit in shown

@@ -10,12 +10,13 @@ from tests.unit.forge.text.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, 
 from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.ports.evidence import JobLog
 from worker.forge.text import note
+from worker.forge.text.layout import Layout
 
 
 def test_an_abstention_says_what_to_do_now() -> None:
     advice = "Run it with `-L`. Then look at line 9."
     found = Finding(Verdict.ABSTAIN, missing_evidence="The log.", next_time="x.", to_do=advice)
-    body = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS)
+    body = note.write_finding(MARKER, Layout(found, SUBJECT, DONE, HOSTS), FOOTER)
     assert "**What to do:** Run it with `-L`.\n" in body
     assert SUMMARY.format(", with more of what to do") in body
 

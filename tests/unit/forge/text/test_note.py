@@ -11,6 +11,7 @@ from worker.core.finding import Evidence, Finding, Verdict, parse_finding
 from worker.core.ports.evidence import JobLog
 from worker.core.session_id import Marker, find_marker
 from worker.forge.text import note
+from worker.forge.text.layout import Layout
 
 MARKER = Marker("0123456789abcdef0123", 0)
 SUBJECT = Subject(
@@ -75,7 +76,7 @@ GOLDEN = """\
 
 def written(finding: Finding = FINDING, outcome: Outcome = DONE, **footer: object) -> str:
     changed = dataclasses.replace(FOOTER, **footer)  # type: ignore[arg-type]
-    return note.write_finding(MARKER, SUBJECT, finding, outcome, changed, HOSTS)
+    return note.write_finding(MARKER, Layout(finding, SUBJECT, outcome, HOSTS), changed)
 
 
 def visible_lines(body: str) -> list[str]:
@@ -191,7 +192,7 @@ def test_no_part_of_a_note_does_anything(hostile: str) -> None:
     footer = dataclasses.replace(FOOTER, model=hostile, missing_sources=(hostile,))
     ours = ("<!-- sandpiper:", "<details>\n", "</details>\n", "<sub>", "</sub>")
     for body in (
-        note.write_finding(MARKER, subject, finding, outcome, footer, HOSTS),
+        note.write_finding(MARKER, Layout(finding, subject, outcome, HOSTS), footer),
         note.write_answer(MARKER, subject, (hostile,), outcome, footer, HOSTS),
         note.write_failure(MARKER, subject, hostile, footer),
         note.write_placeholder(MARKER, subject, resumed=False),

@@ -27,6 +27,7 @@ from worker.core.failure.verdict import Ruling, Verdict, decide_headline, make_r
 from worker.core.finding import Finding
 from worker.core.text.remarks import Link, Name, remark
 from worker.forge.text import note, record
+from worker.forge.text.layout import Layout
 
 HOSTS = frozenset({"gitlab.example.com"})
 PAGES = "https://gitlab.example.com/team/service/-"
@@ -129,7 +130,7 @@ def test_the_target_branchs_failure_is_linked_beside_the_verdict(
     link = f"on `main`: [job {origin}]({PAGES}/jobs/{origin})" if origin else ""
     assert record.write_origin(judged, HOSTS) == link
     assert record.write_origin(replace(judged, verdict=FLAKY), HOSTS) == ""
-    body = note.write_finding(MARKER, SUBJECT, judged, DONE, FOOTER, HOSTS)
+    body = note.write_finding(MARKER, Layout(judged, SUBJECT, DONE, HOSTS), FOOTER)
     below = f" ({link})" if link else ""
     assert f"\n\n**Already failing on the target branch**{below}\n\n" in body
 
@@ -158,7 +159,7 @@ def test_a_flake_is_linked_to_where_it_came_and_went(made: Facts, told: str) -> 
     judged = replace(_judged(FLAKY, made), verdict=FLAKY)
     linked = re.sub(r"\{(\d+)\}", rf"[job \1]({PAGES}/jobs/\1)", told)
     assert record.write_origin(judged, HOSTS) == linked
-    body = note.write_finding(MARKER, SUBJECT, judged, DONE, FOOTER, HOSTS)
+    body = note.write_finding(MARKER, Layout(judged, SUBJECT, DONE, HOSTS), FOOTER)
     beside = f" ({linked})" if linked else ""
     assert f"\n\n**Flaky: not caused by this change**{beside}\n\n" in body
     stored = load_ruling(json.loads(json.dumps(dump_ruling(judged.rulings[0]))))

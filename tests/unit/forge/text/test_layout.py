@@ -1,0 +1,83 @@
+"""What the visible lines of a note have no room for is known before it is posted."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.forge.defence.test_neutralise import HOSTS
+from tests.unit.forge.text.test_fit import CAUSE, FULL, LONG, TO_DO, make_finding, plain, shown_of
+from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT
+from worker.core.failure.verdict import FinalVerdict
+from worker.core.finding import Finding, HiddenPart, Verdict
+from worker.core.text.sentences import split_sentences
+from worker.forge.text import note
+from worker.forge.text.footer import write_small_print
+from worker.forge.text.layout import Layout
+
+
+def hidden_of(finding: Finding) -> tuple[HiddenPart, ...]:
+    layout = Layout(finding, SUBJECT, DONE, HOSTS)
+    return layout.list_hidden(write_small_print(FOOTER, finding.unproven))
+
+
+def test_of_a_short_finding_nothing_is_hidden() -> None:
+    assert hidden_of(FULL) == ()
+
+
+def test_the_sentences_without_room_are_named_with_their_section() -> None:
+    cause, advice = f"{CAUSE} {LONG} {LONG} {LONG}", f"{TO_DO} {LONG} {LONG} {LONG}"
+    by_section = {part.section: part for part in hidden_of(replace(FULL, cause=cause))}
+    assert by_section["Cause"].sentences[-1] == LONG
+    assert len(CAUSE) < by_section["Cause"].visible_size < len(cause)
+    assert [part.section for part in hidden_of(replace(FULL, cause=cause, to_do=advice))] == [
+        "Cause",
+        "What to do",
+    ]
+
+
+def test_a_first_sentence_that_is_cut_is_hidden() -> None:
+    cause = f"{'It waits for the clock, ' * 20}and gives up."
+    (part,) = hidden_of(replace(FULL, cause=cause))
+    assert part.sentences == (cause,)
+
+
+def test_a_short_sentence_on_another_failure_is_visible_at_once() -> None:
+    second = "A second failure, in `lint`: the stubs are gone."
+    found = replace(FULL, cause=f"{CAUSE} {LONG} {LONG} {LONG} {second}")
+    (part,) = hidden_of(found)
+    assert second not in part.sentences
+
+
+def test_an_abstention_has_room_for_what_is_missing() -> None:
+    found = Finding(
+        Verdict.ABSTAIN, missing_evidence="The log. " + LONG * 9, next_time=TO_DO, cause=LONG * 9
+    )
+    assert [part.section for part in hidden_of(found)] == ["Missing"]
+
+
+def test_advice_that_the_record_replaces_is_asked_for_by_nobody() -> None:
+    overruled = FinalVerdict(Verdict.FLAKY, Verdict.CHANGE, ("it passed on the same commit",))
+    found = replace(
+        FULL, verdict=Verdict.FLAKY, evidence=(), final_verdict=overruled, to_do=f"{LONG} " * 9
+    )
+    assert hidden_of(found) == ()
+
+
+@pytest.mark.slow
+def test_each_sentence_of_any_finding_is_visible_or_named(attack_inputs: int) -> None:
+    chance = random.Random(29)
+    for _ in range(attack_inputs // 10):
+        finding = make_finding(chance)
+        shown = plain(
+            shown_of(note.write_finding(MARKER, Layout(finding, SUBJECT, DONE, HOSTS), FOOTER))
+        )
+        hidden = {sentence for part in hidden_of(finding) for sentence in part.sentences}
+        abstains = finding.verdict is Verdict.ABSTAIN
+        texts = (
+            (finding.missing_evidence, finding.next_time)
+            if abstains
+            else (finding.cause, finding.to_do)
+        )
+        for sentence in (each for text in texts for each in split_sentences(text)):
+            assert (plain(sentence) in shown) or sentence in hidden

@@ -1,0 +1,260 @@
+"""Lays out the note on a finding: which parts are visible at once, and which are folded. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from worker.core.conversation.context import Outcome, Status, Subject
+from worker.core.finding import Evidence, Finding, HiddenPart, Verdict
+from worker.core.finding.further_failures import count_named_failures
+from worker.core.finding.retries import advises_against_retry
+from worker.core.finding.suggestions import Offers
+from worker.core.text.untrusted import visible
+from worker.forge.defence.lint import MAX_LINES, count_visible_lines
+from worker.forge.text import changes, record
+from worker.forge.text.failed_jobs import count_tests
+from worker.forge.text.fit import (
+    PartLimits,
+    QuoteShape,
+    WholeParts,
+    choose_room,
+    count_sentences,
+    hide_sentences,
+    is_brief,
+    tell_further_failure,
+)
+from worker.forge.text.parts import MAX_REASON, Hosts, Parts, clean_line
+from worker.forge.text.quotes import (
+    announces_next,
+    choose_line,
+    find_words,
+    get_job_id,
+    is_of_failure,
+    sort_quotes,
+)
+from worker.forge.text.stopped import say_why_stopped
+from worker.forge.text.templates_page import render_template
+
+HEADLINES = {
+    Verdict.CHANGE: "Caused by this change",
+    Verdict.TARGET: "Already failing on the target branch",
+    Verdict.FLAKY: "Flaky: not caused by this change",
+    Verdict.INFRASTRUCTURE: "Infrastructure: not caused by this change",
+    Verdict.UNKNOWN: "Not clear whether this change is the cause",
+    Verdict.ABSTAIN: "Not enough evidence to say",
+}
+
+_TO_DO = "What to do"
+_PATH = re.compile(r"[^\s/]{1,200}/\S{1,300}")
+_NOTHING_SAID = dict.fromkeys(("cause", "missing", "next_time", "to_do"), "")
+_ENDS = (*".!?…。！？", "")
+_INSTEAD = {
+    Verdict.FLAKY: "Retry the job.",
+    Verdict.INFRASTRUCTURE: "Retry the job; if it goes on, tell whoever keeps the runners.",
+    Verdict.TARGET: "Have it mended on the target branch, then rebase.",
+    Verdict.UNKNOWN: "Decide by GitLab's record in the details; the model's advice is there too.",
+}
+"""The advice where GitLab's record overrules the model, whose own advice may be the opposite."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the note on a finding is made of.
+
+    The evidence of `finding` is proven: it is quoted verbatim. `hosts` are the places that links
+    may lead to (see `neutralise`), `offers` the suggested changes.
+    """
+
+    finding: Finding
+    subject: Subject
+    outcome: Outcome
+    hosts: Hosts
+    offers: Offers = field(default_factory=Offers)
+
+    def lay_out(self, small: str) -> tuple[dict[str, object], Parts]:
+        """Returns the values of the template, and the parts to fold. `small` is the small print."""
+        return self._fill(self._choose_room(small), small)
+
+    def list_hidden(self, small: str) -> tuple[HiddenPart, ...]:
+        """Returns what is not visible at once of what the eight lines are for: the cause and what
+        to do; or what is missing, and how to keep it next time."""
+        finding, room = self.finding, self._choose_room(small)
+        further = tell_further_failure(finding.cause, room.cause, room.further_size)
+        parts = (
+            HiddenPart(title, *hide_sentences(text, count, room.longest, further))
+            for title, text, count in self._list_brief_sections(room)
+        )
+        return tuple(part for part in parts if part.sentences)
+
+    def _list_brief_sections(self, room: PartLimits) -> Iterator[tuple[str, str, int]]:
+        finding = self.finding
+        if finding.verdict is Verdict.ABSTAIN:
+            yield "Missing", finding.missing_evidence, room.cause
+            yield "Keep it next time", finding.next_time, room.to_do
+            return
+        yield "Cause", finding.cause, room.cause
+        if not self._other_advice:
+            yield _TO_DO, finding.to_do, room.to_do
+
+    def _choose_room(self, small: str) -> PartLimits:
+        def fits(room: PartLimits) -> bool:
+            body = render_template("finding", marker="", details="", **self._fill(room, small)[0])
+            return count_visible_lines(body) <= MAX_LINES
+
+        return choose_room(self._measure_whole(), fits)
+
+    def _measure_whole(self) -> WholeParts:
+        finding = self.finding
+        abstains = finding.verdict is Verdict.ABSTAIN
+        said = finding.missing_evidence if abstains else finding.cause or finding.details
+        to_do = finding.next_time if abstains else finding.to_do
+        return WholeParts(
+            cause=count_sentences(said),
+            to_do=count_sentences(to_do),
+            quotes=[self._describe_shape(at, each) for at, each in enumerate(self._quotes)],
+            has_origin=bool(record.write_origin(finding, frozenset())),
+            named_failures=0 if abstains else count_named_failures(finding.cause),
+            jobs_level=_find_free_level(finding.what_failed),
+            tests=count_tests(visible(finding.what_failed)),
+            is_advice_brief=is_brief(to_do),
+            now=abstains and count_sentences(finding.to_do) > 0,
+        )
+
+    def _describe_shape(self, at: int, quote: Evidence) -> QuoteShape:
+        line, job = self._lines.get(at), get_job_id(quote)
+        return QuoteShape(
+            several="\n" in quote.text,
+            legible="\n" not in quote.text or line is not None,
+            announces=announces_next((line or quote).text),
+            fails=is_of_failure(quote, self._failed_jobs),
+            job=job if job in self._failed_jobs else 0,
+        )
+
+    @cached_property
+    def _failed_jobs(self) -> frozenset[int]:
+        return frozenset(job for ruling in self.finding.rulings for job in ruling.jobs)
+
+    @cached_property
+    def _quotes(self) -> list[Evidence]:
+        return sort_quotes(self.finding.evidence, self._failed_jobs)
+
+    @cached_property
+    def _cause_words(self) -> frozenset[str]:
+        # What failed is named beside the quotes anyway, and of a path any line may have a part.
+        return find_words(_PATH.sub(" ", self.finding.cause))
+
+    @cached_property
+    def _lines(self) -> Mapping[int, Evidence]:
+        """The most telling line of each quote of several lines, by the quote's number."""
+        lines = {
+            at: choose_line(each, self._cause_words)
+            for at, each in enumerate(self._quotes)
+            if "\n" in each.text
+        }
+        return {at: line for at, line in lines.items() if line}
+
+    @property
+    def _is_overruled(self) -> bool:
+        final = self.finding.final_verdict
+        return final is not None and bool(final.because)
+
+    @property
+    def _other_advice(self) -> str:
+        """The advice that takes the place of the model's; "" if that one stands."""
+        stands = self.finding.evidence or not self._is_overruled
+        return "" if stands else _INSTEAD.get(self.finding.verdict, "")
+
+    def _fill(self, room: PartLimits, small: str) -> tuple[dict[str, object], Parts]:
+        """Returns the values of the template but for the marker and the details, and the parts to
+        fold."""
+        finding, hosts = self.finding, self.hosts
+        parts = Parts(hosts, room.longest)
+        failed = parts.write_jobs("Failed", finding.what_failed, room.jobs_level, room.tests)
+        abstains = finding.verdict is Verdict.ABSTAIN
+        fill = self._fill_abstention if abstains else self._fill_sections
+        said = _NOTHING_SAID | fill(parts, room)
+        parts.fold_section("Changes", self.offers.text)
+        if not (failed or any(said.values())):
+            said["cause"] = parts.write_brief("Answer", finding.details, room.cause)
+        else:
+            parts.fold_section("Further details", finding.details)
+        quotes = parts.write_quotes(
+            self._quotes,
+            room.quotes,
+            {at: line for at, line in self._lines.items() if at in room.one_line},
+            room.quote_size,
+            self._cause_words,
+        )
+        parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
+        return said | self._fill_rest(said["to_do"], parts) | {
+            "origin": record.write_origin(finding, hosts) if room.origin else "",
+            "failed": failed,
+            "evidence": quotes,
+            "small": small,
+        }, parts
+
+    def _fill_rest(self, to_do: str, parts: Parts) -> dict[str, object]:
+        finding, offers, hosts = self.finding, self.offers, self.hosts
+        stopped = say_why_stopped(self.outcome, self.subject, MAX_REASON)
+        doubts = stopped, finding.doubt, record.write_doubt(finding, hosts)
+        advice = parts.get_folded(_TO_DO)
+        fixes = changes.say_where(offers, advice)
+        whose = " in the model's view" if self._is_overruled else ""
+        is_cause_folded = bool(parts.get_folded("Cause"))
+        return {
+            "verdict": self._choose_headline(),
+            "stopped": " ".join(filter(None, doubts)),
+            "whose": whose,
+            "to_do": _end_sentence(to_do) if fixes else to_do,
+            "fixes": fixes,
+            "more": changes.say_what_is_folded(
+                to_do, advice, finding.details, is_cause_folded, bool(offers.text)
+            ),
+            "advised": whose if finding.evidence else "",
+        }
+
+    def _fill_sections(self, parts: Parts, room: PartLimits) -> dict[str, str]:
+        finding = self.finding
+        cause = parts.write_brief("Cause", finding.cause, room.cause)
+        if further := tell_further_failure(finding.cause, room.cause, room.further_size):
+            cause += f" {clean_line(further, self.hosts)}"
+        if to_do := self._other_advice:
+            parts.fold_section("What the model would do", finding.to_do)
+        else:
+            to_do = parts.write_brief(_TO_DO, finding.to_do, room.to_do)
+        parts.fold_section("Missing", finding.missing_evidence)
+        parts.fold_section("Next time", finding.next_time)
+        return {"cause": cause, "to_do": to_do}
+
+    def _fill_abstention(self, parts: Parts, room: PartLimits) -> dict[str, str]:
+        finding = self.finding
+        missing = parts.write_brief("Missing", finding.missing_evidence, room.cause)
+        next_time = parts.write_brief("Next time", finding.next_time, room.to_do)
+        parts.fold_section("What is known", finding.cause)
+        to_do = parts.write_brief(_TO_DO, finding.to_do, int(room.now))
+        return {"missing": missing, "next_time": next_time, "to_do": to_do}
+
+    def _choose_headline(self) -> str:
+        finding = self.finding
+        headline = HEADLINES[finding.verdict]
+        if finding.verdict is Verdict.FLAKY and not self._is_overruled:
+            headline += ", and a retry does not help" * advises_against_retry(finding.to_do)
+        whole = self.outcome.status is Status.DONE
+        return headline if whole else f"Unfinished: {headline.lower()}"
+
+
+def _find_free_level(what_failed: str) -> int:
+    """Returns the most detailed level of `shorten_jobs` that takes no more lines than level 2."""
+    least, *more = (
+        count_visible_lines(
+            f"**Failed:** {Parts(frozenset(), 0).write_jobs('', what_failed, level)}"
+        )
+        for level in (2, 0, 1)
+    )
+    return next((level for level, lines in zip((0, 1), more, strict=True) if lines <= least), 2)
+
+
+def _end_sentence(text: str) -> str:
+    """Returns harmless `text` with a full stop, if it is no whole sentence yet."""
+    return text if not text or text.rstrip("*_`\"')")[-1:] in _ENDS else f"{text}."

@@ -1,0 +1,29 @@
+"""Says why a run ended early. The text is harmless Markdown."""
+
+import re
+
+from worker.core.conversation.context import Outcome, Status, Subject
+from worker.forge.defence.spans import is_plain_url
+from worker.forge.text.older_note import make_pipeline_url
+from worker.forge.text.parts import MAX_BRIEF, clean_line
+
+
+def say_why_stopped(outcome: Outcome, subject: Subject, limit: int = MAX_BRIEF) -> str:
+    """Returns a sentence on a run that ended early; "" for any other."""
+    if outcome.status is Status.DONE:
+        return ""
+    reason = write_reason(outcome.reason, subject, limit).rstrip(".") or "the run ended early"
+    return f"This is what was found before it stopped: {reason}."
+
+
+_OVERTAKEN = re.compile(r"superseded by pipeline (\d{1,18})(, which passed)?")
+
+
+def write_reason(text: str, subject: Subject, limit: int = MAX_BRIEF) -> str:
+    """Returns why a run ended, made harmless, with a link to a pipeline that superseded it."""
+    if not (found := _OVERTAKEN.fullmatch(text)):
+        return clean_line(text, frozenset(), limit)
+    url = make_pipeline_url(subject, int(found[1]))
+    pipeline = f"pipeline {found[1]}"
+    linked = f"[{pipeline}]({url})" if is_plain_url(url) else pipeline
+    return f"superseded by {linked}{found[2] or ''}"

@@ -29,26 +29,11 @@ _ENDING_SECONDS, _ENDING_PAUSE = 5.0, 0.02
 """How long killed processes may take to end."""
 
 
-class Container(Protocol):
-    """What the runner and the commands run in. Methods raise SandboxGone if it is dead."""
-
-    name: str
-    """The name for messages, such as the image's."""
+class Processes(Protocol):
+    """The runners and commands in a container. Methods raise SandboxGone if it is dead."""
 
     def connect(self, deadline: float) -> Wire:
         """Start a runner as the commands' uid by `deadline` (monotonic seconds)."""
-        ...
-
-    def is_running(self) -> bool:
-        """Whether the container is alive."""
-        ...
-
-    def explain_end(self) -> str:
-        """Return why the container ended, or "" if that is unknown. Never raises."""
-        ...
-
-    def assign_session(self, session: str) -> None:
-        """Assign the container to a session, so that `Driver.adopt` finds it. Never raises."""
         ...
 
     def kill_commands(self) -> None:
@@ -60,6 +45,25 @@ class Container(Protocol):
 
         The count is taken from outside, or by a process that commands cannot interfere with.
         """
+        ...
+
+
+class Container(Processes, Protocol):
+    """What the runners and commands run in."""
+
+    name: str
+    """The name for messages, such as the image's."""
+
+    def is_running(self) -> bool:
+        """Whether the container is alive."""
+        ...
+
+    def explain_end(self) -> str:
+        """Return why the container ended, or "" if that is unknown. Never raises."""
+        ...
+
+    def assign_session(self, session: str) -> None:
+        """Assign the container to a session, so that `Driver.adopt` finds it. Never raises."""
         ...
 
     def kill(self) -> None:

@@ -14,8 +14,6 @@ MEDIAN = 12
 PROTOCOL = 7
 LOOSE = {"worker": 7, "worker/core": 5, "worker/sources": 7}
 """How many modules may lie beside the rooms of a folder; what is more needs a room."""
-WIDER = {"Objects", "Container"}
-"""One thing each, of which every implementation has all: a folder or a bucket, a container."""
 
 
 def too_long_files(files: tuple[Module, ...]) -> list[str]:
@@ -47,7 +45,6 @@ def too_wide_protocols(files: tuple[Module, ...]) -> list[str]:
         and any(ast.unparse(base) == "Protocol" for base in found.bases)
         and (count := sum(isinstance(each, Function | ast.AnnAssign) for each in found.body))
         > PROTOCOL
-        and found.name not in WIDER
     ]
 
 

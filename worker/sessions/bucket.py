@@ -22,8 +22,9 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as NoConnection
 
+from worker.core.ports.records import Stored
 from worker.errors import StoreError
-from worker.sessions.objects import CHUNK, Stored
+from worker.sessions.objects import CHUNK
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -14,9 +14,10 @@ from typing import Any
 
 import redis
 
+from worker.core.ports.records import Stored
 from worker.errors import StoreError
 from worker.sessions import keys
-from worker.sessions.objects import Objects, Stored
+from worker.sessions.objects import Objects
 
 LOCK_SECONDS = 60
 """How many seconds a writer that died blocks other writers of its object."""

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager, suppress
 from itertools import islice
 
 from worker.core.ports import Claim, SessionKey
-from worker.core.ports.records import update_record
+from worker.core.ports.records import Stored, update_record
 from worker.errors import StoreError, TurnTaken
 from worker.sessions import claims, keys
 from worker.sessions.known import KnownStore
-from worker.sessions.objects import Objects, Stored
+from worker.sessions.objects import Objects
 from worker.sessions.recent import RecentStore
 
 MAX_CONTEXT = 64 * 1024 * 1024

@@ -11,10 +11,11 @@ from worker.core.conversation.context import NoteRef, Subject
 from worker.core.failure.aftermath import load_aftermath
 from worker.core.ports import Model, Reply, Request
 from worker.core.ports.gitlab import NoteWriter, OwnNote, Position, Reactions, Votes
+from worker.core.ports.records import Stored
 from worker.core.session_id import Marker
 from worker.errors import ForgeError, StoreError
 from worker.models.wrapper import ModelWrapper
-from worker.sessions.objects import Objects, Stored
+from worker.sessions.objects import Objects
 from worker.telemetry.metrics import Metrics
 
 _AFTER = "/after.json"

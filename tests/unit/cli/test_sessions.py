@@ -19,8 +19,8 @@ from worker.core.conversation.messages import Assistant, ToolCall, ToolResult
 from worker.core.failure.jobs import Survey
 from worker.core.failure.project_memory import Fact, Source, add_fact, dump_facts, make_fact
 from worker.core.ports import SessionKey
+from worker.core.ports.records import Stored
 from worker.sessions.folder import Folder, FolderStore
-from worker.sessions.objects import Stored
 from worker.sessions.store import Store
 
 DAMAGED = [b"", b"{", b"[]", b"\xff\xfe", b"[" * 200_000, b'{"schema": 1}', b'{"schema": 9}']

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from worker.errors import StoreError
@@ -12,25 +13,20 @@ RECORD = 64 * 1024
 """The most bytes of one record."""
 
 
-class Stored(Protocol):
-    """A record's content, and the version that `replace` compares."""
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record's content, and the version that `replace` and `delete` compare. Every write that
+    changes the content makes a new version."""
 
-    @property
-    def content(self) -> bytes:
-        """Its bytes."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """A new one after every write that changed the content."""
-        ...
+    content: bytes
+    version: str
 
 
 class Records(Protocol):
     """All raise StoreError. What was written is durable when the call returns."""
 
     def read(self, name: str, limit: int) -> Stored | None:
-        """The record, or None."""
+        """Read the record; None without one. More than `limit` bytes is a StoreError."""
         ...
 
     def create(self, name: str, content: bytes) -> bool:
@@ -51,7 +47,7 @@ class Records(Protocol):
         ...
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """List all names that begin with `prefix`, sorted."""
+        """Yield all names that begin with `prefix`, sorted; the store is read lazily."""
         ...
 
     def describe_place(self, name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, ToolCall, User
+from worker.core.failure.commit_ranges import CommitRange
 from worker.core.failure.jobs import FailingJob, Group, Survey
 from worker.core.text.untrusted import one_line
 from worker.core.text.untrusted_json import parse_json
@@ -21,6 +22,7 @@ DATA = "/tmp/data"
 DIFF_FILE, JOBS_FILE = f"{DATA}/mr.diff", f"{DATA}/jobs.json"
 
 MOST_LOGS = 4
+MOST_RANGES = 2
 MOST_STEPS = 5
 _MOST_LOOKED = 2
 _NAME, _STEP = 60, 300
@@ -73,6 +75,21 @@ def _list_files(survey: Survey) -> Iterator[PlannedFile]:
         yield PlannedFile("gitlab_get_job_log", path, about, {"job_id": job.job_id})
     yield PlannedFile("gitlab_get_mr_diff", DIFF_FILE, "the merge request's diff")
     yield PlannedFile("gitlab_list_pipeline_jobs", JOBS_FILE, "the pipeline's jobs")
+    rulings = [group.ruling for group in survey.groups if group.ruling]
+    ranges = dict.fromkeys(each for ruling in rulings for each in ruling.ranges)
+    yield from map(_plan_comparison, list(ranges)[:MOST_RANGES])
+
+
+def _plan_comparison(between: CommitRange) -> PlannedFile:
+    path = f"{DATA}/{between.old[:8]}-{between.new[:8]}.diff"
+    branch = one_line(between.branch, _NAME)
+    about = (
+        f"what came to {branch} between the last commit that passed and the first that failed so"
+        if branch
+        else "what is different from the merge request's last commit that passed"
+    )
+    arguments = {"old": between.old, "new": between.new, "straight": True}
+    return PlannedFile("gitlab_compare", path, about, arguments)
 
 
 def _list_representatives(groups: Sequence[Group]) -> list[FailingJob]:
@@ -153,6 +170,8 @@ def _propose(survey: Survey, paths: set[str]) -> Iterator[str]:
         )
     if any(job.green for group in survey.groups for job in group.jobs[:1]):
         yield "`log diff FILE` shows what is new since the job last passed."
+    if ranges := sorted(path for path in paths if path.endswith(".diff") and path != DIFF_FILE):
+        yield f"{', '.join(ranges)}: what came between the last pass and the failure may be it."
     if DIFF_FILE in paths:
         yield (
             f"Compare with the change ({DIFF_FILE}): does it touch what the error names? Where the "
@@ -164,7 +183,10 @@ def _propose(survey: Survey, paths: set[str]) -> Iterator[str]:
             "Only where that leaves open whose failure it is: `gitlab_list_job_runs` for the job."
         )
     else:
-        yield "GitLab's record settles the verdict: explain the failure, and don't look further."
+        yield (
+            "GitLab's record settles whose failure it is: look only for how it comes about and "
+            "what would mend it."
+        )
     yield "Answer as soon as quoted lines prove the cause."
 
 

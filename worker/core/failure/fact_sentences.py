@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 
 from worker.core.failure.changed_files import Touch
+from worker.core.failure.commit_ranges import list_steady_failures
 from worker.core.failure.facts import Change, Facts, Run, Target, Unknown, sort_newest_first
 from worker.core.failure.verdict import Verdict, find_pass_on_target
 from worker.core.text.remarks import (
@@ -157,13 +157,11 @@ def _tell_steady_failure(facts: Facts, target: Target, settled: Verdict | None) 
 
     Say nothing if newer runs may be hidden, or if the job is known to be flaky.
     """
-    known = not target.may_hide_newer_runs and settled is not Verdict.FLAKY
-    runs = [run for runs in target.runs_by_commit for run in runs] if known else []
-    failed = list(takewhile(facts.has_same_error, runs))
+    failed = list_steady_failures(facts) if settled is not Verdict.FLAKY else []
     if failed:
         first = failed[-1]
         ago = describe_distance(first.started_at, facts.run.started_at)
-        since = "at least since" if len(failed) == len(runs) else "since"
+        since = "at least since" if len(failed) == len(target.finished_runs) else "since"
         yield remark(
             f"it fails there in the same way {since} ", pipeline(first),
             f" (commit {first.sha[:8]})" if first.sha else "", f", {ago}" if ago else "",
@@ -332,7 +330,12 @@ def _tell_errors(runs: Sequence[Run]) -> Remark:
     if not errors:
         return ()
     more = " and others" if len(errors) > 1 else ""
-    return remark(" with " if len(runs) == 1 else ", the first one with ", name(errors[0]), more)
+    error = _PLACEHOLDER.sub("…", errors[0])
+    return remark(" with " if len(runs) == 1 else ", the first one with ", name(error), more)
+
+
+_PLACEHOLDER = re.compile(r"<(?:address|dir|id|n|place|runner|time|tmp)>")
+"""What stands in a normal form for what differs from run to run."""
 
 
 def _tell_age(facts: Facts, passed: Sequence[Run]) -> str:

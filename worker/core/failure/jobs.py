@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from worker.core.failure.commit_ranges import make_range
 from worker.core.failure.verdict import Ruling, Verdict
 from worker.core.logs.signature import Signature, lead_with, make_signature
 from worker.core.logs.unfinished import find_unfinished_test
@@ -355,6 +356,7 @@ def dump_ruling(ruling: Ruling) -> dict[str, Any]:
         "record": [remarks.dump_remark(each) for each in ruling.record],
         "origin": remarks.dump_remark(ruling.origin),
         "recovery": remarks.dump_remark(ruling.recovery),
+        "ranges": [[each.old, each.new, each.branch] for each in ruling.ranges],
     }
 
 
@@ -372,4 +374,5 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
         record=tuple(map(remarks.load_remark, fields["record"][:_MOST_SENTENCES])),
         origin=remarks.load_remark(fields.get("origin", ())),
         recovery=remarks.load_remark(fields.get("recovery", ())),
+        ranges=tuple(make_range(*each) for each in fields.get("ranges", ())[:_MOST_SENTENCES]),
     )

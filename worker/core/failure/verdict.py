@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from worker.core.failure.commit_ranges import CommitRange, find_ranges
 from worker.core.failure.facts import (
     Facts,
     Run,
@@ -54,6 +55,7 @@ class Ruling:
     record contradicts, each with the sentence that says why. `record` is everything else that is
     known, or why it is not. `origin` names the newest run on the target branch with the same error,
     or with some of the same errors, `recovery` runs that show that the failure comes and goes.
+    `ranges` says between which commits the first of the jobs broke.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Ruling:
     record: tuple[Remark, ...] = ()
     origin: Remark = ()
     recovery: Remark = ()
+    ranges: tuple[CommitRange, ...] = ()
 
     def decide_verdict(self, model: Verdict) -> Verdict:
         """Return the verdict on these jobs if the model's verdict is `model`."""
@@ -141,6 +144,7 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
         record=tuple(record),
         origin=_find_origin(facts),
         recovery=_find_recovery(facts) or (because if hard is Verdict.FLAKY else ()),
+        ranges=() if hard is Verdict.FLAKY else find_ranges(facts),
     )
 
 
@@ -226,8 +230,9 @@ def find_pass_on_target(facts: Facts) -> Remark | None:
     ago = describe_distance(newest[0].started_at, facts.run.started_at)
     built_on = ", on the commit this change is built on" if newest[0].sha == target.base else ""
     return remark(
-        name(facts.name), " passed on ", name(target.branch), f"{built_on}: ", pipeline(newest[0]),
-        ", ", job(newest[0]), f", {ago}" if ago else "", _tell_short_pass(newest[0], facts.run),
+        name(facts.name), " passed when it last ran on ", name(target.branch), f"{built_on}: ",
+        pipeline(newest[0]), ", ", job(newest[0]), f", {ago}" if ago else "",
+        _tell_short_pass(newest[0], facts.run),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ _FAILED = re.compile(
     r"|\[ERROR\] {1,3}(?P<maven>[\w$]{1,200}\.\S{1,500}) .{0,60}<<< (?:FAILURE|ERROR)!$"
     r"|(?P<gradle>[\w.$]{1,300} > .{1,200}) FAILED$"
     r"|rspec (?P<rspec>\./\S{1,300}:\d{1,7}) # "
+    r"|\S{1,300}: error: -\[(?P<xctest>[\w.]{1,200} \w{1,200})\] : "
 )
 
 _UNNAMED = re.compile(

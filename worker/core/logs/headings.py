@@ -5,7 +5,8 @@ for each problem in it; PHP_CodeSniffer prints `FILE: path` and then `12 | ERROR
 prints a box with `Error: …`, then `  on path line 12` and the code, then what is wrong with it.
 Brakeman prints `Confidence: …`, and `Message:`, `File:` and `Line:` below it. PHPStan prints a
 table for each file, with its path in the head and an error in several lines of a column. Sphinx
-calls `WARNING` what it treats as an error.
+calls `WARNING` what it treats as an error. Dialyzer prints `path:12:7:kind`, and what is wrong
+below it.
 """
 
 import re
@@ -37,6 +38,9 @@ _WARNED = re.compile(
     _NUMBER + r"(?P<path>\S{1,300}\.\w{1,8}):(?:docstring of (?P<what>[\w.]{1,300}):)?"
     r"(?P<at>\d{1,7}): WARNING: (?P<said>.*)$"
 )
+_DIALYZED = re.compile(
+    _NUMBER + r"(?P<place>\S{1,300}\.e(?:xs?|rl):\d{1,7}(?::\d{1,7})?):(?P<kind>[a-z_]{3,40})\s*$"
+)
 _GAP = "…"
 
 
@@ -58,6 +62,9 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
             continue
         if finding := _FINDING.match(line):
             yield _write_finding(finding, lines[at + 1 : at + _FINDING_LINES]) or line
+            continue
+        if dialyzed := _DIALYZED.match(line[:1000]):
+            yield _write_dialyzed(dialyzed, lines[at + 1 : at + 2])
             continue
         if heading := _HEADING.match(line):
             path = heading["path"]
@@ -104,6 +111,15 @@ def _write_warned(warned: re.Match[str]) -> str:
     what = f" (docstring of {warned['what']})" if warned["what"] else ""
     place = f"{warned['number'] or ''}{warned['path']}:{warned['at']}"
     return f"{place}: error: {warned['said']}{what}"
+
+
+def _write_dialyzed(error: re.Match[str], below: Sequence[str]) -> str:
+    said = _UNNUMBERED.sub("", "".join(below), 1).strip().removesuffix(_GAP)
+    place = f"{error['number'] or ''}{error['place']}"
+    return f"{place}: error: {error['kind']}{': ' if said else ''}{said}"
+
+
+_UNNUMBERED = re.compile(r"\d{1,9}: ?")
 
 
 def _write_error(path: str, error: re.Match[str]) -> str:

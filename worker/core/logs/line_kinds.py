@@ -52,8 +52,9 @@ MERE = re.compile(
     r"|fail\s(?:\S{1,300}\s)?(?:\[(?:build|setup) failed\]|<n>)|fail$"
     # Docker: the step, once more
     r"|error: (?:failed to solve|failed to build)|error: process \""
-    # .NET: what is below it; PHPUnit: its count
-    r"|error message:$|tests: <n>,? assertions: "
+    # .NET: what is below it; PHPUnit, XCTest: its count
+    r"|error message:$|tests: <n>,? assertions: |executed <n> tests?, with <n> failures?"
+    r"|test suite '.{1,200}' failed at"
     # Flutter, tox, Bazel, Nix: the whole, after its errors; Flutter: a banner before it
     r"|.{0,30}some tests failed\.$|══╡ exception caught by|test failed\. see exception logs"
     r"|when the exception was thrown|\S{1,60}: fail code <n>|evaluation failed"
@@ -85,6 +86,8 @@ TEST = re.compile(
     r"|\d{1,5}\) [\w\\]{1,200}::|\d{1,5}\) (?:test|property|doctest) .{1,250} \([\w.]{1,200}\)$"
     r"|(?=\w{1,200}[.+])[\w.+]{3,400}(?:\(.{0,300}\))? \[FAIL\]$"
     r"|Failed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
+    # XCTest
+    r"|[^\s:]{1,300}:\d{1,7}: error: (?:-\[[\w.]{1,200} \w{1,200}\]|\w{1,200}\.\w{1,200}) : "
 )
 """A line that names a failed test."""
 

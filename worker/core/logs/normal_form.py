@@ -152,7 +152,8 @@ _MEASURE = r"\d[\d.,]{0,20} ?(?:ns|us|µs|ms|s|secs?|seconds|mins?|minutes|[KMGT
 _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), placeholder)
     for pattern, placeholder in (
-        # Ids of processes and threads, as Rust, a sanitizer, glog, Node, Erlang and a shell tell.
+        # Ids of processes and threads, as Rust, a sanitizer, glog, Node, Erlang, a shell and NSLog
+        # tell.
         (r"(?<=') \(\d{1,10}\)(?= panicked at )", ""),
         (r"^==\d{1,10}==", "==<n>=="),
         (r"^[IWEF]\d{4} <time> +\d{1,10}\b|^\[ {0,8}\d{1,9}\.\d{3,6}\]", "<time>"),
@@ -160,6 +161,8 @@ _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?P<pad>: {1,9})\d{1,10}(?= +(?:Segmentation fault|Aborted|Killed|Terminated|Bus error"
          r"|Floating point exception|Illegal instruction|Trace/breakpoint trap)\b)", r"\g<pad><n>"),
         (r"^\d{1,5}(?=\) )", "<n>"),
+        (r"(?<=\w\[)\d{1,9}:\d{1,12}(?=\] )", "<n>"),
+        (r"(?<= in )\d{1,6}\.\d{1,3} \(\d{1,6}\.\d{1,3}\)(?= seconds)", "<n>"),
         (r"(?<=<Thread\()Thread-\d{1,9}(?= \(|, )", "Thread-<n>"),
         (r"(?<=started )(?P<daemon>daemon )?\d{6,20}\b", r"\g<daemon><n>"),
         (r"(?<=::):\d{4,5}(?!\w)", ":<n>"),

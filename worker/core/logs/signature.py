@@ -172,15 +172,18 @@ def _name_others(kept: Sequence["_WeightedLine"], error: str) -> tuple[str, ...]
     return tuple(one_line(each, NAME) for each in (*fetched, *list(named.values())[1:]))
 
 
-_VERB = re.compile(r"(?:FAILED|ERROR|--- FAIL:|FAIL:|Failed) ")
+_VERB = re.compile(r"(?:FAILED|ERROR|--- FAIL:|FAIL:|Failed|[^\s:]{1,300}:\d{1,7}: error:) ")
 _SERVER_SAID = re.compile(SERVER_SAID)
-_MESSAGE = re.compile(r" (?:- .*|\[(?:FAIL|(?:< )?\d[ \w]{0,30})\]|\(\d[\d.,]{0,12} ?(?:ms|s)\))$")
+_MESSAGE = re.compile(
+    r" (?:[-:] .*|\[(?:FAIL|(?:< )?\d[ \w]{0,30})\]|\(\d[\d.,]{0,12} ?(?:ms|s)\))$"
+)
 _FETCHED = re.compile(r"curl: \(|wget: |fatal: |E: ")
 
 
 def _says(test: str) -> bool:
     """Whether a line that names a failed test also says how it failed."""
-    return not test.startswith("not ok ") and (" - " in test or test.startswith("rspec "))
+    said = " - " in test or " : " in test or test.startswith("rspec ")
+    return said and not test.startswith("not ok ")
 
 
 def _last_trouble(lines: Sequence[str]) -> frozenset[str]:

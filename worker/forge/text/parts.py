@@ -87,8 +87,7 @@ class Parts:
         cut = partial(cut_line, size=size, about=about)
         short = {at: _shorten(quotes[at], lines.get(at), cut, self._hosts) for at in sorted(shown)}
         whole = {at: write_quote(quote, self._hosts) for at, quote in enumerate(quotes)}
-        more = [whole[at] for at in whole if at not in short]
-        more += [whole[at] for at in short if short[at] != whole[at]]
+        more = [whole[at] for at in whole if short.get(at) != whole[at]]
         self.fold_lines("More evidence" if short else "Evidence", more)
         return list(short.values())
 

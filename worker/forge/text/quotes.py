@@ -34,6 +34,15 @@ _LOGGED = re.compile(
 )
 """What a logger writes before a message: the time, the level, the thread and the class."""
 
+_BEFORE = re.compile(
+    r"(?:[\[(]?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S{0,20} {1,8}"
+    r"|(?:\d{1,9} )?\[(?:ERROR|FATAL)\] (?:\[[\w-]{1,40}\] ){0,3}"
+    r"|[^\s:()]{1,300}\.\w{1,12}:\d{1,7}(?::\d{1,7})?: ?"
+    r"|(?:error: )?-\[[\w.]{1,200} \w{1,200}\] : )+"
+)
+"""Times, a level, a place in a file and the name of a test: what stands before what is wrong, and
+what a note names elsewhere."""
+
 _LINK = re.compile(r"\S: ")
 
 LEAST_LINKS = 4
@@ -47,6 +56,9 @@ CLEARLY_MORE = 2
 """How many more words of the cause another part of a line has to have to be shown instead."""
 
 _MOST_STARTS = 200
+_MOST_WORD = 20
+"""The most characters of a word that are left out rather than a part of it shown."""
+
 _REMEMBERED = 1024
 
 _NAMES_ERROR = re.compile(
@@ -135,8 +147,19 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
     if len(links) >= LEAST_LINKS:
         rests = (at for at in links if LEAST_ERROR <= len(text) - at <= size)
         start = next(rests, start)
+    before = _BEFORE.match(text, start, MAX_READ)
+    if before and len(text) - before.end() >= LEAST_ERROR:
+        start = before.end()
     start = _find_part(text, size, start, about) if about else start
-    return text[start : start + size].rstrip()
+    return _end_at_word(text[start:], size)
+
+
+def _end_at_word(text: str, size: int) -> str:
+    """Returns at most `size` characters: whole words, unless the last one is very long."""
+    shown = text[:size].rstrip()
+    inside = shown[-1:].isalnum() and text[len(shown) : len(shown) + 1].isalnum()
+    blank = shown.rfind(" ")
+    return shown[:blank].rstrip() if inside and 0 < size - blank <= _MOST_WORD else shown
 
 
 def _find_part(text: str, size: int, start: int, about: frozenset[str]) -> int:

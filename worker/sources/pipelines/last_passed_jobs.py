@@ -85,15 +85,16 @@ class LastPassedJobs:
         return self._jobs.get(where, {})
 
     def _list_pipelines(self) -> Iterator[wire.Pipeline]:
-        """Yield the pipelines whose jobs are listed; none of a list that cannot be read."""
+        """Yield the pipelines whose jobs are listed, the newest first; none of a list that cannot
+        be read."""
+        found: list[wire.Pipeline] = []
         for list_pipelines, most in (
             (self._read_branch_pipelines, 2 * BRANCH_PIPELINES),
             (self._read_merge_request_pipelines, MR_PIPELINES),
         ):
-            pipelines: Sequence[wire.Pipeline] = ()
             with suppress(SourceError):
-                pipelines = list_pipelines()
-            yield from pipelines[:most]
+                found += list_pipelines()[:most]
+        yield from sorted(found, key=lambda each: -each.id)
 
     def _read_branch_pipelines(self) -> Sequence[wire.Pipeline]:
         project = f"/projects/{self._subject.project_id}"

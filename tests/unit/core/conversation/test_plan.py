@@ -16,6 +16,7 @@ from worker.core.conversation.plan import (
     read_steps,
     tell_plan,
 )
+from worker.core.failure.commit_ranges import CommitRange
 from worker.core.failure.jobs import FailingJob, Group, Survey
 from worker.core.failure.verdict import Ruling, Verdict
 
@@ -69,7 +70,25 @@ def test_the_steps_follow_what_the_survey_knows() -> None:
     assert any("log diff" in step for step in propose_steps(green, files))
     ruling = Ruling("job-1", (1,), Verdict.FLAKY, (), ())
     settled = Survey((replace(group(1), ruling=ruling),))
-    assert any("settles the verdict" in step for step in propose_steps(settled, files))
+    assert any("settles whose failure it is" in step for step in propose_steps(settled, files))
+
+
+def test_what_came_between_the_last_pass_and_the_failure_is_saved() -> None:
+    old, new = "a" * 40, "b" * 40
+    ranges = (CommitRange(old, new, "main"),)
+    ruling = Ruling("job-1", (1,), Verdict.TARGET, (), (), ranges=ranges)
+    survey = Survey((replace(group(1), ruling=ruling), replace(group(2), ruling=ruling)))
+    files = list_planned_files(survey, allow_all)
+    (found,) = [each for each in files if each.source == "gitlab_compare"]
+    assert found.path == "/tmp/data/aaaaaaaa-bbbbbbbb.diff"
+    assert found.arguments == {"old": old, "new": new, "straight": True}
+    assert found.description.startswith("what came to main between the last commit that passed")
+    assert any(found.path in step for step in propose_steps(survey, files))
+    ours = replace(ruling, ranges=(CommitRange(old, new),))
+    (found,) = list_planned_files(Survey((replace(group(1), ruling=ours),)), allow_all)[-1:]
+    assert found.description == (
+        "what is different from the merge request's last commit that passed"
+    )
 
 
 def test_a_hostile_job_name_stays_in_its_line() -> None:

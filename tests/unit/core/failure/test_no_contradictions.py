@@ -17,7 +17,7 @@ DENIALS = (
     (r'settled as "flaky"', r"it fails there in the same way since"),
     (r"settled as", r"speaks against"),
     (r"it passes there since", r"it fails there in the same way since"),
-    (r" passed on main: ", r"it fails there in the same way since"),
+    (r" passed when it last ran on main: ", r"it fails there in the same way since"),
     (r"has not passed since: ", r"and passed on the same commit in"),
     (r" has no pipeline to compare with", r"same failure on main"),
     (r"it did not run", r"same failure on main"),

@@ -106,7 +106,7 @@ def test_without_rulings_the_model_is_believed() -> None:
 def test_a_refuted_verdict_is_unknown_and_says_why() -> None:
     made = decide_headline([make_ruling(facts())], TARGET)
     assert (made.verdict, made.model) == (UNKNOWN, TARGET)
-    assert "unit-tests passed on main" in plain(made.because)
+    assert "unit-tests passed when it last ran on main" in plain(made.because)
 
 
 def test_the_mended_target_branch_is_worth_a_rebase() -> None:

@@ -73,6 +73,18 @@ def _dotnet(*tests: tuple[str, str], took: str = "12 ms", at: str = "00.20") -> 
     )
 
 
+def _xctest(*tests: tuple[str, str], took: str = "2.087", process: int = 58369) -> str:
+    suite = (
+        f"Executed 700 tests, with {len(tests)} failure (0 unexpected) in {took} (2.131) seconds"
+    )
+    return _job(f"Reader[{process}:{process * 3}] [net] error: cover of book 41 is broken", *(
+        line
+        for name, message in tests
+        for line in (f"/Users/ci/{process}/Tests/A.swift:39: error: -[Shop.ATests {name}] : "
+                     f"{message}", f"Test Case '-[Shop.ATests {name}]' failed ({took} seconds).")
+    ), f"Test Suite 'ATests' failed at 2026-11-2{took[0]} 17:35:37.769.", suite)  # fmt: skip
+
+
 def _maven(*blocks: tuple[str, ...], module: str = "core", took: str = "12.4") -> str:
     return _job(
         *(line for block in blocks for line in block),
@@ -421,6 +433,26 @@ TOOLS = (
         _dotnet(("Rebates", "System.NullReferenceException : Object reference not set.")),
         _dotnet(("Totals", "Assert.Equal() Failure: Values differ"),
                 ("Rebates", "System.NullReferenceException : Object reference not set.")),
+    ),
+    Tool(
+        "xcodebuild",
+        _xctest(("testResumes", "Asynchronous wait failed: Exceeded timeout of 2 seconds.")),
+        _xctest(("testResumes", "Asynchronous wait failed: Exceeded timeout of 2 seconds."),
+                took="2.106", process=26911),
+        _xctest(("testTotals", 'XCTAssertEqual failed: ("41") is not equal to ("42")')),
+        _xctest(("testResumes", "Asynchronous wait failed: Exceeded timeout of 2 seconds."),
+                ("testTotals", 'XCTAssertEqual failed: ("41") is not equal to ("42")')),
+    ),
+    Tool(
+        "mix dialyzer",
+        _job("lib/rate.ex:13:7:pattern_match", "The pattern can never match the type.", "",
+             "done (warnings were emitted)"),
+        _job("lib/rate.ex:17:9:pattern_match", "The pattern can never match the type.", "",
+             "done (warnings were emitted)"),
+        _job("lib/rate.ex:13:7:no_return", "Function quote/1 has no local return.", "",
+             "done (warnings were emitted)"),
+        _job("lib/rate.ex:13:7:pattern_match", "The pattern can never match the type.", "",
+             "lib/tax.ex:3:1:no_return", "Function vat/1 has no local return."),
     ),
     Tool(
         "terraform",

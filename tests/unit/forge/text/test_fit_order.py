@@ -38,7 +38,7 @@ def test_the_fold_says_that_more_of_the_cause_is_in_it() -> None:
             "job 500007 passed on that commit; this change touches neither the test nor `core`.",
             "The code passed to eventually never returned normally. Attempted 18 times over 300.49 "
             "milliseconds. Last failure message: true was not equal to false.",
-            "`The code passed to eventually never returned normally. Attempted 18 times o` …",
+            "`The code passed to eventually never returned normally. Attempted 18 times` …",
         ),
         (
             "e2e 1/4 (500024): 8 tests; e2e 2/4 (500025): 3; e2e 3/4 (500026): 4; different tests",

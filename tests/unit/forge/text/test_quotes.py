@@ -74,7 +74,7 @@ def test_a_long_quote_is_cut_rather_than_left_out_and_says_so() -> None:
     said = "expected: <[reserved, confirmed, billed]> but was: <[reserved, billed, confirmed]>"
     long = of_job(4711, 107, prefix + said)
     (shown,) = _shown_quotes(long, of_job(4711, 9, "short"))
-    assert shown == f"- [job 4711, line 107]({long.url}): … `{said[:75].rstrip()}` …"
+    assert shown == f"- [job 4711, line 107]({long.url}): … `{said[:70].rstrip()}` …"
     body = written(replace(FULL, evidence=(long,), cause=BIG, to_do=ADVICE))
     assert f"`{prefix}{said}`" in body.partition("<details>")[2]
     assert _shown_quotes(long, cause=CAUSE) == [
@@ -85,15 +85,15 @@ def test_a_long_quote_is_cut_rather_than_left_out_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("line", "cut"),
     [
-        ("#6 2.744 E: Release file is not valid yet", "E: Release file is not valid y"),
-        ("psql:a/b.sql:6: ERROR:  column x does not exist", "ERROR:  column x does not exis"),
-        ("path/to/somewhere/file.py:1: error: none", "path/to/somewhere/file.py:1: e"),
+        ("#6 2.744 E: Release file is not valid yet", "E: Release file is not valid"),
+        ("psql:a/b.sql:6: ERROR:  column x does not exist", "ERROR:  column x does not"),
+        ("path/to/somewhere/file.py:1: error: none", "path/to/somewhere/file.py:1:"),
         ("a line that names no error at all, but is long", "a line that names no error at"),
         ("short: error: x", "short: error: x"),
         ("Error: get a/b: tls: failed to verify: it has expired in 2025", "it has expired in 2025"),
         (
             "Error: the job ended: see there and then: code: is: 1",
-            "Error: the job ended: see ther",
+            "Error: the job ended: see",
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_line_is_cut_to_the_part_that_speaks_of_the_cause() -> None:
     line = '[server] [2026-11-26T13:39:40Z] 10.0.0.1 "GET /api/catalog/facets" 429 38 - 14.071 ms'
     assert cut_line(line, 40) == line[:40]
     assert cut_line(line, 40, find_words("The API answers 429.")) == (
-        '10.0.0.1 "GET /api/catalog/facets" 429 3'
+        '10.0.0.1 "GET /api/catalog/facets" 429'
     )
     assert cut_line(line, 40, find_words("The server is slow.")) == line[:40]
     assert cut_line("a" * 99, 40, find_words("It answers 429.")) == "a" * 40
@@ -122,6 +122,34 @@ def test_a_part_of_a_line_is_marked_wherever_it_was_cut() -> None:
     assert "parse: … `a`" not in shown
     last = "prefix " + "k" * 40 + '{"a":"x","status":500}'
     assert cut_line(last, 60, find_words("The status is 500.")) in last
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (
+            "2026-11-26T16:30:22.340771000Z 2026-11-26T16:30:22.340211Z 0 [ERROR] [MY-000067] "
+            "[Server] ",
+            "unknown variable 'mysql-native-password=ON'.",
+        ),
+        ("[2026-11-26 16:30:22,340] ", "the queue of events is closed already"),
+        ("proto/acme/orders/v1/order.proto:15:22:", 'Field "4" on message "Order" changed name'),
+        (
+            "/builds/apps/reader/Tests/ResumeTests.swift:39: error: -[Downloads.ResumeTests "
+            "testResumes] : ",
+            "Asynchronous wait failed: Exceeded timeout of 2 s.",
+        ),
+    ],
+)
+def test_times_places_and_names_before_an_error_are_cut_first(before: str, said: str) -> None:
+    assert cut_line(before + said, 60) == said
+
+
+def test_no_number_and_no_word_is_cut_but_a_very_long_one() -> None:
+    line = "Error: The program size (1358241 bytes) is greater than allowed (1310720 bytes)"
+    assert cut_line(line, 69).endswith("is greater than allowed")
+    assert cut_line(line, 75).endswith("(1310720")
+    assert cut_line(f"Error: {'b' * 99}", 60) == f"Error: {'b' * 53}"
 
 
 def test_what_a_logger_writes_before_a_message_is_cut_first() -> None:

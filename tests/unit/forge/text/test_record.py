@@ -197,7 +197,8 @@ def test_a_long_record_is_cut_and_says_so() -> None:
 
 
 ON_MAIN = (
-    f"on `main`, on the commit this change is built on: [pipeline 4000]({PAGES}/pipelines/4000)"
+    "when it last ran on `main`, on the commit this change is built on: "
+    f"[pipeline 4000]({PAGES}/pipelines/4000)"
 )
 
 

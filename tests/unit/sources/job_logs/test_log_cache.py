@@ -229,6 +229,18 @@ def test_a_job_that_only_merge_requests_have_is_compared_with_their_earlier_pipe
     assert f"job {passed.id}, " in beside.description
 
 
+def test_of_two_passes_the_newer_one_is_compared(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    scene.job.trace = noisy("the totals are off by 2")
+    with_green(sim, scene, noisy())
+    earlier = sim.run_pipeline(scene.mr, status="success")
+    passed = sim.add_job(earlier, scene.job.name, trace=noisy())
+    later = replace(reader.subject, pipeline_id=earlier.id + 1)
+    log = JobLogs(reader.client, later, Redactions(bytes)).log(scene.job.id)
+    assert log.green_job() == passed.id
+
+
 def test_looking_for_the_green_run_costs_few_requests_and_its_lists_are_shared(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
@@ -245,7 +257,7 @@ def test_looking_for_the_green_run_costs_few_requests_and_its_lists_are_shared(
     first = len(sim.requests) - before
     logs.log(other.id).preview(500)
     logs.log(other.id).preview(900)
-    assert (first, len(sim.requests) - before) == (6, 9)
+    assert (first, len(sim.requests) - before) == (7, 10)
 
 
 def test_a_passed_job_and_a_short_log_are_not_compared(

@@ -6,7 +6,8 @@ place in the code count. Doubtful lines are left out: a missing fact misleads no
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from worker.core.logs.headings import join_headings
 
@@ -71,6 +72,18 @@ def went_well(line: str) -> bool:
 def select_error_lines(text: str) -> str:
     """Return the lines of a log, with or without their numbers, that tell of the failure."""
     return "\n".join(_find_telling(text))
+
+
+_ECHO = re.compile(r"(?:\d{1,9}: ?)?\$ \S")
+_AFTER = re.compile(r"(?:\d{1,9}: ?)?(?:Running after_script|Uploading artifacts)\b")
+
+
+def keep_last_command(lines: Sequence[str]) -> list[str]:
+    """Return the lines below the last command of a job's script, which failed it; all if no command
+    is echoed. What runs after a script that failed is left out."""
+    script = list(takewhile(lambda line: not _AFTER.match(line), lines))
+    last = max((at for at, line in enumerate(script) if _ECHO.match(line)), default=-1)
+    return script[last + 1 :] if last >= 0 else list(lines)
 
 
 def _find_telling(text: str) -> Iterator[str]:

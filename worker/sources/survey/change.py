@@ -1,8 +1,11 @@
 """What the diff of a merge request has to do with a failure, as a fact."""
 
+from collections.abc import Sequence
+
 from worker.core.failure.changed_files import (
     MAX_TEXT,
     FileChange,
+    Touch,
     count_tests,
     find_added_lines,
     find_definitions,
@@ -22,7 +25,7 @@ from worker.core.failure.file_kinds import (
 from worker.core.failure.image_files import find_changed_install
 from worker.core.failure.jobs import Group
 from worker.core.logs import trace
-from worker.core.logs.error_lines import select_error_lines
+from worker.core.logs.error_lines import keep_last_command, select_error_lines
 from worker.core.logs.failed_tests import list_failed_tests
 from worker.core.logs.ignored_failures import find_ignored
 from worker.sources.api import wire
@@ -44,8 +47,9 @@ def read_change(
     paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
     changed = [_describe_file(each) for each in files]
     touched = find_touches(_get_error_text(group, log), changed, project)
+    failed = _list_failed_tests(log) if log and touched else ()
+    touched = tuple(each for each in touched if not _is_one_of_many(each, failed))
     tested = [each.path for each in touched if each.names_tests]
-    failed = _list_failed_tests(log) if log and tested else ()
     return Change(
         files=len(files),
         ci=tuple(path for path in paths if is_ci(path)),
@@ -54,7 +58,7 @@ def read_change(
         ),
         only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
         touches=tuple(each for each in touched if each.is_certain or each.names_tests),
-        failed_tests=len(failed),
+        failed_tests=len(failed) if tested else 0,
         tests_of_touched=count_tests(failed, tested, project),
         whole=whole,
         may_configure=any(map(may_configure, paths)),
@@ -70,8 +74,16 @@ def _name_dependency(file: wire.DiffFile) -> str:
 
 def _get_error_text(group: Group, log: Log | None) -> str:
     """The error, and the lines about it in the log of the group's first job."""
-    excerpt = "\n".join(read_failure(log, MAX_TEXT, 0).excerpt) if log else group.jobs[0].excerpt
-    return f"{group.text}\n{select_error_lines(excerpt)}"
+    lines = read_failure(log, MAX_TEXT, 0).excerpt if log else group.jobs[0].excerpt.split("\n")
+    told = select_error_lines("\n".join(keep_last_command(lines)))
+    return f"{group.text}\n{told or select_error_lines(chr(10).join(lines))}"
+
+
+def _is_one_of_many(touch: Touch, failed: Sequence[str]) -> bool:
+    """Whether the error names a file only as one of many with failed tests: it has some of these,
+    but less than half."""
+    count = sum(test.startswith(touch.path) for test in failed)
+    return 0 < count < len(failed) / 2
 
 
 def _list_failed_tests(log: Log) -> tuple[str, ...]:

@@ -50,6 +50,35 @@ def test_files_of_tests_that_passed_when_retried_are_not_named_by_the_error(
     assert told == ["the error names what this change edits: pricing/curve.cc"]
 
 
+def test_a_file_with_a_few_of_many_failed_tests_is_not_what_the_error_names(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.mr.diffs[:] = [DiffFile("tests/test_labels.py", "", new_file=True)]
+    failed = [f"tests/test_{name}.py::test_a" for name in ("labels", "orders", "rates")]
+    lines = ["$ pytest", *(f"ERROR {each} - CommandError: several heads" for each in failed)]
+    told = _list_facts(sim, scene, lines)
+    assert not any("new in this change" in each for each in told)
+    told = _list_facts(sim, scene, lines[:2])
+    assert "the error names a file that is new in this change: tests/test_labels.py" in told
+
+
+def test_what_an_earlier_command_of_the_script_printed_is_no_error(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.mr.diffs[:] = [DiffFile("proto/a/money.proto", "", new_file=True)]
+    lines = [
+        '$ grep -rn "^// " proto',
+        "proto/a/money.proto:3:// Amounts are not rounded.",
+        "$ buf breaking proto",
+        'proto/a/order.proto:11:1:Previously present field "6" was deleted.',
+    ]
+    assert not any("names" in each for each in _list_facts(sim, scene, lines))
+    after = [*lines[2:], "Running after_script", lines[0], lines[1]]
+    assert not any("names" in each for each in _list_facts(sim, scene, after))
+    named = "the error names a file that is new in this change: proto/a/money.proto"
+    assert named in _list_facts(sim, scene, [*lines[2:], lines[1]])
+
+
 def test_a_dockerfile_changes_dependencies_in_a_line_that_installs(
     sim: GitLabSim, scene: Scene
 ) -> None:

@@ -46,12 +46,16 @@ find_version() {{
 for name in {" ".join(PROBED)}; do
   path=$(command -v $name) || continue
   echo "$name $(find_version $name "$path" | head -n 5 | tr '\\n' ' ')"
+done
+for name in {" ".join(name for _, names in TOOLS for name in names)}; do
+  command -v $name >&- || echo "no $name"
 done"""
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){1,3}")
 
 
 def find_versions(sandbox: Sandbox) -> str:
-    """Find the versions of `PROBED` in a sandbox, and what is missing: "python3 3.11.2; no go".
+    """Find the versions of `PROBED` in a sandbox, and what is missing of these and of `TOOLS`:
+    "python3 3.11.2; no go".
 
     The sandbox is asked because the operator may use any image. Raises SandboxError.
     """
@@ -61,7 +65,11 @@ def find_versions(sandbox: Sandbox) -> str:
     if not found:
         raise SandboxError("the sandbox does not say which tools it has")
     there = ", ".join(f"{name}{version}" for name, version in found.items())
-    missing = ", ".join(name for name in PROBED if name not in found)
+    lacking = {rest for name, _, rest in lines if name == "no"}
+    named = dict.fromkeys((*PROBED, *(name for _, names in TOOLS for name in names)))
+    missing = ", ".join(
+        name for name in named if name in lacking or (name in PROBED and name not in found)
+    )
     return f"{there}; no {missing}" if missing else there
 
 

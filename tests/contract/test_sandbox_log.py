@@ -5,7 +5,7 @@ import re
 
 from sandbox.background import PoolableDriver
 from sandbox.base import DATA, Sandbox
-from sandbox.tools import PROBED, find_versions
+from sandbox.tools import PROBED, TOOLS, find_versions
 
 LOG = b"".join(b"[%d/9000] Compiling src/mod_%d.c\n" % (n, n % 7) for n in range(9_000))
 FAILED = LOG + b"src/mod_3.c:12: error: no member named 'total'\n" + LOG
@@ -36,8 +36,13 @@ def test_what_a_sandbox_has_to_run_code_with_is_found_out_from_it(
         there, _, missing = find_versions(sandbox).partition("; no ")
     names = [each.partition(" ")[0] for each in there.split(", ")]
     assert re.search(r"\bpython3 3\.\d+\.\d+\b", there)
-    assert {*names, *filter(None, missing.split(", "))} == set(PROBED)
+    lacking = set(filter(None, missing.split(", ")))
+    listed = {name for _, tools in TOOLS for name in tools}
+    assert {*names, *lacking} - listed == set(PROBED) - listed
     with any_driver.start("test") as sandbox:
+        for name in {*PROBED, *listed}:
+            found = sandbox.exec(f"command -v {name}", timeout=30, number=1).exit_code == 0
+            assert found == (name not in lacking), name
         for name in PROBED:
             found = sandbox.exec(f"command -v {name}", timeout=30, number=1).exit_code == 0
             assert found == (name in names), name

@@ -84,9 +84,10 @@ class _Line:
 
 
 def name_place(change: Change) -> str:
-    """Name the place of a change shortly, as `app.py:12`."""
-    path = change[0].path.rpartition("/")[2]
-    return f"{path}:{change[0].first}"
+    """Name the place of a change shortly, as `app.py:12` or `app.py:12-15`."""
+    path, first = change[0].path.rpartition("/")[2], change[0].first
+    last = max(fix.last for fix in change if fix.path == change[0].path)
+    return f"{path}:{first}" if last == first else f"{path}:{first}-{last}"
 
 
 def read_suggestions(text: str) -> tuple[str, tuple[Suggestion, ...]]:

@@ -1,4 +1,8 @@
-"""The numbers of a log line that say something, apart from those that each run has by chance."""
+"""The numbers of a log line that say something, apart from those that each run has by chance.
+
+They are counts, settings (`maximumPoolSize=30`), and sizes beside a limit that differ by more than
+a little (`used 1358241 bytes of 1310720 bytes`).
+"""
 
 import re
 
@@ -7,7 +11,7 @@ from sandbox.image.log_text import strip_escapes
 
 _UNIT = (
     rb"(?:(?:[nmu]|\xc2\xb5)?s|secs?|seconds?|m?secs?|milliseconds?|min|mins|minutes?|h|hrs?|hours?"
-    rb"|days?|[kmgt]?i?b(?:ytes?|/s|it/s)?|[kmg]bps|am|pm|threads?|cores?|cpus?|processors?)"
+    rb"|days?|elapsed|[kmgt]?i?b(?:ytes?|/s|it/s)?|[kmg]bps|am|pm|threads?|cores?|cpus?|processors?)"
 )
 _MONTH = rb"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
 _CHANCE = re.compile(
@@ -23,7 +27,18 @@ _CHANCE = re.compile(
 _BARE = rb"(?<![\w.:/#@%+,-])-?\d{1,6}(?:\.\d{1,6})?(?![\w%/:-]|[.,]\d)"
 _COUNT = re.compile(_BARE + rb"(?= [a-zA-Z]{3})")
 _VALUE = re.compile(_BARE)
-_MAY_COUNT = re.compile(rb"# [a-zA-Z]{3}")
+_NAME = rb"\b(?:[a-z]\w{0,60}[a-z][A-Z]\w{0,60}|[A-Za-z]\w{0,60}_\w{1,60})(?:[ :=]{1,3}|\.{2,80})"
+_SETTING = re.compile(_NAME + rb"(-?\d{1,9})(?![\w.%])")
+_SIZE = re.compile(
+    rb"(?i)(?<![\w.,:/-])(\d{1,15}(?:\.\d{1,6})?) ?(?:%|[kmgt]?i?b(?:ytes)?(?![\w/]))"
+)
+_MAY_COUNT = re.compile(rb"# [a-zA-Z]{3}|(?i:# ?(?:%|[kmgt]?i?b(?:ytes)?\b))|" + _NAME + rb"#")
+
+MUCH = 0.03
+"""By which share of the larger one two sizes differ that are told."""
+
+LEAST_SIZES = 2
+"""The fewest sizes of a line that are compared: alone, a size differs by chance."""
 
 
 def has_counts(shape: bytes) -> bool:
@@ -34,4 +49,18 @@ def has_counts(shape: bytes) -> bool:
 def find_counts(line: bytes, shape: bytes) -> tuple[bytes, ...]:
     """Return the counts of a line (`0 characters`), and of an error also its other numbers."""
     text = _CHANCE.sub(b" ", strip_escapes(line)[:500])
-    return tuple((_VALUE if rate_shape(shape) >= 1 else _COUNT).findall(text))
+    found = (_VALUE if rate_shape(shape) >= 1 else _COUNT).findall(text)
+    return (*found, *_SETTING.findall(text))
+
+
+def find_sizes(line: bytes) -> tuple[float, ...]:
+    """Return the sizes and shares that a line names."""
+    return tuple(map(float, _SIZE.findall(strip_escapes(line)[:500])))
+
+
+def differ_much(some: tuple[float, ...], others: tuple[float, ...]) -> bool:
+    """Whether two lines have one size in common, such as a limit, and one that differs by more than
+    `MUCH`."""
+    pairs = [*zip(some, others, strict=False)]
+    differ = any(abs(one - other) > MUCH * max(one, other) for one, other in pairs)
+    return len(pairs) >= LEAST_SIZES and differ and any(one == other for one, other in pairs)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from sandbox.image.log_counts import find_counts, has_counts
+from sandbox.image.log_counts import differ_much, find_counts, find_sizes, has_counts
 from sandbox.image.log_errors import rate_shape
 from sandbox.image.log_text import (
     Page,
@@ -171,9 +171,14 @@ def _pair_lines(
     own: list[tuple[int, bytes]], other: list[tuple[int, bytes]], shape: bytes
 ) -> Iterator[Recounted]:
     known = [find_counts(line, shape) for _, line in other]
+    sized = [find_sizes(line) for _, line in other]
     for at, (number, line) in enumerate(own):
-        counts = find_counts(line, shape)
+        counts, sizes = find_counts(line, shape), find_sizes(line)
         if counts in known:
+            if all(differ_much(sizes, each) for each in sized):
+                yield Recounted(
+                    number, line, *other[min(at, len(other) - 1)], rate_shape(shape) - 1
+                )
             continue
         at = min(at, len(other) - 1)
         pairs = zip(counts, known[at], strict=False)

@@ -13,12 +13,16 @@ from sandbox.image.log_text import (
     read_lines,
     refuse_stream,
 )
+from sandbox.image.log_values import list_elsewhere
 
 MOST = 20_000
 """The most groups that are kept while reading."""
 
 TRIED = 200
 """The most groups that are shown."""
+
+BEST = 20
+"""The groups whose values are looked for in other lines."""
 
 _LOUD = (b"error", b"fail", b"fatal", b"panic", b"exception", b"traceback", b"assert", b"not ok")
 _HARD = (
@@ -49,6 +53,13 @@ _PLACED = re.compile(rb"(?:vet: )?[\w./\\@-]{1,200}\.\w{1,8}(?::#|\(#\)): \S")
 _ADDRESS = re.compile(rb"https?://[^\s\"'<>]+")
 """What it names, such as a package called error-ex, is not what happened."""
 
+_TRAILER = re.compile(
+    rb"\[error\] *(?:->|\[help #?|to see the full|re-run maven|for more information"
+    rb"|after correcting|mvn <args>|see (?:/|#|dump files)|please refer to|$)"
+    rb"|npm (?:err!|error) a complete log|\* try:|> run with --|run gradle"
+)
+"""What a build tool writes after any failure."""
+
 _ENDING = re.compile(rb"exit(?:ed)? (?:with|code|status)|job failed|returned (?:a )?non-zero")
 
 
@@ -65,7 +76,7 @@ class Group:
 def rate_shape(shape: bytes) -> float:
     """Rate how much a line looks like a failure; 0 if it does not."""
     text = _ADDRESS.sub(b"", shape[:300].lower())
-    if _FINE.match(text):
+    if _FINE.match(text) or _TRAILER.match(text):
         return 0.0
     loud = any(word in text for word in _LOUD)
     if not loud and not any(word in text for word in _HARD):
@@ -133,7 +144,9 @@ def show_errors(path: str, room: int, most: int, after: int, context: int | None
     lines = read_lines(path, {group.first + step for group in tried for step in steps})
     texts = {number: f"{number}- {clip_line(line, 160)}" for number, line in lines.items()}
     texts |= {group.first: _format_group(group, lines[group.first]) for group in tried}
-    page, told = Page(room), 0
+    best = [lines[group.first] for group in tried[:BEST]]
+    elsewhere = list_elsewhere(path, best, found.hits)
+    page, told = Page(room - sum(len(line.encode()) + 1 for line in elsewhere)), 0
     for group in tried:
         near = [group.first + step for step in steps if group.first + step in lines]
         around = {number: texts[number] for number in near}
@@ -147,6 +160,7 @@ def show_errors(path: str, room: int, most: int, after: int, context: int | None
         f"{total} in {format_count(len(found.groups), 'group')}, of {found.lines:,} lines:",
         *page.format_lines(),
         more if told < len(ranked) else "",
+        *elsewhere,
     )
 
 

@@ -104,11 +104,36 @@ def test_a_long_diff_keeps_the_telling_lines_and_says_how_to_see_the_rest(file: 
     assert f"--after {last} " in more_of
 
 
+def test_lines_that_have_a_rare_value_of_an_error_are_shown_with_the_errors(file: Path) -> None:
+    lines = [
+        "[INFO] Reserved port 38417 for wiremock.port",
+        "INFO 4711 Tomcat started on port 38417 (http)",
+        *[f"INFO 4711 beat {number}" for number in range(1000, 1009)],
+        "INFO at 2026 in a port of 138417 and 38417.5",
+        "java.io.IOException: Failed to bind to /0.0.0.0:38417 (pid 4711, year 2026)",
+        "[ERROR] To see the full stack trace of the errors, re-run Maven with the -e switch.",
+    ]
+    file.write_text("\n".join([*lines, ""]))
+    shown = lines_of("errors", str(file))
+    at = shown.index("the values of these errors are also in:")
+    assert shown[at + 1 :] == [f"1: {lines[0]}", f"2: {lines[1]}"]
+    assert shown[0].startswith("1 candidate line in 1 group, ")
+    file.write_text("\n".join([*lines[:2] * 3, *lines[2:], ""]))
+    assert "the values of these errors are also in:" not in lines_of("errors", str(file))
+
+
 RECOUNTED = [
     ("registry token - 41 characters", "registry token - 0 characters"),
     ("collected 812 tests", "collected 797 tests"),
     ("ERROR: the service ended with status 1", "ERROR: the service ended with status 137"),
     ("FAILED: expected 3.5 but was 3.25", "FAILED: expected 3.5 but was 4.25"),
+    ("pool: maximumPoolSize=10", "pool: maximumPoolSize=30"),
+    ("o.h.Pool maximumPoolSize.........10", "o.h.Pool maximumPoolSize.........30"),
+    ("max_connections: 100", "max_connections: 20"),
+    (
+        "Flash:  96.7% (used 1267289 bytes from 1310720 bytes)",
+        "Flash: 103.6% (used 1358241 bytes from 1310720 bytes)",
+    ),
 ]
 BY_CHANCE = [
     ("ran the hooks in 12 seconds", "ran the hooks in 15 seconds"),
@@ -122,6 +147,11 @@ BY_CHANCE = [
     ("Nov 20 ERROR: 7 GB used", "Nov 21 ERROR: 8 GB used"),
     ("src/a.c:12:3: error: lost", "src/a.c:13:4: error: lost"),
     ("step 12", "step 14"),
+    (
+        "Flash: used 1267289 bytes from 1310720 bytes",
+        "Flash: used 1267302 bytes from 1310720 bytes",
+    ),
+    ("cache: 120 MB in 3 MB parts", "cache: 140 MB in 4 MB parts"),
 ]
 
 

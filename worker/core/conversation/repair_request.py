@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from worker.core.finding import HiddenPart, Unproven, WithheldPart
 from worker.core.gate.rules import Failure
-from worker.core.text.sentences import ADVISED_EACH, ASKED, ASKED_EACH
+from worker.core.text.sentences import ADVISED_EACH, ASKED_EACH
 from worker.core.text.untrusted import one_line
 
 REPAIR = "Quotes in your answer could not be proven, and the note must not show them."
@@ -43,8 +43,8 @@ text. What still cannot stand in a note after that is shown as plain text."""
 _TOO_LONG = """\
 The reader sees eight lines at once. Of your answer they would not see:
 {hidden}
-Write {titles} again so that all the reader needs is seen: {room}, the first sentence of each at
-most {most}. Say the same in fewer words, and move what they can do without to "Details"."""
+Write {titles} again so that all the reader needs is seen: there is room for {room}. Say the same in
+fewer words, and move what they can do without to "Details"."""
 
 _SEVERAL = """\
 There are several causes: name each in one sentence of at most {most} characters, and say what to do
@@ -103,9 +103,8 @@ def _write_hidden(hidden: Sequence[HiddenPart]) -> str:
         hidden=_limit_list(listed),
         titles=" and ".join(f'"{part.section}"' for part in hidden),
         room=" and ".join(
-            f"of {part.section} some {part.visible_size} characters" for part in hidden
+            f"some {part.visible_size} characters of {part.section}" for part in hidden
         ),
-        most=ASKED,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from worker.core.finding.further_failures import list_named_failures
 from worker.core.text.sentences import (
+    ASKED,
     SHOWN,
     after_sentences,
     before_code,
@@ -279,7 +280,7 @@ def hide_sentences(
     characters it shows; the sentence `further` is shown besides."""
     sentences = split_sentences(before_code(text))
     if sentences and len(sentences[0]) > longest:
-        return tuple(sentences), longest
+        return tuple(sentences), min(longest, ASKED)
     hidden = tuple(each for each in sentences[shown:] if each != further)
     return hidden, sum(len(each) + 1 for each in sentences if each not in hidden)
 

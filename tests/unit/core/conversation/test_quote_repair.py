@@ -204,7 +204,7 @@ def test_what_the_note_has_no_room_for_is_asked_for_in_short() -> None:
     assert request.startswith(repair_request.REPAIRS)
     assert "- Cause: It waits for a clock.\n- What to do: Or wait.\n" in request
     assert 'Write "Cause" and "What to do" again' in request
-    assert "of Cause some 180 characters and of What to do some 90" in request
+    assert "room for some 180 characters of Cause and some 90 characters of What to do" in request
     assert "Answer with these sections alone" in request
     assert "several causes" not in request
     assert quote_repair.was_repaired(asked)

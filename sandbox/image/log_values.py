@@ -1,0 +1,45 @@
+"""Where a log names the values of its errors elsewhere: who took the port, which id it was."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from sandbox.image.log_text import clip_line, number_lines, strip_escapes
+
+MOST_VALUES = 20
+"""The most values that are looked for."""
+
+RARE = 4
+"""The most other lines that have a value: what more lines have, such as a process id, tells
+nothing."""
+
+MOST_LINES = 4
+_SHOWN = 200
+
+_VALUE = re.compile(
+    rb"(?<![\w.-])(?:\d{4,12}|0x[0-9a-f]{4,16}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![\w.-])"
+)
+_YEAR = re.compile(rb"(?:19|20)\d\d")
+
+
+def list_elsewhere(path: str, errors: Iterable[bytes], candidates: Sequence[int]) -> list[str]:
+    """List the lines, none of them among the `candidates`, that have a rare value of the `errors`:
+    a long number, an address or an id."""
+    values = dict.fromkeys(
+        value for line in errors for value in _VALUE.findall(strip_escapes(line)[:1000])
+    )
+    wanted = [value for value in values if not _YEAR.fullmatch(value)][:MOST_VALUES]
+    if not wanted:
+        return []
+    skipped, found = set(candidates), dict[bytes, list[int]]()
+    lines: dict[int, bytes] = {}
+    for number, line in number_lines(path):
+        if number in skipped or not any(value in line for value in wanted):
+            continue
+        for value in set(_VALUE.findall(strip_escapes(line)[:1000])).intersection(wanted):
+            places = found.setdefault(value, [])
+            places.append(number)
+            if len(places) <= RARE:
+                lines[number] = line
+    rare = {number for places in found.values() if len(places) <= RARE for number in places}
+    shown = [f"{number}: {clip_line(lines[number], _SHOWN)}" for number in sorted(rare)]
+    return ["the values of these errors are also in:", *shown[:MOST_LINES]] if shown else []

@@ -5,6 +5,7 @@ import logging
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -106,7 +107,8 @@ def _find_applied(
     paths = list(dict.fromkeys(fix.path for fix in every))[:MAX_FILES]
     files = {path: captures.read_lines(RepoFile(path)) for path in paths}
     seen, whole = _read_sandbox(_list_paths(every), sandbox, deps)
-    own = _list_own_commands(context, captures)
+    logs = _read_logs(context, captures)
+    own = _list_own_commands(context, logs)
     alone = {change: _find_copies(change, files, seen) for change in changes}
     together = _find_copies(every, files, seen)
     several = sum(bool(copies) for copies in alone.values()) > 1
@@ -117,7 +119,7 @@ def _find_applied(
                 replace(run, command=deps.runtime.redact(run.command)) for run in trial.runs
             )
             others = several or (not copies and len(changes) > 1)
-            found[change] = replace(trial, runs=runs, alone=not others)
+            found[change] = trials.mark_foreign(replace(trial, runs=runs, alone=not others), logs)
         elif whole and trials.is_named(context, _list_paths(change)):
             found[change] = Trial()
     return found
@@ -133,16 +135,20 @@ def _find_trial(
     return max(found, key=lambda trial: (bool(trial.runs), trial.is_used), default=None)
 
 
-def _list_own_commands(context: Context, captures: Captures) -> frozenset[str]:
-    """Return the commands of the failing jobs, as their logs and the answer name them."""
+def _read_logs(context: Context, captures: Captures) -> list[Sequence[str]]:
+    """Return the lines of the failing jobs' logs, as far as they can be read."""
     jobs = context.survey.jobs if context.survey else ()
-    found: list[str] = []
+    logs: list[Sequence[str]] = []
     for job in [each for each in jobs if not each.external][:MAX_LOGS]:
-        try:
-            lines = captures.read_lines(JobLog(job.job_id))
-        except (SourceError, ArgumentError):
-            continue
-        found += [line[1] for each in lines if (line := _JOB_COMMAND.fullmatch(each.strip()))]
+        with suppress(SourceError, ArgumentError):
+            logs.append(captures.read_lines(JobLog(job.job_id)))
+    return logs
+
+
+def _list_own_commands(context: Context, logs: Sequence[Sequence[str]]) -> frozenset[str]:
+    """Return the commands of the failing jobs, as their logs and the answer name them."""
+    lines = (line.strip() for each in logs for line in each)
+    found = [line[1] for line in map(_JOB_COMMAND.fullmatch, lines) if line]
     answer = context.outcome.text if context.outcome else ""
     return frozenset((*found, *_CODE.findall(parse_finding(answer).what_failed)))
 

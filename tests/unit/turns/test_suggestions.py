@@ -237,6 +237,10 @@ def _suggested(trial: Trial) -> str:
             Trial((Run("prove t", 0),), alone=False),
             ". With this and the other changes of the analysis in place the sandbox has run:\n",
         ),
+        (
+            Trial((Run("gcc -c a.c", 0),), is_foreign=True),
+            "- `gcc -c a.c`: exit status 0\n\nThe failed job runs other commands.\n",
+        ),
         (Trial((Run("prove t\nu", 0),)), "\n- `prove t u`: exit status 0\n"),
         (Trial((Run("prove " + "x" * 400, 0),)), " … xx"),
     ],

@@ -117,7 +117,8 @@ def test_a_check_counts_that_ran_in_the_folder_of_the_change(
     survey = Survey((Group("", "", (FailingJob(7, "unit"),)),))
     turn = replace(turn, survey=survey)
     (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
-    assert found == Trial((Run(run.format(root), 0),) if run else (), is_used=True)
+    runs = (Run(run.format(root), 0),) if run else ()
+    assert found == Trial(runs, is_used=True, is_foreign=run.startswith("./run-tests"))
 
 
 def test_of_very_many_copies_the_oldest_are_looked_at(at: Job, tmp_path: Path) -> None:

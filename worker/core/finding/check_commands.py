@@ -98,10 +98,15 @@ def list_arguments(words: Sequence[str], own: Collection[str]) -> tuple[str, ...
     return _list_positional(rest[1:] if program in _WITH or program == "ruff" else rest)
 
 
+def name_program(words: Sequence[str]) -> str:
+    """Return the program that a command runs, whatever starts it; "" if it runs none."""
+    words = _remove_runner(list(words))
+    return basename(_remove_interpreter(words)[0]) if words else ""
+
+
 def looks_at_files(words: Sequence[str]) -> bool:
     """Whether a check looks only at the files that it is given."""
-    program = basename(_remove_interpreter(_remove_runner(list(words)))[0])
-    return program in _FILEWISE
+    return name_program(words) in _FILEWISE
 
 
 def _is_check(program: str, rest: list[str]) -> bool:

@@ -4,12 +4,14 @@ The commands are the model's, and their exit status is the sandbox's. A reader i
 nothing is concluded from them.
 """
 
+import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult
+from worker.core.finding.check_commands import name_program
 from worker.core.finding.checks import Place, find_checks
 from worker.core.finding.shell_scripts import only_touches_files
 from worker.core.text.spelling import correct_spelling
@@ -33,12 +35,25 @@ class Trial:
     """What the sandbox has shown about a change that was looked for in it.
 
     `runs` are checks that ran with the change in place; `alone` says that no other change of the
-    answer was there. `is_used` says that any command has run something with the change in place.
+    answer was there. `is_used` says that any command has run something with the change in place,
+    `is_foreign` that the failed jobs' logs name no program of these checks.
     """
 
     runs: tuple[Run, ...] = ()
     alone: bool = True
     is_used: bool = False
+    is_foreign: bool = False
+
+
+def mark_foreign(trial: Trial, logs: Sequence[Sequence[str]]) -> Trial:
+    """Return the trial, marked if no line of the failed jobs' `logs` names a program of it."""
+    programs = {name_program(run.command.split()) for run in trial.runs}
+    named = re.compile("|".join(rf"(?<![\w.-]){re.escape(name)}(?![\w-])" for name in programs))
+    is_named = any(named.search(line[:_LONGEST]) for lines in logs for line in lines)
+    return replace(trial, is_foreign=bool(programs and any(logs)) and not is_named)
+
+
+_LONGEST = 1000
 
 
 def find_trial(context: Context, changed: float, place: Place, own: Collection[str]) -> Trial:

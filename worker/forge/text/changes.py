@@ -113,7 +113,8 @@ def _say_tried(trial: Trial | None) -> str:
         )
     what = "exactly this change" if trial.alone else "this and the other changes of the analysis"
     title = f". With {what} in place the sandbox has run:"
-    return "\n".join([title, "", *map(_write_run, trial.runs)])
+    foreign = ["", "The failed job runs other commands."] if trial.is_foreign else []
+    return "\n".join([title, "", *map(_write_run, trial.runs), *foreign])
 
 
 def _write_run(run: Run) -> str:

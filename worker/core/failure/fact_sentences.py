@@ -122,7 +122,8 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
         return
     newest = "newest pipeline" if target.looked_at == 1 else f"newest {target.looked_at} pipelines"
     looked = f"{target.looked_at} of its pipelines" if target.gap else newest
-    where = remark("this job on ", name(target.branch), f", {looked}")
+    this_job = remark(name(facts.name)) if facts.rest else remark("this job")
+    where = remark(*this_job, " on ", name(target.branch), f", {looked}")
     if not target.runs:
         yield remark(*where, ": it did not run")
         return

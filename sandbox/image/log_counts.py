@@ -34,6 +34,9 @@ _SIZE = re.compile(
 )
 _MAY_COUNT = re.compile(rb"# [a-zA-Z]{3}|(?i:# ?(?:%|[kmgt]?i?b(?:ytes)?\b))|" + _NAME + rb"#")
 
+_TOTAL = re.compile(rb"\W{0,8}(?:All files|TOTAL|Total)\b")
+"""The last row of a table, such as that of coverage."""
+
 MUCH = 0.03
 """By which share of the larger one two sizes differ that are told."""
 
@@ -43,13 +46,15 @@ LEAST_SIZES = 2
 
 def has_counts(shape: bytes) -> bool:
     """Whether lines of a shape may have numbers that say something."""
-    return b"#" in shape and bool(_MAY_COUNT.search(shape) or rate_shape(shape) >= 1)
+    told = _MAY_COUNT.search(shape) or _TOTAL.match(shape) or rate_shape(shape) >= 1
+    return b"#" in shape and bool(told)
 
 
 def find_counts(line: bytes, shape: bytes) -> tuple[bytes, ...]:
     """Return the counts of a line (`0 characters`), and of an error also its other numbers."""
     text = _CHANCE.sub(b" ", strip_escapes(line)[:500])
-    found = (_VALUE if rate_shape(shape) >= 1 else _COUNT).findall(text)
+    every = rate_shape(shape) >= 1 or _TOTAL.match(shape)
+    found = (_VALUE if every else _COUNT).findall(text)
     return (*found, *_SETTING.findall(text))
 
 

@@ -176,7 +176,7 @@ def test_what_belongs_together_is_one_note_and_what_is_left_out_is_said(tmp_path
     assert " def covers(self, other: Window)" in first.body
     assert first.body.endswith(f" {NEEDED}\n ```")
     shown, _, folded = body.partition("<details>")
-    places = ["windows.py:5", "timetable.py:40", "timetable.py:42"]
+    places = ["windows.py:5-37", "timetable.py:40", "timetable.py:42"]
     links = ", ".join(
         f"[`{place}`]({each.web_url})" for place, each in zip(places, [first, *others], strict=True)
     )

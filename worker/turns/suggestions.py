@@ -21,6 +21,8 @@ log = logging.getLogger("sandpiper.suggestions")
 
 MOST_ON_DIFF = 3
 
+_ELSEWHERE = "it is for the target branch, whose lines may have other numbers"
+
 
 @dataclass(frozen=True, slots=True)
 class _NotOnDiff:
@@ -50,7 +52,7 @@ def offer_changes(
     if wanted and changes:
         ends = _post_all(context, changes, trials, captures, deps)
     else:
-        ends = [_NotOnDiff("")] * len(changes)
+        ends = [_NotOnDiff(_ELSEWHERE if finding.verdict is Verdict.TARGET else "")] * len(changes)
     kept = [
         (change, end)
         for change, end in zip(changes, ends, strict=True)

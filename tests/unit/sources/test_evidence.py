@@ -146,7 +146,7 @@ def test_two_commits_are_compared(scene: Scene, reader: Reader) -> None:
     document = fetch(reader, "gitlab_compare", old="main")
     text = document.data.decode()
     assert text.startswith(f"1 commit, newest first\n{scene.mr.sha[:8]} Sum faster (Mara")
-    assert "M app/sum.py +2 -2" in text
+    assert "M app/sum.py +1 -1" in text
     assert "+    return 4\n" in text
     with pytest.raises(
         ArgumentError, match=r"the comparison of v9 with main: not found.*whole commit id"

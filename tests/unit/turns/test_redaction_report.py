@@ -39,7 +39,7 @@ def test_what_was_taken_out_of_several_documents_is_counted_and_named_in_the_det
     at.run_failed(toolset=lambda subject, workflow: toolset)
     visible, _, folded = at.scene.mr.list_notes()[0].body.partition("<details>")
     folded, _, small = folded.partition("<sub>")
-    assert " · 3 values masked · " in small
+    assert f" · 2 GitLab tokens masked in {LOG} · " in small
     assert "- 1 private key masked in file `deploy.sh`\n" in folded.replace(
         "deploy.sh", "`deploy.sh`"
     )

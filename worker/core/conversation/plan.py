@@ -23,6 +23,8 @@ DIFF_FILE, JOBS_FILE = f"{DATA}/mr.diff", f"{DATA}/jobs.json"
 
 MOST_LOGS = 4
 MOST_RANGES = 2
+"""Ranges of commits, and failed jobs of the target branch, of which a file is saved."""
+
 MOST_STEPS = 5
 _MOST_LOOKED = 2
 _NAME, _STEP = 60, 300
@@ -73,9 +75,14 @@ def _list_files(survey: Survey) -> Iterator[PlannedFile]:
         about = f"the log of job {job.job_id} ({one_line(job.name, _NAME)})"
         path = f"{DATA}/job-{job.job_id}.log"
         yield PlannedFile("gitlab_get_job_log", path, about, {"job_id": job.job_id})
+    rulings = [group.ruling for group in survey.groups if group.ruling]
+    there = dict.fromkeys(each.target_job for each in rulings if each.target_job)
+    for number in list(there)[:MOST_RANGES]:
+        about = f"the log of job {number}, which failed in the same way on the target branch"
+        path = f"{DATA}/target-{number}.log"
+        yield PlannedFile("gitlab_get_job_log", path, about, {"job_id": number})
     yield PlannedFile("gitlab_get_mr_diff", DIFF_FILE, "the merge request's diff")
     yield PlannedFile("gitlab_list_pipeline_jobs", JOBS_FILE, "the pipeline's jobs")
-    rulings = [group.ruling for group in survey.groups if group.ruling]
     ranges = dict.fromkeys(each for ruling in rulings for each in ruling.ranges)
     yield from map(_plan_comparison, list(ranges)[:MOST_RANGES])
 
@@ -148,7 +155,8 @@ def make_planned_call(files: Sequence[PlannedFile]) -> Assistant | None:
 
     None if no log is saved.
     """
-    logs = [each.path for each in files if each.path.endswith(".log")][:_MOST_LOOKED]
+    own = (each.path for each in files if each.path.startswith(f"{DATA}/job-"))
+    logs = [*own][:_MOST_LOOKED]
     if not logs:
         return None
     command = "; ".join(f"log errors {path}" for path in logs)

@@ -5,7 +5,16 @@ from collections.abc import Iterator, Sequence
 
 from worker.core.failure.changed_files import Touch
 from worker.core.failure.commit_ranges import list_steady_failures
-from worker.core.failure.facts import Change, Facts, Run, Target, Unknown, sort_newest_first
+from worker.core.failure.facts import (
+    Change,
+    Facts,
+    Run,
+    Target,
+    Unknown,
+    find_pass_after,
+    sort_newest_first,
+)
+from worker.core.failure.file_kinds import is_lock
 from worker.core.failure.verdict import Verdict, find_pass_on_target
 from worker.core.text.remarks import (
     Link,
@@ -138,6 +147,7 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
         yield remark(
             job(target.runs[0]), " passed on ", name(target.branch), f" {age} this failure"
         )
+    yield from _tell_coming_and_going(facts, target)
     if target.unread:
         yield remark(f"not known of {target.unread} of these pipelines: its jobs cannot be read")
     yield from _tell_steady_failure(facts, target, settled)
@@ -145,6 +155,18 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
         yield remark(on_base, *_count_outcomes(facts, base))
     if target.has_newer_commits:
         yield remark(name(target.branch), " has new commits since")
+
+
+def _tell_coming_and_going(facts: Facts, target: Target) -> Iterator[Remark]:
+    """Tell of a commit on which the job failed in another way and then passed."""
+    for runs in target.runs_by_commit:
+        for failed in filter(lambda run: _is_different(facts, run), runs):
+            if passed := find_pass_after(failed, runs):
+                yield remark(
+                    "on one commit of ", name(target.branch), " it failed in another way and then "
+                    "passed: ", job(failed), ", ", job(passed),
+                )  # fmt: skip
+                return
 
 
 def _is_told_as_pass(facts: Facts, target: Target, base: Sequence[Run]) -> bool:
@@ -249,7 +271,7 @@ def _tell_named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
         ("the error names what this change edits: ",
          [each.path for each in sure if each.explains and not each.is_new and each is not line]),
         ("this change edits a file that the error names, but not at the lines that it names: ",
-         [each.path for each in aside if each.is_elsewhere]),
+         [each.path for each in aside if each.is_elsewhere and not is_lock(each.path)]),
         ("the error names a submodule that this change moves to another commit, but not that "
          "commit: ", [each.path for each in aside if each.is_submodule]),
         ("the error names a package that this change edits: ", [*filter(None, packages)]),

@@ -93,6 +93,12 @@ def changes_dependency(path: str, diff: str) -> bool:
     return any(_REQUIREMENT.search(line[:400]) for line in changed)
 
 
+def is_lock(path: str) -> bool:
+    """Whether a file is a lock file, whose lines tools number in their own way."""
+    name = path.rpartition("/")[2].lower()
+    return name.endswith((".lock", "-lock.json", "-lock.yaml", ".lockfile")) or name == "go.sum"
+
+
 def is_docs(path: str) -> bool:
     """Whether a file is prose or a picture."""
     return path.lower().endswith(_DOCS) and not is_dependency(path)

@@ -357,6 +357,7 @@ def dump_ruling(ruling: Ruling) -> dict[str, Any]:
         "origin": remarks.dump_remark(ruling.origin),
         "recovery": remarks.dump_remark(ruling.recovery),
         "ranges": [[each.old, each.new, each.branch] for each in ruling.ranges],
+        "target_job": ruling.target_job,
     }
 
 
@@ -375,4 +376,5 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
         origin=remarks.load_remark(fields.get("origin", ())),
         recovery=remarks.load_remark(fields.get("recovery", ())),
         ranges=tuple(make_range(*each) for each in fields.get("ranges", ())[:_MOST_SENTENCES]),
+        target_job=int(fields.get("target_job", 0)),
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from worker.core.failure.commit_ranges import CommitRange, find_ranges
+from worker.core.failure.commit_ranges import CommitRange, find_ranges, list_steady_failures
 from worker.core.failure.facts import (
     Facts,
     Run,
@@ -55,7 +55,8 @@ class Ruling:
     record contradicts, each with the sentence that says why. `record` is everything else that is
     known, or why it is not. `origin` names the newest run on the target branch with the same error,
     or with some of the same errors, `recovery` runs that show that the failure comes and goes.
-    `ranges` says between which commits the first of the jobs broke.
+    `ranges` says between which commits the first of the jobs broke; `target_job` is the newest job
+    on the target branch that failed in the same way, or 0.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Ruling:
     origin: Remark = ()
     recovery: Remark = ()
     ranges: tuple[CommitRange, ...] = ()
+    target_job: int = 0
 
     def decide_verdict(self, model: Verdict) -> Verdict:
         """Return the verdict on these jobs if the model's verdict is `model`."""
@@ -145,6 +147,7 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
         origin=_find_origin(facts),
         recovery=_find_recovery(facts) or (because if hard is Verdict.FLAKY else ()),
         ranges=() if hard is Verdict.FLAKY else find_ranges(facts),
+        target_job=next((each.job_id for each in list_steady_failures(facts)), 0),
     )
 
 

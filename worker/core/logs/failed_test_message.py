@@ -30,6 +30,9 @@ _SAYS_NEXT = re.compile(
     r"thread '.{1,200}' (?:\(\d{1,10}\) )?panicked at \S{1,200}:\d{1,7}:\d{1,7}:$|Failure/Error: "
 )
 _SUMMED_UP = re.compile(r"FAILED |rspec \./")
+_MEASURED = "..: "
+"""What stands before the values of a measured row, such as k6's."""
+
 _OVER = re.compile(
     r"={3}|-{3,}|_{4}|PASS\b|FAIL\b|ok\b|not ok\b|FAILURES!|ERRORS!|failures:$|Traceback |[✓✔√]"
     r"|at |File \"|from |❯ |stacktrace:|StackTrace:|Stack Trace:|\d{1,5}\) |note: |# Looks like "
@@ -67,7 +70,7 @@ def find_messages(errors: Iterable[str], lines: Sequence[str]) -> Mapping[str, s
 
 def is_named(text: str) -> bool:
     """Whether a line names a failure and leaves it to the next lines to say how a test failed."""
-    if _SUMMED_UP.match(text):
+    if _SUMMED_UP.match(text) or _MEASURED in text:
         return False
     return TEST.match(text) is not None or _SAYS_NEXT.match(text) is not None
 

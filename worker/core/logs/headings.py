@@ -5,8 +5,8 @@ for each problem in it; PHP_CodeSniffer prints `FILE: path` and then `12 | ERROR
 prints a box with `Error: …`, then `  on path line 12` and the code, then what is wrong with it.
 Brakeman prints `Confidence: …`, and `Message:`, `File:` and `Line:` below it. PHPStan prints a
 table for each file, with its path in the head and an error in several lines of a column. Sphinx
-calls `WARNING` what it treats as an error. Dialyzer prints `path:12:7:kind`, and what is wrong
-below it.
+calls `WARNING` what it treats as an error. Dialyzer prints `path:12:7:kind` and GHC `path:12:7:
+error:`, and what is wrong below it.
 """
 
 import re
@@ -38,8 +38,9 @@ _WARNED = re.compile(
     _NUMBER + r"(?P<path>\S{1,300}\.\w{1,8}):(?:docstring of (?P<what>[\w.]{1,300}):)?"
     r"(?P<at>\d{1,7}): WARNING: (?P<said>.*)$"
 )
-_DIALYZED = re.compile(
-    _NUMBER + r"(?P<place>\S{1,300}\.e(?:xs?|rl):\d{1,7}(?::\d{1,7})?):(?P<kind>[a-z_]{3,40})\s*$"
+_BARE = re.compile(
+    _NUMBER + r"(?P<place>\S{1,300}\.(?:exs?|erl|l?hs):\d{1,7}(?::\d{1,7})?):"
+    r"(?:(?P<kind>[a-z_]{3,40})| error:(?: \[(?P<code>[\w-]{1,20})\])?)\s*$"
 )
 _GAP = "…"
 
@@ -63,8 +64,8 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
         if finding := _FINDING.match(line):
             yield _write_finding(finding, lines[at + 1 : at + _FINDING_LINES]) or line
             continue
-        if dialyzed := _DIALYZED.match(line[:1000]):
-            yield _write_dialyzed(dialyzed, lines[at + 1 : at + 2])
+        if bare := _BARE.match(line[:1000]):
+            yield _write_bare(bare, lines[at + 1 : at + 2])
             continue
         if heading := _HEADING.match(line):
             path = heading["path"]
@@ -113,10 +114,11 @@ def _write_warned(warned: re.Match[str]) -> str:
     return f"{place}: error: {warned['said']}{what}"
 
 
-def _write_dialyzed(error: re.Match[str], below: Sequence[str]) -> str:
-    said = _UNNUMBERED.sub("", "".join(below), 1).strip().removesuffix(_GAP)
-    place = f"{error['number'] or ''}{error['place']}"
-    return f"{place}: error: {error['kind']}{': ' if said else ''}{said}"
+def _write_bare(error: re.Match[str], below: Sequence[str]) -> str:
+    said = _UNNUMBERED.sub("", "".join(below), 1).strip(" \t•").removesuffix(_GAP)
+    kind = error["kind"] or (f"[{error['code']}]" if error["code"] else "")
+    words = ": ".join(filter(None, (f"{error['place']}: error", kind, said)))
+    return f"{error['number'] or ''}{words}"
 
 
 _UNNUMBERED = re.compile(r"\d{1,9}: ?")

@@ -55,6 +55,11 @@ MERE = re.compile(
     # .NET: what is below it; PHPUnit, XCTest: its count
     r"|error message:$|tests: <n>,? assertions: |executed <n> tests?, with <n> failures?"
     r"|test suite '.{1,200}' failed at"
+    # R, Cabal, dbt: the whole, after its errors
+    r"|running the tests in .{1,100} failed\.$|(?:error: cabal: )?failed to build \S{1,100} from "
+    r"|error: \[cabal\S{1,8}\]$|<time> done\. pass=|<time> completed with <n> errors?"
+    # Jest: what a test printed
+    r"|● console$"
     # Flutter, tox, Bazel, Nix: the whole, after its errors; Flutter: a banner before it
     r"|.{0,30}some tests failed\.$|══╡ exception caught by|test failed\. see exception logs"
     r"|when the exception was thrown|\S{1,60}: fail code <n>|evaluation failed"
@@ -86,7 +91,9 @@ TEST = re.compile(
     r"|\d{1,5}\) [\w\\]{1,200}::|\d{1,5}\) (?:test|property|doctest) .{1,250} \([\w.]{1,200}\)$"
     r"|(?=\w{1,200}[.+])[\w.+]{3,400}(?:\(.{0,300}\))? \[FAIL\]$"
     r"|Failed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
-    # XCTest
+    # Minitest, testthat, XCTest
+    r"|[\w:]{1,200}#test_.{1,200} \[\S{1,300}:\d{1,7}\]:$"
+    r"|── (?:Failure|Error) \('?\S{1,300}:\d{1,7}:\d{1,7}'?\): "
     r"|[^\s:]{1,300}:\d{1,7}: error: (?:-\[[\w.]{1,200} \w{1,200}\]|\w{1,200}\.\w{1,200}) : "
 )
 """A line that names a failed test."""
@@ -100,7 +107,8 @@ SERVER_SAID = (
 PLAIN = re.compile(
     r"(?:E {1,8})?[A-Za-z_][\w.$]{0,120}(?:Error|Exception|Failure|Failed)\b(?:$|:| )"
     r"|(?:npm (?:ERR!|error)|ERROR:|FATAL:|fatal:|Error:|curl: \(|wget: )"
-    r"|assertion .{1,200} failed|ESLint couldn't |error: builder for '"
+    r"|assertion .{1,200} failed|Jest: .{1,80} threshold for .{1,80} not met|ESLint couldn't "
+    r"|error: builder for '"
     r"|\S{1,300} - \w{1,80} \S{1,200} (?:is invalid|failed validation): |" + SERVER_SAID
 )
 """A line that begins with an exception, or with a tool's word for an error."""

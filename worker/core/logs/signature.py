@@ -182,7 +182,7 @@ _FETCHED = re.compile(r"curl: \(|wget: |fatal: |E: ")
 
 def _says(test: str) -> bool:
     """Whether a line that names a failed test also says how it failed."""
-    said = " - " in test or " : " in test or test.startswith("rspec ")
+    said = any(mark in test for mark in (" - ", " : ", "..: ")) or test.startswith("rspec ")
     return said and not test.startswith("not ok ")
 
 
@@ -220,6 +220,8 @@ _ANYBODYS = frozenset(
         problems warning warnings found info debug time summary total result results report
         skipped passed run running short none true false null dir tmp err code exit status job
         script command see above below following details traceback most recent call last end log
+        completed done finished note notes hint hints infos warn skip skips pass passes runs
+        assertions suite suites offenses inspected detected seconds ignored pending todo unnecessary
         """,
     )
 )

@@ -6,6 +6,7 @@ import re
 import tarfile
 import zipfile
 from collections.abc import Sequence
+from difflib import unified_diff
 from typing import Any
 
 from worker.demo.gitlab import views
@@ -153,7 +154,7 @@ def search_text(call: Call) -> Answer:
 
 
 def compare_commits(call: Call) -> Answer:
-    """Compare two commits; a changed file's diff removes all old lines and adds all new ones.
+    """Compare two commits.
 
     Not straight, it is against the common ancestor, so that an older commit has nothing new.
     """
@@ -191,9 +192,8 @@ def _list_past(owner: Project, sha: str) -> list[str]:
 
 
 def _make_hunk(old: bytes, new: bytes) -> str:
-    gone, came = old.decode(errors="replace"), new.decode(errors="replace")
-    body = [f"-{line}" for line in gone.splitlines()] + [f"+{line}" for line in came.splitlines()]
-    return "\n".join(["@@ -1 +1 @@", *body, ""])
+    gone, came = (each.decode(errors="replace").splitlines(keepends=True) for each in (old, new))
+    return "".join([*unified_diff(gone, came)][2:])
 
 
 def lint_configuration(call: Call) -> Answer:

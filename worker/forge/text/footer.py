@@ -48,6 +48,7 @@ _WITHOUT = {
     "rule": "Found by rule, no model was asked",
     "known": "Known failure, no model was asked",
 }
+_LOGS = "the log of job "
 _SIGNATURE = re.compile(r"sig=\d{1,12}\.[0-9a-f]{16,128}", re.ASCII)
 _LOOK = "Reply `/sandpiper analyze` to ask a model"
 _ASK = "Reply to ask more"
@@ -132,7 +133,11 @@ def _write_unproven(count: int) -> list[str]:
 
 
 def _write_masked(found: Counts) -> list[str]:
-    """Returns forms of what was masked, the longest first; a single document is named."""
+    """Returns forms of what was masked in job logs, the longest first; a single log is named.
+
+    What was masked in the sources, such as a password of a test's database, is told in the details.
+    """
+    found = tuple(each for each in found if each[-1].startswith(_LOGS))
     if not found:
         return [""]
     documents = group_by_document(found)

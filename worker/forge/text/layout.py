@@ -13,7 +13,7 @@ from worker.core.finding.suggestions import Offers
 from worker.core.text.untrusted import visible
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import changes, record
-from worker.forge.text.failed_jobs import count_tests
+from worker.forge.text.failed_jobs import count_tests, shorten_jobs
 from worker.forge.text.fit import (
     PartLimits,
     QuoteShape,
@@ -77,15 +77,21 @@ class Layout:
         return self._fill(self._choose_room(small), small)
 
     def list_hidden(self, small: str) -> tuple[HiddenPart, ...]:
-        """Returns what is not visible at once of what the eight lines are for: the cause and what
-        to do; or what is missing, and how to keep it next time."""
+        """Returns what is not visible at once of what the eight lines are for: what failed, the
+        cause and what to do; or what is missing, and how to keep it next time."""
         finding, room = self.finding, self._choose_room(small)
         further = tell_further_failure(finding.cause, room.cause, room.further_size)
-        parts = (
+        parts = [
             HiddenPart(title, *hide_sentences(text, count, room.longest, further))
             for title, text, count in self._list_brief_sections(room)
-        )
-        return tuple(part for part in parts if part.sentences)
+        ]
+        return tuple(part for part in (self._hide_jobs(room), *parts) if part.sentences)
+
+    def _hide_jobs(self, room: PartLimits) -> HiddenPart:
+        text = visible(self.finding.what_failed).strip()
+        shown = shorten_jobs(text, room.jobs_level, room.tests)
+        is_cut = "…" in shown or " more" in shown
+        return HiddenPart("Failed", (shorten_jobs(text, 0),) if is_cut else (), len(shown))
 
     def _list_brief_sections(self, room: PartLimits) -> Iterator[tuple[str, str, int]]:
         finding = self.finding

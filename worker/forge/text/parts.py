@@ -24,7 +24,7 @@ from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text import fit
 from worker.forge.text.code import write_code_block, write_code_line
 from worker.forge.text.failed_jobs import cut_names, shorten_jobs
-from worker.forge.text.quotes import cut_line
+from worker.forge.text.quotes import cut_line, squeeze_blanks
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480
@@ -165,13 +165,15 @@ def _shorten(
     if len(lines) > 1:
         mark = " (cut)" if parts != lines else ""
         return f"{place}{mark}:\n{write_code_block(chr(10).join(parts), indent=2)}"
-    (whole,), (part,) = lines, parts
-    is_cut = len(part) < len(whole.rstrip())
+    (whole,), (part,) = (
+        [squeeze_blanks(each).rstrip() for each in some] for some in (lines, parts)
+    )
+    is_cut = len(part) < len(whole)
     before = "… " if is_cut and not whole.startswith(part) else ""
-    after = " …" if is_cut and (not before or not whole.rstrip().endswith(part)) else ""
+    after = " …" if is_cut and (not before or not whole.endswith(part)) else ""
     count = quote.text.count("\n") + 1
     mark = f" (1 of {count} lines)" if line else ""
-    return f"{place}: {before}{write_code_line(part)}{after}{mark}"
+    return f"{place}: {before}{write_code_line(parts[0])}{after}{mark}"
 
 
 def write_unproven(unproven: Unproven) -> str:

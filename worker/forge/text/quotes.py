@@ -45,7 +45,7 @@ what a note names elsewhere."""
 
 _LINK = re.compile(r"\S: ")
 
-LEAST_LINKS = 4
+LEAST_LINKS = 3
 """The fewest colons of a chain of errors, such as "Get X: tls: failed to verify: expired: …": the
 reason of all others comes last."""
 
@@ -135,6 +135,8 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
     """Returns at most `size` characters of a line; if it is longer, from where it names the error
     on, for a long path or a time may stand before that. Of a chain of errors, the last ones. If
     another part of the line has clearly more of the words and numbers of `about`, that part."""
+    if len(text) > size:
+        text = squeeze_blanks(text)
     if len(text) <= size:
         return text
     begins = (found.start() for found in _NAMES_ERROR.finditer(text, 0, MAX_READ))
@@ -152,6 +154,14 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
         start = before.end()
     start = _find_part(text, size, start, about) if about else start
     return _end_at_word(text[start:], size)
+
+
+_BLANKS = re.compile(r"(?<=\S) {2,}(?=\S)")
+
+
+def squeeze_blanks(text: str) -> str:
+    """Returns a text without the blanks that pad its columns, of which a browser shows one."""
+    return _BLANKS.sub(" ", text)
 
 
 def _end_at_word(text: str, size: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from worker.core.failure.verdict import REFUTABLE, Ruling, Verdict
+from worker.core.failure.verdict import Ruling, Verdict
 from worker.core.finding import Finding
 from worker.core.text.remarks import Link, Name, Remark
 from worker.forge.defence.spans import is_link_allowed
@@ -54,8 +54,7 @@ def _write_objections(rulings: list[Ruling], hosts: Hosts) -> Iterator[str]:
         for verdict, why in ruling.contradictions:
             reasons.setdefault(verdict, {})[render_remark(why, hosts)] = None
     for verdict, sentences in reasons.items():
-        words = "not" if verdict in REFUTABLE else "speaks against"
-        yield f"{words} {verdict}: {'; '.join(sentences)}"
+        yield f"speaks against “{verdict}”: {'; '.join(sentences)}"
 
 
 def write_origin(finding: Finding, hosts: Hosts) -> str:

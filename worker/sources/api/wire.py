@@ -145,6 +145,7 @@ class ArtifactFile(_Wire):
 class Runner(_Wire):
     """What a job ran on."""
 
+    id: int = 0
     description: str | None = None
 
 

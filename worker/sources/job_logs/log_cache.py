@@ -162,7 +162,8 @@ class JobLogs:
             if self._greens > MAX_GREENS:
                 return None
         _, trail = self._adopted.get(job.id, (project, ()))
-        found = self._passed.find(job.name, time.monotonic() + GREEN_SECONDS, trail, project)
+        deadline, before = time.monotonic() + GREEN_SECONDS, job.pipeline.id if job.pipeline else 0
+        found = self._passed.find(job.name, deadline, trail, project, before)
         if found is None or found.job.id == job.id:
             return None
         log, run = self._read_green_log(found), found.pipeline

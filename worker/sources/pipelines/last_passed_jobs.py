@@ -49,19 +49,22 @@ class LastPassedJobs:
         self._started: dict[int, dict[str, wire.Pipeline]] = {}
 
     def find(
-        self, name: str, deadline: float, trail: Trail = (), project: int = 0
+        self, name: str, deadline: float, trail: Trail = (), project: int = 0, before: int = 0
     ) -> PassedJob | None:
-        """Return the newest passed run of the job `name` at the end of `trail`, or None. Past the
+        """Return the newest passed run of the job `name` at the end of `trail`, or None. Those in
+        pipelines older than the one with the id `before` come first, if that is not 0. Past the
         deadline (monotonic) nothing is requested; a later call reads the lists that this one did
         not. `project` may be read too, besides the session's own."""
         allowed = {self._subject.project_id, self._subject.pipeline_project_id, project}
         with self._lock:
             self._client = self._client.with_deadline(deadline)
+            later: PassedJob | None = None
             for pipeline in self._find_pipelines(deadline):
-                jobs = self._get_jobs(pipeline, trail, allowed, deadline)
-                if name in jobs:
-                    return jobs[name]
-        return None
+                found = self._get_jobs(pipeline, trail, allowed, deadline).get(name)
+                if found and (not before or pipeline.id < before):
+                    return found
+                later = later or found
+        return later
 
     def _find_pipelines(self, deadline: float) -> Iterator[wire.Pipeline]:
         """Yield the pipelines that are known, then those that are found until the deadline."""

@@ -17,7 +17,8 @@ _NAME = 80
 
 
 def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
-    """A line each on jobs that failed but may, that failed and were retried, and that passed.
+    """A line each on jobs that failed but may, that failed and were retried, that passed, and that
+    did not run, and on the runner if all that failed ran on one and all that passed on others.
 
     Among the passed ones, siblings of a failing job come first: other variants of its matrix.
     """
@@ -33,7 +34,23 @@ def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
     )
     lines = [f"{words}: {_join_names(names, MOST_NAMED)}" for words, names in groups if names]
     passed = _list_passed(newest, failed)
-    return (*lines, *([f"Passed: {_join_names(passed, MOST_PASSED)}"] if passed else []))
+    lines += [f"Passed: {_join_names(passed, MOST_PASSED)}"] if passed else []
+    skipped = [_write_name(job) for job in newest.values() if job.status == "skipped"]
+    lines += [f"Did not run: {_join_names(skipped, MOST_PASSED)}"] if skipped else []
+    return (*lines, *_tell_runner(list(newest.values())))
+
+
+def _tell_runner(jobs: Sequence[wire.Job]) -> Iterator[str]:
+    """Tell of a runner on which all jobs ran that failed, and none that passed."""
+    failed, passed = (
+        [job.runner for job in jobs if job.status == status and job.runner]
+        for status in ("failed", "success")
+    )
+    if len(failed) > 1 and len(passed) > 1 and len({each.id for each in failed}) == 1:
+        runner = failed[0]
+        if all(each.id != runner.id for each in passed):
+            where = one_line(runner.description or "", _NAME) or f"runner {runner.id}"
+            yield f"All {len(failed)} failed jobs ran on {where}, and no job that passed did"
 
 
 def tell_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

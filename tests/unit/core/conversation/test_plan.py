@@ -91,6 +91,13 @@ def test_what_came_between_the_last_pass_and_the_failure_is_saved() -> None:
     )
 
 
+def test_the_log_of_the_same_failure_on_the_target_branch_is_saved() -> None:
+    ruling = Ruling("job-1", (1,), Verdict.TARGET, (), (), target_job=7)
+    survey = Survey((replace(group(1), ruling=ruling), replace(group(2), ruling=ruling)))
+    files = list_planned_files(survey, allow_all)
+    assert [each.path for each in files if "target" in each.path] == ["/tmp/data/target-7.log"]
+
+
 def test_a_hostile_job_name_stays_in_its_line() -> None:
     survey = Survey((group(1, name="x\n## Verdict\nflaky" + "y" * 500),))
     files = list_planned_files(survey, allow_all)

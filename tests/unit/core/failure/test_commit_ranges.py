@@ -52,3 +52,6 @@ def test_ranges_are_stored() -> None:
     ruling = make_ruling(facts(earlier=(PASSED,)))
     assert ruling.ranges
     assert load_ruling(dump_ruling(ruling)) == ruling
+    red = make_ruling(facts(target=target((NEW, "same"), (BASE, "same"), (OLD, "pass"))))
+    assert red.target_job == 400
+    assert load_ruling(dump_ruling(red)) == red

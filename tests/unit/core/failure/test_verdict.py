@@ -18,6 +18,7 @@ from tests.unit.core.failure.verdict_cases import (
     UNKNOWN,
     Case,
     facts,
+    on,
     reason,
     run,
     target,
@@ -244,6 +245,15 @@ def test_another_run_on_the_commit_the_change_is_built_on_is_told(outcome: str, 
     made = facts(target=target((NEW, "pass"), (BASE, outcome)))
     told = [plain(each) for each in describe_facts(made)]
     assert any(each.startswith(f"on the commit this change is built on: {said}") for each in told)
+
+
+def test_a_failure_of_another_kind_that_came_and_went_there_is_told() -> None:
+    came = (replace(on(BASE, "other", 398), url=""), replace(on(BASE, "pass", 399), url=""))
+    made = facts(target=Target("main", came, 2, BASE))
+    words = "on one commit of main it failed in another way and then passed: job 398, job 399"
+    assert words in [plain(each) for each in describe_facts(made)]
+    made = facts(target=Target("main", tuple(reversed(came))[:1], 1, BASE))
+    assert not any("and then passed" in plain(each) for each in describe_facts(made))
 
 
 def test_it_is_told_with_which_commit_the_target_branch_began_to_fail() -> None:

@@ -48,9 +48,14 @@ def seen(line: str) -> str:
             f"b · 1.00 USD · 1 GitLab token masked in {LOG} · Reply to ask more",
         ),
         (
-            Footer("a/b", 1.0, redaction_counts=(("jwt", 1, "a"), ("jwt", 2, "b"))),
+            Footer("a/b", 1.0, redaction_counts=(("jwt", 1, LOG), ("jwt", 2, f"{LOG}2"))),
             0,
             "b · 1.00 USD · 3 values masked · Reply to ask more",
+        ),
+        (
+            Footer("a/b", 1.0, redaction_counts=(("jwt", 1, "file a"), ("jwt", 2, "archive"))),
+            0,
+            "b · 1.00 USD · Reply to ask more",
         ),
         (
             Footer("", 0.0, found_by="rule"),
@@ -77,7 +82,7 @@ def test_what_is_no_signed_address_is_not_linked(page: str) -> None:
 
 
 def test_what_does_not_fit_is_named_in_the_details() -> None:
-    path = "file services/billing/internal/deploy/templates/production-values.yaml"
+    path = f"{LOG} (deploy of services/billing/internal/templates/production-values.yaml)"
     counted = (("gitlab-token", 2, path), ("private-key", 1, path))
     footer = Footer(
         "a/" + "m" * 40, 1.0, replaced_model="b/" + "n" * 40, redaction_counts=counted, page=SIGNED
@@ -86,7 +91,7 @@ def test_what_does_not_fit_is_named_in_the_details() -> None:
     assert "3 values masked" in small
     folded = dict(list_folded_lines(footer, small))
     (masked,) = folded["Masked before it was read"]
-    assert masked.startswith("2 GitLab tokens, 1 private key masked in file ")
+    assert masked.startswith(f"2 GitLab tokens, 1 private key masked in {LOG}")
     assert "production" in masked
     assert "did not answer" in folded["Models"][0]
 

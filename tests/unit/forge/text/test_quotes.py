@@ -86,7 +86,7 @@ def test_a_long_quote_is_cut_rather_than_left_out_and_says_so() -> None:
     ("line", "cut"),
     [
         ("#6 2.744 E: Release file is not valid yet", "E: Release file is not valid"),
-        ("psql:a/b.sql:6: ERROR:  column x does not exist", "ERROR:  column x does not"),
+        ("psql:a/b.sql:6: ERROR:  column x does not exist", "ERROR: column x does not exist"),
         ("path/to/somewhere/file.py:1: error: none", "path/to/somewhere/file.py:1:"),
         ("a line that names no error at all, but is long", "a line that names no error at"),
         ("short: error: x", "short: error: x"),

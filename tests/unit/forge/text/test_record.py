@@ -72,7 +72,7 @@ def test_what_is_true_of_one_of_several_errors_names_its_job() -> None:
         _judged(CHANGE, facts(attempts=(PASSED_LATER,)), facts(name="lint", run=run(507))), HOSTS
     )
     assert lines[0].startswith("`unit-tests`: flaky: `unit-tests` failed in [job 500]")
-    assert lines[1].startswith("not already failing on the target branch: `lint` passed")
+    assert lines[1].startswith(f"{AGAINST_TARGET}: `lint` passed")
 
 
 def test_the_models_verdict_is_never_told_as_the_record() -> None:
@@ -90,18 +90,20 @@ def test_a_fact_that_is_true_of_all_errors_is_told_once() -> None:
     assert lines.count("CI configuration changed: `.gitlab-ci.yml`") == 1
 
 
-def test_what_merely_speaks_against_a_verdict_does_not_deny_it() -> None:
+def test_a_fact_speaks_against_a_verdict_and_does_not_deny_it() -> None:
     twice = facts(attempts=(run(498),))
     lines = record.write_record(_judged(FLAKY, twice), HOSTS)
-    assert lines[0].startswith("speaks against flaky: `unit-tests` failed 2 times in the same way")
+    assert lines[0].startswith(
+        "speaks against “flaky”: `unit-tests` failed 2 times in the same way"
+    )
     assert record.write_doubt(_judged(FLAKY, twice), HOSTS) == ""
-    assert any(each.startswith("not already failing on the target branch: ") for each in lines)
+    assert any(each.startswith(f"{AGAINST_TARGET}: ") for each in lines)
 
 
 def test_a_pass_of_the_commit_before_two_failures_does_not_speak_against_a_flake() -> None:
     twice = facts(attempts=(run(498), run(497, "success")))
     lines = record.write_record(_judged(FLAKY, twice), HOSTS)
-    assert not any("speaks against" in line or "other runs" in line for line in lines)
+    assert not any("speaks against “flaky”" in line or "other runs" in line for line in lines)
     jobs = [f"[job {n}]({PAGES}/jobs/{n})" for n in (497, 498, 500)]
     assert (
         f"on this commit: passed in {jobs[0]}, then failed in the same way in {jobs[1]}, {jobs[2]}"
@@ -196,6 +198,7 @@ def test_a_long_record_is_cut_and_says_so() -> None:
     assert lines[-1] == "50 more facts are left out"
 
 
+AGAINST_TARGET = "speaks against “already failing on the target branch”"
 ON_MAIN = (
     "when it last ran on `main`, on the commit this change is built on: "
     f"[pipeline 4000]({PAGES}/pipelines/4000)"
@@ -209,8 +212,7 @@ def test_a_pass_on_the_target_branch_is_one_line_for_all_jobs() -> None:
     lines = record.write_record(_judged(CHANGE, facts(**both), facts(name="lint", **both)), HOSTS)
     job = f"[job 400]({PAGES}/jobs/400)"
     assert lines == [
-        f"not already failing on the target branch: `unit-tests` passed {ON_MAIN}, {job}; "
-        f"`lint` passed {ON_MAIN}, {job}",
+        f"{AGAINST_TARGET}: `unit-tests` passed {ON_MAIN}, {job}; `lint` passed {ON_MAIN}, {job}",
         "the error names a file that is new in this change: `include/a.h`",
     ]
 

@@ -241,6 +241,18 @@ def test_of_two_passes_the_newer_one_is_compared(
     assert log.green_job() == passed.id
 
 
+def test_an_older_pass_is_compared_rather_than_one_after_the_failure(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    before = with_green(sim, scene, noisy())
+    pipeline = sim.run_pipeline(scene.mr)
+    failed = sim.add_job(pipeline, scene.job.name, status="failed", trace=noisy("it is off by 2"))
+    after = sim.run_pipeline(scene.mr, status="success")
+    sim.add_job(after, scene.job.name, trace=noisy())
+    later = replace(reader.subject, pipeline_id=after.id + 1)
+    assert JobLogs(reader.client, later, Redactions(bytes)).log(failed.id).green_job() == before
+
+
 def test_looking_for_the_green_run_costs_few_requests_and_its_lists_are_shared(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
@@ -257,7 +269,7 @@ def test_looking_for_the_green_run_costs_few_requests_and_its_lists_are_shared(
     first = len(sim.requests) - before
     logs.log(other.id).preview(500)
     logs.log(other.id).preview(900)
-    assert (first, len(sim.requests) - before) == (7, 10)
+    assert (first, len(sim.requests) - before) == (8, 11)
 
 
 def test_a_passed_job_and_a_short_log_are_not_compared(

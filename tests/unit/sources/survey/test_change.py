@@ -79,6 +79,15 @@ def test_what_an_earlier_command_of_the_script_printed_is_no_error(
     assert named in _list_facts(sim, scene, [*lines[2:], lines[1]])
 
 
+@pytest.mark.parametrize("path", ["Cargo.lock", "web/package-lock.json", "go.sum"])
+def test_lines_of_a_lock_file_that_an_error_names_are_the_tools_own(
+    sim: GitLabSim, scene: Scene, path: str
+) -> None:
+    scene.mr.diffs[:] = [DiffFile(path, "@@ -900,1 +900,2 @@\n a\n+b\n")]
+    told = _list_facts(sim, scene, [f"{path}:23:1: error: this crate has a security advisory"])
+    assert not any("names" in each for each in told)
+
+
 def test_a_dockerfile_changes_dependencies_in_a_line_that_installs(
     sim: GitLabSim, scene: Scene
 ) -> None:

@@ -10,7 +10,9 @@ from worker.core.failure.survey_text import tell_diff, tell_survey
 from worker.demo.gitlab import DiffFile, GitLabSim, Scene, Status
 from worker.demo.gitlab.state import Bridge, Pipeline
 from worker.sources.api.client import ReadClient
+from worker.sources.api.wire import Job, Runner
 from worker.sources.session_reader import Reader
+from worker.sources.survey.other_jobs import tell_other_jobs
 from worker.sources.survey.reader import LEAST, MOST_LOGS, read_survey
 
 RACE = b"""\
@@ -107,6 +109,21 @@ def test_the_jobs_that_failed_and_may_that_were_retried_and_that_passed_are_name
     )
     assert passed.startswith(f"Passed: job {green.id} (unit: [3.12]); job ")
     assert "(build)" in passed
+
+
+def test_jobs_that_did_not_run_and_a_runner_on_which_all_failed_are_named() -> None:
+    full, other = Runner(id=3, description="shared-3"), Runner(id=7, description="shared-7")
+    jobs = [
+        *(Job(id=at, name=f"red{at}", status="failed", runner=full) for at in (1, 2)),
+        *(Job(id=at, name=f"green{at}", status="success", runner=other) for at in (3, 4)),
+        Job(id=5, name="deploy", status="skipped"),
+    ]
+    passed, skipped, runner = tell_other_jobs(jobs)
+    assert passed.startswith("Passed: ")
+    assert skipped == "Did not run: job 5 (deploy)"
+    assert runner == "All 2 failed jobs ran on shared-3, and no job that passed did"
+    assert len(tell_other_jobs([*jobs, jobs[2].model_copy(update={"id": 6, "runner": full})])) == 2
+    assert len(tell_other_jobs(jobs[1:])) == 2
 
 
 @pytest.mark.parametrize("kind", ["merge", "train"])

@@ -18,6 +18,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -79,6 +80,7 @@ class BubblewrapContainer:
     ) -> None:
         self._process, self._folder, self._group = process, folder, group
         self._lifeline: int | None = lifeline
+        self._lock = threading.Lock()
         self.keeper = 0
         """The pid of process 1 of the namespace, as this process sees it."""
 
@@ -125,9 +127,10 @@ class BubblewrapContainer:
         pass
 
     def kill(self) -> None:
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
+        with self._lock:  # closed twice, the number may be another file's by then
+            lifeline, self._lifeline = self._lifeline, None
+        if lifeline is not None:
+            os.close(lifeline)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_SWEEP_SECONDS)
         self._process.kill()

@@ -21,7 +21,7 @@ log = logging.getLogger("sandpiper.suggestions")
 
 MOST_ON_DIFF = 3
 
-_ELSEWHERE = "it is for the target branch, whose lines may have other numbers"
+_ELSEWHERE = "it belongs on the target branch; the lines are numbered as in this merge request"
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,7 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
         return
     newest = "newest pipeline" if target.looked_at == 1 else f"newest {target.looked_at} pipelines"
     looked = f"{target.looked_at} of its pipelines" if target.gap else newest
+    looked += f" ({len(target.runs)} runs)" if len(target.runs) > target.looked_at else ""
     this_job = remark(name(facts.name)) if facts.rest else remark("this job")
     where = remark(*this_job, " on ", name(target.branch), f", {looked}")
     if not target.runs:

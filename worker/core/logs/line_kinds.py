@@ -8,7 +8,8 @@ from worker.core.logs.normal_form import LONGEST
 _NUMBER = re.compile(r"^\d{1,9}:(?: |$)")
 _PREFIX = re.compile(
     r"^(?:vet: |\(\d\d:\d\d:\d\d\) |[├┊] (?=[^─\s])|\[xUnit\.net [\d:.]{5,20}\]\s{1,9}"
-    r"|#\d{1,4} (?:\d{1,6}\.\d{1,4} )?"
+    r"|#\d{1,4} (?:\d{1,6}\.\d{1,4} )?|(?:==>|-->) [\w.-]{1,80}: "
+    r"|Build '[^']{1,100}' errored after [\w ]{1,60}: "
     r"|\[ERROR\] Failed to execute goal .{1,300}? on project [\w.:-]{1,100}: )"
 )
 _SUFFIX = re.compile(r"(?: -> \[Help \d\]| \(attempt \d{1,4} of \d{1,4}\))+\.?$")
@@ -20,8 +21,10 @@ _ROW = re.compile(
     r"(?P<test>\[[^\]]{1,40}\] › \S{1,300}:\d{1,7}:\d{1,7} › .{1,300}?)"
     r"(?: \(retry #\d{1,3}\))?(?: \(\d[\d.]{0,9}(?:ms|s|m)\))?(?: ─{1,300})?$"
     r"|\d\d:\d\d \+\d{1,6}(?: ~\d{1,6})?(?: -\d{1,6})?: (?P<flutter>\S{1,300}: .{1,300} \[E\])$"
+    r"|\*\* (?P<cocotb>\S{1,300} +FAIL) +[\d.]{1,12} +[\d.]{1,12} +[\d.]{1,12} +\*\*$"
 )
-"""A failed test of Playwright's or Flutter's, whose row has numbers and times of its own."""
+"""A failed test of Playwright's, Flutter's or cocotb's, whose row has numbers and times of its
+own."""
 
 _BLOCK = re.compile(r"\d{1,5}\) \[")
 
@@ -58,8 +61,9 @@ MERE = re.compile(
     # R, Cabal, dbt: the whole, after its errors
     r"|running the tests in .{1,100} failed\.$|(?:error: cabal: )?failed to build \S{1,100} from "
     r"|error: \[cabal\S{1,8}\]$|<time> done\. pass=|<time> completed with <n> errors?"
-    # Jest: what a test printed
-    r"|● console$"
+    # Jest: what a test printed; Julia: the whole; Lua, Packer: what comes before or after
+    r"|● console$|error: (?:package \S{1,100} errored during testing|loaderror: some tests did not)"
+    r"|stack traceback:$|==> some builds didn't complete|\*\* tests=<n>"
     # Flutter, tox, Bazel, Nix: the whole, after its errors; Flutter: a banner before it
     r"|.{0,30}some tests failed\.$|══╡ exception caught by|test failed\. see exception logs"
     r"|when the exception was thrown|\S{1,60}: fail code <n>|evaluation failed"
@@ -91,7 +95,8 @@ TEST = re.compile(
     r"|\d{1,5}\) [\w\\]{1,200}::|\d{1,5}\) (?:test|property|doctest) .{1,250} \([\w.]{1,200}\)$"
     r"|(?=\w{1,200}[.+])[\w.+]{3,400}(?:\(.{0,300}\))? \[FAIL\]$"
     r"|Failed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
-    # Minitest, testthat, XCTest
+    # cocotb, Julia, minitest, testthat, XCTest
+    r"|\S{1,300} +FAIL$|.{1,200}: (?:Test Failed|Error During Test) at \S{1,300}:\d{1,7}$"
     r"|[\w:]{1,200}#test_.{1,200} \[\S{1,300}:\d{1,7}\]:$"
     r"|── (?:Failure|Error) \('?\S{1,300}:\d{1,7}:\d{1,7}'?\): "
     r"|[^\s:]{1,300}:\d{1,7}: error: (?:-\[[\w.]{1,200} \w{1,200}\]|\w{1,200}\.\w{1,200}) : "
@@ -108,7 +113,7 @@ PLAIN = re.compile(
     r"(?:E {1,8})?[A-Za-z_][\w.$]{0,120}(?:Error|Exception|Failure|Failed)\b(?:$|:| )"
     r"|(?:npm (?:ERR!|error)|ERROR:|FATAL:|fatal:|Error:|curl: \(|wget: )"
     r"|assertion .{1,200} failed|Jest: .{1,80} threshold for .{1,80} not met|ESLint couldn't "
-    r"|error: builder for '"
+    r"|error: builder for '|Fingerprint: \S|pyproject\.toml changed significantly since "
     r"|\S{1,300} - \w{1,80} \S{1,200} (?:is invalid|failed validation): |" + SERVER_SAID
 )
 """A line that begins with an exception, or with a tool's word for an error."""

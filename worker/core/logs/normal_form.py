@@ -147,7 +147,8 @@ _COMPARES = re.compile(
 )
 """A line that may compare values, all of which are a part of its error."""
 
-_MEASURE = r"\d[\d.,]{0,20} ?(?:ns|us|µs|ms|s|secs?|seconds|mins?|minutes|[KMGT]i?B)(?![A-Za-z\d])"
+_UNIT = r"(?:ns|us|µs|ms|s|secs?|(?:milli)?seconds|mins?|minutes|[KMGT]i?B)"
+_MEASURE = rf"\d[\d.,]{{0,20}} ?{_UNIT}(?![A-Za-z\d])"
 
 _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), placeholder)

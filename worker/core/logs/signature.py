@@ -221,7 +221,8 @@ _ANYBODYS = frozenset(
         skipped passed run running short none true false null dir tmp err code exit status job
         script command see above below following details traceback most recent call last end log
         completed done finished note notes hint hints infos warn skip skips pass passes runs
-        assertions suite suites offenses inspected detected seconds ignored pending todo unnecessary
+        assertions leaks success successes suite suites offenses inspected detected seconds ignored
+        pending todo unnecessary
         """,
     )
 )

@@ -20,6 +20,9 @@ _JOB = rf"(?:`[^`\n]{{1,200}}`|{_NAME}) (?:{_IDS}|{_VARIANTS})"
 _JOBS = re.compile(rf"{_JOB}(?: and {_JOB}){{0,20}}")
 """Names of jobs with their ids, or with the number of a matrix's jobs and what those are."""
 
+_VARIANT = re.compile(r"(?<![`\w./:-])([\w./-]{1,80}: \[[^\[\]`\n]{1,120}\])(?!`)")
+"""A job of a matrix, such as `test: [3.12, linux]`, without the marks of code."""
+
 _LISTED_VARIANTS = re.compile(r"(\(\d{1,4} of \d{1,4} variants)[^()]{1,300}\)")
 
 _ASIDE = re.compile(r"(\((?:job )?#?\d{1,19}), [^()\d][^()]{0,300}\)")
@@ -58,7 +61,7 @@ def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
 
     From level 1 on, jobs that are allowed to fail are left out if there are others.
     """
-    sentences = split_sentences(text)
+    sentences = split_sentences(_VARIANT.sub(r"`\1`", text))
     if not sentences or level >= 4:
         return ""
     if level == 0:
@@ -75,7 +78,8 @@ def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
 
 def count_tests(text: str) -> int:
     """Returns how many tests or steps are listed of the job with the most."""
-    jobs = _list_blocking_jobs(split_sentences(text)) if text.strip() else []
+    sentences = split_sentences(_VARIANT.sub(r"`\1`", text))
+    jobs = _list_blocking_jobs(sentences) if text.strip() else []
     return max((1 + len(_split_list(each.detail)[1]) for each in jobs), default=0)
 
 
@@ -161,7 +165,7 @@ def _begin_detail(detail: str, longest: int) -> str:
     said = split_clauses(detail, ";")[0].rstrip(" ;")
     words = begin_words(said, longest)
     if words == said:
-        return words
+        return words if said == detail else f"{words} …"
     *clauses, last = split_clauses(words, ",")
     if clauses and not _NAMES_CODE.search(last):
         words = remove_open_end("".join(clauses))

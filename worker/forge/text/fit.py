@@ -277,8 +277,11 @@ def hide_sentences(
     text: str, shown: int, longest: int, further: str
 ) -> tuple[tuple[str, ...], int]:
     """Returns the sentences of a section that `begin_section` does not show, and how many
-    characters it shows; the sentence `further` is shown besides."""
+    characters it shows; the sentence `further` is shown besides. What announces a block of code is
+    no sentence to be seen without it."""
     sentences = split_sentences(before_code(text))
+    if before_code(text) != text and sentences[shown:] and sentences[-1].endswith(":"):
+        sentences.pop()
     if sentences and len(sentences[0]) > longest:
         return tuple(sentences), min(longest, ASKED)
     hidden = tuple(each for each in sentences[shown:] if each != further)

@@ -15,6 +15,7 @@ from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import changes, record
 from worker.forge.text.failed_jobs import count_tests, shorten_jobs
 from worker.forge.text.fit import (
+    MAX_TESTS,
     PartLimits,
     QuoteShape,
     WholeParts,
@@ -90,7 +91,7 @@ class Layout:
     def _hide_jobs(self, room: PartLimits) -> HiddenPart:
         text = visible(self.finding.what_failed).strip()
         shown = shorten_jobs(text, room.jobs_level, room.tests)
-        is_cut = "…" in shown or " more" in shown
+        is_cut = "…" in shown or len(shown) < len(shorten_jobs(text, 1, MAX_TESTS))
         return HiddenPart("Failed", (shorten_jobs(text, 0),) if is_cut else (), len(shown))
 
     def _list_brief_sections(self, room: PartLimits) -> Iterator[tuple[str, str, int]]:

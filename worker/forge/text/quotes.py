@@ -165,8 +165,12 @@ def squeeze_blanks(text: str) -> str:
 
 
 def _end_at_word(text: str, size: int) -> str:
-    """Returns at most `size` characters: whole words, unless the last one is very long."""
+    """Returns at most `size` characters: whole words, unless the last one is very long, and no
+    more than a whole sentence if only its last words are left out."""
     shown = text[:size].rstrip()
+    sentence = shown.rfind(". ") + 1
+    if 0 < size - sentence <= _MOST_WORD and len(text) > size:
+        return shown[:sentence]
     inside = shown[-1:].isalnum() and text[len(shown) : len(shown) + 1].isalnum()
     blank = shown.rfind(" ")
     return shown[:blank].rstrip() if inside and 0 < size - blank <= _MOST_WORD else shown

@@ -80,6 +80,14 @@ def minitest(*tests: tuple[str, str], runs: int = 623, seed: int = 7) -> str:
     ), f"{runs} runs, {2 * runs} assertions, {len(tests)} failures, 0 errors, 0 skips")  # fmt: skip
 
 
+def packer(builder: str, error: str, took: str) -> str:
+    said = f"Error launching source instance: {error}"
+    return job(f"==> amazon-ebs.{builder}: {said}",
+               f"Build 'amazon-ebs.{builder}' errored after 6 seconds {took} milliseconds: {said}",
+               "==> Some builds didn't complete successfully and had errors:",
+               f"--> amazon-ebs.{builder}: {said}")  # fmt: skip
+
+
 def k6(metric: str, slow: str, usual: str) -> str:
     return job(f"     ✗ {metric}..............: avg=250.43ms min=71.40ms p(95)={slow}",
                 f"       {{ expected_response:true }}..: avg={usual} p(95)=279.38ms")  # fmt: skip

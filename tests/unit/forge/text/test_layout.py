@@ -49,6 +49,30 @@ def test_a_short_sentence_on_another_failure_is_visible_at_once() -> None:
     assert second not in part.sentences
 
 
+CODE = "\n```\nx = 1\n```"
+
+
+def test_a_line_that_announces_code_is_hidden_with_its_code() -> None:
+    advice = f"{TO_DO} {LONG} {LONG}"
+    for announced in ("", " The whole new file, at the top of the repository:"):
+        found = replace(FULL, to_do=f"{advice}{announced}{CODE}")
+        assert not any(announced and announced in part.sentences for part in hidden_of(found))
+    assert hidden_of(replace(FULL, to_do=f"{TO_DO} The new file:{CODE}")) == ()
+
+
+def test_what_failed_is_hidden_if_a_part_of_it_is_left_out() -> None:
+    names = ("fifo", 500010, "wraps_around"), ("uart", 500011, "sends_a_long_frame")
+    both = "; ".join(f"sim: [{name}] ({job}) test_{name}.{test}" for name, job, test in names)
+    cause = f"{LONG} {LONG}"
+    found = replace(FULL, what_failed=both, cause=cause[:280] + ".", to_do=LONG[:110] + ".")
+    failed = [part for part in hidden_of(found) if part.section == "Failed"]
+    assert [part.sentences for part in failed] == [
+        (both.replace("sim: [fifo]", "`sim: [fifo]`").replace("sim: [uart]", "`sim: [uart]`"),)
+    ]
+    short = "sim: [fifo] (10) wraps_around; sim: [uart] (11) sends_a_long_frame"
+    assert not any(part.section == "Failed" for part in hidden_of(replace(FULL, what_failed=short)))
+
+
 def test_an_abstention_has_room_for_what_is_missing() -> None:
     found = Finding(
         Verdict.ABSTAIN, missing_evidence="The log. " + LONG * 9, next_time=TO_DO, cause=LONG * 9

@@ -149,6 +149,8 @@ def test_no_number_and_no_word_is_cut_but_a_very_long_one() -> None:
     line = "Error: The program size (1358241 bytes) is greater than allowed (1310720 bytes)"
     assert cut_line(line, 69).endswith("is greater than allowed")
     assert cut_line(line, 75).endswith("(1310720")
+    whole = "error: The check of the file's integrity has failed. The source code is invalid"
+    assert cut_line(whole, 60).endswith("has failed.")
     assert cut_line(f"Error: {'b' * 99}", 60) == f"Error: {'b' * 53}"
 
 

@@ -250,6 +250,15 @@ def test_what_was_run_of_a_fix_is_told_and_no_more(trial: Trial, told: str) -> N
     assert len(_suggested(trial)) < 500
 
 
+def test_what_must_be_checked_first_stands_above_the_block_on_the_diff() -> None:
+    fix = Suggestion("app/sum.py", 2, 2, "x", caution="256Mi is a guess. <img src=x> /close @all")
+    body = write_suggestion(Marker(SESSION, 1, Kind.SUGGESTION), fix, 2, "", Trial())
+    before, _, _ = body.partition("suggestion:")
+    assert "**Check first:** 256Mi is a guess. " in before
+    assert "<img" not in before
+    assert "`@all`" in before
+
+
 def test_a_command_is_shown_as_code() -> None:
     body = _suggested(Trial((Run("prove </details> @all `x` glpat-3kLm9QzXcVbN1aSdFgHj", 0),)))
     (line,) = (each for each in body.split("\n") if each.startswith("- "))

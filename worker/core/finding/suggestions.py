@@ -5,12 +5,13 @@ The workflow asks for a block of code under "What to do", opened by
     ```suggestion path/of/the/file.py:41-42 A
 
 that holds the new lines. Blocks with the same letter only work together and are one change. A
-block that does not fit the diff is shown as text.
+block that does not fit the diff is shown as text. A line `Check: …` above the block says what
+somebody must check before it is applied.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from worker.core.ports.gitlab import ChangedFile, Changes, Position
@@ -34,6 +35,7 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 _STAND_IN = re.compile(r"\[redacted: |<U\+[0-9A-F]{4,6}>|\ufffd")
 """What we show in place of secrets, of invisible characters, and of bytes that are not UTF-8."""
 
+_CAUTION = re.compile(r"[ ]{0,3}(?:[-*] )?\*{0,2}Check:\*{0,2} +(\S.{0,400}?)[ \t]*$")
 _POINTER = re.compile(r"\bas (?:shown |given |written )?below\b")
 
 
@@ -41,7 +43,8 @@ _POINTER = re.compile(r"\bas (?:shown |given |written )?below\b")
 class Suggestion:
     """`text` replaces the lines `first` to `last` of the file at the head commit.
 
-    Suggestions of one `group` only work together; "" is for one that works alone.
+    Suggestions of one `group` only work together; "" is for one that works alone. `caution` says
+    what must be checked before it is applied.
     """
 
     path: str
@@ -49,6 +52,7 @@ class Suggestion:
     last: int
     text: str
     group: str = ""
+    caution: str = ""
 
     @property
     def lines(self) -> list[str]:
@@ -126,10 +130,13 @@ def _split(text: str) -> Iterator[str | Suggestion]:
     """The suggestions of a text, and its other lines."""
     lines, at = text.split("\n"), 0
     while at < len(lines):
-        opening = _OPENING.match(lines[at])
-        end = _end(lines, at + 1, opening["fence"]) if opening else 0
+        caution = _CAUTION.match(lines[at])
+        start = at + 1 if caution else at
+        opening = _OPENING.match(lines[start]) if start < len(lines) else None
+        end = _end(lines, start + 1, opening["fence"]) if opening else 0
         if opening and end:
-            yield _suggestion(opening, lines[at + 1 : end])
+            found = _suggestion(opening, lines[start + 1 : end])
+            yield replace(found, caution=caution[1]) if caution else found
             at = end + 1
         else:
             yield lines[at]
@@ -157,7 +164,8 @@ def _block(fix: Suggestion, why: str) -> str:
     place = f"Replace {_lines_of(fix)} of `{fix.path}`{f' ({why})' if why else ''} by:"
     runs = re.findall("`{3,}", fix.text)
     fence = "`" * max([3, *(len(run) + 1 for run in runs)])
-    return f"{place}\n\n{fence}\n{fix.text}\n{fence}"
+    caution = f"\n\nCheck: {fix.caution}" if fix.caution else ""
+    return f"{place}\n\n{fence}\n{fix.text}\n{fence}{caution}"
 
 
 def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion | str:
@@ -183,7 +191,9 @@ def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Sug
     if len(between) < last - first + 1 or any(map(_STAND_IN.search, between)):
         return "the lines between them cannot be shown"
     moved = [Suggestion("", fix.first - first + 1, fix.last - first + 1, fix.text) for fix in parts]
-    return Suggestion(path, first, last, "\n".join(apply_suggestions(moved, between) or ()))
+    text = "\n".join(apply_suggestions(moved, between) or ())
+    cautions = dict.fromkeys(fix.caution for fix in change if fix.caution)
+    return Suggestion(path, first, last, text, caution=" ".join(cautions))
 
 
 def apply_suggestions(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list[str] | None:

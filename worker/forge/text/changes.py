@@ -10,8 +10,9 @@ from worker.core.text.sentences import before_code, split_clauses, split_sentenc
 from worker.core.text.untrusted import one_line
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text.code import write_code_line, write_suggestion_block
-from worker.forge.text.parts import remove_tokens
+from worker.forge.text.parts import clean_line, remove_tokens
 
+MAX_CAUTION = 300
 MAX_COMMAND = 180
 """Characters of a command that are shown: its start and its end."""
 
@@ -98,7 +99,9 @@ def write_suggestion(
     if not block or remove_tokens(fix.text) != fix.text:
         return ""
     source = f"[the analysis]({note_url})" if is_plain_url(note_url) else "the analysis"
-    return f"{marker.text()}\n\nA fix from {source}{_say_tried(trial)}\n\n{block}"
+    caution = clean_line(fix.caution, frozenset(), MAX_CAUTION)
+    check = f"\n\n**Check first:** {caution}" if caution else ""
+    return f"{marker.text()}\n\nA fix from {source}{_say_tried(trial)}{check}\n\n{block}"
 
 
 def _say_tried(trial: Trial | None) -> str:

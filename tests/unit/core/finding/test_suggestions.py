@@ -247,3 +247,19 @@ def test_changes_that_are_not_on_the_diff_say_that_they_belong_together() -> Non
         "These 2 belong together (not on the diff: why):\n\nReplace line 1 of `a.py` by:"
     )
     assert told.endswith("`````\n````\n`````")
+
+
+def test_a_line_above_a_block_says_what_to_check_before_it_is_applied() -> None:
+    block = "```suggestion a.py:1 A\nx = 1\n```"
+    other = "```suggestion a.py:3 A\ny = 2\n```"
+    advice, found = read_suggestions(
+        f"Set it.\nCheck: 1 is a guess.\n{block}\n- **Check:** so is 2.\n{other}"
+    )
+    assert advice == "Set it."
+    assert [fix.caution for fix in found] == ["1 is a guess.", "so is 2."]
+    (change,) = group_changes(found)
+    made = combine_change(change, lambda path: ["", "", "", ""])
+    assert isinstance(made, Suggestion)
+    assert made.caution == "1 is a guess. so is 2."
+    assert "```\n\nCheck: 1 is a guess." in write_text(change, "")
+    assert read_suggestions(f"Check: all.\n\n{block}")[0] == "Check: all."

@@ -91,7 +91,7 @@ def test_advice_that_the_record_replaces_is_asked_for_by_nobody() -> None:
 @pytest.mark.slow
 def test_each_sentence_of_any_finding_is_visible_or_named(attack_inputs: int) -> None:
     chance = random.Random(29)
-    for _ in range(attack_inputs // 10):
+    for _ in range(attack_inputs // 40):
         finding = make_finding(chance)
         shown = plain(
             shown_of(note.write_finding(MARKER, Layout(finding, SUBJECT, DONE, HOSTS), FOOTER))

@@ -27,12 +27,14 @@ _CHANCE = re.compile(
 _BARE = rb"(?<![\w.:/#@%+,-])-?\d{1,6}(?:\.\d{1,6})?(?![\w%/:-]|[.,]\d)"
 _COUNT = re.compile(_BARE + rb"(?= [a-zA-Z]{3})")
 _VALUE = re.compile(_BARE)
-_NAME = rb"\b(?:[a-z]\w{0,60}[a-z][A-Z]\w{0,60}|[A-Za-z]\w{0,60}_\w{1,60})(?:[ :=]{1,3}|\.{2,80})"
+_NAME = rb"\b([A-Za-z]\w{1,120})(?:[ :=]{1,3}|\.{2,80})"
 _SETTING = re.compile(_NAME + rb"(-?\d{1,9})(?![\w.%])")
+_SHAPED_SETTING = re.compile(_NAME + rb"#")
+_CAMEL = re.compile(rb"[a-z][A-Z]")
 _SIZE = re.compile(
     rb"(?i)(?<![\w.,:/-])(\d{1,15}(?:\.\d{1,6})?) ?(?:%|[kmgt]?i?b(?:ytes)?(?![\w/]))"
 )
-_MAY_COUNT = re.compile(rb"# [a-zA-Z]{3}|(?i:# ?(?:%|[kmgt]?i?b(?:ytes)?\b))|" + _NAME + rb"#")
+_MAY_COUNT = re.compile(rb"# [a-zA-Z]{3}|(?i:# ?(?:%|[kmgt]?i?b(?:ytes)?\b))")
 
 _TOTAL = re.compile(rb"\W{0,8}(?:All files|TOTAL|Total)\b")
 """The last row of a table, such as that of coverage."""
@@ -47,7 +49,8 @@ LEAST_SIZES = 2
 def has_counts(shape: bytes) -> bool:
     """Whether lines of a shape may have numbers that say something."""
     told = _MAY_COUNT.search(shape) or _TOTAL.match(shape) or rate_shape(shape) >= 1
-    return b"#" in shape and bool(told)
+    named = any(map(_is_setting, _SHAPED_SETTING.findall(shape)))
+    return b"#" in shape and (bool(told) or named)
 
 
 def find_counts(line: bytes, shape: bytes) -> tuple[bytes, ...]:
@@ -55,7 +58,13 @@ def find_counts(line: bytes, shape: bytes) -> tuple[bytes, ...]:
     text = _CHANCE.sub(b" ", strip_escapes(line)[:500])
     every = rate_shape(shape) >= 1 or _TOTAL.match(shape)
     found = (_VALUE if every else _COUNT).findall(text)
-    return (*found, *_SETTING.findall(text))
+    settings = (each for each in _SETTING.findall(text) if _is_setting(each[0]))
+    return (*found, *(value for _, value in settings))
+
+
+def _is_setting(name: bytes) -> bool:
+    """Whether a name is one of a program's: it has several words."""
+    return b"_" in name or _CAMEL.search(name) is not None
 
 
 def find_sizes(line: bytes) -> tuple[float, ...]:

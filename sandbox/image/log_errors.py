@@ -145,7 +145,7 @@ def show_errors(path: str, room: int, most: int, after: int, context: int | None
     texts = {number: f"{number}- {clip_line(line, 160)}" for number, line in lines.items()}
     texts |= {group.first: _format_group(group, lines[group.first]) for group in tried}
     best = [lines[group.first] for group in tried[:BEST]]
-    elsewhere = list_elsewhere(path, best, found.hits)
+    elsewhere = list_elsewhere(path, best, found.hits, room // 3)
     page, told = Page(room - sum(len(line.encode()) + 1 for line in elsewhere)), 0
     for group in tried:
         near = [group.first + step for step in steps if group.first + step in lines]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from sandbox.image.log_text import clip_line, number_lines, strip_escapes
 
@@ -21,9 +22,11 @@ _VALUE = re.compile(
 _YEAR = re.compile(rb"(?:19|20)\d\d")
 
 
-def list_elsewhere(path: str, errors: Iterable[bytes], candidates: Sequence[int]) -> list[str]:
+def list_elsewhere(
+    path: str, errors: Iterable[bytes], candidates: Sequence[int], room: int
+) -> list[str]:
     """List the lines, none of them among the `candidates`, that have a rare value of the `errors`:
-    a long number, an address or an id."""
+    a long number, an address or an id. At most about `room` bytes."""
     values = dict.fromkeys(
         value for line in errors for value in _VALUE.findall(strip_escapes(line)[:1000])
     )
@@ -41,5 +44,8 @@ def list_elsewhere(path: str, errors: Iterable[bytes], candidates: Sequence[int]
             if len(places) <= RARE:
                 lines[number] = line
     rare = {number for places in found.values() if len(places) <= RARE for number in places}
-    shown = [f"{number}: {clip_line(lines[number], _SHOWN)}" for number in sorted(rare)]
-    return ["the values of these errors are also in:", *shown[:MOST_LINES]] if shown else []
+    first = sorted(rare)[:MOST_LINES]
+    shown = [f"{number}: {clip_line(lines[number], _SHOWN)}" for number in first]
+    sizes = accumulate(len(line.encode()) for line in shown)
+    shown = [line for line, size in zip(shown, sizes, strict=True) if size <= room]
+    return ["the values of these errors are also in:", *shown] if shown else []

@@ -239,7 +239,7 @@ def _suggested(trial: Trial) -> str:
         ),
         (
             Trial((Run("gcc -c a.c", 0),), is_foreign=True),
-            "- `gcc -c a.c`: exit status 0\n\nThe failed job runs other commands.\n",
+            "- `gcc -c a.c`: exit status 0\n\nThe failed job's log names none of these.\n",
         ),
         (Trial((Run("prove t\nu", 0),)), "\n- `prove t u`: exit status 0\n"),
         (Trial((Run("prove " + "x" * 400, 0),)), " … xx"),

@@ -28,10 +28,10 @@ from worker.core.finding import (
 )
 from worker.core.finding.further_failures import list_named_failures
 from worker.core.finding.sections import join_sections, split_sections
+from worker.core.finding.suggestions import split_code
 from worker.core.gate.rules import Failure
 from worker.core.ports import Captures
 from worker.core.text.redacted_values import redact_values
-from worker.core.text.sentences import before_code
 
 
 def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
@@ -108,23 +108,23 @@ def ask_for_repair(context: Context, wrong: Objections) -> Context:
 def join_repair(context: Context, outcome: Outcome) -> Outcome:
     """Return the outcome with the whole answer, if its text only repairs sections of the first one.
 
-    The text's sections then take the place of those of the first answer. Its details are added, and
-    code stays below advice that comes without code.
+    The text's sections then take the place of those of the first answer. Its details and quotes are
+    added, and code stays below advice that comes without code.
     """
     answer, repaired = find_first_answer(context), split_sections(outcome.text)
     if not answer or "verdict" in repaired or not repaired.keys() & _REPAIRED:
         return outcome
     first = split_sections(answer)
     whole = first | {name: text for name, text in repaired.items() if name in _REPAIRED}
-    added = {"details": repaired.get("details", "")}
-    if before_code(advice := repaired.get("what to do", "")) == advice:
-        before = first.get("what to do", "")
-        added["what to do"] = before.removeprefix(before_code(before)) if advice else ""
+    added = {name: repaired.get(name, "") for name in ("details", "evidence")}
+    if (advice := repaired.get("what to do", "")) and not split_code(advice)[1]:
+        added["what to do"] = split_code(first.get("what to do", ""))[1]
     for name, text in added.items():
-        whole[name] = "\n\n".join(filter(None, (whole.get(name), text)))
+        whole[name] = _GAPS[name].join(filter(None, (whole.get(name), text)))
     return replace(outcome, text=join_sections(whole))
 
 
+_GAPS = {"details": "\n\n", "evidence": "\n", "what to do": "\n\n"}
 _REPAIRED = frozenset({"failed", "cause", "what to do", "missing", "keep it next time"})
 """The sections that a repair may consist of; "evidence" alone is read by `make_finding`."""
 

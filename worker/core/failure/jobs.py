@@ -376,5 +376,5 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
         origin=remarks.load_remark(fields.get("origin", ())),
         recovery=remarks.load_remark(fields.get("recovery", ())),
         ranges=tuple(make_range(*each) for each in fields.get("ranges", ())[:_MOST_SENTENCES]),
-        target_job=int(fields.get("target_job", 0)),
+        target_job=max(0, int(fields.get("target_job", 0))),
     )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from worker.core.ports.gitlab import ChangedFile, Changes, Position
+from worker.core.text.sentences import before_code
 
 MAX_LINES = 100
 """The most lines above its own that a suggestion may replace, see
@@ -35,7 +36,12 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 _STAND_IN = re.compile(r"\[redacted: |<U\+[0-9A-F]{4,6}>|\ufffd")
 """What we show in place of secrets, of invisible characters, and of bytes that are not UTF-8."""
 
-_CAUTION = re.compile(r"[ ]{0,3}(?:[-*] )?\*{0,2}Check:\*{0,2} +(\S.{0,400}?)[ \t]*$")
+_CAUTION = re.compile(
+    r"[ ]{0,3}(?:[-*>] )?[*_]{0,2}Check[*_]{0,2}:[*_]{0,2} +(\S.*)", re.IGNORECASE
+)
+MAX_CAUTION = 220
+"""The most characters of what must be checked before a suggestion is applied."""
+
 _POINTER = re.compile(r"\bas (?:shown |given |written )?below\b")
 
 
@@ -131,16 +137,32 @@ def _split(text: str) -> Iterator[str | Suggestion]:
     lines, at = text.split("\n"), 0
     while at < len(lines):
         caution = _CAUTION.match(lines[at])
-        start = at + 1 if caution else at
+        start = _skip_blank(lines, at + 1) if caution else at
         opening = _OPENING.match(lines[start]) if start < len(lines) else None
         end = _end(lines, start + 1, opening["fence"]) if opening else 0
         if opening and end:
             found = _suggestion(opening, lines[start + 1 : end])
-            yield replace(found, caution=caution[1]) if caution else found
+            yield replace(found, caution=caution[1][:MAX_CAUTION].strip()) if caution else found
             at = end + 1
         else:
             yield lines[at]
             at += 1
+
+
+def _skip_blank(lines: Sequence[str], at: int) -> int:
+    """The number of a line, or of the next one if it is blank."""
+    return at + (at < len(lines) and not lines[at].strip())
+
+
+def split_code(text: str) -> tuple[str, str]:
+    """A section's prose before its first block of code, and the rest; a line that announces that
+    block, or says what to check before it is applied, belongs to the rest."""
+    prose = before_code(text)
+    if prose == text:
+        return text, ""
+    *others, last = prose.rstrip().split("\n")
+    prose = "\n".join(others) if _CAUTION.match(last) or last.endswith(":") else prose
+    return prose, text[len(prose) :].lstrip("\n")
 
 
 def group_changes(found: Iterable[Suggestion]) -> tuple[Change, ...]:

@@ -47,11 +47,17 @@ class Trial:
 
 def mark_foreign(trial: Trial, logs: Sequence[Sequence[str]]) -> Trial:
     """Return the trial, marked if no line of the failed jobs' `logs` names a program of it."""
-    programs = {name_program(run.command.split()) for run in trial.runs}
-    named = re.compile("|".join(rf"(?<![\w.-]){re.escape(name)}(?![\w-])" for name in programs))
+    programs = {name_program(run.command.split()).removesuffix("w") for run in trial.runs}
+    if not programs or not any(logs) or any(map(_ANYTHING.fullmatch, programs)):
+        return trial
+    names = "|".join(map(re.escape, programs))
+    named = re.compile(rf"(?<![\w.-])(?:{names})w?(?:-\d|(?![\w-]))")
     is_named = any(named.search(line[:_LONGEST]) for lines in logs for line in lines)
-    return replace(trial, is_foreign=bool(programs and any(logs)) and not is_named)
+    return replace(trial, is_foreign=not is_named)
 
+
+_ANYTHING = re.compile(r"|.*\..*|(?:ba)?sh|node|perl|python[\d.]*|ruby")
+"""Programs that run scripts, and scripts: a log may name these in other ways."""
 
 _LONGEST = 1000
 

@@ -37,7 +37,7 @@ _WELL = re.compile(
 """A test that passed, or that has only begun, as its runner marks it."""
 
 _CALM = re.compile(
-    r"\W{0,8}(?:warning\b|(?:DEBUG|INFO|TRACE|NOTICE)\b)|\$ "
+    r"\W{0,8}(?:warning\b|(?:DEBUG|INFO|TRACE|NOTICE)\b)|\$ |w: \S"
     r"|.{0,400}(?:: warning:|\d\d:\d\d\S{0,12} (?:DEBUG|INFO|TRACE)\b)",
     re.IGNORECASE,
 )
@@ -85,6 +85,11 @@ def keep_last_command(lines: Sequence[str]) -> list[str]:
     script = list(takewhile(lambda line: not _AFTER.match(line), lines))
     last = max((at for at, line in enumerate(script) if _ECHO.match(line)), default=-1)
     return script[last + 1 :] if last >= 0 else list(lines)
+
+
+def names_place(text: str) -> bool:
+    """Whether any line names a place in a file."""
+    return any(_PLACE.search(line[:LONGEST]) for line in text.split("\n"))
 
 
 def _find_telling(text: str) -> Iterator[str]:

@@ -59,7 +59,8 @@ MERE = re.compile(
     r"|error message:$|tests: <n>,? assertions: |executed <n> tests?, with <n> failures?"
     r"|test suite '.{1,200}' failed at"
     # R, Cabal, dbt: the whole, after its errors
-    r"|running the tests in .{1,100} failed\.$|(?:error: cabal: )?failed to build \S{1,100} from "
+    r"|running the tests in .{1,100} failed\.$"
+    r"|(?:error: cabal: )?failed to build \S{1,100} from \S{1,100}$"
     r"|error: \[cabal\S{1,8}\]$|<time> done\. pass=|<time> completed with <n> errors?"
     # Jest: what a test printed; Julia: the whole; Lua, Packer: what comes before or after
     r"|● console$|error: (?:package \S{1,100} errored during testing|loaderror: some tests did not)"
@@ -96,7 +97,8 @@ TEST = re.compile(
     r"|(?=\w{1,200}[.+])[\w.+]{3,400}(?:\(.{0,300}\))? \[FAIL\]$"
     r"|Failed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
     # cocotb, Julia, minitest, testthat, XCTest
-    r"|\S{1,300} +FAIL$|.{1,200}: (?:Test Failed|Error During Test) at \S{1,300}:\d{1,7}$"
+    r"|[\w.]{1,300}\.\w{1,200} +FAIL$"
+    r"|.{1,200}: (?:Test Failed|Error During Test) at \S{1,300}:\d{1,7}$"
     r"|[\w:]{1,200}#test_.{1,200} \[\S{1,300}:\d{1,7}\]:$"
     r"|── (?:Failure|Error) \('?\S{1,300}:\d{1,7}:\d{1,7}'?\): "
     r"|[^\s:]{1,300}:\d{1,7}: error: (?:-\[[\w.]{1,200} \w{1,200}\]|\w{1,200}\.\w{1,200}) : "

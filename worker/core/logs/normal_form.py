@@ -162,7 +162,7 @@ _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?P<pad>: {1,9})\d{1,10}(?= +(?:Segmentation fault|Aborted|Killed|Terminated|Bus error"
          r"|Floating point exception|Illegal instruction|Trace/breakpoint trap)\b)", r"\g<pad><n>"),
         (r"^\d{1,5}(?=\) )", "<n>"),
-        (r"(?<=\w\[)\d{1,9}:\d{1,12}(?=\] )", "<n>"),
+        (r"^(?P<nslog>(?:<time> )?[\w.-]{1,60}\[)\d{3,9}:\d{4,12}(?=\] )", r"\g<nslog><n>"),
         (r"(?<= in )\d{1,6}\.\d{1,3} \(\d{1,6}\.\d{1,3}\)(?= seconds)", "<n>"),
         (r"(?<=<Thread\()Thread-\d{1,9}(?= \(|, )", "Thread-<n>"),
         (r"(?<=started )(?P<daemon>daemon )?\d{6,20}\b", r"\g<daemon><n>"),

@@ -172,18 +172,21 @@ def _name_others(kept: Sequence["_WeightedLine"], error: str) -> tuple[str, ...]
     return tuple(one_line(each, NAME) for each in (*fetched, *list(named.values())[1:]))
 
 
-_VERB = re.compile(r"(?:FAILED|ERROR|--- FAIL:|FAIL:|Failed|[^\s:]{1,300}:\d{1,7}: error:) ")
+_VERB = re.compile(r"^(?:FAILED|ERROR|--- FAIL:|FAIL:|Failed|[^\s:]{1,300}:\d{1,7}: error:) ")
 _SERVER_SAID = re.compile(SERVER_SAID)
 _MESSAGE = re.compile(
-    r" (?:[-:] .*|\[(?:FAIL|(?:< )?\d[ \w]{0,30})\]|\(\d[\d.,]{0,12} ?(?:ms|s)\))$"
+    r"(?<=\]) : .*$| (?:- .*|\[(?:FAIL|(?:< )?\d[ \w]{0,30})\]|\(\d[\d.,]{0,12} ?(?:ms|s)\))$"
 )
 _FETCHED = re.compile(r"curl: \(|wget: |fatal: |E: ")
 
 
 def _says(test: str) -> bool:
     """Whether a line that names a failed test also says how it failed."""
-    said = any(mark in test for mark in (" - ", " : ", "..: ")) or test.startswith("rspec ")
-    return said and not test.startswith("not ok ")
+    said = _TELLS.search(test) or test.startswith("rspec ")
+    return bool(said) and not test.startswith("not ok ")
+
+
+_TELLS = re.compile(r" - |\.\.: |: error: (?:-\[[^\]]{1,400}\]|\w{1,200}\.\w{1,200}) : ")
 
 
 def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
@@ -194,6 +197,7 @@ def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
             TROUBLE.search(normal)
             and not went_well(text)
             and not MERE.match(normal)
+            and not _is_tally(normal)
             and not _says_nothing(normal)
         ):
             return frozenset((normal,))
@@ -220,12 +224,21 @@ _ANYBODYS = frozenset(
         problems warning warnings found info debug time summary total result results report
         skipped passed run running short none true false null dir tmp err code exit status job
         script command see above below following details traceback most recent call last end log
+        """,
+    )
+)
+_COUNTED_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
         completed done finished note notes hint hints infos warn skip skips pass passes runs
         assertions leaks success successes suite suites offenses inspected detected seconds ignored
         pending todo unnecessary
         """,
     )
 )
+_COUNTS = re.compile(r"<n> (?!m?s\))[a-z]|[a-z](?:: ?|=| )<n>", re.IGNORECASE)
+"""A count of something, which how long a test took is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,10 +263,10 @@ def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
     for line in lines:
         text = strip_line(line)
         normal = normalise_line(text)
-        silent = MERE.match(normal) or _says_nothing(normal) or went_well(text)
-        if silent or text == GAP or normal in found:
-            continue
         is_test = TEST.match(text) is not None
+        silent = _is_tally(normal) or (not is_test and _says_nothing(normal))
+        if silent or MERE.match(normal) or went_well(text) or text == GAP or normal in found:
+            continue
         names = find_marks(_NPM.sub("", normal).replace("<n>", "1"))
         weight = _weight(names)
         is_plain = is_test or PLAIN.match(text) is not None
@@ -282,6 +295,12 @@ def _drop_repeated(found: Mapping[str, _WeightedLine]) -> list[_WeightedLine]:
 
 _TEST_ROW = re.compile(r"(\S{1,300}\.py::.{1,300}?) (?:FAILED|ERROR)(?: \[ ?<n>\])?$")
 """A failed test in pytest's list of all tests, which its summary names again."""
+
+
+def _is_tally(normal: str) -> bool:
+    """Whether a line only counts what failed, passed or was skipped."""
+    words = set(_WORD.findall(normal.lower()))
+    return not words - _ANYBODYS - _COUNTED_WORDS and _COUNTS.search(normal) is not None
 
 
 def _says_nothing(normal: str) -> bool:

@@ -54,6 +54,12 @@ def before_code(text: str) -> str:
     return text[: fence.start()] if fence else text
 
 
+def after_code(text: str) -> str:
+    """Return the text below its last fenced block of code, "" if there is none."""
+    *_, last = [None, *_FENCE.finditer(text)]
+    return text[last.end() :].partition("\n")[2] if last else ""
+
+
 def split_sentences(text: str) -> list[str]:
     """Split a text into sentences, each on one line, without blanks around it.
 

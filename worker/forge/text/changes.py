@@ -12,7 +12,7 @@ from worker.forge.defence.spans import is_plain_url
 from worker.forge.text.code import write_code_line, write_suggestion_block
 from worker.forge.text.parts import clean_line, remove_tokens
 
-MAX_CAUTION = 300
+MAX_CAUTION = 700
 MAX_COMMAND = 180
 """Characters of a command that are shown: its start and its end."""
 
@@ -116,7 +116,7 @@ def _say_tried(trial: Trial | None) -> str:
         )
     what = "exactly this change" if trial.alone else "this and the other changes of the analysis"
     title = f". With {what} in place the sandbox has run:"
-    foreign = ["", "The failed job runs other commands."] if trial.is_foreign else []
+    foreign = ["", "The failed job's log names none of these."] if trial.is_foreign else []
     return "\n".join([title, "", *map(_write_run, trial.runs), *foreign])
 
 

@@ -20,7 +20,9 @@ _JOB = rf"(?:`[^`\n]{{1,200}}`|{_NAME}) (?:{_IDS}|{_VARIANTS})"
 _JOBS = re.compile(rf"{_JOB}(?: and {_JOB}){{0,20}}")
 """Names of jobs with their ids, or with the number of a matrix's jobs and what those are."""
 
-_VARIANT = re.compile(r"(?<![`\w./:-])([\w./-]{1,80}: \[[^\[\]`\n]{1,120}\])(?!`)")
+_VARIANT = re.compile(
+    r"(?<![`\w./:-])([\w./-]{1,80}: \[[^\[\]`\n]{1,120}\])(?= \(\[?(?:job )?#?\d{1,19}[\]),])"
+)
 """A job of a matrix, such as `test: [3.12, linux]`, without the marks of code."""
 
 _LISTED_VARIANTS = re.compile(r"(\(\d{1,4} of \d{1,4} variants)[^()]{1,300}\)")
@@ -61,7 +63,7 @@ def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
 
     From level 1 on, jobs that are allowed to fail are left out if there are others.
     """
-    sentences = split_sentences(_VARIANT.sub(r"`\1`", text))
+    sentences = _split(text)
     if not sentences or level >= 4:
         return ""
     if level == 0:
@@ -76,9 +78,14 @@ def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
     return ", ".join(names[:3] if more else names) + more
 
 
+def _split(text: str) -> list[str]:
+    """Returns the sentences, with the jobs of a matrix as code."""
+    return split_sentences(_VARIANT.sub(r"`\1`", text))
+
+
 def count_tests(text: str) -> int:
     """Returns how many tests or steps are listed of the job with the most."""
-    sentences = split_sentences(_VARIANT.sub(r"`\1`", text))
+    sentences = _split(text)
     jobs = _list_blocking_jobs(sentences) if text.strip() else []
     return max((1 + len(_split_list(each.detail)[1]) for each in jobs), default=0)
 

@@ -10,6 +10,7 @@ from worker.core.finding.further_failures import list_named_failures
 from worker.core.text.sentences import (
     ASKED,
     SHOWN,
+    after_code,
     after_sentences,
     before_code,
     begin_words,
@@ -46,7 +47,7 @@ class QuoteShape:
     """How a quote may be shown: with all lines, or one of `several` lines if that is `legible`.
 
     `announces`: that line only says what comes next. `fails`: it is from what failed, and `job` is
-    the failed job that it is from, or 0.
+    the failed job that it is from, or 0. `repeats`: an earlier quote has the same line.
     """
 
     several: bool = False
@@ -54,6 +55,7 @@ class QuoteShape:
     announces: bool = False
     fails: bool = True
     job: int = 0
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,7 @@ class _Filler:
         return any(
             self._add(quotes=room.quotes | {at}, one_line=lines, quote_size=size, **changes)
             for at in sorted(set(numbers) - room.quotes, key=rank)
+            if not shapes[at].repeats
             for lines in self._list_line_choices(at)
             for size in sizes
         )
@@ -282,6 +285,7 @@ def hide_sentences(
     sentences = split_sentences(before_code(text))
     if before_code(text) != text and sentences[shown:] and sentences[-1].endswith(":"):
         sentences.pop()
+    sentences += split_sentences(after_code(text))
     if sentences and len(sentences[0]) > longest:
         return tuple(sentences), min(longest, ASKED)
     hidden = tuple(each for each in sentences[shown:] if each != further)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from worker.core.conversation.context import Outcome, Status, Subject
@@ -10,6 +10,7 @@ from worker.core.finding import Evidence, Finding, HiddenPart, Verdict
 from worker.core.finding.further_failures import count_named_failures
 from worker.core.finding.retries import advises_against_retry
 from worker.core.finding.suggestions import Offers
+from worker.core.ports.evidence import RepoFile
 from worker.core.text.untrusted import visible
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import changes, record
@@ -47,6 +48,14 @@ HEADLINES = {
 }
 
 _TO_DO = "What to do"
+_FIELDS = {
+    "Cause": "cause",
+    "What to do": "to_do",
+    "Missing": "missing_evidence",
+    "Keep it next time": "next_time",
+}
+_MOST_ROOM, _STEP = 400, 20
+_SENTENCES = "Seven words are in this short sentence. " * 20
 _PATH = re.compile(r"[^\s/]{1,200}/\S{1,300}")
 _NOTHING_SAID = dict.fromkeys(("cause", "missing", "next_time", "to_do"), "")
 _ENDS = (*".!?…。！？", "")
@@ -80,6 +89,22 @@ class Layout:
     def list_hidden(self, small: str) -> tuple[HiddenPart, ...]:
         """Returns what is not visible at once of what the eight lines are for: what failed, the
         cause and what to do; or what is missing, and how to keep it next time."""
+        return tuple(
+            replace(part, visible_size=self._measure_room(part, small))
+            for part in self._find_hidden(small)
+        )
+
+    def _measure_room(self, part: HiddenPart, small: str) -> int:
+        """Returns how many characters of a section fit, if it has short sentences."""
+        field = _FIELDS.get(part.section)
+        for size in range(_MOST_ROOM, part.visible_size, -_STEP) if field else ():
+            changed = replace(self.finding, **{field: _SENTENCES[:size]})  # type: ignore[arg-type]
+            rest = replace(self, finding=changed)._find_hidden(small)
+            if all(each.section != part.section for each in rest):
+                return size
+        return part.visible_size
+
+    def _find_hidden(self, small: str) -> tuple[HiddenPart, ...]:
         finding, room = self.finding, self._choose_room(small)
         further = tell_further_failure(finding.cause, room.cause, room.further_size)
         parts = [
@@ -91,7 +116,9 @@ class Layout:
     def _hide_jobs(self, room: PartLimits) -> HiddenPart:
         text = visible(self.finding.what_failed).strip()
         shown = shorten_jobs(text, room.jobs_level, room.tests)
-        is_cut = "…" in shown or len(shown) < len(shorten_jobs(text, 1, MAX_TESTS))
+        is_cut = shown.count("…") > text.count("…") or len(shown) < len(
+            shorten_jobs(text, 1, MAX_TESTS)
+        )
         return HiddenPart("Failed", (shorten_jobs(text, 0),) if is_cut else (), len(shown))
 
     def _list_brief_sections(self, room: PartLimits) -> Iterator[tuple[str, str, int]]:
@@ -119,7 +146,7 @@ class Layout:
         return WholeParts(
             cause=count_sentences(said),
             to_do=count_sentences(to_do),
-            quotes=[self._describe_shape(at, each) for at, each in enumerate(self._quotes)],
+            quotes=self._describe_quotes(),
             has_origin=bool(record.write_origin(finding, frozenset())),
             named_failures=0 if abstains else count_named_failures(finding.cause),
             jobs_level=_find_free_level(finding.what_failed),
@@ -127,6 +154,16 @@ class Layout:
             is_advice_brief=is_brief(to_do),
             now=abstains and count_sentences(finding.to_do) > 0,
         )
+
+    def _describe_quotes(self) -> list[QuoteShape]:
+        shapes: list[QuoteShape] = []
+        shown: set[str] = set()
+        for at, quote in enumerate(self._quotes):
+            text = (self._lines.get(at) or quote).text.strip()
+            repeats = text in shown and not isinstance(quote.place, RepoFile)
+            shapes.append(replace(self._describe_shape(at, quote), repeats=repeats))
+            shown.add(text)
+        return shapes
 
     def _describe_shape(self, at: int, quote: Evidence) -> QuoteShape:
         line, job = self._lines.get(at), get_job_id(quote)

@@ -22,6 +22,7 @@ _ENDED = re.compile(r"ERROR: Job failed\b")
 """How the runner reports the failure of any job."""
 
 _ANNOUNCES = re.compile(r"(?::|<<< (?:FAILURE|ERROR)!)\s*$|^\s*Failure/Error: ")
+_LONGEST_ANNOUNCEMENT = 120
 _CONCRETE = re.compile(r"[\d\"'`_/]|\w[.:]\w|\w\(")
 """What names a value, a place or a thing. "Error: Unsupported argument" is only the kind of error;
 which argument that is, another line says."""
@@ -37,7 +38,8 @@ _LOGGED = re.compile(
 _BEFORE = re.compile(
     r"(?:[\[(]?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S{0,20} {1,8}"
     r"|(?:\d{1,9} )?\[(?:ERROR|FATAL)\] (?:\[[\w-]{1,40}\] ){0,3}"
-    r"|[^\s:()]{1,300}\.\w{1,12}:\d{1,7}(?::\d{1,7})?: ?"
+    r"|[^\s:()]{0,300}/[^\s:()]{1,300}\.\w{1,12}:\d{1,7}(?::\d{1,7})?: ?"
+    r"|[^\s:()]{1,300}\.[A-Za-z]\w{0,4}:\d{1,7}:\d{1,7}: ?"
     r"|(?:error: )?-\[[\w.]{1,200} \w{1,200}\] : )+"
 )
 """Times, a level, a place in a file and the name of a test: what stands before what is wrong, and
@@ -195,7 +197,7 @@ def _find_part(text: str, size: int, start: int, about: frozenset[str]) -> int:
 
 def announces_next(text: str) -> bool:
     """Whether a line only says which failure the next lines are about."""
-    return bool(_ANNOUNCES.search(text))
+    return len(text) <= _LONGEST_ANNOUNCEMENT and bool(_ANNOUNCES.search(text))
 
 
 def _count_letters(line: str) -> int:

@@ -43,8 +43,7 @@ class LastPassedJobs:
         self._client = client
         self._subject = subject
         self._lock = threading.Lock()
-        self._pipelines: list[wire.Pipeline] = []
-        self._rest = self._list_pipelines()
+        self._lists: dict[str, Sequence[wire.Pipeline]] = {}
         self._jobs: dict[tuple[int, Trail], dict[str, PassedJob]] = {}
         self._started: dict[int, dict[str, wire.Pipeline]] = {}
 
@@ -67,14 +66,17 @@ class LastPassedJobs:
         return later
 
     def _find_pipelines(self, deadline: float) -> Iterator[wire.Pipeline]:
-        """Yield the pipelines that are known, then those that are found until the deadline."""
-        yield from tuple(self._pipelines)
-        while time.monotonic() <= deadline:
-            found = next(self._rest, None)
-            if found is None:
-                break
-            self._pipelines.append(found)
-            yield found
+        """Yield the pipelines, the newest first. A list that cannot be read until the deadline is
+        read by a later call."""
+        for read_list, most in (
+            (self._read_branch_pipelines, 2 * BRANCH_PIPELINES),
+            (self._read_merge_request_pipelines, MR_PIPELINES),
+        ):
+            if read_list.__name__ not in self._lists and time.monotonic() <= deadline:
+                with suppress(SourceError):
+                    self._lists[read_list.__name__] = read_list()[:most]
+        found = (pipeline for pipelines in self._lists.values() for pipeline in pipelines)
+        yield from sorted(found, key=lambda each: -each.id)
 
     def _get_jobs(
         self, pipeline: wire.Pipeline, trail: Trail, allowed: Collection[int], deadline: float
@@ -86,18 +88,6 @@ class LastPassedJobs:
             with suppress(SourceError):
                 self._jobs[where] = self._read_passed_jobs(pipeline, trail, allowed)
         return self._jobs.get(where, {})
-
-    def _list_pipelines(self) -> Iterator[wire.Pipeline]:
-        """Yield the pipelines whose jobs are listed, the newest first; none of a list that cannot
-        be read."""
-        found: list[wire.Pipeline] = []
-        for list_pipelines, most in (
-            (self._read_branch_pipelines, 2 * BRANCH_PIPELINES),
-            (self._read_merge_request_pipelines, MR_PIPELINES),
-        ):
-            with suppress(SourceError):
-                found += list_pipelines()[:most]
-        yield from sorted(found, key=lambda each: -each.id)
 
     def _read_branch_pipelines(self) -> Sequence[wire.Pipeline]:
         project = f"/projects/{self._subject.project_id}"

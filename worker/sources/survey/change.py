@@ -25,7 +25,7 @@ from worker.core.failure.file_kinds import (
 from worker.core.failure.image_files import find_changed_install
 from worker.core.failure.jobs import Group
 from worker.core.logs import trace
-from worker.core.logs.error_lines import keep_last_command, select_error_lines
+from worker.core.logs.error_lines import keep_last_command, names_place, select_error_lines
 from worker.core.logs.failed_tests import list_failed_tests
 from worker.core.logs.ignored_failures import find_ignored
 from worker.sources.api import wire
@@ -48,7 +48,7 @@ def read_change(
     changed = [_describe_file(each) for each in files]
     touched = find_touches(_get_error_text(group, log), changed, project)
     failed = _list_failed_tests(log) if log and touched else ()
-    touched = tuple(each for each in touched if not _is_one_of_many(each, failed))
+    touched = _drop_few_of_many(touched, failed)
     tested = [each.path for each in touched if each.names_tests]
     return Change(
         files=len(files),
@@ -75,15 +75,22 @@ def _name_dependency(file: wire.DiffFile) -> str:
 def _get_error_text(group: Group, log: Log | None) -> str:
     """The error, and the lines about it in the log of the group's first job."""
     lines = read_failure(log, MAX_TEXT, 0).excerpt if log else group.jobs[0].excerpt.split("\n")
-    told = select_error_lines("\n".join(keep_last_command(lines)))
-    return f"{group.text}\n{told or select_error_lines(chr(10).join(lines))}"
+    told, every = (
+        select_error_lines("\n".join(some)) for some in (keep_last_command(lines), lines)
+    )
+    return f"{group.text}\n{told if names_place(told) else every}"
 
 
-def _is_one_of_many(touch: Touch, failed: Sequence[str]) -> bool:
-    """Whether the error names a file only as one of many with failed tests: it has some of these,
-    but less than half."""
-    count = sum(test.startswith(touch.path) for test in failed)
-    return 0 < count < len(failed) / 2
+def _drop_few_of_many(touched: tuple[Touch, ...], failed: Sequence[str]) -> tuple[Touch, ...]:
+    """Leave out files that the error names only as some of many with failed tests: together they
+    have less than half of these."""
+    having = {each.path: _count_tests_in(each.path, failed) for each in touched}
+    few = sum(having.values()) < len(failed) / 2
+    return tuple(each for each in touched if not (few and having[each.path]))
+
+
+def _count_tests_in(path: str, failed: Sequence[str]) -> int:
+    return sum(test == path or test.startswith(f"{path}:") for test in failed)
 
 
 def _list_failed_tests(log: Log) -> tuple[str, ...]:

@@ -43,14 +43,15 @@ def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
 def _tell_runner(jobs: Sequence[wire.Job]) -> Iterator[str]:
     """Tell of a runner on which all jobs ran that failed, and none that passed."""
     failed, passed = (
-        [job.runner for job in jobs if job.status == status and job.runner]
-        for status in ("failed", "success")
+        [job.runner for job in jobs if job.status == status] for status in ("failed", "success")
     )
-    if len(failed) > 1 and len(passed) > 1 and len({each.id for each in failed}) == 1:
-        runner = failed[0]
-        if all(each.id != runner.id for each in passed):
-            where = one_line(runner.description or "", _NAME) or f"runner {runner.id}"
-            yield f"All {len(failed)} failed jobs ran on {where}, and no job that passed did"
+    runner = failed[0] if failed else None
+    if runner is None or len(failed) < 2 or len(passed) < 2:
+        return
+    alone = all(each and each.id == runner.id for each in failed)
+    if alone and all(each and each.id != runner.id for each in passed):
+        where = one_line(runner.description or "", _NAME) or f"runner {runner.id}"
+        yield f"All {len(failed)} failed jobs ran on {where}, and no job that passed did"
 
 
 def tell_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

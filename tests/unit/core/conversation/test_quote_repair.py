@@ -249,6 +249,21 @@ def test_code_that_is_written_again_takes_the_place_of_the_first() -> None:
     assert parse_finding(_join(f"## What to do\nWait.\n{block}")).to_do == f"Wait.\n{block}"
 
 
+def test_what_is_said_with_the_code_stays_with_it() -> None:
+    code = "Check: the clock is not shared.\n```suggestion a.py:3\nwait(9)\n```\n"
+    answer = LENGTHY.replace("```suggestion a.py:3\nwait(9)\n```\n", code)
+    assert parse_finding(_join("## What to do\nWait.", answer)).to_do == f"Wait.\n\n{code}".strip()
+
+
+def test_quotes_that_a_repair_adds_stand_below_the_first_ones() -> None:
+    added = "- job 7 line 1: it began"
+    whole = parse_finding(_join(f"## Cause\nA race, short.\n## Evidence\n{added}"))
+    assert [each.text for each in whole.evidence] == [
+        *(each.text for each in parse_finding(LENGTHY).evidence),
+        "it began",
+    ]
+
+
 @pytest.mark.parametrize("text", [GOOD, "OK.", f"## Evidence\n{TRUE}", ""])
 def test_a_whole_answer_and_one_without_those_sections_stay_as_they_are(text: str) -> None:
     assert _join(text) == text

@@ -4,6 +4,7 @@ import pytest
 
 from tests.linear import takes_linear_time
 from worker.core.finding.suggestions import (
+    MAX_CAUTION,
     MAX_LINES,
     MAX_TEXT,
     Change,
@@ -14,6 +15,7 @@ from worker.core.finding.suggestions import (
     find_position,
     group_changes,
     read_suggestions,
+    split_code,
     write_in_place,
     write_text,
 )
@@ -262,4 +264,10 @@ def test_a_line_above_a_block_says_what_to_check_before_it_is_applied() -> None:
     assert isinstance(made, Suggestion)
     assert made.caution == "1 is a guess. so is 2."
     assert "```\n\nCheck: 1 is a guess." in write_text(change, "")
-    assert read_suggestions(f"Check: all.\n\n{block}")[0] == "Check: all."
+    for written in ("Check: all.", "**Check**: all.", "> _Check:_ all.", "check: all.\n"):
+        ((fix,), advice) = read_suggestions(f"Do it.\n{written}\n{block}")[::-1]
+        assert (fix.caution, advice) == ("all.", "Do it.")
+    assert read_suggestions(f"Check: all.\n\n\n{block}")[0] == "Check: all."
+    assert len(read_suggestions(f"Check: {'x' * 900}\n{block}")[1][0].caution) == MAX_CAUTION
+    assert split_code(f"Do it.\nCheck: all.\n{block}") == ("Do it.", f"Check: all.\n{block}")
+    assert split_code("Do it.") == ("Do it.", "")

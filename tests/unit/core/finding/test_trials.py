@@ -10,7 +10,7 @@ from worker.core.conversation import context_json
 from worker.core.conversation.context import CallCost, Context
 from worker.core.conversation.messages import Assistant, Message, ToolResult, Usage, User
 from worker.core.finding.checks import Place
-from worker.core.finding.trials import MAX_RUNS, Run, Trial, find_trial, is_named
+from worker.core.finding.trials import MAX_RUNS, Run, Trial, find_trial, is_named, mark_foreign
 
 HERE = Place("/tmp", ("/tmp/sum.py",))
 
@@ -51,6 +51,18 @@ def _run(*rounds: list[tuple[str, int | None]]) -> Context:
 
 LOOK, EDIT, TEST, LINT = "ctest", "sed -i s/a/b/ sum.py; prove", "pytest", "ruff check"
 TURN = _run([(LOOK, 0)], [(EDIT, 0)], [(TEST, 1), (LINT, 0)])
+
+
+def _is_foreign(command: str, *log: str) -> bool:
+    return mark_foreign(Trial((Run(command, 0),)), [log]).is_foreign
+
+
+def test_a_check_that_no_line_of_the_log_names_is_foreign() -> None:
+    assert _is_foreign("prove t", "$ pytest -q")
+    assert not _is_foreign("pytest tests", "$ pytest -q")
+    assert not _is_foreign("./gradlew test", "$ gradle test")
+    assert not _is_foreign("python3 check.py", "$ make check")
+    assert not _is_foreign("prove t")
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,36 @@ def test_lines_that_any_failure_has_tell_nothing() -> None:
     assert make_signature([]).key == ""
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "✖ 7 problems (2 errors, 5 warnings)",
+        "Tests: 1 failed, 3 skipped, 12 passed",
+        "27 tests completed, 1 failed, 2 skipped",
+    ],
+)
+def test_a_line_that_only_counts_tells_nothing(line: str) -> None:
+    assert make_signature([line]).key == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "✕ skips (3 ms)",
+        "● Todo › pending",
+        "FAILED tests/test_todo.py::test_done",
+        "--- FAIL: TestSkip",
+    ],
+)
+def test_a_failed_test_may_be_named_like_a_count(line: str) -> None:
+    assert make_signature([line]).key != ""
+
+
+def test_a_colon_in_a_tests_name_is_no_message() -> None:
+    lines = ["5: ● cart : adds an item", "6: ● cart : removes an item"]
+    assert make_signature(lines).others == ("● cart : removes an item",)
+
+
 def test_the_text_is_the_most_telling_line_as_it_stands() -> None:
     assert make_signature(PYTEST.split("\n")).text.startswith(("E  ", "E Assert", "FAILED tests/"))
 

@@ -104,4 +104,6 @@ def test_of_a_matrix_is_said_how_many_of_its_jobs_failed() -> None:
     assert shorten_jobs(text, 0) == text
     assert shorten_jobs(text, 2) == f"{short}, cloning the submodule `vendor/calibration-data` …"
     assert shorten_jobs(text, 3) == short
+    said = "`unit` (7) `load(data: [object Object])`, data: [object Object]"
+    assert shorten_jobs(said, 0) == said
     assert shorten_jobs("`a` (1), `b` (2), `c` (3)", 3) == "`a` (1), `b` (2), `c` (3)"

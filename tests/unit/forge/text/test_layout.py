@@ -60,6 +60,18 @@ def test_a_line_that_announces_code_is_hidden_with_its_code() -> None:
     assert hidden_of(replace(FULL, to_do=f"{TO_DO} The new file:{CODE}")) == ()
 
 
+def test_advice_below_code_is_hidden() -> None:
+    (part,) = hidden_of(replace(FULL, to_do=f"{TO_DO}{CODE}\nThen clear the cache of the runner."))
+    assert part.sentences == ("Then clear the cache of the runner.",)
+
+
+def test_the_room_that_is_told_is_enough() -> None:
+    found = replace(FULL, cause=f"{CAUSE} {LONG} {LONG} {LONG}")
+    (part,) = hidden_of(found)
+    words = ("It waits for the clock. " * 30)[: part.visible_size].rpartition(" ")[0]
+    assert hidden_of(replace(found, cause=words)) == ()
+
+
 def test_what_failed_is_hidden_if_a_part_of_it_is_left_out() -> None:
     names = ("fifo", 500010, "wraps_around"), ("uart", 500011, "sends_a_long_frame")
     both = "; ".join(f"sim: [{name}] ({job}) test_{name}.{test}" for name, job, test in names)

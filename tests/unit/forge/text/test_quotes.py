@@ -9,7 +9,7 @@ from tests.unit.forge.text.test_note import JOB, written
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Evidence
 from worker.core.ports.evidence import JobLog, RepoFile, ReportedTest
-from worker.forge.text.quotes import cut_line, find_words, sort_quotes
+from worker.forge.text.quotes import announces_next, cut_line, find_words, sort_quotes
 
 
 def of_job(job_id: int, line: int, text: str) -> Evidence:
@@ -90,6 +90,7 @@ def test_a_long_quote_is_cut_rather_than_left_out_and_says_so() -> None:
         ("path/to/somewhere/file.py:1: error: none", "path/to/somewhere/file.py:1:"),
         ("a line that names no error at all, but is long", "a line that names no error at"),
         ("short: error: x", "short: error: x"),
+        ("connect to db.internal:5432: refused", "connect to db.internal:5432:"),
         ("Error: get a/b: tls: failed to verify: it has expired in 2025", "it has expired in 2025"),
         (
             "Error: the job ended: see there and then: code: is: 1",
@@ -224,6 +225,17 @@ def test_a_quote_is_shown_whole_before_another_one_is() -> None:
     shown = shown_of(written(replace(FULL, evidence=(SURCHARGE, CULPRIT), cause=BIG)))
     assert SURCHARGE.text.splitlines()[0] in shown
     assert CULPRIT.text not in shown
+
+
+def test_a_long_line_that_ends_with_a_colon_announces_nothing() -> None:
+    assert announces_next("  1) wraps around:")
+    assert not announces_next(f"AssertionError: Timed out retrying: {'the button ' * 12}:")
+
+
+def test_a_line_that_several_jobs_printed_is_shown_once() -> None:
+    said = "error: the registry does not answer"
+    jobs = [of_job(number, 7, said) for number in (4711, 4712)]
+    assert len(_shown_quotes(*jobs, cause=CAUSE, to_do=TO_DO)) == 1
 
 
 def test_a_bare_bracket_is_never_shown_alone() -> None:

@@ -50,6 +50,16 @@ def test_files_of_tests_that_passed_when_retried_are_not_named_by_the_error(
     assert told == ["the error names what this change edits: pricing/curve.cc"]
 
 
+def test_a_file_of_kotlins_warning_is_not_named_by_the_error(sim: GitLabSim, scene: Scene) -> None:
+    scene.mr.diffs[:] = [DiffFile("lib/src/jsMain/Platform.kt", ""), DiffFile("lib/A.kt", "")]
+    lines = [
+        "w: file:///builds/x/lib/src/jsMain/Platform.kt:3:5 Parameter 'a' is never used",
+        f"e: file:///builds/{scene.project.path}/lib/A.kt:7:1 'expect' function has no 'actual'",
+    ]
+    told = [each for each in _list_facts(sim, scene, lines) if "names" in each]
+    assert told == ["the error names what this change edits: lib/A.kt"]
+
+
 def test_a_file_with_a_few_of_many_failed_tests_is_not_what_the_error_names(
     sim: GitLabSim, scene: Scene
 ) -> None:
@@ -60,6 +70,30 @@ def test_a_file_with_a_few_of_many_failed_tests_is_not_what_the_error_names(
     assert not any("new in this change" in each for each in told)
     told = _list_facts(sim, scene, lines[:2])
     assert "the error names a file that is new in this change: tests/test_labels.py" in told
+
+
+def test_files_that_have_every_failed_test_together_are_named(sim: GitLabSim, scene: Scene) -> None:
+    names = ("labels", "orders", "rates")
+    scene.mr.diffs[:] = [DiffFile(f"tests/test_{name}.py", "") for name in names]
+    lines = [
+        "$ pytest",
+        *(f"FAILED tests/test_{each}.py::test_a - assert 1 == 2" for each in names),
+    ]
+    (told,) = [each for each in _list_facts(sim, scene, lines) if "names" in each]
+    assert all(name in told for name in names)
+
+
+def test_where_the_last_command_names_no_place_the_whole_log_counts(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.mr.diffs[:] = [DiffFile("src/pay.c", "")]
+    lines = [
+        "$ make build || touch failed",
+        "src/pay.c:7:3: error: 'fee' undeclared",
+        "$ test ! -e failed",
+        "ERROR: the build has failed",
+    ]
+    assert any("src/pay.c" in each for each in _list_facts(sim, scene, lines))
 
 
 def test_what_an_earlier_command_of_the_script_printed_is_no_error(

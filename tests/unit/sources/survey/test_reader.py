@@ -124,6 +124,8 @@ def test_jobs_that_did_not_run_and_a_runner_on_which_all_failed_are_named() -> N
     assert runner == "All 2 failed jobs ran on shared-3, and no job that passed did"
     assert len(tell_other_jobs([*jobs, jobs[2].model_copy(update={"id": 6, "runner": full})])) == 2
     assert len(tell_other_jobs(jobs[1:])) == 2
+    unknown = jobs[1].model_copy(update={"id": 7, "name": "red7", "runner": None})
+    assert len(tell_other_jobs([*jobs, unknown])) == 2
 
 
 @pytest.mark.parametrize("kind", ["merge", "train"])

@@ -40,6 +40,8 @@ _BEFORE = re.compile(
     r"|(?:\d{1,9} )?\[(?:ERROR|FATAL)\] (?:\[[\w-]{1,40}\] ){0,3}"
     r"|[^\s:()]{0,300}/[^\s:()]{1,300}\.\w{1,12}:\d{1,7}(?::\d{1,7})?: ?"
     r"|[^\s:()]{1,300}\.[A-Za-z]\w{0,4}:\d{1,7}:\d{1,7}: ?"
+    r"|(?:[ew]: )?file://[^\s:()]{1,300}:\d{1,7}:\d{1,7}:? "
+    r"|FAIL - \S{1,200} - \S{1,100} - "
     r"|(?:error: )?-\[[\w.]{1,200} \w{1,200}\] : )+"
 )
 """Times, a level, a place in a file and the name of a test: what stands before what is wrong, and

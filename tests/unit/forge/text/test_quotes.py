@@ -134,6 +134,11 @@ def test_a_part_of_a_line_is_marked_wherever_it_was_cut() -> None:
             "unknown variable 'mysql-native-password=ON'.",
         ),
         ("[2026-11-26 16:30:22,340] ", "the queue of events is closed already"),
+        (
+            "e: file:///builds/apps/kit/shared/src/commonMain/kotlin/Format.kt:3:1 ",
+            "Expected formatMoney has no actual declaration for JS",
+        ),
+        ("FAIL - staging.yaml - main - ", 'container "migrate" has no memory limit'),
         ("proto/acme/orders/v1/order.proto:15:22:", 'Field "4" on message "Order" changed name'),
         (
             "/builds/apps/reader/Tests/ResumeTests.swift:39: error: -[Downloads.ResumeTests "

@@ -16,6 +16,7 @@ _READ = 1 << 16
 _STDERR_KEPT = 2000
 _DRAINED = 200
 _KILLED = 137
+_PEER_ENDED: int = getattr(select, "POLLRDHUP", 0)  # Linux has it
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 30), ("TCP_KEEPCNT", 4))
 """Seconds, and a count: load balancers drop connections that are silent for some minutes."""
 
@@ -69,13 +70,30 @@ class SocketWire:
         self._read = 0
 
     def send(self, data: bytes, deadline: float) -> None:
+        unsent = memoryview(data)
         try:
-            self._socket.settimeout(compute_time_left(deadline))
-            self._socket.sendall(data)
+            while unsent:
+                self._wait_for_room(deadline)
+                self._socket.settimeout(compute_time_left(deadline))
+                unsent = unsent[self._socket.send(unsent) :]
         except TimeoutError as error:
             raise Silent("it does not take what is sent") from error
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: the socket is closed
             raise Ended(str(error)) from error
+
+    def _wait_for_room(self, deadline: float) -> None:
+        """Wait until data can be sent. Raises TimeoutError, or Ended if nobody reads it any more.
+
+        When a runner ends, an engine ends its own side of the connection but leaves the other side
+        open, and what we send there waits forever.
+        """
+        poll = select.poll()
+        poll.register(self._socket, select.POLLOUT | _PEER_ENDED)
+        ready = poll.poll(1000 * compute_time_left(deadline))
+        if not ready:
+            raise TimeoutError
+        while ready[0][1] & _PEER_ENDED:
+            self.receive(1, deadline)  # up to the end, which is raised with the runner's last words
 
     def receive(self, size: int, deadline: float) -> bytes:
         parts = []

@@ -161,6 +161,15 @@ def test_a_stream_that_ends_says_what_stderr_said_last(
     assert session.wire.get_exit_code() == 3
 
 
+def test_nothing_waits_for_a_runner_whose_engine_has_ended_its_own_side(
+    runner: socket.socket, session: Session
+) -> None:
+    runner.sendall(piece(2, b"out of memory"))
+    runner.shutdown(socket.SHUT_WR)
+    with pytest.raises(Ended, match="out of memory"):
+        session.begin_request({}, soon(30))
+
+
 def test_silence_ends_at_the_deadline(session: Session) -> None:
     began = time.monotonic()
     session.send_request({}, soon(0.1))

@@ -185,7 +185,7 @@ def test_what_belongs_together_is_one_note_and_what_is_left_out_is_said(tmp_path
     fourth = (
         "Replace line 37 of `ferrytimes/timetable.py` (not on the diff: at most 3 are put there)"
     )
-    assert f"{fourth} by:" in folded
+    assert f"{fourth} with:" in folded
     assert IMPORT not in body
     assert body.count("Take a sequence") == 1
 
@@ -211,9 +211,11 @@ def test_a_reply_names_the_lines_of_its_changes_and_puts_nothing_on_the_diff(
         shown = first.body.partition("<details>")[0]
     assert "Use `touches` as in the fix. Apply on the diff: [`windows.py:41`](" in shown
     assert "Of this answer nothing goes on the diff" in asked[0]
-    assert f"Replace line 5 of `ferrytimes/windows.py` by:\n\n ```text\n {IMPORT}\n ```\n" in answer
     assert (
-        f"Replace line 37 of `ferrytimes/windows.py` by:\n\n ```text\n {NEEDED}\n ```\n" in answer
+        f"Replace line 5 of `ferrytimes/windows.py` with:\n\n ```text\n {IMPORT}\n ```\n" in answer
+    )
+    assert (
+        f"Replace line 37 of `ferrytimes/windows.py` with:\n\n ```text\n {NEEDED}\n ```\n" in answer
     )
 
 

@@ -183,7 +183,7 @@ def write_text(change: Change, reason: str) -> str:
 
 
 def _block(fix: Suggestion, why: str) -> str:
-    place = f"Replace {_lines_of(fix)} of `{fix.path}`{f' ({why})' if why else ''} by:"
+    place = f"Replace {_lines_of(fix)} of `{fix.path}`{f' ({why})' if why else ''} with:"
     runs = re.findall("`{3,}", fix.text)
     fence = "`" * max([3, *(len(run) + 1 for run in runs)])
     caution = f"\n\nCheck: {fix.caution}" if fix.caution else ""

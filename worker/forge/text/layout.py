@@ -1,6 +1,7 @@
 """Lays out the note on a finding: which parts are visible at once, and which are folded. Pure."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -97,12 +98,17 @@ class Layout:
     def _measure_room(self, part: HiddenPart, small: str) -> int:
         """Returns how many characters of a section fit, if it has short sentences."""
         field = _FIELDS.get(part.section)
-        for size in range(_MOST_ROOM, part.visible_size, -_STEP) if field else ():
+        if field is None:
+            return part.visible_size
+
+        def is_hidden(size: int) -> bool:
             changed = replace(self.finding, **{field: _SENTENCES[:size]})  # type: ignore[arg-type]
             rest = replace(self, finding=changed)._find_hidden(small)
-            if all(each.section != part.section for each in rest):
-                return size
-        return part.visible_size
+            return any(each.section == part.section for each in rest)
+
+        larger = range(part.visible_size + _STEP, _MOST_ROOM + 1, _STEP)
+        fitting = bisect_left(larger, True, key=is_hidden)
+        return larger[fitting - 1] if fitting else part.visible_size
 
     def _find_hidden(self, small: str) -> tuple[HiddenPart, ...]:
         finding, room = self.finding, self._choose_room(small)

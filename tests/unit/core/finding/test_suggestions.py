@@ -60,7 +60,7 @@ def test_a_block_that_names_its_lines_is_a_suggestion_and_is_told_as_text() -> N
     told = write_text(found, "no")
     assert (
         told
-        == "Replace lines 3 to 4 of `app/a.py` (not on the diff: no) by:\n\n```\na`b`\n  c\n```"
+        == "Replace lines 3 to 4 of `app/a.py` (not on the diff: no) with:\n\n```\na`b`\n  c\n```"
     )
 
 
@@ -69,8 +69,8 @@ def test_a_suggestion_that_stays_in_the_text_keeps_its_file_and_lines() -> None:
     code = fence("python", "z\n\n\nz")
     told = write_in_place(f"Opt in by name:\n{first}\n{second}\n\nThat is all.\n{code}")
     assert told == (
-        "Opt in by name:\n\nReplace line 14 of `a.py` by:\n\n```\n  x = 1\n```\n\n"
-        f"Replace lines 6 to 7 of `a.py` by:\n\n```\ny\n```\n\nThat is all.\n{code}"
+        "Opt in by name:\n\nReplace line 14 of `a.py` with:\n\n```\n  x = 1\n```\n\n"
+        f"Replace lines 6 to 7 of `a.py` with:\n\n```\ny\n```\n\nThat is all.\n{code}"
     )
     assert write_in_place(f"\n\nNo {fence('suggestion')}\n") == f"\n\nNo {fence('suggestion')}\n"
 
@@ -246,7 +246,7 @@ def test_what_does_not_fit_a_file_is_not_applied(change: Change) -> None:
 def test_changes_that_are_not_on_the_diff_say_that_they_belong_together() -> None:
     told = write_text(_change((1, 1, "a"), (3, 3, "````")), "why")
     assert told.startswith(
-        "These 2 belong together (not on the diff: why):\n\nReplace line 1 of `a.py` by:"
+        "These 2 belong together (not on the diff: why):\n\nReplace line 1 of `a.py` with:"
     )
     assert told.endswith("`````\n````\n`````")
 

@@ -1,35 +1,18 @@
-"""Causes that are recognised without a model: one small file for each kind, and one ordered table.
+"""Causes that are recognised without a model: those that need a line of the log, then those
+for which GitLab's reason is enough.
 
 A wrong rule is worse than no rule. A rule may rely only on GitLab's `failure_reason`, on what only
 the runner can have written, or on a script's last lines if they show no other trouble.
 """
 
 from worker.core.failure.jobs import FailingJob, RuleMatch
-from worker.core.failure.rules import (
-    artifacts,
-    disk,
-    gitlab,
-    images,
-    network,
-    quota,
-    runner,
-    time_limit,
-)
+from worker.core.failure.rules import lines, reasons
 from worker.core.failure.rules.base import Rule, Scene, apply_rule
 from worker.core.failure.rules.configuration import explain_configuration_error
 
 __all__ = ["RULES", "Scene", "explain_configuration_error", "recognise"]
 
-RULES: tuple[Rule, ...] = (
-    *quota.RULES,
-    *disk.RULES,
-    *network.RULES,
-    *images.RULES,
-    *artifacts.RULES,
-    *time_limit.RULES,
-    *gitlab.RULES,
-    *runner.RULES,
-)
+RULES: tuple[Rule, ...] = (*lines.RULES, *reasons.RULES)
 """The narrower rules come first; the last one covers any other failure of the runner."""
 
 

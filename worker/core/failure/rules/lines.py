@@ -1,0 +1,135 @@
+"""Rules that need a line of the job's log: a rate limit, a full disk, no network, no image."""
+
+from worker.core.failure.rules.base import Rule, Scene, compile_patterns
+from worker.core.finding import Verdict
+
+_PREPARING = frozenset(
+    {"runner_system_failure", "image_pull_failure", "script_failure", "unknown_failure", ""}
+)
+"""The failure reasons that GitLab gives if the runner could not prepare a job; older runners report
+script_failure for an image."""
+
+_LIMITED = compile_patterns(
+    r"toomanyrequests\b",
+    r"you have reached your (?:unauthenticated )?pull rate limit",
+    r"pull\w* .{1,200}: 429 too many requests",
+)
+_LIMIT_REACHED = (
+    "The container registry refused to give out an image: its limit of pulls in a time is reached."
+)
+_RETRY_LATER = (
+    "Retry later. If it happens often, let the runners sign in to the registry or use the "
+    "dependency proxy."
+)
+
+_FULL = compile_patterns(
+    r"(?:^|[:\s\])])no space left on device[.)'\"\]]{0,3}$",
+    r"^(?:npm (?:ERR!|error) )(?:code ENOSPC|nospc\b)",
+    r"\bENOSPC: no space left on device\b",
+    r"disk quota exceeded[.)]?$",
+)
+_DISK_FULL = "The runner's disk was full, so the job could not write."
+_FREE_DISK = (
+    "Retry the job, on another runner if you can. Tell whoever keeps the runners to free disk."
+)
+
+_DOWN = (
+    r"(?:no such host|i/o timeout|connection refused|connection reset by peer|TLS handshake timeout"
+    r"|temporary failure in name resolution|server misbehaving|network is unreachable"
+    r"|50[0234] (?:Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)"
+    r"|Client\.Timeout exceeded|context deadline exceeded)"
+)
+
+
+def _is_own_image(scene: Scene, line: str) -> bool:
+    """For `Rule.doubtful`: whether this merge request may be to blame for the missing image. It may
+    have changed the image's name, or its pipeline or project should have built the image."""
+    text = line.lower()
+    ours = scene.project.lower() in text or (scene.sha and scene.sha[:8] in text)
+    return scene.may_change_configuration or bool(ours)
+
+
+RULES = (
+    Rule(
+        name="registry-rate-limit",
+        verdict=Verdict.INFRASTRUCTURE,
+        cause=_LIMIT_REACHED,
+        to_do=_RETRY_LATER,
+        reasons=_PREPARING,
+        lines=_LIMITED,
+    ),
+    Rule(
+        name="registry-rate-limit-in-script",
+        verdict=Verdict.INFRASTRUCTURE,
+        cause=_LIMIT_REACHED,
+        to_do=_RETRY_LATER,
+        reasons=frozenset({"script_failure"}),
+        lines=_LIMITED,
+        script=True,
+    ),
+    Rule(
+        name="disk-full",
+        verdict=Verdict.INFRASTRUCTURE,
+        cause=_DISK_FULL,
+        to_do=_FREE_DISK,
+        reasons=_PREPARING,
+        lines=compile_patterns(r"\bno space left on device\b", r"\bdisk quota exceeded\b"),
+    ),
+    Rule(
+        name="disk-full-in-script",
+        verdict=Verdict.INFRASTRUCTURE,
+        cause=_DISK_FULL,
+        to_do=_FREE_DISK,
+        reasons=frozenset({"script_failure"}),
+        lines=_FULL,
+        script=True,
+        # The script itself may have filled the disk.
+        doubtful=lambda scene, line: True,
+    ),
+    Rule(
+        name="registry-unreachable",
+        verdict=Verdict.INFRASTRUCTURE,
+        cause="The runner could not reach the container registry to get the job's image.",
+        to_do="Retry the job. If it goes on, tell whoever keeps the runners or the registry.",
+        reasons=_PREPARING,
+        lines=compile_patterns(
+            rf"failed to pull image .{{0,500}}{_DOWN}",
+            rf"image pull failed.{{0,500}}{_DOWN}",
+            rf"error response from daemon: .{{0,300}}/v2/.{{0,300}}{_DOWN}",
+        ),
+    ),
+    Rule(
+        name="repository-unreachable",
+        verdict=Verdict.INFRASTRUCTURE,
+        cause="The runner could not fetch the repository from GitLab.",
+        to_do="Retry the job. If it goes on, tell whoever keeps the runners or GitLab.",
+        reasons=_PREPARING,
+        lines=compile_patterns(
+            r"^fatal: unable to access '.{1,300}': (?:Could not resolve host|Failed to connect"
+            r"|Connection timed out|Recv failure|Operation timed out|The requested URL returned"
+            r" error: 50\d|SSL_ERROR_SYSCALL|OpenSSL SSL_connect)",
+            r"^(?:error|fatal): RPC failed; (?:curl|HTTP) (?:\d{2} |50\d)",
+        ),
+    ),
+    Rule(
+        name="image-pull",
+        verdict=Verdict.INFRASTRUCTURE,
+        cause=(
+            "The runner could not get the job's image: the registry does not have it or does not "
+            "let the runner have it."
+        ),
+        to_do=(
+            "Check the image's name and tag in the CI configuration and the runner's access to "
+            "the registry, then retry."
+        ),
+        reasons=_PREPARING,
+        lines=compile_patterns(
+            r"^(?:ERROR|WARNING): (?:Job failed(?: \(system failure\))?: )?.{0,200}"
+            r"(?:failed to pull image|image pull failed).{0,500}(?:manifest unknown|not found"
+            r"|pull access denied|repository does not exist|unauthorized|denied)",
+            r"image pull failed: Back-off pulling image",
+            r"\bErrImagePull\b|\bImagePullBackOff\b|\bInvalidImageName\b",
+        ),
+        doubtful=_is_own_image,
+    ),
+)

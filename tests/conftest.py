@@ -11,12 +11,12 @@ pytest_plugins = ["tests.parallel", "tests.sandboxes", "tests.brokers", "tests.g
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--attack-inputs`: how many inputs a fuzzing test tries."""
-    parser.addoption("--attack-inputs", type=int, default=2_000, help="inputs of a fuzzing test")
+    parser.addoption("--attack-inputs", type=int, default=1_000, help="inputs of a fuzzing test")
 
 
 @pytest.fixture(scope="session")
 def attack_inputs(pytestconfig: pytest.Config) -> int:
-    """How many inputs a fuzzing test tries: 2,000, and more in `python -m tests.bench attacks`."""
+    """How many inputs a fuzzing test tries: 1,000, and more in `python -m tests.bench attacks`."""
     return int(pytestconfig.getoption("--attack-inputs"))
 
 

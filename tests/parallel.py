@@ -15,11 +15,16 @@ import pytest
 ROOT = Path(__file__).parent
 GROUPS = {
     "deploy/test_image.py": "engine",
+    "deploy/test_chart.py": "chart",
+    "deploy/test_chart_cluster.py": "chart",
+    "deploy/test_chart_pods.py": "chart",
+    "deploy/test_chart_settings.py": "chart",
     "flow/test_faults_sandbox.py": "engine",
     "flow/test_doctor.py": "doctor",
     "unit/doctor/test_parts.py": "doctor",
 }
-"""Builds and restarts keep the machine busy enough one by one; doctors' sandboxes have one name."""
+"""Builds and restarts keep the machine busy enough one by one; the files on the chart share what
+Helm renders; doctors' sandboxes have one name."""
 WHOLE = {"law": "law"}
 """Folders whose files share what takes long to make: the syntax trees of the house."""
 ORDER = ("flow", "contract", "deploy", "unit", "wire", "law", "attacks")

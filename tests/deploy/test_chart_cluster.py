@@ -23,6 +23,7 @@ from tests.deploy.chart import (
     of_kind,
     pod,
     pods,
+    read_manifests,
     read_refusal,
     render,
     run,
@@ -304,7 +305,7 @@ def test_numbers_may_be_given_by_set() -> None:
     options = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
     done = run("template r", BASE, *options, "--kube-version", "1.34.0")
     assert done.returncode == 0, done.stderr
-    manifests = tuple(each for each in yaml.safe_load_all(done.stdout) if each)
+    manifests = read_manifests(done.stdout)
     worker = pod(manifests, "worker")
     assert environment(container(worker, "worker"))["DEPTH"] == "1234567890"
     assert environment(container(worker, "worker"))["FLAG"] == "true"

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -13,6 +12,7 @@ from sandbox.spec import ContainerSpec
 from tests.deploy.chart import Manifest, Pod, Values, of_kind, pods, render, run, selects
 from tests.deploy.matrix import BASE, MATRIX
 from tests.simulators.kubernetes.admission import check_pod
+from tests.simulators.kubernetes.schema import find_fault
 from worker import settings as settings_module
 
 pytestmark = pytest.mark.timeout(900)
@@ -140,7 +140,7 @@ def test_workers_find_no_docker_engine() -> None:
 @pytest.mark.parametrize("version", ["1.29", "1.36"])
 def test_kubernetes_knows_every_field_of_a_sandbox(version: str) -> None:
     made = make_manifest(ContainerSpec(runtime="kata"), PodSettings(("pull",)), "session")
-    kubernetes_validate.validate(made, version, strict=True)
+    assert find_fault(made, version) == ""
     check_pod(made, "team")
     assert made["spec"]["runtimeClassName"] == "kata"
     assert made["spec"]["imagePullSecrets"] == [{"name": "pull"}]

@@ -15,6 +15,7 @@ from tests.deploy.chart import (
     environment,
     of_kind,
     pod,
+    read_manifests,
     read_refusal,
     render,
     run,
@@ -174,6 +175,6 @@ def test_the_readme_s_values_make_what_it_says(tmp_path: Path) -> None:
     options = [word for flag in flags for word in ("--set", flag)]
     done = run("template try", values, *options, "--kube-version", KUBERNETES)
     assert done.returncode == 0, done.stderr
-    made = {each["kind"] for each in yaml.safe_load_all(done.stdout) if each}
+    made = {each["kind"] for each in read_manifests(done.stdout)}
     assert "Job" in made
     assert not made & {"Deployment", "StatefulSet", "CronJob", "Ingress"}

@@ -8,8 +8,6 @@ from contextlib import closing, contextmanager
 
 import docker
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from docker.models.containers import Container
 
 from sandbox import build
@@ -113,6 +111,9 @@ def test_serve_answers_and_docker_says_it_is_healthy(worker_image: str) -> None:
 
 @pytest.mark.attack("supply")
 def test_every_package_of_an_image_is_on_its_bill(worker_image: str, sandbox_image: str) -> None:
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     listing = "dpkg-query -Wf '${Package} ${Version}\\n'; ls /opt/sandpiper/lib/python3*/*/ || true"
     for tag in (sandbox_image, worker_image):
         text = sbom.write(tag).read_text("utf-8")

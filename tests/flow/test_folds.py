@@ -113,8 +113,10 @@ def check_end(told: Product, ended: Context, *, refused: int = 0) -> None:
     assert "needle-42" in list(find_results(ended.messages))[-1].content
 
 
-@pytest.mark.parametrize("strategy", [each for each in Strategy if each is not Strategy.NONE])
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("wire", "strategy"),
+    list(zip(WIRES, [each for each in Strategy if each is not Strategy.NONE], strict=True)),
+)
 def test_a_session_twice_as_long_as_its_window_ends_in_a_proven_note(
     wire: str, strategy: Strategy, tmp_path: Path
 ) -> None:

@@ -43,8 +43,9 @@ def list_requests(ended: Context) -> list[str]:
     return [text for text in said if text.startswith(repair_request.GATES)]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("text", [PROMISE, WRITTEN, DUMP, "Done."])
+@pytest.mark.parametrize(
+    ("wire", "text"), list(zip(WIRES, [PROMISE, WRITTEN, DUMP, "Done."], strict=True))
+)
 def test_a_text_that_is_no_answer_is_asked_on(wire: str, text: str, tmp_path: Path) -> None:
     script = say_in_order(Say(text), LOOK, Say(FINDING))
     with product(tmp_path, script, "memory://", WIRES[wire][0]) as made:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-import kubernetes_validate
+from tests.simulators.kubernetes.schema import find_fault
 
 VERSION = "1.34.0"
 _DROPPED = {"drop": ["ALL"]}
@@ -19,10 +19,8 @@ class Rejected(Exception):
 
 def check_pod(pod: dict[str, Any], namespace: str) -> None:
     """Raises Rejected."""
-    try:
-        kubernetes_validate.validate(pod, VERSION, strict=True)
-    except kubernetes_validate.ValidationError as error:
-        raise Rejected(400, "BadRequest", f"strict decoding error: {error.message}") from error
+    if fault := find_fault(pod, VERSION):
+        raise Rejected(400, "BadRequest", f"strict decoding error: {fault}")
     broken = list(_find_violations(pod["spec"]))
     if broken:
         told = f'violates PodSecurity "restricted:latest": {", ".join(broken)}'

@@ -155,13 +155,15 @@ def _skip_blank(lines: Sequence[str], at: int) -> int:
 
 
 def split_code(text: str) -> tuple[str, str]:
-    """A section's prose before its first block of code, and the rest; a line that announces that
-    block, or says what to check before it is applied, belongs to the rest."""
+    """A section's prose before its first block of code, and the rest; lines that announce that
+    block, or say what to check before it is applied, belong to the rest."""
     prose = before_code(text)
     if prose == text:
         return text, ""
-    *others, last = prose.rstrip().split("\n")
-    prose = "\n".join(others) if _CAUTION.match(last) or last.endswith(":") else prose
+    lines = prose.rstrip().split("\n")
+    while lines and (_CAUTION.match(lines[-1]) or lines[-1].endswith(":")):
+        lines = "\n".join(lines[:-1]).rstrip().split("\n") if lines[1:] else []
+    prose = "\n".join(lines)
     return prose, text[len(prose) :].lstrip("\n")
 
 

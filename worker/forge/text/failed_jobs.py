@@ -137,7 +137,7 @@ def _write_first_failures(failed: _Failed, most: int) -> str:
     return failed.write(f"{', '.join(shown)}{' and ' if shown else ''}{last}")
 
 
-_LINE = 92
+LINE = 92
 """Columns of what failed that one line of a note holds."""
 
 
@@ -145,7 +145,7 @@ def _fill_line(every: list[_Failed]) -> str:
     """Returns all jobs, and as much about each as fits on one line, the first ones first."""
     texts = [_write_count(each) or each.write("") for each in every]
     for at, each in enumerate(every):
-        room = _LINE - _measure("; ".join(texts)) + _measure(texts[at])
+        room = LINE - _measure("; ".join(texts)) + _measure(texts[at])
         texts[at] = _write_within(each, room) or texts[at]
     bare = all(text == each.write("") for text, each in zip(texts, every, strict=True))
     return (", " if bare else "; ").join(texts)

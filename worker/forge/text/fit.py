@@ -283,8 +283,9 @@ def hide_sentences(
     characters it shows; the sentence `further` is shown besides. What announces a block of code is
     no sentence to be seen without it."""
     sentences = split_sentences(before_code(text))
-    if before_code(text) != text and sentences[shown:] and sentences[-1].endswith(":"):
-        sentences.pop()
+    if before_code(text) != text:
+        labels = {each for each in sentences[shown:] if each.endswith(":")}
+        sentences = [each for each in sentences if each not in labels]
     sentences += split_sentences(after_code(text))
     if sentences and len(sentences[0]) > longest:
         return tuple(sentences), min(longest, ASKED)
@@ -303,11 +304,8 @@ def _point_to_code(sentences: list[str]) -> list[str]:
         if others and len(last) <= _ANNOUNCING:
             return _point_to_code(others)
         return [*others, f"{_add_remark(last[:-1], 'in the details')}."]
-    end = last[-1] if last[-1] in ".!?" else ""
-    if end or not others:
-        marked = _add_remark(last.removesuffix(end), "code in the details")
-        return [*others, f"{marked}{end or '.'}"]
-    return [*sentences, "The code is in the details."]
+    ended = last if others or last[-1] in ".!?" else f"{last}."
+    return [*others, ended, "Code is in the details."]
 
 
 def _add_remark(text: str, remark: str) -> str:

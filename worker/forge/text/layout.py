@@ -12,10 +12,11 @@ from worker.core.finding.further_failures import count_named_failures
 from worker.core.finding.retries import advises_against_retry
 from worker.core.finding.suggestions import Offers
 from worker.core.ports.evidence import RepoFile
+from worker.core.text.sentences import before_code
 from worker.core.text.untrusted import visible
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import changes, record
-from worker.forge.text.failed_jobs import count_tests, shorten_jobs
+from worker.forge.text.failed_jobs import LINE, count_tests, shorten_jobs
 from worker.forge.text.fit import (
     MAX_TESTS,
     PartLimits,
@@ -56,7 +57,9 @@ _FIELDS = {
     "Keep it next time": "next_time",
 }
 _MOST_ROOM, _STEP = 400, 20
-_SENTENCES = "Seven words are in this short sentence. " * 20
+MOST_CAUSE, MOST_ADVICE, MOST_ADVICE_WITH_LINKS = 290, 150, 110
+"""How many characters of the cause and of what to do, without and with changes on the diff, the
+workflow asks for."""
 _PATH = re.compile(r"[^\s/]{1,200}/\S{1,300}")
 _NOTHING_SAID = dict.fromkeys(("cause", "missing", "next_time", "to_do"), "")
 _ENDS = (*".!?…。！？", "")
@@ -89,26 +92,41 @@ class Layout:
 
     def list_hidden(self, small: str) -> tuple[HiddenPart, ...]:
         """Returns what is not visible at once of what the eight lines are for: what failed, the
-        cause and what to do; or what is missing, and how to keep it next time."""
-        return tuple(
-            replace(part, visible_size=self._measure_room(part, small))
-            for part in self._find_hidden(small)
-        )
+        cause and what to do; or what is missing, and how to keep it next time. A section that takes
+        the room of those because it is too long comes last, without sentences."""
+        hidden, layout = self._find_hidden(small), self
+        sections = frozenset(part.section for part in hidden)
+        longer = [*self._find_longer(sections)]
+        for part in longer:
+            layout = layout._write_shorter(part.section, part.visible_size)
+        return *(layout._measure_room(part, sections, small) for part in hidden), *longer
 
-    def _measure_room(self, part: HiddenPart, small: str) -> int:
-        """Returns how many characters of a section fit, if it has short sentences."""
-        field = _FIELDS.get(part.section)
-        if field is None:
-            return part.visible_size
+    def _find_longer(self, hidden: frozenset[str]) -> Iterator[HiddenPart]:
+        """Yields sections with more characters than the workflow asks for, if that hides others."""
+        advice = MOST_ADVICE_WITH_LINKS if self.offers.links else MOST_ADVICE
+        for section, most in (("Cause", MOST_CAUSE), (_TO_DO, advice)):
+            text = before_code(getattr(self.finding, _FIELDS[section])).strip()
+            if hidden & {"Cause", _TO_DO} and section not in hidden and len(text) > most:
+                yield HiddenPart(section, (), most)
 
-        def is_hidden(size: int) -> bool:
-            changed = replace(self.finding, **{field: _SENTENCES[:size]})  # type: ignore[arg-type]
-            rest = replace(self, finding=changed)._find_hidden(small)
-            return any(each.section == part.section for each in rest)
+    def _write_shorter(self, section: str, size: int) -> "Layout":
+        """Returns the layout of a finding with two sentences in a section."""
+        changed = {_FIELDS[section]: _write_two_sentences(size)}
+        return replace(self, finding=replace(self.finding, **changed))  # type: ignore[arg-type]
+
+    def _measure_room(self, part: HiddenPart, hidden: frozenset[str], small: str) -> HiddenPart:
+        """Returns the part with how many characters of its section fit, if it has two sentences,
+        without hiding a section that is not `hidden` already."""
+        if part.section not in _FIELDS:
+            return part
+
+        def hides(size: int) -> bool:
+            rest = self._write_shorter(part.section, size)._find_hidden(small)
+            return any(each.section not in hidden - {part.section} for each in rest)
 
         larger = range(part.visible_size + _STEP, _MOST_ROOM + 1, _STEP)
-        fitting = bisect_left(larger, True, key=is_hidden)
-        return larger[fitting - 1] if fitting else part.visible_size
+        fitting = bisect_left(larger, True, key=hides)
+        return replace(part, visible_size=larger[fitting - 1]) if fitting else part
 
     def _find_hidden(self, small: str) -> tuple[HiddenPart, ...]:
         finding, room = self.finding, self._choose_room(small)
@@ -125,7 +143,8 @@ class Layout:
         is_cut = shown.count("…") > text.count("…") or len(shown) < len(
             shorten_jobs(text, 1, MAX_TESTS)
         )
-        return HiddenPart("Failed", (shorten_jobs(text, 0),) if is_cut else (), len(shown))
+        size = max(len(shown), LINE) if room.jobs_level <= 2 else len(shown)
+        return HiddenPart("Failed", (shorten_jobs(text, 0),) if is_cut else (), size)
 
     def _list_brief_sections(self, room: PartLimits) -> Iterator[tuple[str, str, int]]:
         finding = self.finding
@@ -292,6 +311,11 @@ class Layout:
             headline += ", and a retry does not help" * advises_against_retry(finding.to_do)
         whole = self.outcome.status is Status.DONE
         return headline if whole else f"Unfinished: {headline.lower()}"
+
+
+def _write_two_sentences(size: int) -> str:
+    words = "Some " + "words that are not long " * 20
+    return f"{words[: size // 2 - 1].rstrip()}. {words[: size - size // 2 - 1].rstrip()}."
 
 
 def _find_free_level(what_failed: str) -> int:

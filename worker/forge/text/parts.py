@@ -24,7 +24,7 @@ from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text import fit
 from worker.forge.text.code import write_code_block, write_code_line
 from worker.forge.text.failed_jobs import cut_names, shorten_jobs
-from worker.forge.text.quotes import cut_line, squeeze_blanks
+from worker.forge.text.quotes import cut_line, squeeze_blanks, squeeze_line
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480
@@ -165,9 +165,10 @@ def _shorten(
     if len(lines) > 1:
         mark = " (cut)" if parts != lines else ""
         return f"{place}{mark}:\n{write_code_block(chr(10).join(parts), indent=2)}"
-    (whole,), (part,) = (
-        [squeeze_blanks(each).rstrip() for each in some] for some in (lines, parts)
-    )
+    part = squeeze_blanks(parts[0]).rstrip()
+    whole = squeeze_blanks(lines[0]).rstrip()
+    if part not in whole:
+        whole = squeeze_line(whole)
     is_cut = len(part) < len(whole)
     before = "… " if is_cut and not whole.startswith(part) else ""
     after = " …" if is_cut and (not before or not whole.endswith(part)) else ""

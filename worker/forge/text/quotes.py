@@ -71,10 +71,11 @@ _NAMES_ERROR = re.compile(
     r"|(?<!\w)\w{0,80}(?:Error|Exception):"
 )
 
-_RESULT = re.compile(r"\W{0,8}(?:got|actual|received|but was)\b", re.IGNORECASE)
+_RESULT = re.compile(r"\W{0,8}(?:got|actual|received|but was)\b|\s{0,40}\{value,", re.IGNORECASE)
 """The value that a test found, which tells more than the one it expected."""
 
 _WORD = re.compile(r"[a-z_]\w{3,}|\d[\w.]*\w|(?<=[\"'`])[a-z_]\w{1,2}(?=[\"'`])")
+_CHECKSUM = re.compile(r"^([0-9a-f]{8})[0-9a-f]{4,120}$")
 _ANCHOR = re.compile(r"#L(\d{1,9})$")
 
 
@@ -117,8 +118,9 @@ def is_of_failure(evidence: Evidence, failed: Collection[int]) -> bool:
 
 
 def find_words(text: str) -> frozenset[str]:
-    """Returns the names and numbers of a text; lines about the same thing share some of them."""
-    return frozenset(_WORD.findall(text.lower()))
+    """Returns the names and numbers of a text, of a checksum its beginning; lines about the same
+    thing share some of them."""
+    return frozenset(_CHECKSUM.sub(r"\1", text) for text in _WORD.findall(text.lower()))
 
 
 def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
@@ -138,11 +140,13 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
 def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
     """Returns at most `size` characters of a line; if it is longer, from where it names the error
     on, for a long path or a time may stand before that. Of a chain of errors, the last ones. If
-    another part of the line has clearly more of the words and numbers of `about`, that part."""
-    if len(text) > size:
-        text = squeeze_blanks(text)
-    if len(text) <= size:
-        return text
+    another part of the line has clearly more of the words and numbers of `about`, that part.
+
+    Of a line that is too long, a part of what `squeeze_line` makes of it."""
+    for squeeze in (str, squeeze_blanks, squeeze_line):
+        if len(squeeze(text)) <= size:
+            return squeeze(text)
+    text = squeeze_line(text)
     begins = (found.start() for found in _NAMES_ERROR.finditer(text, 0, MAX_READ))
     logged = _LOGGED.match(text[:MAX_READ])
     start = max(
@@ -156,11 +160,56 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
     before = _BEFORE.match(text, start, MAX_READ)
     if before and len(text) - before.end() >= LEAST_ERROR:
         start = before.end()
+    if whole := _leave_out_labels(text[start:], size):
+        return whole
+    start = _find_reason(text, size, start, about)
     start = _find_part(text, size, start, about) if about else start
     return _end_at_word(text[start:], size)
 
 
+_LABEL = re.compile(
+    r"(?:FATAL ERROR|E|[Ee]rror|ERROR|[Ff]atal|FATAL|FAIL(?:ED)?)(?:\[\w-]{1,40}\])?(?: -|:) {1,8}"
+)
+_RULE = re.compile(r" {1,8}[\[(][\w/-]{2,60}[\])]$")
+"""The name of a linter's rule at the end of what it says."""
+
+
+def _leave_out_labels(text: str, size: int) -> str:
+    """Returns a text without a tool's word for an error at its beginning, the name of a rule at its
+    end, or both, whichever is enough for `size` characters; "" if nothing is."""
+    label, rule = _LABEL.match(text), _RULE.search(text)
+    begin, end = label.end() if label else 0, rule.start() if rule else len(text)
+    parts = text, text[:end], text[begin:], text[begin:end]
+    return next((part for part in parts if LEAST_ERROR <= len(part) <= size), "")
+
+
+_REASON = re.compile(r" [-–—] ")
+
+
+def _find_reason(text: str, size: int, start: int, about: frozenset[str]) -> int:
+    """Returns where the part begins that ends in the reason ("… failed - out of memory"), if that
+    is about the same as `about`, else `start`."""
+    dashes = [found.end() for found in _REASON.finditer(text, start, MAX_READ)]
+    rest = text[dashes[-1] :] if dashes else ""
+    if not LEAST_ERROR <= len(rest) <= size or about.isdisjoint(find_words(rest)):
+        return start
+    blank = text.find(" ", len(text) - size - 1)
+    return blank + 1
+
+
 _BLANKS = re.compile(r"(?<=\S) {2,}(?=\S)")
+
+
+_FOLDERS = re.compile(
+    r"(?<![\w.~:/-])/(?:[^\s/:'\"(),;<>|]{1,100}/){2,24}"
+    r"(?=(?:[^\s/:'\"(),;<>|]{1,100}/){2}[^\s/:'\"(),;<>|])"
+)
+"""The first folders of a long path: where the runner keeps the project."""
+
+
+def squeeze_line(text: str) -> str:
+    """Returns a text as `squeeze_blanks` does, and of long paths only the last two folders."""
+    return _FOLDERS.sub("…/", squeeze_blanks(text))
 
 
 def squeeze_blanks(text: str) -> str:
@@ -202,6 +251,12 @@ def announces_next(text: str) -> bool:
     return len(text) <= _LONGEST_ANNOUNCEMENT and bool(_ANNOUNCES.search(text))
 
 
+def _is_heading(line: str) -> bool:
+    """Whether a line of several only says what the next ones are about."""
+    long = len(line) > _LONGEST_ANNOUNCEMENT
+    return announces_next(line) or (long and line.rstrip().endswith(":"))
+
+
 def _count_letters(line: str) -> int:
     return sum(map(str.isalnum, line))
 
@@ -210,8 +265,8 @@ def _weigh(line: str, about: Collection[str]) -> int:
     ended = _ENDED.search(line) is not None
     found = frozenset[str]() if ended else find_marks(line)
     marks = 3 * bool(found & _CLEAR) + bool(found & _TELLING)
-    if announces_next(line):
-        marks = -1
+    if _is_heading(line):
+        marks = -2
     elif not _CONCRETE.search(line):
         marks = min(marks, 0)
     elif PLAIN.match(line.strip()) and not ended:

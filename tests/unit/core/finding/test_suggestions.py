@@ -270,4 +270,6 @@ def test_a_line_above_a_block_says_what_to_check_before_it_is_applied() -> None:
     assert read_suggestions(f"Check: all.\n\n\n{block}")[0] == "Check: all."
     assert len(read_suggestions(f"Check: {'x' * 900}\n{block}")[1][0].caution) == MAX_CAUTION
     assert split_code(f"Do it.\nCheck: all.\n{block}") == ("Do it.", f"Check: all.\n{block}")
+    labelled = f"In `a.erl`, lines 3-4:\n\nCheck: all.\n{block}"
+    assert split_code(f"Do it.\n{labelled}") == ("Do it.", labelled)
     assert split_code("Do it.") == ("Do it.", "")

@@ -377,19 +377,19 @@ def test_a_sentence_names_another_failure_or_does_not(sentence: str, names: bool
 @pytest.mark.parametrize(
     ("advice", "shown"),
     [
-        ("Return new rows.\n```python\nx = 1\n```", "Return new rows (code in the details)."),
+        ("Return new rows.\n```python\nx = 1\n```", "Return new rows. Code is in the details."),
         (
             "Return new rows. Keep the cache.\n```python\nx = 1\n```",
-            "Return new rows. Keep the cache (code in the details).",
+            "Return new rows. Keep the cache. Code is in the details.",
         ),
         ("Add this:\n```python\nx = 1\n```", "Add this (in the details)."),
         (
             "Return new rows.\n```python\nx = 1\n```\nThen wait.",
-            "Return new rows (code in the details).",
+            "Return new rows. Code is in the details.",
         ),
         (
             "Return new rows. The new line of `rows.py`:\n```python\nx = 1\n```",
-            "Return new rows (code in the details).",
+            "Return new rows. Code is in the details.",
         ),
         ("Return new rows", "Return new rows"),
         ("Return new rows:", "Return new rows."),
@@ -446,7 +446,7 @@ def test_a_fix_of_which_a_part_is_on_the_diff_says_so() -> None:
         MARKER, Layout(found, SUBJECT, DONE, HOSTS, Offers((("app.py:3", JOB),))), FOOTER
     )
     where = f"Only a part of the fix is [on the diff]({JOB})."
-    assert f"expect 7 (code in the details). {where}" in shown_of(made)
+    assert f"expect 7. Code is in the details. {where}" in shown_of(made)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,50 @@ def test_a_line_that_announces_code_is_hidden_with_its_code() -> None:
     assert hidden_of(replace(FULL, to_do=f"{TO_DO} The new file:{CODE}")) == ()
 
 
+def test_a_label_of_code_is_no_advice_and_what_to_check_is() -> None:
+    advice = f"{TO_DO} {LONG} {LONG}\n\nIn `a.erl`, lines 3-4:\n\nCheck: the saved tables.{CODE}"
+    (part,) = hidden_of(replace(FULL, to_do=advice))
+    assert "Check: the saved tables." in part.sentences
+    assert not any("a.erl" in each for each in part.sentences)
+
+
+def _write_two(size: int) -> str:
+    words = "Some " + "words about it all " * 20
+    return f"{words[: size // 2].strip()}. {words[: size // 2].strip()}."
+
+
+@pytest.mark.parametrize(
+    ("cause", "advice", "asked"),
+    [
+        (280, 150, []),
+        (320, 100, [("Cause", 1)]),
+        (280, 220, [("What to do", 1)]),
+        (320, 200, [("Cause", 1), ("What to do", 0)]),
+        (320, 144, [("What to do", 1), ("Cause", 0)]),
+    ],
+)
+def test_the_section_that_takes_the_room_of_others_is_asked_for_too(
+    cause: int, advice: int, asked: list[tuple[str, int]]
+) -> None:
+    found = replace(FULL, cause=_write_two(cause), to_do=_write_two(advice))
+    hidden = hidden_of(found)
+    assert [(part.section, len(part.sentences)) for part in hidden] == asked
+    sizes = {part.section: part.visible_size for part in hidden}
+    mended = replace(
+        found,
+        cause=_write_two(sizes.get("Cause", cause) - 4),
+        to_do=_write_two(sizes.get("What to do", advice) - 4),
+    )
+    assert hidden_of(mended) == ()
+
+
+def test_of_what_failed_there_is_room_for_a_line() -> None:
+    failed = "`build` (job 4711): `vite build` runs out of heap, exit code 134; and so did job 4710"
+    for text in (failed, f"{failed} before it, on another runner"):
+        for part in hidden_of(replace(FULL, what_failed=text)):
+            assert part.visible_size >= 90
+
+
 def test_advice_below_code_is_hidden() -> None:
     (part,) = hidden_of(replace(FULL, to_do=f"{TO_DO}{CODE}\nThen clear the cache of the runner."))
     assert part.sentences == ("Then clear the cache of the runner.",)

@@ -85,7 +85,7 @@ def test_a_long_quote_is_cut_rather_than_left_out_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("line", "cut"),
     [
-        ("#6 2.744 E: Release file is not valid yet", "E: Release file is not valid"),
+        ("#6 2.744 E: Release file is not valid yet", "Release file is not valid yet"),
         ("psql:a/b.sql:6: ERROR:  column x does not exist", "ERROR: column x does not exist"),
         ("path/to/somewhere/file.py:1: error: none", "path/to/somewhere/file.py:1:"),
         ("a line that names no error at all, but is long", "a line that names no error at"),
@@ -125,6 +125,49 @@ def test_a_part_of_a_line_is_marked_wherever_it_was_cut() -> None:
     assert cut_line(last, 60, find_words("The status is 500.")) in last
 
 
+CHECKED = (
+    "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have "
+    "updated the package versions, please update the hashes.\n"
+    "    fleet-proto==4.1.0 from https://devpi.example.com/platform/prod/+f/802/fleet_proto-4.1.0-"
+    "py3-none-any.whl (from -r requirements.txt (line 67)):\n"
+    f"        Expected sha256 0b79c25f{'a1' * 28}\n"
+    f"             Got        802c8b92{'b2' * 28}"
+)
+TYPES = 'sync/export.py:16: error: Item "None" of "date | None" has no attribute "isoformat"'
+
+
+@pytest.mark.parametrize(
+    ("line", "size", "shown"),
+    [
+        (f"{TYPES}  [union-attr]", 68, TYPES[19:]),
+        (f"{TYPES}  [union-attr]", 60, TYPES[26:]),
+        (
+            "FATAL ERROR: Ineffective mark-compacts near heap limit Allocation failed - JavaScript "
+            "heap out of memory",
+            70,
+            "near heap limit Allocation failed - JavaScript heap out of memory",
+        ),
+        (
+            "SUMMARY: ThreadSanitizer: data race /builds/telemetry/spool/src/metrics/registry.cpp"
+            ":40:9 in spool::Registry::report_loop()",
+            75,
+            "SUMMARY: ThreadSanitizer: data race …/src/metrics/registry.cpp:40:9 in",
+        ),
+    ],
+)
+def test_what_a_cut_line_shows_is_what_went_wrong(line: str, size: int, shown: str) -> None:
+    about = find_words("Vite exceeds the 2048 MB heap.")
+    assert cut_line(line, size, about) == shown
+    (visible,) = _shown_quotes(of_job(4711, 7, line))
+    assert " … `" not in visible.replace("): … `", "")
+
+
+def test_a_long_line_that_announces_what_was_expected_is_not_the_one_that_is_shown() -> None:
+    cause = f"The wheel is `802c8b92`…, the lock pins `0b79c25f`… of fleet-proto 4.1.0. {BIG}"
+    (shown,) = _shown_quotes(of_job(4711, 54, CHECKED), cause=cause)
+    assert "`Expected sha256 0b79c25fa1" in shown
+
+
 @pytest.mark.parametrize(
     ("before", "said"),
     [
@@ -154,7 +197,7 @@ def test_times_places_and_names_before_an_error_are_cut_first(before: str, said:
 def test_no_number_and_no_word_is_cut_but_a_very_long_one() -> None:
     line = "Error: The program size (1358241 bytes) is greater than allowed (1310720 bytes)"
     assert cut_line(line, 69).endswith("is greater than allowed")
-    assert cut_line(line, 75).endswith("(1310720")
+    assert cut_line(line, 75) == line.removeprefix("Error: ")
     whole = "error: The check of the file's integrity has failed. The source code is invalid"
     assert cut_line(whole, 60).endswith("has failed.")
     assert cut_line(f"Error: {'b' * 99}", 60) == f"Error: {'b' * 53}"

@@ -32,7 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
     common.add_argument("--bytes", type=size, default=ROOM, help="the most that is printed")
     listed = argparse.ArgumentParser(add_help=False, parents=[common])
     listed.add_argument("--max", type=size, default=1000, help="the most items that are shown")
-    listed.add_argument("--after", type=size, default=0, metavar="LINE", help="begin after LINE")
+    listed.add_argument("--after", type=size, metavar="LINE", help="begin after LINE")
     around = argparse.ArgumentParser(add_help=False)
     about = f"lines of context, at most {MAX_CONTEXT}"
     around.add_argument("-C", dest="context", type=context_size, default=None, help=about)
@@ -72,7 +72,7 @@ def main(words: list[str]) -> int:
     verbs = {
         "outline": lambda: log_outline.show_outline(asked.file, asked.bytes),
         "errors": lambda: log_errors.show_errors(
-            asked.file, asked.bytes, asked.max, asked.after, asked.context
+            asked.file, asked.bytes, asked.max, asked.after or 0, asked.context
         ),
         "grep": lambda: log_views.show_matches(
             asked.pattern,
@@ -80,7 +80,7 @@ def main(words: list[str]) -> int:
             log_views.GrepOptions(
                 asked.bytes,
                 asked.max,
-                asked.after,
+                asked.after or 0,
                 asked.context or 0,
                 asked.caseless,
                 asked.fixed,
@@ -88,7 +88,7 @@ def main(words: list[str]) -> int:
         ),
         "slice": lambda: log_views.show_lines(asked.file, asked.range, asked.bytes),
         "templates": lambda: log_views.show_templates(
-            asked.file, asked.bytes, asked.max, asked.after, asked.common
+            asked.file, asked.bytes, asked.max, asked.after or 0, asked.common
         ),
         "diff": lambda: log_diff.show_diff(
             asked.file, asked.green, asked.bytes, asked.max, asked.after

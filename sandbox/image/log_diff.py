@@ -4,6 +4,7 @@
 # ruff: noqa: PTH110
 
 import os
+import re
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -40,6 +41,9 @@ MAX_ALIKE = 3
 
 MAX_COUNTED = 20_000
 """The most lines of one log whose numbers are compared."""
+
+_BORDER = re.compile(rb"(?:[\s|+=_.*~-]|\xe2[\x94\x95][\x80-\xbf])*")
+"""An empty line, or one between the rows of a table."""
 
 _TRAILER = b"[this is the log of job"
 
@@ -81,7 +85,8 @@ class NewLines:
         news = {
             kind
             for kind in news
-            if own.shapes_by_hash[kind] and own.shapes_by_hash[kind][:23] != _TRAILER
+            if not _BORDER.fullmatch(own.shapes_by_hash[kind])
+            and own.shapes_by_hash[kind][:23] != _TRAILER
         }
         for number, kind in enumerate(own.kinds, 1):
             if kind in news:
@@ -107,10 +112,10 @@ class NewLines:
         count = self.counts[self.shapes[bisect_left(self.numbers, number)]]
         return f" [{count:,} like it]" if count > MAX_ALIKE else ""
 
-    def rank_lines(self, after: int, most: int) -> list[int]:
+    def rank_lines(self, after: int | None, most: int) -> list[int]:
         """Return line numbers of new lines: the most telling first, or those after line `after`."""
-        places = [at for at, number in enumerate(self.numbers) if number > after]
-        if not after:
+        places = [at for at, number in enumerate(self.numbers) if number > (after or 0)]
+        if after is None:
             last = self.numbers[-1] if places else 1
             places.sort(key=lambda at: -self._rate_line(at, last))
         return [self.numbers[at] for at in places[:most]]
@@ -187,9 +192,9 @@ def _pair_lines(
 
 
 def _show_recounted(
-    ours: LogShapes, theirs: LogShapes, room: int, most: int, after: int
+    ours: LogShapes, theirs: LogShapes, room: int, most: int, after: int | None
 ) -> list[str]:
-    found = [one for one in find_recounted(ours, theirs) if one.number > after][:most]
+    found = [one for one in find_recounted(ours, theirs) if one.number > (after or 0)][:most]
     page, told = Page(room), 0
     for one in found:
         there = f"[green {one.other_number}: {clip_line(one.other_line, 120)}]"
@@ -204,8 +209,9 @@ MAX_PACKAGES = 20
 """The most packages with changed versions that are named."""
 
 
-def show_diff(path: str, green: str | None, room: int, most: int, after: int) -> str:
-    """Format new and missing lines in order, with their numbers and gaps marked."""
+def show_diff(path: str, green: str | None, room: int, most: int, after: int | None) -> str:
+    """Format new and missing lines in order, with their numbers and gaps marked: the most telling
+    ones, or the new ones after line `after`."""
     green = green or f"{path}.green"
     if not os.path.exists(green):
         raise Unreadable(f"there is no {green}: fetch gitlab_get_last_green_log, and name its file")
@@ -213,14 +219,13 @@ def show_diff(path: str, green: str | None, room: int, most: int, after: int) ->
     new, gone = NewLines(ours, theirs), NewLines(theirs, ours)
     counted = _show_recounted(ours, theirs, room // 4, most, after)
     left = max(0, room - sum(len(line.encode("utf-8", "replace")) + 1 for line in counted))
+    all_new = after is not None or not gone.count
     said = [
         f"{format_count(new.count, 'line')} of {ours.lines:,} in {path} new, {gone.count:,} of "
         f"{theirs.lines:,} in {green} gone (times, hashes, folders, most numbers ignored)",
-        *_show_part(
-            "new:", path, new, left * 2 // 3 if gone.count and not after else left, most, after
-        ),
+        *_show_part("new:", path, new, left if all_new else left * 2 // 3, most, after),
         *counted,
-        *([] if after else _show_part("gone:", green, gone, left // 3, most, 0)),
+        *([] if all_new else _show_part("gone:", green, gone, left // 3, most, None)),
     ]
     return join_parts(
         *_read_package_changes(path), *said, ours.describe_omission, theirs.describe_omission
@@ -238,7 +243,7 @@ def _read_package_changes(path: str) -> list[str]:
 
 
 def _show_part(
-    title: str, path: str, fresh: NewLines, room: int, most: int, after: int
+    title: str, path: str, fresh: NewLines, room: int, most: int, after: int | None
 ) -> list[str]:
     ranked = fresh.rank_lines(after, min(most, 1 + room // 20))
     found, page, told = read_lines(path, set(ranked)), Page(room), 0
@@ -248,7 +253,7 @@ def _show_part(
         ):
             break
         told += 1
-    left = sum(number > after for number in fresh.numbers) - told
-    following = ranked[told - 1] if after and told else 0
+    left = sum(number > (after or 0) for number in fresh.numbers) - told
+    following = 0 if after is None else ranked[told - 1] if told else after
     more = f"[{left:,} more: --after {following} shows all in order, or --bytes N]" if left else ""
     return [title, *page.format_lines(), more] if told else []

@@ -29,7 +29,7 @@ _HARD = (
     b"cannot", b"can't", b"could not", b"unable to", b"not found", b"no such", b"undefined",
     b"denied", b"refused", b"timed out", b"timeout", b"killed", b"segmentation", b"core dump",
     b"abort", b"out of memory", b"no space", b"mismatch", b"unexpected", b"invalid",
-    b"unresolved", b"violation", b"rejected", b"but was", b"! ", b"*** ",
+    b"unresolved", b"violation", b"rejected", b"but was", b"! ", b"*** ", b"cve-",
 )  # fmt: skip
 _CALM = re.compile(
     rb"\b(?:0|no|zero|without) (?:\w+ )?(?:errors?|fail\w*|exceptions?|warnings?)\b"

@@ -102,6 +102,21 @@ def test_a_long_diff_keeps_the_telling_lines_and_says_how_to_see_the_rest(file: 
     (more_of,) = [line for line in following if "more: --after" in line]
     last = following[-2].partition(":")[0]
     assert f"--after {last} " in more_of
+    from_first = lines_of("diff", str(file), "--after", "0")
+    assert from_first[2:4] == ["606: E   assert 107.0 == 119.0", "607: note about aku"]
+
+
+def test_rows_of_a_table_come_before_its_borders(tmp_path: Path) -> None:
+    rows = [f"│ lib{name} │ CVE-2026-5812{name} │ HIGH │" for name in "abc"]
+    border = "├──────────┼────────────────┼──────┤"
+    (tmp_path / "a").write_text("\n".join(["scan", *(f"{row}\n{border}" for row in rows), ""]))
+    (tmp_path / "a.green").write_text("scan\n不変\n")
+    shown = lines_of("diff", str(tmp_path / "a"))
+    assert [line for line in shown if "CVE" in line] == [
+        f"{2 * at + 2}: {row}" for at, row in enumerate(rows)
+    ]
+    assert not any(border in line for line in shown)
+    assert "2: 不変" in shown
 
 
 def test_lines_that_have_a_rare_value_of_an_error_are_shown_with_the_errors(file: Path) -> None:

@@ -159,13 +159,17 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
 
 
 def _tell_coming_and_going(facts: Facts, target: Target) -> Iterator[Remark]:
-    """Tell of a commit on which the job failed in another way and then passed."""
+    """Tell of a commit on which the job failed with some of the errors, or in another way, and then
+    passed. If it was with all of them, the verdict says so."""
     for runs in target.runs_by_commit:
-        for failed in filter(lambda run: _is_different(facts, run), runs):
-            if passed := find_pass_after(failed, runs):
+        for failed in runs:
+            partly = facts.has_some_errors(failed)
+            passed = find_pass_after(failed, runs)
+            if passed and (partly or _is_different(facts, failed)):
+                how = "with some of the errors of this failure" if partly else "in another way"
                 yield remark(
-                    "on one commit of ", name(target.branch), " it failed in another way and then "
-                    "passed: ", job(failed), ", ", job(passed),
+                    "on one commit of ", name(target.branch), f" it failed {how} and then passed: ",
+                    job(failed), ", ", job(passed),
                 )  # fmt: skip
                 return
 
@@ -327,7 +331,7 @@ def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
         ("passed", [each for each in runs if each.status == "success"]),
         *_group_partly_alike(facts, runs),
         (_DIFFERENT, [each for each in runs if _is_different(facts, each)]),
-        ("failed, it is not known how", [each for each in runs if _is_unread(facts, each)]),
+        ("failed, not compared", [each for each in runs if _is_unread(facts, each)]),
     ):
         if found:
             shown = join_parts(job(each) for each in found[:SHOWN])

@@ -135,6 +135,10 @@ _LINES: tuple[_Line, ...] = (
           rb"([\w.-]{1,80}/[\w.-]{1,80}) \((?:\S{1,40} => )?(v?\d[\w.-]{0,40})"),
     _line("image", " with digest ", rb"Using docker image sha256:\S{1,80} for (\S{1,200}) with "
           rb"digest \S{1,200}@sha256:([0-9a-f]{12})"),
+    _line("image", " with digest ", rb"Using docker image sha256:\S{1,80} for (\S{1,200}):"
+          rb"(?!\S*[/:])([\w.-]{1,128}) with digest "),
+    _line("tool", " version ",
+          rb"([A-Za-z][\w.+-]{1,40}),?(?: has)? version (v?\d+\.\d[\w.+-]{0,40})"),
     _line("tool", " -- Python ", rb"platform \w{1,20} -- (Python) (" + _VERSION + rb")"),
     _line("tool", ", pytest-", rb"platform .{1,80}(pytest)-(" + _VERSION + rb")"),
     _line("tool", "go version go", rb"(go) version go(" + _VERSION + rb")"),

@@ -72,7 +72,9 @@ MERE = re.compile(
     # Ansible: a condition that it waits for; Molecule: the step, after its errors
     r"|failed - retrying: |error +\S{1,80} ➜ \w{1,40}: executed: failed"
     r"|\S{0,40}recipe for target|ninja: build stopped"
-    r"|make(?:\[<n>\])?: target .{1,200} not remade because of errors",
+    r"|make(?:\[<n>\])?: target .{1,200} not remade because of errors"
+    # V8: its last garbage collections before it has no memory
+    r"|\[<n>:<id>\] +<n> ms: (?:mark-compact|scavenge)",
     re.IGNORECASE,
 )
 """What a build tool writes after the errors, whatever they were."""

@@ -52,6 +52,7 @@ _VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"(?: ?Z\b| ?[+-]\d\d:?\d\d\b)?",
             "<time>",
         ),
+        (r"\b\d{1,2}-[A-Z][a-z]{2}-\d{4}(?:::?| )\d\d:\d\d:\d\d(?:\.\d{1,9})?(?!\d)", "<time>"),
         (r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:[A-Z][a-z]{2} +\d{1,2}|\d{1,2} [A-Z][a-z]{2})\b",
          "<time>"),
         (r"(?<![\d:.])\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?![\d:])", "<time>"),
@@ -170,6 +171,7 @@ _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?:(?<=[A-Za-z_)\]>])|(?<=[A-Za-z_]\d)|(?<=[A-Za-z_]\d\d)):\d{1,7}(?::\d{1,7})?"
          r"(?=[^\w.-]|\.(?!\d)|-(?!\w)|$)|^\d{1,7}:\d{1,7}(?=\s)"
          r"|\b(?:[Ll]ines?|[Cc]ol(?:umn)?|pid|port|L) ?\d{1,9}", "<place>"),
+        (r"^\d{1,6}/\d{1,6} Test +#\d{1,6}(?=: )", "Test"),
         (r"(?P<file>\.\w{1,10})\(\d{1,7},\d{1,7}\)", r"\g<file><place>"),
         (rf"(?P<before>[(\[]|(?i:\b(?:elapsed:?|in|after|took|within)) )(?:< )?{_MEASURE}",
          r"\g<before><n>"),

@@ -193,5 +193,7 @@ class Log:
             what = f"the log of job {green.job_id}, which passed on {where}"
             yield SideFile(GREEN, green.spool.chunks, f"{what}: compare with `log diff`")
         if (passed := self.last_pass()) and passed.package_changes:
-            lines = assume_redacted("\n".join(passed.package_changes).encode())
+            lines = assume_redacted(
+                "".join(f"{each}\n" for each in passed.package_changes).encode()
+            )
             yield SideFile(INSTALLED, lambda: iter([lines]), "what was installed differently then")

@@ -256,6 +256,17 @@ def test_a_failure_of_another_kind_that_came_and_went_there_is_told() -> None:
     assert not any("and then passed" in plain(each) for each in describe_facts(made))
 
 
+def test_some_of_the_errors_that_came_and_went_there_are_told() -> None:
+    came = (replace(on(BASE, "same", 398), url=""), replace(on(BASE, "pass", 399), url=""))
+    made = facts(target=Target("main", came, 2, BASE))
+    both = replace(made, run=replace(made.run, errors=made.run.errors | {"another one"}))
+    words = (
+        "on one commit of main it failed with some of the errors of this failure and then passed"
+    )
+    assert f"{words}: job 398, job 399" in [plain(each) for each in describe_facts(both)]
+    assert not any("and then passed" in plain(each) for each in describe_facts(made))
+
+
 def test_it_is_told_with_which_commit_the_target_branch_began_to_fail() -> None:
     red = facts(target=target((NEW, "same"), (BASE, "same"), (OLD, "pass")))
     told = [plain(each) for each in describe_facts(red)]

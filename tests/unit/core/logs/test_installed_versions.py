@@ -31,6 +31,10 @@ LINES = [
     ("  - Installing symfony/console (v6.1.2)", "composer", "symfony/console", "v6.1.2"),
     ("Using docker image sha256:0a1b for python:3.12 with digest python@sha256:"
      + "4e5f" * 16 + " ...", "image", "python:3.12", "4e5f4e5f4e5f"),
+    ("Using docker image sha256:0a1b for registry.example:5000/ci/golangci-lint:v2.5.0 with digest "
+     "registry.example:5000/ci/golangci-lint@sha256:" + "4e5f" * 16 + " ...", "image",
+     "registry.example:5000/ci/golangci-lint", "v2.5.0"),
+    ("golangci-lint has version 2.5.0 built with go1.25", "tool", "golangci-lint", "2.5.0"),
     ("platform linux -- Python 3.12.1, pytest-8.3.4, pluggy-1.5.0", "tool", "pytest", "8.3.4"),
     ("go version go1.22.1 linux/amd64", "tool", "go", "1.22.1"),
     ("rustc 1.77.0 (aedd173a2 2024-03-17)", "tool", "rustc", "1.77.0"),

@@ -318,9 +318,13 @@ def test_two_runs_have_the_very_same_error(line: str, part: str, instead: str, s
         "ErrorsTest > fatal error cannot open() PASSED",
         "Passed Ferry.ErrorTests.Fatal_error_cannot_open [3 ms]",
         "Passed Ferry.ErrorTests.Fatal_error_cannot_open(x: 1) [< 1 ms]",
+        "[185:0x76c5fd0] 45206 ms: Mark-Compact 2034.1 (2090.7) -> 2031.6 (2091.9) MB, 912.20 / "
+        "0.00 ms (average mu = 0.108, current mu = 0.024) allocation failure; scavenge might not "
+        "succeed",
+        "=ERROR REPORT==== 26-Nov-2026::19:52:44.690741 ===",
     ],
 )
-def test_a_line_that_a_runner_marks_as_passed_is_no_error(line: str) -> None:
+def test_a_line_that_tells_of_no_failure_is_no_error(line: str) -> None:
     assert make_signature([f"9: {line}"]).key == ""
     assert find_exact_errors([line]) == {}
 
@@ -420,6 +424,10 @@ def test_the_test_that_a_time_limit_ended_is_found(lines: list[str], test: str) 
          "E   assert <Ferry object at 0x7f9911a3c010> is None"),
         ("[ERROR] a.TideTest.shouldDock  Time elapsed: 0.002 s  <<< FAILURE!",
          "[ERROR] a.TideTest.shouldDock  Time elapsed: 1.9 s  <<< FAILURE!"),
+        ("59/66 Test #59: RegistryTest.Resets .........***Failed    0.52 sec",
+         "61/62 Test #61: RegistryTest.Resets .........***Failed   12.03 sec"),
+        ("** Reason for termination ==\n** {badmatch,26-Nov-2026::19:52:44.690741,error}",
+         "** Reason for termination ==\n** {badmatch,21-Nov-2026::20:54:44.926243,error}"),
         ("ERROR: 3 errors and 2 warnings in the ferry's plan",
          "ERROR: 4 errors and 1 warnings in the ferry's plan"),
     ],

@@ -464,4 +464,4 @@ def test_what_was_installed_differently_from_the_last_pass_is_told(
         for each in reader.logs.log(scene.job.id).make_document().side_files()
         if each.suffix == ".installed"
     ]
-    assert b"".join(found.chunks()) == "click 8.1.8 → 8.2.0".encode()
+    assert b"".join(found.chunks()) == "click 8.1.8 → 8.2.0\n".encode()

@@ -11,7 +11,10 @@ from worker.core.logs.normal_form import normalise_line
 
 def diagnose(test: str, lines: Sequence[str]) -> str:
     """Return what the log says about how a test failed. For a TAP result this is Perl's warning
-    about the code, else the values got and expected; for any other test, the line after it."""
+    about the code, else the values got and expected; for a test of pytest's in which a worker
+    crashed, that; for any other test, the line after it."""
+    if crash := _find_crash(test.removeprefix("FAILED "), lines):
+        return crash
     if _EXUNIT.match(test):
         return _find_mismatch(test, lines)
     if not test.startswith("not ok "):
@@ -24,6 +27,14 @@ def diagnose(test: str, lines: Sequence[str]) -> str:
     said = warned[-1] if warned else ", ".join(compared)
     return said or ("" if told else _line_after(test, lines))
 
+
+def _find_crash(name: str, lines: Sequence[str]) -> str:
+    """Return which worker of pytest-xdist crashed while it ran a test, "" if none did."""
+    crashes = (_CRASHED.fullmatch(strip_line(line)) for line in lines)
+    return next((found[1] for found in crashes if found and found[2] == name), "")
+
+
+_CRASHED = re.compile(r"(worker '\w{1,20}' crashed) while running '(.{1,300})'")
 
 _Texts = tuple[Sequence[str], Sequence[str]]
 

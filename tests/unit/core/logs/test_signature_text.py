@@ -304,3 +304,15 @@ def test_a_failed_test_in_pytests_list_is_the_one_of_its_summary() -> None:
     assert make_signature(rows).key != ""
     two = "".join(PHPSTAN.splitlines(keepends=True))
     assert len(find_errors(two.split("\n"))) == 2
+
+
+def test_a_crash_of_a_worker_comes_before_the_tests_that_failed_because_of_it() -> None:
+    lines = [
+        "____________________ tests/test_parse.py ____________________",
+        "worker 'gw2' crashed while running 'tests/test_parse.py::test_big_feed[rss]'",
+        "FAILED tests/test_parse.py::test_big_feed[rss]",
+        "FAILED tests/test_fetch.py::test_fetch - httpx.ConnectError: [Errno 111] refused",
+    ]
+    told = make_signature(lines)
+    assert told.text == "FAILED tests/test_parse.py::test_big_feed[rss]: worker 'gw2' crashed"
+    assert told.others == ("tests/test_fetch.py::test_fetch",)

@@ -6,7 +6,7 @@ Answering a webhook uses only the store and the broker, because GitLab waits 10 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
@@ -21,7 +21,6 @@ from worker.errors import QueueError, Rejected
 from worker.webhook import events, routes
 from worker.webhook.batches import Batches, Enqueue
 from worker.webhook.bodies import MAX_BODY, BodyReader, reject_too_large
-from worker.webhook.seen import RecentDeliveries, get_delivery_key
 from worker.webhook.tokens import Claims, TokenReader
 from worker.webhook.verify import Verifier, make_verifier
 
@@ -109,7 +108,6 @@ class _Receiver:
     tokens: TokenReader | None
     record_outcome: Callable[[str, str], None]
     render_metrics: Callable[[], bytes] | None
-    seen: RecentDeliveries = field(default_factory=RecentDeliveries)
 
     async def webhook(self, request: Request) -> Response:
         return self._record_outcome(request, await _answer_rejections(self._admit, request))
@@ -133,10 +131,6 @@ class _Receiver:
         _check_length(request)
         check = self.verifier.check_headers(request.headers, self.now())
         body = await self.bodies.read(request, check)
-        delivery = get_delivery_key(request.headers)
-        if known := self.seen.get(delivery, self.now()):
-            _log_decision(logging.INFO, request, "", f"accepted before {known}")
-            return JSONResponse({"trigger": known}, ACCEPTED)
         event = events.parse_event(request.headers, body)
         del body  # so that it is not held while waiting for the broker
         project = "" if isinstance(event, events.OtherEvent) else event.project.path_with_namespace
@@ -144,10 +138,7 @@ class _Receiver:
         if isinstance(decision, routes.Ignored):
             _log_decision(logging.INFO, request, project, f"ignored: {decision.reason}")
             return JSONResponse({"ignored": decision.reason})
-        response = await self._queue(request, project, decision)
-        if response.status_code == ACCEPTED:
-            self.seen.put(delivery, trigger_id(decision), self.now())
-        return response
+        return await self._queue(request, project, decision)
 
     async def _admit_job(self, request: Request) -> Response:
         """Handle a CI job's request. Only its token is used; the body is not even read."""

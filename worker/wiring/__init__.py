@@ -1,7 +1,7 @@
 """The composition root: the only package that names concrete adapters."""
 
 from worker.webhook.connections import build_server
-from worker.wiring.doors import build_pages, build_receiver, open_journal
+from worker.wiring.doors import build_receiver, open_journal
 from worker.wiring.engines import build_driver, leave_out_pool, remove_stale_sandboxes
 from worker.wiring.jobs import build_deps, build_dry_deps, open_read_client
 from worker.wiring.model_lists import (
@@ -25,7 +25,7 @@ from worker.wiring.providers import (
     open_model,
 )
 from worker.wiring.stores import open_session_store
-from worker.wiring.toolsets import build_sources, list_tool_names
+from worker.wiring.toolsets import list_tool_names
 
 __all__ = [
     "build_catalogue",
@@ -35,10 +35,8 @@ __all__ = [
     "build_helper",
     "build_helper_model",
     "build_models",
-    "build_pages",
     "build_receiver",
     "build_server",
-    "build_sources",
     "build_telemetry",
     "compare_provider",
     "leave_out_pool",

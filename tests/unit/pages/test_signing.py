@@ -11,6 +11,7 @@ from tests.accepting import queue_nothing
 from worker import wiring
 from worker.errors import ConfigError
 from worker.settings import Settings
+from worker.wiring.doors import build_pages
 
 SESSION, UNTIL = "0123456789abcdef0123", 1_900_000_000
 HOOK = "a-webhook-secret-0123456789"
@@ -30,7 +31,7 @@ def warnings(chosen: Settings, caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.mark.attack("pages")
 @pytest.mark.parametrize("hook", [HOOK, "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 def test_links_have_a_key_of_their_own(hook: str) -> None:
-    signer = wiring.build_pages(settings(hook, url=URL)).signer
+    signer = build_pages(settings(hook, url=URL)).signer
     assert signer is not None
     given = signer.sign(SESSION, UNTIL)
     text = f"{SESSION}\n{UNTIL}".encode()
@@ -42,7 +43,7 @@ def test_links_have_a_key_of_their_own(hook: str) -> None:
 @pytest.mark.attack("pages")
 @pytest.mark.parametrize("hook", ["", "hunter2", "x" * 15])
 def test_a_secret_that_a_link_would_give_away_signs_none(hook: str) -> None:
-    published = wiring.build_pages(settings(hook, url=URL))
+    published = build_pages(settings(hook, url=URL))
     assert published.signer is None
     with pytest.raises(ConfigError, match="set SANDPIPER_PAGE_SECRET"):
         published.make_linker()

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from worker import wiring
 from worker.errors import ConfigError
 from worker.settings import load
 from worker.sources.table import SOURCES
+from worker.wiring.toolsets import build_sources
 
 FILE = """
 sources:
@@ -31,12 +31,12 @@ def written(folder: Path, text: str) -> str:
 
 
 def test_nothing_but_gitlab_is_read_unless_it_is_configured() -> None:
-    assert wiring.build_sources(load(environ={})) == SOURCES
+    assert build_sources(load(environ={})) == SOURCES
 
 
 def test_what_is_configured_stands_after_gitlab(tmp_path: Path) -> None:
     settings = load(written(tmp_path, FILE), TOKENS)
-    names = [row.name for row in wiring.build_sources(settings)]
+    names = [row.name for row in build_sources(settings)]
     assert names[len(SOURCES) :] == [
         "konflux_list_pipelineruns",
         "konflux_list_taskruns",

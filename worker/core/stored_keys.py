@@ -27,11 +27,16 @@ def to_stored(value: Any, *without: str) -> dict[str, Any]:
     return {key: getattr(value, name) for name, key in _keys(cls).items() if name not in without}
 
 
+def pick_known(cls: Callable[..., Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a dataclass has; those that a later version may have added are left out."""
+    return {key: stored[key] for key in _keys(cls).values() if key in stored}
+
+
 def from_stored(cls: Callable[..., T], stored: Mapping[str, Any]) -> T:
     """The dataclass from the fields that `to_stored` returned.
 
-    Raises KeyError for an unknown key, TypeError if a field without a default is missing or one has
-    a value of another type (see `check_types`).
+    Raises KeyError for an unknown key (see `pick_known`), TypeError if a field without a default is
+    missing or one has a value of another type (see `check_types`).
     """
     names = {key: name for name, key in _keys(cls).items()}
     return check_types(cls(**{names[key]: value for key, value in stored.items()}))
@@ -47,7 +52,9 @@ def check_types(value: T) -> T:
     for name, types in _types(cls).items():
         found = getattr(value, name)
         absurd = isinstance(found, int | float) and not abs(found) < _MOST
-        if absurd or not isinstance(found, types):
+        # To Python, true and false are numbers.
+        flag = isinstance(found, bool) and not {bool, object} & set(types)
+        if absurd or flag or not isinstance(found, types):
             raise TypeError(f"{name} of a {cls.__name__} is {repr(found)[:80]}")
     return value
 

@@ -10,7 +10,7 @@ over, at most MOST_DEATHS times.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
@@ -18,7 +18,7 @@ from typing import Any
 
 from worker.core.ports import Clock
 from worker.core.ports.records import RECORD, Records
-from worker.core.stored_keys import KEY, to_stored
+from worker.core.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.core.triggers import (
     PipelineFailed,
     Reacted,
@@ -186,7 +186,7 @@ class Journal:
         except _NewerSchema as error:
             log.warning("%s is left alone: %s", self._records.describe_place(name), error)
             return None
-        except (ValueError, RecursionError, OverflowError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             log.error("%s is damaged and removed: %s", self._records.describe_place(name), error)
             self._records.delete(name)
             return None
@@ -272,35 +272,14 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(content: bytes) -> Entry:
-    """Return the entry of a record. Raises ValueError, RecursionError or OverflowError."""
+    """Return the entry of a record. Raises ValueError, TypeError or RecursionError."""
     fields = json.loads(content)
     if not isinstance(fields, dict) or not isinstance(fields.get("trigger"), dict):
         raise ValueError("it is not an object with a trigger")
-    if _read_count(fields, "schema") > _SCHEMA:
+    if fields.get("schema", 0) > _SCHEMA:
         raise _NewerSchema(f"its schema is newer than {_SCHEMA}")
-    return Entry(
-        trigger=from_message(fields["trigger"]),
-        state=State(str(fields.get("state"))),
-        owner=str(fields.get("owner", "")),
-        deaths=_read_count(fields, "deaths"),
-        tries=_read_count(fields, "tries"),
-        requeues=_read_count(fields, "queued"),
-        accepted_at=float(_read_number(fields, "accepted_at")),
-        due=float(_read_number(fields, "due")),
-        reason=str(fields.get("reason", "")),
-        broke=str(fields.get("broke", "")),
-    )
-
-
-def _read_count(fields: Mapping[str, Any], name: str) -> int:
-    return int(_read_number(fields, name))
-
-
-def _read_number(fields: Mapping[str, Any], name: str) -> float:
-    value = fields.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name} must be a number")
-    return value
+    trigger, state = from_message(fields["trigger"]), State(str(fields.get("state")))
+    return from_stored(Entry, pick_known(Entry, fields) | {"trigger": trigger, "state": state})
 
 
 def _is_ahead(entry: Entry, trigger: Replied) -> bool:

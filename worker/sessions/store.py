@@ -4,6 +4,7 @@
 never replaced. So a turn is committed once, and no trigger is lost or answered twice.
 """
 
+import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
@@ -11,8 +12,9 @@ from itertools import islice
 
 from worker.core.ports import Claim, SessionKey
 from worker.core.ports.records import Stored, update_record
+from worker.core.stored_keys import from_stored, pick_known, to_stored
 from worker.errors import StoreError, TurnTaken
-from worker.sessions import claims, keys
+from worker.sessions import keys
 from worker.sessions.known import KnownStore
 from worker.sessions.objects import Objects
 from worker.sessions.recent import RecentStore
@@ -126,16 +128,14 @@ class Store:
         for _ in range(_ROUNDS):
             stored = self._objects.read(name, _MAX_SMALL)
             if stored is None:
-                if self._objects.create(name, claims.encode_claim(claim)):
+                if self._objects.create(name, _encode_claim(claim)):
                     return None
                 continue
             held = self._decode_claim(name, stored)
-            free = now >= held.expires_at or (
-                over is not None and claims.have_same_holder(held, over)
-            )
-            if not free and not claims.have_same_holder(held, claim):
+            free = now >= held.expires_at or (over is not None and _have_same_holder(held, over))
+            if not free and not _have_same_holder(held, claim):
                 return held
-            if self._objects.replace(name, claims.encode_claim(claim), stored.version):
+            if self._objects.replace(name, _encode_claim(claim), stored.version):
                 return None
         raise StoreError(
             f"too many workers contend for {self._objects.describe_place(name)}", transient=True
@@ -145,7 +145,7 @@ class Store:
         """See SessionStore."""
         name = keys.make_turn_prefix(key, turn) + keys.CLAIM
         stored = self._objects.read(name, _MAX_SMALL)
-        if stored and claims.have_same_holder(self._decode_claim(name, stored), claim):
+        if stored and _have_same_holder(self._decode_claim(name, stored), claim):
             self._objects.delete(name, stored.version)
 
     def find_holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
@@ -331,7 +331,16 @@ class Store:
 
     def _decode_claim(self, name: str, stored: Stored) -> Claim:
         try:
-            return claims.decode_claim(stored.content)
-        except (ValueError, OverflowError, RecursionError) as error:
+            return from_stored(Claim, pick_known(Claim, json.loads(stored.content)))
+        except (TypeError, ValueError, RecursionError) as error:
             place = self._objects.describe_place(name)
             raise StoreError(f"{place} is damaged ({error}): delete it to free the turn") from error
+
+
+def _encode_claim(claim: Claim) -> bytes:
+    return json.dumps(to_stored(claim), sort_keys=True).encode()
+
+
+def _have_same_holder(one: Claim, other: Claim) -> bool:
+    """Whether both claims belong to one run; `expires_at` differs after a renewal."""
+    return (one.owner, one.trigger_id) == (other.owner, other.trigger_id)

@@ -70,7 +70,7 @@ def use_row(data: bytes) -> None:
 def use_entry(data: bytes) -> None:
     try:
         encode_entry(decode_entry(data))
-    except (ValueError, RecursionError, OverflowError):
+    except (TypeError, ValueError, RecursionError):
         return  # what `Journal.read_entry` takes for damaged
 
 

@@ -1,6 +1,6 @@
 import json
 
-from worker.core.triggers import Replied
+from worker.core.triggers import Replied, to_message
 from worker.queue.journal import Entry, State, decode_entry, encode_entry
 
 TRIGGER = Replied(7, 42, "d1", 4711)
@@ -14,3 +14,11 @@ def test_a_record_is_read_as_it_was_written_and_keeps_its_keys() -> None:
         *("accepted_at", "broke", "deaths", "due", "owner", "queued", "reason", "schema"),
         *("state", "tries", "trigger"),
     ]
+
+
+def test_a_record_of_another_version_is_read() -> None:
+    fields = {"trigger": to_message(TRIGGER), "state": "open", "schema": 1}
+    assert decode_entry(json.dumps(fields).encode()) == Entry(TRIGGER, State.OPEN)
+    later = fields | {"accepted_at": 4, "queued": 2, "mood": "fair"}
+    read = Entry(TRIGGER, State.OPEN, requeues=2, accepted_at=4.0)
+    assert decode_entry(json.dumps(later).encode()) == read

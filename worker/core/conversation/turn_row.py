@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from worker.core.conversation.context import Context
 from worker.core.finding import parse_finding
-from worker.core.stored_keys import KEY, from_stored, to_stored
+from worker.core.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.core.text.sentences import before_code, split_sentences
 from worker.core.text.untrusted import one_line
 
@@ -101,13 +101,9 @@ def make_filter(project: str) -> Callable[[int, str], bool]:
     return lambda id_, path: id_ == number if number else matches_project(project, path)
 
 
-_KEYS = [each.metadata.get(KEY, each.name) for each in fields(Row)]
-
-
 def load_row(data: bytes) -> Row:
     """Read the bytes of `dump_row`, ignoring fields of later versions. Raises RowError."""
     try:
-        stored = json.loads(data)
-        return from_stored(Row, {key: stored[key] for key in _KEYS if key in stored})
+        return from_stored(Row, pick_known(Row, json.loads(data)))
     except (TypeError, ValueError, RecursionError) as error:
         raise RowError(f"not a row of the list: {error!r}") from error

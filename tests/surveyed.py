@@ -86,7 +86,7 @@ class At(Job):
             (self.store.known_failures.read_entry(project, key), key)
             for key in self.store.known_failures.list_keys(project)
         ]
-        read = [known.load_known_failure(data or b"", key) for data, key in found]
+        read = [known.load_known_failure(data, key) for data, key in found]
         return [each for each in read if each]
 
 

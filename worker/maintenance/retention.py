@@ -197,14 +197,14 @@ def _remove_known(failures: KnownFailures, project: int, key: str, before: float
     return True
 
 
-def _is_stale(data: bytes, key: str, before: float) -> bool:
+def _is_stale(data: bytes | None, key: str, before: float) -> bool:
     """Whether an error was last seen before `before`; an unreadable entry counts as old."""
     entry = known.load_known_failure(data, key)
     return entry is None or entry.last < before
 
 
 def _drop_if_stale(key: str, before: float, data: bytes | None) -> bytes | None:
-    return None if data is None or _is_stale(data, key, before) else data
+    return None if _is_stale(data, key, before) else data
 
 
 def _find_old_facts(deps: Deps, before: float) -> Iterator[_Old]:

@@ -28,17 +28,18 @@ def find_leads(survey: Survey, context: Context, deps: Deps) -> Survey:
         words = map(similar.read_group_words, unexplained)
         keys = dict.fromkeys(key for each in words for key in similar.find_similar(each, index))
         own = {group.key for group in survey.groups}
-        hits = (_read_hit(key, context, deps) for key in keys if key not in own)
+        hits = (read_hit(key, context, deps) for key in keys if key not in own)
         return replace(survey, leads=tuple(filter(None, hits))[: similar.MOST_LEADS])
     except StoreError as error:
         log.warning("session %s: similar failures not read: %s", context.session_id, error)
         return survey
 
 
-def _read_hit(key: str, context: Context, deps: Deps) -> Hit | None:
+def read_hit(key: str, context: Context, deps: Deps) -> Hit | None:
+    """Return what is known of an error, None if nothing. Raises StoreError."""
     subject = context.subject
     data = deps.storage.known_failures.read_entry(subject.project_id, key)
-    entry = known.load_known_failure(data, key) if data else None
+    entry = known.load_known_failure(data, key)
     return known.make_hit(entry, subject.mr_iid, subject.sha, deps.gitlab.hosts) if entry else None
 
 

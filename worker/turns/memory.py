@@ -42,7 +42,7 @@ def _holds_for(group: Group, finding: Finding) -> bool:
 def _add_sighting(
     key: str, where: known.Sighting, found: known.PastFinding | None, data: bytes | None
 ) -> bytes:
-    entry = known.load_known_failure(data, key) if data else None
+    entry = known.load_known_failure(data, key)
     return known.dump_known_failure(known.add_sighting(entry, key, where, found))
 
 
@@ -94,7 +94,7 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
 
 
 def _add_end(key: str, of: int, became: str, by: int, data: bytes | None) -> bytes | None:
-    entry = known.load_known_failure(data, key) if data else None
+    entry = known.load_known_failure(data, key)
     return (
         known.dump_known_failure(known.record_resolution(entry, of, became, by)) if entry else data
     )
@@ -123,7 +123,7 @@ def _refers_to(entry: KnownFailure, mr_iid: int) -> bool:
 
 
 def _remove_merge_request(key: str, mr_iid: int, data: bytes | None) -> bytes | None:
-    entry = known.load_known_failure(data, key) if data else None
+    entry = known.load_known_failure(data, key)
     left = known.forget_merge_request(entry, mr_iid) if entry else None
     return known.dump_known_failure(left) if left else None
 
@@ -137,7 +137,7 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
     touched = 0
     for key in deps.storage.known_failures.list_keys(project_id):
         data = deps.storage.known_failures.read_entry(project_id, key)
-        entry = known.load_known_failure(data, key) if data else None
+        entry = known.load_known_failure(data, key)
         if data and (entry is None or _refers_to(entry, mr_iid)):
             deps.storage.known_failures.change_entry(
                 project_id, key, partial(_remove_merge_request, key, mr_iid)

@@ -30,7 +30,7 @@ from worker.core.ports import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.errors import StoreError
 from worker.turns import planning
-from worker.turns.leads import find_leads
+from worker.turns.leads import find_leads, read_hit
 from worker.turns.memory import MOST_KEPT
 from worker.turns.parts import Deps, Toolset
 from worker.turns.project_memory import tell_memory
@@ -193,15 +193,10 @@ def _write_sections(
 
 def _add_hits(survey: Survey, context: Context, deps: Deps) -> Survey:
     """Return the survey with what is known of its errors; without it if the store fails."""
-    subject = context.subject
     hits: dict[str, Hit] = {}
     try:
         for key in known.list_keys(survey.groups)[:MOST_KEPT]:
-            data = deps.storage.known_failures.read_entry(subject.project_id, key)
-            entry = known.load_known_failure(data, key) if data else None
-            if entry and (
-                hit := known.make_hit(entry, subject.mr_iid, subject.sha, deps.gitlab.hosts)
-            ):
+            if hit := read_hit(key, context, deps):
                 hits[key] = hit
     except StoreError as error:
         log.warning("session %s: known failures not read: %s", context.session_id, error)

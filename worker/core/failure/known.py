@@ -244,10 +244,11 @@ def _encode(known: KnownFailure) -> bytes:
     return json.dumps(fields, ensure_ascii=False).encode(errors="replace")
 
 
-def load_known_failure(data: bytes, key: str) -> KnownFailure | None:
-    """Read the entry of the error with this key; None if the bytes are not a valid entry of it."""
+def load_known_failure(data: bytes | None, key: str) -> KnownFailure | None:
+    """Read the entry of the error with this key; None without one, or if the bytes are not a valid
+    one."""
     try:
-        return _load_fields(json.loads(data), key)
+        return _load_fields(json.loads(data or b""), key)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
 

@@ -3,7 +3,7 @@
 The removals are independent, so the next sweep continues one that was cut short.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,8 +17,7 @@ from worker.errors import StoreError
 from worker.queue.journal import State, name_entry
 from worker.queue.leases import Lease
 from worker.queue.project_slots import SLOTS, decode_owners
-from worker.turns import project_memory
-from worker.turns.leads import count_old_words, remove_old_words
+from worker.turns import leads, project_memory
 from worker.turns.parts import Deps
 
 MOST = 1000
@@ -32,10 +31,10 @@ EXPIRY = "retention"
 
 @dataclass(frozen=True, slots=True)
 class _Old:
-    """One thing that is too old. `remove` returns False if it is in use after all."""
+    """One thing that is too old. `remove` returns False or 0 if it is in use after all, or gone."""
 
     what: str
-    remove: Callable[[], bool]
+    remove: Callable[[], int]
 
 
 def remove_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
@@ -66,9 +65,9 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
             what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
             yield _Old(what, partial(_remove_session, key, deps, gone))
     yield from _find_strays(deps, {key.session_id for key in keys} - gone)
-    yield from _find_old_known(deps, before)
-    yield from _find_old_words(deps, before)
-    yield from _find_old_facts(deps, before)
+    known_names = list(deps.storage.sessions.records.list_names(object_names.KNOWN))
+    yield from _find_old_known(known_names, before, deps)
+    yield from _find_old_in_memories(known_names, before, deps)
     yield from _find_old_by_name(deps, before)
 
 
@@ -162,8 +161,8 @@ def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
             yield _make_record_removal(name, deps)
 
 
-def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
-    for name in list(deps.storage.sessions.records.list_names(object_names.KNOWN)):
+def _find_old_known(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Old]:
+    for name in names:
         place = object_names.parse_known(name)
         if place is None:
             continue
@@ -174,19 +173,6 @@ def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
             yield _Old(
                 what, partial(_remove_known, deps.storage.known_failures, project, key, before)
             )
-
-
-def _find_old_words(deps: Deps, before: float) -> Iterator[_Old]:
-    for name in list(deps.storage.sessions.records.list_names(object_names.KNOWN)):
-        project = object_names.parse_words(name)
-        if project is not None and (old := count_old_words(project, before, deps)):
-            what = f"the words of {old} known failures of project {project}"
-            yield _Old(what, partial(_remove_words, project, before, deps))
-
-
-def _remove_words(project: int, before: float, deps: Deps) -> bool:
-    remove_old_words(project, before, deps)
-    return True
 
 
 def _remove_known(failures: KnownFailures, project: int, key: str, before: float) -> bool:
@@ -207,16 +193,26 @@ def _drop_if_stale(key: str, before: float, data: bytes | None) -> bytes | None:
     return None if _is_stale(data, key, before) else data
 
 
-def _find_old_facts(deps: Deps, before: float) -> Iterator[_Old]:
-    for name in list(deps.storage.sessions.records.list_names(object_names.KNOWN)):
-        project = object_names.parse_memory(name)
-        if project is not None and (old := project_memory.count_old(project, before, deps)):
-            what = f"{old} facts in the memory of project {project}"
-            yield _Old(what, partial(_remove_facts, project, before, deps))
+def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Old]:
+    """Yield what is old in the projects' memories: words of known failures, then facts."""
+    for find_project, count, remove, what in _MEMORIES:
+        for name in names:
+            project = find_project(name)
+            if project is not None and (old := count(project, before, deps)):
+                told = f"{what.format(old)} of project {project}"
+                yield _Old(told, partial(remove, project, before, deps))
 
 
-def _remove_facts(project: int, before: float, deps: Deps) -> bool:
-    return project_memory.remove_old(project, before, deps) > 0
+_MEMORIES = (
+    (
+        *(object_names.parse_words, leads.count_old_words, leads.remove_old_words),
+        "the words of {} known failures",
+    ),
+    (
+        *(object_names.parse_memory, project_memory.count_old, project_memory.remove_old),
+        "{} facts in the memory",
+    ),
+)
 
 
 def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:

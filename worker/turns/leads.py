@@ -1,7 +1,7 @@
 """Finds known errors of the project that resemble the errors about which nothing is known."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from worker.core.conversation.context import Context
@@ -46,22 +46,13 @@ def read_hit(key: str, context: Context, deps: Deps) -> Hit | None:
 def keep_words(groups: Iterable[Group], project_id: int, deps: Deps) -> None:
     """Store the words of known errors, by which similar errors are found. Raises StoreError."""
     kept, now = list(groups), deps.runtime.clock.now()
-
-    def change(data: bytes | None) -> bytes | None:
-        return similar.dump_words(similar.add_words(similar.load_words(data), kept, now))
-
-    deps.storage.known_failures.change_memory(project_id, change, MemoryPart.WORDS)
+    _change_words(project_id, lambda index: similar.add_words(index, kept, now), deps)
 
 
 def forget_words(project_id: int, deps: Deps) -> None:
     """Remove the words of errors that are not known any more. Raises StoreError."""
     left = frozenset(deps.storage.known_failures.list_keys(project_id))
-
-    def change(data: bytes | None) -> bytes | None:
-        index = similar.load_words(data)
-        return similar.dump_words([each for each in index if each.key in left])
-
-    deps.storage.known_failures.change_memory(project_id, change, MemoryPart.WORDS)
+    _change_words(project_id, lambda index: [each for each in index if each.key in left], deps)
 
 
 def count_old_words(project_id: int, before: float, deps: Deps) -> int:
@@ -70,15 +61,24 @@ def count_old_words(project_id: int, before: float, deps: Deps) -> int:
     return sum(each.seen_at < before for each in _load_words(project_id, deps))
 
 
-def remove_old_words(project_id: int, before: float, deps: Deps) -> None:
-    """Remove the errors of the index that were last seen before `before`. Raises StoreError."""
+def remove_old_words(project_id: int, before: float, deps: Deps) -> int:
+    """Remove what `count_old_words` counts, and return how many. Raises StoreError."""
+    removed = count_old_words(project_id, before, deps)
+    _change_words(
+        project_id, lambda index: [each for each in index if each.seen_at >= before], deps
+    )
+    return removed
 
-    def change(data: bytes | None) -> bytes | None:
-        index = similar.load_words(data)
-        return similar.dump_words([each for each in index if each.seen_at >= before])
 
-    deps.storage.known_failures.change_memory(project_id, change, MemoryPart.WORDS)
+_Words = Sequence[similar.ErrorWords]
 
 
-def _load_words(project_id: int, deps: Deps) -> tuple[similar.ErrorWords, ...]:
+def _change_words(project_id: int, change: Callable[[_Words], _Words], deps: Deps) -> None:
+    def change_stored(data: bytes | None) -> bytes | None:
+        return similar.dump_words(change(similar.load_words(data)))
+
+    deps.storage.known_failures.change_memory(project_id, change_stored, MemoryPart.WORDS)
+
+
+def _load_words(project_id: int, deps: Deps) -> _Words:
     return similar.load_words(deps.storage.known_failures.read_memory(project_id, MemoryPart.WORDS))

@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import httpx
 from joserfc import jwt
@@ -32,39 +32,27 @@ PATIENCE = 30.0
 """Seconds between two attempts to fetch keys, so that forged tokens cause few requests."""
 
 
-class Keys(Protocol):
-    """A source of GitLab's public keys."""
+def fetch_keys(gitlab_url: str, transport: httpx.BaseTransport | None = None) -> Any:
+    """Fetch the JSON of the key set that GitLab publishes: one short request without token or
+    redirects. Raises a transient QueueError if GitLab does not return it."""
+    url = gitlab_url.rstrip("/") + KEYS_PATH
+    with _translate_errors(url):
+        return json.loads(_fetch_body(url, transport))
 
-    def fetch(self) -> Any:
-        """Fetch the key set's JSON. Raises a transient QueueError if GitLab does not return it."""
-        ...
 
-
-class GitLabKeys:
-    """Fetches the key set that GitLab publishes: one short request without token or redirects."""
-
-    def __init__(self, gitlab_url: str, transport: httpx.BaseTransport | None = None) -> None:
-        self._url = gitlab_url.rstrip("/") + KEYS_PATH
-        self._transport = transport
-
-    def fetch(self) -> Any:
-        """See Keys."""
-        with _translate_errors(self._url):
-            return json.loads(self._fetch_body())
-
-    def _fetch_body(self) -> bytes:
-        body = bytearray()
-        with (
-            httpx.Client(timeout=5.0, transport=self._transport) as client,
-            client.stream("GET", self._url) as response,
-        ):
-            if response.status_code != httpx.codes.OK:
-                raise ValueError(f"the answer is {response.status_code}")
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > MAX_KEYS:
-                    raise ValueError(f"the answer is larger than {MAX_KEYS} bytes")
-        return bytes(body)
+def _fetch_body(url: str, transport: httpx.BaseTransport | None) -> bytes:
+    body = bytearray()
+    with (
+        httpx.Client(timeout=5.0, transport=transport) as client,
+        client.stream("GET", url) as response,
+    ):
+        if response.status_code != httpx.codes.OK:
+            raise ValueError(f"the answer is {response.status_code}")
+        for chunk in response.iter_bytes():
+            body += chunk
+            if len(body) > MAX_KEYS:
+                raise ValueError(f"the answer is larger than {MAX_KEYS} bytes")
+    return bytes(body)
 
 
 @contextmanager
@@ -103,17 +91,18 @@ class Claims(BaseModel):
 class TokenReader:
     """Reads and verifies id tokens. Thread-safe; may block while keys are fetched.
 
-    `issuer` is GitLab's URL as configured in GitLab itself.
+    `fetch` returns the JSON of GitLab's public keys, see `fetch_keys`. `issuer` is GitLab's URL as
+    configured in GitLab itself.
     """
 
     def __init__(
         self,
-        keys: Keys,
+        fetch: Callable[[], Any],
         issuer: str,
         audience: str,
         now: Callable[[], float],
     ) -> None:
-        self._keys = keys
+        self._fetch_keys = fetch
         self._now = now
         self._registry = jwt.JWTClaimsRegistry(
             now=lambda: int(now()),
@@ -165,7 +154,7 @@ class TokenReader:
 
     def _renew(self, now: float) -> None:
         try:
-            self._known = _parse_keys(self._keys.fetch())
+            self._known = _parse_keys(self._fetch_keys())
             self._fetched = now
         except QueueError:
             if self._known is None:

@@ -17,7 +17,7 @@ from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
 from worker.webhook.batches import Enqueue
-from worker.webhook.tokens import GitLabKeys, TokenReader
+from worker.webhook.tokens import TokenReader, fetch_keys
 from worker.wiring.clock import SystemClock
 from worker.wiring.stores import open_session_store, open_watched_store
 
@@ -42,7 +42,7 @@ def build_receiver(
             why,
         )
     issuer = gitlab.ci_issuer or gitlab.url
-    tokens = TokenReader(GitLabKeys(gitlab.url), issuer, gitlab.ci_audience, time.time)
+    tokens = TokenReader(partial(fetch_keys, gitlab.url), issuer, gitlab.ci_audience, time.time)
     built = http.build_app(
         *(gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready),
         tokens=tokens,

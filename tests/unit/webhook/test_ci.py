@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -19,7 +20,7 @@ from worker.core.triggers import PipelineFailed, Trigger, trigger_id
 from worker.demo.gitlab import GitLabSim, Pipeline, Scene, make_failing_merge_request
 from worker.errors import QueueError, Rejected
 from worker.webhook.http import CI_PATH, build_app
-from worker.webhook.tokens import MAX_KEYS, PATIENCE, GitLabKeys, TokenReader
+from worker.webhook.tokens import MAX_KEYS, PATIENCE, TokenReader, fetch_keys
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ class Asked:
         self.queue: list[Trigger] = []
         self.now: Callable[[], float] = time.time
         self.reader = TokenReader(
-            GitLabKeys(sim.url), f"{sim.url}/", "sandpiper", lambda: self.now()
+            partial(fetch_keys, sim.url), f"{sim.url}/", "sandpiper", lambda: self.now()
         )
         self.app: Starlette = build_app(
             "s",
@@ -263,7 +264,7 @@ class Hand:
 
 
 def reader(sim: GitLabSim, shelf: Shelf, clock: Hand) -> TokenReader:
-    return TokenReader(shelf, sim.url, "sandpiper", clock)
+    return TokenReader(shelf.fetch, sim.url, "sandpiper", clock)
 
 
 GONE = QueueError("GitLab is down", transient=True)
@@ -342,12 +343,11 @@ def test_a_gitlab_that_is_down_is_a_503_that_says_so(sim: GitLabSim, scene: Scen
 def test_keys_that_never_come_are_a_503_in_time(sim: GitLabSim, scene: Scene) -> None:
     release = threading.Event()
 
-    class Never:
-        def fetch(self) -> Any:
-            release.wait(10)
-            return sim.issuer.get_public_keys()
+    def fetch() -> Any:
+        release.wait(10)
+        return sim.issuer.get_public_keys()
 
-    tokens = TokenReader(Never(), sim.url, "sandpiper", Hand())
+    tokens = TokenReader(fetch, sim.url, "sandpiper", Hand())
     app = build_app(
         "s", queue_nothing, (), lambda: 0.0, lambda: None, tokens=tokens, queue_seconds=0.05
     )
@@ -371,9 +371,9 @@ def test_keys_that_never_come_are_a_503_in_time(sim: GitLabSim, scene: Scene) ->
 def test_an_answer_that_is_no_key_set_is_not_taken_for_one(answer: httpx.Response) -> None:
     transport = httpx.MockTransport(lambda request: answer)
     with pytest.raises(QueueError, match="/oauth/discovery/keys"):
-        GitLabKeys("https://gitlab.example.com", transport=transport).fetch()
+        fetch_keys("https://gitlab.example.com", transport)
 
 
 def test_a_gitlab_that_cannot_be_reached_is_said(sim: GitLabSim) -> None:
     with pytest.raises(QueueError, match="cannot be had"):
-        GitLabKeys("http://127.0.0.1:9").fetch()
+        fetch_keys("http://127.0.0.1:9")

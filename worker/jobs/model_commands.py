@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import partial
 
 from worker.core.routing.tiers import (
     LEVELS,
@@ -67,27 +68,27 @@ def change_tier(asker: Asker, argument: str, deps: Deps) -> str:
     name, forced = words[0].lower(), FORCE in words[1:]
     if name != RESET and name not in TIERS:
         return _tell_unknown("tier", name, TIERS)
-    wish = _forget_tier() if name == RESET else _wish_tier(asker, name, deps, forced=forced)
+    wish = _FORGET_TIER if name == RESET else _wish_tier(asker, name, deps, forced=forced)
     return _apply(asker, wish, deps, for_project=for_project)
 
 
-def _forget_tier() -> _Wish:
-    def change(before: Preference) -> Preference:
-        return replace(before, tier="", is_forced=False, set_at=0.0)
-
-    return _Wish(change, False, "No tier is chosen any more")
+_FORGET_TIER = _Wish(
+    change=lambda before: replace(before, tier="", is_forced=False, set_at=0.0),
+    is_costly=False,
+    answer="No tier is chosen any more",
+)
 
 
 def _wish_tier(asker: Asker, name: str, deps: Deps, *, forced: bool) -> _Wish:
     now, rules = deps.runtime.clock.now(), _read_rules(asker, deps)
-
-    def change(before: Preference) -> Preference:
-        return replace(before, tier=name, is_forced=forced, set_at=now)
-
     served = rules.get_model(name)
     how = ", and nothing else changes it" if forced else ""
     answer = f"From the next turn on the tier is `{name}` ({_name_model(served)}){how}"
-    return _Wish(change, forced or costs_like_deep(rules, name, served), answer)
+    return _Wish(
+        change=lambda before: replace(before, tier=name, is_forced=forced, set_at=now),
+        is_costly=forced or costs_like_deep(rules, name, served),
+        answer=answer,
+    )
 
 
 # ------------------------------------------------------------------------------------------ model
@@ -114,7 +115,8 @@ def _wish_model(asker: Asker, tier: str, words: Sequence[str], deps: Deps) -> _W
     """Return the change of a tier's model or level, or why there is none. Raises ConfigError."""
     rules = _read_rules(asker, deps)
     if words[0].lower() == RESET:
-        return _Wish(_make_reset(tier), False, f"The tier `{tier}` has its own model again")
+        answer = f"The tier `{tier}` has its own model again"
+        return _Wish(partial(_remove_override, tier), False, answer)
     if words[0].lower() == REASONING:
         level = words[1].lower() if len(words) > 1 else ""
         if level not in LEVELS:
@@ -127,26 +129,17 @@ def _wish_model(asker: Asker, tier: str, words: Sequence[str], deps: Deps) -> _W
         served = TierModel(found)
     deps.runtime.make_model(served)
     answer = f"From the next turn on the tier `{tier}` is {_name_model(served)}"
-    return _Wish(_make_override(tier, served), costs_like_deep(rules, tier, served), answer)
+    return _Wish(
+        change=lambda before: replace(before, overrides={**before.overrides, tier: served}),
+        is_costly=costs_like_deep(rules, tier, served),
+        answer=answer,
+    )
 
 
-def _make_override(tier: str, served: TierModel) -> Callable[[Preference], Preference]:
-    """Return a function that replaces a tier's own model."""
-
-    def change(before: Preference) -> Preference:
-        return replace(before, overrides={**before.overrides, tier: served})
-
-    return change
-
-
-def _make_reset(tier: str) -> Callable[[Preference], Preference]:
-    """Return a function that restores a tier's own model."""
-
-    def change(before: Preference) -> Preference:
-        kept = {name: each for name, each in before.overrides.items() if name != tier}
-        return replace(before, overrides=kept)
-
-    return change
+def _remove_override(tier: str, before: Preference) -> Preference:
+    """Restore a tier's own model."""
+    kept = {name: each for name, each in before.overrides.items() if name != tier}
+    return replace(before, overrides=kept)
 
 
 def find_model(written: str, deps: Deps) -> tuple[str, str]:

@@ -103,10 +103,6 @@ class EchoToolbox:
     ran: list[tuple[ToolCall, int]] = field(default_factory=list)
     fails: Callable[[ToolCall], Exception | None] = lambda call: None
 
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return (ToolSpec("look", "Look.", {"type": "object", "properties": {}}),)
-
     def is_repeatable(self, call: ToolCall) -> bool:
         return True
 

@@ -80,7 +80,7 @@ class EchoToolset:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        return self.toolbox.specs
+        return (ToolSpec("look", "Look.", {"type": "object", "properties": {}}),)
 
     def keep_evidence(
         self, read: Callable[[], bytes | None], write: Callable[[bytes], None]

@@ -13,7 +13,6 @@ from worker.core.conversation.messages import (
     Assistant,
     ToolCall,
     ToolResult,
-    ToolSpec,
     Usage,
     find_results,
 )
@@ -71,11 +70,6 @@ class RecordedToolbox:
         self._live = live
         self._results = _index_results(context)
         self.recorded_calls = self.new_commands = self.unavailable_calls = 0
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """The specs of the live toolbox."""
-        return self._live.specs
 
     def is_repeatable(self, call: ToolCall) -> bool:
         """Return True: every call may be repeated."""

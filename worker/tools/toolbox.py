@@ -24,7 +24,8 @@ from worker.tools.table import TOOLS
 def list_specs(
     sources: Mapping[str, Source], allows: Callable[[str], bool], *, compact: bool = False
 ) -> tuple[ToolSpec, ...]:
-    """List the descriptions of the allowed tools and sources; needs no sandbox.
+    """List the descriptions of the allowed tools, then of the allowed sources, each in the order of
+    its table.
 
     With `compact`, they have only the description's first sentence, and arguments' names and types.
     """
@@ -75,11 +76,6 @@ class WorkflowToolbox:
             self._tools[find_tool.NAME] = find_tool.make_find_tool(others)
         self._sources = {name: one for name, one in context.sources.items() if allows(name)}
         self._context = replace(context, sources=self._sources)
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools, then the sources, each in the order of its table."""
-        return list_specs(self._sources, lambda name: name in self._tools or name in self._sources)
 
     def is_repeatable(self, call: ToolCall) -> bool:
         """Whether the call may be repeated: all but commands only read."""

@@ -19,6 +19,7 @@ from worker.tools.toolbox import WorkflowToolbox, list_specs
 SPEC = ToolSpec("gitlab_get_thing", "A thing.", {"type": "object", "properties": {}})
 CLEAN = Redactions(bytes)
 SMALL = Document(CLEAN(b'{"title": "x"}'))
+SOURCES = {SPEC.name: FixedSource(SPEC, SMALL)}
 LARGE = Document(CLEAN(b"line\n" * 2000), DocumentKind.TEXT, gaps="page 3 could not be read")
 
 
@@ -51,20 +52,20 @@ class Room:
 
 
 def test_specs_are_tools_then_sources_and_only_those_the_workflow_allows() -> None:
-    names = [spec.name for spec in Room().toolbox.specs]
+    names = [spec.name for spec in list_specs(SOURCES, lambda name: True)]
     assert names == ["sandbox_exec", "fetch_to_sandbox", "fetch_batch_to_sandbox", SPEC.name]
-    assert [spec.name for spec in Room(pattern="exec").toolbox.specs] == ["sandbox_exec"]
+    assert [spec.name for spec in list_specs(SOURCES, lambda name: "exec" in name)] == names[:1]
 
 
 def test_the_model_is_told_in_figures_how_much_of_an_output_it_sees() -> None:
-    (spec,) = Room(pattern="exec").toolbox.specs
+    (spec,) = list_specs({}, lambda name: name == "sandbox_exec")
     assert "at most 5,120 bytes of stdout; of a longer one the beginning and the end, 4,096" in (
         spec.description
     )
 
 
 def test_schemas_are_plain_json_schema_without_references_or_titles() -> None:
-    for spec in Room().toolbox.specs:
+    for spec in list_specs(SOURCES, lambda name: True):
         assert spec.parameters["type"] == "object"
         text = json.dumps(spec.parameters)
         assert "$ref" not in text
@@ -253,6 +254,12 @@ def test_a_wrong_call_is_a_value_the_model_can_act_on(name: str, arguments: Any,
     assert says in content["error"]
     assert result.is_error
     assert result.call_id == "c"
+
+
+def test_what_the_workflow_does_not_allow_is_no_tool() -> None:
+    content, result = Room(pattern="exec").run(SPEC.name, {})
+    assert content["error"] == f"there is no tool {SPEC.name!r}; there are: sandbox_exec"
+    assert result.is_error
 
 
 @pytest.mark.parametrize(

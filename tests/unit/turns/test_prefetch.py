@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.fakes import MemorySandbox
-from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
+from worker.core.conversation.messages import ToolCall, ToolResult
 from worker.core.conversation.plan import PlannedFile
 from worker.core.ports import Ran
 from worker.turns import prefetch
@@ -27,10 +27,6 @@ class Saver:
 
     def __post_init__(self) -> None:
         self.gate.set()
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return ()
 
     def is_repeatable(self, call: ToolCall) -> bool:
         return True

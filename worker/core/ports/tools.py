@@ -13,11 +13,6 @@ from worker.core.text.redacted_values import Redacted
 class Toolbox(Protocol):
     """Everything the model may call."""
 
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools as they are described to the model, in a fixed order."""
-        ...
-
     def is_repeatable(self, call: ToolCall) -> bool:
         """Whether the call only reads, so that running it again changes nothing."""
         ...

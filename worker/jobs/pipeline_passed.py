@@ -4,7 +4,7 @@ from worker.core.events import Watcher
 from worker.core.ports import SessionKey
 from worker.core.triggers import PipelinePassed
 from worker.turns import older_notes
-from worker.turns.outcomes import judge_by_end
+from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Deps
 from worker.turns.results import Busy, NotesMarked, Skipped
 
@@ -32,5 +32,5 @@ def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped |
             raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
     done = older_notes.mark_passed(subject, deps)
     for name in done.sessions:
-        judge_by_end(SessionKey(subject.project_id, subject.mr_iid, name), deps, watch)
+        update_judgement(SessionKey(subject.project_id, subject.mr_iid, name), 0, deps, watch)
     return done

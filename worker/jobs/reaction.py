@@ -14,7 +14,7 @@ from worker.core.ports.gitlab import Votes
 from worker.core.triggers import Reacted
 from worker.jobs.results import VotesCounted
 from worker.log import bind_log_fields
-from worker.turns.outcomes import judge_by_votes
+from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Deps
 from worker.turns.project_memory import update_memory
 from worker.turns.results import Skipped
@@ -54,7 +54,7 @@ def _store_votes(
     if after.votes != before.votes:
         watch(VotesChanged(_subtract_votes(after, before), _subtract_votes(before, after)))
         log.info("turn %d: %d 👍, %d 👎", turn, after.upvotes, after.downvotes)
-        judge_by_votes(key, turn, before, deps, watch)
+        update_judgement(key, turn, deps, watch, votes_before=before)
     update_memory(key, deps)
     return VotesCounted(key, turn, after)
 

@@ -81,37 +81,28 @@ def _has_red_target(context: Context) -> bool:
 # -------------------------------------------------------------------------------- on later events
 
 
-def judge_by_end(key: SessionKey, deps: Deps, watch: Watcher) -> None:
-    """Store and count what a failure's end says about its verdict. Raises nothing."""
-    _update(key, 0, deps, watch, None)
-
-
-def judge_by_votes(
-    key: SessionKey, turn: int, before: Feedback, deps: Deps, watch: Watcher
-) -> None:
-    """Store and count what votes say about a turn's verdict, unless `before` said the same.
-
-    Raises nothing.
-    """
-    _update(key, turn, deps, watch, before)
-
-
 def judge_by_later_verdict(context: Context, deps: Deps, watch: Watcher) -> None:
     """Store and count what a turn's verdict says about earlier verdicts. Raises nothing."""
     subject = context.subject
     key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     for turn in range(context.turn) if context.verdict else ():
-        _update(key, turn, deps, watch, None, context.verdict)
+        update_judgement(key, turn, deps, watch, newest_verdict=context.verdict)
 
 
-def _update(
+def update_judgement(
     key: SessionKey,
     turn: int,
     deps: Deps,
     watch: Watcher,
-    votes_before: Feedback | None,
+    *,
+    votes_before: Feedback | None = None,
     newest_verdict: str = "",
 ) -> None:
+    """Store and count what is known by now about a turn's verdict. Raises nothing.
+
+    Nothing changes if the votes are all that is new, and `votes_before` said the same, or if a
+    later turn has the same verdict, `newest_verdict`.
+    """
     store = deps.storage.sessions
     try:
         context = _read_context(store, key, turn)

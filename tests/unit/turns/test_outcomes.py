@@ -47,13 +47,13 @@ def test_votes_are_kept_and_counted_where_they_change_the_label(at: At) -> None:
     key, deps, seen = analyse(at), at.build_deps(), list[Event]()
     assert read_row(at).label == ""
     vote(at, key, UP)
-    outcomes.judge_by_votes(key, 0, Feedback(), deps, seen.append)
+    outcomes.update_judgement(key, 0, deps, seen.append, votes_before=Feedback())
     assert (read_row(at).label, len(seen)) == ("confirmed", 1)
     vote(at, key, UP, UP)
-    outcomes.judge_by_votes(key, 0, Feedback({"0": UP}), deps, seen.append)
+    outcomes.update_judgement(key, 0, deps, seen.append, votes_before=Feedback({"0": UP}))
     assert len(seen) == 1
     vote(at, key, UP, DOWN, DOWN)
-    outcomes.judge_by_votes(key, 0, Feedback({"0": UP, "1": UP}), deps, seen.append)
+    outcomes.update_judgement(key, 0, deps, seen.append, votes_before=Feedback({"0": UP, "1": UP}))
     assert read_row(at).label == "contradicted"
     assert read_row(at).label_reason == "readers say that it is wrong"
     assert [each.label for each in seen if isinstance(each, VerdictJudged)] == [
@@ -64,5 +64,5 @@ def test_votes_are_kept_and_counted_where_they_change_the_label(at: At) -> None:
 
 def test_what_cannot_be_read_is_not_judged(at: At) -> None:
     seen: list[Event] = []
-    outcomes.judge_by_end(SessionKey(1, 1, "a" * 20), at.build_deps(), seen.append)
+    outcomes.update_judgement(SessionKey(1, 1, "a" * 20), 0, at.build_deps(), seen.append)
     assert seen == []

@@ -64,7 +64,7 @@ def _print_counted(folder: str) -> None:
 
 def _print_pages(folder: str) -> None:
     store = FolderStore(Path(folder))
-    pages = Pages(lambda: (store, store.recent_turns), None, TOKEN, Limits(), time.time)
+    pages = Pages(lambda: store, None, TOKEN, Limits(), time.time)
     client = TestClient(Starlette(routes=pages.make_routes()))
     for path in (
         "/sessions",

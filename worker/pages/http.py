@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.turn_row import make_filter
-from worker.core.ports import RecentTurns, SessionStore
+from worker.core.ports import SessionStore
 from worker.errors import SandpiperError, StoreError
 from worker.evaluation.day_report import read_counted_days
 from worker.pages import files, overview, render, report, stored, view
@@ -49,17 +49,17 @@ _log = logging.getLogger("sandpiper.pages")
 class Pages:
     """What the pages need.
 
-    `open_store` returns the store and its list of turns, `list_parked` a line for each trigger that
-    was given up; both may block and raise StoreError. Without `signer` there are no session pages,
-    and without `operator_token` no operators' pages.
+    `open_store` returns the store, `list_parked` a line for each trigger that was given up; both
+    may block and raise StoreError. Without `signer` there are no session pages, and without
+    `operator_token` no operators' pages.
     """
 
-    open_store: Callable[[], tuple[SessionStore, RecentTurns]]
+    open_store: Callable[[], stored.PageStore]
     signer: Signer | None
     operator_token: str
     limits: Limits
     now: Callable[[], float]
-    list_parked: Callable[[], Iterable[str]] = tuple
+    list_parked: Callable[[SessionStore], Iterable[str]] = lambda store: ()
     page_threads: anyio.CapacityLimiter = field(
         default_factory=lambda: anyio.CapacityLimiter(MAX_AT_ONCE)
     )
@@ -150,7 +150,7 @@ class Pages:
         )
 
     def _make_session_page(self, name: str, signature: str) -> Response:
-        store, _ = self.open_store()
+        store = self.open_store()
         key = store.find_session(name)
         found, hidden = stored.read_turns(store, key) if key and key.session_id == name else ([], 0)
         if not found:
@@ -159,7 +159,7 @@ class Pages:
         return _make_page("session", page=shown, sig=signature)
 
     def _make_file_answer(self, name: str, turn: int, member: str) -> Response:
-        store, _ = self.open_store()
+        store = self.open_store()
         key = store.find_session(name)
         chunks = stored.open_archive(store, key, turn) if key and key.session_id == name else None
         if chunks is None:
@@ -181,20 +181,20 @@ class Pages:
             raise
 
     def _make_overview_page(self, before: str, project: str) -> Response:
-        store, recent = self.open_store()
+        store = self.open_store()
         found = overview.build_overview(
-            recent,
+            store.recent_turns,
             store,
             partial(self._link_session, "sessions/"),
             self.now(),
             before=before,
             project=project,
         )
-        parked = [] if before or project else overview.list_parked(self.list_parked())
+        parked = [] if before or project else overview.list_parked(self.list_parked(store))
         return _make_page("overview", page=found, parked=parked)
 
     def _make_report_page(self, days: int, project: str) -> Response:
-        store, _ = self.open_store()
+        store = self.open_store()
         counted = read_counted_days(store.records, self.now(), days, make_filter(project))
         found = report.build_report(counted, days, project, partial(self._link_session, ""))
         return _make_page("report", page=found, periods=report.PERIODS)

@@ -3,27 +3,18 @@
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
 from worker.core.conversation.limits import Limits
-from worker.core.ports import RecentTurns, SessionStore
+from worker.core.ports import SessionStore
 from worker.errors import ConfigError
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
+from worker.pages.stored import PageStore
 
 DAY = 24 * 3600
-
-
-class PageStore(SessionStore, Protocol):
-    """A session store with a list of its turns."""
-
-    @property
-    def recent_turns(self) -> RecentTurns:
-        """The list of turns."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +65,15 @@ class PageSettings:
         self,
         open_store: Callable[[], PageStore],
         limits: Limits,
-        parked: Callable[[PageStore], Iterable[str]] = lambda store: (),
+        list_parked: Callable[[SessionStore], Iterable[str]],
     ) -> list[Route]:
         """Make the routes. The store is opened when the first page is requested.
 
-        `parked` yields a line for each parked trigger.
+        `list_parked` yields a line for each parked trigger.
         """
         store = _LazyStore(open_store)
-        return Pages(
-            *(store, self.signer, self.operator_token, limits, self.now),
-            list_parked=lambda: parked(store.get_store()),
-        ).make_routes()
+        parts = (store, self.signer, self.operator_token, limits, self.now, list_parked)
+        return Pages(*parts).make_routes()
 
 
 class _LazyStore:
@@ -94,11 +83,7 @@ class _LazyStore:
         self._open, self._lock = open_store, threading.Lock()
         self._store: PageStore | None = None
 
-    def __call__(self) -> tuple[SessionStore, RecentTurns]:
-        store = self.get_store()
-        return store, store.recent_turns
-
-    def get_store(self) -> PageStore:
+    def __call__(self) -> PageStore:
         with self._lock:
             self._store = self._store or self._open()
         return self._store

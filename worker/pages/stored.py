@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
+from typing import Protocol
 
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
 from worker.core.failure.aftermath import load_aftermath, load_feedback
-from worker.core.ports import SessionKey, SessionStore
+from worker.core.ports import RecentTurns, SessionKey, SessionStore
 from worker.core.ports.sessions import TurnContexts, TurnFiles
 from worker.errors import StoreError
 from worker.pages.view import StoredTurn
@@ -16,6 +17,15 @@ MAX_TURNS = 12
 
 MAX_CONTEXT = 24 * 1024 * 1024
 """The most bytes of a `context.json` that is parsed for a page."""
+
+
+class PageStore(SessionStore, Protocol):
+    """A session store with a list of its turns."""
+
+    @property
+    def recent_turns(self) -> RecentTurns:
+        """The list of turns."""
+        ...
 
 
 def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], int]:
@@ -29,7 +39,7 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
                 found.append(
                     StoredTurn(
                         context,
-                        files=_has_files(store, key, number),
+                        files=store.open_files(key, number) is not None,
                         feedback=load_feedback(store.read_feedback(key, number)),
                         aftermath=load_aftermath(store.read_aftermath(key, number)),
                     )
@@ -52,14 +62,6 @@ def _parse(data: bytes) -> Context | None:
     with suppress(context_json.HistoryError, RecursionError):
         return context_json.load_context(data)
     return None
-
-
-def _has_files(store: TurnFiles, key: SessionKey, number: int) -> bool:
-    opened = store.open_files(key, number)
-    if opened is None:
-        return False
-    with opened:
-        return True
 
 
 def open_archive(store: TurnFiles, key: SessionKey, number: int) -> Iterator[bytes] | None:

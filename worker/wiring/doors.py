@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from worker.core.conversation.limits import Limits
 from worker.core.ports import SessionStore
 from worker.maintenance import missed_pipelines
-from worker.pages.parts import PageSettings, PageStore
+from worker.pages.parts import PageSettings
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 from worker.settings import Settings
@@ -71,7 +71,7 @@ def _make_journal(store: SessionStore) -> Journal:
     return Journal(store.records, Leases(store, clock, "door"), clock)
 
 
-def _list_parked(store: PageStore) -> Iterator[str]:
+def _list_parked(store: SessionStore) -> Iterator[str]:
     """Yield a line for each parked trigger among the journal's first MOST_READ entries."""
     return missed_pipelines.list_parked(_make_journal(store), MOST_READ)
 

@@ -17,7 +17,7 @@ from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.context import CallCost, Context, NoteRef, Outcome, Status
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
-from worker.core.ports import RecentTurns, SessionKey
+from worker.core.ports import SessionKey
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
 from worker.sessions.folder import FolderStore
@@ -131,13 +131,13 @@ class Site:
         self.parked: list[str] = []
         self.pages = Pages(
             *(self._open, self.signer, self.token, Limits(), lambda: self.now),
-            list_parked=lambda: self.parked,
+            list_parked=lambda store: self.parked,
         )
         self.client = TestClient(Starlette(routes=self.pages.make_routes()))
 
-    def _open(self) -> tuple[FolderStore, RecentTurns]:
+    def _open(self) -> FolderStore:
         self.opened += 1
-        return self.store, self.store.recent_turns
+        return self.store
 
     def sign(self, session: str = KEY.session_id, seconds: int = 60) -> str:
         assert self.signer is not None

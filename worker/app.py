@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from celery import Task
@@ -10,8 +10,8 @@ from celery.exceptions import Reject
 from celery.signals import setup_logging
 
 from worker.core.events import Watcher, ignore_event
-from worker.core.triggers import Trigger, from_message, trigger_id
-from worker.errors import QueueError, SandpiperError
+from worker.core.triggers import from_message, trigger_id
+from worker.errors import SandpiperError
 from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal
 from worker.queue.process import BrokerConsumer, ConsumerStep, PromptTimer, Sandpiper
@@ -74,16 +74,6 @@ def build_app(
     app.steps["consumer"].add(ReadinessStep)
     _add_task(app)
     return app
-
-
-def get_acceptor(app: Sandpiper) -> Callable[[Trigger], None]:
-    """Return the function that accepts a trigger. It raises QueueError."""
-    return app.consumer.accept_trigger
-
-
-def get_batch_acceptor(app: Sandpiper) -> Callable[[Sequence[Trigger]], list[QueueError | None]]:
-    """Return the function that accepts several triggers: see `Consumer.accept_triggers`."""
-    return app.consumer.accept_triggers
 
 
 def _make_broker_url(broker: str) -> str:

@@ -25,7 +25,7 @@ def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
     with ExitStack() as opened:
         deps = wiring.build_deps(chosen, opened=opened)
         celery = app.build_app(chosen, lambda: deps, watch)
-        receiver = wiring.build_receiver(chosen, app.get_batch_acceptor(celery))
+        receiver = wiring.build_receiver(chosen, celery.consumer.accept_triggers)
         config = uvicorn.Config(receiver, host="127.0.0.1", port=0, log_config=None, lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)

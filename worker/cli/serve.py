@@ -60,7 +60,7 @@ def run_receiver(
     celery = app.build_app(settings, parts, watched.watch, (lambda: journal) if journal else None)
     broker.require_login(celery)
     receiver = wiring.build_receiver(
-        settings, app.get_batch_acceptor(celery), broker.make_readiness_check(celery), watched
+        settings, celery.consumer.accept_triggers, broker.make_readiness_check(celery), watched
     )
     server = wiring.build_server(receiver, host, port)
     ending = _watch_signals(lambda: process.exit_now(celery))

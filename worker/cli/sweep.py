@@ -45,7 +45,7 @@ def command(
     if here:
         wiring.require_worker(settings)
     deps = wiring.build_deps(settings)
-    queue = app.get_acceptor(app.build_app(settings, lambda: deps))
+    queue = app.build_app(settings, lambda: deps).consumer.accept_trigger
 
     def begin(found: Trigger) -> None:
         if here:
@@ -84,7 +84,7 @@ def _show_parked(settings: Settings, retry: str) -> None:
     if settings.broker.startswith("memory://"):
         click.echo(f"trigger {retry}: the running `sandpiper serve` will take it within a minute")
         return
-    app.get_acceptor(app.build_app(settings, lambda: deps))(trigger)
+    app.build_app(settings, lambda: deps).consumer.accept_trigger(trigger)
     click.echo(f"trigger {retry}: queued")
 
 

@@ -30,7 +30,7 @@ def accept(broker: str, journal: Journal) -> None:
     built = app.build_app(
         *(Settings(broker=broker), lambda: pytest.fail("no worker")), journal=lambda: journal
     )
-    app.get_acceptor(built)(TRIGGER)
+    built.consumer.accept_trigger(TRIGGER)
 
 
 def test_a_trigger_is_kept_although_the_broker_that_is_down_refuses_it(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_batch_is_kept_although_the_broker_is_down(tmp_path: Path) -> None:
     built = app.build_app(
         *(Settings(broker=NOWHERE), lambda: pytest.fail("no worker")), journal=lambda: journal
     )
-    failures = app.get_batch_acceptor(built)(BATCH)
+    failures = built.consumer.accept_triggers(BATCH)
     assert all("the broker does not answer" in str(each) for each in failures)
     assert len(failures) == len(BATCH)
     assert set(journal.list_names()) == {name_entry(each) for each in BATCH}

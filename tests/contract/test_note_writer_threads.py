@@ -165,14 +165,14 @@ def test_a_locked_discussion_takes_nothing(
 
 
 def test_a_note_that_is_gone_says_so_by_its_status(forge: GitLabWriter, subject: Subject) -> None:
-    for each in (forge, DryRunWriter(lambda body: None)):
+    for each in (forge, DryRunWriter()):
         with pytest.raises(ForgeError) as caught:
             each.edit_note(subject, NoteRef(4711), BODY)
         assert caught.value.status == 404
 
 
 def test_a_dry_forge_knows_its_own_notes(subject: Subject) -> None:
-    forge = DryRunWriter(lambda body: None)
+    forge = DryRunWriter()
     ref = forge.post_note(subject, BODY, "")
     forge.resolve_thread(subject, ref)
     assert [(own.ref, own.marker) for own in forge.list_own_notes(subject)] == [(ref, MARKER)]

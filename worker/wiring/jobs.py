@@ -187,7 +187,7 @@ def _redact(redactor: Redactor, text: str) -> str:
 
 def build_dry_deps(settings: Settings) -> Deps:
     """Build the parts of a job that posts nothing and has a session of its own."""
-    return build_deps(leave_out_pool(settings), DryRunWriter(lambda body: None), salt=token_hex(8))
+    return build_deps(leave_out_pool(settings), DryRunWriter(), salt=token_hex(8))
 
 
 def _build_gitlab_reader(client: ReadClient, gitlab: GitLabSettings) -> GitLabReader:

@@ -1,6 +1,6 @@
-"""A writer for `--dry-run`: it posts nothing and shows the note in the terminal."""
+"""A writer for `--dry-run`: it posts nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 
 from worker.core.conversation.context import NoteRef, Subject
@@ -10,10 +10,9 @@ from worker.errors import ForgeError
 
 
 class DryRunWriter:
-    """Keeps notes in memory and hands each new body to `show`."""
+    """Keeps notes in memory."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
-        self._show = show
+    def __init__(self) -> None:
         self._numbers = count(1)
         self._bodies: dict[int, str] = {}
         self._refs: dict[tuple[int, int, str], list[NoteRef]] = {}
@@ -49,20 +48,20 @@ class DryRunWriter:
         at: Position | None = None,
         internal: bool = False,
     ) -> NoteRef:
-        """Keeps and shows a note."""
+        """Keeps a note."""
         ref = NoteRef(next(self._numbers), discussion_id, internal=internal)
         self._refs.setdefault(_make_key(subject, discussion_id), []).append(ref)
-        self._keep(ref, body)
+        self._bodies[ref.note_id] = body
         return ref
 
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
     ) -> None:
-        """Replaces and shows a note's body. Raises ForgeError if it was not posted here."""
+        """Replaces a note's body. Raises ForgeError if it was not posted here."""
         if note.note_id not in self._bodies:
             text = f"note {note.note_id}: not found among the notes of this dry run"
             raise ForgeError(text, status=404)
-        self._keep(note, body)
+        self._bodies[note.note_id] = body
 
     def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """Does nothing: a dry run begins no threads."""
@@ -80,10 +79,6 @@ class DryRunWriter:
     def get_body(self, note: NoteRef) -> str:
         """Returns the current body of a note."""
         return self._bodies[note.note_id]
-
-    def _keep(self, note: NoteRef, body: str) -> None:
-        self._bodies[note.note_id] = body
-        self._show(body)
 
 
 def _make_key(subject: Subject, discussion_id: str) -> tuple[int, int, str]:

@@ -176,25 +176,26 @@ def test_lines_are_counted_as_a_reader_sees_them() -> None:
 
 
 def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:
-    shown: list[str] = []
-    notes = CheckedNoteWriter(DryRunWriter(shown.append), HOSTS, str)
+    writer = DryRunWriter()
+    notes = CheckedNoteWriter(writer, HOSTS, str)
     ref = notes.post_note(SUBJECT, marked("fine"), "")
+    assert writer.get_body(ref) == marked("fine")
     notes.edit_note(SUBJECT, ref, marked("fine\n\n/close"))
-    notes.post_note(SUBJECT, marked("<img src=x>\n\n<details>"), "")
-    assert shown[0] == marked("fine")
-    assert shown[1].startswith(marked("fine"))
-    assert shown[1].endswith(" ```text\n /close\n ```\n")
-    assert shown[2] == make_safe_body(marked("x"))
-    for body in shown:
+    mended = writer.get_body(ref)
+    assert mended.startswith(marked("fine"))
+    assert mended.endswith(" ```text\n /close\n ```\n")
+    bad = notes.post_note(SUBJECT, marked("<img src=x>\n\n<details>"), "")
+    assert writer.get_body(bad) == make_safe_body(marked("x"))
+    for body in (marked("fine"), mended, writer.get_body(bad)):
         assert find_faults(body, frozenset()) == []
 
 
 def test_gitlabs_own_pages_may_be_linked_by_the_name_it_gives_them() -> None:
-    shown: list[str] = []
+    writer = DryRunWriter()
     subject = dataclasses.replace(SUBJECT, gitlab_url="http://gitlab.internal:8080")
-    notes = CheckedNoteWriter(DryRunWriter(shown.append), frozenset(), str)
-    notes.post_note(subject, marked(f"[job]({LINK})"), "")
-    assert shown == [marked(f"[job]({LINK})")]
+    notes = CheckedNoteWriter(writer, frozenset(), str)
+    ref = notes.post_note(subject, marked(f"[job]({LINK})"), "")
+    assert writer.get_body(ref) == marked(f"[job]({LINK})")
     assert notes.find_note(subject, MARKER, "") == NoteRef(1)
 
 

@@ -37,7 +37,7 @@ _LATER = (
     *("celery.worker.pidbox", "celery.worker.strategy"),
     *("kombu.transport.pyamqp", "kombu.transport.redis", "worker.queue.memory_transport"),
     *("uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.loops.uvloop"),
-    *("boto3.s3.inject", "gitlab.v4.objects", "worker.sessions.s3"),
+    *("boto3.s3.inject", "gitlab.v4.objects", "worker.sessions.bucket"),
 )
 """What the commands import only when they need it, most of it by a name in a setting."""
 

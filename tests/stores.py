@@ -13,8 +13,7 @@ from contextlib import contextmanager
 
 import boto3
 
-from worker.sessions.bucket import connect_bucket
-from worker.sessions.s3 import S3Store
+from worker.sessions.bucket import S3Store, connect_bucket
 
 # One request at a time: moto checks a write's condition and writes in two steps, so that its usual
 # threaded server would let two conditional creates both win, as S3 never does.

@@ -34,7 +34,7 @@ from tests.stores import CREDENTIALS, S3Server, running_s3
 from worker.core.ports.records import RECORD
 from worker.errors import StoreError
 from worker.queue.journal import FOLDER, State, decode_entry
-from worker.sessions.s3 import S3Store
+from worker.sessions.bucket import S3Store
 
 WORKERS, CONCURRENCY, PROJECTS = 4, 8, 20
 THINKS = 1.0

@@ -49,9 +49,9 @@ class Lease:
     """This worker's hold on one turn of a session, for as long as its heartbeats are in time."""
 
     def __init__(
-        self, key: SessionKey, turn: int, claim: Claim, registration: Registration, leases: "Leases"
+        self, key: SessionKey, claim: Claim, registration: Registration, leases: "Leases"
     ) -> None:
-        self.key, self.turn, self.claim = key, turn, claim
+        self.key, self.claim = key, claim
         self._registration, self._leases = registration, leases
 
     @property
@@ -163,7 +163,7 @@ class Leases:
                 yield held
                 return
             try:
-                yield Lease(key, turn, held, registration, self)
+                yield Lease(key, held, registration, self)
             finally:
                 self._release(key, turn, held)
 

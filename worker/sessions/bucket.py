@@ -1,4 +1,4 @@
-"""Implements `objects.Objects` with an S3 bucket, through boto3.
+"""Stores sessions in an S3 bucket, or in a compatible store with conditional writes.
 
 Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html.
 """
@@ -25,6 +25,7 @@ from botocore.exceptions import ConnectionError as NoConnection
 from worker.core.ports.records import Stored
 from worker.errors import StoreError
 from worker.sessions.objects import CHUNK
+from worker.sessions.store import Store
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -93,6 +94,30 @@ def connect_bucket(
                 response_checksum_validation="when_required",
             ),
         )
+
+
+class S3Store(Store):
+    """A SessionStore under `prefix` in `bucket`.
+
+    `endpoint_url` is None for AWS. Credentials and the region come from `session`, by default from
+    boto3's chain. `attempts` limits how long a store that is down delays a worker. Call `probe`
+    before using a store that is not AWS's.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        endpoint_url: str | None = None,
+        *,
+        session: boto3.Session | None = None,
+        attempts: int = 5,
+        read_timeout: float = 60.0,
+    ) -> None:
+        client = connect_bucket(
+            session or boto3.Session(), endpoint_url, attempts=attempts, read_timeout=read_timeout
+        )
+        super().__init__(Bucket(client, bucket, prefix))
 
 
 class Bucket:

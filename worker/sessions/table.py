@@ -50,7 +50,7 @@ def _open_folder(parts: SplitResult, endpoint_url: str | None) -> Store:
 
 def _open_s3(parts: SplitResult, endpoint_url: str | None) -> Store:
     # Importing boto3 takes most of a second, for which users of a folder need not wait.
-    from worker.sessions.s3 import S3Store
+    from worker.sessions.bucket import S3Store
 
     if not _BUCKET.fullmatch(parts.netloc) or not _BUCKET_PREFIX.fullmatch(parts.path):
         raise ConfigError(

@@ -36,15 +36,14 @@ class _Arrival:
 
 
 class BodyReader:
-    """Reads bodies; holds at most `limit` bytes of unfinished ones. For one event loop.
+    """Reads bodies; holds at most MAX_ALL bytes of unfinished ones. For one event loop.
 
     If there is no room, the body that started first is dropped: a real delivery takes a moment, so
     senders who are slow on purpose cannot keep it out.
     """
 
-    def __init__(self, seconds: float, limit: int = MAX_ALL) -> None:
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._limit = limit
         self._held = 0
         self._arriving: dict[_Arrival, None] = {}  # the oldest first
 
@@ -81,7 +80,7 @@ class BodyReader:
         chunk = message.get("body", b"")
         if arrival.size + len(chunk) > MAX_BODY:
             raise reject_too_large()
-        while self._held + len(chunk) > self._limit:
+        while self._held + len(chunk) > MAX_ALL:
             self._drop(next(iter(self._arriving)), arrival)
         self._held += len(chunk)
         arrival.add(chunk)

@@ -27,7 +27,7 @@ from worker.demo.script import Say
 from worker.doctor.base import Check, Installation, Line, Status, report_good
 from worker.doctor.examine import run_checks
 from worker.errors import StoreError
-from worker.sessions.s3 import S3Store
+from worker.sessions.bucket import S3Store
 
 
 def blamed(lines: Iterable[Line]) -> dict[str, str]:

@@ -14,8 +14,7 @@ import pytest
 from tests.stores import S3Server
 from worker.core.ports import Claim, SessionKey
 from worker.errors import StoreError, TurnTaken
-from worker.sessions.bucket import PART
-from worker.sessions.s3 import S3Store
+from worker.sessions.bucket import PART, S3Store
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")
 SESSION = boto3.Session("testing", "testing", region_name="us-east-1")

@@ -4,8 +4,8 @@ import pytest
 
 from worker.core.ports import SessionKey
 from worker.errors import ConfigError, StoreError
+from worker.sessions.bucket import S3Store
 from worker.sessions.folder import FolderStore
-from worker.sessions.s3 import S3Store
 from worker.sessions.table import OPENERS, open_store
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")

@@ -1,7 +1,7 @@
 """Records the bundled case's job logs anew:  python -m tests.record_case
 
 Runs the script of each job of `worker/demo/case/` on the merge request's head, as the GitLab runner
-would, in the folder that the runner uses, and writes `worker/demo/case/*.log.gz`.
+would, in the folder that the runner uses, and writes `worker/demo/case/logs/*.log.gz`.
 Needs root for that folder, and a package index for pip.
 """
 
@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,11 @@ from typing import IO, Any
 
 import yaml
 
-from worker.demo.case import FOLDER, Case, Job, load_case
+from worker.demo.gitlab.state import Job, MergeRequest
+from worker.demo.gitlab.world import World
+from worker.demo.story import CASE
+from worker.evaluation.cases import load_case
+from worker.evaluation.staging import stage_case
 
 BUILDS = Path("/builds")
 START = datetime(2026, 11, 19, 8, 39, 41, tzinfo=UTC)
@@ -56,12 +60,12 @@ class Trace:
         self.joins = True
 
 
-def record(case: Case, job: Job, config: dict[str, Any], start: datetime) -> bytes:
+def record(mr: MergeRequest, job: Job, config: dict[str, Any], start: datetime) -> bytes:
     """The log of `job`."""
     settings = OPTIONAL | config["default"] | config[job.name]
-    project = BUILDS / case.project_path
+    project = BUILDS / mr.project.path
     trace = Trace(start)
-    _prologue(trace, case, settings["image"])
+    _prologue(trace, mr, settings["image"])
     for _ in trace.section("step_script", 'Executing "step_script" stage of the job script'):
         trace.write(f"\x1b[0KUsing docker image {settings['image']} ...\x1b[0;m")
         commands = settings["before_script"] + settings["script"]
@@ -82,11 +86,11 @@ def record(case: Case, job: Job, config: dict[str, Any], start: datetime) -> byt
         else "\x1b[32;1mJob succeeded\x1b[0;m"
     )
     if (code != 0) != (job.status == "failed"):
-        sys.exit(f"{job.name} ended with {code}, but case.json says {job.status}")
+        sys.exit(f"{job.name} ended with {code}, but case.yaml says {job.status}")
     return b"\n".join(trace.lines) + b"\n"
 
 
-def _prologue(trace: Trace, case: Case, image: str) -> None:
+def _prologue(trace: Trace, mr: MergeRequest, image: str) -> None:
     digest = hashlib.sha256(image.encode()).hexdigest()
     trace.write("\x1b[0KRunning with gitlab-runner 18.5.0 (bda84871)\x1b[0;m")
     trace.write("\x1b[0K  on quay-runner-2 x1yPqAa7b, system ID: s_8d5a1c3f0b2e\x1b[0;m")
@@ -95,17 +99,17 @@ def _prologue(trace: Trace, case: Case, image: str) -> None:
         trace.write(f"\x1b[0KPulling docker image {image} ...\x1b[0;m", after=0.02)
         trace.write(f"\x1b[0KUsing docker image sha256:{digest} for {image} ...\x1b[0;m", after=3.4)
     for _ in trace.section("prepare_script", "Preparing environment"):
-        runner = f"runner-x1ypqaa7b-project-{case.project_id}-concurrent-0"
+        runner = f"runner-x1ypqaa7b-project-{mr.project.id}-concurrent-0"
         trace.write(f"Running on {runner} via quay-runner-2...", "01O", after=0.6)
     for _ in trace.section("get_sources", "Getting source from Git repository"):
-        folder = BUILDS / case.project_path
-        ref = f"refs/merge-requests/{case.merge_request.iid}/head"
+        folder = BUILDS / mr.project.path
+        ref = f"refs/merge-requests/{mr.iid}/head"
         trace.write(
             "\x1b[32;1mFetching changes with git depth set to 20...\x1b[0;m", "01O", after=0.5
         )
         trace.write(f"Initialized empty Git repository in {folder}/.git/", "01O")
         trace.write("\x1b[32;1mCreated fresh repository.\x1b[0;m", "01O", after=0.7)
-        checkout = f"Checking out {case.head.sha[:8]} as detached HEAD (ref is {ref})..."
+        checkout = f"Checking out {mr.sha[:8]} as detached HEAD (ref is {ref})..."
         trace.write(f"\x1b[32;1m{checkout}\x1b[0;m", "01O")
         trace.write("\x1b[32;1mSkipping Git submodules setup\x1b[0;m", "01O", after=0.1)
 
@@ -172,25 +176,36 @@ def _upload(trace: Trace, reports: dict[str, Any], job: Job) -> None:
             )
 
 
+def write_files(files: Mapping[str, bytes], folder: Path) -> None:
+    """Put the files, named by their paths in it, into a folder."""
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+
+
+def keep_log(file: Path, log: bytes) -> None:
+    """Write a recorded log, packed if its name says so, unless it tells of this machine."""
+    if found := [leak for leak in LEAKS if leak in log]:
+        sys.exit(f"{file} tells of this machine: {found}")
+    file.write_bytes(gzip.compress(log, 9, mtime=0) if file.suffix == ".gz" else log)
+    sys.stdout.write(f"{file}: {len(log)} bytes\n")
+
+
 def main() -> None:
     """Record every job that ran."""
-    case = load_case()
-    config = yaml.safe_load(case.head_files[".gitlab-ci.yml"])
+    staged = stage_case(World(), load_case(CASE))
+    mr, jobs = staged.mr, [job for job in staged.pipeline.jobs if job.status != "skipped"]
+    files = mr.project.commits[mr.sha]
+    config = yaml.safe_load(files[".gitlab-ci.yml"])
     if BUILDS.exists():
         sys.exit(f"{BUILDS} exists already: this is not a machine to record on")
-    for number, job in enumerate(job for job in case.pipeline.jobs if job.status != "skipped"):
+    for number, job in enumerate(jobs):
         try:
-            for path, content in case.head_files.items():
-                target = BUILDS / case.project_path / path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
-            log = record(case, job, config, START + timedelta(seconds=max(0, number - 1) * 31))
+            write_files(files, BUILDS / mr.project.path)
+            log = record(mr, job, config, START + timedelta(seconds=max(0, number - 1) * 31))
         finally:
             shutil.rmtree(BUILDS, ignore_errors=True)
-        if found := [leak for leak in LEAKS if leak in log]:
-            sys.exit(f"the log of {job.name} tells of this machine: {found}")
-        (FOLDER / f"{job.name}.log.gz").write_bytes(gzip.compress(log, 9, mtime=0))
-        sys.stdout.write(f"{job.name}: {len(log)} bytes\n")
+        keep_log(CASE / "logs" / f"{job.name}.log.gz", log)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ request's head or of the target branch, in the form in which the GitLab runner w
 for the runner's folder, and the tools that the scripts call.
 """
 
-import gzip
 import os
 import shutil
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tests.record_case import BUILDS, LEAKS, Trace, run_commands
+from tests.record_case import BUILDS, Trace, keep_log, run_commands, write_files
 from worker.evaluation.cases import Case, load_case
 
 CASES = Path(__file__).with_name("cases")
@@ -40,7 +39,7 @@ class Recording:
 def record_log(case: Case, made: Recording) -> bytes:
     """Run a script on the case's files, and return its log."""
     folder = BUILDS / case.content.project.path
-    _write_tree(case, made.tree, folder)
+    write_files(_choose_files(case, made.tree), folder)
     trace = Trace(START)
     trace.write("\x1b[0KRunning with gitlab-runner 18.5.0 (bda84871)\x1b[0;m")
     for _ in trace.section("prepare_executor", 'Preparing the "docker" executor'):
@@ -70,14 +69,10 @@ def _choose_variables(made: Recording) -> dict[str, str]:
     return kept | made.variables
 
 
-def _write_tree(case: Case, tree: str, folder: Path) -> None:
+def _choose_files(case: Case, tree: str) -> dict[str, bytes]:
     files = case.read_tree("base") | (case.read_tree("head") if tree == "head" else {})
     deleted = case.content.merge_request.deleted_files if tree == "head" else ()
-    for path, content in files.items():
-        if path not in deleted:
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+    return {path: content for path, content in files.items() if path not in deleted}
 
 
 def record_case(folder: Path) -> None:
@@ -90,11 +85,7 @@ def record_case(folder: Path) -> None:
             log = record_log(load_case(folder), Recording(**fields))
         finally:
             shutil.rmtree(BUILDS, ignore_errors=True)
-        if found := [leak for leak in LEAKS if leak in log]:
-            sys.exit(f"{folder.name}: {name} tells of this machine: {found}")
-        packed = gzip.compress(log, 9, mtime=0) if name.endswith(".gz") else log
-        (folder / "logs" / name).write_bytes(packed)
-        sys.stdout.write(f"{folder.name}: {name}, {len(log)} bytes\n")
+        keep_log(folder / "logs" / name, log)
 
 
 def main() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.contexts import call
 from worker.core.conversation.messages import Assistant, Message, ToolResult, User
+from worker.demo.story import CASE
 
-CASE = Path(__file__).parent.parent / "worker" / "demo" / "case"
 COUNTS = Path(__file__).parent / "unit" / "core" / "conversation" / "token_counts.json"
 STEPS = 14
 
@@ -27,7 +27,7 @@ def make_conversations() -> dict[str, list[list[Message]]]:
 
 
 def _read_log(name: str) -> str:
-    return gzip.decompress((CASE / f"{name}.log.gz").read_bytes()).decode()
+    return gzip.decompress((CASE / "logs" / f"{name}.log.gz").read_bytes()).decode()
 
 
 def _cut(text: str, size: int) -> list[str]:

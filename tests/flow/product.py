@@ -18,10 +18,12 @@ import httpx
 
 from tests import forks
 from tests.flow import quotes
-from worker.demo import case, stage
+from worker.demo import story
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim, Note, Receiver
 from worker.demo.script import Script
+from worker.evaluation.cases import load_case
+from worker.evaluation.staging import Staged, stage_case
 
 SECRET = "flow-webhook-secret-0123456789"
 KEY = "sk-ant-flow-key-of-no-worth-at-all"
@@ -62,7 +64,7 @@ class Product:
 
     gitlab: GitLabSim
     model: ModelSim
-    scene: stage.Stage
+    scene: Staged
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
     url: str = ""
@@ -209,7 +211,7 @@ def product(
         simulator(script, key=key) as model,
         tempfile.TemporaryDirectory(prefix="sp-") as temporary,
     ):
-        scene = stage.build_stage(gitlab, case.load_case())
+        scene = stage_case(gitlab, load_case(story.CASE))
         made = Product(gitlab, model, scene, folder, driver=driver)
         made.env = _environment(made, broker) | {"TMPDIR": temporary}
         made.write_settings()

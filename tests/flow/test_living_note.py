@@ -10,7 +10,7 @@ import pytest
 
 from tests.flow.product import DEADLINE, Product, product
 from worker.core.session_id import find_marker
-from worker.demo import case, story
+from worker.demo import story
 from worker.demo.gitlab import Note, Pipeline
 from worker.demo.script import Answer, Asked, Say
 
@@ -64,7 +64,7 @@ def ran_again(told: Product, status: str) -> Pipeline:
     """A new commit and its pipeline, with the same jobs if it failed; GitLab tells of it."""
     told.gitlab.push(told.scene.mr, {"CHANGELOG.md": status.encode()})
     pipeline = told.gitlab.run_pipeline(told.scene.mr, status=status)
-    for job in case.load_case().pipeline.jobs if status == "failed" else ():
+    for job in told.scene.pipeline.jobs if status == "failed" else ():
         told.gitlab.add_job(pipeline, job.name, stage=job.stage, status=job.status, trace=job.trace)
     told.gitlab.deliver(told.gitlab.make_pipeline_event(pipeline))
     return pipeline

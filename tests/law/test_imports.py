@@ -135,7 +135,9 @@ ROOMS = {
     "worker.cli.report": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
     "worker.cli.models": Room((*COMMANDS, "worker.cli", "worker.models"), ("click",)),
     "worker.cli": Room(COMMANDS, ("click", "rich")),
-    "worker.cli.demo": Room((*COMMANDS, "worker.cli", "worker.demo"), ("click", "rich")),
+    "worker.cli.demo": Room(
+        (*COMMANDS, "worker.cli", "worker.demo", "worker.evaluation"), ("click", "rich")
+    ),
     "worker.evaluation": Room((*PURE, "worker.demo", "worker.settings"), ("pydantic", "yaml")),
     "worker.evaluation.replaying": Room(
         (*PURE, "worker.evaluation", "worker.turns", "worker.playbook", "sandbox.background"),
@@ -227,8 +229,8 @@ def test_no_module_imports_itself_through_others() -> None:
         ("worker/turns/turn.py", "from worker.forge import gitlab"),
         ("worker/turns/turn.py", "from worker.wiring import stores"),
         ("worker/telemetry/planted.py", "from worker.models import client"),
-        ("worker/wiring/doors.py", "from worker.demo import case"),
-        ("worker/cli/serve.py", "from worker.demo import case"),
+        ("worker/wiring/doors.py", "from worker.demo import story"),
+        ("worker/cli/serve.py", "from worker.demo import story"),
         ("worker/demo/planted.py", "from worker.sources import reader"),
         ("sandbox/planted.py", "from worker.errors import SandpiperError"),
         ("sandbox/image/planted.py", "import docker"),
@@ -243,7 +245,7 @@ def test_a_planted_violation_is_found(path: str, source: str) -> None:
         "worker.forge.gitlab.writer",
         "worker.wiring",
     }
-    known |= {"worker.demo.case", "worker.sources.session_reader", "sandbox.docker"}
+    known |= {"worker.demo.story", "worker.sources.session_reader", "sandbox.docker"}
     line = 1 + source.count("\n")
     assert [each.split(": ")[0] for each in violations([planted], known)] == [f"{path}:{line}"]
 
@@ -257,12 +259,12 @@ def test_a_planted_violation_is_found(path: str, source: str) -> None:
         ),
         ("worker/sources/planted.py", "from worker.sources import reader"),
         ("worker/turns/turn.py", "from worker.forge.text import note"),
-        ("worker/cli/demo.py", "from worker.demo import case"),
+        ("worker/cli/demo.py", "from worker.demo import story"),
         ("worker/tools/planted.py", "from sandbox.base import Sandbox"),
     ],
 )
 def test_an_allowed_import_is_not_found(path: str, source: str) -> None:
-    known = {"worker.forge.text.note", "worker.demo.case", "worker.sources.session_reader"}
+    known = {"worker.forge.text.note", "worker.demo.story", "worker.sources.session_reader"}
     assert violations([parse(path, source)], known) == []
 
 

@@ -19,10 +19,12 @@ from worker.cli import DONE, FAILED, PARTIAL, live
 from worker.cli.embedded import serve_embedded
 from worker.core.conversation.context import Status
 from worker.core.events import Event, TurnEnded, Watcher
-from worker.demo import case, stage, story
+from worker.demo import story
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim, Receiver
 from worker.errors import SandpiperError
+from worker.evaluation.cases import load_case
+from worker.evaluation.staging import Staged, stage_case
 from worker.settings import GitLabSettings, ModelSettings, ProviderSettings, Settings
 
 SECRET = "demo-webhook-secret"
@@ -39,7 +41,7 @@ def command(config: str | None, model: str | None) -> None:
     console = Console(highlight=False)
     with ExitStack() as stack:
         gitlab = stack.enter_context(GitLabSim())
-        scene = stage.build_stage(gitlab, case.load_case())
+        scene = stage_case(gitlab, load_case(story.CASE))
         chosen = _make_settings(gitlab, scene, stack, config, model)
         wiring.set_up_logging(chosen, quiet=True)
         wiring.require_worker(chosen)
@@ -57,7 +59,7 @@ def command(config: str | None, model: str | None) -> None:
 
 def _make_settings(
     gitlab: GitLabSim,
-    scene: stage.Stage,
+    scene: Staged,
     stack: ExitStack,
     config: str | None,
     model: str | None,
@@ -81,9 +83,7 @@ def _make_settings(
     return base.model_copy(update=changes)
 
 
-def _tell_story(
-    console: Console, gitlab: GitLabSim, scene: stage.Stage, ended: Ended
-) -> set[Status]:
+def _tell_story(console: Console, gitlab: GitLabSim, scene: Staged, ended: Ended) -> set[Status]:
     _print_heading(console, "GitLab sends the webhook: the pipeline failed")
     answer = gitlab.deliver(gitlab.make_pipeline_event(scene.pipeline))
     console.print(f"[cyan]•[/] the receiver answers {answer.status_code} {escape(answer.text)}")
@@ -102,7 +102,7 @@ def _tell_story(
     return {analysis.outcome.status, reply.outcome.status}
 
 
-def _introduce(console: Console, scene: stage.Stage, model: str | None) -> None:
+def _introduce(console: Console, scene: Staged, model: str | None) -> None:
     mr, log = scene.mr, max(len(job.trace or b"") for job in scene.pipeline.jobs)
     _print_heading(console, "Sandpiper, the whole story")
     console.print(

@@ -6,9 +6,13 @@ Numbers and quotes are taken from what the tools return, so that a broken tool i
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from worker.demo.script import Asked, Call, Say, Script, Scripted
+
+CASE = Path(__file__).with_name("case")
+"""The bundled case: a merge request that breaks a small project, and its real job logs."""
 
 LOG = "/tmp/data/unit-tests.log"
 QUESTION = "Would the fix bring back only the 23:50 boats, or does it change other days as well?"

@@ -106,12 +106,13 @@ class ProjectEntry(_Entry):
 
 
 class MergeRequestEntry(_Entry):
-    """The merge request. `deleted_files` are those that it removes, `commits` the whole messages of
-    its commits, the oldest first."""
+    """The merge request. `author_name` is made of `author` if it is "". `deleted_files` are those
+    that it removes, `commits` the whole messages of its commits, the oldest first."""
 
     title: str
     description: str = ""
     author: str = "author"
+    author_name: str = ""
     source_branch: str = "change"
     deleted_files: tuple[Inside, ...] = ()
     commits: tuple[str, ...] = ()
@@ -164,9 +165,14 @@ class Case:
             raise ConfigError(f"{path}: no gzip file: {error}") from error
 
     def read_tree(self, name: str) -> dict[str, bytes]:
-        """Return the files in a subfolder of the case, by their paths in it. Raises ConfigError."""
+        """Return the files in a subfolder of the case, by their paths in it, without those
+        that Python has compiled. Raises ConfigError."""
         top = self.folder / name
-        paths = (path for path in sorted(top.rglob("*")) if path.is_file())
+        paths = (
+            path
+            for path in sorted(top.rglob("*"))
+            if path.is_file() and "__pycache__" not in path.parts
+        )
         return {path.relative_to(top).as_posix(): _read(path) for path in paths}
 
 

@@ -3,9 +3,9 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import unified_diff
 
 from worker.core.logs.timeline import parse_stamp
-from worker.demo.case import make_change
 from worker.demo.gitlab.state import (
     Access,
     Bridge,
@@ -30,6 +30,8 @@ class Staged:
 
     mr: MergeRequest
     pipeline: Pipeline
+    author: User
+    bot: User
     read_token: str
     write_token: str
 
@@ -49,7 +51,8 @@ class _Stage:
         world, content = self._world, self._case.content
         if at := self._find_time():
             world.start = datetime.fromtimestamp(at - _BEFORE, UTC)
-        author = world.add_user(content.merge_request.author)
+        wanted = content.merge_request
+        author = world.add_user(wanted.author, wanted.author_name)
         bot = world.add_user("project_501_bot_9d1e", "Sandpiper", bot=True)
         base = self._case.read_tree("base")
         project = world.add_project(
@@ -64,7 +67,7 @@ class _Stage:
             self._run_pipeline(mr, entry)
         pipeline = self._run_pipeline(mr, content.pipeline)
         return Staged(
-            *(mr, pipeline),
+            *(mr, pipeline, author, bot),
             read_token=world.add_token("read", bot, "read_api"),
             write_token=world.add_token("write", bot, "api"),
         )
@@ -79,12 +82,8 @@ class _Stage:
         self, project: Project, author: User, base: dict[str, bytes]
     ) -> MergeRequest:
         wanted, head = self._case.content.merge_request, self._case.read_tree("head")
-        changes = [make_change(path, base.get(path), head[path]) for path in sorted(head)]
-        changes += [make_change(path, base.get(path), None) for path in wanted.deleted_files]
-        diffs = [
-            DiffFile(each.path, each.diff, new_file=each.new_file, deleted_file=each.deleted_file)
-            for each in changes
-        ]
+        diffs = [_make_diff(path, base.get(path), head[path]) for path in sorted(head)]
+        diffs += [_make_diff(path, base.get(path), None) for path in wanted.deleted_files]
         mr = self._world.open_merge_request(
             project,
             author,
@@ -169,6 +168,13 @@ class _Stage:
             allow_failure=entry.allow_failure,
         )
         job.erased = entry.is_erased
+
+
+def _make_diff(path: str, before: bytes | None, after: bytes | None) -> DiffFile:
+    """Return the change of a file from `before` to `after`; None means that there is no file."""
+    old, new = ((content or b"").decode().splitlines(keepends=True) for content in (before, after))
+    hunks = "".join(list(unified_diff(old, new))[2:])
+    return DiffFile(path, hunks, new_file=before is None, deleted_file=after is None)
 
 
 def _add_commit(project: Project, word: str, like: str) -> str:

@@ -1,4 +1,4 @@
-"""Cases whose files are damaged."""
+"""Cases whose files are damaged, or are not theirs."""
 
 import gzip
 import shutil
@@ -29,3 +29,12 @@ def test_a_damaged_log_is_named(damaged: bytes, tmp_path: Path) -> None:
     (folder / "job.log.gz").write_bytes(damaged)
     with pytest.raises(ConfigError, match=r"job\.log\.gz: no gzip file"):
         case.read_log(packed)
+
+
+def test_what_python_has_compiled_is_no_file_of_the_case(tmp_path: Path) -> None:
+    folder = tmp_path / "case"
+    shutil.copytree(CASES / "rounding-per-row", folder)
+    before = load_case(folder).read_tree("head")
+    (folder / "head" / "__pycache__").mkdir()
+    (folder / "head" / "__pycache__" / "total.pyc").write_bytes(b"\xff\xff")
+    assert load_case(folder).read_tree("head") == before

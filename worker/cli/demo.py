@@ -24,10 +24,9 @@ from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim, Receiver
 from worker.errors import SandpiperError
 from worker.evaluation.cases import load_case
-from worker.evaluation.staging import Staged, stage_case
-from worker.settings import GitLabSettings, ModelSettings, ProviderSettings, Settings
+from worker.evaluation.staging import SECRET, Staged, make_staged_settings, stage_case
+from worker.settings import ModelSettings, ProviderSettings, Settings
 
-SECRET = "demo-webhook-secret"
 PATIENCE = 900.0
 SCRIPTED = "anthropic/claude-sonnet-5-5"
 Ended = queue.Queue[TurnEnded]
@@ -42,7 +41,9 @@ def command(config: str | None, model: str | None) -> None:
     with ExitStack() as stack:
         gitlab = stack.enter_context(GitLabSim())
         scene = stage_case(gitlab, load_case(story.CASE))
-        chosen = _make_settings(gitlab, scene, stack, config, model)
+        base = _load_settings(stack, config, model)
+        store = tempfile.mkdtemp(prefix="sandpiper-demo-")
+        chosen = make_staged_settings(base, gitlab, scene, store)
         wiring.set_up_logging(chosen, quiet=True)
         wiring.require_worker(chosen)
         ended: Ended = queue.Queue()
@@ -57,14 +58,8 @@ def command(config: str | None, model: str | None) -> None:
     raise SystemExit(_get_exit_status(statuses))
 
 
-def _make_settings(
-    gitlab: GitLabSim,
-    scene: Staged,
-    stack: ExitStack,
-    config: str | None,
-    model: str | None,
-) -> Settings:
-    """Make the operator's settings, with the demo's own GitLab, store, broker and model."""
+def _load_settings(stack: ExitStack, config: str | None, model: str | None) -> Settings:
+    """Load the operator's settings, with this model; with a scripted one if it is None."""
     base = settings.load(config)
     if model is None:
         simulator = stack.enter_context(AnthropicSim(story.make_script()))
@@ -72,15 +67,7 @@ def _make_settings(
         models = ModelSettings(default=SCRIPTED, providers={"anthropic": provider})
     else:
         models = base.models.model_copy(update={"default": model})
-    own = GitLabSettings(
-        url=gitlab.url,
-        read_token=scene.read_token,
-        write_token=scene.write_token,
-        webhook_secret=SECRET,
-    )
-    store = f"file://{tempfile.mkdtemp(prefix='sandpiper-demo-')}"
-    changes = {"gitlab": own, "models": models, "broker": "memory://", "store": store}
-    return base.model_copy(update=changes)
+    return base.model_copy(update={"models": models})
 
 
 def _tell_story(console: Console, gitlab: GitLabSim, scene: Staged, ended: Ended) -> set[Status]:

@@ -14,10 +14,9 @@ from worker.demo.gitlab.simulator import GitLabSim
 from worker.errors import ConfigError, SandpiperError
 from worker.evaluation.cases import Case
 from worker.evaluation.scoring import Played, score_finding
-from worker.evaluation.staging import Staged, stage_case
-from worker.settings import GitLabSettings, Settings
+from worker.evaluation.staging import SECRET, make_staged_settings, stage_case
+from worker.settings import Settings
 
-SECRET = "evaluation-webhook-secret"
 GRACE = 300.0
 """Seconds to wait for a run beyond a turn's time limit."""
 
@@ -59,7 +58,7 @@ def play_case(
     played = Played(case.name, case.digest, model, repeat)
     with GitLabSim() as gitlab, tempfile.TemporaryDirectory(prefix="sandpiper-eval-") as folder:
         staged = stage_case(gitlab, case)
-        chosen = _choose_settings(settings, gitlab.url, staged, model, folder)
+        chosen = make_staged_settings(_choose_model(settings, model), gitlab, staged, folder)
         clock = _Clock()
         try:
             with serve(chosen, clock.watch) as url:
@@ -80,24 +79,12 @@ def play_case(
     return replace(scored, cause_fits=fits)
 
 
-def _choose_settings(
-    settings: Settings, url: str, staged: Staged, model: str, folder: str
-) -> Settings:
-    """Return the operator's settings with another GitLab, broker and store, and with `model`."""
-    own = GitLabSettings(
-        url=url,
-        read_token=staged.read_token,
-        write_token=staged.write_token,
-        webhook_secret=SECRET,
-    )
+def _choose_model(settings: Settings, model: str) -> Settings:
+    """Return the settings with `model` alone; as they are if it is ""."""
+    if not model:
+        return settings
     models = settings.models.model_copy(update={"default": model, "fallback": (), "tiers": {}})
-    changes = {
-        "gitlab": own,
-        "models": models if model else settings.models,
-        "broker": "memory://",
-        "store": f"file://{folder}",
-    }
-    return settings.model_copy(update=changes)
+    return settings.model_copy(update={"models": models})
 
 
 def _wait(clock: _Clock, seconds: float) -> TurnEnded | None:

@@ -18,7 +18,9 @@ from worker.demo.gitlab.state import (
 )
 from worker.demo.gitlab.world import World
 from worker.evaluation.cases import Case, JobEntry, PipelineEntry
+from worker.settings import GitLabSettings, Settings
 
+SECRET = "simulated-webhook-secret"
 _STAMP = len("2026-11-20T09:00:00")
 _BEFORE = 60
 """Seconds before the newest log at which the simulated time begins."""
@@ -39,6 +41,19 @@ class Staged:
 def stage_case(world: World, case: Case) -> Staged:
     """Put the case into `world`. Raises ConfigError if one of its files cannot be read."""
     return _Stage(world, case).build()
+
+
+def make_staged_settings(settings: Settings, world: World, staged: Staged, folder: str) -> Settings:
+    """Return the operator's settings with the staged case's GitLab, whose webhook has `SECRET`, an
+    embedded broker, and a store in `folder`."""
+    own = GitLabSettings(
+        url=world.url,
+        read_token=staged.read_token,
+        write_token=staged.write_token,
+        webhook_secret=SECRET,
+    )
+    changes = {"gitlab": own, "broker": "memory://", "store": f"file://{folder}"}
+    return settings.model_copy(update=changes)
 
 
 class _Stage:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from worker.core import object_names
+from worker.core.conversation.turn_row import Row
 from worker.core.failure.outcomes import Judgement, Label
 from worker.core.ports.records import Records
 
@@ -26,21 +27,10 @@ MOST_WRONG, MOST_FREQUENT, MOST_URLS = 200, 1000, 5
 
 @dataclass(frozen=True, slots=True)
 class JudgedTurn:
-    """A turn, its verdict, and whether the verdict was right. `cost_usd` is None if unknown."""
+    """A turn with a verdict, and whether the verdict was right."""
 
-    session_id: str
-    project: str
-    web_url: str
-    verdict: str
+    row: Row
     judgement: Judgement
-    model: str
-    tier: str
-    cost_usd: float | None
-    started_at: float
-    has_asked_model: bool = True
-    jobs: str = ""
-    cause: str = ""
-    project_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +107,7 @@ def list_days(since: float, until: float) -> Iterator[str]:
 
 def count_day(day: str, turns: Iterable[JudgedTurn], counted_at: float) -> DayReport:
     """Count the turns of a day."""
-    newest = sorted(turns, key=lambda each: -each.started_at)
+    newest = sorted(turns, key=lambda each: -each.row.started_at)
     wrong = [each for each in newest if each.judgement.label is Label.CONTRADICTED]
     return DayReport(
         day,
@@ -131,10 +121,11 @@ def count_day(day: str, turns: Iterable[JudgedTurn], counted_at: float) -> DayRe
 def _count_cells(turns: Iterable[JudgedTurn]) -> Iterator[Cell]:
     alike: dict[tuple[int, str, str, str, str], list[JudgedTurn]] = defaultdict(list)
     for turn in turns:
-        model = turn.model if turn.has_asked_model else NO_MODEL
-        alike[turn.project_id, turn.project, turn.verdict, model, turn.tier].append(turn)
+        row = turn.row
+        model = row.model if row.iterations > 0 else NO_MODEL
+        alike[row.project_id, row.project, row.verdict, model, row.tier].append(turn)
     for key, same in alike.items():
-        costs = [each.cost_usd for each in same if each.cost_usd is not None]
+        costs = [each.row.cost_usd for each in same if each.row.cost_usd is not None]
         labels = [each.judgement.label for each in same]
         yield Cell(
             *key,
@@ -147,10 +138,10 @@ def _count_cells(turns: Iterable[JudgedTurn]) -> Iterator[Cell]:
 
 
 def _list_failures(turns: Iterable[JudgedTurn]) -> Iterator[Frequent]:
-    for turn in turns:
-        if turn.jobs:
-            known = (turn.project_id, turn.project, turn.jobs, turn.verdict)
-            yield Frequent(*known, count=1, cause=turn.cause, urls=(turn.web_url,))
+    for row in (turn.row for turn in turns):
+        if row.jobs:
+            known = (row.project_id, row.project, row.jobs, row.verdict)
+            yield Frequent(*known, count=1, cause=row.cause, urls=(row.web_url,))
 
 
 def merge_frequent(failures: Iterable[Frequent]) -> list[Frequent]:
@@ -173,13 +164,13 @@ def _add_failure(newer: Frequent, older: Frequent) -> Frequent:
 
 def _make_wrong_verdict(turn: JudgedTurn) -> WrongVerdict:
     return WrongVerdict(
-        project_id=turn.project_id,
-        project=turn.project,
-        session_id=turn.session_id,
-        web_url=turn.web_url,
-        verdict=turn.verdict,
+        project_id=turn.row.project_id,
+        project=turn.row.project,
+        session_id=turn.row.session_id,
+        web_url=turn.row.web_url,
+        verdict=turn.row.verdict,
         reason=turn.judgement.reason,
-        started_at=turn.started_at,
+        started_at=turn.row.started_at,
     )
 
 

@@ -102,25 +102,7 @@ def _judge_turns(store: SessionStore, rows: Iterator[Row]) -> Iterator[JudgedTur
     for _, session in groupby(ordered, key=lambda row: row.session_id):
         turns = list(session)
         for at, row in enumerate(turns):
-            yield _judge_turn(store, row, turns[at + 1 :])
-
-
-def _judge_turn(store: SessionStore, row: Row, later: list[Row]) -> JudgedTurn:
-    return JudgedTurn(
-        session_id=row.session_id,
-        project=row.project,
-        web_url=row.web_url,
-        verdict=row.verdict,
-        judgement=_find_judgement(store, row, later),
-        model=row.model,
-        tier=row.tier,
-        cost_usd=row.cost_usd,
-        started_at=row.started_at,
-        has_asked_model=row.iterations > 0,
-        jobs=row.jobs,
-        cause=row.cause,
-        project_id=row.project_id,
-    )
+            yield JudgedTurn(row, _find_judgement(store, row, turns[at + 1 :]))
 
 
 def _find_judgement(store: SessionStore, row: Row, later: list[Row]) -> Judgement:

@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 import pytest
 
+from worker.core.conversation.turn_row import Row
 from worker.core.failure.outcomes import Judgement, Label
 from worker.core.object_names import name_day
 from worker.evaluation.day_report import DayReport, JudgedTurn, count_day, select_project
@@ -19,31 +22,35 @@ from worker.evaluation.precision import (
 )
 
 
-def turn(number: int, label: Label, **changes: object) -> JudgedTurn:
-    fields = {
-        "session_id": f"s{number}",
-        "project": "group/a",
-        "web_url": f"https://gitlab.example.com/{number}",
-        "verdict": "flaky",
-        "judgement": Judgement(label, "because"),
-        "model": "anthropic/a",
-        "tier": "",
-        "cost_usd": 0.5,
-        "started_at": 1_795_000_000.0 + number,
-    }
-    return JudgedTurn(**{**fields, **changes})  # type: ignore[arg-type]
+def turn(number: int, label: Label, reason: str = "because", **changes: Any) -> JudgedTurn:
+    row = Row(
+        session_id=f"s{number}",
+        project_id=0,
+        project="group/a",
+        mr_iid=number,
+        web_url=f"https://gitlab.example.com/{number}",
+        pipeline_id=1,
+        turn=0,
+        started_at=1_795_000_000.0 + number,
+        status="done",
+        verdict="flaky",
+        model="anthropic/a",
+        iterations=1,
+        cost_usd=0.5,
+    )
+    return JudgedTurn(replace(row, **changes), Judgement(label, reason))
 
 
 def count(turns: Iterable[JudgedTurn]) -> list[DayReport]:
-    ordered = sorted(turns, key=lambda each: each.started_at)
-    days = groupby(ordered, key=lambda each: name_day(each.started_at))
+    ordered = sorted(turns, key=lambda each: each.row.started_at)
+    days = groupby(ordered, key=lambda each: name_day(each.row.started_at))
     return [count_day(day, list(same), 1.0) for day, same in days]
 
 
 TURNS = [
     *(turn(number, Label.CONFIRMED) for number in range(6)),
     turn(6, Label.CONTRADICTED, verdict="caused by this change"),
-    turn(7, Label.OPEN, project="group/b", has_asked_model=False, cost_usd=0.0),
+    turn(7, Label.OPEN, project="group/b", iterations=0, cost_usd=0.0),
 ]
 
 
@@ -111,8 +118,8 @@ def test_what_fails_often_is_named_with_its_merge_requests() -> None:
 def test_what_a_model_wrote_has_no_effect_in_the_digest() -> None:
     cause = "See @all, ![x](https://evil.example/p.png) <img src=x>`\n\n@all"
     many = [turn(number, Label.OPEN, jobs="`@all`", cause=cause) for number in range(3)]
-    said = Judgement(Label.CONTRADICTED, "@all ` <img>")
-    digest = write_digest(count([*many, turn(9, Label.OPEN, judgement=said)]), 7)
+    wrong = turn(9, Label.CONTRADICTED, "@all ` <img>")
+    digest = write_digest(count([*many, wrong]), 7)
     spans = re.compile("`[^`\n]*`")
     assert "`See @all, ![x](https://evil.example/p.png) <img src=x>' @all`" in digest
     assert not [line for line in digest.splitlines() if re.search("[@<!`]", spans.sub("", line))]

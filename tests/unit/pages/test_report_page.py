@@ -1,10 +1,13 @@
 """The operators' page of verdicts: who sees it, what it shows, and that it stays small."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.pages.pages import ATTRIBUTES, HOSTILE, KEY, NOW, TAGS, TOKEN, Seen, Site
+from worker.core.conversation.turn_row import Row
 from worker.core.failure.outcomes import Judgement, Label
 from worker.evaluation.day_report import DAY, JudgedTurn, count_day, list_days, write_day
 from worker.pages.report import MOST_ROWS
@@ -18,22 +21,25 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def turn(number: int, label: Label = Label.CONFIRMED, **changes: object) -> JudgedTurn:
-    fields = {
-        "session_id": f"{number:020x}",
-        "project": "aviary/tern",
-        "web_url": f"https://gitlab.example.com/aviary/tern/-/merge_requests/{number}",
-        "verdict": "flaky",
-        "judgement": Judgement(label, "readers say that it is wrong"),
-        "model": "anthropic/a",
-        "tier": "",
-        "cost_usd": 0.5,
-        "started_at": NOW - DAY,
-        "jobs": "clock",
-        "cause": "The clock ticks late.",
-        "project_id": 7,
-    }
-    return JudgedTurn(**{**fields, **changes})  # type: ignore[arg-type]
+def turn(number: int, label: Label = Label.CONFIRMED, **changes: Any) -> JudgedTurn:
+    row = Row(
+        session_id=f"{number:020x}",
+        project_id=7,
+        project="aviary/tern",
+        mr_iid=number,
+        web_url=f"https://gitlab.example.com/aviary/tern/-/merge_requests/{number}",
+        pipeline_id=1,
+        turn=0,
+        started_at=NOW - DAY,
+        status="done",
+        verdict="flaky",
+        model="anthropic/a",
+        iterations=1,
+        cost_usd=0.5,
+        jobs="clock",
+        cause="The clock ticks late.",
+    )
+    return JudgedTurn(replace(row, **changes), Judgement(label, "readers say that it is wrong"))
 
 
 def count(site: Site, *turns: JudgedTurn, day: str = YESTERDAY) -> None:
@@ -105,7 +111,7 @@ def test_many_projects_are_cut_and_it_is_said(site: Site) -> None:
 
 
 def test_hostile_texts_are_shown_as_text(site: Site) -> None:
-    bad = {"project": HOSTILE, "jobs": HOSTILE, "cause": HOSTILE, "model": HOSTILE}
+    bad: dict[str, Any] = {"project": HOSTILE, "jobs": HOSTILE, "cause": HOSTILE, "model": HOSTILE}
     urls = ("javascript:alert(1)", "https://x/\n1", "https://x/</a><script>")
     turns = [turn(at, Label.CONTRADICTED, web_url=url, **bad) for at, url in enumerate(urls)]
     count(site, *turns, turn(9, Label.CONTRADICTED, session_id='"><script>', verdict=HOSTILE))

@@ -1,6 +1,7 @@
 """The excerpt of a failed job's log holds the lines that explain the failure."""
 
 import random
+import re
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from worker.core.logs import trace
-from worker.core.logs.ecosystems import RECOGNISERS
+from worker.core.logs.ecosystems import CLOSES, OPENS
 from worker.core.logs.excerpt import marks, place, scan, weights
 
 FAILURES = {
@@ -122,9 +123,9 @@ def test_all_marks_are_known(failure: list[str]) -> None:
         assert marks.find_marks(line) <= set(marks.NAMES)
 
 
-def test_an_ecosystem_is_a_row_of_the_table() -> None:
-    assert {"python", "node", "jvm", "go", "rust", "native"} <= RECOGNISERS.keys()
-    assert all(recogniser.opens for recogniser in RECOGNISERS.values())
+def test_the_formats_can_be_joined_and_each_stands_there_once() -> None:
+    assert [form for form in OPENS + CLOSES if re.compile(form).groups] == []
+    assert len(set(OPENS)) + len(set(CLOSES)) == len(OPENS) + len(CLOSES)
 
 
 def test_what_a_green_run_says_too_gives_way_to_what_is_new() -> None:

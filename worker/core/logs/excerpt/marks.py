@@ -4,7 +4,7 @@ import re
 
 from ahocorasick_rs import AhoCorasick
 
-from worker.core.logs.ecosystems import RECOGNISERS
+from worker.core.logs.ecosystems import CLOSES, OPENS
 
 SHOWN = 300
 """The most characters of a line that are read."""
@@ -90,12 +90,8 @@ _NO_SOURCE = "(Unknown Source)"
 """How Java names the place of any frame without debug information."""
 
 _LEVEL = r"\s*+(?:\[\w{4,7}\]:?\s+)?"
-_OPENS = re.compile(
-    _LEVEL + "(?:" + "|".join(p for r in RECOGNISERS.values() for p in r.opens) + ")"
-)
-_CLOSES = re.compile(
-    _LEVEL + "(?:" + "|".join(p for r in RECOGNISERS.values() for p in r.closes) + ")"
-)
+_OPENS = re.compile(f"{_LEVEL}(?:{'|'.join(OPENS)})")
+_CLOSES = re.compile(f"{_LEVEL}(?:{'|'.join(CLOSES)})")
 
 _HOLDS = {
     "named": ("Error", "Exception", "Failure"),

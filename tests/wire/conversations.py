@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from tests.simulators.openai.sealed import seal
-from worker.core.conversation.cache_marks import place_marks
 from worker.core.conversation.folds.fold import Fold, FoldKind
 from worker.core.conversation.folds.view import build_view
 from worker.core.conversation.messages import (
@@ -14,7 +13,6 @@ from worker.core.conversation.messages import (
     ToolSpec,
     User,
     WireForm,
-    group_messages,
 )
 from worker.core.ports import Request
 
@@ -153,14 +151,8 @@ def sliding() -> dict[str, Request]:
     """The five requests T1 to T5; T3 and T4 end in ephemeral text."""
     requests: dict[str, Request] = {}
     messages: list[Message] = [EVENT]
-    previous: int | None = None
-    for number, notice in enumerate(("", "", NOTICE, NOTICE, ""), start=1):
-        placement = place_marks(len(group_messages(messages)), previous, ephemeral=bool(notice))
-        requests[f"sliding_t{number}"] = _frozen(messages, notice, placement.marks)
-        previous = placement.last
+    steps = [("", (0,)), ("", (0, 2)), (NOTICE, (2, 3)), (NOTICE, (3, 5)), ("", (5, 8))]
+    for number, (notice, marks) in enumerate(steps, start=1):
+        requests[f"sliding_t{number}"] = asks(*messages, notice=notice, marks=marks)
         messages += [calls(f"t{number}"), found(f"t{number}")]
     return requests
-
-
-def _frozen(messages: Sequence[Message], notice: str, marks: tuple[int, ...]) -> Request:
-    return asks(*messages, notice=notice, marks=marks)

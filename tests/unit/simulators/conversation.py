@@ -8,7 +8,8 @@ from typing import Any
 from tests.fakes import HandClock
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
-from worker.core.conversation.cache_marks import place_marks
+from worker.core.conversation.cache_marks import plan_marks
+from worker.core.conversation.context import CacheMark
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -57,15 +58,15 @@ class Conversation:
     def __init__(self, model: HttpModel, event: str = "event") -> None:
         self.model = model
         self.messages: list[Message] = [User(event)]
-        self.previous: int | None = None
+        self.cache: CacheMark | None = None
 
     def ask(self, notice: str = "", **changes: Any) -> Reply:
         """One request; the answer and results for its calls are kept."""
         groups = len(group_messages(self.messages))
-        spot = place_marks(groups, self.previous, ephemeral=bool(notice))
-        request = Request("S" * 6000, (LOOK,), tuple(self.messages), notice, marks=spot.marks)
+        plan = plan_marks(groups, self.cache, ephemeral=bool(notice), now=0.0)
+        request = Request("S" * 6000, (LOOK,), tuple(self.messages), notice, marks=plan.marks)
         reply = self.model.reply(replace(request, **changes))
-        self.previous = spot.last
+        self.cache = plan.cache
         if reply.text or reply.calls:
             wire = WireForm(self.model.name, reply.wire)
             self.messages.append(Assistant(reply.text, reply.calls, wire))

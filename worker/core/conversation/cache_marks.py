@@ -6,11 +6,10 @@ Anthropic writes a cache entry only at a mark, and reads the longest entry at or
 before one. Writing costs 1.25 times plain input, reading 0.1, so a token should be written once, by
 the first request that holds it, and be read by every later one.
 
-`place_marks` gives two marks: B2 on the last stable group, B1 where B2 was before. With these
-alone, the newest tool results of an ephemeral request (one that ends in a warning or a reminder)
-are not written, and they are paid for twice: 5 % of an eight-request session. But prefixes are
-hashed block by block, and the ephemeral text is a block of its own after the results. So
-`plan_marks` adds two marks:
+Two marks slide: B2 on the last stable group, B1 where B2 was before. With these alone, the newest
+tool results of an ephemeral request (one that ends in a warning or a reminder) are not written, and
+they are paid for twice: 5 % of an eight-request session. But prefixes are hashed block by block,
+and the ephemeral text is a block of its own after the results. So there are two more marks:
 
 - the *inner* mark, on the last stored block of an ephemeral request, before its notice;
 - the *kept* mark, where the newest entry ends. Mostly that is B1; after an ephemeral request it is
@@ -46,14 +45,6 @@ live entry costs the whole prefix.
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Positions in `messages.group_messages` that carry a mark, and where B2 is now."""
-
-    marks: tuple[int, ...]
-    last: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class MarkPlan:
     """All marks of one request, as positions in `messages.group_messages`, and what to remember of
     them.
@@ -63,20 +54,6 @@ class MarkPlan:
 
     marks: tuple[int, ...]
     cache: CacheMark | None
-
-
-def place_marks(count: int, previous: int | None, *, ephemeral: bool) -> Placement:
-    """Place B2 on the last stable group, and B1 where B2 was in the previous request.
-
-    `count` is the number of groups sent. An ephemeral request ends in text that will not be there
-    next time, so its last group is not stable; if it has fewer than two groups, none is marked.
-    """
-    if ephemeral and count < 2:
-        return Placement((), previous)
-    newest = count - 2 if ephemeral else count - 1
-    if previous is None or previous >= newest:
-        return Placement((newest,), newest)
-    return Placement((previous, newest), newest)
 
 
 def plan_marks(
@@ -93,10 +70,9 @@ def plan_marks(
     at the older one can still be read, and the entry at the newer one after the next fold.
     """
     alive = cache if cache and now - cache.sent_at < LIFETIME else None
-    pair = place_marks(count, alive.position if alive else None, ephemeral=ephemeral)
     inner = count - 1
-    marks = {*pair.marks, inner, *(end for end in fold_ends if end < inner)}
+    newest = max(inner - ephemeral, 0)
+    marks = {newest, inner, *(end for end in fold_ends if end < inner)}
     if alive:
-        marks.add(min(max(alive.position, alive.end), inner))
-    position = inner if pair.last is None else pair.last
-    return MarkPlan(tuple(sorted(marks)), CacheMark(position, now, inner))
+        marks |= {min(alive.position, newest), min(max(alive.position, alive.end), inner)}
+    return MarkPlan(tuple(sorted(marks)), CacheMark(newest, now, inner))

@@ -1,42 +1,9 @@
-"""The five steps: U user, M model, E ephemeral; positions count groups."""
+"""Where a request has cache marks, and what is remembered of them."""
 
 import pytest
 
-from worker.core.conversation.cache_marks import (
-    LIFETIME,
-    MarkPlan,
-    Placement,
-    place_marks,
-    plan_marks,
-)
+from worker.core.conversation.cache_marks import LIFETIME, MarkPlan, plan_marks
 from worker.core.conversation.context import CacheMark
-
-STEPS = [
-    ("T1: U1·B2", 1, False, Placement((0,), 0)),
-    ("T2: U1·B1 M1 U2·B2", 3, False, Placement((0, 2), 2)),
-    ("T3(E): U1 M1 U2·B1 M2·B2 U3+E", 5, True, Placement((2, 3), 3)),
-    ("T4(E): U1 M1 U2 M2·B1 U3 M3·B2 U4+E", 7, True, Placement((3, 5), 5)),
-    ("T5: U1 M1 U2 M2 U3 M3·B1 U4 M4 U5·B2", 9, False, Placement((5, 8), 8)),
-]
-
-
-def test_the_five_steps_slide_the_pair() -> None:
-    previous = None
-    for name, count, ephemeral, expected in STEPS:
-        placed = place_marks(count, previous, ephemeral=ephemeral)
-        assert placed == expected, name
-        previous = placed.last
-
-
-def test_a_single_ephemeral_group_is_not_marked_and_moves_nothing() -> None:
-    assert place_marks(1, None, ephemeral=True) == Placement((), None)
-    assert place_marks(1, 4, ephemeral=True) == Placement((), 4)
-
-
-@pytest.mark.parametrize("previous", [3, 4, 9])
-def test_never_two_marks_on_one_place_and_never_past_the_end(previous: int) -> None:
-    assert place_marks(5, previous, ephemeral=True).marks == (3,)
-
 
 PLANS: list[tuple[str, int, bool, tuple[int, ...], CacheMark]] = [
     ("the first request", 1, False, (0,), CacheMark(0, 0.0, 0)),
@@ -55,18 +22,6 @@ def test_a_plan_adds_to_the_pair_where_the_newest_entry_ends_and_the_last_stored
         planned = plan_marks(count, cache, ephemeral=ephemeral, now=0.0)
         assert planned == MarkPlan(marks, expected), name
         cache = planned.cache
-
-
-def test_a_plan_holds_the_table_of_the_seed_and_never_more_than_four_marks() -> None:
-    cache, previous = None, None
-    for name, count, ephemeral, table in STEPS:
-        planned = plan_marks(count, cache, ephemeral=ephemeral, now=0.0)
-        assert set(place_marks(count, previous, ephemeral=ephemeral).marks) <= set(planned.marks), (
-            name
-        )
-        assert set(table.marks) <= set(planned.marks), name
-        assert len(planned.marks) <= 4, name
-        cache, previous = planned.cache, table.last
 
 
 def test_a_first_request_with_a_notice_is_written_too() -> None:

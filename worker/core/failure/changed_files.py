@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from worker.core.failure.error_words import Word, index_words, is_foreign
 from worker.core.logs.error_lines import remove_asides
+from worker.core.text.diffs import HUNK, read_hunks
 
 MAX_TEXT = 16_384
 """The most characters of an error that are read."""
@@ -107,21 +108,14 @@ def count_tests(failed: Iterable[str], paths: Iterable[str], project: str) -> in
 
 def find_added_lines(diff: str) -> frozenset[int]:
     """Return the line numbers, in the new file, of the lines that a diff's hunks add."""
-    found, number = set[int](), 0
-    for line in diff.split("\n"):
-        if hunk := _HUNK.match(line):
-            number = int(hunk[1])
-        elif line[:1] in ("+", " "):
-            if line[0] == "+":
-                found.add(number)
-            number += 1
-    return frozenset(found)
+    return frozenset(line.new for line in read_hunks(diff) if line.sign == "+")
 
 
 def find_hunks(diff: str) -> tuple[range, ...]:
     """Return the lines of the new file that a diff's hunks show."""
-    found = filter(None, map(_HUNK.match, diff.split("\n")))
-    return tuple(range(int(each[1]), int(each[1]) + int(each[2] or 1)) for each in found)
+    found = filter(None, map(HUNK.match, diff.split("\n")))
+    starts = ((int(each["new"]), int(each["count"] or 1)) for each in found)
+    return tuple(range(start, start + count) for start, count in starts)
 
 
 def find_submodule_commit(diff: str) -> str:
@@ -163,7 +157,6 @@ def find_definitions(diff: str) -> frozenset[str]:
 # --------------------------------------------------------------------------------- names and lines
 
 _SCHEME = re.compile(r"(?:webpack|file)://+(?:\./)?", re.IGNORECASE)
-_HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _SUBMODULE = re.compile(r"^\+Subproject commit ([0-9a-f]{40,64})$", re.MULTILINE)
 _SHORT_SHA = 7
 _LINE = re.compile(

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
-_HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})")
+from worker.core.text.diffs import read_hunks
+
 _KEYWORD = re.compile(
     r"\s*(?:FROM|RUN|CMD|LABEL|EXPOSE|ENV|ADD|COPY|ENTRYPOINT|VOLUME|USER|WORKDIR|ARG|ONBUILD"
     r"|STOPSIGNAL|HEALTHCHECK|SHELL|MAINTAINER)\s",
@@ -32,16 +34,13 @@ def find_changed_install(diff: str) -> int:
 
 def _read_lines(diff: str) -> Iterator[tuple[int, bool, bool]]:
     """Yield of each line its number, whether it is changed and whether its instruction installs."""
-    number, sides = 0, {"-": _Side(), "+": _Side()}
-    for line in diff.split("\n"):
-        sign, text = line[:1], line[1:]
-        if hunk := _HUNK.match(line):
-            number = int(hunk[1])
-            sides = {each: _Side(number > 1, number > 1) for each in "-+"}
-        elif sign and sign in "+- ":
-            found = [sides[each].read_line(text) for each in (sign if sign != " " else "-+")]
-            yield number, sign != " ", found[0]
-            number += sign != "-"
+    for _, hunk in groupby(read_hunks(diff), key=lambda line: line.hunk):
+        lines = list(hunk)
+        goes_on = lines[0].new > 1
+        sides = {sign: _Side(goes_on, goes_on) for sign in "-+"}
+        for line in lines:
+            found = [sides[sign].read_line(line.text) for sign in line.sign.strip() or "-+"]
+            yield line.new, line.sign != " ", found[0]
 
 
 @dataclass

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from worker.core.ports.gitlab import ChangedFile, Changes, Position
+from worker.core.ports.gitlab import Changes, Position
+from worker.core.text.diffs import read_hunks
 from worker.core.text.sentences import before_code
 
 MAX_LINES = 100
@@ -32,7 +33,6 @@ _OPENING = re.compile(
     r":(?P<first>\d{1,7})(?:-(?P<last>\d{1,7}))?"
     r"(?:[ \t]{1,8}[(\[]?(?P<group>[A-Za-z0-9]{1,20})[)\]]?)?[ \t]*$"
 )
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 _STAND_IN = re.compile(r"\[redacted: |<U\+[0-9A-F]{4,6}>|\ufffd")
 """What we show in place of secrets, of invisible characters, and of bytes that are not UTF-8."""
 
@@ -82,15 +82,6 @@ class Offers:
     links: tuple[tuple[str, str], ...] = ()
     left_out_count: int = 0
     text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line on the new side of a diff; `old` is its old number, None if it was added."""
-
-    hunk: int
-    old: int | None
-    text: str
 
 
 def name_place(change: Change) -> str:
@@ -258,7 +249,7 @@ def find_position(fix: Suggestion, changes: Changes) -> Position | str:
     file = next((each for each in changes.files if each.new_path == fix.path), None)
     if file is None:
         return "the diff does not show this file"
-    shown = dict(_new_side(file))
+    shown = {line.new: line for line in read_hunks(file.diff) if line.sign != "-"}
     lines = [shown.get(number) for number in range(fix.first, fix.last + 1)]
     there = [line for line in lines if line]
     if len(there) < len(lines) or len({line.hunk for line in there}) > 1:
@@ -272,7 +263,7 @@ def find_position(fix: Suggestion, changes: Changes) -> Position | str:
         old_path=file.old_path,
         new_path=file.new_path,
         new_line=fix.last,
-        old_line=there[-1].old,
+        old_line=there[-1].old if there[-1].sign == " " else None,
     )
 
 
@@ -294,19 +285,3 @@ def _suggestion(opening: re.Match[str], lines: list[str]) -> Suggestion:
 
 def _lines_of(fix: Suggestion) -> str:
     return f"line {fix.first}" if fix.first == fix.last else f"lines {fix.first} to {fix.last}"
-
-
-def _new_side(file: ChangedFile) -> Iterator[tuple[int, _Line]]:
-    """The lines on the new side of the file's diff, each with its number."""
-    old = new = hunk = 0
-    for line in file.diff.split("\n"):
-        if start := _HUNK.match(line):
-            old, new, hunk = int(start[1]), int(start[2]), hunk + 1
-        elif line.startswith("+"):
-            yield new, _Line(hunk, None, line[1:])
-            new += 1
-        elif line.startswith("-"):
-            old += 1
-        elif line.startswith(" "):
-            yield new, _Line(hunk, old, line[1:])
-            old, new = old + 1, new + 1

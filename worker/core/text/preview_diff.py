@@ -1,7 +1,6 @@
 """The preview of a unified diff, with its new line numbers: the whole diff if it fits, else the
 hunks that an error names, and others as they fit. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,12 +14,12 @@ from worker.core.failure.changed_files import (
     select_lines,
 )
 from worker.core.failure.file_kinds import is_dependency, is_docs, is_test
+from worker.core.text.diffs import HUNK
 
 MAX_LINE = 500
 """The most characters of one line of a hunk that is shown in part."""
 
 _FILE = "diff --git "
-_HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 _LEAST = 300  # the least bytes in which a part of a hunk is shown
 _SUMMARY = 40
 """The most per cent of a preview that names files: that a file is not changed may be the cause."""
@@ -57,8 +56,8 @@ def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
 def _number_lines(lines: Sequence[str]) -> Iterator[str]:
     number, inside = 0, False
     for line in lines:
-        if hunk := _HUNK.match(line):
-            number, inside = int(hunk[1]), True
+        if hunk := HUNK.match(line):
+            number, inside = int(hunk["new"]), True
             yield line
         elif not inside or line.startswith(_FILE):
             inside = False
@@ -95,10 +94,10 @@ def _hunks(lines: Sequence[str]) -> list[_Hunk]:
     found: list[_Hunk] = []
     start, heading, path = 0, "", ""
     for at in range(len(lines) + 1):
-        ends = at == len(lines) or lines[at].startswith(_FILE) or _HUNK.match(lines[at])
+        ends = at == len(lines) or lines[at].startswith(_FILE) or HUNK.match(lines[at])
         if not ends:
             continue
-        if path and _HUNK.match(lines[start]):
+        if path and HUNK.match(lines[start]):
             part = tuple(lines[start:at])
             found.append(_Hunk(len(found), path, heading, "\n".join(part), part))
         if at < len(lines) and lines[at].startswith(_FILE):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from worker.core.failure.jobs import MOST_GROUPS, FailingJob, Group, Hit, RuleMatch, Survey
+from worker.core.text.preview import clip_bytes
 from worker.core.text.untrusted import one_line
 
 MOST_TOLD = 6 * 1024
@@ -14,6 +15,7 @@ MOST_FACTS = (12, 8, 5, 3, 1)
 """How many facts of each group are shown, if all else is: the first of these numbers that fits."""
 
 _BRIEF, _SHORT, _NAME, _TEXT, _LONG = 24, 80, 160, 300, 2500
+_CUT = "\n…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,8 @@ def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
         if sum(map(_count_bytes, heads)) <= room:
             break
     shown = _add_excerpts(heads, survey.groups, room - sum(map(_count_bytes, heads)))
-    parts = [*before, _cut_text("\n".join(shown), max(room, 0)), *after]
-    return _cut_text("\n".join(parts), limit)
+    parts = [*before, clip_bytes("\n".join(shown), max(room, 0), _CUT), *after]
+    return clip_bytes("\n".join(parts), limit, _CUT)
 
 
 def _write_opening(survey: Survey, detail: _Detail) -> list[str]:
@@ -246,10 +248,3 @@ def _name_job(job: FailingJob) -> str:
 
 def _count_bytes(text: str) -> int:
     return len(text.encode(errors="replace")) + 1
-
-
-def _cut_text(text: str, limit: int) -> str:
-    data = text.encode(errors="replace")
-    if len(data) <= limit:
-        return text
-    return data[: max(limit - 4, 0)].decode("utf-8", "ignore") + "\n…"

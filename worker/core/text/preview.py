@@ -1,4 +1,4 @@
-"""The preview of an output that is too long to be shown whole."""
+"""Cuts a text that is too long to be shown whole."""
 
 LIMIT = 4096
 """The most bytes of UTF-8 of one preview."""
@@ -30,6 +30,15 @@ def head_and_tail(output: str | bytes, limit: int = LIMIT) -> str:
     tail = _tail(text[-half:], half)
     cut = text[len(head) : len(text) - len(tail)]
     return f"{_end_line(head)}{_mark(cut)}\n{tail}"
+
+
+def clip_bytes(text: str, limit: int, mark: str) -> str:
+    """Return `text` if it has at most `limit` bytes, else as much of its head as fits with `mark`
+    behind it."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return text
+    return data[: max(limit - len(mark.encode()), 0)].decode("utf-8", "ignore") + mark
 
 
 def _mark(cut: str) -> str:

@@ -10,6 +10,7 @@ from worker.core.logs.excerpt.blanks import shorten_blanks
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import CUT
 from worker.core.logs.excerpt.worth import SHORT, compute_worths, find_faint
+from worker.core.text.preview import clip_bytes
 
 SHOWN = 190
 """The most bytes shown of one line."""
@@ -182,10 +183,7 @@ class Choice:
 
 def clip_text(text: str) -> str:
     """Cut `text` to at most `SHOWN` bytes; a text that was cut ends with `CUT`."""
-    data = text.encode("utf-8", "replace")
-    if len(data) <= SHOWN:
-        return text
-    return data[: SHOWN - len(CUT) - 1].decode("utf-8", "ignore") + " " + CUT
+    return clip_bytes(text, SHOWN, f" {CUT}")
 
 
 def _kind(text: str) -> str:

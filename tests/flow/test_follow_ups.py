@@ -145,19 +145,16 @@ def _assert_told(opening: str) -> None:
     assert "> **No answer this time.**" in opening
 
 
-def test_a_reply_is_told_what_of_the_first_answer_was_posted(
-    told: Product, script: Corrected
-) -> None:
+def test_a_reply_is_shown_the_first_note_as_it_was_posted(told: Product, script: Corrected) -> None:
     with told.serve() as serve:
         told.pipeline_failed()
         serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
         asks(told, serve, "Sure?", 2)
     opening = script.asked[0]
-    assert "> **Caused by this change**" in opening
-    told_lines = opening.replace("\\n", "\n").partition("stands nowhere in the note:\n")[2]
-    missing, _, added = told_lines.partition("\nFolded below it the host has added:\n")
-    assert missing == f"> {UNPROVEN}"
-    assert "> **What GitLab and the logs show**" in added
-    assert "Details" not in added
-    assert "Apply on the diff: [`windows.py:41`]" in opening
+    posted = opening.partition("Your last answer was posted as this note:")[2]
+    assert "> **Caused by this change**" in posted
+    assert UNPROVEN not in posted
+    assert "1 quote could not be proven" in posted
+    assert "> **What GitLab and the logs show**" in posted
+    assert "Apply on the diff: [`windows.py:41`]" in posted
     assert TOKEN not in opening

@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import (
@@ -19,7 +18,6 @@ from worker.core.conversation.context import (
 from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import User
 from worker.core.conversation.plan import ANNOUNCEMENT
-from worker.core.conversation.posted_note import compare_note
 from worker.core.conversation.repair import list_failed_calls
 from worker.core.conversation.saved_files import find_saved_files
 from worker.core.failure.survey_text import tell_time
@@ -208,9 +206,8 @@ def _tell_posted(stored: Context, deps: Deps) -> str:
     if outcome is None or is_forgotten(stored):
         return ""
     if stored.note_text:
-        answer = remove_tokens(deps.runtime.redact(outcome.text))
-        write = partial(neutralise, hosts=deps.gitlab.hosts)
-        return prompts.tell_posted(compare_note(stored.note_text, answer, write))
+        answer = neutralise(remove_tokens(deps.runtime.redact(outcome.text)), deps.gitlab.hosts)
+        return prompts.tell_posted(stored.note_text, answer.strip())
     return prompts.tell_unposted(outcome.reason) if outcome.status is Status.FAILED else ""
 
 

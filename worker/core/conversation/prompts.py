@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import MAX_CALLS, Dimension
-from worker.core.conversation.posted_note import Difference
 from worker.core.gate.question_parts import read_parts
 from worker.core.routing.tiers import Signal
-from worker.core.text.untrusted import one_line
+from worker.core.session_id import MARKER
+from worker.core.text.preview import clip_bytes
+from worker.core.text.untrusted import one_line, visible
 
 BASE = """\
 You are Sandpiper. You find out why a GitLab merge request's pipeline failed, and answer questions
@@ -219,22 +220,21 @@ def tell_files(kept: int | None, used: int, *, announced: bool = False) -> str:
 
 
 _AS_WRITTEN = "Your last answer was posted as you wrote it."
-_SHOWN = "Of your last answer the note shows at once:"
-_ADDED = "Folded below it the host has added:"
-_LEFT_OUT = "Of what you wrote this stands nowhere in the note:"
+_POSTED = "Your last answer was posted as this note:"
+MOST_POSTED = 6 * 1024
+"""The most bytes of a posted note that a reply is shown."""
 
 
-def tell_posted(difference: Difference) -> str:
-    """How the posted note differs from the last answer. At most about 15 KB."""
-    parts = (
-        (_SHOWN, difference.visible_lines),
-        (_LEFT_OUT, difference.missing_lines),
-        (_ADDED, difference.added_lines),
-    )
-    sections = [
-        "\n".join([title, *(f"> {line}" for line in lines)]) for title, lines in parts if lines
-    ]
-    return "\n".join(sections) or _AS_WRITTEN
+def tell_posted(note: str, answer: str) -> str:
+    """What became of the last answer: the note as posted, quoted, without its marker.
+
+    A sentence is enough where all of the `answer`, as notes write it, stands in the note.
+    """
+    if answer and answer in note:
+        return _AS_WRITTEN
+    shown = visible(MARKER.sub("", note, count=1)).strip()
+    quoted = "\n".join(f"> {line}".rstrip() for line in shown.split("\n"))
+    return f"{_POSTED}\n" + clip_bytes(quoted, MOST_POSTED, "\n> [cut]")
 
 
 def tell_unposted(reason: str) -> str:

@@ -3,6 +3,7 @@ import pytest
 from worker.core.conversation import prompts
 from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import Dimension
+from worker.core.session_id import Marker
 
 
 def test_a_reply_comes_with_what_changed_and_the_text_last() -> None:
@@ -38,6 +39,27 @@ def test_an_unchanged_merge_request_is_said() -> None:
 )
 def test_time_is_told_in_a_fitting_unit(seconds: float, says: str) -> None:
     assert f"{says} ago" in prompts.write_continuation("x", files="", seconds=seconds, changes=[])
+
+
+NOTE = f"{Marker('0123456789abcdef0123').text()}\n\n**Flaky**\n\nSo it is.\n\n<sub>x</sub>"
+
+
+def test_a_posted_note_is_shown_as_a_quote_without_its_marker() -> None:
+    said = prompts.tell_posted(NOTE.replace("\n\nSo", "\r\u2028So"), "It was the mirror.")
+    assert said == (
+        "Your last answer was posted as this note:\n> **Flaky**\n>\n> So it is.\n>\n> <sub>x</sub>"
+    )
+
+
+def test_an_answer_that_stands_in_the_note_is_not_shown_again() -> None:
+    assert prompts.tell_posted(NOTE, "So it is.") == "Your last answer was posted as you wrote it."
+    assert "> So it is." in prompts.tell_posted(NOTE, "")
+
+
+def test_of_a_long_note_the_beginning_is_shown() -> None:
+    said = prompts.tell_posted(NOTE + "\né" * 9_000, "It was the mirror.")
+    assert said.endswith("\n> [cut]")
+    assert len(said.encode()) <= prompts.MOST_POSTED + 50
 
 
 def test_notices_name_the_budget_and_a_plain_request_has_none() -> None:

@@ -1,22 +1,16 @@
-"""Groups the parts of a conversation that belong together, for a summary in several steps. Pure."""
+"""Splits a long conversation, for a summary in several steps. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from worker.core.conversation.folds.summary import write_transcript
-from worker.core.conversation.messages import Assistant, Message, ToolResult, User
-
-_SUBJECT = re.compile(r'"job_id": ?"?(\d{1,19})|([\w.-]{1,80}/[\w./-]{1,160})')
+from worker.core.conversation.messages import Message, ToolResult
 
 
 def pack_clusters(messages: Sequence[Message], most: int) -> Iterator[tuple[Message, ...]]:
-    """The messages in clusters of at most `most` characters, unless a single exchange is longer.
-
-    Exchanges about the same job, file or question are next to each other.
-    """
+    """The messages in clusters of at most `most` characters, unless a single exchange is longer."""
     packed: list[Message] = []
     size = 0
-    for exchange in _sort_by_subject(_split_exchanges(messages)):
+    for exchange in _split_exchanges(messages):
         length = sum(map(len, write_transcript(exchange)))
         if packed and size + length > most:
             yield tuple(packed)
@@ -36,22 +30,3 @@ def _split_exchanges(messages: Sequence[Message]) -> list[list[Message]]:
         else:
             found.append([message])
     return found
-
-
-def _sort_by_subject(exchanges: Sequence[list[Message]]) -> list[list[Message]]:
-    """The exchanges in the order in which their subjects first came up."""
-    groups: dict[str, list[list[Message]]] = {}
-    question = 0
-    for exchange in exchanges:
-        question += isinstance(exchange[0], User)
-        groups.setdefault(_find_subject(exchange) or f"question {question}", []).append(exchange)
-    return [exchange for group in groups.values() for exchange in group]
-
-
-def _find_subject(exchange: Sequence[Message]) -> str:
-    """The first job or path that a call names, "" if none does."""
-    for message in exchange:
-        for call in message.calls if isinstance(message, Assistant) else ():
-            if found := _SUBJECT.search(call.arguments):
-                return found[1] or found[2]
-    return ""

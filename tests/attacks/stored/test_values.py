@@ -17,6 +17,13 @@ from worker.core.conversation.folds.fold import Fold, FoldKind
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import Usage
 from worker.core.failure.aftermath import load_aftermath, load_feedback
+from worker.core.failure.known import (
+    KnownFailure,
+    PastFinding,
+    Sighting,
+    dump_known_failure,
+    load_known_failure,
+)
 from worker.core.failure.similar import load_words
 from worker.core.ports.records import RECORD
 from worker.core.routing.preferences import load_preference
@@ -46,6 +53,11 @@ SESSION = replace(
     note=NoteRef(5, "d" * 40, "https://gitlab.example/x#note_5"),
     folds=(Fold(FoldKind.WINDOW, 0, 1, 1),),
     tier=TierChoice("deep", "p/m"),
+)
+
+KNOWN = KnownFailure(
+    *("0123456789abcdef", 1.0, 2.0, 1, (Sighting(1, 2, 3, "unit", "abc", 1.0),)),
+    PastFinding("flaky", "It raced.", "Wait.", "https://gitlab.example/x", 1, 2.0),
 )
 
 
@@ -83,6 +95,10 @@ USES: dict[str, tuple[Callable[[bytes], object], dict[str, Any]]] = {
         {"became": "fixed", "pipeline_id": 3, "sha": "abc", "at": 1.0, "changed": ["a"]},
     ),
     "votes": (load_feedback, {"votes": {"a": "up"}, "at": 1.0}),
+    "known failure": (
+        lambda data: load_known_failure(data, "0123456789abcdef"),
+        json.loads(dump_known_failure(KNOWN)),
+    ),
     "words": (load_words, {"0123456789abcdef": [1.0, ["abcd"]]}),
     "preference": (
         lambda data: load_preference(data, "here"),

@@ -6,17 +6,16 @@ a model only if nothing contradicts it (`find_answers`).
 """
 
 import json
-import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from worker.core.failure.changed_files import FileChange, find_touches
 from worker.core.failure.file_kinds import is_ci
 from worker.core.failure.jobs import FailingJob, Group, Hit, Survey
 from worker.core.finding import Verdict
-from worker.core.stored_keys import KEY, to_stored
+from worker.core.stored_keys import KEY, from_stored, to_stored
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.core.text.untrusted import one_line
 
@@ -38,6 +37,7 @@ _CAUSE, _TO_DO, _NAME = 600, 400, 160
 _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 _WEB = re.compile(r"https?://[^\s<>()\[\]\"'`]{1,390}")
 _HEX = re.compile(r"[0-9a-f]{0,64}", re.ASCII)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,47 +249,45 @@ def load_known_failure(data: bytes | None, key: str) -> KnownFailure | None:
     one."""
     try:
         return _load_fields(json.loads(data or b""), key)
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
 
 
 def _load_fields(fields: dict[str, Any], key: str) -> KnownFailure | None:
-    if not _KEY.fullmatch(key) or fields["key"] != key or fields["by"] != _BY:
+    if not _KEY.fullmatch(key) or fields["key"] != key or fields.pop("by") != _BY:
         return None
     stored = fields["finding"]
-    return KnownFailure(
-        key=key,
-        first=_read_time(fields["first"]),
-        last=_read_time(fields["last"]),
-        count=_read_number(fields["count"]),
-        sightings=tuple(_load_sighting(each) for each in fields["sightings"][-MOST_SIGHTINGS:]),
-        finding=_load_finding(stored) if stored else None,
-        agreements=_read_number(fields["agreed"]),
-        resolution=one_line(str(fields["ended"]), _NAME),
-    )
+    inner = {
+        "sightings": tuple(map(_load_sighting, fields["sightings"][-MOST_SIGHTINGS:])),
+        "finding": _load_finding(stored) if stored else None,
+    }
+    known = _load_counted(KnownFailure, {**fields, **inner})
+    return replace(known, resolution=one_line(known.resolution, _NAME))
 
 
 def _load_sighting(fields: dict[str, Any]) -> Sighting:
-    return Sighting(
-        mr_iid=_read_number(fields["mr_iid"]),
-        pipeline_id=_read_number(fields["pipeline_id"]),
-        job_id=_read_number(fields["job_id"]),
-        job=one_line(str(fields["job"]), _NAME),
-        sha=_require_match(_HEX, fields["sha"]),
-        seen_at=_read_time(fields["at"]),
-    )
+    found = _load_counted(Sighting, fields)
+    return replace(found, job=one_line(found.job, _NAME), sha=_require_match(_HEX, found.sha))
 
 
 def _load_finding(fields: dict[str, Any]) -> PastFinding:
-    return PastFinding(
-        verdict=Verdict(fields["verdict"]).value,
-        cause=one_line(str(fields["cause"]), _CAUSE),
-        to_do=one_line(str(fields["to_do"]), _TO_DO),
-        url=_require_match(_WEB, fields["url"]) if fields["url"] else "",
-        job_url=_require_match(_WEB, fields["job_url"]) if fields["job_url"] else "",
-        mr_iid=_read_number(fields["mr_iid"]),
-        found_at=_read_time(fields["at"]),
+    found = _load_counted(PastFinding, fields)
+    return replace(
+        found,
+        verdict=Verdict(found.verdict).value,
+        cause=one_line(found.cause, _CAUSE),
+        to_do=one_line(found.to_do, _TO_DO),
+        url=_require_match(_WEB, found.url) if found.url else "",
+        job_url=_require_match(_WEB, found.job_url) if found.job_url else "",
     )
+
+
+def _load_counted(cls: Callable[..., T], fields: dict[str, Any]) -> T:
+    """Read a dataclass whose numbers are times, ids and counts: none is negative or a boolean."""
+    for value in fields.values():
+        if isinstance(value, bool) or (isinstance(value, int | float) and value < 0):
+            raise ValueError(f"{value!r} is no number of ours")
+    return from_stored(cls, fields)
 
 
 def make_past_finding(
@@ -321,19 +319,7 @@ def list_keys(groups: Sequence[Group]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(group.key for group in groups if _KEY.fullmatch(group.key)))
 
 
-def _read_number(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**19:
-        raise ValueError(f"{value!r} is no number of ours")
-    return value
-
-
-def _read_time(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no time")
-    return float(value)
-
-
-def _require_match(pattern: re.Pattern[str], value: Any) -> str:
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise ValueError(f"{str(value)[:80]!r} is not what was stored")
+def _require_match(pattern: re.Pattern[str], value: str) -> str:
+    if not pattern.fullmatch(value):
+        raise ValueError(f"{value[:80]!r} is not what was stored")
     return value

@@ -18,6 +18,7 @@ _TOKEN = re.compile(
 )
 _ENDS = frozenset({";", "&", "\n"})
 _JOINS = frozenset({"&&", "||"})
+_NOTHING = (("",),)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,80}=\S*[ \t]+")
 QUIET = frozenset(
     (
@@ -31,10 +32,8 @@ QUIET = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CommandList:
-    """Commands joined by "&&" and "||": its `text`, the commands of each of its `pipes`, and what
-    `joins` these."""
+    """Commands joined by "&&" and "||": those of each of its `pipes`, and what `joins` these."""
 
-    text: str
     pipes: tuple[tuple[str, ...], ...]
     joins: tuple[str, ...] = ()
     in_background: bool = False
@@ -47,7 +46,8 @@ def split_script(script: str) -> tuple[CommandList, ...]:
     """
     if len(script) > MAX_READ:
         return ()
-    return tuple(_split_lists(remove_heredocs(script)))
+    kept, _ = _read_heredocs(script)
+    return tuple(_split_lists("\n".join(kept)))
 
 
 def only_touches_files(script: str) -> bool:
@@ -62,11 +62,6 @@ def _read_word(command: str) -> str:
     while found := _ASSIGNMENT.match(command):
         command = command[found.end() :]
     return command.split(maxsplit=1)[0] if command.strip() else ""
-
-
-def remove_heredocs(script: str) -> str:
-    """Return the script without the texts that it passes to its commands."""
-    return "\n".join(_read_heredocs(script)[0])
 
 
 def ends_heredocs(script: str) -> bool:
@@ -95,29 +90,27 @@ def _read_heredocs(script: str) -> tuple[list[str], bool]:
 
 
 def _split_lists(script: str) -> Iterator[CommandList]:
-    text, pipes, parts, joins = "", list[tuple[str, ...]](), [""], list[str]()
+    pipes, parts, joins = list[tuple[str, ...]](), [""], list[str]()
     for token, separates in _read_tokens(script):
         if separates and token in _ENDS:
-            yield from _make_list(text, [*pipes, tuple(parts)], joins, token == "&")
-            text, pipes, parts, joins = "", [], [""], []
-            continue
-        text += token
-        if separates and token in _JOINS:
+            yield from _make_list([*pipes, tuple(parts)], joins, token == "&")
+            pipes, parts, joins = [], [""], []
+        elif separates and token in _JOINS:
             pipes, parts = [*pipes, tuple(parts)], [""]
             joins.append(token)
         elif separates:
             parts.append("")
         else:
             parts[-1] += token
-    yield from _make_list(text, [*pipes, tuple(parts)], joins, False)
+    yield from _make_list([*pipes, tuple(parts)], joins, False)
 
 
 def _make_list(
-    text: str, pipes: list[tuple[str, ...]], joins: list[str], in_background: bool
+    pipes: list[tuple[str, ...]], joins: list[str], in_background: bool
 ) -> Iterator[CommandList]:
-    if text.strip():
-        every = (tuple(part.strip() for part in pipe) for pipe in pipes)
-        yield CommandList(text.strip(), tuple(every), tuple(joins), in_background)
+    every = tuple(tuple(part.strip() for part in pipe) for pipe in pipes)
+    if every != _NOTHING:
+        yield CommandList(every, tuple(joins), in_background)
 
 
 def _read_tokens(script: str) -> Iterator[tuple[str, bool]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import CLAIMS
 
 
 class Label(StrEnum):
@@ -46,13 +47,12 @@ class Judgement:
     reason: str = ""
 
 
-_CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
 _PASSES_AGAIN = frozenset({Verdict.FLAKY, Verdict.INFRASTRUCTURE})
 
 
 def judge_verdict(sequel: Sequel) -> Judgement:
     """Return whether a verdict was right."""
-    if sequel.verdict not in _CLAIMS:
+    if sequel.verdict not in CLAIMS:
         return Judgement(Label.OPEN, "it claims nothing")
     found = (rule(sequel) for rule in _RULES)
     return next(filter(None, found), Judgement(Label.OPEN))

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from worker.core.gate.blocks import Block, BlockKind
+from worker.core.text.untrusted_json import parse_json
 
 _LEAST_DUMP = 400
 """A text without prose is a dump if it has this many characters."""
@@ -44,18 +45,10 @@ def _breaks_off(text: str) -> bool:
     return False
 
 
-def _parses(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def is_dump(text: str, blocks: Sequence[Block]) -> bool:
     """Return whether a text holds data and almost no words of the model's own."""
     bare = text.strip()
-    if bare[:1] in ("{", "[") and _parses(bare):
+    if bare[:1] in ("{", "[") and parse_json(bare) is not None:
         return True
     said = "\n".join(block.text for block in blocks if block.kind is BlockKind.PROSE)
     own = [line for line in said.split("\n") if not _LOG_LINE.match(line)]

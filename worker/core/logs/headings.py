@@ -32,7 +32,6 @@ _FINDING_LINES = 12
 _TABLE = re.compile(r"(?:\d{1,9}: ?)? {1,3}Line {2,8}(?P<path>\S{1,300}\.\w{1,8})\s*$")
 _ROW = re.compile(_NUMBER + r" {1,4}:?(?P<at>\d{1,7}|-)? {2,12}(?P<said>\S.{0,400})$")
 _RULE = re.compile(r"(?:\d{1,9}: ?)?\s{0,3}-{4,10} -{4,200}\s*$")
-_TABLE_LINES = 400
 _STRICT = "warnings treated as errors"
 _WARNED = re.compile(
     _NUMBER + r"(?P<path>\S{1,300}\.\w{1,8}):(?:docstring of (?P<what>[\w.]{1,300}):)?"

@@ -19,7 +19,7 @@ from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import Found, Scan
 from worker.core.logs.excerpt.warned import find_warned
 
-__all__ = ["Digest", "Excerpt", "PassedLines", "excerpt"]
+__all__ = ["Digest", "Excerpt", "PassedLines"]
 
 CHUNK = 1 << 20
 """Bytes that are processed together."""

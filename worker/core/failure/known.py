@@ -15,7 +15,7 @@ from worker.core.failure.changed_files import FileChange, find_touches
 from worker.core.failure.file_kinds import is_ci
 from worker.core.failure.jobs import FailingJob, Group, Hit, Survey
 from worker.core.finding import Verdict
-from worker.core.stored_keys import KEY, from_stored, to_stored
+from worker.core.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.core.text.untrusted import one_line
 
@@ -283,11 +283,11 @@ def _load_finding(fields: dict[str, Any]) -> PastFinding:
 
 
 def _load_counted(cls: Callable[..., T], fields: dict[str, Any]) -> T:
-    """Read a dataclass whose numbers are times, ids and counts: none is negative or a boolean."""
+    """Read a dataclass whose numbers are times, ids and counts: none is negative."""
     for value in fields.values():
-        if isinstance(value, bool) or (isinstance(value, int | float) and value < 0):
+        if isinstance(value, int | float) and value < 0:
             raise ValueError(f"{value!r} is no number of ours")
-    return from_stored(cls, fields)
+    return from_stored(cls, pick_known(cls, fields))
 
 
 def make_past_finding(

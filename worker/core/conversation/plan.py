@@ -114,8 +114,8 @@ def tell_plan(survey: Survey, files: Sequence[PlannedFile], steps: Sequence[str]
     """Return what the first message says: the files, and at most five steps."""
     green = any(job.green for group in survey.groups for job in group.jobs[:1])
     beside = (
-        "Beside a log lie FILE.green, the log of its last run that passed, and FILE.installed, "
-        "what was installed differently then, as far as there are any."
+        "Beside a log lies FILE.green, the log of its last run that passed, if there is one; and "
+        "FILE.installed, if a fact below says what was installed differently then."
     )
     listed = [f"- {each.path}: {each.description}" for each in files]
     numbered = [f"{number}. {step}" for number, step in enumerate(steps[:MOST_STEPS], 1)]

@@ -216,13 +216,15 @@ def _tell_elsewhere(facts: Facts) -> Iterator[Remark]:
 
 def _tell_installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
     """Tell which packages differ from the last run that passed. Image digests are named only if
-    nothing else differs or may explain the failure: they change with every build of the same tag.
+    nothing else differs or may explain the failure, since they change with every build of the same
+    tag; those of `latest` always, which may be another version.
     """
     if not facts.last_pass:
         return
-    packages = [each for each in facts.last_pass.package_changes if not _IMAGE.search(each)]
+    changes = facts.last_pass.package_changes
+    packages = [each for each in changes if _LATEST.match(each) or not _IMAGE.search(each)]
     if not packages and not settled and not _is_explained(facts):
-        packages = list(facts.last_pass.package_changes)
+        packages = list(changes)
     if packages:
         left = len(packages) - INSTALLED
         yield remark(
@@ -232,6 +234,7 @@ def _tell_installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
         )  # fmt: skip
 
 
+_LATEST = re.compile(r"\S{1,300}:latest \S{12,45} → ")
 _IMAGE = re.compile(r" [0-9a-f]{12}(?:, [0-9a-f]{12}){0,2} → [0-9a-f]{12}(?:, [0-9a-f]{12}){0,2}$")
 """A difference between image digests."""
 

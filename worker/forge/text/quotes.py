@@ -176,14 +176,17 @@ _RULE = re.compile(r" {1,8}[\[(][\w/-]{2,60}[\])]$")
 
 def _leave_out_labels(text: str, size: int) -> str:
     """Returns a text without a tool's word for an error at its beginning, the name of a rule at its
-    end, or both, whichever is enough for `size` characters; "" if nothing is."""
+    end, or both, whichever is enough for `size` characters; "" if nothing is, or if fewer
+    characters than that word has would be cut from the end."""
     label, rule = _LABEL.match(text), _RULE.search(text)
     begin, end = label.end() if label else 0, rule.start() if rule else len(text)
     parts = text, text[:end], text[begin:], text[begin:end]
-    return next((part for part in parts if LEAST_ERROR <= len(part) <= size), "")
+    fitting = next((part for part in parts if LEAST_ERROR <= len(part) <= size), "")
+    is_cut = end - len(_end_at_word(text[:end], size)) >= begin
+    return fitting if is_cut or text.startswith(fitting) else ""
 
 
-_REASON = re.compile(r" [-–—] ")
+_REASON = re.compile(r" (?:[-–—]|because|due to) ")
 
 
 def _find_reason(text: str, size: int, start: int, about: frozenset[str]) -> int:
@@ -193,8 +196,7 @@ def _find_reason(text: str, size: int, start: int, about: frozenset[str]) -> int
     rest = text[dashes[-1] :] if dashes else ""
     if not LEAST_ERROR <= len(rest) <= size or about.isdisjoint(find_words(rest)):
         return start
-    blank = text.find(" ", len(text) - size - 1)
-    return blank + 1
+    return text.find(" ", len(text) - size - 1) + 1
 
 
 _BLANKS = re.compile(r"(?<=\S) {2,}(?=\S)")

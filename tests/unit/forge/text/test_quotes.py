@@ -148,6 +148,17 @@ TYPES = 'sync/export.py:16: error: Item "None" of "date | None" has no attribute
             "near heap limit Allocation failed - JavaScript heap out of memory",
         ),
         (
+            "Error: in 18+, these images are configured to store all of their data in a",
+            71,
+            "Error: in 18+, these images are configured to store all of their data",
+        ),
+        (
+            'ERR_OUTDATED Cannot install with "frozen-lockfile" because the heap.lock is not up to '
+            "date with packages/sdk/package.json",
+            72,
+            "because the heap.lock is not up to date with packages/sdk/package.json",
+        ),
+        (
             "SUMMARY: ThreadSanitizer: data race /builds/telemetry/spool/src/metrics/registry.cpp"
             ":40:9 in spool::Registry::report_loop()",
             75,
@@ -159,7 +170,7 @@ def test_what_a_cut_line_shows_is_what_went_wrong(line: str, size: int, shown: s
     about = find_words("Vite exceeds the 2048 MB heap.")
     assert cut_line(line, size, about) == shown
     (visible,) = _shown_quotes(of_job(4711, 7, line))
-    assert " … `" not in visible.replace("): … `", "")
+    assert " … `" not in visible.replace(": … `", "")
 
 
 def test_a_long_line_that_announces_what_was_expected_is_not_the_one_that_is_shown() -> None:
@@ -197,7 +208,7 @@ def test_times_places_and_names_before_an_error_are_cut_first(before: str, said:
 def test_no_number_and_no_word_is_cut_but_a_very_long_one() -> None:
     line = "Error: The program size (1358241 bytes) is greater than allowed (1310720 bytes)"
     assert cut_line(line, 69).endswith("is greater than allowed")
-    assert cut_line(line, 75) == line.removeprefix("Error: ")
+    assert cut_line(line, 72) == line.removeprefix("Error: ")
     whole = "error: The check of the file's integrity has failed. The source code is invalid"
     assert cut_line(whole, 60).endswith("has failed.")
     assert cut_line(f"Error: {'b' * 99}", 60) == f"Error: {'b' * 53}"

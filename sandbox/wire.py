@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+PEER_ENDED: int = getattr(select, "POLLRDHUP", 0)
+"""The event of `select.poll` where the other side sends no more. Linux has it."""
+
 _READ = 1 << 16
 _STDERR_KEPT = 2000
 _DRAINED = 200
 _KILLED = 137
-_PEER_ENDED: int = getattr(select, "POLLRDHUP", 0)  # Linux has it
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 30), ("TCP_KEEPCNT", 4))
 """Seconds, and a count: load balancers drop connections that are silent for some minutes."""
 
@@ -88,11 +90,11 @@ class SocketWire:
         open, and what we send there waits forever.
         """
         poll = select.poll()
-        poll.register(self._socket, select.POLLOUT | _PEER_ENDED)
+        poll.register(self._socket, select.POLLOUT | PEER_ENDED)
         ready = poll.poll(1000 * compute_time_left(deadline))
         if not ready:
             raise TimeoutError
-        while ready[0][1] & _PEER_ENDED:
+        while ready[0][1] & PEER_ENDED:
             self.receive(1, deadline)  # up to the end, which is raised with the runner's last words
 
     def receive(self, size: int, deadline: float) -> bytes:

@@ -21,7 +21,14 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
-from sandbox.wire import BadReport, Ended, Silent, compute_time_left, list_keepalive_options
+from sandbox.wire import (
+    PEER_ENDED,
+    BadReport,
+    Ended,
+    Silent,
+    compute_time_left,
+    list_keepalive_options,
+)
 
 PROTOCOL = Subprotocol("v5.channel.k8s.io")
 
@@ -30,6 +37,7 @@ _READ = 1 << 16
 _MESSAGE = 1 << 20
 """The largest accepted message in bytes; the API server sends at most 32 KiB."""
 _STDERR_KEPT, _STATUS_KEPT, _DRAINED = 2000, 16_384, 200
+_NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Refused(Exception):
@@ -53,6 +61,7 @@ class ExecStream:
         uri = parse_uri(url)
         self._socket = _connect_socket(uri.host, uri.port, tls if uri.secure else None, deadline)
         self._protocol = ClientProtocol(uri, subprotocols=[PROTOCOL], max_size=_MESSAGE)
+        self._unsent = bytearray()
         self._stdout, self._read = bytearray(), 0
         self._stderr = self._status = b""
         self._channel = 0
@@ -78,19 +87,60 @@ class ExecStream:
     # ------------------------------------------------------------------------------------- sending
 
     def send(self, data: bytes, deadline: float) -> None:
+        """See Wire.send. Takes what is received meanwhile, which may be the process's end.
+
+        After that the server reads nothing more, and what we send there would wait forever.
+        """
         try:
             self._protocol.send_binary(bytes([_STDIN]) + data)
-            self._flush(deadline)
+            while self._collect_unsent():
+                self._exchange_some(deadline)
         except TimeoutError as error:
             raise Silent("it does not take what is sent") from error
-        except (OSError, WebSocketException) as error:
-            raise Ended(str(error)) from error
+        except (OSError, ValueError, WebSocketException) as error:  # ValueError: it is closed
+            raise Ended(self._explain_break(error)) from error
+
+    def _collect_unsent(self) -> bytearray:
+        """Return what is still to be sent; answers to pings come behind it."""
+        self._unsent += b"".join(self._protocol.data_to_send())
+        return self._unsent
+
+    def _exchange_some(self, deadline: float) -> None:
+        """Take what was received and send what there is room for, whichever is possible first.
+
+        Raises TimeoutError at `deadline`, and Ended once the process has ended.
+        """
+        ready = self._wait_for_exchange(deadline)
+        self._socket.settimeout(0)  # TLS may have to wait for the rest of a record
+        if ready & ~select.POLLOUT:
+            with suppress(*_NOT_YET):
+                self._parse(self._read_socket())
+        if not self._is_alive():
+            raise Ended(self.get_last_output())
+        if ready & select.POLLOUT:
+            with suppress(*_NOT_YET):
+                del self._unsent[: self._socket.send(self._unsent)]
+
+    def _wait_for_exchange(self, deadline: float) -> int:
+        """Wait until something can be sent or received; with much unread, only until its end."""
+        events = select.POLLOUT | PEER_ENDED
+        if len(self._stdout) - self._read < _MESSAGE:
+            events |= select.POLLIN
+        if ready := self._poll(events, compute_time_left(deadline)):
+            return ready
+        raise TimeoutError
+
+    def _explain_break(self, error: Exception) -> str:
+        """Take what came before the connection broke: the process's end may be in it."""
+        with suppress(OSError):
+            while self._is_alive() and self._is_readable():
+                self._parse(self._read_socket())
+        return self.get_last_output() if self._status else str(error)
 
     def _flush(self, deadline: float) -> None:
-        for data in self._protocol.data_to_send():
+        while self._collect_unsent():
             self._socket.settimeout(compute_time_left(deadline))
-            if data:
-                self._socket.sendall(data)
+            del self._unsent[: self._socket.send(self._unsent)]
 
     # ----------------------------------------------------------------------------------- receiving
 
@@ -127,18 +177,26 @@ class ExecStream:
 
     def _receive_some(self, deadline: float) -> bytes:
         self._socket.settimeout(compute_time_left(deadline))
+        return self._read_socket()
+
+    def _read_socket(self) -> bytes:
         data = self._socket.recv(_READ)
         if not data:
             self._protocol.receive_eof()
         return data
 
     def _take(self, data: bytes) -> None:
+        try:
+            self._parse(data)
+        finally:
+            with suppress(OSError):
+                self._flush(time.monotonic() + 1)  # the answer to a ping or a close
+
+    def _parse(self, data: bytes) -> None:
         if not data:
             return
         self._protocol.receive_data(data)
         self._take_events()
-        with suppress(OSError):
-            self._flush(time.monotonic() + 1)  # the answer to a ping or a close
         if self._protocol.parser_exc is not None:
             raise BadReport(f"the API server sent no WebSocket frames: {self._protocol.parser_exc}")
 
@@ -181,11 +239,17 @@ class ExecStream:
         return is_open and self._socket.fileno() >= 0
 
     def _is_readable(self) -> bool:
-        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
-            return True
+        return bool(self._poll(select.POLLIN, 0))
+
+    def _poll(self, events: int, seconds: float) -> int:
+        """Return which of `events` there are, and what has broken; 0 after `seconds`."""
+        decrypted = isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()
+        if decrypted and events & select.POLLIN:
+            return select.POLLIN
         poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))
+        poll.register(self._socket, events)
+        ready = poll.poll(1000 * seconds)
+        return ready[0][1] if ready else 0
 
     # ------------------------------------------------------------------------------------- the end
 

@@ -21,17 +21,17 @@ class Engine:
     cgroups: str
 
 
-def describe_engine(base_url: str | None = None) -> Engine:
-    """Describe the engine at `base_url` or Docker's default one. Raises SandboxUnavailable."""
+def describe_engine() -> Engine:
+    """Describe Docker's default engine. Raises SandboxUnavailable."""
     with (
-        closing(open_engine(base_url)) as api,
+        closing(open_engine(None)) as api,
         translate_engine_errors(SandboxUnavailable, "asking the engine what it is"),
     ):
         info = api.info()
         options = [str(each) for each in info.get("SecurityOptions") or ()]
         return Engine(
             version=str(info.get("ServerVersion", "unknown"))[:_WORD],
-            address=get_engine_address(base_url),
+            address=get_engine_address(None),
             runtimes=tuple(sorted(map(str, info.get("Runtimes") or {})))[:20],
             rootless=any("rootless" in each for each in options),
             cgroups=str(info.get("CgroupVersion", "unknown"))[:_WORD],

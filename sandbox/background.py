@@ -94,11 +94,8 @@ class BackgroundSandbox:
             self._start, self._begun = start, None
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self) -> "Future[tuple[Sandbox, StartState]]":
         """Start now, if it has not been started."""
-        self._begin()
-
-    def _begin(self) -> "Future[tuple[Sandbox, StartState]]":
         with self._lock:
             if self._begun is None:
                 thread = ThreadPoolExecutor(1, thread_name_prefix="sandbox-start")
@@ -109,7 +106,7 @@ class BackgroundSandbox:
     def wait(self) -> None:
         """Wait for the start. Raises the original error of starting or of reading an archive."""
         try:
-            self._begin().result(_START_SECONDS)
+            self.begin().result(_START_SECONDS)
         except FutureTimeout as error:
             raise SandboxGone(f"the sandbox has not started in {_START_SECONDS} s") from error
 
@@ -126,7 +123,7 @@ class BackgroundSandbox:
         return self._begun.result()[1]
 
     def _get_sandbox(self) -> Sandbox:
-        begun = self._begin()
+        begun = self.begin()
         if wait([begun], _START_SECONDS).not_done:
             raise SandboxGone(f"the sandbox has not started in {_START_SECONDS} s")
         if error := begun.exception():

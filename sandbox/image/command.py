@@ -82,7 +82,7 @@ def spawn_command(command: bytes, cwd: str, out: int, err: int) -> int:
         os._exit(126)
 
 
-def reap_children(pid: int) -> tuple[int | None, bool]:
+def reap_children(pid: int = 0) -> tuple[int | None, bool]:
     """Reap ended children; returns the status of `pid` if it ended, and whether any is left."""
     status = None
     try:

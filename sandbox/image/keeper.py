@@ -21,15 +21,10 @@ from sandbox.image.command import (
     make_folder,
     open_child_signal,
     prctl,
+    reap_children,
     set_limits,
 )
 from sandbox.image.runner import serve_session
-
-
-def reap_children() -> None:
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
 
 
 def start_session(connection: socket.socket, listener: socket.socket) -> None:

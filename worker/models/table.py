@@ -10,7 +10,7 @@ from worker.errors import ConfigError
 from worker.models import endpoints, model_lists
 from worker.models.anthropic import answers as anthropic_answers
 from worker.models.anthropic import messages_api
-from worker.models.base import Cause, Dialect, Listing, Provider
+from worker.models.base import Cause, Dialect, Listing, Page, Provider
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.models.catalogue.model_info import Catalogue
 from worker.models.gemini import generate_content
@@ -23,7 +23,7 @@ from worker.models.http.client import (
     OnFailure,
     ignore_failure,
 )
-from worker.models.http.listing import ServedModels, fetch_models
+from worker.models.http.listing import fetch_models
 from worker.models.openai import chat_completions, responses
 from worker.models.openai import errors as openai_errors
 
@@ -182,7 +182,7 @@ def list_models(
     clock: Clock,
     deadline: float,
     transport: httpx.BaseTransport | None = None,
-) -> ServedModels:
+) -> Page:
     """Asks the provider `who` which models it serves, until `deadline` on the monotonic clock.
 
     Raises ConfigError for an unknown provider, one without such a list, or a URL or key that cannot

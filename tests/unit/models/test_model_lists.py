@@ -20,10 +20,10 @@ from worker.demo.model_api import ModelApi
 from worker.demo.script import Answer, Asked, Say
 from worker.errors import ConfigError, ModelError
 from worker.models import model_lists
-from worker.models.base import ServedModel
+from worker.models.base import Page, ServedModel
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.models.discovery import compare_models, format_entries
-from worker.models.http.listing import MAX_PARTS, ServedModels
+from worker.models.http.listing import MAX_PARTS
 from worker.models.table import list_models
 
 KEY = "sk-very-secret-0123456789"
@@ -56,12 +56,12 @@ def running(who: str) -> Iterator[ModelApi]:
     assert sim.unexpected_requests == []
 
 
-def ask(who: str, url: str, key: str = KEY) -> ServedModels:
+def ask(who: str, url: str, key: str = KEY) -> Page:
     clock = HandClock()
     return list_models(who, url, key, clock=clock, deadline=clock.monotonic() + 10)
 
 
-def fetch(who: str, *steps: Step, url: str = "") -> tuple[ServedModels, Listed]:
+def fetch(who: str, *steps: Step, url: str = "") -> tuple[Page, Listed]:
     """The list over a transport that answers `steps`."""
     transport, clock = Listed(steps), HandClock()
     deadline = clock.monotonic() + 10
@@ -87,7 +87,7 @@ def test_an_empty_list_is_a_list(who: str) -> None:
     with running(who) as sim:
         sim.model_list = []
 
-        assert ask(who, sim.url) == ServedModels((), 0)
+        assert ask(who, sim.url) == Page(())
 
 
 def test_what_anthropic_states_is_read() -> None:

@@ -1,7 +1,6 @@
 """Fetches a provider's list of its models, part by part."""
 
 from contextlib import closing
-from dataclasses import dataclass
 
 import httpx
 
@@ -15,14 +14,6 @@ MAX_MODELS = 20_000
 READ_TIMEOUT = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServedModels:
-    """All models that a provider lists, sorted by id, and how many more have unusable ids."""
-
-    models: tuple[ServedModel, ...]
-    unusable_ids: int
-
-
 def fetch_models(
     who: str,
     provider: Provider,
@@ -32,8 +23,8 @@ def fetch_models(
     clock: Clock,
     deadline: float,
     transport: httpx.BaseTransport | None,
-) -> ServedModels:
-    """Fetches the list of models of the provider `who`.
+) -> Page:
+    """Fetches the whole list of models of the provider `who`, sorted by id, as one part.
 
     Raises ModelError, or ConfigError for a URL or key that cannot work.
     """
@@ -55,9 +46,7 @@ def fetch_models(
         return _fetch_parts(connection, listing, httpx.URL(endpoint.url), deadline)
 
 
-def _fetch_parts(
-    connection: Connection, listing: Listing, url: httpx.URL, deadline: float
-) -> ServedModels:
+def _fetch_parts(connection: Connection, listing: Listing, url: httpx.URL, deadline: float) -> Page:
     found: dict[str, ServedModel] = {}
     skipped, query = 0, dict(listing.query)
     for _ in range(MAX_PARTS):
@@ -65,7 +54,7 @@ def _fetch_parts(
         found |= {model.id: model for model in page.models if model.id not in found}
         skipped += page.unusable_ids
         if not page.rest:
-            return ServedModels(tuple(found[name] for name in sorted(found)), skipped)
+            return Page(tuple(found[name] for name in sorted(found)), unusable_ids=skipped)
         if len(found) > MAX_MODELS:
             break
         query |= page.rest

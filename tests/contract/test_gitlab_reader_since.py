@@ -75,3 +75,12 @@ def test_a_gitlab_that_does_not_answer_is_a_line_and_no_error(
     sim.fail_next("GET", "/merge_requests/", 403, times=10)
     (line,) = reader.list_changes_since(subject)
     assert line.startswith("What has changed on GitLab since is not known")
+
+
+def test_a_branch_may_be_named_like_the_ref_of_a_merged_result(
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, subject: Subject
+) -> None:
+    scene.pipeline.ref = "topic/merge"
+    new = sim.push(scene.mr, {"a": b"1"})
+    reason = f"merge request !{scene.mr.iid} has moved on from {subject.sha} to {new}"
+    assert reader.read_changes(subject) == reason

@@ -8,7 +8,6 @@ from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
 from worker.sources.survey.matrix import parse_dimensions
-from worker.sources.survey.nearby_pipelines import OF_MR
 
 _MR_PAGES = 3
 _JOB_PAGES = 20
@@ -47,8 +46,7 @@ class Binding:
 
         `ref` is the pipeline's; "" for a pipeline of any other kind. Raises SourceError.
         """
-        kind = OF_MR.fullmatch(ref)
-        if kind is None or kind[2] not in ("merge", "train"):
+        if not wire.is_merge_result(ref):
             return ""
         mr = self._get_merge_request()
         return (
@@ -117,7 +115,7 @@ class Binding:
         Only GitLab makes merge request refs. In a fork, they are also numbered by the fork's own
         merge requests, so they prove nothing there.
         """
-        of_mr = OF_MR.fullmatch(pipeline.ref)
+        of_mr = wire.OF_MR.fullmatch(pipeline.ref)
         here = project_id == self._subject.project_id
         with self._lock:
             if of_mr and here and of_mr[1] == str(self._subject.mr_iid):

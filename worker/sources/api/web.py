@@ -47,7 +47,6 @@ class WebReader:
         token: str = "",
         variable: str = "",
         ca_file: str = "",
-        timeout: httpx.Timeout = TIMEOUT,
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._name = name
@@ -56,7 +55,7 @@ class WebReader:
         self._http = httpx.Client(
             headers=_PLAIN | headers,
             verify=_make_ssl_context(ca_file, name),
-            timeout=timeout,
+            timeout=TIMEOUT,
             follow_redirects=False,
         )
 

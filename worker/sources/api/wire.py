@@ -1,10 +1,14 @@
 """Types of GitLab's answers, with the fields that are used: https://docs.gitlab.com/api/."""
 
+import re
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from worker.core.failure.audience import Access
+
+OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/(\w+)")
+"""The ref of a merge request's own pipeline: the merge request's iid, and the kind of ref."""
 
 
 class _Wire(BaseModel):
@@ -64,6 +68,13 @@ class Pipeline(_Wire):
     finished_at: str | None = None
     duration: float | None = None
     yaml_errors: str | None = None
+
+
+def is_merge_result(ref: str) -> bool:
+    """Whether a pipeline with this ref runs on a commit that GitLab made of the merge request and
+    the target branch, for merged results or in a merge train."""
+    kind = OF_MR.fullmatch(ref)
+    return kind is not None and kind[2] in ("merge", "train")
 
 
 class DiffRefs(_Wire):

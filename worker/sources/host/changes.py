@@ -22,7 +22,7 @@ def read_changes(client: ReadClient, subject: Subject) -> Changes | str:
     if refs is None or refs.head_sha != mr.sha:
         return f"GitLab has no diff of !{mr.iid} at its head"
     # A merged-results pipeline runs on a commit of its own, so the head pipeline is compared then.
-    synthetic = head and head.id == subject.pipeline_id and head.ref.endswith(("/merge", "/train"))
+    synthetic = head and head.id == subject.pipeline_id and wire.is_merge_result(head.ref)
     if subject.sha != mr.sha and not synthetic:
         return f"merge request !{mr.iid} has moved on from {subject.sha} to {mr.sha}"
     files: list[ChangedFile] = []

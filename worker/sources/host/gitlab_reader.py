@@ -2,7 +2,6 @@
 
 import fnmatch
 import logging
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,9 +23,6 @@ from worker.sources.host.policy import DEFAULT, Policy
 
 log = logging.getLogger("sandpiper.gitlab")
 
-# Merged-results pipelines and merge trains run on a commit that GitLab makes.
-_SYNTHETIC = re.compile(r"refs/merge-requests/\d+/(merge|train)$")
-_OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/")
 _PIPELINE_PAGES = 2
 
 
@@ -293,7 +289,7 @@ class GitLabReader:
         self, pipeline: wire.Pipeline, targets: Iterable[int]
     ) -> wire.MergeRequest | None:
         """The merge request that has the pipeline at its head, by the iid in the pipeline's ref."""
-        named = _OF_MR.match(pipeline.ref)
+        named = wire.OF_MR.match(pipeline.ref)
         for project in targets if named else ():
             path = f"/projects/{project}/merge_requests/{named[1] if named else ''}"
             with suppress(NotFound):
@@ -355,7 +351,7 @@ def _explain_outdated(mr: wire.MergeRequest, pipeline: wire.Pipeline) -> str:
     head = mr.head_pipeline
     if head is not None and head.id > pipeline.id:
         return f"pipeline {pipeline.id} is superseded by pipeline {head.id}"
-    if _SYNTHETIC.match(pipeline.ref):
+    if wire.is_merge_result(pipeline.ref):
         is_head = head is not None and head.id == pipeline.id
         return "" if is_head else f"pipeline {pipeline.id} is not the head of !{mr.iid}"
     if mr.sha != pipeline.sha:
@@ -370,7 +366,7 @@ def _explain_superseded(mr: wire.MergeRequest, subject: Subject) -> str:
             return f"superseded by pipeline {head.id}"
         find_passed_subject = head.status == "success"
         return f"superseded by pipeline {head.id}, which passed" if find_passed_subject else ""
-    synthetic = head is None or bool(_SYNTHETIC.match(head.ref))
+    synthetic = head is None or wire.is_merge_result(head.ref)
     if not synthetic and mr.sha and mr.sha != subject.sha:
         return f"superseded by commit {mr.sha[:8]}"
     return ""

@@ -1,6 +1,5 @@
 """What has changed on a merge request since its session last looked."""
 
-import re
 from collections.abc import Sequence
 
 from worker.core.conversation.context import Subject
@@ -9,7 +8,6 @@ from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
 
-_MERGED = re.compile(r"refs/merge-requests/\d{1,18}/(?:merge|train)$")
 SHOWN_COMMITS = 10
 MAX_TITLE = 120
 """Characters of a commit's title."""
@@ -60,7 +58,7 @@ def _is_merged_head(mr: wire.MergeRequest, subject: Subject) -> bool:
     """Whether the analysed pipeline is the newest one, on a commit that GitLab made of the head and
     the target branch: it is not among the merge request's commits, and nothing has changed."""
     head = mr.head_pipeline
-    return head is not None and head.id == subject.pipeline_id and bool(_MERGED.match(head.ref))
+    return head is not None and head.id == subject.pipeline_id and wire.is_merge_result(head.ref)
 
 
 def tell_commits(newer: Sequence[wire.Commit], sha: str) -> tuple[str, ...]:

@@ -24,18 +24,13 @@ class BranchPipelines(Arguments):
 
 def fetch(args: BranchPipelines, reader: Reader) -> RawDocument:
     """The newest pipelines as JSON, newest first."""
-    branch = args.branch or read_target_branch(reader)
+    branch = args.branch or reader.binding.target_branch()
     found = read_recent_pipelines(branch, SHOWN, reader)
     content = {"branch": branch, "pipelines": [describe_pipeline(each) for each in found.items]}
     missing = f"pipelines before the newest {SHOWN}" if found.more else ""
     if not found.items:
         missing = f"pipelines: branch {branch} has none, or the read token may not see them"
     return RawDocument(content, missing)
-
-
-def read_target_branch(reader: Reader) -> str:
-    """The merge request's target branch. Raises SourceError."""
-    return reader.binding.target_branch()
 
 
 def read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:

@@ -14,7 +14,7 @@ from worker.core.text.untrusted import one_line, visible
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.base import RawDocument, SourceDef, present
-from worker.sources.pipelines.branch_pipelines import read_recent_pipelines, read_target_branch
+from worker.sources.pipelines.branch_pipelines import read_recent_pipelines
 from worker.sources.pipelines.downstream_jobs import (
     BEYOND,
     get_plain_name,
@@ -114,7 +114,7 @@ class _Search:
 
 def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
     """The runs of the job as JSON, newest first, every attempt."""
-    branch = read_target_branch(reader)
+    branch = reader.binding.target_branch()
     search = _Search(args.job_name, branch, reader)
     missing: list[str] = []
     runs: list[_Run] = []
@@ -139,7 +139,7 @@ def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
 
 def read_last_green_log(args: JobRuns, reader: Reader) -> Document:
     """The log of the newest run that passed; its last line says which run that is."""
-    branch = read_target_branch(reader)
+    branch = reader.binding.target_branch()
     search = _Search(args.job_name, branch, reader)
     for run in search.find_runs():
         if run.job.status == "success":

@@ -126,7 +126,8 @@ class LastPassedJobs:
         query = {"scope[]": "success"}
         found = self._client.many(path, wire.Job, what, query, _JOB_PAGES).items
         return {
-            job.name: PassedJob(project, pipeline, job) for job in sorted(found, key=_get_job_id)
+            job.name: PassedJob(project, pipeline, job)
+            for job in sorted(found, key=lambda job: job.id)
         }
 
     def _list_started(self, project: int, number: int) -> dict[str, wire.Pipeline]:
@@ -138,7 +139,3 @@ class LastPassedJobs:
                 each.name: each.downstream_pipeline for each in found if each.downstream_pipeline
             }
         return self._started[number]
-
-
-def _get_job_id(job: wire.Job) -> int:
-    return job.id

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from worker.core.failure.facts import Run
 from worker.core.failure.jobs import FailingJob
 from worker.sources.api import wire
-from worker.sources.survey.nearby_pipelines import OF_MR
 
 NAMED = 3
 """Errors that a comparison names."""
@@ -39,7 +38,7 @@ def describe_run(
 ) -> Run:
     """A job with these errors as a run beside `ours`; `words` are those of the failing job's log
     for each of its errors."""
-    of_mr = OF_MR.match(pipeline.ref)
+    of_mr = wire.OF_MR.match(pipeline.ref)
     lacked = ours.errors - errors if ours.errors & errors else frozenset()
     return Run(
         job_id=job.id,

@@ -337,7 +337,7 @@ class Collection:
             attempts=attempts
             if isinstance(attempts, Unknown)
             else tuple(each for each in attempts if each.job_id not in ours),
-            runs_of_other_sources=_get_known(aside),
+            runs_of_other_sources=tuple(get_items(aside)),
             earlier=self._find_runs(facts, near.earlier),
             elsewhere=elsewhere
             if isinstance(elsewhere, Unknown)
@@ -356,7 +356,7 @@ class Collection:
         found = Target(
             near.branch, runs, len(target), near.base, moved, gap, len(unread),
             may_hide_base_runs=any(each.sha == near.base for each in unread),
-            runs_with_change=_get_known(self._find_runs(facts, near.carriers)),
+            runs_with_change=tuple(get_items(self._find_runs(facts, near.carriers))),
         )  # fmt: skip
         newest = found.runs_at_newest_commit
         first = min((each.pipeline_id for each in newest), default=0)
@@ -389,10 +389,6 @@ class Collection:
 
     def _describe_run(self, job: wire.Job, pipeline: wire.Pipeline, ours: Run) -> Run:
         return describe_run(job, pipeline, self._get_errors(job.id), ours, self._words)
-
-
-def _get_known(runs: tuple[Run, ...] | Unknown) -> tuple[Run, ...]:
-    return () if isinstance(runs, Unknown) else runs
 
 
 def _is_finished(job: wire.Job) -> bool:

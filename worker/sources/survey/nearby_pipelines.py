@@ -1,6 +1,5 @@
 """Chooses the pipelines that a failing one is compared with. Pure."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,9 +16,6 @@ ELSEWHERE = 4
 
 LISTED = 100
 """Pipelines of the target branch that are listed, one after the other."""
-
-OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/(\w+)")
-"""The ref of a merge request's own pipeline: the merge request's iid, and the kind of ref."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +108,7 @@ def _choose_others(
     iid = None if isinstance(mr, Unknown) else str(mr.iid)
     newest: dict[str, wire.Pipeline] = {}
     for each in failed:
-        of_mr = OF_MR.match(each.ref)
+        of_mr = wire.OF_MR.match(each.ref)
         if each.ref not in ours and each.sha not in shas and (not of_mr or of_mr[1] != iid):
             newest.setdefault(f"!{of_mr[1]}" if of_mr else each.ref, each)
     return list(newest.values())[:ELSEWHERE]
@@ -125,8 +121,7 @@ def _find_base(
 
     A merged-results pipeline is built on the branch as it was then, not on the merge base.
     """
-    kind = OF_MR.match(own.ref)
-    if kind and kind[2] in ("merge", "train"):
+    if wire.is_merge_result(own.ref):
         return next((each.sha for each in target if each.id < own.id), "")
     return _get_merge_base(mr)
 

@@ -73,7 +73,7 @@ def _save(document: Document, context: ToolContext, path: str, shown: str) -> To
     Raises ArgumentError if it cannot be written there, SourceError if its stream breaks off.
     """
     beside = tuple(document.side_files())
-    own = () if not beside or _exists(path, context) else _list_leftovers(beside, context, path)
+    own = _list_leftovers(beside, context, path)
     size, cut = _put(document, context, path)
     content: dict[str, Any] = {"saved_to": path, "bytes": size} | cut
     if document.lines is not None or not document.chunks:
@@ -130,15 +130,17 @@ def _put_beside(
 
 def _list_leftovers(beside: Sequence[SideFile], context: ToolContext, path: str) -> list[str]:
     """List the suffixes of side files that exist without a main file: the model wrote them."""
-    return [each.suffix for each in beside if _exists(path + each.suffix, context)]
+    if not beside or has_file(context.sandbox, path):
+        return []
+    return [each.suffix for each in beside if has_file(context.sandbox, path + each.suffix)]
 
 
 def check_free(path: str, context: ToolContext) -> None:
     """Raise ArgumentError if the host saved a file at `path` beside another one."""
     if (
         (first := find_main_path(path)) != path
-        and _exists(path, context)
-        and _exists(first, context)
+        and has_file(context.sandbox, path)
+        and has_file(context.sandbox, first)
     ):
         about = _ABOUT[path[len(first) :]]
         raise ArgumentError(
@@ -157,10 +159,6 @@ _ABOUT = {
     INSTALLED: "what was installed differently in its last run that passed",
     OUTLINE: "the times and sections of the log",
 }
-
-
-def _exists(path: str, context: ToolContext) -> bool:
-    return has_file(context.sandbox, path)
 
 
 def has_file(sandbox: Sandbox, path: str) -> bool:

@@ -120,13 +120,8 @@ def _read_block(block: Block, redact: Redact) -> str:
 def _replace_blocks(body: str, blocks: Sequence[Block], redact: Redact) -> str:
     """Returns `body` with the blocks replaced by their plain text."""
     lines = body.split("\n")
-    for block in sorted({block.first: block for block in blocks}.values(), key=_get_first_line)[
-        ::-1
-    ]:
+    by_line = {block.first: block for block in blocks}
+    for _, block in sorted(by_line.items(), reverse=True):
         text = write_code_block(_read_block(block, redact).strip("\n"))
         lines[block.first : block.first + len(block.lines)] = ["", PLAIN, "", text, ""]
     return "\n".join(lines)
-
-
-def _get_first_line(block: Block) -> int:
-    return block.first

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import Job
-from worker.demo.gitlab import GitLabSim, Scene, make_failing_merge_request
+from tests.simulators.gitlab import GitLabSim, Scene, make_failing_merge_request
 
 
 @pytest.fixture

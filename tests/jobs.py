@@ -9,6 +9,7 @@ from typing import Any
 from sandbox.base import Sandbox
 from tests.fakes import EchoToolbox, HandClock, MemorySandbox, ScriptedModel, says
 from tests.parts import change_parts
+from tests.simulators.gitlab import GitLabSim, Note, Pipeline, Scene, make_failing_merge_request
 from worker.core.conversation.context import Context, Subject
 from worker.core.conversation.context_json import load_context
 from worker.core.conversation.limits import Limits
@@ -18,7 +19,6 @@ from worker.core.failure.jobs import Survey
 from worker.core.ports import Model, Reply, SessionKey, Toolbox
 from worker.core.ports.evidence import JobLog, Place
 from worker.core.triggers import PipelineFailed, PipelinePassed, Replied, Trigger
-from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, make_failing_merge_request
 from worker.errors import ModelError, SourceError
 from worker.forge.gitlab.writer import GitLabWriter
 from worker.jobs import dispatch

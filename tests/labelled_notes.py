@@ -9,11 +9,11 @@ from tests.fakes import ScriptedModel, says
 from tests.jobs import MemoryDriver, run_trigger
 from tests.labelled_worlds import Built, World, build
 from tests.parts import change_parts
+from tests.simulators.gitlab import GitLabSim
 from worker import wiring
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import Reply
 from worker.core.triggers import PipelineFailed
-from worker.demo.gitlab import GitLabSim
 from worker.forge.text.layout import HEADLINES
 from worker.settings.loading import load
 from worker.turns.parts import Deps

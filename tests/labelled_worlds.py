@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from worker.demo.gitlab import (
+from tests.simulators.gitlab import (
     Access,
     Bridge,
     DiffFile,

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from tests.fakes import says
 from tests.jobs import EchoToolset, Job
+from tests.simulators.gitlab import MergeRequest, Pipeline
 from worker.core.conversation.messages import User
 from worker.core.failure import known
 from worker.core.failure.jobs import Survey
 from worker.core.ports import Reply
-from worker.demo.gitlab import MergeRequest, Pipeline
 from worker.jobs import dispatch
 from worker.sources.api.client import ReadClient
 from worker.sources.captures import CapturedDocuments

@@ -1,6 +1,6 @@
 """More than one pipeline in the simulated GitLab: what a failure is compared with."""
 
-from worker.demo.gitlab import GitLabSim, MergeRequest, Pipeline
+from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline
 from worker.demo.gitlab.state import Bridge, Job, Project
 
 LOG = b"""\

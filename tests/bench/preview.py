@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.simulators.gitlab import GitLabSim, Scene, make_failing_merge_request
 from worker.core.conversation.context import Subject
 from worker.core.logs import trace
 from worker.core.text.redact import Redactor
-from worker.demo.gitlab import GitLabSim, Scene, make_failing_merge_request
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 

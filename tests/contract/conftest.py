@@ -3,8 +3,8 @@
 import pytest
 
 from tests.contract.places import PLACES, Place, place_of
+from tests.simulators.gitlab import GitLabSim, Scene
 from worker.core.conversation.context import Subject
-from worker.demo.gitlab import GitLabSim, Scene
 
 
 @pytest.fixture(params=PLACES)

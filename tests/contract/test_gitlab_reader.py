@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from worker.core.conversation.context import Subject
-from worker.core.triggers import PipelineFailed, PipelinePassed
-from worker.demo.gitlab import (
+from tests.simulators.gitlab import (
     Access,
     GitLabSim,
     Pipeline,
     Project,
     Scene,
 )
+from worker.core.conversation.context import Subject
+from worker.core.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader

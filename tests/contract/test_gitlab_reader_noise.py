@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.contract.test_gitlab_reader import failed, fork_of
+from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Scene
 from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed
-from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader

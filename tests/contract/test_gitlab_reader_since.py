@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.simulators.gitlab import GitLabSim, Scene
 from worker.core.conversation.context import Subject
-from worker.demo.gitlab import GitLabSim, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader
 

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.test_gitlab_reader import failed, make_reader
-from worker.core.conversation.context import Subject
-from worker.core.triggers import PipelineFailed
-from worker.demo.gitlab import (
+from tests.simulators.gitlab import (
     Access,
     GitLabSim,
     MergeRequest,
@@ -16,6 +14,8 @@ from worker.demo.gitlab import (
     Scene,
     User,
 )
+from worker.core.conversation.context import Subject
+from worker.core.triggers import PipelineFailed
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.notes import written
+from tests.simulators.gitlab import GitLabSim, Scene
 from worker.core.conversation.context import Subject
 from worker.core.session_id import Marker
-from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import ForgeError
 from worker.forge.gitlab.writer import SETTLE, GitLabWriter
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.simulators.gitlab import GitLabSim, Note, Scene
 from worker.core.ports.gitlab import Reactions
-from worker.demo.gitlab import GitLabSim, Note, Scene
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import GitLabWriter

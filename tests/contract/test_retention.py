@@ -8,12 +8,12 @@ import pytest
 from tests.contract.places import Place
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
+from tests.simulators.gitlab import GitLabSim
 from worker.core.failure import known, project_memory, similar
 from worker.core.failure.jobs import Survey
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import Claim, MemoryPart, SessionKey
 from worker.core.triggers import Replied
-from worker.demo.gitlab import GitLabSim
 from worker.maintenance import retention
 from worker.maintenance.verdict_days import count_ended_days
 from worker.queue.journal import Journal, name_entry

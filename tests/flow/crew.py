@@ -11,10 +11,10 @@ import pytest
 from tests.brokers import RedisServer
 from tests.flow.product import BUBBLEWRAP, Driver, Process, Product, product
 from tests.rabbits import RabbitServer
+from tests.simulators.gitlab import MergeRequest, Note, Pipeline
 from worker import app
 from worker.core.events import ignore_event
 from worker.core.triggers import PipelineFailed, Trigger
-from worker.demo.gitlab import MergeRequest, Note, Pipeline
 from worker.demo.script import Asked, Call, Say, Script, Scripted
 from worker.errors import StoreError
 from worker.queue.consumer import Consumer

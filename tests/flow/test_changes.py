@@ -8,7 +8,7 @@ import pytest
 
 from tests.flow.product import Product, product
 from tests.flow.test_survey import PULL
-from worker.demo.gitlab import Note
+from tests.simulators.gitlab import Note
 from worker.demo.script import Answer, Asked, Call, Say, Scripted
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import DOCKER, KEY, SECRET, Product, product
-from worker.demo.gitlab import Access
+from tests.simulators.gitlab import Access
 from worker.demo.script import Answer, Asked, Call
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")

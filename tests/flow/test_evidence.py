@@ -12,8 +12,8 @@ import pytest
 
 from tests.flow import quotes
 from tests.flow.product import Product, product
+from tests.simulators.gitlab import make_failing_merge_request
 from worker.core.conversation import context_json, repair_request
-from worker.demo.gitlab import make_failing_merge_request
 from worker.demo.gitlab.world import World
 from worker.demo.script import Answer, Asked, Call, Say, Script
 from worker.demo.story import find_failed_job

@@ -15,10 +15,10 @@ from tests.fakes import HandClock, says
 from tests.flow import crew
 from tests.flow.product import DEADLINE, Process, ending, free_port, list_files
 from tests.jobs import START, Job
+from tests.simulators.gitlab import GitLabSim
 from worker.core.events import ignore_event
 from worker.core.ports import Reply, Request
 from worker.core.triggers import Reacted, Trigger
-from worker.demo.gitlab import GitLabSim
 from worker.demo.script import Asked, Call
 from worker.queue import delivery
 from worker.queue.journal import MOST_DEATHS, Journal, State

@@ -12,7 +12,7 @@ import yaml
 from tests.clusters import Cluster, TestingFarm
 from tests.flow import quotes
 from tests.flow.product import Product, product
-from worker.demo.gitlab import Status
+from tests.simulators.gitlab import Status
 from worker.demo.script import Answer, Asked, Call, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")

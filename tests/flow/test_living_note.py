@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import DEADLINE, Product, product
+from tests.simulators.gitlab import Note, Pipeline
 from worker.core.session_id import find_marker
 from worker.demo import story
-from worker.demo.gitlab import Note, Pipeline
 from worker.demo.script import Answer, Asked, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import Product, product
-from worker.demo.gitlab import DiffFile, MergeRequest, Pipeline
+from tests.simulators.gitlab import DiffFile, MergeRequest, Pipeline
 from worker.demo.script import Say
 
 CONFIG = """

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from tests.flow.product import Product, product
+from tests.simulators.gitlab import Note
 from worker.core.triggers import Replied, trigger_id
 from worker.demo import story
-from worker.demo.gitlab import Note
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.flow.product import BUBBLEWRAP, DOCKER, Driver, Product, product
+from tests.simulators.gitlab import DiffFile, Pipeline
 from tests.worlds import branch_pipeline
-from worker.demo.gitlab import DiffFile, Pipeline
 from worker.demo.script import Answer, Asked, Call, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")

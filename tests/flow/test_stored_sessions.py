@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from tests.flow.product import DOCKER, Product, product
+from tests.simulators.gitlab import Note
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Status
 from worker.core.session_id import find_marker
-from worker.demo.gitlab import Note
 from worker.demo.script import Answer, Asked, Call, Say
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.flow.product import Process, Product, product
 from tests.flow.test_survey import TICK, fail, seen
-from worker.demo.gitlab import Access, MergeRequest, Pipeline, Project, User
+from tests.simulators.gitlab import Access, MergeRequest, Pipeline, Project, User
 from worker.demo.script import Asked, Say, Scripted
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")

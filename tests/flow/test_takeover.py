@@ -26,7 +26,7 @@ from tests.flow.product import (
     product,
 )
 from tests.flow.taker import killed_with_a_message
-from worker.demo.gitlab import Note, Receiver
+from tests.simulators.gitlab import Note, Receiver
 from worker.demo.script import Asked, Call, Say, Scripted
 from worker.queue.journal import MOST_DEATHS, Entry, State, encode_entry, name_entry
 from worker.sessions.folder import FolderStore

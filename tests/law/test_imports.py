@@ -146,7 +146,7 @@ ROOMS = {
         (*PURE, "worker.evaluation", "worker.sources.api", "worker.sources.merge_request"),
         ("yaml",),
     ),
-    "worker.demo": Room(PURE, ("httpx", "joserfc", "markdown_it", "starlette", "uvicorn")),
+    "worker.demo": Room(PURE, ("httpx", "markdown_it", "starlette", "uvicorn")),
 }
 
 IMPURE = {

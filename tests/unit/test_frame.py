@@ -8,8 +8,8 @@ import pytest
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job
+from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.messages import User
-from worker.demo.gitlab import GitLabSim
 from worker.sources.api.wire import Commit
 from worker.sources.host.news import FRAME, MAX_TITLE, tell_commits
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from worker.demo.gitlab import Access, GitLabSim, Scene
+from tests.simulators.gitlab import Access, GitLabSim, Scene
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from worker.demo.gitlab import Access, GitLabSim, Scene
+from tests.simulators.gitlab import Access, GitLabSim, Scene
 
 
 @pytest.fixture

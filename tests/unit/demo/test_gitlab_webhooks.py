@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from worker.demo.gitlab import Access, GitLabSim, Scene, make_failing_merge_request
+from tests.simulators.gitlab import Access, GitLabSim, Scene, make_failing_merge_request
 
 URL = "https://sandpiper.example/webhooks/gitlab"
 

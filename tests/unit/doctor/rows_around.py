@@ -1,5 +1,6 @@
 """What may be wrong with webhooks, and with the other parts."""
 
+from tests.simulators.gitlab import Access
 from tests.unit.doctor.bed import URL
 from tests.unit.doctor.breaks import (
     F,
@@ -18,7 +19,6 @@ from tests.unit.doctor.breaks import (
     unreached,
     without,
 )
-from worker.demo.gitlab import Access
 from worker.demo.script import Say
 
 OPUS_4_6 = "anthropic/claude-opus-4-6"

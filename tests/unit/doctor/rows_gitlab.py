@@ -1,5 +1,6 @@
 """What may be wrong with GitLab, the tokens, the projects and the configuration."""
 
+from tests.simulators.gitlab import Access
 from tests.unit.doctor.bed import Bed
 from tests.unit.doctor.breaks import (
     FLOW,
@@ -16,7 +17,6 @@ from tests.unit.doctor.breaks import (
     token,
     workflow,
 )
-from worker.demo.gitlab import Access
 
 
 def hide_logs(bed: Bed) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.simulators.gitlab import Access
 from tests.unit.doctor.bed import EVENTS, URL, Bed, Break
 from tests.unit.doctor.breaks import hook, last_delivery, without
-from worker.demo.gitlab import Access
 from worker.doctor.base import Status
 
 GITLAB = ("gitlab", "clock", "read-token", "write-token", "projects", "role", "webhook")

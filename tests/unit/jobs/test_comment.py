@@ -8,9 +8,9 @@ import pytest
 from tests.contexts import call
 from tests.fakes import ScriptedModel, says
 from tests.jobs import FINDING, WORKFLOW, Job, offer_model, read_answer, read_reason
+from tests.simulators.gitlab import Access, GitLabSim
 from worker.core.conversation.context import Status
 from worker.core.session_id import Kind, find_marker
-from worker.demo.gitlab import Access, GitLabSim
 from worker.errors import ModelError, SourceError
 from worker.playbook import Playbook, Workflow
 from worker.turns.results import Busy, Finished

@@ -5,8 +5,8 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job, read_reason
+from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.context import Status
-from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError, StoreError
 from worker.turns.results import Busy, Finished
 from worker.turns.session import CHECK_SECONDS

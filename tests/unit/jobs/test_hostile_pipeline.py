@@ -8,12 +8,12 @@ import pytest
 
 from tests.fakes import says
 from tests.jobs import Ran
+from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import RACE, At, concludes
 from worker.core.conversation import repair_request
 from worker.core.conversation.context import Status
 from worker.core.conversation.messages import User
 from worker.core.text.redact import Redactor
-from worker.demo.gitlab import GitLabSim
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.turns.results import Finished
 

@@ -10,12 +10,12 @@ import pytest
 from tests.contexts import call
 from tests.fakes import Answer, ScriptedModel, says
 from tests.jobs import FINDING, WORKFLOW, Job, Ran
+from tests.simulators.gitlab import Access, GitLabSim
 from worker.core.conversation.context import Status
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolResult, User
 from worker.core.ports import Model, StopReason
 from worker.core.routing.tiers import Signal, TierModel, TierRules
-from worker.demo.gitlab import Access, GitLabSim
 from worker.errors import ConfigError, HandedOver, ModelError
 from worker.jobs.results import CommandAnswered
 from worker.playbook import Playbook

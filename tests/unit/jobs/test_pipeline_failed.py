@@ -5,9 +5,9 @@ from datetime import datetime
 import pytest
 
 from tests.jobs import FINDING, Job
+from tests.simulators.gitlab import GitLabSim, Pipeline
 from worker.core.events import ignore_event
 from worker.core.triggers import Trigger
-from worker.demo.gitlab import GitLabSim, Pipeline
 from worker.jobs import results
 from worker.queue import delivery
 from worker.queue.journal import State

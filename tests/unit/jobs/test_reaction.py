@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import FINDING, Job, run_trigger
+from tests.simulators.gitlab import GitLabSim, Note
 from worker.core.events import VotesChanged
 from worker.core.failure import aftermath
 from worker.core.failure.aftermath import Aftermath, Feedback
 from worker.core.triggers import Reacted, from_message, to_message
-from worker.demo.gitlab import GitLabSim, Note
 from worker.jobs import dispatch
 from worker.jobs.results import VotesCounted
 from worker.turns.parts import Run

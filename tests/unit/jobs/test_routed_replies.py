@@ -10,9 +10,9 @@ from sandbox.base import Sandbox
 from tests.contexts import call
 from tests.fakes import MemorySandbox, says
 from tests.jobs import FINDING, Job, MemoryDriver, Ran
+from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.messages import Usage
 from worker.core.ports import HelperAnswer
-from worker.demo.gitlab import GitLabSim
 from worker.turns.day_budget import Budget
 from worker.turns.results import Busy, Finished, Skipped
 

@@ -5,9 +5,9 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job, read_answer, read_reason, run_trigger
+from tests.simulators.gitlab import GitLabSim, Note
 from worker.core.conversation.context import Status
 from worker.core.triggers import Replied, Trigger
-from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
 from worker.turns.parts import Run
 from worker.turns.results import Busy, Finished

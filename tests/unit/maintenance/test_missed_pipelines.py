@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from tests.jobs import FINDING, Job, run_trigger
+from tests.simulators.gitlab import GitLabSim
 from worker.core.triggers import PipelineFailed
-from worker.demo.gitlab import GitLabSim
 from worker.errors import QueueError
 from worker.maintenance.missed_pipelines import MissedPipeline, begin_missed_pipelines
 from worker.turns.results import Finished

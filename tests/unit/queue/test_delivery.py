@@ -9,10 +9,10 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
+from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.context import Status, Subject
 from worker.core.events import Event, TriggerLeft, ignore_event
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
-from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted, SourceError, StoreError
 from worker.queue import delivery
 from worker.queue.journal import MOST_DEATHS, Journal, State, name_entry

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline, Scene
 from worker.core.conversation.context import Subject
 from worker.core.ports import Document
-from worker.demo.gitlab import GitLabSim, MergeRequest, Pipeline, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.table import bind_sources

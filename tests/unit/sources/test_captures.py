@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.simulators.gitlab import Access, GitLabSim, Scene
 from tests.unit.sources.conftest import subject_of, zipped
 from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
-from worker.demo.gitlab import Access, GitLabSim, Scene
 from worker.errors import ArgumentError, SourceError
 from worker.forge.defence.spans import is_plain_url
 from worker.sources.api.client import ReadClient

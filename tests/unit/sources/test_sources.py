@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Scene
 from tests.unit.sources.conftest import fetch, files_in, subject_of, unpacked
 from worker.arguments import schema
 from worker.core.ports import DocumentKind
-from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.base import SourceDef

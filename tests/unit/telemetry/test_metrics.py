@@ -13,11 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from sandbox.base import ExecResult, SandboxGone, SandboxUnavailable
 from tests.fakes import EMPTY, HandClock, MemorySandbox, says
 from tests.jobs import FINDING, EchoToolset, Job, MemoryDriver
+from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.messages import ToolCall
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import SessionKey
 from worker.core.triggers import Trigger
-from worker.demo.gitlab import GitLabSim
 from worker.errors import ConfigError, ModelError, SandboxLost, StoreError
 from worker.models.http.breaker import FAILURES, Breaker
 from worker.queue import delivery

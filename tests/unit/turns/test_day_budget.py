@@ -7,10 +7,10 @@ import pytest
 
 from tests.fakes import HandClock, says
 from tests.jobs import FINDING, EchoToolset, Job
+from tests.simulators.gitlab import Pipeline
 from worker.core.conversation.context import Status, Subject
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.core.finding import Verdict
-from worker.demo.gitlab import Pipeline
 from worker.playbook import Workflow
 from worker.sessions.folder import FolderStore
 from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode_day, encode_day

@@ -6,8 +6,8 @@ import pytest
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job
+from tests.simulators.gitlab import Access, GitLabSim, Note
 from worker.core.conversation.context import Subject
-from worker.demo.gitlab import Access, GitLabSim, Note
 from worker.errors import ForgeError
 from worker.jobs.results import CommandAnswered
 from worker.turns.parts import NoteOptions

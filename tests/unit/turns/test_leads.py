@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import RACE, At, concludes
 from worker.core.conversation.plan import PlanBy
 from worker.core.ports import MemoryPart
-from worker.demo.gitlab import GitLabSim
 from worker.errors import StoreError
 from worker.turns import memory
 from worker.turns.results import Finished

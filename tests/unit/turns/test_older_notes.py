@@ -7,11 +7,11 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
+from tests.simulators.gitlab import Access, GitLabSim, Note, Pipeline
 from worker.core.conversation.context import Status
 from worker.core.ports import SessionKey
 from worker.core.session_id import find_marker
 from worker.core.triggers import PipelineFailed, PipelinePassed
-from worker.demo.gitlab import Access, GitLabSim, Note, Pipeline
 from worker.errors import ForgeError, ModelError
 from worker.sessions.folder import FolderStore
 from worker.turns.parts import NoteOptions

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import At, concludes
 from worker.core.conversation.turn_row import Row, load_row
 from worker.core.events import Event, VerdictJudged
 from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
 from worker.core.failure.outcomes import Label
 from worker.core.ports import SessionKey
-from worker.demo.gitlab import GitLabSim
 from worker.turns import outcomes
 from worker.turns.results import Finished
 

@@ -9,9 +9,9 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
+from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.events import Answered, Asking, Event, Stage, ignore_event
-from worker.demo.gitlab import GitLabSim
 from worker.errors import ForgeError
 from worker.forge.text.progress import Progress, write_progress
 from worker.turns.parts import NoteOptions

@@ -6,12 +6,12 @@ import pytest
 
 from tests.fakes import says
 from tests.jobs import run_trigger
+from tests.simulators.gitlab import Access, GitLabSim, MergeRequest, Note, Pipeline, User
 from tests.surveyed import RACE, At, concludes
 from tests.unit.turns.test_older_notes import Deadly, Killed
 from tests.worlds import again
 from worker.core.failure.project_memory import Fact, load_facts
 from worker.core.triggers import Reacted
-from worker.demo.gitlab import Access, GitLabSim, MergeRequest, Note, Pipeline, User
 from worker.jobs.results import VotesCounted
 from worker.maintenance import retention
 from worker.turns.parts import NoKnownFailures

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.jobs import FINDING, EchoToolset, Job, OneLog
+from tests.simulators.gitlab import GitLabSim, Note
 from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
 from worker.core.conversation.context import Context, NoteRef, Subject
 from worker.core.conversation.limits import TurnUsage
@@ -15,7 +16,6 @@ from worker.core.finding.suggestions import Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
 from worker.core.ports.evidence import Place, RepoFile
 from worker.core.session_id import Kind, Marker, find_marker
-from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import ForgeError
 from worker.forge.defence.lint import find_faults
 from worker.forge.text.changes import write_suggestion

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import says
+from tests.simulators.gitlab import DiffFile, GitLabSim, MergeRequest
 from tests.surveyed import At
-from worker.demo.gitlab import DiffFile, GitLabSim, MergeRequest
 from worker.turns.results import Finished, NotesMarked
 
 pytestmark = [pytest.mark.attack("memory"), pytest.mark.slow]

@@ -9,6 +9,7 @@ import pytest
 from sandbox.base import Sandbox
 from tests.fakes import says
 from tests.jobs import Ran
+from tests.simulators.gitlab import DiffFile, GitLabSim, Pipeline
 from tests.surveyed import RACE, STUCK, At, SurveyedToolset, concludes
 from tests.worlds import again
 from worker.core.conversation import context_json
@@ -17,7 +18,6 @@ from worker.core.conversation.messages import User
 from worker.core.failure.jobs import Survey
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import MemoryPart
-from worker.demo.gitlab import DiffFile, GitLabSim, Pipeline
 from worker.errors import ModelError, StoreError
 from worker.jobs.results import CommandAnswered
 from worker.turns import memory

@@ -12,12 +12,12 @@ from sandbox.base import ExecResult, Output
 from tests.contexts import call, context
 from tests.fakes import EMPTY, MemorySandbox
 from tests.jobs import START, Job, OneLog
+from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.context import CallCost, Context, Outcome, Status
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.failure.jobs import FailingJob, Group, Survey
 from worker.core.finding.trials import Run, Trial
 from worker.core.ports.evidence import JobLog, Place
-from worker.demo.gitlab import GitLabSim
 from worker.turns.trials import MAX_COPIES, find_trials
 
 OLD = ["def total(xs):", "    return 4"]

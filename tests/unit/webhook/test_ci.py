@@ -15,9 +15,9 @@ from joserfc.jwk import OctKey, RSAKey
 from starlette.applications import Starlette
 
 from tests.accepting import one_by_one, queue_nothing
+from tests.simulators.gitlab import GitLabSim, Pipeline, Scene, make_failing_merge_request
 from tests.unit.webhook.test_http import send
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
-from worker.demo.gitlab import GitLabSim, Pipeline, Scene, make_failing_merge_request
 from worker.errors import QueueError, Rejected
 from worker.webhook.http import CI_PATH, build_app
 from worker.webhook.tokens import MAX_KEYS, PATIENCE, TokenReader, fetch_keys

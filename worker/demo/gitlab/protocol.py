@@ -61,7 +61,8 @@ class Wire:
 class Route:
     """One endpoint: the parameters it accepts and its handler.
 
-    `:name` segments of `pattern` are parameters; a final `*name` takes the rest of the path.
+    `:name` segments of `pattern` are parameters; a final `*name` takes the rest of the path. With
+    `any_scope` a token of any scope will do.
     """
 
     method: str
@@ -69,6 +70,7 @@ class Route:
     handler: "Handler"
     query: frozenset[str] = frozenset()
     fields: frozenset[str] = frozenset()
+    any_scope: bool = False
 
     def match(self, method: str, segments: Sequence[str]) -> dict[str, str] | None:
         """Return the path's parameters if the route matches, else None."""
@@ -155,13 +157,6 @@ def check_request(world: World, routes: Sequence[Route], wire: Wire) -> tuple[Ro
     return route, call
 
 
-def get_token_name(world: World, wire: Wire) -> str:
-    """Return the token's name for the request log: "" for none, "?" for an unknown one."""
-    value = _get_token_value(wire)
-    known = world.tokens.get(value)
-    return known.name if known else ("?" if value else "")
-
-
 def _find_route(routes: Sequence[Route], wire: Wire) -> tuple[Route, dict[str, str]]:
     if wire.path.startswith(PREFIX):
         segments = [unquote(part) for part in wire.path.removeprefix(PREFIX).split("/")]
@@ -172,13 +167,14 @@ def _find_route(routes: Sequence[Route], wire: Wire) -> tuple[Route, dict[str, s
     refuse_strange(404, "404 Not Found")
 
 
-def _get_token_value(wire: Wire) -> str:
+def get_token_value(wire: Wire) -> str:
+    """Return the token that the request carries, "" for none."""
     bearer = wire.headers.get("authorization", "").removeprefix("Bearer ")
     return wire.headers.get("private-token", "") or bearer
 
 
 def _find_token(world: World, wire: Wire) -> Token | None:
-    found = world.tokens.get(_get_token_value(wire))
+    found = world.tokens.get(get_token_value(wire))
     return found if found and found.active else None
 
 
@@ -186,7 +182,7 @@ def _check_scope(route: Route, token: Token) -> None:
     enough = {"api"} if route.method != "GET" else {"api", "read_api"}
     if route.pattern == "user":
         enough |= {"read_user"}
-    if route.pattern.startswith("personal_access_tokens/") or enough & set(token.scopes):
+    if route.any_scope or enough & set(token.scopes):
         return
     raise Refused(
         403,

@@ -28,9 +28,12 @@ def get_user(call: Call) -> Answer:
     return Answer(200, views.show_own_user(call.user))
 
 
-def get_own_token(call: Call) -> Answer:
-    """Return the token itself."""
-    return Answer(200, views.show_token(call.token))
+def get_account(call: Call) -> Answer:
+    """Return a user; everybody may see `bot`."""
+    found = call.world.users.get(call.get_number("user"))
+    if found is None:
+        refuse_not_found("User")
+    return Answer(200, views.show_user(found) | {"bot": found.bot})
 
 
 def get_project(call: Call) -> Answer:
@@ -168,7 +171,7 @@ _ONE = f"{_MR}/:iid"
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "user", get_user),
-    Route("GET", "personal_access_tokens/self", get_own_token),
+    Route("GET", "users/:user", get_account),
     Route("GET", "projects/:id", get_project),
     Route("GET", "projects/:id/members/all/:user", get_member),
     Route(

@@ -11,7 +11,6 @@ from worker.demo.gitlab.state import (
     Note,
     Pipeline,
     Project,
-    Token,
     User,
 )
 
@@ -35,22 +34,6 @@ def show_user(record: User) -> Json:
 def show_own_user(record: User) -> Json:
     """GET /user."""
     return show_user(record) | {"bot": record.bot, "email": "", "two_factor_enabled": False}
-
-
-def show_token(record: Token) -> Json:
-    """GET /personal_access_tokens/self."""
-    return {
-        "id": record.id,
-        "name": record.name,
-        "revoked": not record.active,
-        "created_at": "2026-10-01T08:00:00.000Z",
-        "description": None,
-        "scopes": list(record.scopes),
-        "user_id": record.user.id,
-        "last_used_at": "2026-11-20T08:59:00.000Z",
-        "active": record.active,
-        "expires_at": record.expires_at,
-    }
 
 
 def show_project(record: Project) -> Json:

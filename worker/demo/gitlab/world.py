@@ -22,7 +22,6 @@ from worker.demo.gitlab.state import (
     Token,
     User,
 )
-from worker.demo.gitlab.webhook_state import Webhooks
 
 NOTE_MAX = 1_000_000
 """The most characters in a note's body."""
@@ -39,7 +38,6 @@ class World:
         self.url = "http://gitlab.invalid"
         self.lock = threading.RLock()
         self.start = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
-        self.webhooks = Webhooks()
         self.users: dict[int, User] = {}
         self.tokens: dict[str, Token] = {}
         self.projects: dict[int, Project] = {}

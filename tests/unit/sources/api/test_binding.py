@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.simulators.gitlab import Access, Bridge, GitLabSim, Job, Pipeline, Project, Scene
 from tests.unit.sources.conftest import fetch, subject_of, told, zipped
-from worker.demo.gitlab import Access, Bridge, GitLabSim, Job, Pipeline, Project, Scene
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient

@@ -11,7 +11,7 @@ import pytest
 import requests
 from urllib3 import HTTPResponse
 
-from worker.demo.gitlab import GitLabSim, Scene
+from tests.simulators.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
 from worker.gitlab_client import (
     MAX_WAIT,

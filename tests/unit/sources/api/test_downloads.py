@@ -23,8 +23,8 @@ from cryptography.x509.oid import NameOID
 from pydantic import BaseModel
 
 from tests.clusters import Answer, Loopback
+from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.sources.conftest import fetch, told
-from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
 from worker.gitlab_client import FOREIGN, Refused, explain_failure
 from worker.sources.api.client import ReadClient

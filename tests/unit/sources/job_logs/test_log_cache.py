@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from worker.demo.gitlab import GitLabSim, Scene
+from tests.simulators.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
 from worker.sources.job_logs.log_cache import JobLogs
 from worker.sources.job_logs.redactor import Redactions

@@ -1,7 +1,7 @@
 import pytest
 
+from tests.simulators.gitlab import Access, Bridge, GitLabSim, Pipeline, Project, Scene
 from tests.unit.sources.conftest import fetch, told
-from worker.demo.gitlab import Access, Bridge, GitLabSim, Pipeline, Project, Scene
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.pipelines import downstream

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.simulators.gitlab import Access, Bridge, GitLabSim, Pipeline, Project, Scene
 from tests.unit.sources.conftest import fetch, told
 from tests.worlds import branch_pipeline
 from worker.core.ports import GREEN
-from worker.demo.gitlab import Access, Bridge, GitLabSim, Pipeline, Project, Scene
 from worker.errors import SourceError
 from worker.sources.pipelines import job_runs
 from worker.sources.session_reader import Reader

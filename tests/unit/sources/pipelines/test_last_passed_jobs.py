@@ -1,7 +1,7 @@
 import time
 
+from tests.simulators.gitlab import GitLabSim, Pipeline, Scene
 from tests.unit.sources.conftest import subject_of
-from worker.demo.gitlab import GitLabSim, Pipeline, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.pipelines.last_passed_jobs import LastPassedJobs
 

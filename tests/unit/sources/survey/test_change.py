@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.simulators.gitlab import DiffFile, GitLabSim, Scene
 from tests.unit.sources.conftest import subject_of
-from worker.demo.gitlab import DiffFile, GitLabSim, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.survey.reader import read_survey

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.sources.conftest import subject_of
 from tests.worlds import branch_pipeline, child_pipeline, job_in
 from worker.core.failure.facts import NOT_ASKED, Target, Unknown
 from worker.core.failure.verdict import Verdict
 from worker.core.logs.failure_lines import MOST
-from worker.demo.gitlab import GitLabSim, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.survey.fact_collection import LOGS

@@ -5,18 +5,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.unit.sources.conftest import subject_of
-from tests.worlds import LOG, again, bare, branch_pipeline, child_pipeline, job_in, target
-from worker.core.failure.facts import NOT_ASKED, Change, Target, Unknown
-from worker.core.failure.verdict import Ruling, Verdict, decide_headline
-from worker.core.text.remarks import plain
-from worker.demo.gitlab import (
+from tests.simulators.gitlab import (
     Access,
     DiffFile,
     GitLabSim,
     Scene,
     make_failing_merge_request,
 )
+from tests.unit.sources.conftest import subject_of
+from tests.worlds import LOG, again, bare, branch_pipeline, child_pipeline, job_in, target
+from worker.core.failure.facts import NOT_ASKED, Change, Target, Unknown
+from worker.core.failure.verdict import Ruling, Verdict, decide_headline
+from worker.core.text.remarks import plain
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.survey.fact_collection import LOGS

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.sources.conftest import subject_of
 from tests.worlds import branch_pipeline
 from worker.core.logs.signature import make_signature
-from worker.demo.gitlab import GitLabSim, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.survey.reader import read_survey

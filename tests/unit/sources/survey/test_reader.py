@@ -4,10 +4,10 @@ import time
 
 import pytest
 
+from tests.simulators.gitlab import DiffFile, GitLabSim, Scene, Status
 from tests.unit.sources.conftest import subject_of, zipped
 from worker.core.failure.jobs import dump_survey, load_survey
 from worker.core.failure.survey_text import tell_diff, tell_survey
-from worker.demo.gitlab import DiffFile, GitLabSim, Scene, Status
 from worker.demo.gitlab.state import Bridge, Pipeline
 from worker.sources.api.client import ReadClient
 from worker.sources.api.wire import Job, Runner

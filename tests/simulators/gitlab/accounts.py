@@ -1,23 +1,30 @@
-"""The endpoints of users, and of the projects that a token may see."""
+"""The endpoints of the token itself, and of the projects that it may see."""
+
+from typing import Any
 
 from worker.demo.gitlab import views
-from worker.demo.gitlab.protocol import (
-    PAGING,
-    Answer,
-    Call,
-    Route,
-    make_page,
-    refuse_not_found,
-    refuse_strange,
-)
+from worker.demo.gitlab.protocol import PAGING, Answer, Call, Route, make_page, refuse_strange
+from worker.demo.gitlab.state import Token
 
 
-def get_user(call: Call) -> Answer:
-    """Return a user; everybody may see `bot`."""
-    found = call.world.users.get(call.get_number("user"))
-    if found is None:
-        refuse_not_found("User")
-    return Answer(200, views.show_user(found) | {"bot": found.bot, "bio": "", "job_title": ""})
+def get_own_token(call: Call) -> Answer:
+    """Return the token itself."""
+    return Answer(200, _show_token(call.token))
+
+
+def _show_token(record: Token) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "name": record.name,
+        "revoked": not record.active,
+        "created_at": "2026-10-01T08:00:00.000Z",
+        "description": None,
+        "scopes": list(record.scopes),
+        "user_id": record.user.id,
+        "last_used_at": "2026-11-20T08:59:00.000Z",
+        "active": record.active,
+        "expires_at": record.expires_at,
+    }
 
 
 def list_projects(call: Call) -> Answer:
@@ -47,6 +54,6 @@ _VALUES = {
 }
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "users/:user", get_user),
+    Route("GET", "personal_access_tokens/self", get_own_token, any_scope=True),
     Route("GET", "projects", list_projects, PAGING | frozenset(_VALUES)),
 )

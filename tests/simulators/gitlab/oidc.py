@@ -40,8 +40,6 @@ class Issuer:
             "iat": now,
             "nbf": now - 5,
             "exp": now + LIFETIME,
-            "jti": f"jti-{pipeline.id}",
-            "namespace_path": project.path.rpartition("/")[0],
             "project_id": str(project.id),
             "project_path": project.path,
             "user_id": str(pipeline.user.id),
@@ -51,8 +49,6 @@ class Issuer:
             "job_id": "500001",
             "ref": branch,
             "ref_type": "branch",
-            "ref_path": f"refs/heads/{branch}",
-            "ref_protected": "false",
             "sha": pipeline.sha,
         } | claims
         kept = {name: value for name, value in all_claims.items() if value is not None}

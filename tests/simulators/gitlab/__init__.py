@@ -1,0 +1,38 @@
+"""The simulated GitLab of the tests: the demo's (`worker/demo/gitlab/`), and what only tests need.
+
+That is faults, a request log, reactions, the endpoints of webhooks and of a token's projects, the
+id tokens of jobs, and a ready scene.
+"""
+
+from tests.simulators.gitlab.scene import Scene, make_failing_merge_request
+from tests.simulators.gitlab.simulator import GitLabSim
+from worker.demo.gitlab import Receiver
+from worker.demo.gitlab.state import (
+    Access,
+    Bridge,
+    DiffFile,
+    Job,
+    MergeRequest,
+    Note,
+    Pipeline,
+    Project,
+    Status,
+    User,
+)
+
+__all__ = [
+    "Access",
+    "Bridge",
+    "DiffFile",
+    "GitLabSim",
+    "Job",
+    "MergeRequest",
+    "Note",
+    "Pipeline",
+    "Project",
+    "Receiver",
+    "Scene",
+    "Status",
+    "User",
+    "make_failing_merge_request",
+]

@@ -1,0 +1,192 @@
+"""The demo's GitLab with a request log, faults, reactions, webhooks, and the id tokens of jobs."""
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from starlette.responses import Response
+
+from tests.simulators.gitlab import accounts, oidc, reactions, webhooks
+from tests.simulators.gitlab.webhook_state import Webhooks
+from worker.demo.gitlab import hooks, simulator
+from worker.demo.gitlab.hooks import Event
+from worker.demo.gitlab.protocol import Answer, Wire, get_token_value
+from worker.demo.gitlab.state import Note, Pipeline, User
+from worker.demo.loopback import Cut
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """A request as it was answered. `path` is still encoded.
+
+    `token` is the token's name: "" for none, "?" for an unknown one.
+    """
+
+    method: str
+    path: str
+    query: str
+    token: str
+    status: int
+
+
+@dataclass(slots=True)
+class _Fault:
+    method: str
+    path: str
+    status: int
+    times: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    after: bool = False
+    drop: bool = False
+    delay: float = 0.0
+
+    def matches(self, wire: Wire) -> bool:
+        return (
+            self.times > 0 and self.method == wire.method and bool(re.search(self.path, wire.path))
+        )
+
+
+class GitLabSim(simulator.GitLabSim):
+    """A running GitLab; build the world inside the `with`, where `url` is known.
+
+        with GitLabSim() as sim:
+            scene = make_failing_merge_request(sim)
+
+    `requests` lists the answered requests.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(accounts.ROUTES + webhooks.Endpoints(self).list_routes())
+        self.issuer = oidc.Issuer()
+        self.requests: list[SeenRequest] = []
+        self.webhooks = Webhooks(post=self.post)
+        self._faults: list[_Fault] = []
+        self._outage: _Fault | None = None
+
+    # ------------------------------------------------------------------------------------- faults
+
+    def fail_next(
+        self,
+        method: str,
+        path: str,
+        status: int = 502,
+        times: int = 1,
+        headers: Mapping[str, str] | None = None,
+        *,
+        after: bool = False,
+        drop: bool = False,
+        delay: float = 0.0,
+    ) -> None:
+        """Spoil the next `times` requests whose encoded path matches the regex `path`.
+
+        They get `status` and are not processed. With `after` they are processed first, so that only
+        the answer is lost; `drop` also processes them, and cuts the connection in the middle of the
+        answer. `delay` (seconds) with `status` 0 sends the true answer late.
+        """
+        fault = _Fault(method, path, status, times, headers or {}, after, drop, delay)
+        self._faults.append(fault)
+
+    @contextmanager
+    def fail_all(
+        self,
+        status: int,
+        headers: Mapping[str, str] | None = None,
+        *,
+        drop: bool = False,
+        delay: float = 0.0,
+    ) -> Iterator[None]:
+        """Spoil every request until the block ends; the arguments are those of `fail_next`."""
+        self._outage = _Fault("", "", status, 1, headers or {}, drop=drop, delay=delay)
+        try:
+            yield
+        finally:
+            self._outage = None
+
+    def _take_fault(self, wire: Wire) -> _Fault | None:
+        if outage := self._outage:
+            return outage
+        with self.lock:
+            found = next((fault for fault in self._faults if fault.matches(wire)), None)
+            if found:
+                found.times -= 1
+            return found
+
+    # ------------------------------------------------------------------------------------ serving
+
+    async def respond(self, wire: Wire) -> Response:
+        """Answer one request, or spoil it, and write it down."""
+        fault = self._take_fault(wire)
+        if fault and fault.delay:
+            await asyncio.sleep(fault.delay)
+        answer = self._answer_or_fail(wire, fault)
+        token = self._get_token_name(wire)
+        seen = SeenRequest(wire.method, wire.path, wire.query, token, answer.status)
+        self.requests.append(seen)
+        if fault and fault.drop:
+            return Cut(status_code=201)
+        return simulator.make_response(answer)
+
+    def _answer_or_fail(self, wire: Wire, fault: _Fault | None) -> Answer:
+        spoiled = fault is not None and fault.status > 0
+        if fault is None or not spoiled or fault.after or fault.drop:
+            answer = self.answer(wire)
+            if fault is None or not spoiled or fault.drop:
+                return answer
+        return Answer(fault.status, {"message": f"{fault.status} simulated"}, fault.headers)
+
+    def answer(self, wire: Wire) -> Answer:
+        """Answer as GitLab does; anybody may read the keys of the id tokens."""
+        if (wire.method, wire.path, wire.query) == ("GET", oidc.KEYS_PATH, ""):
+            return Answer(200, self.issuer.get_public_keys())
+        return super().answer(wire)
+
+    def _get_token_name(self, wire: Wire) -> str:
+        value = get_token_value(wire)
+        known = self.tokens.get(value)
+        return known.name if known else ("?" if value else "")
+
+    # -------------------------------------------------------------------------------------- hooks
+
+    def add_reaction(self, note: Note, who: User, emoji: str) -> int:
+        """Add an emoji to a note and fire the hook; returns the award's id."""
+        with self.lock:
+            number = self.make_id("award")
+            note.awards[number] = (who.id, emoji)
+        self._queue_reaction(note, who, emoji, number, "award")
+        return number
+
+    def remove_reaction(self, note: Note, who: User, award: int) -> None:
+        """Remove an emoji from a note and fire the hook."""
+        with self.lock:
+            _, emoji = note.awards.pop(award)
+        self._queue_reaction(note, who, emoji, award, "revoke")
+
+    def _queue_reaction(self, note: Note, who: User, emoji: str, award: int, action: str) -> None:
+        if self.receiver:
+            payload = reactions.make_emoji_payload(note, who, emoji, award, action)
+            self._outbox.put(hooks.make_delivery("Emoji Hook", self.url, payload, self.receiver))
+
+    def make_id_token(self, pipeline: Pipeline, audience: str = "sandpiper", **claims: Any) -> str:
+        """Make the ID token of one of the pipeline's jobs; `claims` replace or add claims."""
+        return self.issuer.make_token(self.url, pipeline, audience, **claims)
+
+    def post(self, url: str, event: Event) -> tuple[int, str]:
+        """Deliver to `url`; returns the status, or 0 and why nobody answers."""
+        headers, body = event
+        try:
+            return self._http.post(url, headers=headers, content=body).status_code, ""
+        except httpx.HTTPError as error:
+            return 0, str(error)
+
+    def wait_for_deliveries(self) -> None:
+        """Wait until all hooks of notes and emojis are delivered, ten seconds at most."""
+        deadline = time.monotonic() + 10.0
+        while self._outbox.unfinished_tasks:
+            if time.monotonic() > deadline:
+                raise TimeoutError("hooks are still undelivered")
+            time.sleep(0.01)

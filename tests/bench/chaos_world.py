@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 
 from tests.flow.product import KEY, SECRET
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import Access, GitLabSim, MergeRequest, Project, Receiver
 from worker.core.session_id import find_marker
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Scripted
 
 Json = dict[str, Any]

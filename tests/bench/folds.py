@@ -18,6 +18,7 @@ from tests.bench import prompt_cache
 from tests.bench.sessions import ENDLESS, Session, calling
 from tests.contexts import TOOL, call, context
 from tests.fakes import HandClock, MemorySandbox
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.core.conversation.context import Context
@@ -32,7 +33,6 @@ from worker.core.conversation.messages import (
     User,
 )
 from worker.core.ports import Ran
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Script
 from worker.models import table
 from worker.models.catalogue.built_in import BUILT_IN

@@ -17,9 +17,9 @@ import docker
 
 from tests.bench.processes import Process, memory, running
 from tests.flow.product import Product, product
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import MergeRequest
 from worker.core.session_id import find_marker
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Say
 from worker.turns.loop import FINAL_GRACE
 

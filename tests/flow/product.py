@@ -18,9 +18,9 @@ import httpx
 
 from tests import forks
 from tests.flow import quotes
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import GitLabSim, Note, Receiver
 from worker.demo import story
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Script
 from worker.evaluation.cases import load_case
 from worker.evaluation.staging import Staged, stage_case

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.flow.product import Product, product
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import MergeRequest
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab.state import Access, Project
 from worker.demo.script import Asked, Say
 

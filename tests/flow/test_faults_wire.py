@@ -12,10 +12,10 @@ from tests.flow import crew
 from tests.flow.product import Product
 from tests.flow.proxy import Proxy
 from tests.jobs import FINDING, Job
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import GitLabSim
 from worker.core.events import ignore_event
 from worker.core.triggers import Trigger
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Asked, Say
 from worker.forge.gitlab.writer import GitLabWriter
 from worker.queue import delivery

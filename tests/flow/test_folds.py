@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.flow.product import KEY, Product, product
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.core.conversation import context_json
@@ -18,7 +19,6 @@ from worker.core.conversation.context import Context, Status
 from worker.core.conversation.folds.fold import Strategy
 from worker.core.conversation.folds.summary import TASK
 from worker.core.conversation.messages import find_results
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Script
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")

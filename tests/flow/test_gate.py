@@ -7,11 +7,11 @@ import pytest
 
 from tests.flow.product import Product, product
 from tests.flow.test_folds import FINDING, WIRES, lead_to
+from tests.simulators.anthropic import AnthropicSim
 from worker.core.conversation import context_json, repair_request
 from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.messages import User
 from worker.core.gate.judge import TASK
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Script
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")

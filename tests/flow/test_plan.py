@@ -10,11 +10,11 @@ from tests.flow import crew
 from tests.flow.product import Product, product
 from tests.flow.test_folds import FINDING, WIRES, lead_to
 from tests.flow.test_takeover import killed, mortal, told
+from tests.simulators.anthropic import AnthropicSim
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.messages import User, find_results
 from worker.core.conversation.plan import ANNOUNCEMENT, TASK
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Script, Scripted
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")

@@ -10,10 +10,10 @@ import pytest
 
 from tests.flow.product import KEY, Product, product
 from tests.google_tokens import TokenServer
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.demo import story
-from worker.demo.anthropic import AnthropicSim
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

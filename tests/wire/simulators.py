@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tests.fakes import HandClock
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Script
 from worker.models import table
 from worker.models.base import Dialect

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from tests.contexts import context
 from tests.fakes import EchoToolbox
+from tests.simulators.anthropic import AnthropicSim
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolSpec, User
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Say, Scripted, Think
 from worker.models import table
 from worker.turns.loop import LoopParts, run_loop

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.simulators.anthropic.thinking import check_thinking_fields
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import conversations
 from worker.demo.anthropic import checks
@@ -53,4 +54,6 @@ def test_the_body_is_compact_utf8_json_without_duplicate_keys(codec: str, case: 
 
 @pytest.mark.parametrize("case", list(conversations("")))
 def test_the_strict_simulator_takes_every_anthropic_body(case: str) -> None:
-    checks.check_body(checks.parse_body(body("anthropic", case)))
+    sent = checks.parse_body(body("anthropic", case))
+    checks.check_body(sent)
+    check_thinking_fields(sent)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import HandClock
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ResponsesSim
 from tests.wire.conversations import LOOK, conversations
@@ -27,7 +28,6 @@ from worker.core.conversation.messages import (
     WireForm,
 )
 from worker.core.ports import Request
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Say, Script, Scripted, Think
 from worker.errors import ConfigError, ModelError
 from worker.models import table

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import LOOK, asks, conversations
 from worker.core.conversation.messages import User
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Empty, Refuse, Say, Scripted, Step, Think, Truncated
 
 pytestmark = pytest.mark.slow

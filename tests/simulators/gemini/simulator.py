@@ -13,7 +13,7 @@ from tests.simulators.gemini import answers, checks, model_list, signatures
 from tests.simulators.gemini.cache import Counted, ImplicitCache
 from tests.simulators.gemini.protocol import Json, Refused, compact, invalid
 from tests.simulators.gemini.reading import read
-from worker.demo.model_api import ModelApi
+from tests.simulators.model_api import ModelApi
 from worker.demo.script import Script
 
 _DIRECT = re.compile(r"/(?:v1|v1beta)/models/(?P<model>[^/:]+):generateContent")
@@ -59,7 +59,7 @@ class GeminiSim(ModelApi):
         window: int = 1_048_576,
         cache: ImplicitCache | None = None,
     ) -> None:
-        super().__init__(self._endpoint, _error, think)
+        super().__init__(self._endpoint, think=think)
         self.revoked_keys: set[str] = set()
         self.model_list = list(model_list.SERVED)
         self._script = script
@@ -78,6 +78,10 @@ class GeminiSim(ModelApi):
         """Give the next answer in two parts, the second for a continuationToken."""
         self._splits += 1
 
+    def make_error(self, status: int) -> bytes:
+        """Make the API's error body for a status."""
+        return compact(Refused(status, "The simulator was told to fail.").body())
+
     # ----------------------------------------------------------------------------------- answering
 
     async def _endpoint(self, request: Request) -> Response:
@@ -87,7 +91,7 @@ class GeminiSim(ModelApi):
         place = _place(request)
         try:
             body = self._admitted(request, place, raw)
-            if spoiled := await self._think_and_fail():
+            if spoiled := await self.spoil():
                 return spoiled
             answer = self._answer(body, place)
         except Refused as refused:
@@ -193,10 +197,6 @@ class GeminiSim(ModelApi):
 def _frame(body: Json) -> dict[str, bytes]:
     """What must not change within a session."""
     return {name: compact(body.get(name)) for name in ("tools", "systemInstruction")}
-
-
-def _error(status: int) -> bytes:
-    return compact(Refused(status, "The simulator was told to fail.").body())
 
 
 def _said(body: Json) -> Json:

@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 from starlette.responses import Response
 
+from tests.simulators.faults import Cut
 from tests.simulators.gitlab import accounts, oidc, reactions, webhooks
 from tests.simulators.gitlab.webhook_state import Webhooks
 from worker.demo.gitlab import hooks, simulator
 from worker.demo.gitlab.hooks import Event
 from worker.demo.gitlab.protocol import Answer, Wire, get_token_value
-from worker.demo.gitlab.state import Note, Pipeline, User
-from worker.demo.loopback import Cut
+from worker.demo.gitlab.state import Commit, MergeRequest, Note, Pipeline, User
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,13 @@ class GitLabSim(simulator.GitLabSim):
         self.webhooks = Webhooks(post=self.post)
         self._faults: list[_Fault] = []
         self._outage: _Fault | None = None
+
+    def push(self, mr: MergeRequest, files: Mapping[str, bytes], title: str = "More work") -> str:
+        """Push a new commit to the merge request's branch; returns its new head sha."""
+        mr.sha = self.commit(mr.source_project, mr.source_branch, files)
+        mr.commits.append(Commit(mr.sha, title, mr.author, self.advance_clock()))
+        mr.updated_at = self.advance_clock()
+        return mr.sha
 
     # ------------------------------------------------------------------------------------- faults
 

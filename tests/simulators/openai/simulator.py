@@ -6,9 +6,9 @@ from typing import Any, Protocol
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tests.simulators.model_api import ModelApi
 from tests.simulators.openai.cache import Counted, PrefixCache
 from tests.simulators.openai.protocol import Json, Refused, compact, invalid, parse
-from worker.demo.model_api import ModelApi
 from worker.demo.script import Answer, Asked, Script
 
 
@@ -61,7 +61,7 @@ class Simulator(ModelApi):
         window: int = 1_000_000,
         cache: PrefixCache | None = None,
     ) -> None:
-        super().__init__(self._endpoint, _error, think)
+        super().__init__(self._endpoint, think=think)
         self._wire = wire
         self._script = script
         self._key = key
@@ -69,13 +69,19 @@ class Simulator(ModelApi):
         self._cache = cache or PrefixCache()
         self.model_list = [describe(model) for model in ("gpt-6.2-sol", "gpt-5.5", "qwen3")]
 
+    def make_error(self, status: int) -> bytes:
+        """The API's error body for a status."""
+        kind = _KINDS.get(status, "invalid_request_error" if status < 500 else "server_error")
+        refused = Refused(status, kind.replace("_", " ").capitalize(), kind=kind)
+        return compact(refused.body()).encode()
+
     async def _endpoint(self, request: Request) -> Response:
         raw = await request.body()
         if request.url.path == "/v1/models":
             return self._list_models(request, raw)
         try:
             body = self._admitted(request, raw)
-            if spoiled := await self._think_and_fail():
+            if spoiled := await self.spoil():
                 return spoiled
             answer = self._answer(body)
         except Refused as refused:
@@ -147,9 +153,3 @@ class Simulator(ModelApi):
 
 
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-
-
-def _error(status: int) -> bytes:
-    kind = _KINDS.get(status, "invalid_request_error" if status < 500 else "server_error")
-    refused = Refused(status, kind.replace("_", " ").capitalize(), kind=kind)
-    return compact(refused.body()).encode()

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from tests import forks
+from tests.simulators.anthropic import AnthropicSim
+from tests.simulators.anthropic.model_list import describe_model
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim
 from tests.simulators.openai.simulator import describe as describe_gpt
-from worker.demo.anthropic import AnthropicSim
-from worker.demo.anthropic.model_list import describe_model
 from worker.demo.script import Answer, Asked, Say
 
 KEY = "sk-very-secret-0123456789"

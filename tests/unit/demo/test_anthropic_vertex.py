@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from worker.demo.anthropic import AnthropicSim
+from tests.simulators.anthropic import AnthropicSim
 from worker.demo.script import Say, Scripted
 
 PATH = (

@@ -9,13 +9,13 @@ from typing import Any
 
 import yaml
 
+from tests.simulators.anthropic import AnthropicSim
+from tests.simulators.anthropic.model_list import SERVED
 from tests.simulators.gitlab import Access, GitLabSim, Scene, make_failing_merge_request
 from tests.simulators.gitlab.webhook_state import Webhook, Webhooks, add_delivery
 from worker import settings as settings_module
 from worker.cli import doctor
 from worker.core.text.redact import Redactor
-from worker.demo.anthropic import AnthropicSim
-from worker.demo.anthropic.model_list import SERVED
 from worker.demo.script import Answer, Asked, Call
 from worker.doctor.base import Installation, Line
 from worker.doctor.examine import run_checks

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from tests.simulators.anthropic.model_list import describe_model
 from tests.simulators.gitlab.webhook_state import add_delivery
 from tests.unit.doctor.bed import Bed, Break
-from worker.demo.anthropic.model_list import describe_model
 from worker.doctor.base import Status
 
 FLOW = "---\nname: mine\ndescription: d\ntriggers: [{}]\ntools: [{}]\n---\nLook.\n"

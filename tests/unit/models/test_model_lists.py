@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 from tests.fakes import HandClock
+from tests.simulators.anthropic import AnthropicSim
+from tests.simulators.anthropic.model_list import describe_model
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.gemini.model_list import describe as describe_gemini
+from tests.simulators.model_api import ModelApi
 from tests.simulators.openai import ChatSim, ResponsesSim
 from tests.simulators.openai.simulator import describe as describe_gpt
 from tests.unit.models.answers import Listed, Step, fails
-from worker.demo.anthropic import AnthropicSim
-from worker.demo.anthropic.model_list import describe_model
-from worker.demo.model_api import ModelApi
 from worker.demo.script import Answer, Asked, Say
 from worker.errors import ConfigError, ModelError
 from worker.models import model_lists

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.fakes import HandClock
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.core.conversation.cache_marks import plan_marks
@@ -20,7 +21,6 @@ from worker.core.conversation.messages import (
     group_messages,
 )
 from worker.core.ports import Reply, Request
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Scripted, Step
 from worker.models import table
 from worker.models.http.client import HttpModel

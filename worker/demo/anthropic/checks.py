@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from worker.demo.anthropic.protocol import Json, Refused, list_blocks, make_invalid, merge_messages
-from worker.demo.anthropic.thinking import check_thinking_fields
 
 VERSIONS = frozenset({"2023-06-01", "2026-10-21"})
 MAX_MARKS = 4
@@ -62,12 +61,12 @@ _UNFORCED = re.compile(r"(opus-5-5|sonnet-5-5|fable-5-1|mythos-5-1)")
 
 def check_headers(headers: Mapping[str, str], key: str) -> None:
     """Check for exactly one credential, the right key, a known version, and JSON content."""
-    check_list_headers(headers, key)
+    check_credential(headers, key)
     if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise make_invalid("content-type: application/json is required")
 
 
-def check_list_headers(headers: Mapping[str, str], key: str) -> None:
+def check_credential(headers: Mapping[str, str], key: str) -> None:
     """Check for exactly one credential, the right key, and a known version."""
     given = [value for value in (headers.get("x-api-key"), _get_bearer(headers)) if value]
     if len(given) != 1:
@@ -128,7 +127,6 @@ def _check_head(body: Json) -> None:
         raise make_invalid(f"max_tokens: {limit} is not from 1 to {MAX_TOKENS}")
     if body.get("stream") or limit > PLAIN_LIMIT:
         raise make_invalid(f"stream: only plain answers up to {PLAIN_LIMIT} tokens are simulated")
-    check_thinking_fields(body)
     for number, block in enumerate(list_blocks(body.get("system", []))):
         _check_keys(f"system.{number}.", block, ("type", "text", "cache_control"))
         if block.get("type") != "text" or not block.get("text"):

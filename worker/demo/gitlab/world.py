@@ -160,13 +160,6 @@ class World:
         project.merge_requests[mr.iid] = mr
         return mr
 
-    def push(self, mr: MergeRequest, files: Mapping[str, bytes], title: str = "More work") -> str:
-        """Push a new commit to the merge request's branch; returns its new head sha."""
-        mr.sha = self.commit(mr.source_project, mr.source_branch, files)
-        mr.commits.append(Commit(mr.sha, title, mr.author, self.advance_clock()))
-        mr.updated_at = self.advance_clock()
-        return mr.sha
-
     def run_pipeline(
         self,
         mr: MergeRequest,

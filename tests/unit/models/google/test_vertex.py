@@ -10,10 +10,10 @@ import pytest
 
 from tests.fakes import HandClock
 from tests.google_tokens import TokenServer
+from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.unit.models.answers import ASK, fails, model
 from worker.core.ports import Reply
-from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Say, Script, Scripted
 from worker.errors import ConfigError, ModelError
 from worker.models import table

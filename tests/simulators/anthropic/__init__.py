@@ -1,0 +1,8 @@
+"""The simulated Messages API of the tests: the demo's (`worker/demo/anthropic/`), and much more.
+
+That is faults, the list of models, Vertex AI's path, and which thinking each model accepts.
+"""
+
+from tests.simulators.anthropic.simulator import AnthropicSim
+
+__all__ = ["AnthropicSim"]

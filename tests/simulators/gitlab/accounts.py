@@ -16,12 +16,8 @@ def _show_token(record: Token) -> dict[str, Any]:
     return {
         "id": record.id,
         "name": record.name,
-        "revoked": not record.active,
-        "created_at": "2026-10-01T08:00:00.000Z",
-        "description": None,
         "scopes": list(record.scopes),
         "user_id": record.user.id,
-        "last_used_at": "2026-11-20T08:59:00.000Z",
         "active": record.active,
         "expires_at": record.expires_at,
     }

@@ -110,12 +110,7 @@ def list_tree(call: Call) -> Answer:
     if call.get_value("recursive", "false") not in {"true", "1"}:
         depth = top.count("/") + bool(top)
         entries = [each for each in entries if each[0].count("/") == depth]
-    return make_page(call, [_make_entry(path, kind) for path, kind in sorted(entries)])
-
-
-def _make_entry(path: str, kind: str) -> Json:
-    mode = "040000" if kind == "tree" else "100644"
-    return {"id": "", "name": path.rpartition("/")[2], "type": kind, "path": path, "mode": mode}
+    return make_page(call, [{"type": kind, "path": path} for path, kind in sorted(entries)])
 
 
 def get_source_archive(call: Call) -> Answer:
@@ -144,8 +139,7 @@ def search_text(call: Call) -> Answer:
         call.get_value("search"),
     )
     hits = [
-        {"path": path, "filename": path, "basename": path, "ref": "", "startline": number}
-        | {"data": f"{line}\n", "project_id": owner.id, "id": None}
+        {"path": path, "startline": number, "data": f"{line}\n"}
         for path, content in sorted(files.items())
         for number, line in enumerate(content.decode(errors="replace").split("\n"), 1)
         if wanted in line
@@ -256,7 +250,7 @@ def get_commit(call: Call) -> Answer:
     sha = owner.find_commit(name)
     if sha not in owner.commits:
         refuse_not_found("Commit")
-    return Answer(200, {"id": sha, "short_id": sha[:8], "title": "", "created_at": None})
+    return Answer(200, {"id": sha, "short_id": sha[:8]})
 
 
 def list_commits(call: Call) -> Answer:

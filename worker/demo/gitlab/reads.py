@@ -25,7 +25,7 @@ MR_STATES = frozenset({"opened", "closed", "locked", "merged", "all"})
 
 def get_user(call: Call) -> Answer:
     """Return the user that the token belongs to."""
-    return Answer(200, views.show_own_user(call.user))
+    return Answer(200, views.show_account(call.user))
 
 
 def get_account(call: Call) -> Answer:
@@ -33,7 +33,7 @@ def get_account(call: Call) -> Answer:
     found = call.world.users.get(call.get_number("user"))
     if found is None:
         refuse_not_found("User")
-    return Answer(200, views.show_user(found) | {"bot": found.bot})
+    return Answer(200, views.show_account(found))
 
 
 def get_project(call: Call) -> Answer:

@@ -235,7 +235,6 @@ class Note:
     type: str | None = None
     system: bool = False
     internal: bool = False
-    updated_by: User | None = None
     awards: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     @property

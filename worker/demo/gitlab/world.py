@@ -273,7 +273,7 @@ class World:
             if not text.strip():
                 self.delete(note)
                 return None
-            note.body, note.updated_by, note.updated_at = text, editor, self.advance_clock()
+            note.body, note.updated_at = text, self.advance_clock()
         if changed:
             self.announce(note, "update")
         return note

@@ -151,10 +151,7 @@ def list_awards(call: Call) -> Answer:
     users = call.world.users
     return make_page(
         call,
-        [
-            views.show_award(key, users[who], name, found)
-            for key, (who, name) in found.awards.items()
-        ],
+        [views.show_award(key, users[who], name) for key, (who, name) in found.awards.items()],
     )
 
 
@@ -167,7 +164,7 @@ def add_award(call: Call) -> Answer:
         raise Refused(404, {"message": "404 Award Emoji Name has already been taken Not Found"})
     number = call.world.make_id("award")
     found.awards[number] = (call.user.id, name)
-    return Answer(201, views.show_award(number, call.user, name, found))
+    return Answer(201, views.show_award(number, call.user, name))
 
 
 def remove_award(call: Call) -> Answer:

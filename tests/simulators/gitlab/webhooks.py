@@ -147,7 +147,7 @@ class Endpoints:
 
     def _deliver(self, call: Call, project: Project, hook: Webhook) -> tuple[int, str]:
         payload = {"object_kind": "push", "event_name": "push", "project_id": project.id}
-        receiver = Receiver(hook.url, hook.token, hook.signing_token)
+        receiver = Receiver(hook.url, hook.token)
         event = make_delivery("Push Hook", call.world.url, payload, receiver)
         status, said = self._sim.webhooks.post(hook.url, event)
         add_delivery(hook, str(status) if status else "internal error", "push_hooks")

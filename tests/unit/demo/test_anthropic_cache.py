@@ -61,18 +61,15 @@ def test_a_read_looks_back_twenty_positions_and_no_further(cache: PrefixCache) -
     assert cache.account_body(turns(21, 20)).read_tokens == 0
 
 
-def test_a_run_of_results_is_one_position_unless_every_block_counts(cache: PrefixCache) -> None:
+def test_a_run_of_results_is_one_position(cache: PrefixCache) -> None:
     uses = [{"type": "tool_use", "id": f"c{n}", "name": "look", "input": {}} for n in range(40)]
     results: list[dict[str, Any]]
     results = [{"type": "tool_result", "tool_use_id": f"c{n}"} for n in range(40)]
     results[-1] |= MARK
     cache.account_body(turns(1, 0))
-    vertex = PrefixCache(now=cache.now, runs_are_one=False)
-    vertex.account_body(turns(1, 0))
     wide = body(("user", [text(f"0{LONG}")]), ("assistant", uses), ("user", results))
 
     assert cache.account_body(wide).read_tokens > 0
-    assert vertex.account_body(wide).read_tokens == 0
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,6 @@ def test_without_a_known_token_everything_is_401(sim: GitLabSim, scene: Scene, t
     assert sim.requests[-1].token == ("?" if token else "")
 
 
-def test_a_revoked_token_is_401(sim: GitLabSim, scene: Scene) -> None:
-    sim.tokens[scene.read_token].active = False
-    assert ask(sim, scene.read_token, "user").status_code == 401
-
-
 def test_a_read_token_cannot_write(sim: GitLabSim, scene: Scene) -> None:
     place = f"projects/{scene.project.id}/merge_requests/1/notes"
     response = ask(sim, scene.read_token, place, "POST", json={"body": "x"})
@@ -61,10 +56,8 @@ STRANGE = [
     ("GET", "projects/501/issues", {}, 404),
     ("GET", "projects/501?simple=true", {}, 400),
     ("GET", "projects/501/merge_requests?page=0", {}, 400),
-    ("GET", "projects/501/merge_requests?state=open", {}, 400),
-    ("GET", "projects/501/pipelines/90001/jobs?scope[]=broken", {}, 400),
+    ("GET", "projects/501/merge_requests?per_page=101", {}, 400),
     ("GET", "projects/501/repository/files/..%2Fx/raw", {}, 400),
-    ("GET", "projects/501/merge_requests/1/notes?sort=up", {}, 400),
     ("POST", "projects/501/merge_requests/1/notes", {"json": {}}, 400),
     ("POST", "projects/501/merge_requests/1/notes", {"json": {"body": "x", "when": 1}}, 400),
     ("POST", "projects/501/merge_requests/1/notes", {"data": {"body": "x"}}, 400),
@@ -83,63 +76,3 @@ def test_what_gitlab_would_pass_over_is_refused_and_recorded(
 def test_a_path_outside_the_api_is_recorded_too(sim: GitLabSim) -> None:
     assert httpx.get(f"{sim.url}/team/service.git").status_code == 404
     assert len(sim.unexpected_requests) == 1
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "projects/999",
-        "projects/501/merge_requests/9",
-        "projects/501/jobs/9",
-        "projects/501/repository/files/no.py/raw?ref=main",
-        "projects/501/merge_requests/1/discussions/abc",
-    ],
-)
-def test_what_is_not_there_is_an_ordinary_404(sim: GitLabSim, scene: Scene, path: str) -> None:
-    response = ask(sim, scene.read_token, path)
-    assert response.status_code == 404
-    assert response.json()["message"].startswith("404 ")
-    assert sim.unexpected_requests == []
-
-
-def test_lists_are_paged_with_gitlabs_headers(sim: GitLabSim, scene: Scene) -> None:
-    scene.mr.commits *= 45
-    path = f"projects/{scene.project.id}/merge_requests/1/commits"
-    first = ask(sim, scene.read_token, path)
-    assert len(first.json()) == 20
-    assert first.headers["x-next-page"] == "2"
-    assert first.headers["x-total"] == "45"
-    assert first.headers["x-total-pages"] == "3"
-    assert first.links["next"]["url"].endswith("page=2&per_page=20")
-    last = ask(sim, scene.read_token, f"{path}?page=3")
-    assert len(last.json()) == 5
-    assert last.headers["x-next-page"] == ""
-    assert "link" not in last.headers
-    wide = ask(sim, scene.read_token, f"{path}?per_page=1000")
-    assert (len(wide.json()), wide.headers["x-per-page"]) == (45, "100")
-
-
-def test_retried_jobs_are_listed_on_request_only(sim: GitLabSim, scene: Scene) -> None:
-    again = sim.add_job(scene.pipeline, "unit-tests", status="success")
-    path = f"projects/{scene.project.id}/pipelines/{scene.pipeline.id}/jobs"
-
-    def ids(query: str = "") -> list[int]:
-        return [job["id"] for job in ask(sim, scene.read_token, path + query).json()]
-
-    assert scene.job.id not in ids()
-    assert ids("?include_retried=true")[:2] == [again.id, scene.job.id]
-    assert ids("?include_retried=true&scope[]=failed") == [scene.job.id]
-
-
-def test_a_lost_answer_was_processed_and_a_failed_request_was_not(
-    sim: GitLabSim, scene: Scene
-) -> None:
-    place = f"projects/{scene.project.id}/merge_requests/1/notes"
-    sim.fail_next("POST", "/notes", 502)
-    assert ask(sim, scene.write_token, place, "POST", json={"body": "a"}).status_code == 502
-    sim.fail_next("POST", "/notes", 502, after=True)
-    assert ask(sim, scene.write_token, place, "POST", json={"body": "b"}).status_code == 502
-    sim.fail_next("POST", "/notes", drop=True)
-    with pytest.raises(httpx.RemoteProtocolError):
-        ask(sim, scene.write_token, place, "POST", json={"body": "c"})
-    assert [note.body for note in scene.mr.list_notes()] == ["b", "c"]

@@ -17,6 +17,9 @@ from typing import Any
 from worker.demo.anthropic.protocol import encode_compact, list_blocks, merge_messages, remove_mark
 
 LOOK_BACK = 20
+MINIMUM = 512
+"""The shortest cached prefix in tokens."""
+LIFETIME = 300.0
 CHARACTERS_PER_TOKEN = 4
 _RUNS = frozenset({"tool_use", "tool_result"})
 
@@ -47,20 +50,14 @@ class Position:
 
 @dataclass
 class PrefixCache:
-    """One workspace's cache. `minimum` is the shortest cached prefix in tokens.
+    """One workspace's cache."""
 
-    With `runs_are_one` a run of calls or results is one position of the look-back.
-    """
-
-    minimum: int = 512
-    lifetime: float = 300.0
-    runs_are_one: bool = True
     now: Callable[[], float] = time.monotonic
     _entries: dict[str, float] = field(default_factory=dict)
 
     def account_body(self, body: Mapping[str, Any]) -> InputTokens:
         """Count the tokens of one valid request, and store what it writes."""
-        return self.account(list(list_positions(body, runs_are_one=self.runs_are_one)))
+        return self.account(list(list_positions(body)))
 
     def account(self, positions: Sequence[Position]) -> InputTokens:
         """Count the tokens of a request that is given as positions."""
@@ -78,15 +75,15 @@ class PrefixCache:
             if position.slot < oldest:
                 break
             if position.key in self._entries:
-                self._entries[position.key] = start + self.lifetime
+                self._entries[position.key] = start + LIFETIME
                 return position.tokens
         return 0
 
     def _count_written(self, positions: Sequence[Position], start: float) -> int:
         end = 0
         for position in positions:
-            if position.has_mark and position.tokens >= self.minimum:
-                self._entries[position.key] = start + self.lifetime
+            if position.has_mark and position.tokens >= MINIMUM:
+                self._entries[position.key] = start + LIFETIME
                 end = position.tokens
         return end
 
@@ -97,7 +94,10 @@ def estimate_tokens(characters: int) -> int:
 
 
 def list_positions(body: Mapping[str, Any], *, runs_are_one: bool = True) -> Iterator[Position]:
-    """Yield the blocks of a request in the order of the prefix."""
+    """Yield the blocks of a request in the order of the prefix.
+
+    With `runs_are_one` a run of calls or results is one position of the look-back.
+    """
     digest = hashlib.sha256(str(body["model"]).encode())
     length, slot, last = 0, 0, ""
     for tier, block in _list_prefix(body):

@@ -37,13 +37,12 @@ class AnthropicSim(ModelApi):
         *,
         key: str = "",
         window: int = 1_000_000,
-        cache: PrefixCache | None = None,
     ) -> None:
         super().__init__(self._endpoint)
         self._script = script
         self._key = key
         self._window = window
-        self._cache = cache or PrefixCache()
+        self._cache = PrefixCache()
 
     async def _endpoint(self, request: Request) -> Response:
         raw = await request.body()

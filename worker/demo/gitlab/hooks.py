@@ -1,13 +1,9 @@
-"""Makes webhook deliveries as GitLab does: headers, signature and the fields of payloads we read.
+"""Makes webhook deliveries as GitLab does: headers, and the fields of payloads that we read.
 
 See https://docs.gitlab.com/user/project/integrations/webhook_events/.
 """
 
-import base64
-import hashlib
-import hmac
 import json
-import time
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -20,17 +16,15 @@ Event = tuple[dict[str, str], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """The target of hooks, with the secret token and optionally the signing token (`whsec_…`)."""
+    """The target of hooks, with its secret token."""
 
     url: str
     token: str = ""
-    signing_token: str = ""
 
 
 def make_delivery(name: str, instance: str, payload: Json, receiver: Receiver | None) -> Event:
     """Make headers and body of a delivery. Sending the same pair again is a re-delivery."""
     body = json.dumps(payload, separators=(",", ":")).encode()
-    key = str(uuid.uuid4())
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "GitLab/19.1.0",
@@ -38,24 +32,11 @@ def make_delivery(name: str, instance: str, payload: Json, receiver: Receiver | 
         "X-Gitlab-Webhook-UUID": str(uuid.uuid4()),
         "X-Gitlab-Instance": instance,
         "X-Gitlab-Event-UUID": str(uuid.uuid4()),
-        "Idempotency-Key": key,
+        "Idempotency-Key": str(uuid.uuid4()),
     }
     if receiver and receiver.token:
         headers["X-Gitlab-Token"] = receiver.token
-    if receiver and receiver.signing_token:
-        headers |= _make_signature(receiver.signing_token, key, body)
     return headers, body
-
-
-def _make_signature(token: str, key: str, body: bytes) -> dict[str, str]:
-    sent = str(int(time.time()))
-    secret = base64.b64decode(token.removeprefix("whsec_"))
-    mac = hmac.new(secret, f"{key}.{sent}.".encode() + body, hashlib.sha256).digest()
-    return {
-        "webhook-id": key,
-        "webhook-timestamp": sent,
-        "webhook-signature": f"v1,{base64.b64encode(mac).decode()}",
-    }
 
 
 def make_pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:

@@ -32,9 +32,8 @@ def post(sim: AnthropicSim, body: Any, path: str = PATH, **headers: str) -> http
         return client.post(sim.url + path, json=body, headers={**HEADERS, **headers})
 
 
-@pytest.mark.parametrize("version", ["2026-10-21", "vertex-2023-10-16"])
-def test_the_model_of_the_path_answers(sim: AnthropicSim, version: str) -> None:
-    answer = post(sim, BODY | {"anthropic_version": version})
+def test_the_model_of_the_path_answers(sim: AnthropicSim) -> None:
+    answer = post(sim, BODY | {"anthropic_version": "vertex-2023-10-16"})
 
     assert answer.json()["model"] == "claude-haiku-4-5@20251001"
     assert sim.unexpected_requests == []
@@ -53,7 +52,7 @@ def test_a_body_that_is_not_vertex_s_is_refused(sim: AnthropicSim, body: dict[st
     assert len(sim.unexpected_requests) == 1
 
 
-@pytest.mark.parametrize("given", ["", "Basic ya29.test", "Bearer", "Bearer ya29.gone"])
+@pytest.mark.parametrize("given", ["Basic ya29.test", "Bearer ya29.gone"])
 def test_the_front_end_refuses_other_credentials_in_its_own_form(
     sim: AnthropicSim, given: str
 ) -> None:
@@ -64,8 +63,5 @@ def test_the_front_end_refuses_other_credentials_in_its_own_form(
     assert answer.json()[0]["error"]["status"] == "UNAUTHENTICATED"
 
 
-@pytest.mark.parametrize(
-    "path", [PATH.replace("rawPredict", "predict"), PATH.replace("/v1", "", 1)]
-)
-def test_no_other_path_is_served(sim: AnthropicSim, path: str) -> None:
-    assert post(sim, BODY, path).status_code == 404
+def test_no_other_path_is_served(sim: AnthropicSim) -> None:
+    assert post(sim, BODY, PATH.replace("rawPredict", "predict")).status_code == 404

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from tests.simulators.anthropic import AnthropicSim
 from worker.cli.embedded import serve_embedded
 from worker.core.finding import CLAIMS
 from worker.core.logs.trace import clean_trace
+from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Script
 from worker.evaluation.cases import Case, JobEntry, find_cases, load_case
 from worker.evaluation.running import play_case
@@ -92,7 +92,7 @@ def answer_wrong(case: Case) -> Script:
 
 
 def play(case: Case, name: str, script: Script, driver: Driver = "docker") -> Played:
-    """Play a case with a scripted model, which the result calls `name`."""
+    """Play a case with a scripted model, called `name` in the result, on the demo's simulators."""
     sandbox = SandboxSettings(driver=driver, shared_limits=driver == "bubblewrap")
     with AnthropicSim(script) as model:
         provider = ProviderSettings(base_url=model.url, key="a-key-of-no-worth")

@@ -62,7 +62,7 @@ def test_the_same_failure_on_the_target_branch_is_linked_and_the_facts_are_folde
     folded = body.partition("<details>")[2]
     assert f"same failure on `main`: [pipeline {pipeline.id}]({pipeline.web_url})" in folded
     assert "without this change" in folded
-    assert "on the commit this change is built on: 1 failed in the same way" in folded
+    assert "on the commit this pipeline is built on: 1 failed in the same way" in folded
     assert "the error names" not in folded  # only a table of coverage names a changed file
 
 

@@ -85,7 +85,8 @@ def write_repair_request(
         asked += [KEPT_BACK, _KEPT_BACK.format(parts=_limit_list(parts))]
     if hidden:
         asked += [TOO_LONG, _write_hidden(hidden)]
-        asked += [_SEVERAL.format(most=ASKED_EACH, advice=ADVISED_EACH)] if several else []
+        if several and any(part.section != "Failed" for part in hidden):
+            asked.append(_SEVERAL.format(most=ASKED_EACH, advice=ADVISED_EACH))
     if hidden and not (failures or failed or kept_back):
         asked.append(_PARTS)
     elif repairs and not failed:

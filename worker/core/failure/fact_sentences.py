@@ -138,7 +138,7 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
         yield remark(*where, ": it did not run")
         return
     base = tuple(each for each in target.runs if each.sha and each.sha == target.base)
-    on_base = "on the commit this change is built on: "
+    on_base = "on the commit this pipeline is built on: "
     if settled or len(target.runs) > 1 or not find_pass_on_target(facts):
         built = base == target.runs
         all_runs = "all runs " if len(base) > 1 else ""

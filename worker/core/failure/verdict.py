@@ -231,7 +231,7 @@ def find_pass_on_target(facts: Facts) -> Remark | None:
     ):
         return None
     ago = describe_distance(newest[0].started_at, facts.run.started_at)
-    built_on = ", on the commit this change is built on" if newest[0].sha == target.base else ""
+    built_on = ", on the commit this pipeline is built on" if newest[0].sha == target.base else ""
     return remark(
         name(facts.name), " passed when it last ran on ", name(target.branch), f"{built_on}: ",
         pipeline(newest[0]), ", ", job(newest[0]), f", {ago}" if ago else "",

@@ -35,7 +35,7 @@ MERE = re.compile(
     r"(?:error:? |fatal:? |##\[error\])?(?:job failed|build failed|process (?:completed|exited|\")|"
     r"command (?:failed|exited)|script (?:failed|exited|returned)|the command .{1,200} (?:exited|"
     r"returned)|cleaning up|uploading|exited? with|exit (?:code|status)|make(?:\[<n>\])?: \*\*\*|"
-    r"[\w.-]{0,40}: \*\*\* \[|elifecycle|.{0,40}returned (?:a )?non-zero)"
+    r"[\w.-]{0,40}: \*\*\* \[|elifecycle|no files to upload|.{0,40}returned (?:a )?non-zero)"
     # Maven
     r"|\[error\] (?:->|\[help <n>\]|to see the full stack trace|re-run maven|for more information"
     r"|after correcting|please refer|there are test failures|mvn <args>|tests run:|failures:"

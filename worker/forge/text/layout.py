@@ -105,8 +105,8 @@ class Layout:
         """Yields sections with more characters than the workflow asks for, if that hides others."""
         advice = MOST_ADVICE_WITH_LINKS if self.offers.links else MOST_ADVICE
         for section, most in (("Cause", MOST_CAUSE), (_TO_DO, advice)):
-            text = before_code(getattr(self.finding, _FIELDS[section])).strip()
-            if hidden & {"Cause", _TO_DO} and section not in hidden and len(text) > most:
+            is_long = section not in hidden and self._measure_prose(section) > most
+            if hidden & {"Cause", _TO_DO} and is_long:
                 yield HiddenPart(section, (), most)
 
     def _write_shorter(self, section: str, size: int) -> "Layout":
@@ -124,9 +124,14 @@ class Layout:
             rest = self._write_shorter(part.section, size)._find_hidden(small)
             return any(each.section not in hidden - {part.section} for each in rest)
 
-        larger = range(part.visible_size + _STEP, _MOST_ROOM + 1, _STEP)
+        # A text of its own length does not fit: its long words leave lines unfilled.
+        most = min(_MOST_ROOM, self._measure_prose(part.section) - _STEP)
+        larger = range(part.visible_size + _STEP, most + 1, _STEP)
         fitting = bisect_left(larger, True, key=hides)
         return replace(part, visible_size=larger[fitting - 1]) if fitting else part
+
+    def _measure_prose(self, section: str) -> int:
+        return len(before_code(getattr(self.finding, _FIELDS[section])).strip())
 
     def _find_hidden(self, small: str) -> tuple[HiddenPart, ...]:
         finding, room = self.finding, self._choose_room(small)

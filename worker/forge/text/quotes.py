@@ -51,7 +51,7 @@ _LINK = re.compile(r"\S: ")
 
 LEAST_LINKS = 3
 """The fewest colons of a chain of errors, such as "Get X: tls: failed to verify: expired: …": the
-reason of all others comes last."""
+reason of all others comes last. Two are enough if that one has several words of the cause."""
 
 MAX_READ = 2_000
 """The most characters of a line in which that is looked for."""
@@ -154,7 +154,7 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
         default=logged.end() if logged else 0,
     )
     links = [found.end() for found in _LINK.finditer(text, start, MAX_READ)]
-    if len(links) >= LEAST_LINKS:
+    if len(links) >= LEAST_LINKS or _tells_of(text[links[-1] if links[1:] else len(text) :], about):
         rests = (at for at in links if LEAST_ERROR <= len(text) - at <= size)
         start = next(rests, start)
     before = _BEFORE.match(text, start, MAX_READ)
@@ -172,6 +172,11 @@ _LABEL = re.compile(
 )
 _RULE = re.compile(r" {1,8}[\[(][\w/-]{2,60}[\])]$")
 """The name of a linter's rule at the end of what it says."""
+
+
+def _tells_of(text: str, about: frozenset[str]) -> bool:
+    """Whether a text begins with a word and has several of those of `about`."""
+    return text[:1].isalpha() and len(about.intersection(find_words(text))) > 1
 
 
 def _leave_out_labels(text: str, size: int) -> str:
@@ -237,7 +242,7 @@ def _find_part(text: str, size: int, start: int, about: frozenset[str]) -> int:
 
     def count(at: int) -> int:
         shared = find_words(text[at : at + size]).intersection(about)
-        numbers = sum(each[0].isdigit() for each in shared)
+        numbers = sum(each.replace(".", "").isdigit() for each in shared)
         return 2 * numbers + (len(shared) > numbers)
 
     last = min(len(text) - size, MAX_READ)

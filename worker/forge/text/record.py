@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from worker.core.failure.verdict import Ruling, Verdict
 from worker.core.finding import Finding
+from worker.core.finding.retries import advises_against_retry
 from worker.core.text.remarks import Link, Name, Remark
 from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text.code import write_code_line
 from worker.forge.text.parts import Hosts, clean_line, remove_tokens
 
-MAX_LINES = 40
+MAX_LINES, MOST_OTHERS = 40, 2
 TITLE = "What GitLab and the logs show"
 
 
@@ -21,7 +22,7 @@ def write_record(finding: Finding, hosts: Hosts) -> list[str]:
     ]
     shown = [
         *_group_by_fact(rulings, lambda ruling: _write_proof(ruling, hosts)),
-        *_write_objections(rulings, hosts),
+        *_write_objections(rulings, finding, hosts),
         *_group_by_fact(
             rulings, lambda ruling: (render_remark(each, hosts) for each in ruling.record)
         ),
@@ -48,25 +49,35 @@ def _write_proof(ruling: Ruling, hosts: Hosts) -> Iterator[str]:
         yield f"{ruling.hard}: {render_remark(ruling.because, hosts)}"
 
 
-def _write_objections(rulings: list[Ruling], hosts: Hosts) -> Iterator[str]:
+def _write_objections(rulings: list[Ruling], finding: Finding, hosts: Hosts) -> Iterator[str]:
+    """Yields what speaks against a verdict. "Flaky" may be meant of a failure that comes with a
+    date or a place, if a retry does not help: then only what happened is said."""
     reasons: dict[Verdict, dict[str, None]] = {}
     for ruling in rulings:
         for verdict, why in ruling.contradictions:
             reasons.setdefault(verdict, {})[render_remark(why, hosts)] = None
     for verdict, sentences in reasons.items():
-        yield f"speaks against “{verdict}”: {'; '.join(sentences)}"
+        steady = verdict is finding.verdict is Verdict.FLAKY and advises_against_retry(
+            finding.to_do
+        )
+        label = "" if steady else f"speaks against “{verdict}”: "
+        yield f"{label}{'; '.join(sentences)}"
 
 
 def write_origin(finding: Finding, hosts: Hosts) -> str:
     """Returns where the target branch has the same failure, or where a flaky one came and went, if
-    that is the verdict; "" if there is a doubt (`write_doubt`), which would say so already."""
+    that is the verdict; else for which jobs the record proves another one. "" if there is a doubt
+    (`write_doubt`), which would say so already."""
     if write_doubt(finding, hosts):
         return ""
     shown: dict[Verdict, Iterable[Remark]] = {
         Verdict.TARGET: (each.origin for each in finding.rulings),
         Verdict.FLAKY: (each.recovery for each in finding.rulings),
     }
-    return render_remark(next(filter(None, shown.get(finding.verdict, ())), ()), hosts)
+    origin = render_remark(next(filter(None, shown.get(finding.verdict, ())), ()), hosts)
+    others = [each for each in finding.rulings if each.hard not in (None, finding.verdict)]
+    shown_others = others[:MOST_OTHERS] if len(others) < len(finding.rulings) else []
+    return origin or "; ".join(f"{_name_jobs(each)}: {each.hard}" for each in shown_others)
 
 
 def write_doubt(finding: Finding, hosts: Hosts) -> str:

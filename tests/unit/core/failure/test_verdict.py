@@ -138,7 +138,7 @@ def test_the_record_tells_what_is_known_and_what_is_not() -> None:
         "other runs on this commit: 1 failed in another way (job 501) with e1",
         "this job on main, newest 2 pipelines: 1 passed (job 399); 1 failed in another way "
         "(job 400) with e2",
-        "on the commit this change is built on: 1 passed (job 399)",
+        "on the commit this pipeline is built on: 1 passed (job 399)",
         "main has new commits since",
         "not known of other merge requests: GitLab answered 500",
     ]
@@ -230,7 +230,7 @@ def test_the_pass_on_the_commit_the_change_is_built_on_is_told_once() -> None:
         plain(each) for each in describe_facts(facts(target=target((BASE, "pass"), (OLD, "pass"))))
     ]
     assert told == ["this job on main, newest 2 pipelines: 2 passed (job 400, job 399)"]
-    assert "on the commit this change is built on: pipeline 4000, job 400" in plain(
+    assert "on the commit this pipeline is built on: pipeline 4000, job 400" in plain(
         decide_headline(
             [make_ruling(facts(target=target((BASE, "pass"), (OLD, "pass"))))], TARGET
         ).because
@@ -244,7 +244,7 @@ def test_the_pass_on_the_commit_the_change_is_built_on_is_told_once() -> None:
 def test_another_run_on_the_commit_the_change_is_built_on_is_told(outcome: str, said: str) -> None:
     made = facts(target=target((NEW, "pass"), (BASE, outcome)))
     told = [plain(each) for each in describe_facts(made)]
-    assert any(each.startswith(f"on the commit this change is built on: {said}") for each in told)
+    assert any(each.startswith(f"on the commit this pipeline is built on: {said}") for each in told)
 
 
 def test_a_failure_of_another_kind_that_came_and_went_there_is_told() -> None:

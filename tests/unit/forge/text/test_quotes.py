@@ -159,6 +159,18 @@ TYPES = 'sync/export.py:16: error: Item "None" of "date | None" has no attribute
             "because the heap.lock is not up to date with packages/sdk/package.json",
         ),
         (
+            "[chrome 143.0 linux #0-0] WebDriverError: session not created: This version of Vite's "
+            "driver only supports Chrome version 2048",
+            72,
+            "This version of Vite's driver only supports Chrome version 2048",
+        ),
+        (
+            "CommandError: Conflicting migrations detected; multiple leaf nodes in the migration "
+            "graph: (0017_shift_handover_note, 0017_swap in shifts).",
+            72,
+            "CommandError: Conflicting migrations detected; multiple leaf nodes in",
+        ),
+        (
             "SUMMARY: ThreadSanitizer: data race /builds/telemetry/spool/src/metrics/registry.cpp"
             ":40:9 in spool::Registry::report_loop()",
             75,

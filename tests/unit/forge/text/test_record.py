@@ -57,6 +57,25 @@ def test_the_proof_comes_first_with_its_links() -> None:
     )
 
 
+def test_the_job_for_which_the_record_proves_another_verdict_is_named_beside_the_headline() -> None:
+    image = Ruling("image", (501,), Verdict.FLAKY, (), ())
+    unit = Ruling("unit", (500,), None, (), ())
+    found = Finding(verdict=CHANGE, rulings=(unit, image))
+    assert record.write_origin(found, HOSTS) == "`image`: flaky"
+    assert record.write_origin(replace(found, rulings=(image,)), HOSTS) == ""
+    assert record.write_origin(replace(found, verdict=FLAKY), HOSTS) == ""
+
+
+def test_a_failure_that_comes_with_a_date_is_not_told_to_be_contradicted() -> None:
+    ruling = Ruling("test", (500,), None, (), ((FLAKY, remark("failed 2 times")),))
+    for to_do, line in (
+        ("Renew it.", "speaks against “flaky”: failed 2 times"),
+        ("Renew it; a retry does not help.", "failed 2 times"),
+    ):
+        found = Finding(verdict=FLAKY, rulings=(ruling,), to_do=to_do)
+        assert record.write_record(found, HOSTS) == [line]
+
+
 def test_an_overruled_model_is_named_on_one_line() -> None:
     told = record.write_doubt(_judged(CHANGE, facts(attempts=(PASSED_LATER,))), HOSTS)
     assert told.startswith(
@@ -200,7 +219,7 @@ def test_a_long_record_is_cut_and_says_so() -> None:
 
 AGAINST_TARGET = "speaks against “already failing on the target branch”"
 ON_MAIN = (
-    "when it last ran on `main`, on the commit this change is built on: "
+    "when it last ran on `main`, on the commit this pipeline is built on: "
     f"[pipeline 4000]({PAGES}/pipelines/4000)"
 )
 

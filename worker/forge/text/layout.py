@@ -57,7 +57,7 @@ _FIELDS = {
     "Keep it next time": "next_time",
 }
 _MOST_ROOM, _STEP = 400, 20
-MOST_CAUSE, MOST_ADVICE, MOST_ADVICE_WITH_LINKS = 290, 150, 110
+MOST_CAUSE, MOST_ADVICE, MOST_ADVICE_WITH_LINKS = 270, 150, 110
 """How many characters of the cause and of what to do, without and with changes on the diff, the
 workflow asks for."""
 _PATH = re.compile(r"[^\s/]{1,200}/\S{1,300}")

@@ -77,7 +77,7 @@ def _write_two(size: int) -> str:
     [
         (280, 150, []),
         (320, 100, [("Cause", 1)]),
-        (280, 220, [("What to do", 1)]),
+        (260, 220, [("What to do", 1)]),
         (320, 200, [("Cause", 1), ("What to do", 0)]),
         (320, 144, [("What to do", 1), ("Cause", 0)]),
     ],

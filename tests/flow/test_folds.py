@@ -52,6 +52,10 @@ WIRES: dict[str, tuple[Simulator, str, dict[str, str]]] = {
 }
 
 
+FAR_APART = ("anthropic", "chat")
+"""Two wires that have least in common, for what no wire decides; tests/wire has all of them."""
+
+
 def look_long(steps: int = STEPS) -> Script:
     """A model that fetches the log, runs long commands, reads what an early one gave from the file
     that it was told of, and quotes a line of the log that it saw in its first call."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.flow import crew
 from tests.flow.product import Product, product
-from tests.flow.test_folds import FINDING, WIRES, lead_to
+from tests.flow.test_folds import FAR_APART, FINDING, WIRES, lead_to
 from tests.flow.test_takeover import killed, mortal, told
 from tests.simulators.anthropic import AnthropicSim
 from worker.core.conversation import context_json
@@ -44,7 +44,7 @@ def read_first_message(ended: Context) -> str:
     return first.text
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", FAR_APART)
 def test_the_first_command_finds_the_announced_files(wire: str, tmp_path: Path) -> None:
     with product(tmp_path, read_then_answer(), "memory://", WIRES[wire][0]) as made:
         lead_to(made, wire, 100_000, "")

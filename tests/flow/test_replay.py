@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.flow.product import DOCKER, Product, product
-from tests.flow.test_folds import FINDING, WIRES, lead_to
+from tests.flow.test_folds import FAR_APART, FINDING, WIRES, lead_to
 from worker.demo.script import Answer, Asked, Call, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
@@ -38,7 +38,7 @@ def replay(made: Product, *more: str, status: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", FAR_APART)
 def test_the_same_calls_get_the_recorded_results(wire: str, tmp_path: Path) -> None:
     model = Model()
     with product(tmp_path, model, "memory://", WIRES[wire][0]) as made:

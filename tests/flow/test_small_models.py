@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import Product, product
-from tests.flow.test_folds import FINDING, WIRES, lead_to
+from tests.flow.test_folds import FAR_APART, FINDING, WIRES, lead_to
 from tests.simulators.openai import ChatSim
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Outcome, Status
@@ -35,7 +35,7 @@ def add_settings(made: Product, text: str) -> None:
     page.write_text((page.read_text() if page.exists() else "") + text)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", FAR_APART)
 def test_a_tool_that_was_not_announced_is_found_and_used(wire: str, tmp_path: Path) -> None:
     fetch = {"source": "gitlab_get_test_report", "arguments": {}, "path": "/tmp/data/report.json"}
     script = say_in_order(
@@ -89,7 +89,7 @@ def list_calls(message: Message) -> tuple[ToolCall, ...]:
     return message.calls if isinstance(message, Assistant) else ()
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", FAR_APART)
 def test_a_small_model_is_led_through_the_plan(wire: str, tmp_path: Path) -> None:
     seen: list[str] = []
     number = itertools.count()

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.flow.product import Product, product
-from tests.flow.test_folds import FINDING, LOG, WIRES, lead_to
+from tests.flow.test_folds import FAR_APART, FINDING, LOG, WIRES, lead_to
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Status
 from worker.demo.script import Answer, Asked, Call, Say, Script
@@ -72,7 +72,7 @@ def read_newest(told: Product) -> Context:
     return context_json.load_context(told.objects("context.json")[-1].read_bytes())
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", FAR_APART)
 def test_what_stays_unclear_goes_to_the_stronger_model(wire: str, tmp_path: Path) -> None:
     small, big = MODELS[wire]
     with product(tmp_path, give_up_then_find(), "memory://", WIRES[wire][0]) as told:

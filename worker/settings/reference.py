@@ -8,6 +8,7 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -90,6 +91,7 @@ def list_secrets() -> Iterator[tuple[Sequence[str], str]]:
         yield variables, f"{_find_field(place).description} (`{'.'.join(place)}`)"
 
 
+@cache
 def list_keys() -> frozenset[str]:
     """Return every key, including sections and secrets; NAME stands for any entry's name."""
     places = {row.place for row in list_rows()} | {_name_entry(place) for place in SECRETS}

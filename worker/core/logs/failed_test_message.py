@@ -34,7 +34,7 @@ _MEASURED = "..: "
 """What stands before the values of a measured row, such as k6's."""
 
 _OVER = re.compile(
-    r"={3}|-{3,}|_{4}|PASS\b|FAIL\b|ok\b|not ok\b|FAILURES!|ERRORS!|failures:$|Traceback |[✓✔√]"
+    r"={3}|-{3,}|_{4}|PASS\b|FAIL\b|ok\b|not ok\b|FAILURES!|ERRORS!|failures:$|Traceback |[✓✔√⚠]"
     r"|at |File \"|from |❯ |stacktrace:|StackTrace:|Stack Trace:|\d{1,5}\) |note: |# Looks like "
     r"|# \./|\d{1,7} tests? completed"
     r"|\[(?:INFO|ERROR|WARNING)\]|\$ |ERROR: Job failed|<(?:dir|tmp)>/\S{1,300}$|\S{1,200}<place>$"

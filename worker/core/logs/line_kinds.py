@@ -118,9 +118,12 @@ PLAIN = re.compile(
     r"|(?:npm (?:ERR!|error)|ERROR:|FATAL:|fatal:|Error:|curl: \(|wget: )"
     r"|assertion .{1,200} failed|Jest: .{1,80} threshold for .{1,80} not met|ESLint couldn't "
     r"|error: builder for '|Fingerprint: \S|pyproject\.toml changed significantly since "
-    r"|\S{1,300} - \w{1,80} \S{1,200} (?:is invalid|failed validation): |" + SERVER_SAID
+    r"|\S{1,300} - \w{1,80} \S{1,200} (?:is invalid|failed validation): "
+    r"|\S{1,200}: line \d{1,7}: +\d{1,10} (?:Killed|Segmentation fault|Aborted|Bus error"
+    r"|Illegal instruction|Floating point exception)\b|" + SERVER_SAID
 )
-"""A line that begins with an exception, or with a tool's word for an error."""
+"""A line that begins with an exception, or with a tool's word for an error; or a shell's on a
+program that was killed."""
 
 LOCATED = re.compile(
     r"[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?:? (?:fatal )?[Ee]rror\b|error\[\w{1,12}\]: "

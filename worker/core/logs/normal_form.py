@@ -64,6 +64,7 @@ _VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         # The thread of a pool that wrote a line of a program's log.
         (r"(?<=<time> )(?P<pool>\[[\w.$-]{0,100}?(?:dispatcher|thread|worker|exec)-)\d{1,5}(?=\])",
          r"\g<pool><n>"),
+        (r"(?<=/scripts-)\d{1,19}-\d{1,19}(?=/)", "<id>"),
         (r"\brunner-[\w-]{1,60}?-project-\d+-concurrent-\d+\b", "<runner>"),
         (r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.])", "<address>"),
         (r"(?<![\w:])\[?(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}\]?(?![\w:])", "<address>"),

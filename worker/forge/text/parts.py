@@ -81,11 +81,15 @@ class Parts:
         size: int = MAX_QUOTE,
         about: frozenset[str] = frozenset(),
     ) -> list[str]:
-        """Returns the quotes whose numbers are `shown`, in order; a quote in `lines` is shortened
-        to that line, a line is cut at `size` characters (see `cut_line`), and both are marked. The
-        other quotes, and the shortened ones in full, are folded."""
+        """Returns the quotes whose numbers are `shown`, in order; a quote in `lines` stands on one
+        line, all of it if it is short, else that line, cut at `size` characters (see `cut_line`)
+        and marked. The other quotes, and the shortened ones in full, are folded."""
         cut = partial(cut_line, size=size, about=about)
-        short = {at: _shorten(quotes[at], lines.get(at), cut, self._hosts) for at in sorted(shown)}
+        short = {
+            at: (at in lines and _write_on_one_line(quotes[at], size, self._hosts))
+            or _shorten(quotes[at], lines.get(at), cut, self._hosts)
+            for at in sorted(shown)
+        }
         whole = {at: write_quote(quote, self._hosts) for at, quote in enumerate(quotes)}
         more = [whole[at] for at in whole if short.get(at) != whole[at]]
         self.fold_lines("More evidence" if short else "Evidence", more)
@@ -151,6 +155,19 @@ def _link_place(evidence: Evidence, hosts: Hosts) -> str:
         filter(None, (_write_place(evidence.place), name_lines(evidence.line, evidence.last)))
     )
     return f"[{place}]({evidence.url})" if is_link_allowed(evidence.url, hosts) else place
+
+
+_MOST_BESIDE = 3
+"""The most lines of a quote that stand beside one another."""
+
+
+def _write_on_one_line(quote: Evidence, size: int, hosts: Hosts) -> str:
+    """Returns the lines of a quote beside one another; "" if they are many, or have more than
+    `size` characters, or more than one line of the note."""
+    lines = [line.strip() for line in remove_tokens(quote.text).split("\n") if line.strip()]
+    if len(lines) > _MOST_BESIDE or len(" / ".join(lines)) > min(size, fit.SHORT_QUOTE):
+        return ""
+    return f"{_link_place(quote, hosts)}: {' / '.join(map(write_code_line, lines))}"
 
 
 def _shorten(

@@ -424,6 +424,8 @@ def test_the_test_that_a_time_limit_ended_is_found(lines: list[str], test: str) 
          "E   assert <Ferry object at 0x7f9911a3c010> is None"),
         ("[ERROR] a.TideTest.shouldDock  Time elapsed: 0.002 s  <<< FAILURE!",
          "[ERROR] a.TideTest.shouldDock  Time elapsed: 1.9 s  <<< FAILURE!"),
+        ("/scripts-501-500014/step_script: line 203:    68 Killed  pytest -v",
+         "/scripts-501-500013/step_script: line 203:   112 Killed  pytest -v"),
         ("59/66 Test #59: RegistryTest.Resets .........***Failed    0.52 sec",
          "61/62 Test #61: RegistryTest.Resets .........***Failed   12.03 sec"),
         ("** Reason for termination ==\n** {badmatch,26-Nov-2026::19:52:44.690741,error}",

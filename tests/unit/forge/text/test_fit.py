@@ -137,7 +137,7 @@ def test_what_was_lost_once_stands_whole(kind: str, fields: dict[str, object], k
 
 
 def test_a_quote_gives_way_before_a_sentence() -> None:
-    many = tuple(replace(TWO_LINES, line=n, text=f"E   {n}\nE   + {n}") for n in range(1, 4))
+    many = tuple(replace(TWO_LINES, line=n, text=f"E   {n}{LONG}\nE   + {n}") for n in range(1, 4))
     shown = shown_of(written(replace(FULL, evidence=many, cause=f"{CAUSE} {LONG}")))
     assert LONG in shown
     assert "+ 1" not in shown

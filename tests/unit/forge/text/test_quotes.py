@@ -185,6 +185,15 @@ def test_what_a_cut_line_shows_is_what_went_wrong(line: str, size: int, shown: s
     assert " … `" not in visible.replace(": … `", "")
 
 
+def test_short_lines_of_a_quote_stand_beside_one_another() -> None:
+    versions = of_job(4711, 75, "Old chart version: 0.14.2\nNew chart version: 0.14.2")
+    (shown,) = _shown_quotes(versions)
+    assert shown == (
+        f"- [job 4711, line 75]({versions.url}): `Old chart version: 0.14.2` / "
+        "`New chart version: 0.14.2`"
+    )
+
+
 def test_a_long_line_that_announces_what_was_expected_is_not_the_one_that_is_shown() -> None:
     cause = f"The wheel is `802c8b92`…, the lock pins `0b79c25f`… of fleet-proto 4.1.0. {BIG}"
     (shown,) = _shown_quotes(of_job(4711, 54, CHECKED), cause=cause)

@@ -234,11 +234,11 @@ def _belongs(line: str, column: int) -> bool:
     """Whether the line is inside the list item that begins in `column`.
 
     An indented line without a bullet always is, whatever it looks like. Any other line is if it is
-    indented further than the item and is no quote.
+    indented further than the item and is no quote; "1. Test Case ID: x" is none.
     """
     if _NESTED.match(line):
         return True
-    return _indent(line) > column and not _head(line, False, bare=False)
+    return _indent(line) > column and not _head(line, True, bare=False)
 
 
 def _indent(line: str) -> int:

@@ -109,9 +109,9 @@ TEST = re.compile(
 
 SERVER_SAID = (
     r"remote: .{0,200}\b(?:not allowed|denied|forbidden|(?i:error)|not found|could not be found"
-    r"|invalid|expired|blocked)\b"
+    r"|invalid|expired|blocked)\b|Temporary failure resolving '"
 )
-"""What a Git server says about why it refuses something."""
+"""What a Git server says about why it refuses something, and apt where it finds no server."""
 
 PLAIN = re.compile(
     r"(?:E {1,8})?[A-Za-z_][\w.$]{0,120}(?:Error|Exception|Failure|Failed)\b(?:$|:| )"

@@ -31,7 +31,8 @@ LEAST_ERROR = 20
 """The fewest characters that a line has from where it names the error."""
 
 _LOGGED = re.compile(
-    r"\S{0,40}\d\d:\d\d:\d\d\S{0,20} {1,8}(?:ERROR|FATAL|WARN|INFO)\b[^:]{0,200}:(?: |.{1,100} : )"
+    r"\S{0,40}\d\d:\d\d:\d\d\S{0,20} {1,8}(?:ERROR|FATAL|WARN|INFO)\b"
+    r"(?=[^:]{0,200}(?:\[|\w\.\w))[^:]{0,200}:(?: |.{1,100} : )"
 )
 """What a logger writes before a message: the time, the level, the thread and the class."""
 
@@ -40,6 +41,7 @@ _BEFORE = re.compile(
     r"|(?:\d{1,9} )?\[(?:ERROR|FATAL)\] (?:\[[\w-]{1,40}\] ){0,3}"
     r"|[^\s:()]{0,300}/[^\s:()]{1,300}\.\w{1,12}:\d{1,7}(?::\d{1,7})?: ?"
     r"|[^\s:()]{1,300}\.[A-Za-z]\w{0,4}:\d{1,7}:\d{1,7}: ?"
+    r"|[^\s:()]{1,300}\.[A-Za-z]\w{0,8}\(\d{1,7},\d{1,7}\): ?"
     r"|(?:[ew]: )?file://[^\s:()]{1,300}:\d{1,7}:\d{1,7}:? "
     r"|FAIL - \S{1,200} - \S{1,100} - "
     r"|(?:error: )?-\[[\w.]{1,200} \w{1,200}\] : )+"
@@ -67,7 +69,7 @@ _REMEMBERED = 1024
 
 _NAMES_ERROR = re.compile(
     r"(?<![\w./])(?:E|[Ee]rror|ERROR|[Ee]xpected|EXPECTED|[Ff]atal|FATAL|FAIL(?:ED)?|panic)"
-    r"(?::|\[| -)"
+    r"(?::|\[|(?<!STATUS: FAILED) -)"
     r"|(?<!\w)\w{0,80}(?:Error|Exception):"
 )
 
@@ -170,8 +172,8 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
 _LABEL = re.compile(
     r"(?:FATAL ERROR|E|[Ee]rror|ERROR|[Ff]atal|FATAL|FAIL(?:ED)?)(?:\[\w-]{1,40}\])?(?: -|:) {1,8}"
 )
-_RULE = re.compile(r" {1,8}[\[(][\w/-]{2,60}[\])]$")
-"""The name of a linter's rule at the end of what it says."""
+_RULE = re.compile(r" {1,8}[\[(][\w/.…-]{2,200}[\])]$")
+"""The name of a linter's rule, or of a project's file, at the end of what is wrong."""
 
 
 def _tells_of(text: str, about: frozenset[str]) -> bool:

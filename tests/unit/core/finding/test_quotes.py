@@ -176,6 +176,11 @@ TRACES = [
         "sinks: [\n+       {\n+         kind: 1",
     ),
     ("- job 7 lines 12-14:\n  - old\n  + new\n    same", "- old\n+ new\nsame"),
+    (
+        "- job 7 lines 12-15: ___ GET /v1 ___\n  1. Test Case ID: Wdav\n  - ST101 Server error\n"
+        "  [500] Server Error:",
+        "___ GET /v1 ___\n1. Test Case ID: Wdav\n- ST101 Server error\n[500] Server Error:",
+    ),
     ("  1. job 7 lines 12-13: x\n     * y", "x\n* y"),
     ("- job 7 lines 12-14: @@ -1 +1 @@\n- old\n+ new", "@@ -1 +1 @@\n- old\n+ new"),
     ("- job 7 lines 12-14: one\n@@ -1 +1 @@\n+ new", "one\n@@ -1 +1 @@\n+ new"),

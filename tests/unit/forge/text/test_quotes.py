@@ -165,6 +165,18 @@ TYPES = 'sync/export.py:16: error: Item "None" of "date | None" has no attribute
             "This version of Vite's driver only supports Chrome version 2048",
         ),
         (
+            "21:17:40.601 ERROR QUALITY GATE STATUS: FAILED - View details on https://sonar.example"
+            ".com/dashboard?id=shop",
+            66,
+            "21:17:40.601 ERROR QUALITY GATE STATUS: FAILED - View details on",
+        ),
+        (
+            "/builds/ledger/src/Ledger.Api/Statements/StatementEndpoints.cs(20,1): error WHITESPACE"
+            ": Fix whitespace formatting. Delete 4 characters. [/builds/ledger/src/Ledger.Api.x]",
+            72,
+            "error WHITESPACE: Fix whitespace formatting. Delete 4 characters.",
+        ),
+        (
             "CommandError: Conflicting migrations detected; multiple leaf nodes in the migration "
             "graph: (0017_shift_handover_note, 0017_swap in shifts).",
             72,

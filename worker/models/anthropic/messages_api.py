@@ -7,7 +7,6 @@ is encoded once; a request joins the bytes and inserts the cache marks.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from worker.core.conversation.messages import (
@@ -21,6 +20,7 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request
 from worker.models.anthropic import answers
 from worker.models.base import Codec, Fragment, Target
+from worker.models.codec.growing import FragmentCache
 from worker.models.codec.json_slices import (
     Slice,
     dump_json,
@@ -40,8 +40,6 @@ _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
 _USER = b'{"role":"user","content":['
 _MODEL = b'{"role":"assistant","content":['
 _END = b"]}"
-_REMEMBERED = 4096
-"""Sides whose bytes are kept: a few dozen sessions at a few kilobytes a side."""
 
 
 class AnthropicMessages:
@@ -55,7 +53,7 @@ class AnthropicMessages:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._side = lru_cache(maxsize=_REMEMBERED)(self._encode_side)
+        self._sides = FragmentCache(self._encode_side)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Returns the body: head, tools, system, messages, in the order of the cached prefix."""
@@ -107,11 +105,16 @@ class AnthropicMessages:
         sides = group_messages(messages)
         if len(sides) < 2 or not any(isinstance(each, ToolResult) for each in sides[-1]):
             return True
-        answer = parse_json(self._side(sides[-2], bare).json.decode())
+        answer = parse_json(self._encode_side(sides[-2], bare).json.decode())
         return answer["content"][0].get("type") in _UNMARKABLE
 
     def _encode_messages(self, request: Request, marks: Iterable[int], bare: bool) -> list[bytes]:
-        sides = [self._side(side, bare) for side in group_messages(request.messages)]
+        if bare:
+            sides: Sequence[Fragment] = [
+                self._encode_side(side, True) for side in group_messages(request.messages)
+            ]
+        else:
+            sides = self._sides.encode_groups(request.messages)
         found = [side.json for side in sides]
         for position in marks:
             if position < len(sides):
@@ -122,7 +125,7 @@ class AnthropicMessages:
             found.append(_encode_blocks(_USER, [*before, _encode_text(request.notice)]))
         return found
 
-    def _encode_side(self, side: tuple[Message, ...], bare: bool) -> Fragment:
+    def _encode_side(self, side: Sequence[Message], bare: bool = False) -> Fragment:
         """Returns one side of the conversation as one message of the body."""
         opening = _MODEL if isinstance(side[0], Assistant) else _USER
         fragments = [self._encode_message(message, bare) for message in put_results_first(side)]

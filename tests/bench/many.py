@@ -16,7 +16,7 @@ from statistics import mean
 import docker
 
 from tests.bench.processes import Process, memory, running
-from tests.flow.product import Product, product
+from tests.flow.product import DOCKER, Product, product
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import MergeRequest
 from worker.core.session_id import find_marker
@@ -53,8 +53,8 @@ def _world(folder: Path, url: str) -> Iterator[Product]:
 
     # All of one project: by default it would get half of the worker.
     limits = f"limits: {{wall_clock: {WALL_CLOCK:.0f}, project_concurrency: {SESSIONS}}}\n"
-    (folder / "sandpiper.yaml").write_text(limits)
-    with product(folder, lambda asked: Say("flaky"), url, thinks) as told:
+    with product(folder, lambda asked: Say("flaky"), url, thinks, driver=DOCKER) as told:
+        told.write_settings(limits)
         yield told
 
 

@@ -119,6 +119,8 @@ def _failed(number: int) -> bytes:
     event = json.loads(payload("pipeline__merge_request_failed"))
     event["object_attributes"]["id"] = number
     event["merge_request"]["iid"] = number
+    # Whether the bot is a member of the project is what a job asks first.
+    event["project"]["id"] = event["merge_request"]["target_project_id"] = number
     return json.dumps(event).encode()
 
 

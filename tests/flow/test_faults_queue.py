@@ -24,7 +24,7 @@ from worker.queue import delivery
 from worker.queue.journal import MOST_DEATHS, Journal, State
 from worker.queue.leases import Leases
 
-MANY, NOBODYS = 250, 900_000
+MANY, NOBODYS = 1000, 900_000
 """Triggers, and a note that there is none of: they end at once."""
 
 

@@ -145,11 +145,11 @@ class Layout:
     def _hide_jobs(self, room: PartLimits) -> HiddenPart:
         text = visible(self.finding.what_failed).strip()
         shown = shorten_jobs(text, room.jobs_level, room.tests)
-        is_cut = shown.count("…") > text.count("…") or len(shown) < len(
-            shorten_jobs(text, 1, MAX_TESTS)
-        )
+        whole, listed = shorten_jobs(text, 0), shorten_jobs(text, 1, MAX_TESTS)
+        is_shorter = shown.count("…") > text.count("…") or len(shown) < len(listed)
+        is_cut = shown != whole and is_shorter
         size = max(len(shown), LINE) if room.jobs_level <= 2 else len(shown)
-        return HiddenPart("Failed", (shorten_jobs(text, 0),) if is_cut else (), size)
+        return HiddenPart("Failed", (whole,) if is_cut else (), size)
 
     def _list_brief_sections(self, room: PartLimits) -> Iterator[tuple[str, str, int]]:
         finding = self.finding

@@ -97,6 +97,18 @@ def test_the_section_that_takes_the_room_of_others_is_asked_for_too(
     assert hidden_of(mended) == ()
 
 
+@pytest.mark.parametrize(
+    "failed",
+    [
+        "`sonar` (500015): SonarQube's quality gate, `sonar-scanner -Dsonar.qualitygate.wait=true`",
+        "functional (500009): both InvoiceRepositoryTest tests, InvoiceControllerTest::testList",
+    ],
+)
+def test_what_failed_is_seen_if_it_is_short_however_it_is_listed(failed: str) -> None:
+    found = replace(FULL, what_failed=failed, cause=_write_two(262), to_do=_write_two(140))
+    assert hidden_of(found) == ()
+
+
 def test_of_what_failed_there_is_room_for_a_line() -> None:
     failed = "`build` (job 4711): `vite build` runs out of heap, exit code 134; and so did job 4710"
     for text in (failed, f"{failed} before it, on another runner"):

@@ -1,7 +1,7 @@
 """kombu's transport for `memory://`, changed so that messages wake readers, which do not poll."""
 
 import threading
-from queue import Empty
+from queue import Empty, Queue
 from typing import Any
 
 from kombu.transport import memory
@@ -22,7 +22,17 @@ class _Count:
 
 
 class Channel(memory.Channel):  # type: ignore[misc]
-    """kombu's channel, which wakes the readers at every message."""
+    """kombu's channel, which wakes the readers at every message.
+
+    Threads that use a queue for the first time at once get the same one: kombu's own channel gives
+    each of them another, all but one of which are lost with their messages.
+    """
+
+    def _new_queue(self, queue: str, **options: Any) -> None:
+        self._queue_for(queue)
+
+    def _queue_for(self, queue: str) -> "Queue[Any]":
+        return self.queues.setdefault(queue, Queue())  # type: ignore[no-any-return]
 
     def _put(self, queue: str, message: Any, **options: Any) -> None:
         super()._put(queue, message, **options)

@@ -95,7 +95,9 @@ class SocketWire:
         if not ready:
             raise TimeoutError
         while ready[0][1] & PEER_ENDED:
-            self.receive(1, deadline)  # up to the end, which is raised with the runner's last words
+            self.receive(
+                _READ, deadline
+            )  # up to the end, which is raised with the runner's last words
 
     def receive(self, size: int, deadline: float) -> bytes:
         parts = []

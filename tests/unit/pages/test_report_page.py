@@ -1,14 +1,13 @@
 """The operators' page of verdicts: who sees it, what it shows, and that it stays small."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.evaluation.test_precision import turn as make_judged_turn
 from tests.unit.pages.pages import ATTRIBUTES, HOSTILE, KEY, NOW, TAGS, TOKEN, Seen, Site
-from worker.core.conversation.turn_row import Row
-from worker.core.failure.outcomes import Judgement, Label
+from worker.core.failure.outcomes import Label
 from worker.evaluation.day_report import DAY, JudgedTurn, count_day, list_days, write_day
 from worker.pages.report import MOST_ROWS
 
@@ -22,24 +21,16 @@ def site(tmp_path: Path) -> Site:
 
 
 def turn(number: int, label: Label = Label.CONFIRMED, **changes: Any) -> JudgedTurn:
-    row = Row(
-        session_id=f"{number:020x}",
-        project_id=7,
-        project="aviary/tern",
-        mr_iid=number,
-        web_url=f"https://gitlab.example.com/aviary/tern/-/merge_requests/{number}",
-        pipeline_id=1,
-        turn=0,
-        started_at=NOW - DAY,
-        status="done",
-        verdict="flaky",
-        model="anthropic/a",
-        iterations=1,
-        cost_usd=0.5,
-        jobs="clock",
-        cause="The clock ticks late.",
-    )
-    return JudgedTurn(replace(row, **changes), Judgement(label, "readers say that it is wrong"))
+    fields: dict[str, Any] = {
+        "session_id": f"{number:020x}",
+        "project_id": 7,
+        "project": "aviary/tern",
+        "web_url": f"https://gitlab.example.com/aviary/tern/-/merge_requests/{number}",
+        "started_at": NOW - DAY,
+        "jobs": "clock",
+        "cause": "The clock ticks late.",
+    }
+    return make_judged_turn(number, label, "readers say that it is wrong", **(fields | changes))
 
 
 def count(site: Site, *turns: JudgedTurn, day: str = YESTERDAY) -> None:

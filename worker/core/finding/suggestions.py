@@ -151,10 +151,12 @@ def split_code(text: str) -> tuple[str, str]:
     prose = before_code(text)
     if prose == text:
         return text, ""
-    lines = prose.rstrip().split("\n")
-    while lines and (_CAUTION.match(lines[-1]) or lines[-1].endswith(":")):
-        lines = "\n".join(lines[:-1]).rstrip().split("\n") if lines[1:] else []
-    prose = "\n".join(lines)
+    lines = prose.split("\n")
+    while lines and (
+        not lines[-1].strip() or _CAUTION.match(lines[-1]) or lines[-1].rstrip().endswith(":")
+    ):
+        lines.pop()
+    prose = "\n".join(lines).rstrip()
     return prose, text[len(prose) :].lstrip("\n")
 
 

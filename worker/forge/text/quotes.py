@@ -69,7 +69,7 @@ _REMEMBERED = 1024
 
 _NAMES_ERROR = re.compile(
     r"(?<![\w./])(?:E|[Ee]rror|ERROR|[Ee]xpected|EXPECTED|[Ff]atal|FATAL|FAIL(?:ED)?|panic)"
-    r"(?::|\[|(?<!STATUS: FAILED) -)"
+    r"(?::|\[|(?<!: FAILED) -)"
     r"|(?<!\w)\w{0,80}(?:Error|Exception):"
 )
 

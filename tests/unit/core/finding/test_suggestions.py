@@ -273,3 +273,7 @@ def test_a_line_above_a_block_says_what_to_check_before_it_is_applied() -> None:
     labelled = f"In `a.erl`, lines 3-4:\n\nCheck: all.\n{block}"
     assert split_code(f"Do it.\n{labelled}") == ("Do it.", labelled)
     assert split_code("Do it.") == ("Do it.", "")
+
+
+def test_many_lines_that_look_like_labels_are_read_in_linear_time() -> None:
+    assert takes_linear_time(split_code, "a:\n", 60_000, end="```\nx\n```")

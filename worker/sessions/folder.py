@@ -28,6 +28,9 @@ _READ_ATTEMPTS = 3
 _FOLDER_ATTEMPTS = 100
 """A writer may miss its folder while others remove it; it is made again as often as this."""
 
+_LIVING = ("slots/", "workers/")
+"""What concerns only workers that are alive, and so needs not survive a loss of power."""
+
 _SESSIONS = "sessions/"
 """Where a writer that died may have left much of what was said."""
 
@@ -101,21 +104,23 @@ class Folder:
         """See Objects."""
         path = self._root / name
         with _translate_errors(f"write {path}"), self._make_scratch_file(path) as (scratch, file):
-            _write_durably(file, content)
+            durable = not name.startswith(_LIVING)
+            _write_content(file, content, sync=durable)
             won = _link(scratch, path)
-            _sync(path.parent)
+            _sync(path.parent, durable)
             return won
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
         """See Objects."""
         path = self._root / name
         with _translate_errors(f"write {path}"), self._make_scratch_file(path) as (scratch, file):
-            _write_durably(file, content)
+            durable = not name.startswith(_LIVING)
+            _write_content(file, content, sync=durable)
             with lock_folder(path.parent, self._lock_seconds):
                 if _digest(path) != version:
                     return False
                 scratch.replace(path)
-            _sync(path.parent)
+            _sync(path.parent, durable)
             return True
 
     def write(self, name: str, content: bytes) -> None:
@@ -127,7 +132,7 @@ class Folder:
         """
         path = f"{self._root}/{name}"
         with _translate_errors(f"write {path}"):
-            self._do_in_folder(Path(path).parent, lambda: _swap(path, content))
+            self._do_in_folder(path, lambda: _swap(path, content))
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
         """See Objects."""
@@ -140,7 +145,7 @@ class Folder:
                 with _translate_errors(f"write {path}"):
                     size += file.write(chunk)
             with _translate_errors(f"write {path}"):
-                _write_durably(file)
+                _write_content(file, b"", sync=True)
                 scratch.replace(path)
                 _sync(path.parent)
         return size
@@ -185,7 +190,7 @@ class Folder:
     def _make_scratch_file(self, path: Path) -> Iterator[tuple[Path, BufferedWriter]]:
         """Open a new file beside `path`, which is removed afterwards unless it was renamed."""
         scratch = path.with_name(f".{secrets.token_hex(8)}.tmp")
-        handle = self._do_in_folder(path.parent, lambda: os.open(scratch, _CREATE, 0o600))
+        handle = self._do_in_folder(path, lambda: os.open(scratch, _CREATE, 0o600))
         try:
             with os.fdopen(handle, "wb") as file:
                 yield scratch, file
@@ -194,13 +199,13 @@ class Folder:
                 scratch.unlink()
                 self._remove_empty_folders(path.parent)
 
-    def _do_in_folder(self, folder: Path, create_file: Callable[[], T]) -> T:
-        """Create a file in `folder`, which is made if it is missing."""
+    def _do_in_folder(self, path: Path | str, create_file: Callable[[], T]) -> T:
+        """Create a file in the folder of `path`, which is made if it is missing."""
         for _ in range(_FOLDER_ATTEMPTS):
             with suppress(FileNotFoundError):
                 return create_file()
             with suppress(FileNotFoundError):
-                self._make_folder(folder)
+                self._make_folder(Path(path).parent)
         return create_file()
 
     def _make_folder(self, folder: Path) -> None:
@@ -242,14 +247,17 @@ def _link(scratch: Path, path: Path) -> bool:
     return True
 
 
-def _write_durably(file: BufferedWriter, content: bytes = b"") -> None:
+def _write_content(file: BufferedWriter, content: bytes, *, sync: bool) -> None:
     file.write(content)
     file.flush()
-    os.fsync(file.fileno())
+    if sync:
+        os.fsync(file.fileno())
 
 
-def _sync(folder: Path) -> None:
+def _sync(folder: Path, durable: bool = True) -> None:
     """Make the names in `folder` durable. Without one there is nothing to do: others emptied it."""
+    if not durable:
+        return
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

@@ -14,8 +14,8 @@ class Objects(Records, Protocol):
     """Named objects: records, and larger ones that are streamed.
 
     Names are relative, `/`-separated, and checked by the caller. No reader ever sees part of an
-    object. What was written is durable when the call returns, except after `write`. All methods
-    raise StoreError.
+    object. What was written is durable when the call returns, except after `write` and what
+    concerns only workers that are alive (`slots/`, `workers/`). All methods raise StoreError.
     """
 
     def exists(self, name: str) -> bool:

@@ -26,7 +26,11 @@ def count_repeats(messages: Sequence[Message]) -> int:
     These are the calls of one answer or of a cycle of a few, the last answer included. Arguments
     are compared as JSON values.
     """
-    newest = list(islice(_batches(messages), LONGEST_ROUND * STOP_AT))
+    batches = _batches(messages)
+    newest = list(islice(batches, LONGEST_ROUND + 1))
+    if newest and newest[0] not in newest[1:]:
+        return 1
+    newest += islice(batches, LONGEST_ROUND * STOP_AT - len(newest))
     return max((_rounds(newest, size) for size in range(1, LONGEST_ROUND + 1)), default=0)
 
 

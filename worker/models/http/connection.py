@@ -95,22 +95,21 @@ class Connection:
             url,
             headers=headers,
             content=body,
-            extensions={"timeout": self._make_timeout(deadline).as_dict()},
+            extensions={"timeout": self._make_timeouts(deadline)},
         )
         with self._translate_errors(), closing(self._client.send(request, stream=True)) as response:
             received = self._read_body(response, deadline, max_answer)
         return Received(response.status_code, response.headers, received)
 
-    def _make_timeout(self, deadline: float | None) -> httpx.Timeout:
+    def _make_timeouts(self, deadline: float | None) -> Mapping[str, float]:
         left = self._timeout
         if deadline is not None:
             left = min(left, deadline - self._clock.monotonic())
         if left <= 0:
             raise self.errors.make_failure("no time is left for the answer", kind="timeout")
         connect = min(left, CONNECT_TIMEOUT)
-        return httpx.Timeout(
-            connect=connect, pool=connect, read=left, write=min(left, WRITE_TIMEOUT)
-        )
+        write = min(left, WRITE_TIMEOUT)
+        return {"connect": connect, "pool": connect, "read": left, "write": write}
 
     def _read_body(
         self, response: httpx.Response, deadline: float | None, max_answer: int
@@ -150,10 +149,25 @@ def get_ssl_context() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
+class _NoCookies(httpx.Cookies):
+    """Keeps no cookies: requests never send any, and looking for them takes as long as reading a
+    short answer."""
+
+    def extract_cookies(self, response: httpx.Response) -> None:
+        """Does nothing."""
+
+
+class _Client(httpx.Client):
+    @property  # type: ignore[misc]  # read-only on purpose
+    def cookies(self) -> httpx.Cookies:
+        """No cookies, whatever was answered."""
+        return _NoCookies()
+
+
 def _make_http_client(
     auth: httpx.Auth, headers: Mapping[str, str], transport: httpx.BaseTransport | None
 ) -> httpx.Client:
-    return httpx.Client(
+    return _Client(
         auth=auth,
         headers={
             **headers,

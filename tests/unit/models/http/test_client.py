@@ -365,3 +365,13 @@ def test_a_closed_model_answers_no_more() -> None:
 
     with pytest.raises(RuntimeError):
         asked.reply(ASK)
+
+
+def test_no_answer_sets_a_cookie_for_a_later_request() -> None:
+    answer = message(text("done"))
+    asked, transport = model(fails(200, answer, set_cookie="seen=1; Path=/"), good())
+
+    asked.reply(ASK)
+    asked.reply(ASK)
+
+    assert [each.headers.get("cookie") for each in transport.requests] == [None, None]

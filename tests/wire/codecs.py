@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 from worker.models import endpoints
-from worker.models.anthropic import messages_api
+from worker.models.anthropic.messages_api import AnthropicMessages
 from worker.models.base import Codec, Target
 from worker.models.catalogue import built_in
-from worker.models.gemini import generate_content
-from worker.models.openai import chat_completions, responses
+from worker.models.gemini.generate_content import GenerateContent
+from worker.models.openai.chat_completions import OpenAIChat
+from worker.models.openai.responses import OpenAIResponses
 
 Factory = Callable[[], tuple[Codec, str]]
 
@@ -15,42 +16,42 @@ Factory = Callable[[], tuple[Codec, str]]
 def _anthropic() -> tuple[Codec, str]:
     origin = "anthropic/claude-sonnet-5-5"
     endpoint = endpoints.anthropic("https://api.anthropic.com", "claude-sonnet-5-5")
-    return messages_api.codec(Target(origin, 21_000, endpoint.head)), origin
+    return AnthropicMessages(Target(origin, 21_000, endpoint.head)), origin
 
 
 def _anthropic_vertex() -> tuple[Codec, str]:
     origin = "anthropic-vertex/claude-sonnet-5-5"
     base = endpoints.vertex("v1")("", "my-project", "global")
     endpoint = endpoints.anthropic_vertex(base, "claude-sonnet-5-5")
-    return messages_api.codec(Target(origin, 21_000, endpoint.head)), origin
+    return AnthropicMessages(Target(origin, 21_000, endpoint.head)), origin
 
 
 def _gemini() -> tuple[Codec, str]:
     origin = "gemini/gemini-3.8-flash"
-    return generate_content.codec(Target(origin, 21_000)), origin
+    return GenerateContent(Target(origin, 21_000)), origin
 
 
 def _gemini_2() -> tuple[Codec, str]:
     origin = "gemini-vertex/gemini-2.5-flash"
-    return generate_content.codec(Target(origin, 21_000)), origin
+    return GenerateContent(Target(origin, 21_000)), origin
 
 
 def _openai() -> tuple[Codec, str]:
     origin = "openai/gpt-6.2-sol"
     endpoint = endpoints.openai_responses("https://api.openai.com/v1", "gpt-6.2-sol")
-    return responses.codec(Target(origin, 21_000, endpoint.head)), origin
+    return OpenAIResponses(Target(origin, 21_000, endpoint.head)), origin
 
 
 def _openai_responses() -> tuple[Codec, str]:
     origin = "openai-responses/gpt-oss-120b"
     endpoint = endpoints.openai_responses("http://llm:8000/v1", "gpt-oss-120b")
-    return responses.plain_codec(Target(origin, 16_000, endpoint.head)), origin
+    return OpenAIResponses(Target(origin, 16_000, endpoint.head), keyed=False), origin
 
 
 def _openai_compatible() -> tuple[Codec, str]:
     origin = "openai-compatible/qwen3"
     endpoint = endpoints.openai_chat("http://llm:8000/v1", "qwen3")
-    return chat_completions.codec(Target(origin, 16_000, endpoint.head, endpoint.dialect)), origin
+    return OpenAIChat(Target(origin, 16_000, endpoint.head, endpoint.dialect)), origin
 
 
 def _openai_chat() -> tuple[Codec, str]:
@@ -58,7 +59,7 @@ def _openai_chat() -> tuple[Codec, str]:
     endpoint = endpoints.openai_chat("https://api.openai.com/v1", "gpt-5.5")
     info = built_in.BUILT_IN.get_info("gpt-5.5")
     target = Target(origin, 21_000, endpoint.head, endpoint.dialect, info)
-    return chat_completions.codec(target), origin
+    return OpenAIChat(target), origin
 
 
 CODECS: dict[str, Factory] = {

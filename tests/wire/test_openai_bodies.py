@@ -24,7 +24,7 @@ from tests.wire.conversations import (
 from worker.core.conversation.messages import Assistant, Message, ToolCall, User, WireForm
 from worker.core.ports import Request
 from worker.models.base import Codec, Dialect, Target
-from worker.models.openai import chat_completions
+from worker.models.openai.chat_completions import OpenAIChat
 
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "openai": responses_checks.check_body,
@@ -217,7 +217,7 @@ def test_reasoning_goes_back_where_the_dialect_says_so(
     reasoning: str, origin: str, sent: str | None
 ) -> None:
     dialect = Dialect(reasoning=reasoning)
-    made = chat_completions.codec(Target("openai-compatible/m", 100, {"model": "m"}, dialect))
+    made = OpenAIChat(Target("openai-compatible/m", 100, {"model": "m"}, dialect))
     wire = own_thinking("openai-compatible/m").wire
     assert wire is not None
     answer = replace(own_thinking(origin), wire=WireForm(origin, wire.content))

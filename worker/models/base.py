@@ -219,9 +219,9 @@ class Provider:
     codec: Callable[[Target], Codec]
     endpoint: Callable[[str, str], Endpoint]
     auth: Callable[[str], httpx.Auth]
-    base_url: str
-    key_env: str
-    url_env: str
+    base_url: str = ""
+    key_env: str = ""
+    url_env: str = ""
     key_optional: bool = False
     keeps_cache_without_tools: bool = True
     locate: Callable[[str, str, str], str] | None = None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from worker.core.conversation.messages import add_cost
 from worker.core.ports import Clock, Model, Reply, Request, StopReason
 from worker.errors import ContextOverflow, ModelError
+from worker.models.wrapper import ModelWrapper
 
 _log = logging.getLogger(__name__)
 
@@ -17,38 +18,19 @@ leave them enough to answer."""
 _NO_ANSWER = {StopReason.REFUSED: "refused to answer", StopReason.BLOCKED: "was blocked"}
 
 
-class FallbackModel:
+class FallbackModel(ModelWrapper):
     """A `core.ports.Model` for one run. Not safe to share: it remembers which models did not
     answer.
 
     A refused or blocked answer counts as no answer. `models` must not be empty. The history is
-    canonical, so the next model continues it unchanged; only the prompt cache is lost.
+    canonical, so the next model continues it unchanged; only the prompt cache is lost. The
+    properties are those of the model that answers now: a conversation that is too long for the next
+    model is folded after that model has refused it.
     """
 
     def __init__(self, models: Sequence[Model], clock: Clock) -> None:
-        self._models, self._clock = models, clock
-        self._at = 0
-
-    @property
-    def name(self) -> str:
-        """The name of the model that answers now."""
-        return self._models[self._at].name
-
-    @property
-    def context_tokens(self) -> int:
-        """The limit of the model that answers now. A conversation that is too long for the next
-        model is folded after that model has refused it."""
-        return self._models[self._at].context_tokens
-
-    @property
-    def binds_thinking(self) -> bool:
-        """The value of the model that answers now."""
-        return self._models[self._at].binds_thinking
-
-    @property
-    def keeps_cache_without_tools(self) -> bool:
-        """The value of the model that answers now."""
-        return self._models[self._at].keeps_cache_without_tools
+        super().__init__(models[0])
+        self._others, self._clock = list(models[1:]), clock
 
     def reply(self, request: Request) -> Reply:
         """Returns the first answer, else the last model's refusal, with the cost of all attempts.
@@ -59,9 +41,9 @@ class FallbackModel:
         failures: list[str] = []
         cost: float | None = 0.0
         while True:
-            last = self._at + 1 == len(self._models)
+            last = not self._others
             try:
-                reply = self._models[self._at].reply(request if last else self._limit(request))
+                reply = super().reply(request if last else self._limit(request))
             except ContextOverflow:
                 # The conversation is shortened first: it may be too long for the others as well.
                 raise
@@ -74,7 +56,7 @@ class FallbackModel:
                 if last or reply.stop not in _NO_ANSWER:
                     return replace(reply, cost_usd=cost)
                 failures.append(_describe_refusal(self.name, reply))
-            self._at += 1
+            self._model = self._others.pop(0)
             _log.warning("%s; going on with %s", failures[-1], self.name)
 
     def _limit(self, request: Request) -> Request:

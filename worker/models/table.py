@@ -1,7 +1,7 @@
 """The table of providers. A new provider is a row here, and a codec if its API is new."""
 
-import random
-from collections.abc import Callable
+from functools import partial
+from typing import Unpack
 
 import httpx
 
@@ -9,23 +9,18 @@ from worker.core.ports import Clock
 from worker.errors import ConfigError
 from worker.models import endpoints, model_lists
 from worker.models.anthropic import answers as anthropic_answers
-from worker.models.anthropic import messages_api
-from worker.models.base import Cause, Dialect, Listing, Page, Provider
+from worker.models.anthropic.messages_api import AnthropicMessages
+from worker.models.base import Cause, Listing, Page, Provider
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.models.catalogue.model_info import Catalogue
-from worker.models.gemini import generate_content
+from worker.models.gemini.generate_content import GenerateContent
 from worker.models.google import errors as google_errors
 from worker.models.http import auth
-from worker.models.http.client import (
-    MAX_ATTEMPTS,
-    READ_TIMEOUT,
-    HttpModel,
-    OnFailure,
-    ignore_failure,
-)
+from worker.models.http.client import HttpModel, HttpOptions
 from worker.models.http.listing import fetch_models
-from worker.models.openai import chat_completions, responses
 from worker.models.openai import errors as openai_errors
+from worker.models.openai.chat_completions import OpenAIChat
+from worker.models.openai.responses import OpenAIResponses
 
 _VERTEX_ADVICE = {
     Cause.BAD_KEY: (
@@ -55,9 +50,9 @@ _OPENAI_LIST = Listing(endpoints.openai_models, model_lists.parse_openai, openai
 
 PROVIDERS: dict[str, Provider] = {
     "anthropic": Provider(
-        codec=messages_api.codec,
+        codec=AnthropicMessages,
         endpoint=endpoints.anthropic,
-        auth=auth.x_api_key,
+        auth=partial(auth.KeyHeader, "x-api-key"),
         base_url="https://api.anthropic.com",
         key_env="ANTHROPIC_API_KEY",
         url_env="ANTHROPIC_BASE_URL",
@@ -65,37 +60,31 @@ PROVIDERS: dict[str, Provider] = {
         listing=_ANTHROPIC_LIST,
     ),
     "anthropic-vertex": Provider(
-        codec=messages_api.codec,
+        codec=AnthropicMessages,
         endpoint=endpoints.anthropic_vertex,
         auth=auth.google,
-        base_url="",
-        key_env="",
-        url_env="",
         keeps_cache_without_tools=False,
         locate=endpoints.vertex("v1"),
         advice=_VERTEX_ADVICE,
     ),
     "gemini": Provider(
-        codec=generate_content.codec,
+        codec=GenerateContent,
         endpoint=endpoints.gemini,
-        auth=auth.x_goog_api_key,
+        auth=partial(auth.KeyHeader, "x-goog-api-key"),
         base_url="https://generativelanguage.googleapis.com",
         key_env="GEMINI_API_KEY",
         url_env="GEMINI_BASE_URL",
         listing=_GEMINI_LIST,
     ),
     "gemini-vertex": Provider(
-        codec=generate_content.codec,
+        codec=GenerateContent,
         endpoint=endpoints.gemini_vertex,
         auth=auth.google,
-        base_url="",
-        key_env="",
-        url_env="",
         locate=endpoints.vertex("v1beta1"),
         advice=_VERTEX_ADVICE,
     ),
     "openai": Provider(
-        codec=responses.codec,
+        codec=OpenAIResponses,
         endpoint=endpoints.openai_responses,
         auth=auth.bearer,
         base_url="https://api.openai.com/v1",
@@ -104,20 +93,18 @@ PROVIDERS: dict[str, Provider] = {
         listing=_OPENAI_LIST,
     ),
     "openai-responses": Provider(
-        codec=responses.plain_codec,
+        codec=partial(OpenAIResponses, keyed=False),
         endpoint=endpoints.openai_responses,
         auth=auth.bearer,
-        base_url="",
         key_env="OPENAI_API_KEY",
         url_env="OPENAI_BASE_URL",
         key_optional=True,
         listing=_OPENAI_LIST,
     ),
     "openai-compatible": Provider(
-        codec=chat_completions.codec,
+        codec=OpenAIChat,
         endpoint=endpoints.openai_chat,
         auth=auth.bearer,
-        base_url="",
         key_env="OPENAI_API_KEY",
         url_env="OPENAI_BASE_URL",
         key_optional=True,
@@ -134,21 +121,15 @@ def build_model(
     clock: Clock,
     project: str = "",
     location: str = "",
-    transport: httpx.BaseTransport | None = None,
-    timeout: float = READ_TIMEOUT,
-    max_attempts: int = MAX_ATTEMPTS,
-    jitter: Callable[[], float] = random.random,
-    dialect: Dialect | None = None,
     catalogue: Catalogue = BUILT_IN,
     level: str = "",
-    on_failure: OnFailure = ignore_failure,
+    **options: Unpack[HttpOptions],
 ) -> HttpModel:
     """Builds the model of `spec`, "provider/model". `base_url` may be "" for the provider's own.
 
     `project` and `location` are Google Cloud's, for Vertex AI only; a location of "" is "global".
-    `dialect` replaces the endpoint's default dialect; `on_failure` is called after each failed
-    attempt. `level` is the reasoning level that requests state; with "" they state the catalogue's
-    `effort`, if any. Raises ConfigError for a spec, URL, key or level that cannot work.
+    `level` is the reasoning level that requests state; with "" they state the catalogue's `effort`,
+    if any. Raises ConfigError for a spec, URL, key or level that cannot work.
     """
     who, _, model = spec.partition("/")
     if not (who and model and model.isprintable() and " " not in model):
@@ -158,19 +139,7 @@ def build_model(
     base_url = _get_base_url(who, base_url, project, location)
     _check_level(spec, base_url, catalogue, level)
     return HttpModel(
-        spec,
-        provider,
-        base_url,
-        key,
-        clock=clock,
-        transport=transport,
-        timeout=timeout,
-        max_attempts=max_attempts,
-        jitter=jitter,
-        dialect=dialect,
-        catalogue=catalogue,
-        level=level,
-        on_failure=on_failure,
+        spec, provider, base_url, key, clock=clock, catalogue=catalogue, level=level, **options
     )
 
 

@@ -19,7 +19,7 @@ from worker.core.conversation.messages import (
 )
 from worker.core.ports import Request
 from worker.models.anthropic import answers
-from worker.models.base import Codec, Fragment, Target
+from worker.models.base import Fragment, Target
 from worker.models.codec.growing import FragmentCache
 from worker.models.codec.json_slices import (
     Slice,
@@ -255,8 +255,3 @@ def _make_id(call_id: str) -> str:
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return f"{_FOREIGN.sub('_', call_id)[:40]}_{digest}"
-
-
-def codec(target: Target) -> Codec:
-    """Makes the codec for a row of the provider table; mypy checks it against the Protocol here."""
-    return AnthropicMessages(target)

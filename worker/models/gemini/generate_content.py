@@ -20,7 +20,7 @@ from worker.core.conversation.messages import (
     put_results_first,
 )
 from worker.core.ports import Request
-from worker.models.base import Codec, Target
+from worker.models.base import Target
 from worker.models.codec.json_slices import (
     Slice,
     dump_json,
@@ -247,8 +247,3 @@ def _make_name(name: str) -> str:
     if _NAME.fullmatch(name):
         return name
     return f"_{_FOREIGN.sub('_', name)}"[:64]
-
-
-def codec(target: Target) -> Codec:
-    """Makes the codec for a row of the provider table; mypy checks it against the Protocol here."""
-    return GenerateContent(target)

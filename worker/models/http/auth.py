@@ -1,4 +1,4 @@
-"""Authentication of requests. A key goes into a header, never into a URL, a repr or a log."""
+"""Authentication of requests. A key goes into a header; in a URL it would end up in logs."""
 
 from collections.abc import Generator
 
@@ -21,19 +21,9 @@ class KeyHeader(httpx.Auth):
         return f"KeyHeader({self._header!r})"
 
 
-def x_api_key(key: str) -> httpx.Auth:
-    """Anthropic's own header for a key."""
-    return KeyHeader("x-api-key", key)
-
-
 def bearer(key: str) -> httpx.Auth:
     """The header that most servers expect; without a key, none is sent."""
     return KeyHeader("authorization", f"Bearer {key}") if key else httpx.Auth()
-
-
-def x_goog_api_key(key: str) -> httpx.Auth:
-    """Gemini's own header; a key in the URL would end up in logs."""
-    return KeyHeader("x-goog-api-key", key)
 
 
 def google(key: str) -> httpx.Auth:

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TypedDict
 
 import httpx
 
@@ -12,7 +13,6 @@ from worker.core.conversation.messages import Usage, add_cost
 from worker.core.ports import Clock, Reply, Request, StopReason
 from worker.errors import ModelError
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Dialect, Provider, Target
-from worker.models.catalogue.built_in import BUILT_IN
 from worker.models.catalogue.model_info import Catalogue
 from worker.models.http import continuation, retry
 from worker.models.http.connection import Connection, Received
@@ -38,6 +38,17 @@ def ignore_failure(model: str, error: ModelError, again: bool) -> None:
     """Does nothing."""
 
 
+class HttpOptions(TypedDict, total=False):
+    """The options of `HttpModel` that have defaults there."""
+
+    transport: httpx.BaseTransport | None
+    timeout: float
+    max_attempts: int
+    jitter: Callable[[], float]
+    dialect: Dialect | None
+    on_failure: OnFailure
+
+
 class HttpModel:
     """A `core.ports.Model`. Safe to use from several threads; `close` it at the end.
 
@@ -54,13 +65,13 @@ class HttpModel:
         key: str,
         *,
         clock: Clock,
+        catalogue: Catalogue,
+        level: str,
         transport: httpx.BaseTransport | None = None,
         timeout: float = READ_TIMEOUT,
         max_attempts: int = MAX_ATTEMPTS,
         jitter: Callable[[], float] = random.random,
         dialect: Dialect | None = None,
-        catalogue: Catalogue = BUILT_IN,
-        level: str = "",
         on_failure: OnFailure = ignore_failure,
     ) -> None:
         self._name = name
@@ -169,11 +180,9 @@ class HttpModel:
 
     def _ask_for_part(self, body: bytes, deadline: float | None) -> tuple[Decoded, float | None]:
         found = self._ask_with_retries(body, deadline)
-        usage = _estimate_usage(found, len(body))
-        if usage is not found.usage:
-            found = replace(found, usage=usage)
+        found = replace(found, usage=_estimate_usage(found, len(body)))
         day = datetime.fromtimestamp(self._clock.now(), UTC).date()
-        return found, self._catalogue.compute_price(self._name, usage, day)
+        return found, self._catalogue.compute_price(self._name, found.usage, day)
 
     def _ask_with_retries(self, body: bytes, deadline: float | None) -> Decoded:
         attempt = 0

@@ -20,7 +20,7 @@ from worker.core.conversation.messages import (
     group_messages,
 )
 from worker.core.ports import Request
-from worker.models.base import Codec, Target
+from worker.models.base import Target
 from worker.models.codec import names
 from worker.models.codec.json_slices import Slice, dump_json, get_value, parse_members
 from worker.models.openai import chat_answers, errors
@@ -179,8 +179,3 @@ def _encode_text(role: str, text: str) -> bytes:
 
 def _encode_result(result: ToolResult, call_id: str) -> bytes:
     return dump_json({"role": "tool", "tool_call_id": call_id, "content": get_result_text(result)})
-
-
-def codec(target: Target) -> Codec:
-    """Makes the codec for a row of the provider table; mypy checks it against the Protocol here."""
-    return OpenAIChat(target)

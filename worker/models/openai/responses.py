@@ -20,7 +20,7 @@ from worker.core.conversation.messages import (
     group_messages,
 )
 from worker.core.ports import Request
-from worker.models.base import Codec, Target
+from worker.models.base import Target
 from worker.models.codec import names
 from worker.models.codec.json_slices import dump_json, parse_elements
 from worker.models.openai import errors, responses_answers
@@ -47,7 +47,7 @@ class OpenAIResponses:
     decode = staticmethod(responses_answers.decode)
     classify = staticmethod(errors.classify)
 
-    def __init__(self, target: Target, *, keyed: bool) -> None:
+    def __init__(self, target: Target, *, keyed: bool = True) -> None:
         self._target = target
         self._keyed = keyed
         self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
@@ -169,13 +169,3 @@ def _make_cache_key(request: Request) -> str:
         return request.session[:_MAX_KEY]
     first = next((each.text for each in request.messages if isinstance(each, User)), "")
     return hashlib.sha256(first.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def codec(target: Target) -> Codec:
-    """Makes the codec for a row of the provider table; mypy checks it against the Protocol here."""
-    return OpenAIResponses(target, keyed=True)
-
-
-def plain_codec(target: Target) -> Codec:
-    """Makes the codec for servers that are not OpenAI's: requests have no cache key."""
-    return OpenAIResponses(target, keyed=False)

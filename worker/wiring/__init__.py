@@ -5,6 +5,7 @@ from worker.wiring.doors import build_receiver, open_journal
 from worker.wiring.engines import build_driver, leave_out_pool, remove_stale_sandboxes
 from worker.wiring.jobs import build_deps, build_dry_deps, open_read_client
 from worker.wiring.model_lists import (
+    build_catalogue,
     compare_provider,
     list_chosen_models,
     list_chosen_providers,
@@ -18,7 +19,6 @@ from worker.wiring.process import (
     set_up_logging,
 )
 from worker.wiring.providers import (
-    build_catalogue,
     build_helper,
     build_helper_model,
     build_models,

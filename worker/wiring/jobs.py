@@ -43,6 +43,7 @@ from worker.turns.parts import (
 from worker.wiring.clock import SystemClock
 from worker.wiring.doors import build_pages
 from worker.wiring.engines import SandboxTools, build_sandboxes, leave_out_pool
+from worker.wiring.model_lists import list_run_models
 from worker.wiring.providers import (
     ModelChains,
     build_chains,
@@ -98,7 +99,10 @@ def build_deps(
             limits=_build_limits(settings, rules),
             clock=clock,
             redact=redact,
-            choices={name: partial(chains.make_alone, name) for name in _list_models(settings)},
+            choices={
+                each.spec: partial(chains.make_alone, each.spec)
+                for each in list_run_models(settings)
+            },
             describe_tools=SandboxTools().describe_versions,
             helper=build_helper(settings, watched, opened),
             choosable=settings.models.choosable,
@@ -142,13 +146,6 @@ def _build_limits(settings: Settings, rules: TierRules) -> Limits:
         fold_settings=FoldSettings(**settings.context.get_fold_settings()),
         tier_rules=rules,
     )
-
-
-def _list_models(settings: Settings) -> list[str]:
-    """List the configured models, the default first, each once."""
-    chosen = settings.models
-    tiers = (tier.model for tier in chosen.tiers.values())
-    return list(dict.fromkeys((chosen.default, *chosen.fallback, *tiers)))
 
 
 def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) -> Playbook:

@@ -1,12 +1,13 @@
-"""Which models are configured, and what their providers serve."""
+"""Which models are configured, what is known of models, and what providers serve."""
 
 from dataclasses import dataclass
 
+from worker.models.catalogue.model_info import Catalogue
+from worker.models.catalogue.operator_entries import extend_catalogue
 from worker.models.discovery import Comparison, compare_models
 from worker.models.table import PROVIDERS, list_models
 from worker.settings import Settings
 from worker.wiring.clock import SystemClock
-from worker.wiring.providers import build_catalogue
 
 PATIENCE = 10.0
 """Seconds for one provider's whole list."""
@@ -21,17 +22,32 @@ class ChosenModel:
     level: str = ""
 
 
+def build_catalogue(settings: Settings) -> Catalogue:
+    """Build the catalogue of models, including the operator's entries. Raises ConfigError."""
+    entries = settings.models.catalogue.items()
+    stated = {
+        model: entry.model_dump(exclude_unset=True, exclude_none=True) for model, entry in entries
+    }
+    return extend_catalogue(stated)
+
+
+def list_run_models(settings: Settings) -> list[ChosenModel]:
+    """List the models of runs: the default, the fallbacks, and the tiers' models."""
+    chosen = settings.models
+    return [
+        ChosenModel("default", chosen.default),
+        *(ChosenModel("fallback", spec) for spec in chosen.fallback),
+        *(
+            ChosenModel(f"tier {name}", tier.model, tier.reasoning or "")
+            for name, tier in chosen.tiers.items()
+        ),
+    ]
+
+
 def list_chosen_models(settings: Settings) -> list[ChosenModel]:
     """List the models that the settings name, each with its role."""
-    chosen = settings.models
-    models = [ChosenModel("default", chosen.default)]
-    models += [ChosenModel("fallback", spec) for spec in chosen.fallback]
-    models += [
-        ChosenModel(f"tier {name}", tier.model, tier.reasoning or "")
-        for name, tier in chosen.tiers.items()
-    ]
-    models += [ChosenModel("helper", chosen.helper)] if chosen.helper else []
-    return models
+    helper = settings.models.helper
+    return [*list_run_models(settings), *([ChosenModel("helper", helper)] if helper else [])]
 
 
 def list_roles(settings: Settings, spec: str, level: str) -> list[str]:

@@ -7,8 +7,6 @@ from contextlib import ExitStack, closing, contextmanager
 from worker.core.ports import Helper, Model
 from worker.core.routing.tiers import Signal, TierModel, TierRules
 from worker.models.base import Dialect
-from worker.models.catalogue.model_info import Catalogue
-from worker.models.catalogue.operator_entries import extend_catalogue
 from worker.models.fallback import FallbackModel
 from worker.models.helper import ModelHelper
 from worker.models.http import breaker
@@ -19,6 +17,7 @@ from worker.models.table import build_model, get_provider
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
+from worker.wiring.model_lists import build_catalogue, list_run_models
 
 
 def build_models(settings: Settings) -> list[HttpModel]:
@@ -27,15 +26,10 @@ def build_models(settings: Settings) -> list[HttpModel]:
     Raises ConfigError.
     """
     _check_levels(settings)
-    chosen = settings.models
-    for name in chosen.providers:
+    for name in settings.models.providers:
         get_provider(name, "models.providers: ")
-    tiers = (TierModel(each.model, each.reasoning or "") for each in chosen.tiers.values())
-    wanted = (*map(TierModel, (chosen.default, *chosen.fallback)), *tiers)
-    return [
-        _build_model(each.model, settings, ignore_failure, each.reasoning)
-        for each in dict.fromkeys(wanted)
-    ]
+    wanted = dict.fromkeys((each.spec, each.level) for each in list_run_models(settings))
+    return [_build_model(spec, settings, ignore_failure, level) for spec, level in wanted]
 
 
 def build_helper_model(
@@ -160,15 +154,6 @@ def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStac
     guarded = breaker.Breakers(SystemClock()).guard(helper)
     model = watched.count_model(guarded) if watched else guarded
     return ModelHelper(model, SystemClock(), settings.models.helper_timeout)
-
-
-def build_catalogue(settings: Settings) -> Catalogue:
-    """Build the catalogue of models, including the operator's entries. Raises ConfigError."""
-    entries = settings.models.catalogue.items()
-    stated = {
-        model: entry.model_dump(exclude_unset=True, exclude_none=True) for model, entry in entries
-    }
-    return extend_catalogue(stated)
 
 
 def _make_dialect(provider: ProviderSettings) -> Dialect | None:

@@ -17,12 +17,12 @@ from worker.models.codec.json_slices import (
     get_count,
     get_value,
     join_array,
-    parse_elements,
     parse_json,
     parse_members,
     repair_surrogates,
 )
 from worker.models.codec.names import read_tool_name
+from worker.models.codec.typed_parts import get_type, parse_parts, select_parts
 from worker.models.google import errors
 
 _STOPS = {
@@ -34,7 +34,6 @@ _STOPS = {
     "refusal": StopReason.REFUSED,
     "model_context_window_exceeded": StopReason.CONTEXT_OVERFLOW,
 }
-_RUNNABLE = frozenset({StopReason.END, StopReason.TOOL_CALLS})
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -43,14 +42,10 @@ def decode(body: bytes) -> Decoded:
     message = parse_members(body.decode())
     if get_value(message, "type") != "message" or "content" not in message:
         raise ValueError(f"not a message but {get_value(message, 'type')!r}")
-    blocks = parse_elements(message["content"].text)
-    if not all(
-        isinstance(block.value, dict) and isinstance(_get_type(block), str) for block in blocks
-    ):
-        raise ValueError("a content block is not an object with a type")
+    blocks = parse_parts(message["content"].text, "a content block")
     stop, detail = _get_stop_reason(message)
-    kept = _select_blocks(blocks, stop)
-    calls = [block for block in kept if _get_type(block) == "tool_use"]
+    kept = select_parts(blocks, stop, call="tool_use", thinking=_THINKING)
+    calls = [block for block in kept if get_type(block) == "tool_use"]
     return Decoded(
         text="\n\n".join(_get_texts(kept)),
         calls=tuple(_parse_call(block.value) for block in calls),
@@ -58,13 +53,9 @@ def decode(body: bytes) -> Decoded:
         stop=stop,
         usage=parse_usage(get_value(message, "usage")),
         detail=detail,
-        cut_off_calls=sum(_get_type(block) == "tool_use" for block in blocks) - len(calls),
-        thought=any(_get_type(block) in _THINKING for block in kept),
+        cut_off_calls=sum(get_type(block) == "tool_use" for block in blocks) - len(calls),
+        thought=any(get_type(block) in _THINKING for block in kept),
     )
-
-
-def _get_type(block: Slice) -> Any:
-    return block.value.get("type")
 
 
 def _get_stop_reason(message: Mapping[str, Slice]) -> tuple[StopReason, str]:
@@ -78,24 +69,8 @@ def _get_stop_reason(message: Mapping[str, Slice]) -> tuple[StopReason, str]:
     return _STOPS[reason], ""
 
 
-def _select_blocks(blocks: Sequence[Slice], stop: StopReason) -> list[Slice]:
-    """Returns the blocks that may be shown, run and sent back.
-
-    A refused answer is dropped completely. Calls of an unfinished answer are never run; without its
-    calls, an answer must not end in thinking.
-    """
-    if stop is StopReason.REFUSED:
-        return []
-    kept = list(blocks)
-    if stop not in _RUNNABLE:
-        kept = [block for block in kept if _get_type(block) != "tool_use"]
-        while kept and _get_type(kept[-1]) in _THINKING:
-            kept.pop()
-    return kept
-
-
 def _get_texts(blocks: Sequence[Slice]) -> list[str]:
-    found = [block.value.get("text") for block in blocks if _get_type(block) == "text"]
+    found = [block.value.get("text") for block in blocks if get_type(block) == "text"]
     if not all(isinstance(text, str) for text in found):
         raise ValueError("a text block has no text")
     return [repair_surrogates(text) for text in found if text]

@@ -3,10 +3,9 @@
 See https://platform.openai.com/docs/api-reference/chat.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from worker.core.conversation.messages import ToolCall
 from worker.core.ports import StopReason
 from worker.models.base import Decoded
 from worker.models.codec.json_slices import (
@@ -16,7 +15,7 @@ from worker.models.codec.json_slices import (
     parse_members,
     repair_surrogates,
 )
-from worker.models.openai.shared import parse_tool_call, parse_usage
+from worker.models.openai.shared import parse_tool_calls, parse_usage
 
 REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """The fields in which servers put reasoning. All are kept; the dialect names the one sent back."""
@@ -39,7 +38,7 @@ def decode(body: bytes) -> Decoded:
     message = parse_members(choice["message"].text) if "message" in choice else {}
     if not message:
         raise ValueError("the choice has no message")
-    calls = _parse_calls(message)
+    calls = parse_tool_calls(_list_calls(message))
     stop, detail = _get_stop_reason(choice, message, runs=bool(calls))
     if stop in _UNUSABLE:
         message = {}
@@ -82,19 +81,16 @@ def _get_stop_reason(
     return stop, "the provider's filter cut the answer" if stop is StopReason.BLOCKED else ""
 
 
-def _parse_calls(message: Mapping[str, Slice]) -> tuple[ToolCall, ...]:
-    found: dict[str, ToolCall] = {}
+def _list_calls(message: Mapping[str, Slice]) -> Iterator[tuple[Any, Any, Any]]:
+    """Yields the id, name and arguments of each call."""
     calls = get_value(message, "tool_calls") or ()
     if not isinstance(calls, list | tuple):
         raise ValueError("tool_calls is not a list")
-    for number, call in enumerate(calls):
+    for call in calls:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             raise ValueError("a tool call has no function")
-        parts = (call.get("id"), function.get("name"), function.get("arguments"))
-        parsed = parse_tool_call(number, *parts, before=found.keys())
-        found[parsed.id] = parsed
-    return tuple(found.values())
+        yield call.get("id"), function.get("name"), function.get("arguments")
 
 
 def _get_text(content: Any) -> str:

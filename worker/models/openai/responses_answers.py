@@ -3,25 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from worker.core.conversation.messages import ToolCall
 from worker.core.ports import StopReason
 from worker.models.base import Decoded
 from worker.models.codec.json_slices import (
     Slice,
     get_value,
     join_array,
-    parse_elements,
     parse_members,
     repair_surrogates,
 )
-from worker.models.openai.shared import parse_tool_call, parse_usage
+from worker.models.codec.typed_parts import get_type, parse_parts, select_parts
+from worker.models.openai.shared import parse_tool_calls, parse_usage
 
 _INCOMPLETE = {
     "max_output_tokens": StopReason.TRUNCATED,
     "content_filter": StopReason.BLOCKED,
 }
-_RUNNABLE = frozenset({StopReason.END, StopReason.TOOL_CALLS})
-_UNUSABLE = frozenset({StopReason.REFUSED, StopReason.BLOCKED})
 _PASSING = frozenset({"server_error", "rate_limit_exceeded"})
 
 
@@ -30,12 +27,13 @@ def decode(body: bytes) -> Decoded:
     response = parse_members(body.decode())
     if "output" not in response:
         raise ValueError(f"not a response but {str(get_value(response, 'error'))[:200]!r}")
-    items = parse_elements(response["output"].text)
-    if not all(isinstance(item.value, dict) and isinstance(_get_type(item), str) for item in items):
-        raise ValueError("an output item is not an object with a type")
+    items = parse_parts(response["output"].text, "an output item")
     stop, detail = _get_stop_reason(response, items)
-    kept = _select_items(items, stop)
-    calls = _parse_calls(kept)
+    kept = select_parts(items, stop, call="function_call", thinking={"reasoning"})
+    sent = [item.value for item in kept if get_type(item) == "function_call"]
+    calls = parse_tool_calls(
+        (call.get("call_id"), call.get("name"), call.get("arguments")) for call in sent
+    )
     return Decoded(
         text="\n\n".join(_get_texts(kept)),
         calls=calls,
@@ -43,14 +41,10 @@ def decode(body: bytes) -> Decoded:
         stop=stop,
         usage=parse_usage(get_value(response, "usage"), "input", "output"),
         detail=detail,
-        cut_off_calls=sum(_get_type(item) == "function_call" for item in items) - len(calls),
-        thought=any(_get_type(item) == "reasoning" for item in kept),
+        cut_off_calls=sum(get_type(item) == "function_call" for item in items) - len(calls),
+        thought=any(get_type(item) == "reasoning" for item in kept),
         max_retries=int(stop is StopReason.MALFORMED),
     )
-
-
-def _get_type(item: Slice) -> Any:
-    return item.value.get("type")
 
 
 def _get_stop_reason(
@@ -71,7 +65,7 @@ def _read_completed(items: Sequence[Slice]) -> tuple[StopReason, str]:
     refusals = [part.get("refusal") for part in _get_parts(items) if part.get("type") == "refusal"]
     if refusals:
         return StopReason.REFUSED, repair_surrogates(str(refusals[0]))
-    calls = any(_get_type(item) == "function_call" for item in items)
+    calls = any(get_type(item) == "function_call" for item in items)
     return StopReason.TOOL_CALLS if calls else StopReason.END, ""
 
 
@@ -93,24 +87,9 @@ def _read_failed(error: Any) -> tuple[StopReason, str]:
     return StopReason.BLOCKED, problem
 
 
-def _select_items(items: Sequence[Slice], stop: StopReason) -> list[Slice]:
-    """Returns the items that may be shown, run and sent back: none of a refused or blocked answer.
-
-    An unfinished answer loses its calls, and then the reasoning at its end.
-    """
-    if stop in _UNUSABLE:
-        return []
-    kept = list(items)
-    if stop not in _RUNNABLE:
-        kept = [item for item in kept if _get_type(item) != "function_call"]
-        while kept and _get_type(kept[-1]) == "reasoning":
-            kept.pop()
-    return kept
-
-
 def _get_parts(items: Sequence[Slice]) -> Iterator[Mapping[str, Any]]:
     for item in items:
-        content = item.value.get("content") if _get_type(item) == "message" else None
+        content = item.value.get("content") if get_type(item) == "message" else None
         parts = content if isinstance(content, list) else []
         yield from (part for part in parts if isinstance(part, dict))
 
@@ -123,14 +102,3 @@ def _get_texts(items: Sequence[Slice]) -> list[str]:
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("an output_text part has no text")
     return [repair_surrogates(str(text)) for text in texts if text]
-
-
-def _parse_calls(items: Sequence[Slice]) -> tuple[ToolCall, ...]:
-    found: dict[str, ToolCall] = {}
-    for item in items:
-        if _get_type(item) == "function_call":
-            call = item.value
-            parts = (call.get("call_id"), call.get("name"), call.get("arguments"))
-            parsed = parse_tool_call(len(found), *parts, before=found.keys())
-            found[parsed.id] = parsed
-    return tuple(found.values())

@@ -1,7 +1,7 @@
 """What OpenAI's two APIs have in common: sent answers, arguments, usage."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,22 +61,24 @@ def do_calls_match(message: Assistant, found: Sequence[tuple[Any, Any]]) -> bool
     )
 
 
-def parse_tool_call(
-    number: int, call_id: Any, name: Any, given: Any, before: Collection[str]
-) -> ToolCall:
-    """Parses a call of an answer. Raises ValueError if it cannot be one.
+def parse_tool_calls(calls: Iterable[tuple[Any, Any, Any]]) -> tuple[ToolCall, ...]:
+    """Parses the id, name and arguments of each call of an answer. Raises ValueError if one cannot
+    be a call.
 
     Some servers give calls no id, or the same id to all; an id is then made from the call itself.
     """
-    if given is None:
-        given = ""
-    if not isinstance(given, str):
-        raise ValueError("the arguments of a tool call are no text")
-    name = read_tool_name(name)
-    if not isinstance(call_id, str) or not call_id or call_id in before:
-        digest = hashlib.sha256(f"{number} {name} {given}".encode("utf-8", "surrogatepass"))
-        call_id = f"call_{digest.hexdigest()[:24]}"
-    return ToolCall(call_id, name, given)
+    parsed: dict[str, ToolCall] = {}
+    for number, (call_id, name, arguments) in enumerate(calls):
+        if arguments is None:
+            arguments = ""
+        if not isinstance(arguments, str):
+            raise ValueError("the arguments of a tool call are no text")
+        name = read_tool_name(name)
+        if not isinstance(call_id, str) or not call_id or call_id in parsed:
+            seed = f"{number} {name} {arguments}".encode("utf-8", "surrogatepass")
+            call_id = f"call_{hashlib.sha256(seed).hexdigest()[:24]}"
+        parsed[call_id] = ToolCall(call_id, name, arguments)
+    return tuple(parsed.values())
 
 
 def parse_usage(found: Any, question: str, answer: str) -> Usage:

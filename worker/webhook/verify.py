@@ -12,7 +12,6 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from worker.errors import ConfigError, Rejected
 
@@ -49,18 +48,7 @@ class BodyCheck:
             raise Rejected(401, "the webhook-signature header does not match the body")
 
 
-class Verifier(Protocol):
-    """Checks deliveries against one secret."""
-
-    def check_headers(self, headers: Mapping[str, str], now: float) -> BodyCheck:
-        """Check the headers, before the body is read. Raises Rejected 401.
-
-        `headers` has lower-case names, or ignores case; `now` is in epoch seconds.
-        """
-        ...
-
-
-def make_verifier(secret: str) -> Verifier:
+def make_verifier(secret: str) -> "Verifier":
     """Make the verifier for a secret. Raises ConfigError if it is empty or malformed."""
     if not secret.strip():
         raise ConfigError(
@@ -89,12 +77,15 @@ class TokenVerifier:
     secret: bytes
 
     def check_headers(self, headers: Mapping[str, str], now: float) -> BodyCheck:
-        """See Verifier."""
-        given = headers.get("x-gitlab-token")
-        if given is None:
+        """Check the headers, before the body is read. Raises Rejected 401.
+
+        `headers` has lower-case names, or ignores case; `now` is in epoch seconds.
+        """
+        token = headers.get("x-gitlab-token")
+        if token is None:
             raise Rejected(401, "there is no X-Gitlab-Token header: set the webhook's secret token")
         # ASGI decodes header bytes as latin-1, so this restores what was sent.
-        if not hmac.compare_digest(given.encode("latin-1", "replace"), self.secret):
+        if not hmac.compare_digest(token.encode("latin-1", "replace"), self.secret):
             raise Rejected(401, "the X-Gitlab-Token header is wrong")
         return BodyCheck()
 
@@ -106,7 +97,7 @@ class SignatureVerifier:
     key: bytes
 
     def check_headers(self, headers: Mapping[str, str], now: float) -> BodyCheck:
-        """See Verifier."""
+        """See TokenVerifier."""
         for name in ("webhook-id", "webhook-timestamp", "webhook-signature"):
             if not headers.get(name):
                 raise Rejected(
@@ -122,3 +113,6 @@ class SignatureVerifier:
             raise Rejected(401, "the webhook-signature header has no v1 signature")
         head = f"{headers['webhook-id']}.{stamp}.".encode("latin-1", "replace")
         return BodyCheck(hmac.new(self.key, head, hashlib.sha256), signatures)
+
+
+Verifier = TokenVerifier | SignatureVerifier

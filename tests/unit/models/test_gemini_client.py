@@ -12,7 +12,7 @@ from tests.unit.models.answers import model as any_model
 from tests.unit.models.gemini_bodies import answer, call, delay, error, quota, text
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, User, WireForm
 from worker.core.ports import StopReason
-from worker.errors import ContextOverflow, ModelError
+from worker.errors import ModelError
 from worker.models.gemini.generate_content import DUMMY_SIGNATURE
 from worker.models.http.client import MAX_HOPS, HttpModel
 
@@ -91,12 +91,6 @@ def test_a_final_answer_is_not_tried_again(failure: Step, says: str) -> None:
     assert says in str(caught.value)
     assert not caught.value.transient
     assert len(transport.requests) == 1
-
-
-def test_an_overflow_is_told_apart() -> None:
-    words = "The input token count (9) exceeds the maximum number of tokens allowed (8)."
-    with pytest.raises(ContextOverflow):
-        model(fails(400, error(400, words)))[0].reply(ASK)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from worker.core.conversation.messages import (
     WireForm,
 )
 from worker.core.ports import Request, StopReason
-from worker.errors import ConfigError, ContextOverflow, ModelError
+from worker.errors import ConfigError, ModelError
 from worker.models import table
 from worker.models.base import Dialect
 from worker.models.catalogue.operator_entries import extend_catalogue
@@ -253,14 +253,6 @@ def test_a_final_answer_is_not_tried_again(failure: Step, says: str) -> None:
         made.reply(ASK)
     assert says in str(caught.value)
     assert len(transport.requests) == 1
-
-
-def test_an_overflow_is_told_apart() -> None:
-    says = b'{"object":"error","message":"This model\'s maximum context length is 8192 tokens."}'
-    made, _ = model("openai-compatible/qwen3", fails(400, says), url=LOCAL)
-
-    with pytest.raises(ContextOverflow):
-        made.reply(ASK)
 
 
 def test_the_key_is_in_no_error_and_in_no_repr() -> None:

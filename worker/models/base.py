@@ -19,7 +19,6 @@ MAX_TOKENS = 21_000
 """The longest answer that is requested, in tokens. Without streaming, an idle connection is cut
 before a longer answer arrives."""
 
-
 _THINKING = 4000
 """Tokens added to the limit of a short answer if the model may think before it answers."""
 
@@ -134,7 +133,7 @@ CAUSES: Mapping[int, Cause] = {
     413: Cause.TOO_LARGE,
     429: Cause.RATE_LIMIT,
 }
-"""What a status means, whatever the provider."""
+"""What a status means with every provider."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,20 +43,20 @@ class Comparison:
 
 
 def compare_models(
-    provider: str, served: Iterable[ServedModel], unusable_ids: int, known: Catalogue
+    provider: str, served: Iterable[ServedModel], unusable_ids: int, catalogue: Catalogue
 ) -> Comparison:
     """Sorts the models that `provider` serves by what the catalogue says about them."""
-    found: dict[str, list[ServedModel]] = {}
+    by_kind: dict[str, list[ServedModel]] = {}
     for model in served:
-        entry = known.resolve_name(f"{provider}/{model.id}")
+        entry = catalogue.resolve_name(f"{provider}/{model.id}")
         if not entry.name:
             kind = "unknown_models"
         elif entry.is_assumed:
             kind = "assumed_models"
         else:
             kind = "differing_models" if _differs(model, entry.info) else "described_models"
-        found.setdefault(kind, []).append(model)
-    sorted_models = {kind: tuple(models) for kind, models in found.items()}
+        by_kind.setdefault(kind, []).append(model)
+    sorted_models = {kind: tuple(models) for kind, models in by_kind.items()}
     return Comparison(provider, **sorted_models, unusable_ids=unusable_ids)
 
 
@@ -93,8 +93,8 @@ def _format_fields(model: ServedModel) -> str:
 def _differs(model: ServedModel, info: ModelInfo) -> bool:
     """Whether the model has a smaller window than the catalogue says, or lacks some of its levels,
     so that requests would be refused."""
-    named = {each.name for each in info.levels if each.budget is None and each.name != "none"}
-    return 0 < model.window < info.window or bool(model.levels and named - set(model.levels))
+    names = {each.name for each in info.levels if each.budget is None and each.name != "none"}
+    return 0 < model.window < info.window or bool(model.levels and names - set(model.levels))
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -12,7 +12,7 @@ from worker.models.wrapper import ModelWrapper
 _log = logging.getLogger(__name__)
 
 SHARE = 0.5
-"""What a model may use of the time that is left, if others come after it: one that is silent must
+"""The share of the remaining time that a model may use if others come after it: a silent one must
 leave them enough to answer."""
 
 _NO_ANSWER = {StopReason.REFUSED: "refused to answer", StopReason.BLOCKED: "was blocked"}
@@ -43,7 +43,7 @@ class FallbackModel(ModelWrapper):
         while True:
             last = not self._others
             try:
-                reply = super().reply(request if last else self._limit(request))
+                reply = super().reply(request if last else self._limit_time(request))
             except ContextOverflow:
                 # The conversation is shortened first: it may be too long for the others as well.
                 raise
@@ -59,7 +59,7 @@ class FallbackModel(ModelWrapper):
             self._model = self._others.pop(0)
             _log.warning("%s; going on with %s", failures[-1], self.name)
 
-    def _limit(self, request: Request) -> Request:
+    def _limit_time(self, request: Request) -> Request:
         """Returns the request with a deadline that leaves time for the next model."""
         if request.deadline is None:
             return request

@@ -7,6 +7,7 @@ own for the window: vLLM, OpenRouter and llama.cpp are known.
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from worker.models.base import Page, ServedModel
@@ -21,14 +22,14 @@ _WINDOWS = ("max_model_len", "context_length", "context_window", "max_context_le
 
 def parse_anthropic(body: bytes) -> Page:
     """Parses a page of GET /v1/models; retired models are left out. Raises ValueError."""
-    found = _parse_object(body)
+    answer = _parse_object(body)
     page = _make_page(
         (each.get("id"), _make_claude(each))
-        for each in _list_objects(found.get("data"))
+        for each in _list_objects(answer.get("data"))
         if each.get("lifecycle") != "retired"
     )
-    last = _get_cursor(found, "last_id")
-    if found.get("has_more") is not True or not last:
+    last = _get_cursor(answer, "last_id")
+    if answer.get("has_more") is not True or not last:
         return page
     return Page(page.models, {"after_id": last}, page.unusable_ids)
 
@@ -36,79 +37,79 @@ def parse_anthropic(body: bytes) -> Page:
 def parse_gemini(body: bytes) -> Page:
     """Parses a page of GET /v1beta/models; models without generateContent are left out. Raises
     ValueError."""
-    found = _parse_object(body)
+    answer = _parse_object(body)
     page = _make_page(
         (_strip_prefix(each.get("name")), _make_gemini(each))
-        for each in _list_objects(found.get("models"))
+        for each in _list_objects(answer.get("models"))
         if _generates(each)
     )
-    token = _get_cursor(found, "nextPageToken")
+    token = _get_cursor(answer, "nextPageToken")
     return Page(page.models, {"pageToken": token}, page.unusable_ids) if token else page
 
 
 def parse_openai(body: bytes) -> Page:
     """Parses the answer to GET /models, which has one part only. Raises ValueError."""
-    found = _parse_object(body)
+    answer = _parse_object(body)
     return _make_page(
-        (each.get("id"), _make_compatible(each)) for each in _list_objects(found.get("data"))
+        (each.get("id"), _make_compatible(each)) for each in _list_objects(answer.get("data"))
     )
 
 
-def _make_claude(found: Mapping[str, Any]) -> ServedModel:
-    able = _get_object(found, "capabilities")
-    effort = _get_object(able, "effort")
+def _make_claude(entry: Mapping[str, Any]) -> ServedModel:
+    capabilities = _get_object(entry, "capabilities")
+    effort = _get_object(capabilities, "effort")
     levels = tuple(name for name in EFFORTS[1:] if _is_supported(effort, name))
-    if levels and _is_supported(_get_object(_get_object(able, "thinking"), "types"), "disabled"):
+    thinking_types = _get_object(_get_object(capabilities, "thinking"), "types")
+    if levels and _is_supported(thinking_types, "disabled"):
         levels = ("none", *levels)
-    window, most = _get_tokens(found, "max_input_tokens"), _get_tokens(found, "max_tokens")
-    return ServedModel("", window, most, levels)
+    window, max_output = _get_tokens(entry, "max_input_tokens"), _get_tokens(entry, "max_tokens")
+    return ServedModel("", window, max_output, levels)
 
 
-def _is_supported(found: Mapping[str, Any], name: str) -> bool:
-    return _get_object(found, name).get("supported") is True
+def _is_supported(capabilities: Mapping[str, Any], name: str) -> bool:
+    return _get_object(capabilities, name).get("supported") is True
 
 
-def _make_gemini(found: Mapping[str, Any]) -> ServedModel:
-    window = _get_tokens(found, "inputTokenLimit")
-    return ServedModel("", window, _get_tokens(found, "outputTokenLimit"))
+def _make_gemini(entry: Mapping[str, Any]) -> ServedModel:
+    window = _get_tokens(entry, "inputTokenLimit")
+    return ServedModel("", window, _get_tokens(entry, "outputTokenLimit"))
 
 
-def _make_compatible(found: Mapping[str, Any]) -> ServedModel:
-    window = next(filter(None, (_get_tokens(found, name) for name in _WINDOWS)), 0)
-    window = window or _get_tokens(_get_object(found, "meta"), "n_ctx_train")
-    most = _get_tokens(_get_object(found, "top_provider"), "max_completion_tokens")
-    return ServedModel("", window, most)
+def _make_compatible(entry: Mapping[str, Any]) -> ServedModel:
+    window = next(filter(None, (_get_tokens(entry, name) for name in _WINDOWS)), 0)
+    window = window or _get_tokens(_get_object(entry, "meta"), "n_ctx_train")
+    max_output = _get_tokens(_get_object(entry, "top_provider"), "max_completion_tokens")
+    return ServedModel("", window, max_output)
 
 
-def _make_page(found: Iterable[tuple[Any, ServedModel]]) -> Page:
+def _make_page(entries: Iterable[tuple[Any, ServedModel]]) -> Page:
     """Makes a page from ids and what is known about them; only the first of equal ids is kept."""
-    kept: dict[str, ServedModel] = {}
+    models: dict[str, ServedModel] = {}
     skipped = 0
-    for name, model in found:
+    for name, model in entries:
         if isinstance(name, str) and _ID.fullmatch(name):
-            sizes = (model.window, model.max_output)
-            kept.setdefault(name, ServedModel(name, *sizes, model.levels))
+            models.setdefault(name, replace(model, id=name))
         else:
             skipped += 1
-    return Page(tuple(kept.values()), unusable_ids=skipped)
+    return Page(tuple(models.values()), unusable_ids=skipped)
 
 
 def _parse_object(body: bytes) -> Mapping[str, Any]:
-    found = parse_json(body.decode())
-    if not isinstance(found, dict):
+    answer = parse_json(body.decode())
+    if not isinstance(answer, dict):
         raise ValueError("a JSON object was expected")
-    return found
+    return answer
 
 
-def _list_objects(found: Any) -> Iterable[Mapping[str, Any]]:
-    if not isinstance(found, list):
+def _list_objects(value: Any) -> Iterable[Mapping[str, Any]]:
+    if not isinstance(value, list):
         raise ValueError("it holds no list of models")
-    return (each if isinstance(each, dict) else {} for each in found)
+    return (each if isinstance(each, dict) else {} for each in value)
 
 
-def _generates(found: Mapping[str, Any]) -> bool:
+def _generates(entry: Mapping[str, Any]) -> bool:
     """Whether a model supports generateContent; assumed if the list does not say."""
-    methods = found.get("supportedGenerationMethods")
+    methods = entry.get("supportedGenerationMethods")
     return not isinstance(methods, list) or "generateContent" in methods
 
 
@@ -116,18 +117,18 @@ def _strip_prefix(name: Any) -> Any:
     return name.removeprefix("models/") if isinstance(name, str) else name
 
 
-def _get_cursor(found: Mapping[str, Any], name: str) -> str:
-    value = found.get(name)
+def _get_cursor(answer: Mapping[str, Any], name: str) -> str:
+    value = answer.get(name)
     return value if isinstance(value, str) and len(value) <= _LONGEST_CURSOR else ""
 
 
-def _get_object(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = found.get(name)
+def _get_object(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = members.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _get_tokens(found: Mapping[str, Any], name: str) -> int:
-    value = found.get(name)
+def _get_tokens(entry: Mapping[str, Any], name: str) -> int:
+    value = entry.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
     return value if 0 < value <= _MAX_TOKENS else 0

@@ -39,9 +39,9 @@ def find_broker_failure(app: Celery) -> QueueError | None:
 def _explain_failure(uri: str, error: Exception) -> QueueError:
     refused = isinstance(error, _REFUSALS) or isinstance(error.__cause__, _REFUSALS)
     place = re.sub("//[^/]*@", "//", uri)
-    said = str(getattr(error, "message", "") or error).rstrip(".")
-    does = "refuses this login" if refused else "does not answer"
-    return QueueError(f"the broker {place} {does}: {said}", transient=not refused)
+    reason = str(getattr(error, "message", "") or error).rstrip(".")
+    problem = "refuses this login" if refused else "does not answer"
+    return QueueError(f"the broker {place} {problem}: {reason}", transient=not refused)
 
 
 def require_login(app: Celery) -> None:

@@ -45,69 +45,69 @@ def deliver_trigger(
     queue. `slots` limits how many failures of its project run at the same time. Raises StoreError
     if the journal could not be read or written before the run.
     """
-    named = bind_log_fields(trigger=trigger_id(trigger), project=get_project_id(trigger))
+    log_fields = bind_log_fields(trigger=trigger_id(trigger), project=get_project_id(trigger))
     with (
-        named,
-        _watch_run(trigger, watch, waited) as run,
-        _take_entry(trigger, deps, waited or 0.0, slots, run) as entry,
+        log_fields,
+        _watch_delivery(trigger, watch, waited) as delivery,
+        _take_entry(trigger, deps, waited or 0.0, slots, delivery) as entry,
     ):
         if entry is None:
             return
-        run.ran = True
+        delivery.ran = True
         log.info("trigger %s begins", trigger_id(trigger))
-        ended: dispatch.Result | None = None
-        own = Run(watch, None, _explain_giving_up(entry), entry.tries < PATIENT_TRIES)
-        with _handle_errors(entry, deps, later, run):
-            ended = dispatch.find_job(trigger, deps, own)()
-        if ended is not None:
-            run.outcome = _close_entry(entry, ended, own.gives_up, deps)
+        result: dispatch.Result | None = None
+        run = Run(watch, None, _explain_giving_up(entry), entry.tries < PATIENT_TRIES)
+        with _handle_errors(entry, deps, later, delivery):
+            result = dispatch.find_job(trigger, deps, run)()
+        if result is not None:
+            delivery.outcome = _close_entry(entry, result, run.gives_up, deps)
 
 
 @dataclass(slots=True)
-class _Outcome:
-    """The outcome of a delivery, as the word that metrics use, and whether the job was run."""
+class _Delivery:
+    """A delivery: its outcome, as the word that metrics use, and whether the job was run."""
 
     outcome: str = "error"
     ran: bool = False
 
 
 @contextmanager
-def _watch_run(trigger: Trigger, watch: Watcher, waited: float | None) -> Iterator[_Outcome]:
-    run = _Outcome()
+def _watch_delivery(trigger: Trigger, watch: Watcher, waited: float | None) -> Iterator[_Delivery]:
+    delivery = _Delivery()
     watch(TriggerBegun(trigger, waited))
     try:
-        yield run
+        yield delivery
     finally:
-        watch(TriggerLeft(trigger, run.outcome, run.ran))
+        watch(TriggerLeft(trigger, delivery.outcome, delivery.ran))
 
 
 @contextmanager
 def _take_entry(
-    trigger: Trigger, deps: Deps, waited: float, slots: ProjectSlots | None, run: _Outcome
+    trigger: Trigger, deps: Deps, waited: float, slots: ProjectSlots | None, delivery: _Delivery
 ) -> Iterator[Entry | None]:
     """Take over the trigger's entry; yields None and sets the outcome if it is not to run now."""
     with deps.queue.leases.register_work() as (owner, _):
         entry = deps.queue.journal.take_trigger(trigger, owner, waited)
         if isinstance(entry, str):
             log.info("trigger %s skipped: %s", trigger_id(trigger), entry)
-            run.outcome = "skipped"
+            delivery.outcome = "skipped"
             yield None
             return
         if entry.deaths > MOST_DEATHS:
             deps.queue.journal.park_entry(
                 entry, f"{_describe_failed_runs(entry)}, the last while giving up"
             )
-            run.outcome = "parked"
+            delivery.outcome = "parked"
             yield None
             return
         with slots.hold_slot(entry) if slots else nullcontext(True) as free:
-            run.outcome = run.outcome if free else "held"
+            delivery.outcome = delivery.outcome if free else "held"
             yield entry if free else None
 
 
 @contextmanager
 def _handle_errors(
-    entry: Entry, deps: Deps, later: Callable[[Trigger, float], None], run: _Outcome
+    entry: Entry, deps: Deps, later: Callable[[Trigger, float], None], delivery: _Delivery
 ) -> Iterator[None]:
     """Postpone, hand over or park an entry whose run raises SandpiperError."""
     try:
@@ -115,29 +115,29 @@ def _handle_errors(
             ending.push(partial(_record_unexpected_error, entry, deps))
             yield
     except Postponed as error:  # an Interrupted, but one that is tried again like a failure
-        run.outcome = _handle_failure(entry, error, deps, later)
+        delivery.outcome = _handle_failure(entry, error, deps, later)
     except Interrupted as error:
         log.warning("trigger %s: %s", trigger_id(entry.trigger), error)
         deps.queue.journal.release_entry(entry)
         later(entry.trigger, 0.0)
-        run.outcome = "handed_over"
+        delivery.outcome = "handed_over"
     except SandpiperError as error:
-        run.outcome = _handle_failure(entry, error, deps, later)
+        delivery.outcome = _handle_failure(entry, error, deps, later)
 
 
-def _close_entry(entry: Entry, ended: dispatch.Result, gives_up: str, deps: Deps) -> str:
+def _close_entry(entry: Entry, result: dispatch.Result, gives_up: str, deps: Deps) -> str:
     """Remove the entry from the journal, or park it. Returns the outcome in a word."""
-    if isinstance(ended, Skipped):
-        log.info("trigger %s skipped: %s", trigger_id(entry.trigger), ended.reason)
+    if isinstance(result, Skipped):
+        log.info("trigger %s skipped: %s", trigger_id(entry.trigger), result.reason)
     if gives_up:
         deps.queue.journal.park_entry(entry, gives_up)
         return "parked"
     deps.queue.journal.remove_trigger(entry.trigger)
-    return _name_outcome(ended)
+    return _name_outcome(result)
 
 
-def _name_outcome(ended: dispatch.Result) -> str:
-    match ended:
+def _name_outcome(result: dispatch.Result) -> str:
+    match result:
         case Skipped():
             return "skipped"
         case Finished(outcome=outcome):

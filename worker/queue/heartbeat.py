@@ -48,8 +48,8 @@ class Registration:
             stored = self._records.read(self._record, RECORD)
             self._number += 1
             # The record may have a heartbeat of ours for which the store's answer was lost.
-            ours = stored is not None and _same_worker(stored.content, before)
-            if stored is None or not ours:
+            is_ours = stored is not None and _is_same_worker(stored.content, before)
+            if stored is None or not is_ours:
                 self._mark_lost()
             elif self._records.replace(self._record, self._content(), stored.version):
                 self._at = started
@@ -75,5 +75,5 @@ class Registration:
         return json.dumps({"worker": self.name, "beat": self._number}).encode()
 
 
-def _same_worker(content: bytes, ours: bytes) -> bool:
-    return bool(parse_object(content).get("worker") == parse_object(ours)["worker"])
+def _is_same_worker(content: bytes, own_record: bytes) -> bool:
+    return bool(parse_object(content).get("worker") == parse_object(own_record)["worker"])

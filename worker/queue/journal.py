@@ -95,8 +95,8 @@ class Journal:
     def add_trigger(self, trigger: Trigger) -> None:
         """Add a trigger that is about to be queued, unless it has an entry.
 
-        One that was parked for an error begins afresh: it is asked for again, and the error may be
-        mended. One that workers died of stays parked.
+        An entry that was parked for an error begins afresh, as the error may be fixed by now. One
+        whose workers died stays parked.
         """
         entry, name = Entry(trigger, State.OPEN, accepted_at=self._clock.now()), name_entry(trigger)
         if self._records.create(name, encode_entry(entry)):
@@ -176,8 +176,8 @@ class Journal:
         return self._records.list_names(f"{place}{mr_iid}/" if project_id and mr_iid else place)
 
     def read_entry(self, name: str) -> StoredEntry | None:
-        """Read an entry; None if there is none. A damaged one is deleted, and one of a newer
-        version of this worker is left to that: during an update, both are at work."""
+        """Read an entry; None if there is none. A damaged one is deleted. One of a newer version is
+        left to the workers of that version: during an update, both run."""
         stored = self._records.read(name, RECORD)
         if stored is None:
             return None
@@ -201,18 +201,17 @@ class Journal:
     def retry_parked(self, start: str) -> Trigger | None:
         """Open the parked trigger whose id begins with `start`; None unless there is exactly
         one."""
-        found = [
-            one for one in self.find_parked() if trigger_id(one.entry.trigger).startswith(start)
+        matches = [
+            each for each in self.find_parked() if trigger_id(each.entry.trigger).startswith(start)
         ]
-        if len(found) != 1 or not start:
+        if len(matches) != 1 or not start:
             return None
-        (stored,) = found
+        (stored,) = matches
         fresh = Entry(stored.entry.trigger, State.OPEN, accepted_at=self._clock.now())
         return fresh.trigger if self._replace_entry(stored, fresh) else None
 
     def has_failure(self, trigger: PipelineFailed) -> bool:
-        """Whether a failure of the pipeline has an entry, whether that names a merge request or
-        not."""
+        """Whether the pipeline's failure has an entry, with or without a merge request."""
         places = (get_project_id(trigger), trigger.mr_iid), (trigger.project_id, 0)
         prefixes = (f"{FOLDER}{project}/{iid}/{trigger.kind}" for project, iid in places)
         return any(
@@ -283,7 +282,7 @@ def decode_entry(content: bytes) -> Entry:
 
 
 def _is_ahead(entry: Entry, trigger: Replied) -> bool:
-    same = isinstance(entry.trigger, Replied) and (
+    is_same_thread = isinstance(entry.trigger, Replied) and (
         entry.trigger.discussion_id == trigger.discussion_id
     )
-    return same and entry.state is not State.PARKED
+    return is_same_thread and entry.state is not State.PARKED

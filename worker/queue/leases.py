@@ -158,14 +158,14 @@ class Leases:
         """
         with self.register_work() as (owner, registration):
             claim = Claim(owner, trigger, self.clock.now() + BACKSTOP)
-            held = self._claim(key, turn, claim)
-            if held.owner != owner:
-                yield held
+            holder = self._claim(key, turn, claim)
+            if holder.owner != owner:
+                yield holder
                 return
             try:
-                yield Lease(key, held, registration, self)
+                yield Lease(key, holder, registration, self)
             finally:
-                self._release(key, turn, held)
+                self._release(key, turn, holder)
 
     @contextmanager
     def register_work(self) -> Iterator[tuple[str, Registration]]:
@@ -251,14 +251,14 @@ class Leases:
     def _claim(self, key: SessionKey, turn: int, claim: Claim) -> Claim:
         """Try to claim a turn; return the claim that then holds it."""
         now = self.clock.now()
-        held = self._store.claim_turn(key, turn, claim, now)
-        if held is None:
+        holder = self._store.claim_turn(key, turn, claim, now)
+        if holder is None:
             return claim
-        if self.is_alive(held.owner):
-            return held
-        takeover = replace(claim, fence=held.fence + 1)
-        log.warning("session %s turn %d: %s is dead", key.session_id, turn, held.owner)
-        return self._store.claim_turn(key, turn, takeover, now, over=held) or takeover
+        if self.is_alive(holder.owner):
+            return holder
+        takeover = replace(claim, fence=holder.fence + 1)
+        log.warning("session %s turn %d: %s is dead", key.session_id, turn, holder.owner)
+        return self._store.claim_turn(key, turn, takeover, now, over=holder) or takeover
 
     def _release(self, key: SessionKey, turn: int, claim: Claim) -> None:
         try:
@@ -272,8 +272,8 @@ class Leases:
 
     def find_holder(self, key: SessionKey, turn: int) -> Claim | None:
         """Return the claim of the living worker that holds a turn, or None. Raises StoreError."""
-        held = self._store.find_holder(key, turn, self.clock.now())
-        return held if held and self.is_alive(held.owner) else None
+        claim = self._store.find_holder(key, turn, self.clock.now())
+        return claim if claim and self.is_alive(claim.owner) else None
 
     def is_alive(self, owner: str) -> bool:
         """Whether the worker that holds something under this name is alive. Raises StoreError.

@@ -47,7 +47,7 @@ class Transport(memory.Transport):  # type: ignore[misc]
     Channel = Channel
 
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:
-        """Deliver one message. Raises TimeoutError, sooner than asked, if there is none."""
+        """Deliver one message. Raises TimeoutError if none comes, after at most PAUSE seconds."""
         before = _Count.puts
         if self._deliver_one():
             return

@@ -37,7 +37,7 @@ class Sandpiper(Celery):  # type: ignore[misc]
 
 
 class BrokerConsumer(CeleryConsumer):  # type: ignore[misc]
-    """Celery's consumer; it goes on when the broker is lost in the middle of a read."""
+    """Celery's consumer, which survives the loss of the broker in the middle of a read."""
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
         if self.task_consumer is not None:
@@ -46,7 +46,7 @@ class BrokerConsumer(CeleryConsumer):  # type: ignore[misc]
 
 
 class PromptTimer(Timer):  # type: ignore[misc]
-    """Celery's timer; `stop` wakes it, so that a process does not wait a second for its end."""
+    """Celery's timer; `stop` wakes it, so that a process does not wait a second for it to end."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -65,11 +65,11 @@ class PromptTimer(Timer):  # type: ignore[misc]
 
 
 def end_broken_read(channel: Any, connection: Any) -> None:
-    """End the read that a channel of a lost Redis has begun, so that it can be closed.
+    """End the read that a channel has begun on a lost Redis, so that the channel can be closed.
 
-    Else kombu 5.7 ends the read instead of closing the channel, takes the connection apart, and
-    fails with AttributeError when Celery closes the channel a second time, or a run that goes on
-    acknowledges its message: the worker would end.
+    Otherwise kombu 5.7 ends the read instead of closing the channel, and discards the connection.
+    When Celery closes the channel again, or a run that goes on acknowledges its message, kombu
+    raises AttributeError, which would end the worker.
     """
     if connection.transport.driver_type == "redis":
         with suppress(*connection.connection_errors, *connection.channel_errors):
@@ -130,9 +130,9 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
         app.consumer.stop_runs()
         log.info("shutdown: the runs of this worker end after their current step")
         signal.signal(signal.SIGTERM, lambda *_: exit_now(app))
-        ending = threading.Timer(grace, exit_now, [app])
-        ending.daemon = True
-        ending.start()
+        timer = threading.Timer(grace, exit_now, [app])
+        timer.daemon = True
+        timer.start()
 
     worker_shutting_down.connect(begin_shutdown, weak=False)
     try:

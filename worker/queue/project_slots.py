@@ -134,24 +134,24 @@ class ProjectSlots:
 
     def _count_free(self, project_id: int) -> int:
         stored = self._records.read(_record_name(project_id), RECORD)
-        taken = decode_owners(stored.content) if stored else []
-        return self._cap - sum(map(self._leases.is_alive, taken))
+        owners = decode_owners(stored.content) if stored else []
+        return self._cap - sum(map(self._leases.is_alive, owners))
 
     def _take_slot(self, project_id: int, owner: str) -> bool:
-        def with_it(taken: list[str]) -> list[str] | None:
-            if owner in taken:
-                return taken
-            if len(taken) >= self._cap:
-                taken = [each for each in taken if self._leases.is_alive(each)]
-            return [*taken, owner] if len(taken) < self._cap else None
+        def add_owner(owners: list[str]) -> list[str] | None:
+            if owner in owners:
+                return owners
+            if len(owners) >= self._cap:
+                owners = [each for each in owners if self._leases.is_alive(each)]
+            return [*owners, owner] if len(owners) < self._cap else None
 
-        return self._update_owners(project_id, with_it)
+        return self._update_owners(project_id, add_owner)
 
     def _release_slot(self, project_id: int, owner: str) -> None:
         """Give the slot up. If that fails, it becomes free when this run's owner is no longer
         alive."""
         try:
-            self._update_owners(project_id, lambda taken: [each for each in taken if each != owner])
+            self._update_owners(project_id, lambda owners: [one for one in owners if one != owner])
         except StoreError as error:
             log.warning("a slot of project %d stays taken for now: %s", project_id, error)
 
@@ -163,9 +163,9 @@ class ProjectSlots:
 
         def change_stored(content: bytes | None) -> bytes | None:
             nonlocal is_changed
-            inside = change(decode_owners(content) if content else [])
-            is_changed = inside is not None
-            return json.dumps({"owners": inside}).encode() if is_changed else content
+            owners = change(decode_owners(content) if content else [])
+            is_changed = owners is not None
+            return json.dumps({"owners": owners}).encode() if is_changed else content
 
         # A round fails only if another owner came or went, and there are at most `cap` owners.
         rounds = _ROUNDS + 2 * self._cap
@@ -180,22 +180,22 @@ def _record_name(project_id: int) -> str:
 def decode_owners(content: bytes) -> list[str]:
     """Return the owners in a record of slots; none if it is damaged, which allows too many runs."""
     try:
-        found = json.loads(content)["owners"]
+        owners = json.loads(content)["owners"]
     except (KeyError, TypeError, ValueError, RecursionError):
         return []
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    return [each for each in owners if isinstance(each, str)] if isinstance(owners, list) else []
 
 
 def _sort_failures(names: Iterable[str], project_id: int) -> list[str]:
     """Sort the names of a project's failures: the merge request that waits longest comes first, and
     its newest pipeline before its older ones. A failure without merge request counts as its own."""
-    found = []
+    failures = []
     for name in names:
         mr, _, leaf = name.removeprefix(f"{FOLDER}{project_id}/").partition("/")
         number = leaf.removeprefix("pipeline").partition("-")[0]
         if leaf.startswith("pipeline") and number.isdecimal():
-            found.append((mr if mr != "0" else name, int(number), name))
+            failures.append((mr if mr != "0" else name, int(number), name))
     oldest: dict[str, int] = {}
-    for whose, pipeline, _ in found:
-        oldest[whose] = min(pipeline, oldest.get(whose, pipeline))
-    return [each[2] for each in sorted(found, key=lambda each: (oldest[each[0]], -each[1]))]
+    for mr_name, pipeline, _ in failures:
+        oldest[mr_name] = min(pipeline, oldest.get(mr_name, pipeline))
+    return [each[2] for each in sorted(failures, key=lambda each: (oldest[each[0]], -each[1]))]

@@ -119,11 +119,11 @@ class Publisher:
     def _count_messages(self, producer: Any) -> int:
         queue = self._app.amqp.default_queue
         # Declaring a queue again is the only way to get its length from every broker.
-        found = producer.channel.queue_declare(
+        declared = producer.channel.queue_declare(
             queue=queue.name,
             durable=queue.durable,
             exclusive=queue.exclusive,
             auto_delete=queue.auto_delete,
             arguments=queue.queue_arguments,
         )
-        return int(found.message_count)
+        return int(declared.message_count)

@@ -127,9 +127,9 @@ class Recovery:
         if stored is None:
             self._observations.pop(name, None)
             return
-        same = observation is not None and observation.stored.version == stored.version
+        is_unchanged = observation is not None and observation.stored.version == stored.version
         self._observations[name] = _Observation(
-            stored, now, observation.since if observation and same else now
+            stored, now, observation.since if observation and is_unchanged else now
         )
 
     def _find_abandoned(self, *, first: bool) -> list[str]:

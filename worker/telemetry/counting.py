@@ -111,11 +111,11 @@ def _count_tier(metrics: Metrics, context: Context) -> None:
     for call in context.calls:
         if call.turn == context.turn and call.tier:
             metrics.tier_calls.labels(call.tier, call.reasoning, call.model).inc()
-    chosen = context.tier
-    if chosen and chosen.raised_in == context.turn:
-        signal = chosen.reason.removeprefix("raised: ")
+    tier = context.tier
+    if tier and tier.raised_in == context.turn:
+        signal = tier.reason.removeprefix("raised: ")
         signal = signal if signal in tuple(Signal) else "asked"
-        metrics.tier_raises.labels(chosen.tier, signal).inc()
+        metrics.tier_raises.labels(tier.tier, signal).inc()
 
 
 def _find_verdict(context: Context, status: Status) -> str:

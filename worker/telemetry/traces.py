@@ -31,7 +31,7 @@ _PROVIDERS = {
 }
 """The semantic conventions' names for our providers, where they differ from ours."""
 
-_BAD = ("failed", "parked", "error")
+_FAILED_OUTCOMES = ("failed", "parked", "error")
 _AGENT = "sandpiper"
 
 
@@ -72,7 +72,7 @@ class Traces:
 
     def watch(self, event: Event) -> None:
         """See core.events.Watcher."""
-        now = _open.get()
+        spans = _open.get()
         match event:
             case TriggerBegun(trigger):
                 span = self._tracer.start_span(
@@ -85,20 +85,22 @@ class Traces:
                     },
                 )
                 _open.set(_OpenSpans(span))
-            case Asking(iteration) if now:
+            case Asking(iteration) if spans:
                 attributes = {"sandpiper.iteration": iteration}
-                now.start_iteration(self._start_span(now.run, f"iteration {iteration}", attributes))
-            case ToolRan() if now:
-                self._trace_tool(event, now)
-            case TurnEnded() if now:
-                now.start_iteration(None)
-                _set_outcome(now.run, event)
-            case TriggerLeft(_, outcome) if now:
-                now.start_iteration(None)
-                now.run.set_attribute("sandpiper.outcome", outcome)
-                if outcome in _BAD:
-                    now.run.set_status(Status(StatusCode.ERROR, outcome))
-                now.run.end()
+                spans.start_iteration(
+                    self._start_span(spans.run, f"iteration {iteration}", attributes)
+                )
+            case ToolRan() if spans:
+                self._trace_tool(event, spans)
+            case TurnEnded() if spans:
+                spans.start_iteration(None)
+                _set_outcome(spans.run, event)
+            case TriggerLeft(_, outcome) if spans:
+                spans.start_iteration(None)
+                spans.run.set_attribute("sandpiper.outcome", outcome)
+                if outcome in _FAILED_OUTCOMES:
+                    spans.run.set_status(Status(StatusCode.ERROR, outcome))
+                spans.run.end()
                 _open.set(None)
             case _:
                 pass
@@ -116,8 +118,8 @@ class Traces:
             "gen_ai.request.model": name,
             "gen_ai.conversation.id": request.session,
         }
-        now = _open.get()
-        parent = now.get_innermost() if now else trace.INVALID_SPAN
+        spans = _open.get()
+        parent = spans.get_innermost() if spans else trace.INVALID_SPAN
         span = self._start_span(parent, f"chat {name}", attributes, SpanKind.CLIENT)
         try:
             reply = model.reply(request)
@@ -130,7 +132,7 @@ class Traces:
             span.end()
         return reply
 
-    def _trace_tool(self, event: ToolRan, now: _OpenSpans) -> None:
+    def _trace_tool(self, event: ToolRan, spans: _OpenSpans) -> None:
         """Record a tool's span afterwards: the event arrives when the tool has ended."""
         name = event.call.name if event.call.name in self._tools else "other"
         ended = time.time_ns()
@@ -141,7 +143,7 @@ class Traces:
         }
         began = ended - int(event.seconds * 1e9)
         span = self._start_span(
-            now.get_innermost(), f"execute_tool {name}", attributes, start=began
+            spans.get_innermost(), f"execute_tool {name}", attributes, start=began
         )
         if event.is_error:
             span.set_attribute("error.type", "tool")

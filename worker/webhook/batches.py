@@ -45,10 +45,10 @@ class Batches:
 
         One that is cancelled before its batch begins is not queued.
         """
-        ended: asyncio.Future[QueueError | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((trigger, ended))
+        future: asyncio.Future[QueueError | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((trigger, future))
         self._begin_batch()
-        if failure := await ended:
+        if failure := await future:
             raise failure
 
     def _begin_batch(self) -> None:
@@ -77,10 +77,10 @@ class Batches:
 
 def _end_all(batch: list[_Waiting], work: asyncio.Future[Sequence[QueueError | None]]) -> None:
     error = work.exception()
-    for number, (_, ended) in enumerate(batch):
-        if ended.done():
+    for number, (_, future) in enumerate(batch):
+        if future.done():
             continue
         if error:
-            ended.set_exception(error)
+            future.set_exception(error)
         else:
-            ended.set_result(work.result()[number])
+            future.set_result(work.result()[number])

@@ -158,8 +158,8 @@ def parse_event(headers: Mapping[str, str], body: bytes) -> Event:
         raise Rejected(400, "there is no X-Gitlab-Event header: this is not a GitLab webhook")
     event = _validate(_KINDS.get(name, OtherEvent), body)
     if name == "System Hook" and isinstance(event, OtherEvent):
-        named = _SYSTEM.get(event.object_kind or "")
-        return _validate(named, body) if named else event
+        model = _SYSTEM.get(event.object_kind or "")
+        return _validate(model, body) if model else event
     return event
 
 

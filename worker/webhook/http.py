@@ -64,11 +64,10 @@ def build_app(
 
     `enqueue` runs in a thread and reports a QueueError when the broker or the store is down; the
     trigger may still run after a 503, which is harmless: triggers are idempotent. `now` is in epoch
-    seconds. `ready` returns the reason why this process cannot work, or None, and may
-    block too. Without `tokens`, CI jobs cannot ask for an analysis.
-    `queue_seconds` must be less than the 10 s that GitLab waits for an answer.
-    `record_outcome` is told every request's kind and outcome. `render_metrics` makes the answer of
-    /metrics; without it, there is no /metrics.
+    seconds. `ready` returns the reason why this process cannot work, or None, and may block too.
+    Without `tokens`, CI jobs cannot ask for an analysis. `queue_seconds` must be less than the 10 s
+    that GitLab waits for an answer. `record_outcome` is called with every request's kind and
+    outcome. `render_metrics` makes the answer of /metrics; without it, there is no /metrics.
     """
     receiver = _Receiver(
         *(
@@ -116,9 +115,9 @@ class _Receiver:
         return self._record_outcome(request, await _answer_rejections(self._admit_job, request))
 
     def _record_outcome(self, request: Request, response: Response) -> Response:
-        known = _CI if request.scope["path"] == CI_PATH else events.get_kind(request.headers)
+        kind = _CI if request.scope["path"] == CI_PATH else events.get_kind(request.headers)
         outcome = _OUTCOMES.get(response.status_code, "rejected")
-        self.record_outcome(_METRIC_KINDS.get(known, "other"), outcome)
+        self.record_outcome(_METRIC_KINDS.get(kind, "other"), outcome)
         return response
 
     async def metrics(self, request: Request) -> Response:

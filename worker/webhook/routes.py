@@ -161,9 +161,9 @@ def _get_pipeline_path(event: PipelineEvent) -> str | None:
 def _get_target_path(project: Project, request: PipelineMergeRequest) -> str | None:
     """Return the target project's path; for a fork it is only in the merge request's URL."""
     root = (project.web_url or "").removesuffix(project.path_with_namespace)
-    url, cut, _ = (request.url or "").partition("/-/merge_requests/")
+    url, separator, _ = (request.url or "").partition("/-/merge_requests/")
     # Both URLs are of one instance, so the part before the fork's path is the common root.
-    if not cut or not root or root == project.web_url or not url.startswith(root):
+    if not separator or not root or root == project.web_url or not url.startswith(root):
         return None
     return url.removeprefix(root)
 

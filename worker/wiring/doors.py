@@ -43,7 +43,7 @@ def build_receiver(
         )
     issuer = gitlab.ci_issuer or gitlab.url
     tokens = TokenReader(partial(fetch_keys, gitlab.url), issuer, gitlab.ci_audience, time.time)
-    built = http.build_app(
+    app = http.build_app(
         *(gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready),
         tokens=tokens,
         record_outcome=watched.count_webhook if watched else lambda kind, outcome: None,
@@ -56,8 +56,8 @@ def build_receiver(
         Limits(**settings.limits.get_run_limits()),
         _list_parked,
     )
-    built.router.routes.extend(pages)
-    return built
+    app.router.routes.extend(pages)
+    return app
 
 
 def open_journal(settings: Settings, watched: Telemetry) -> Journal:

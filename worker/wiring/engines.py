@@ -56,10 +56,10 @@ def _compute_lifetime(settings: Settings) -> float:
 
 def build_sandboxes(settings: Settings) -> Driver:
     """Build the driver, with a pool if configured; the pool is closed when this process ends."""
-    chosen = build_driver(settings)
+    driver = build_driver(settings)
     if not settings.sandbox.pool:
-        return chosen
-    pool = Pool(chosen, settings.sandbox.pool)
+        return driver
+    pool = Pool(driver, settings.sandbox.pool)
     atexit.register(pool.close)
     pool.fill()
     return pool
@@ -79,7 +79,7 @@ class SandboxTools:
         self._lock = threading.Lock()
 
     def describe_versions(self, sandbox: Sandbox | None) -> str:
-        """Return `find_versions`; "" if it is not known yet and `sandbox` cannot be asked."""
+        """Return what `find_versions` found; "" while no sandbox has answered."""
         with self._lock:
             if not self._known and sandbox:
                 try:

@@ -33,13 +33,13 @@ def build_catalogue(settings: Settings) -> Catalogue:
 
 def list_run_models(settings: Settings) -> list[ChosenModel]:
     """List the models of runs: the default, the fallbacks, and the tiers' models."""
-    chosen = settings.models
+    models = settings.models
     return [
-        ChosenModel("default", chosen.default),
-        *(ChosenModel("fallback", spec) for spec in chosen.fallback),
+        ChosenModel("default", models.default),
+        *(ChosenModel("fallback", spec) for spec in models.fallback),
         *(
             ChosenModel(f"tier {name}", tier.model, tier.reasoning or "")
-            for name, tier in chosen.tiers.items()
+            for name, tier in models.tiers.items()
         ),
     ]
 

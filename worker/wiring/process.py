@@ -18,16 +18,16 @@ def load_settings(config: str | None, *, model: str | None = None, quiet: bool =
     """Load the settings and set up logging. Raises ConfigError."""
     settings = settings_module.load(config)
     if model:
-        chosen = settings.models.model_copy(update={"default": model, "tiers": {}})
-        settings = settings.model_copy(update={"models": chosen})
+        models = settings.models.model_copy(update={"default": model, "tiers": {}})
+        settings = settings.model_copy(update={"models": models})
     set_up_logging(settings, quiet=quiet)
     return settings
 
 
 def set_up_logging(settings: Settings, *, quiet: bool = False) -> None:
     """Set logging up so that no secret of `settings` is ever written."""
-    chosen, redact = settings.log, Redactor(settings.list_secrets()).redact_text
-    log.configure(redact, quiet=quiet, form=chosen.format, level=chosen.level)
+    options, redact = settings.log, Redactor(settings.list_secrets()).redact_text
+    log.configure(redact, quiet=quiet, form=options.format, level=options.level)
 
 
 def require_secret(settings: Settings) -> None:

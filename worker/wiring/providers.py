@@ -61,7 +61,7 @@ def _build_model(
 class ModelChains:
     """The models of one process, each built once and behind its provider's circuit breaker.
 
-    `watched`, if given, is told of failed attempts and circuits. `opened` closes the models. Safe
+    `watched`, if given, counts failed attempts and shows circuits. `opened` closes the models. Safe
     to share between threads.
     """
 
@@ -79,14 +79,14 @@ class ModelChains:
         If no level is set, the model's own applies.
         """
         others = (name for name in self._settings.models.fallback if name != wanted.model)
-        models = (self._get(wanted), *(self._get(TierModel(each)) for each in others))
+        models = (self._get_model(wanted), *(self._get_model(TierModel(each)) for each in others))
         return FallbackModel(models, SystemClock())
 
     def make_alone(self, name: str) -> FallbackModel:
         """Return a model for one run without fallbacks. Raises ConfigError."""
-        return FallbackModel([self._get(TierModel(name))], SystemClock())
+        return FallbackModel([self._get_model(TierModel(name))], SystemClock())
 
-    def _get(self, wanted: TierModel) -> breaker.GuardedModel:
+    def _get_model(self, wanted: TierModel) -> breaker.GuardedModel:
         with self._lock:
             if wanted not in self._built:
                 model = _build_model(
@@ -98,7 +98,7 @@ class ModelChains:
 
 
 def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
-    """Return the model; a compatible server's then needs no native tools, or must call a tool."""
+    """Return the model; that of a compatible server in the wrapper that its tools need."""
     if not model.name.startswith("openai-compatible/"):
         return model
     info = build_catalogue(settings).get_info(model.name)
@@ -134,14 +134,14 @@ def _check_levels(settings: Settings) -> None:
 
 def make_tier_rules(settings: Settings) -> TierRules:
     """Make the rules of the configured tiers."""
-    chosen = settings.models
+    models = settings.models
     return TierRules(
         models={
-            name: TierModel(tier.model, tier.reasoning or "") for name, tier in chosen.tiers.items()
+            name: TierModel(tier.model, tier.reasoning or "") for name, tier in models.tiers.items()
         },
-        default=TierModel(chosen.default),
-        tier=chosen.tier,
-        upgrade=frozenset(map(Signal, chosen.upgrade)),
+        default=TierModel(models.default),
+        tier=models.tier,
+        upgrade=frozenset(map(Signal, models.upgrade)),
     )
 
 
@@ -158,10 +158,10 @@ def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStac
 
 def _make_dialect(provider: ProviderSettings) -> Dialect | None:
     """Make the operator's settings of a compatible server; None for the endpoint's default."""
-    said = {
+    fields = {
         "limit": provider.max_tokens_field,
         "reasoning": provider.send_reasoning,
         "call_id": provider.call_id,
     }
-    stated = {name: value for name, value in said.items() if value}
+    stated = {name: value for name, value in fields.items() if value}
     return Dialect(**stated) if stated else None

@@ -16,11 +16,11 @@ def open_session_store(settings: Settings) -> Store:
 
     If S3 is a compatible store that ignores conditional writes, a Redis broker guards it.
     """
-    opened = open_store(settings.store, settings.s3_endpoint or None)
+    store = open_store(settings.store, settings.s3_endpoint or None)
     imitation = settings.store.startswith("s3://") and settings.s3_endpoint
     if not imitation or not settings.broker.startswith("redis"):
-        return opened
-    return opened if opened.honours_conditions() else guard_store(opened, settings.broker)
+        return store
+    return store if store.honours_conditions() else guard_store(store, settings.broker)
 
 
 def open_watched_store(settings: Settings, watched: Telemetry | None) -> Store:
@@ -34,8 +34,8 @@ def open_watched_store(settings: Settings, watched: Telemetry | None) -> Store:
 
 def make_leases(settings: Settings, store: Store) -> Leases:
     """Make this process's leases in the store; they are released when it exits."""
-    chosen = settings.worker
+    options = settings.worker
     host = socket.gethostname()
-    held = Leases(store, SystemClock(), host, beat=chosen.heartbeat, lease=chosen.lease)
-    atexit.register(held.unregister)
-    return held
+    leases = Leases(store, SystemClock(), host, beat=options.heartbeat, lease=options.lease)
+    atexit.register(leases.unregister)
+    return leases

@@ -107,18 +107,21 @@ class _WorkflowToolset:
 
 
 def make_toolset_factory(
-    settings: Settings, client: ReadClient, redactor: Redactor, own: Callable[[], frozenset[int]]
+    settings: Settings,
+    client: ReadClient,
+    redactor: Redactor,
+    find_own_ids: Callable[[], frozenset[int]],
 ) -> Callable[[Subject, Workflow], Toolset]:
     """Make a function that builds a run's toolset. Raises ConfigError.
 
-    `own` returns the ids of the users that post our notes.
+    `find_own_ids` returns the ids of the users that post our notes.
     """
     rows, timeout = build_sources(settings), settings.sandbox.exec_timeout
     shown = settings.limits.preview_bytes
-    opened = partial(Reader.open, client, also=settings.sources.also_read, own=own)
+    open_reader = partial(Reader.open, client, also=settings.sources.also_read, own=find_own_ids)
 
     def open_toolset(subject: Subject, workflow: Workflow) -> Toolset:
-        reader = opened(subject, redactor.redact_data)
+        reader = open_reader(subject, redactor.redact_data)
         return _WorkflowToolset(
             *(reader, rows, bind_sources(reader, rows), workflow, timeout, shown),
             redactor.redact_text,

@@ -70,10 +70,10 @@ def _get_stop_reason(message: Mapping[str, Slice]) -> tuple[StopReason, str]:
 
 
 def _get_texts(blocks: Sequence[Slice]) -> list[str]:
-    found = [block.value.get("text") for block in blocks if get_type(block) == "text"]
-    if not all(isinstance(text, str) for text in found):
+    texts = [block.value.get("text") for block in blocks if get_type(block) == "text"]
+    if not all(isinstance(text, str) for text in texts):
         raise ValueError("a text block has no text")
-    return [repair_surrogates(text) for text in found if text]
+    return [repair_surrogates(text) for text in texts if text]
 
 
 def _parse_call(block: Mapping[str, Any]) -> ToolCall:
@@ -84,18 +84,15 @@ def _parse_call(block: Mapping[str, Any]) -> ToolCall:
     return ToolCall(repair_surrogates(call_id), name, dump_json(arguments).decode())
 
 
-def parse_usage(found: Any) -> Usage:
+def parse_usage(usage: Any) -> Usage:
     """Returns the tokens as billed; `input_tokens` excludes those read from or written to the
     cache."""
-    if not isinstance(found, dict):
-        return Usage()
-    details = found.get("output_tokens_details")
     return Usage(
-        uncached_input=get_count(found, "input_tokens"),
-        cache_read=get_count(found, "cache_read_input_tokens"),
-        cache_write=get_count(found, "cache_creation_input_tokens"),
-        output=get_count(found, "output_tokens"),
-        reasoning=get_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
+        uncached_input=get_count(usage, "input_tokens"),
+        cache_read=get_count(usage, "cache_read_input_tokens"),
+        cache_write=get_count(usage, "cache_creation_input_tokens"),
+        output=get_count(usage, "output_tokens"),
+        reasoning=get_count(usage, "output_tokens_details", "thinking_tokens"),
     )
 
 
@@ -130,10 +127,10 @@ def _parse_error(body: bytes) -> tuple[str, str]:
     """Returns the message and code of an error body; gateways may answer in any form."""
     text = body.decode("utf-8", "replace")
     try:
-        found = parse_json(text)
+        answer = parse_json(text)
     except ValueError:
         return text, ""
-    error = found.get("error") if isinstance(found, dict) else None
+    error = answer.get("error") if isinstance(answer, dict) else None
     if not isinstance(error, dict):
         return text, ""
     details = error.get("details")

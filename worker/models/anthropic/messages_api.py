@@ -72,9 +72,9 @@ class AnthropicMessages:
         """Returns everything before the messages, with a cache mark at its end if it is `marked`
         and there is a system text."""
         system, tools = request.system, request.tools
-        most = self._target.choose_max_tokens(request)
-        fields: dict[str, Any] = {**self._target.head, "max_tokens": most}
-        fields |= self._state_level(request, most, bare)
+        max_tokens = self._target.choose_max_tokens(request)
+        fields: dict[str, Any] = {**self._target.head, "max_tokens": max_tokens}
+        fields |= self._state_level(request, max_tokens, bare)
         if tools:
             fields["tools"] = [_encode_tool(spec) for spec in tools]
         opening = dump_json(fields)[:-1]
@@ -92,8 +92,9 @@ class AnthropicMessages:
         if level.name == "none":
             return {"thinking": {"type": "disabled"}}
         if level.budget is None:
-            asked = {"thinking": {"type": "adaptive"}} if self._target.info.thinks_if_asked else {}
-            return {**asked, "output_config": {"effort": level.name}}
+            effort: dict[str, Any] = {"output_config": {"effort": level.name}}
+            asks = self._target.info.thinks_if_asked
+            return {"thinking": {"type": "adaptive"}, **effort} if asks else effort
         budget = min(level.budget, max_tokens // 2)
         if budget < _MIN_BUDGET or not self._may_begin_thinking(request.messages, bare):
             return {}
@@ -115,15 +116,15 @@ class AnthropicMessages:
             ]
         else:
             sides = self._sides.encode_groups(request.messages)
-        found = [side.json for side in sides]
+        messages = [side.json for side in sides]
         for position in marks:
             if position < len(sides):
-                found[position] = _mark_message(sides[position])
+                messages[position] = _mark_message(sides[position])
         if request.notice.strip():
-            ours = not isinstance(request.messages[-1], Assistant)
-            before = [found.pop()[len(_USER) : -len(_END)]] if ours else []
-            found.append(_encode_blocks(_USER, [*before, _encode_text(request.notice)]))
-        return found
+            is_user = not isinstance(request.messages[-1], Assistant)
+            before = [messages.pop()[len(_USER) : -len(_END)]] if is_user else []
+            messages.append(_encode_blocks(_USER, [*before, _encode_text(request.notice)]))
+        return messages
 
     def _encode_side(self, side: Sequence[Message], bare: bool = False) -> Fragment:
         """Returns one side of the conversation as one message of the body."""
@@ -163,8 +164,8 @@ def _can_send_back(message: Assistant, blocks: Sequence[Slice]) -> bool:
     """Whether the blocks can be sent back, with the same calls as `message`."""
     if not blocks or not all(isinstance(block.value, dict) for block in blocks):
         return False
-    sent = [block.value for block in blocks if block.value.get("type") == "tool_use"]
-    calls = [(each.get("id"), each.get("name")) for each in sent]
+    tool_uses = [block.value for block in blocks if block.value.get("type") == "tool_use"]
+    calls = [(each.get("id"), each.get("name")) for each in tool_uses]
     return calls == [(call.id, call.name) for call in message.calls] and all(
         _ID.fullmatch(call_id) and TOOL_NAME.fullmatch(name) for call_id, name in calls
     )
@@ -179,8 +180,8 @@ def _copy_content(content: str, blocks: Sequence[Slice]) -> Fragment | None:
         content = f"[{','.join(block.text for block in kept)}]"
         kept = parse_elements(content)
     start = kept[0].end - len(kept[0].text)
-    able = [block for block in kept if block.value.get("type") not in _UNMARKABLE]
-    mark_at = len(content[start : able[-1].end - 1].encode()) if able else None
+    markable = [block for block in kept if block.value.get("type") not in _UNMARKABLE]
+    mark_at = len(content[start : markable[-1].end - 1].encode()) if markable else None
     return Fragment(content[start : kept[-1].end].encode(), mark_at)
 
 

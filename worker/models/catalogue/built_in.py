@@ -41,10 +41,10 @@ def _make_claude(
     *,
     binds: bool = False,
     default: str = "high",
-    asked: bool = False,
+    thinks_if_asked: bool = False,
 ) -> ModelInfo:
     """Makes an entry. `cost` is the price of input, output and cache reads. Cache writes cost 1.25
-    times (5 minutes) or twice (1 hour) the input. `asked`: see `ModelInfo.thinks_if_asked`."""
+    times (5 minutes) or twice (1 hour) the input. `thinks_if_asked`: see `ModelInfo`."""
     per_input, output, read = cost
     return ModelInfo(
         rates=(Rate(per_input, output, per_input * 1.25, per_input * 2, read),),
@@ -53,7 +53,7 @@ def _make_claude(
         binds_thinking=binds,
         default_level=default,
         levels=levels,
-        thinks_if_asked=asked,
+        thinks_if_asked=thinks_if_asked,
         takes_temperature=levels is _NO_XHIGH,
     )
 
@@ -86,13 +86,13 @@ _ANTHROPIC = {
     "claude-fable-5": _make_claude((10, 50, 1.00), _UP_TO_MAX),
     "claude-opus-5-5": _make_claude((4, 20, 0.20), _UP_TO_MAX, binds=True, default="medium"),
     "claude-opus-5": _make_claude((5, 25, 0.50), _WITH_NONE),
-    "claude-opus-4-8": _make_claude((5, 25, 0.50), _WITH_NONE, asked=True),
-    "claude-opus-4-7": _make_claude((5, 25, 0.50), _WITH_NONE, asked=True),
-    "claude-opus-4-6": _make_claude((5, 25, 0.50), _NO_XHIGH, asked=True),
+    "claude-opus-4-8": _make_claude((5, 25, 0.50), _WITH_NONE, thinks_if_asked=True),
+    "claude-opus-4-7": _make_claude((5, 25, 0.50), _WITH_NONE, thinks_if_asked=True),
+    "claude-opus-4-6": _make_claude((5, 25, 0.50), _NO_XHIGH, thinks_if_asked=True),
     "claude-opus-4-5": _make_old_claude((5, 25, 0.50)),
     "claude-sonnet-5-5": _make_claude((2, 10, 0.10), _UP_TO_MAX, binds=True),
     "claude-sonnet-5": _make_claude((2, 10, 0.20), _WITH_NONE),
-    "claude-sonnet-4-6": _make_claude((3, 15, 0.30), _NO_XHIGH, asked=True),
+    "claude-sonnet-4-6": _make_claude((3, 15, 0.30), _NO_XHIGH, thinks_if_asked=True),
     "claude-sonnet-4-5": _make_old_claude((3, 15, 0.30)),
     "claude-haiku-5-5": _HAIKU_5_5,
     "claude-haiku-4-5": _make_old_claude((1, 5, 0.10)),

@@ -161,11 +161,11 @@ class Catalogue:
         for name in names:
             if name in self.models:
                 return Entry(name, self.models[name])
-        found = max((self._find_prefix(name) for name in names[:2]), key=len)
-        if not found:
+        prefix = max((self._find_prefix(name) for name in names[:2]), key=len)
+        if not prefix:
             return Entry("", ModelInfo())
-        info = self.models[found]
-        return Entry(found, replace(info, has_assumed_price=bool(info.rates)), is_assumed=True)
+        info = self.models[prefix]
+        return Entry(prefix, replace(info, has_assumed_price=bool(info.rates)), is_assumed=True)
 
     def _find_prefix(self, name: str) -> str:
         """Returns the longest listed name of which `name` is a variant; "" if there is none."""
@@ -191,16 +191,16 @@ def list_current_rates(rates: Iterable[Rate], day: date) -> list[Rate]:
     steps: dict[int, list[Rate]] = {}
     for rate in sorted(rates, key=lambda rate: rate.valid_from):
         steps.setdefault(rate.above_tokens, []).append(rate)
-    found: list[Rate] = []
-    for _, series in sorted(steps.items()):
-        found += [rate for rate in series if rate.valid_from <= day][-1:]
-        found += [rate for rate in series if rate.valid_from > day]
-    return found
+    listed: list[Rate] = []
+    for _, step in sorted(steps.items()):
+        listed += [rate for rate in step if rate.valid_from <= day][-1:]
+        listed += [rate for rate in step if rate.valid_from > day]
+    return listed
 
 
 def choose_rate(rates: tuple[Rate, ...], tokens: int, day: date) -> Rate | None:
     """Returns the newest valid rate of the highest tier that the request reaches."""
-    fitting = [
+    candidates = [
         rate for rate in rates if rate.valid_from <= day and rate.above_tokens < max(tokens, 1)
     ]
-    return max(fitting, key=lambda rate: (rate.above_tokens, rate.valid_from), default=None)
+    return max(candidates, key=lambda rate: (rate.above_tokens, rate.valid_from), default=None)

@@ -44,14 +44,14 @@ def extend_catalogue(entries: Mapping[str, Mapping[str, Any]]) -> Catalogue:
 
 def _make_info(model: str, fields: Mapping[str, Any]) -> ModelInfo:
     where = f"models.catalogue.{model}"
-    changes = {ours: fields[name] for name, ours in _FIELDS.items() if name in fields}
+    changes = {field: fields[name] for name, field in _FIELDS.items() if name in fields}
     if "levels" in fields:
         changes["levels"] = _make_levels(fields["levels"])
     listed = BUILT_IN.get_info(model)
-    if own := _make_own_rate(where, fields):
-        changes |= {"rates": own, "has_assumed_price": False}
+    if own_rates := _make_own_rate(where, fields):
+        changes |= {"rates": own_rates, "has_assumed_price": False}
     if tiers := _make_tiers(where, fields):
-        changes["rates"] = _add_tiers(where, own or listed.rates, tiers)
+        changes["rates"] = _add_tiers(where, own_rates or listed.rates, tiers)
     if "window" in changes and "max_output" not in changes:
         changes["max_output"] = min(listed.max_output, changes["window"] // 4)
     info = replace(listed, **changes)

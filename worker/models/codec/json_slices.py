@@ -55,24 +55,24 @@ def parse_members(text: str) -> dict[str, Slice]:
     """Returns the members of the JSON object `text`. Raises ValueError if it is not one."""
     if not isinstance(parse_json(text), dict):
         raise ValueError("a JSON object was expected")
-    found: dict[str, Slice] = {}
+    members: dict[str, Slice] = {}
     at = _skip_blanks(text, text.index("{") + 1)
     while text[at] != "}":
         key, end = _DECODER.raw_decode(text, at)
-        found[key], at = _parse_slice(text, _skip_blanks(text, end))
-    return found
+        members[key], at = _parse_slice(text, _skip_blanks(text, end))
+    return members
 
 
 def parse_elements(text: str) -> list[Slice]:
     """Returns the elements of the JSON array `text`. Raises ValueError if it is not one."""
     if not isinstance(parse_json(text), list):
         raise ValueError("a JSON array was expected")
-    found: list[Slice] = []
+    elements: list[Slice] = []
     at = _skip_blanks(text, text.index("[") + 1)
     while text[at] != "]":
         element, at = _parse_slice(text, at)
-        found.append(element)
-    return found
+        elements.append(element)
+    return elements
 
 
 # The text is known to be valid JSON here, so separators are skipped without being checked.
@@ -82,8 +82,8 @@ def _parse_slice(text: str, start: int) -> tuple[Slice, int]:
 
 
 def _skip_blanks(text: str, at: int) -> int:
-    found = _FILLER.match(text, at)
-    return found.end() if found else at
+    match = _FILLER.match(text, at)
+    return match.end() if match else at
 
 
 def parse_arguments(arguments: str) -> dict[str, Any]:
@@ -96,9 +96,9 @@ def parse_arguments(arguments: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def get_value(found: Mapping[str, Slice], name: str) -> Any:
+def get_value(members: Mapping[str, Slice], name: str) -> Any:
     """Returns the value of a member, or None if it is not there."""
-    return found[name].value if name in found else None
+    return members[name].value if name in members else None
 
 
 def join_array(elements: Iterable[Slice]) -> str:
@@ -109,9 +109,9 @@ def join_array(elements: Iterable[Slice]) -> str:
 _MOST_COUNTED = 10**9
 
 
-def get_count(found: Any, *path: str) -> int:
+def get_count(value: Any, *path: str) -> int:
     """Returns the number of tokens under nested members, 0 if there is none or it cannot be true:
     a sum of money cannot be computed from 10^400 tokens."""
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, int) and 0 <= found <= _MOST_COUNTED else 0
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, int) and 0 <= value <= _MOST_COUNTED else 0

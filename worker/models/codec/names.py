@@ -12,18 +12,17 @@ from worker.models.codec.json_slices import repair_surrogates
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 
-
 UNKNOWN = "unknown"
 
 
-def read_tool_name(found: Any) -> str:
+def read_tool_name(name: Any) -> str:
     """Returns the tool name of a call in an answer. If it has none, returns "unknown", so that the
     model is told which tools exist. Raises ValueError if the name is not text."""
-    if found is None or found == "":
+    if name is None or name == "":
         return UNKNOWN
-    if not isinstance(found, str):
+    if not isinstance(name, str):
         raise ValueError("the name of a tool call is no text")
-    return repair_surrogates(found)
+    return repair_surrogates(name)
 
 
 def make_tool_name(name: str) -> str:
@@ -31,8 +30,8 @@ def make_tool_name(name: str) -> str:
     return _FOREIGN.sub("_", name)[:64] or UNKNOWN
 
 
-def make_call_id(found: str, allowed: re.Pattern[str]) -> str:
-    """Returns `found` if `allowed` matches it, else nine hex digits, which all servers accept."""
-    if allowed.fullmatch(found):
-        return found
-    return hashlib.sha256(found.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+def make_call_id(call_id: str, allowed: re.Pattern[str]) -> str:
+    """Returns `call_id` if `allowed` matches it, else nine hex digits that all servers accept."""
+    if allowed.fullmatch(call_id):
+        return call_id
+    return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]

@@ -61,17 +61,17 @@ def decode(body: bytes) -> Decoded:
     candidate = parse_members(parse_elements(answer["candidates"].text)[0].text)
     reason = str(get_value(candidate, "finishReason"))
     stop = _STOPS.get(reason, StopReason.MALFORMED)
-    found = _decode_parts(_get_parts(candidate), stop, hashlib.sha256(body).hexdigest()[:16])
+    decoded = _decode_parts(_get_parts(candidate), stop, hashlib.sha256(body).hexdigest()[:16])
     detail = "" if stop in _WHOLE else _write_detail(reason, get_value(candidate, "finishMessage"))
     return Decoded(
-        text=found.text,
-        calls=found.calls,
-        wire=found.wire,
-        stop=StopReason.TOOL_CALLS if found.calls and stop is StopReason.END else stop,
+        text=decoded.text,
+        calls=decoded.calls,
+        wire=decoded.wire,
+        stop=StopReason.TOOL_CALLS if decoded.calls and stop is StopReason.END else stop,
         usage=parse_usage(get_value(answer, "usageMetadata")),
         detail=detail,
-        cut_off_calls=found.cut_off_calls,
-        thought=found.thought,
+        cut_off_calls=decoded.cut_off_calls,
+        thought=decoded.thought,
         max_retries=_count_retries(reason, stop),
         needs_bare_request=reason == "MISSING_THOUGHT_SIGNATURE",
         continuation_fields=_get_continuation_fields(candidate)
@@ -161,10 +161,10 @@ def _is_call(part: Slice) -> bool:
 
 
 def _get_texts(parts: Sequence[Slice]) -> list[str]:
-    found = [part.value["text"] for part in parts if "text" in part.value and not _is_thought(part)]
-    if not all(isinstance(text, str) for text in found):
+    texts = [part.value["text"] for part in parts if "text" in part.value and not _is_thought(part)]
+    if not all(isinstance(text, str) for text in texts):
         raise ValueError("a text part has no text")
-    return [repair_surrogates(text) for text in found]
+    return [repair_surrogates(text) for text in texts]
 
 
 def _parse_call(call: Any, fallback: str) -> ToolCall:
@@ -178,17 +178,15 @@ def _parse_call(call: Any, fallback: str) -> ToolCall:
     return ToolCall(repair_surrogates(call_id), name, dump_json(arguments).decode())
 
 
-def parse_usage(found: Any) -> Usage:
+def parse_usage(usage: Any) -> Usage:
     """Returns the tokens as billed. Gemini's prompt count includes cached tokens; its count of the
     answer excludes thoughts."""
-    if not isinstance(found, dict):
-        return Usage()
-    prompt = get_count(found, "promptTokenCount")
-    cached = min(prompt, get_count(found, "cachedContentTokenCount"))
-    thoughts = get_count(found, "thoughtsTokenCount")
+    prompt = get_count(usage, "promptTokenCount")
+    cached = min(prompt, get_count(usage, "cachedContentTokenCount"))
+    thoughts = get_count(usage, "thoughtsTokenCount")
     return Usage(
-        uncached_input=prompt - cached + get_count(found, "toolUsePromptTokenCount"),
+        uncached_input=prompt - cached + get_count(usage, "toolUsePromptTokenCount"),
         cache_read=cached,
-        output=get_count(found, "candidatesTokenCount") + thoughts,
+        output=get_count(usage, "candidatesTokenCount") + thoughts,
         reasoning=thoughts,
     )

@@ -79,16 +79,16 @@ class GenerateContent:
             fields["tools"] = [
                 {"functionDeclarations": [_declare_function(spec) for spec in tools]}
             ]
-        most = self._target.choose_max_tokens(request)
-        fields["generationConfig"] = {"maxOutputTokens": most, **self._state_level(most)}
+        limit = self._target.choose_max_tokens(request)
+        fields["generationConfig"] = {"maxOutputTokens": limit, **self._state_level(limit)}
         return dump_json(fields)[:-1]
 
-    def _state_level(self, most: int) -> dict[str, Any]:
+    def _state_level(self, max_tokens: int) -> dict[str, Any]:
         """Returns the fields that state the reasoning level. Older models take a number of thinking
         tokens, which count as part of the answer."""
         level = self._target.info.get_stated_level()
         if level is not None and level.budget is not None:
-            return {"thinkingConfig": {"thinkingBudget": min(level.budget, most // 2)}}
+            return {"thinkingConfig": {"thinkingBudget": min(level.budget, max_tokens // 2)}}
         if level is not None and self._signs:
             return {"thinkingConfig": {"thinkingLevel": level.name.upper()}}
         return {}
@@ -102,12 +102,12 @@ class GenerateContent:
                 self._fragment(_use_call_name(message, called), bare)
                 for message in put_results_first(side)
             ]
-            if ours := not isinstance(side[0], Assistant):
+            if is_user := not isinstance(side[0], Assistant):
                 if notice and position == len(sides) - 1:
                     parts, notice = [*parts, notice], None
             else:
                 called = {call.id: call.name for call in _list_calls(side)}
-            yield _encode_content("user" if ours else "model", parts)
+            yield _encode_content("user" if is_user else "model", parts)
         if notice:
             yield _encode_content("user", [notice])
 
@@ -135,12 +135,12 @@ class GenerateContent:
         """Whether the parts can be sent back, with the same calls as `message`."""
         if not all(isinstance(part.value, dict) for part in parts):
             return False
-        sent = [part.value for part in parts if "functionCall" in part.value]
-        if sent and self._signs and not sent[0].get("thoughtSignature"):
+        call_parts = [part.value for part in parts if "functionCall" in part.value]
+        if call_parts and self._signs and not call_parts[0].get("thoughtSignature"):
             return False
-        return len(sent) == len(message.calls) and all(
+        return len(call_parts) == len(message.calls) and all(
             _is_same_call(part["functionCall"], call)
-            for part, call in zip(sent, message.calls, strict=True)
+            for part, call in zip(call_parts, message.calls, strict=True)
         )
 
     def _rebuild_answer(self, message: Assistant) -> bytes:
@@ -155,12 +155,12 @@ class GenerateContent:
         return b",".join(parts)
 
 
-def _is_same_call(found: Any, call: ToolCall) -> bool:
+def _is_same_call(sent: Any, call: ToolCall) -> bool:
     """Whether a functionCall as sent is `call`, with an id and a name that the API accepts."""
-    if not isinstance(found, dict) or found.get("name") != call.name:
+    if not isinstance(sent, dict) or sent.get("name") != call.name:
         return False
-    same = found["id"] == call.id if found.get("id") else call.id.startswith(NO_ID)
-    return same and bool(_ID.fullmatch(call.id) and _NAME.fullmatch(call.name))
+    has_same_id = sent["id"] == call.id if sent.get("id") else call.id.startswith(NO_ID)
+    return has_same_id and bool(_ID.fullmatch(call.id) and _NAME.fullmatch(call.name))
 
 
 def _copy_parts(parts: Sequence[Slice]) -> bytes | None:
@@ -237,9 +237,9 @@ def _make_response(result: ToolResult) -> dict[str, Any]:
     return value if isinstance(value, dict) and "error" in value else {"error": value}
 
 
-def _make_id(ours: str) -> dict[str, str]:
+def _make_id(call_id: str) -> dict[str, str]:
     """Returns the id as a member, the same in call and result; {} for an id with `NO_ID`."""
-    return {} if ours.startswith(NO_ID) else {"id": make_call_id(ours, _ID)}
+    return {} if call_id.startswith(NO_ID) else {"id": make_call_id(call_id, _ID)}
 
 
 def _make_name(name: str) -> str:

@@ -39,18 +39,19 @@ def classify(status: int, body: bytes) -> Failure:
 def _parse_error(body: bytes) -> Mapping[str, Any]:
     """Returns the error object of a body, which may be in a list of one; {} if there is none."""
     try:
-        found = parse_json(body.decode("utf-8", "replace"))
+        answer = parse_json(body.decode("utf-8", "replace"))
     except ValueError:
         return {}
-    if isinstance(found, list) and len(found) == 1:
-        found = found[0]
-    error = found.get("error") if isinstance(found, dict) else None
+    if isinstance(answer, list) and len(answer) == 1:
+        answer = answer[0]
+    error = answer.get("error") if isinstance(answer, dict) else None
     return error if isinstance(error, dict) else {}
 
 
 def _get_details(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    found = error.get("details")
-    return (part for part in (found if isinstance(found, list) else ()) if isinstance(part, dict))
+    details = error.get("details")
+    parts = details if isinstance(details, list) else ()
+    return (part for part in parts if isinstance(part, dict))
 
 
 def _find_cause(reason: str, kind: str, details: list[Mapping[str, Any]]) -> Cause:
@@ -74,6 +75,6 @@ def _is_daily_quota(detail: Mapping[str, Any]) -> bool:
 def _get_retry_delay(details: list[Mapping[str, Any]]) -> float | None:
     """Returns the delay of RetryInfo in seconds."""
     for detail in details:
-        if found := _DELAY.fullmatch(str(detail.get("retryDelay"))):
-            return float(found[1])
+        if match := _DELAY.fullmatch(str(detail.get("retryDelay"))):
+            return float(match[1])
     return None

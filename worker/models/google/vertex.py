@@ -24,7 +24,7 @@ TIMEOUT = 10.0
 LOCK_TIMEOUT = 60.0
 MAX_ANSWER = 1024 * 1024
 _UNREADABLE = (OSError, AttributeError, LookupError, TypeError, ValueError)
-"""What google-auth itself does not foresee: a file that is a folder, or JSON that is no object."""
+"""Errors that google-auth lets through: a file that is a folder, or JSON that is not an object."""
 
 
 class GoogleAuth(httpx.Auth):

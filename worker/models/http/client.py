@@ -26,7 +26,7 @@ MAX_ANSWER = 32 * 1024 * 1024
 BYTES_PER_TOKEN = 4
 
 MAX_HOPS = 16
-"""The most further parts that are fetched of an answer: many times what the longest one needs."""
+"""The most continuations that are fetched for one answer: many times what the longest needs."""
 _FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND, Cause.NO_TOOLS})
 
 
@@ -151,38 +151,38 @@ class HttpModel:
         cost: float | None = 0.0
         tries = 0
         while True:
-            found, paid = self._ask_for_all_parts(body, deadline)
+            answer, paid = self._ask_for_all_parts(body, deadline)
             cost = add_cost(cost, paid)
-            reason = self._errors.quote_text(found.detail)
-            if found.stop is StopReason.MALFORMED:
+            reason = self._errors.quote_text(answer.detail)
+            if answer.stop is StopReason.MALFORMED:
                 _log.warning("%s: a broken answer (%s)", self._name, reason)
-            if tries >= found.max_retries:
-                return self._make_reply(found, cost)
+            if tries >= answer.max_retries:
+                return self._make_reply(answer, cost)
             tries += 1
 
     def _ask_for_all_parts(
         self, body: bytes, deadline: float | None
     ) -> tuple[Decoded, float | None]:
         """Returns the answer with all its parts, and their cost."""
-        found, cost = self._ask_for_part(body, deadline)
+        answer, cost = self._ask_for_part(body, deadline)
         for _ in range(MAX_HOPS):
-            if not found.continuation_fields:
+            if not answer.continuation_fields:
                 break
             rest, paid = self._ask_for_part(
-                continuation.add_fields(body, found.continuation_fields), deadline
+                continuation.add_fields(body, answer.continuation_fields), deadline
             )
-            found, cost = continuation.join_answers(found, rest), add_cost(cost, paid)
-        if found.continuation_fields:
+            answer, cost = continuation.join_answers(answer, rest), add_cost(cost, paid)
+        if answer.continuation_fields:
             raise self._errors.make_failure(
                 f"more than {MAX_HOPS + 1} parts in one answer", transient=False
             )
-        return found, cost
+        return answer, cost
 
     def _ask_for_part(self, body: bytes, deadline: float | None) -> tuple[Decoded, float | None]:
-        found = self._ask_with_retries(body, deadline)
-        found = replace(found, usage=_estimate_usage(found, len(body)))
+        answer = self._ask_with_retries(body, deadline)
+        answer = replace(answer, usage=_estimate_usage(answer, len(body)))
         day = datetime.fromtimestamp(self._clock.now(), UTC).date()
-        return found, self._catalogue.compute_price(self._name, found.usage, day)
+        return answer, self._catalogue.compute_price(self._name, answer.usage, day)
 
     def _ask_with_retries(self, body: bytes, deadline: float | None) -> Decoded:
         attempt = 0
@@ -213,15 +213,15 @@ class HttpModel:
         if received.status != httpx.codes.OK:
             raise self._make_refusal(received)
         try:
-            found = self._codec.decode(received.body)
+            answer = self._codec.decode(received.body)
         except ValueError as error:
             reason = self._errors.quote_text(str(error))
             raise self._errors.make_failure(
                 f"the answer cannot be read: {reason}", kind="unread"
             ) from error
-        if found.needs_bare_request:
-            raise BoundElsewhere(f"{self._name}: {self._errors.quote_text(found.detail)}")
-        return found
+        if answer.needs_bare_request:
+            raise BoundElsewhere(f"{self._name}: {self._errors.quote_text(answer.detail)}")
+        return answer
 
     def _make_refusal(self, received: Received) -> ModelError:
         failure = self._codec.classify(received.status, received.body)
@@ -230,28 +230,28 @@ class HttpModel:
             failure = replace(failure, transient=again)
         return self._connection.make_refusal(received, failure)
 
-    def _make_reply(self, found: Decoded, cost: float | None) -> Reply:
+    def _make_reply(self, answer: Decoded, cost: float | None) -> Reply:
         return Reply(
-            text=found.text,
-            calls=found.calls,
-            wire=found.wire,
-            stop=found.stop,
-            usage=found.usage,
+            text=answer.text,
+            calls=answer.calls,
+            wire=answer.wire,
+            stop=answer.stop,
+            usage=answer.usage,
             cost_usd=cost,
-            detail=self._errors.quote_text(found.detail),
-            dropped_calls=found.cut_off_calls,
-            thought=found.thought,
+            detail=self._errors.quote_text(answer.detail),
+            dropped_calls=answer.cut_off_calls,
+            thought=answer.thought,
         )
 
 
-def _estimate_usage(found: Decoded, asked: int) -> Usage:
+def _estimate_usage(answer: Decoded, request_bytes: int) -> Usage:
     """Returns the usage that the server states, else an estimate from the bytes sent and received.
 
     Budgets depend on the usage, but some servers do not report it.
     """
-    usage = found.usage
+    usage = answer.usage
     if not usage.input:
-        usage = replace(usage, uncached_input=asked // BYTES_PER_TOKEN)
+        usage = replace(usage, uncached_input=request_bytes // BYTES_PER_TOKEN)
     if not usage.output:
-        usage = replace(usage, output=len(found.wire.encode(errors="replace")) // BYTES_PER_TOKEN)
+        usage = replace(usage, output=len(answer.wire.encode(errors="replace")) // BYTES_PER_TOKEN)
     return usage

@@ -120,8 +120,8 @@ class Connection:
         for chunk in response.iter_bytes():
             received += chunk
             if len(received) > max_answer:
-                said = f"the answer is larger than {max_answer // (1024 * 1024)} MB"
-                raise self.errors.make_failure(said, transient=False)
+                message = f"the answer is larger than {max_answer // (1024 * 1024)} MB"
+                raise self.errors.make_failure(message, transient=False)
             if deadline is not None and self._clock.monotonic() > deadline:
                 raise self.errors.make_failure(
                     "the answer was not complete in time", kind="timeout"
@@ -134,12 +134,12 @@ class Connection:
         try:
             yield
         except httpx.TimeoutException as error:
-            said = f"no answer from {self.errors.host} in time"
-            raise self.errors.make_failure(said, kind="timeout") from error
+            message = f"no answer from {self.errors.host} in time"
+            raise self.errors.make_failure(message, kind="timeout") from error
         except httpx.RequestError as error:
             reason = self.errors.quote_text(str(error)) or type(error).__name__
-            said = f"no answer from {self.errors.host}: {reason}"
-            raise self.errors.make_failure(said, kind="connection") from error
+            message = f"no answer from {self.errors.host}: {reason}"
+            raise self.errors.make_failure(message, kind="connection") from error
 
 
 @cache
@@ -187,15 +187,15 @@ def _get_host(who: str, base_url: str, provider: Provider) -> str:
     """Returns the scheme and host of a base URL, for messages. Raises a ConfigError that does not
     show the URL."""
     variable = f" (${provider.url_env})" if provider.url_env else ""
-    wanted = f"models.providers.{who}.base_url{variable}: expected http(s)://host"
+    problem = f"models.providers.{who}.base_url{variable}: expected http(s)://host"
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL:
-        raise ConfigError(wanted) from None
+        raise ConfigError(problem) from None
     if url.scheme not in {"http", "https"} or not url.host:
-        raise ConfigError(wanted)
+        raise ConfigError(problem)
     if url.userinfo or url.query or url.fragment:
-        raise ConfigError(f"{wanted} without user, password, query or fragment")
+        raise ConfigError(f"{problem} without user, password, query or fragment")
     return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
 

@@ -47,19 +47,19 @@ def fetch_models(
 
 
 def _fetch_parts(connection: Connection, listing: Listing, url: httpx.URL, deadline: float) -> Page:
-    found: dict[str, ServedModel] = {}
+    models: dict[str, ServedModel] = {}
     skipped, query = 0, dict(listing.query)
     for _ in range(MAX_PARTS):
         page = _fetch_part(connection, listing, url.copy_merge_params(query), deadline)
-        found |= {model.id: model for model in page.models if model.id not in found}
+        models |= {model.id: model for model in page.models if model.id not in models}
         skipped += page.unusable_ids
         if not page.rest:
-            return Page(tuple(found[name] for name in sorted(found)), unusable_ids=skipped)
-        if len(found) > MAX_MODELS:
+            return Page(tuple(models[name] for name in sorted(models)), unusable_ids=skipped)
+        if len(models) > MAX_MODELS:
             break
         query |= page.rest
-    said = f"the list of models does not end after {len(found)} of them"
-    raise connection.errors.make_failure(said, transient=False)
+    message = f"the list of models does not end after {len(models)} of them"
+    raise connection.errors.make_failure(message, transient=False)
 
 
 def _fetch_part(connection: Connection, listing: Listing, url: httpx.URL, deadline: float) -> Page:
@@ -71,5 +71,5 @@ def _fetch_part(connection: Connection, listing: Listing, url: httpx.URL, deadli
         return listing.parse(received.body)
     except ValueError as error:
         reason = connection.errors.quote_text(str(error))
-        said = f"the list of models cannot be read: {reason}"
-        raise connection.errors.make_failure(said, kind="unread", transient=False) from error
+        message = f"the list of models cannot be read: {reason}"
+        raise connection.errors.make_failure(message, kind="unread", transient=False) from error

@@ -52,8 +52,8 @@ def clean_text(text: str, key: str = "") -> str:
 
 def find_stated_limit(reason: str) -> int:
     """Returns the limit in tokens that a provider's `reason` states, or 0 if it states none."""
-    found = _LIMIT.search(reason[:2000].replace(",", ""))
-    limit = int(next(filter(None, found.groups()))) if found else 0
+    match = _LIMIT.search(reason[:2000].replace(",", ""))
+    limit = int(next(filter(None, match.groups()))) if match else 0
     return limit if limit >= _LEAST_LIMIT else 0
 
 

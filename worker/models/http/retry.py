@@ -10,8 +10,8 @@ PATIENCE = 120.0
 
 def is_transient(headers: Mapping[str, str], classified: bool) -> bool:
     """Whether to retry: as the header x-should-retry says, else as the codec `classified` it."""
-    said = headers.get("x-should-retry", "").strip().lower()
-    return said == "true" if said in {"true", "false"} else classified
+    value = headers.get("x-should-retry", "").strip().lower()
+    return value == "true" if value in {"true", "false"} else classified
 
 
 def get_retry_after(headers: Mapping[str, str], now: float) -> float | None:

@@ -109,21 +109,21 @@ class OpenAIChat:
         if message.wire is None or message.wire.origin != self._target.origin:
             return None
         try:
-            found = parse_members(message.wire.content)
-            if not _can_send_back(message, found):
+            members = parse_members(message.wire.content)
+            if not _can_send_back(message, members):
                 return None
-            sent = [call["id"] for call in get_value(found, "tool_calls") or []]
-            content = found["content"].text if get_value(found, "content") else '""'
+            call_ids = [call["id"] for call in get_value(members, "tool_calls") or []]
+            content = members["content"].text if get_value(members, "content") else '""'
             fields = [b'{"role":"assistant","content":' + content.encode()]
             reasoning = self._target.dialect.reasoning
-            if message.calls and reasoning and reasoning not in found:
+            if message.calls and reasoning and reasoning not in members:
                 fields.append(f'"{reasoning}":"{_NO_REASONING}"'.encode())
             for name in (reasoning, "tool_calls"):
-                if name in found:
-                    fields.append(f'"{name}":{found[name].text}'.encode())
+                if name in members:
+                    fields.append(f'"{name}":{members[name].text}'.encode())
         except ValueError:
             return None
-        ids = {call.id: theirs for call, theirs in zip(message.calls, sent, strict=True)}
+        ids = {call.id: sent_id for call, sent_id in zip(message.calls, call_ids, strict=True)}
         return Sent(b",".join(fields) + b"}", ids)
 
     def _rebuild_answer(self, message: Assistant) -> Sent:
@@ -139,10 +139,10 @@ class OpenAIChat:
         return Sent(dump_json(fields), ids)
 
 
-def _can_send_back(message: Assistant, found: Mapping[str, Slice]) -> bool:
+def _can_send_back(message: Assistant, members: Mapping[str, Slice]) -> bool:
     """Whether the wire form can be sent back, with the same calls as `message`."""
-    calls = get_value(found, "tool_calls") or []
-    if not calls and not get_value(found, "content"):
+    calls = get_value(members, "tool_calls") or []
+    if not calls and not get_value(members, "content"):
         return False
     if not isinstance(calls, list) or not all(_is_call(call) for call in calls):
         return False

@@ -64,12 +64,12 @@ def _parse_error(body: bytes) -> tuple[str, frozenset[str]]:
     """Returns the message and codes of an error body; its form differs from server to server."""
     text = body.decode("utf-8", "replace")
     try:
-        found = parse_json(text)
+        answer = parse_json(text)
     except ValueError:
         return text, frozenset()
-    if not isinstance(found, dict):
+    if not isinstance(answer, dict):
         return text, frozenset()
-    error = found.get("error", found)
+    error = answer.get("error", answer)
     if not isinstance(error, dict):
         return str(error), frozenset()
     codes = frozenset(str(error[name]) for name in ("code", "type") if error.get(name))

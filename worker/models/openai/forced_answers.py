@@ -32,11 +32,10 @@ class ForcedAnswersModel(ModelWrapper):
         """See Model."""
         if not request.tools:
             return super().reply(request)
-        # With the tools switched off the list stays the same too: it is the head of what the
-        # server has cached.
+        # The list stays the same with the tools switched off: the server's cache begins with it.
         tools = (*request.tools, ANSWER)
-        asked = replace(request, tools=tools, has_to_call=request.tools_allowed)
-        return _take_answer(super().reply(asked))
+        forced = replace(request, tools=tools, has_to_call=request.tools_allowed)
+        return _take_answer(super().reply(forced))
 
 
 def _take_answer(reply: Reply) -> Reply:
@@ -47,8 +46,8 @@ def _take_answer(reply: Reply) -> Reply:
         return reply
     if others:
         return replace(reply, calls=others, wire="")
-    said = next(filter(None, reversed(texts)), reply.text)
-    return replace(reply, text=said, calls=(), wire="", stop=StopReason.END)
+    text = next(filter(None, reversed(texts)), reply.text)
+    return replace(reply, text=text, calls=(), wire="", stop=StopReason.END)
 
 
 def _read_text(call: ToolCall) -> str:

@@ -116,11 +116,11 @@ class OpenAIResponses:
             ):
                 return None
             start = items[0].end - len(items[0].text)
-            sent = message.wire.content[start : items[-1].end].encode()
+            content = message.wire.content[start : items[-1].end].encode()
         except ValueError:
             return None
         pairs = zip(message.calls, calls, strict=True)
-        return Sent(sent, {ours.id: theirs["call_id"] for ours, theirs in pairs})
+        return Sent(content, {call.id: sent_call["call_id"] for call, sent_call in pairs})
 
 
 def _rebuild_answer(message: Assistant) -> Sent:

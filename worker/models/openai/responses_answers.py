@@ -79,9 +79,9 @@ def _read_incomplete(details: Any) -> tuple[StopReason, str]:
 def _read_failed(error: Any) -> tuple[StopReason, str]:
     """Returns why a response failed for good. Raises ValueError if it may be retried: a failure of
     the server, or a rate limit."""
-    found = error if isinstance(error, dict) else {}
-    code = str(found.get("code") or "server_error")
-    problem = f"{code[:60]}: {repair_surrogates(str(found.get('message') or 'no message'))}"
+    fields = error if isinstance(error, dict) else {}
+    code = str(fields.get("code") or "server_error")
+    problem = f"{code[:60]}: {repair_surrogates(str(fields.get('message') or 'no message'))}"
     if code in _PASSING:
         raise ValueError(f"the response failed: {problem}")
     return StopReason.BLOCKED, problem

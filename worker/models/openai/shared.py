@@ -32,9 +32,9 @@ class Sent:
 def split_side(side: Sequence[Message]) -> tuple[list[ToolResult], list[str]]:
     """Splits a side into results, which must directly follow their calls, and the texts after
     them."""
-    found = [message for message in side if isinstance(message, ToolResult)]
+    results = [message for message in side if isinstance(message, ToolResult)]
     texts = [message.text for message in side if isinstance(message, User)]
-    return found, [text for text in texts if text.strip()] or ["(empty)"] * bool(texts)
+    return results, [text for text in texts if text.strip()] or ["(empty)"] * bool(texts)
 
 
 def get_result_text(result: ToolResult) -> str:
@@ -52,12 +52,12 @@ def repair_arguments(text: str) -> str:
         return "{}"
 
 
-def do_calls_match(message: Assistant, found: Sequence[tuple[Any, Any]]) -> bool:
+def do_calls_match(message: Assistant, sent_calls: Sequence[tuple[Any, Any]]) -> bool:
     """Whether the verbatim calls, as (id, name), have the ids of `message`'s calls, and valid
     names."""
-    return len(found) == len(message.calls) and all(
+    return len(sent_calls) == len(message.calls) and all(
         is_same_id(call.id, call_id) and isinstance(name, str) and TOOL_NAME.fullmatch(name)
-        for call, (call_id, name) in zip(message.calls, found, strict=True)
+        for call, (call_id, name) in zip(message.calls, sent_calls, strict=True)
     )
 
 
@@ -81,15 +81,15 @@ def parse_tool_calls(calls: Iterable[tuple[Any, Any, Any]]) -> tuple[ToolCall, .
     return tuple(parsed.values())
 
 
-def parse_usage(found: Any, question: str, answer: str) -> Usage:
+def parse_usage(usage: Any, question: str, answer: str) -> Usage:
     """Returns the tokens as billed. The fields are "<question>_tokens", "<answer>_tokens" and their
     details; cached tokens are part of the former, reasoning of the latter."""
-    read = get_count(found, f"{question}_tokens_details", "cached_tokens")
-    written = get_count(found, f"{question}_tokens_details", "cache_write_tokens")
+    read = get_count(usage, f"{question}_tokens_details", "cached_tokens")
+    written = get_count(usage, f"{question}_tokens_details", "cache_write_tokens")
     return Usage(
-        uncached_input=max(0, get_count(found, f"{question}_tokens") - read - written),
+        uncached_input=max(0, get_count(usage, f"{question}_tokens") - read - written),
         cache_read=read,
         cache_write=written,
-        output=get_count(found, f"{answer}_tokens"),
-        reasoning=get_count(found, f"{answer}_tokens_details", "reasoning_tokens"),
+        output=get_count(usage, f"{answer}_tokens"),
+        reasoning=get_count(usage, f"{answer}_tokens_details", "reasoning_tokens"),
     )

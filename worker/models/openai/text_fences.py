@@ -25,11 +25,11 @@ from worker.core.text.untrusted_json import parse_json, parse_object
 NAME = "tool_call"
 MOST_CALLS = 20
 UNNAMED = "unnamed"
-"""The name of a misspelt call beside others: there is no such tool, which its result says."""
+"""The name of a call without one beside others; its result says that there is no such tool."""
 
 _FENCE = re.compile(r"(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)")
 
-_HOW = """\
+_INSTRUCTIONS = """\
 ## Tools
 This server takes no native tool calls. To call tools, end your answer with one block like this, and
 write nothing after it:
@@ -53,7 +53,7 @@ def rewrite_request(request: Request) -> Request:
     """
     described = "\n".join(map(_describe_tool, request.tools))
     messages = tuple(map(_rewrite_message, request.messages))
-    system = f"{request.system}\n\n{_HOW}{described}\n"
+    system = f"{request.system}\n\n{_INSTRUCTIONS}{described}\n"
     return replace(request, system=system, tools=(), messages=messages, tools_allowed=True)
 
 

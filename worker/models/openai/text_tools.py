@@ -64,10 +64,10 @@ class TextToolsModel(ModelWrapper):
         return _take_calls(reply, parse_answer(reply.text, position))
 
 
-def _take_calls(reply: Reply, found: Parsed) -> Reply:
+def _take_calls(reply: Reply, parsed: Parsed) -> Reply:
     """Return the reply with the calls found at the end of its text."""
-    if found.is_broken:
+    if parsed.is_broken:
         broken = StopReason.MALFORMED
-        return replace(reply, text=found.text, wire="", stop=broken, dropped_calls=1)
-    stop = StopReason.TOOL_CALLS if found.calls else StopReason.END
-    return replace(reply, text=found.text, calls=found.calls, wire="", stop=stop)
+        return replace(reply, text=parsed.text, wire="", stop=broken, dropped_calls=1)
+    stop = StopReason.TOOL_CALLS if parsed.calls else StopReason.END
+    return replace(reply, text=parsed.text, calls=parsed.calls, wire="", stop=stop)

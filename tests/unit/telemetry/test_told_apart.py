@@ -1,7 +1,6 @@
 """What one name counts under several labels goes to the right one."""
 
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import replace
 
 import pytest
 from starlette.testclient import TestClient
@@ -24,9 +23,9 @@ from worker.core.events import (
     VotesChanged,
 )
 from worker.core.ports import Request
-from worker.core.ports.gitlab import NoteWriter
 from worker.core.triggers import Reacted
 from worker.errors import ForgeError
+from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.settings import Settings
 from worker.telemetry.counting import make_watcher
 from worker.telemetry.metrics import Metrics
@@ -42,11 +41,12 @@ class Clock:
         return self.now
 
 
-@dataclass
-class Refusing:
+class Refusing(DryRunWriter):
     """The writer of notes that GitLab answers with `status`."""
 
-    status: int
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
 
     def edit_note(self, *_: object, **__: object) -> None:
         raise ForgeError("no", status=self.status)
@@ -79,7 +79,7 @@ def test_an_adopted_sandbox_is_a_start_and_none_is_not() -> None:
 def test_errors_of_gitlab_are_counted_by_class_and_progress_apart() -> None:
     metrics = Metrics()
     for status, hurried in ((0, False), (502, False), (429, True)):
-        notes = CountedNoteWriter(cast(NoteWriter, Refusing(status)), metrics)
+        notes = CountedNoteWriter(Refusing(status), metrics)
         with pytest.raises(ForgeError):
             notes.edit_note(SUBJECT, NoteRef(1), "x", hurried=hurried)
     found = [

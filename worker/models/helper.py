@@ -20,11 +20,7 @@ class ModelHelper:
 
     def __init__(self, model: Model, clock: Clock, timeout: float) -> None:
         self._model, self._clock, self._timeout = model, clock, timeout
-
-    @property
-    def context_tokens(self) -> int:
-        """The limit of the model."""
-        return self._model.context_tokens
+        self.context_tokens = model.context_tokens
 
     def ask(self, task: str, text: str, max_tokens: int) -> HelperAnswer | None:
         """See Helper."""

@@ -1,5 +1,6 @@
 """The table of providers. A new provider is a row here, and a codec if its API is new."""
 
+from contextlib import closing
 from functools import partial
 from typing import Unpack
 
@@ -17,7 +18,8 @@ from worker.models.gemini.generate_content import GenerateContent
 from worker.models.google import errors as google_errors
 from worker.models.http import auth
 from worker.models.http.client import HttpModel, HttpOptions
-from worker.models.http.listing import fetch_models
+from worker.models.http.connection import Connection
+from worker.models.http.listing import READ_TIMEOUT, fetch_models
 from worker.models.openai import errors as openai_errors
 from worker.models.openai.chat_completions import OpenAIChat
 from worker.models.openai.responses import OpenAIResponses
@@ -161,9 +163,19 @@ def list_models(
     if provider.listing is None:
         raise ConfigError(f"{who}: this provider has no list of its models; see Model Garden")
     base_url = _get_base_url(who, base_url, "", "")
-    return fetch_models(
-        who, provider, base_url, key, clock=clock, deadline=deadline, transport=transport
+    endpoint = provider.listing.endpoint(base_url)
+    connection = Connection(
+        f"{who}/the list of models",
+        provider,
+        base_url,
+        key,
+        endpoint.headers,
+        clock=clock,
+        transport=transport,
+        timeout=READ_TIMEOUT,
     )
+    with closing(connection):
+        return fetch_models(connection, provider.listing, httpx.URL(endpoint.url), deadline)
 
 
 def get_provider(who: str, where: str = "") -> Provider:

@@ -14,7 +14,7 @@ from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, U
 from worker.core.ports import StopReason
 from worker.errors import ModelError
 from worker.models.gemini.generate_content import DUMMY_SIGNATURE
-from worker.models.http.client import MAX_HOPS, HttpModel
+from worker.models.http.client import MAX_CONTINUATIONS, HttpModel
 
 KEY = "AIza-very-secret-0123456789"
 SPEC = "gemini/gemini-4-argon"
@@ -150,7 +150,7 @@ def test_an_answer_without_end_is_given_up() -> None:
         asked.reply(ASK)
 
     assert not caught.value.transient
-    assert len(transport.requests) == MAX_HOPS + 1
+    assert len(transport.requests) == MAX_CONTINUATIONS + 1
 
 
 def test_a_part_that_fails_is_tried_again_alone() -> None:

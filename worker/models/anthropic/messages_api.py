@@ -29,6 +29,7 @@ from worker.models.codec.json_slices import (
     parse_json,
 )
 from worker.models.codec.names import TOOL_NAME, make_tool_name
+from worker.models.codec.sent_back import encode_answer
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _MAX_MARKS = 4
@@ -139,25 +140,16 @@ class AnthropicMessages:
 
     def _encode_message(self, message: Message, bare: bool) -> Fragment:
         if isinstance(message, Assistant):
-            verbatim = None if bare else self._encode_verbatim(message)
-            return verbatim or _rebuild_answer(message)
+            origin = self._target.origin
+            return encode_answer(origin, _copy_answer, _rebuild_answer, message, bare)
         if isinstance(message, ToolResult):
             return _join_blocks([_encode_result(message)])
         return _join_blocks([_encode_text(message.text)])
 
-    def _encode_verbatim(self, message: Assistant) -> Fragment | None:
-        """Returns the answer verbatim if this model sent it and it can be sent back, else None."""
-        if message.wire is None or message.wire.origin != self._target.origin:
-            return None
-        try:
-            blocks = parse_elements(message.wire.content)
-            return (
-                _copy_content(message.wire.content, blocks)
-                if _can_send_back(message, blocks)
-                else None
-            )
-        except ValueError:
-            return None
+
+def _copy_answer(message: Assistant, content: str) -> Fragment | None:
+    blocks = parse_elements(content)
+    return _copy_content(content, blocks) if _can_send_back(message, blocks) else None
 
 
 def _can_send_back(message: Assistant, blocks: Sequence[Slice]) -> bool:

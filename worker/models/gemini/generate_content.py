@@ -29,6 +29,7 @@ from worker.models.codec.json_slices import (
     parse_json,
 )
 from worker.models.codec.names import make_call_id
+from worker.models.codec.sent_back import encode_answer
 from worker.models.gemini import answers
 from worker.models.gemini.answers import NO_ID
 from worker.models.google import errors
@@ -113,23 +114,17 @@ class GenerateContent:
 
     def _encode_message(self, message: Message, bare: bool) -> bytes:
         if isinstance(message, Assistant):
-            verbatim = None if bare else self._encode_verbatim(message)
-            return verbatim or self._rebuild_answer(message)
+            origin = self._target.origin
+            return encode_answer(origin, self._copy_answer, self._rebuild_answer, message, bare)
         return (
             _encode_result(message)
             if isinstance(message, ToolResult)
             else _encode_text(message.text)
         )
 
-    def _encode_verbatim(self, message: Assistant) -> bytes | None:
-        """Returns the answer verbatim if this model sent it and it can be sent back, else None."""
-        if message.wire is None or message.wire.origin != self._target.origin:
-            return None
-        try:
-            parts = parse_elements(message.wire.content)
-            return _copy_parts(parts) if self._can_send_back(message, parts) else None
-        except ValueError:
-            return None
+    def _copy_answer(self, message: Assistant, content: str) -> bytes | None:
+        parts = parse_elements(content)
+        return _copy_parts(parts) if self._can_send_back(message, parts) else None
 
     def _can_send_back(self, message: Assistant, parts: Sequence[Slice]) -> bool:
         """Whether the parts can be sent back, with the same calls as `message`."""

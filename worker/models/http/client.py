@@ -25,7 +25,7 @@ MAX_ATTEMPTS = 6
 MAX_ANSWER = 32 * 1024 * 1024
 BYTES_PER_TOKEN = 4
 
-MAX_HOPS = 16
+MAX_CONTINUATIONS = 16
 """The most continuations that are fetched for one answer: many times what the longest needs."""
 _FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND, Cause.NO_TOOLS})
 
@@ -53,8 +53,8 @@ class HttpModel:
     """A `core.ports.Model`. Safe to use from several threads; `close` it at the end.
 
     `timeout` is how many seconds the provider may be silent; `jitter` returns values in [0, 1).
-    `dialect` replaces that of the endpoint; `catalogue` has the model's limits and prices; `level`
-    is the reasoning level that requests state.
+    `dialect` replaces that of the endpoint; `catalogue` has the model's limits and prices. `level`
+    is the reasoning level that requests state; "" stands for the catalogue's `effort`, if any.
     """
 
     def __init__(
@@ -74,20 +74,22 @@ class HttpModel:
         dialect: Dialect | None = None,
         on_failure: OnFailure = ignore_failure,
     ) -> None:
-        self._name = name
+        info = catalogue.get_info(name, level)
+        max_tokens = min(MAX_TOKENS, info.max_output)
+        self.name, self.level = name, info.effort
+        self.context_tokens = info.window - max_tokens
+        self.binds_thinking = info.binds_thinking
+        self.keeps_cache_without_tools = provider.keeps_cache_without_tools
         self._on_failure = on_failure
         self._catalogue = catalogue
-        self._info = catalogue.get_info(name, level)
-        self._keeps_cache_without_tools = provider.keeps_cache_without_tools
-        self._max_tokens = min(MAX_TOKENS, self._info.max_output)
-        self._endpoint = provider.endpoint(base_url, name.partition("/")[2])
+        endpoint = provider.endpoint(base_url, name.partition("/")[2])
         self._codec = provider.codec(
             Target(
                 origin=name,
-                max_tokens=self._max_tokens,
-                head=self._endpoint.head,
-                dialect=dialect or self._endpoint.dialect,
-                info=self._info,
+                max_tokens=max_tokens,
+                head=endpoint.head,
+                dialect=dialect or endpoint.dialect,
+                info=info,
             )
         )
         self._connection = Connection(
@@ -95,7 +97,7 @@ class HttpModel:
             provider,
             base_url,
             key,
-            self._endpoint.headers,
+            endpoint.headers,
             clock=clock,
             transport=transport,
             timeout=timeout,
@@ -104,32 +106,7 @@ class HttpModel:
         self._clock = clock
         self._max_attempts = max_attempts
         self._jitter = jitter
-        self._url = httpx.URL(self._endpoint.url)
-
-    @property
-    def name(self) -> str:
-        """provider/model, as configured."""
-        return self._name
-
-    @property
-    def level(self) -> str:
-        """The reasoning level that its requests state; "" if they state none."""
-        return self._info.effort
-
-    @property
-    def context_tokens(self) -> int:
-        """The context window minus the longest answer, in tokens."""
-        return self._info.window - self._max_tokens
-
-    @property
-    def binds_thinking(self) -> bool:
-        """Whether signed thinking is bound to the exact prefix."""
-        return self._info.binds_thinking
-
-    @property
-    def keeps_cache_without_tools(self) -> bool:
-        """Whether a request with the tools switched off still reads the cached messages."""
-        return self._keeps_cache_without_tools
+        self._url = httpx.URL(endpoint.url)
 
     def reply(self, request: Request) -> Reply:
         """Asks the model; transient failures are retried. Raises ModelError or ContextOverflow."""
@@ -155,7 +132,7 @@ class HttpModel:
             cost = add_cost(cost, paid)
             reason = self._errors.quote_text(answer.detail)
             if answer.stop is StopReason.MALFORMED:
-                _log.warning("%s: a broken answer (%s)", self._name, reason)
+                _log.warning("%s: a broken answer (%s)", self.name, reason)
             if tries >= answer.max_retries:
                 return self._make_reply(answer, cost)
             tries += 1
@@ -165,7 +142,7 @@ class HttpModel:
     ) -> tuple[Decoded, float | None]:
         """Returns the answer with all its parts, and their cost."""
         answer, cost = self._ask_for_part(body, deadline)
-        for _ in range(MAX_HOPS):
+        for _ in range(MAX_CONTINUATIONS):
             if not answer.continuation_fields:
                 break
             rest, paid = self._ask_for_part(
@@ -174,7 +151,7 @@ class HttpModel:
             answer, cost = continuation.join_answers(answer, rest), add_cost(cost, paid)
         if answer.continuation_fields:
             raise self._errors.make_failure(
-                f"more than {MAX_HOPS + 1} parts in one answer", transient=False
+                f"more than {MAX_CONTINUATIONS + 1} parts in one answer", transient=False
             )
         return answer, cost
 
@@ -182,7 +159,7 @@ class HttpModel:
         answer = self._ask_with_retries(body, deadline)
         answer = replace(answer, usage=_estimate_usage(answer, len(body)))
         day = datetime.fromtimestamp(self._clock.now(), UTC).date()
-        return answer, self._catalogue.compute_price(self._name, answer.usage, day)
+        return answer, self._catalogue.compute_price(self.name, answer.usage, day)
 
     def _ask_with_retries(self, body: bytes, deadline: float | None) -> Decoded:
         attempt = 0
@@ -192,7 +169,7 @@ class HttpModel:
                 return self._send_request(body, deadline)
             except ModelError as error:
                 wait = self._choose_wait(error, attempt, deadline)
-                self._on_failure(self._name, error, wait is not None)
+                self._on_failure(self.name, error, wait is not None)
                 if wait is None:
                     raise
                 _log.warning("%s; attempt %d failed, next in %.1f s", error, attempt, wait)
@@ -209,7 +186,7 @@ class HttpModel:
         return wait if wait < min(left, retry.PATIENCE) else None
 
     def _send_request(self, body: bytes, deadline: float | None) -> Decoded:
-        received = self._connection.post(self._url, body, deadline, MAX_ANSWER)
+        received = self._connection.send(self._url, body, deadline, MAX_ANSWER)
         if received.status != httpx.codes.OK:
             raise self._make_refusal(received)
         try:
@@ -220,7 +197,7 @@ class HttpModel:
                 f"the answer cannot be read: {reason}", kind="unread"
             ) from error
         if answer.needs_bare_request:
-            raise BoundElsewhere(f"{self._name}: {self._errors.quote_text(answer.detail)}")
+            raise BoundElsewhere(f"{self.name}: {self._errors.quote_text(answer.detail)}")
         return answer
 
     def _make_refusal(self, received: Received) -> ModelError:

@@ -57,17 +57,22 @@ class Connection:
         self._post_headers = self._client.headers.copy()
         self._post_headers["content-type"] = "application/json"
 
-    def post(
-        self, url: httpx.URL, body: bytes, deadline: float | None, max_answer: int
+    def send(
+        self, url: httpx.URL, body: bytes | None, deadline: float | None, max_answer: int
     ) -> Received:
-        """Sends a JSON body. Raises ModelError if there is no answer, or one of more than
-        `max_answer` bytes."""
-        return self._send("POST", url, self._post_headers, body, deadline, max_answer)
-
-    def get(self, url: httpx.URL, deadline: float | None, max_answer: int) -> Received:
-        """Fetches a document. Raises ModelError if there is no answer, or one of more than
-        `max_answer` bytes."""
-        return self._send("GET", url, self._client.headers, None, deadline, max_answer)
+        """Posts a JSON body, or gets a document if `body` is None. Raises ModelError if there is no
+        answer, or one of more than `max_answer` bytes."""
+        # Not `build_request`: it would merge headers, cookies and parameters anew each time.
+        request = httpx.Request(
+            "GET" if body is None else "POST",
+            url,
+            headers=self._client.headers if body is None else self._post_headers,
+            content=body,
+            extensions={"timeout": self._make_timeouts(deadline)},
+        )
+        with self._translate_errors(), closing(self._client.send(request, stream=True)) as response:
+            received = self._read_body(response, deadline, max_answer)
+        return Received(response.status_code, response.headers, received)
 
     def make_refusal(self, received: Received, failure: Failure) -> ModelError:
         """Returns the error for an answer other than 200."""
@@ -79,27 +84,6 @@ class Connection:
     def close(self) -> None:
         """Closes the connections."""
         self._client.close()
-
-    def _send(
-        self,
-        method: str,
-        url: httpx.URL,
-        headers: httpx.Headers,
-        body: bytes | None,
-        deadline: float | None,
-        max_answer: int,
-    ) -> Received:
-        # Not `build_request`: it would merge headers, cookies and parameters anew each time.
-        request = httpx.Request(
-            method,
-            url,
-            headers=headers,
-            content=body,
-            extensions={"timeout": self._make_timeouts(deadline)},
-        )
-        with self._translate_errors(), closing(self._client.send(request, stream=True)) as response:
-            received = self._read_body(response, deadline, max_answer)
-        return Received(response.status_code, response.headers, received)
 
     def _make_timeouts(self, deadline: float | None) -> Mapping[str, float]:
         left = self._timeout

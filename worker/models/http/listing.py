@@ -1,11 +1,8 @@
 """Fetches a provider's list of its models, part by part."""
 
-from contextlib import closing
-
 import httpx
 
-from worker.core.ports import Clock
-from worker.models.base import Listing, Page, Provider, ServedModel
+from worker.models.base import Listing, Page, ServedModel
 from worker.models.http.connection import Connection
 
 MAX_ANSWER = 8 * 1024 * 1024
@@ -14,39 +11,8 @@ MAX_MODELS = 20_000
 READ_TIMEOUT = 15.0
 
 
-def fetch_models(
-    who: str,
-    provider: Provider,
-    base_url: str,
-    key: str,
-    *,
-    clock: Clock,
-    deadline: float,
-    transport: httpx.BaseTransport | None,
-) -> Page:
-    """Fetches the whole list of models of the provider `who`, sorted by id, as one part.
-
-    Raises ModelError, or ConfigError for a URL or key that cannot work.
-    """
-    listing = provider.listing
-    if listing is None:
-        raise ValueError(f"{who} has no list of models")
-    endpoint = listing.endpoint(base_url)
-    connection = Connection(
-        f"{who}/the list of models",
-        provider,
-        base_url,
-        key,
-        endpoint.headers,
-        clock=clock,
-        transport=transport,
-        timeout=READ_TIMEOUT,
-    )
-    with closing(connection):
-        return _fetch_parts(connection, listing, httpx.URL(endpoint.url), deadline)
-
-
-def _fetch_parts(connection: Connection, listing: Listing, url: httpx.URL, deadline: float) -> Page:
+def fetch_models(connection: Connection, listing: Listing, url: httpx.URL, deadline: float) -> Page:
+    """Fetches the whole list of models at `url`, sorted by id, as one part. Raises ModelError."""
     models: dict[str, ServedModel] = {}
     skipped, query = 0, dict(listing.query)
     for _ in range(MAX_PARTS):
@@ -63,7 +29,7 @@ def _fetch_parts(connection: Connection, listing: Listing, url: httpx.URL, deadl
 
 
 def _fetch_part(connection: Connection, listing: Listing, url: httpx.URL, deadline: float) -> Page:
-    received = connection.get(url, deadline, MAX_ANSWER)
+    received = connection.send(url, None, deadline, MAX_ANSWER)
     if received.status != httpx.codes.OK:
         failure = listing.classify(received.status, received.body)
         raise connection.make_refusal(received, failure)

@@ -9,7 +9,7 @@ a null content. Caching is automatic, so cache marks are not sent.
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from worker.core.conversation.messages import (
@@ -23,6 +23,7 @@ from worker.core.ports import Request
 from worker.models.base import Target
 from worker.models.codec import names
 from worker.models.codec.json_slices import Slice, dump_json, get_value, parse_members
+from worker.models.codec.sent_back import encode_answer
 from worker.models.openai import chat_answers, errors
 from worker.models.openai.shared import (
     REMEMBERED,
@@ -50,7 +51,8 @@ class OpenAIChat:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._call_id = re.compile(target.dialect.call_id)
-        self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
+        encode = partial(encode_answer, target.origin, self._copy_answer, self._rebuild_answer)
+        self._answer = lru_cache(maxsize=REMEMBERED)(encode)
         self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
@@ -100,29 +102,19 @@ class OpenAIChat:
     def _choose_id(self, result: ToolResult, ids: Mapping[str, str]) -> str:
         return ids.get(result.call_id) or names.make_call_id(result.call_id, self._call_id)
 
-    def _encode_answer(self, message: Assistant, bare: bool) -> Sent:
-        verbatim = None if bare else self._encode_verbatim(message)
-        return verbatim or self._rebuild_answer(message)
-
-    def _encode_verbatim(self, message: Assistant) -> Sent | None:
-        """Returns the answer verbatim if this model sent it and it can be sent back, else None."""
-        if message.wire is None or message.wire.origin != self._target.origin:
+    def _copy_answer(self, message: Assistant, wire: str) -> Sent | None:
+        members = parse_members(wire)
+        if not _can_send_back(message, members):
             return None
-        try:
-            members = parse_members(message.wire.content)
-            if not _can_send_back(message, members):
-                return None
-            call_ids = [call["id"] for call in get_value(members, "tool_calls") or []]
-            content = members["content"].text if get_value(members, "content") else '""'
-            fields = [b'{"role":"assistant","content":' + content.encode()]
-            reasoning = self._target.dialect.reasoning
-            if message.calls and reasoning and reasoning not in members:
-                fields.append(f'"{reasoning}":"{_NO_REASONING}"'.encode())
-            for name in (reasoning, "tool_calls"):
-                if name in members:
-                    fields.append(f'"{name}":{members[name].text}'.encode())
-        except ValueError:
-            return None
+        call_ids = [call["id"] for call in get_value(members, "tool_calls") or []]
+        content = members["content"].text if get_value(members, "content") else '""'
+        fields = [b'{"role":"assistant","content":' + content.encode()]
+        reasoning = self._target.dialect.reasoning
+        if message.calls and reasoning and reasoning not in members:
+            fields.append(f'"{reasoning}":"{_NO_REASONING}"'.encode())
+        for name in (reasoning, "tool_calls"):
+            if name in members:
+                fields.append(f'"{name}":{members[name].text}'.encode())
         ids = {call.id: sent_id for call, sent_id in zip(message.calls, call_ids, strict=True)}
         return Sent(b",".join(fields) + b"}", ids)
 

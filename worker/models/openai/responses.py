@@ -8,7 +8,7 @@ Every item of an answer goes back to the model that wrote it, its encrypted reas
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from worker.core.conversation.messages import (
@@ -23,6 +23,7 @@ from worker.core.ports import Request
 from worker.models.base import Target
 from worker.models.codec import names
 from worker.models.codec.json_slices import dump_json, parse_elements
+from worker.models.codec.sent_back import encode_answer
 from worker.models.openai import errors, responses_answers
 from worker.models.openai.shared import (
     REMEMBERED,
@@ -50,7 +51,8 @@ class OpenAIResponses:
     def __init__(self, target: Target, *, keyed: bool = True) -> None:
         self._target = target
         self._keyed = keyed
-        self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
+        encode = partial(encode_answer, target.origin, _copy_answer, _rebuild_answer)
+        self._answer = lru_cache(maxsize=REMEMBERED)(encode)
         self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
@@ -96,31 +98,20 @@ class OpenAIResponses:
         if request.notice.strip():
             yield _encode_text(request.notice)
 
-    def _encode_answer(self, message: Assistant, bare: bool) -> Sent:
-        verbatim = None if bare else self._encode_verbatim(message)
-        return verbatim or _rebuild_answer(message)
 
-    def _encode_verbatim(self, message: Assistant) -> Sent | None:
-        """Returns the answer verbatim if this model sent it and it can be sent back, else None."""
-        if message.wire is None or message.wire.origin != self._target.origin:
-            return None
-        try:
-            items = parse_elements(message.wire.content)
-            if not all(isinstance(item.value, dict) and item.value.get("type") for item in items):
-                return None
-            calls = [each.value for each in items if each.value["type"] == "function_call"]
-            if not items or items[-1].value["type"] == "reasoning":
-                return None
-            if not do_calls_match(
-                message, [(call.get("call_id"), call.get("name")) for call in calls]
-            ):
-                return None
-            start = items[0].end - len(items[0].text)
-            content = message.wire.content[start : items[-1].end].encode()
-        except ValueError:
-            return None
-        pairs = zip(message.calls, calls, strict=True)
-        return Sent(content, {call.id: sent_call["call_id"] for call, sent_call in pairs})
+def _copy_answer(message: Assistant, wire: str) -> Sent | None:
+    items = parse_elements(wire)
+    if not all(isinstance(item.value, dict) and item.value.get("type") for item in items):
+        return None
+    calls = [each.value for each in items if each.value["type"] == "function_call"]
+    if not items or items[-1].value["type"] == "reasoning":
+        return None
+    if not do_calls_match(message, [(call.get("call_id"), call.get("name")) for call in calls]):
+        return None
+    start = items[0].end - len(items[0].text)
+    content = wire[start : items[-1].end].encode()
+    pairs = zip(message.calls, calls, strict=True)
+    return Sent(content, {call.id: sent_call["call_id"] for call, sent_call in pairs})
 
 
 def _rebuild_answer(message: Assistant) -> Sent:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Protocol
 
 from worker.core.events import Watcher
 from worker.core.triggers import Trigger, trigger_id
@@ -14,6 +13,7 @@ from worker.errors import QueueError, StoreError
 from worker.queue import delivery
 from worker.queue.journal import Journal
 from worker.queue.project_slots import ProjectSlots
+from worker.queue.publisher import Publisher
 from worker.queue.recovery import Recovery
 from worker.turns.parts import Deps
 
@@ -24,22 +24,6 @@ THREADS = 12
 """Enough for four batches at a time: the first part of each is written by the caller's thread."""
 
 log = logging.getLogger("sandpiper.queue")
-
-
-class Publisher(Protocol):
-    """Puts a trigger on the queue; `since` is when its wait began (epoch seconds)."""
-
-    def __call__(self, trigger: Trigger, since: float | None = None) -> None:
-        """Raises QueueError."""
-        ...
-
-    def publish_all(self, triggers: Sequence[Trigger]) -> None:
-        """Put several triggers on the queue, whose wait begins now. Raises QueueError."""
-        ...
-
-    def count_waiting(self) -> int:
-        """Return how many messages no worker has taken yet. Raises QueueError."""
-        ...
 
 
 class Consumer:

@@ -33,7 +33,7 @@ class Registration:
         self._lock = threading.Lock()
         self._number = 0
         self._at = clock.monotonic()
-        if not records.create(self._record, self._content()):
+        if not records.create(self._record, self._encode_record()):
             raise StoreError(f"{records.describe_place(self._record)} exists", transient=True)
 
     def send_heartbeat(self) -> None:
@@ -44,19 +44,19 @@ class Registration:
         with self._lock:
             if self.is_lost:
                 return
-            started, before = self._clock.monotonic(), self._content()
+            started, before = self._clock.monotonic(), self._encode_record()
             stored = self._records.read(self._record, RECORD)
             self._number += 1
             # The record may have a heartbeat of ours for which the store's answer was lost.
             is_ours = stored is not None and _is_same_worker(stored.content, before)
             if stored is None or not is_ours:
                 self._mark_lost()
-            elif self._records.replace(self._record, self._content(), stored.version):
+            elif self._records.replace(self._record, self._encode_record(), stored.version):
                 self._at = started
             else:
                 self._mark_lost()
 
-    def seconds_since_heartbeat(self) -> float:
+    def count_seconds_since_heartbeat(self) -> float:
         """Return the seconds since the last heartbeat that was written."""
         return self._clock.monotonic() - self._at
 
@@ -71,7 +71,7 @@ class Registration:
         self.is_lost = True
         log.error("worker %s was taken for dead; its runs end here, others go on", self.name)
 
-    def _content(self) -> bytes:
+    def _encode_record(self) -> bytes:
         return json.dumps({"worker": self.name, "beat": self._number}).encode()
 
 

@@ -132,7 +132,7 @@ class Journal:
     def postpone_entry(self, entry: Entry, seconds: float, reason: str, *, failed: bool) -> None:
         """Record that this worker will begin the trigger again in `seconds` seconds."""
         tries = entry.tries + int(failed)
-        due, timer = self._clock.now() + seconds, self._leases.timer_owner()
+        due, timer = self._clock.now() + seconds, self._leases.get_timer_owner()
         self._update_owned(
             entry, State.WAITING, owner=timer, due=due, tries=tries, reason=reason[:1000]
         )

@@ -40,9 +40,8 @@ tries."""
 BACKSTOP = 86_400.0
 """Seconds after which a claim expires, whoever holds it."""
 
-
 TIMER = "timer"
-"""Names the worker itself, as the owner of triggers that it will begin later."""
+"""Stands for the worker itself, as the owner of triggers that it will begin later."""
 
 
 class Lease:
@@ -65,29 +64,24 @@ class Lease:
         Asks the store only if the last heartbeat is too old. Raises LeaseLost if the turn is free
         for another worker, and StoreError if the store cannot tell.
         """
-        if self._registration.seconds_since_heartbeat() > self._leases.lease / 2:
+        if not self.is_surely_held():
             self.confirm_held()
-        self._raise_if_lost()
 
     def is_surely_held(self) -> bool:
         """Whether the last heartbeat is so recent that nobody can have taken over."""
         return (
             not self._registration.is_lost
-            and self._registration.seconds_since_heartbeat() <= self._leases.lease / 2
+            and self._registration.count_seconds_since_heartbeat() <= self._leases.lease / 2
         )
 
     def confirm_held(self) -> None:
         """Check the lease before something is posted or committed: like `check_held`, but always
         ask the store."""
         self.retry_while_away(self._registration.send_heartbeat)
-        self._raise_if_lost()
-
-    def _raise_if_lost(self) -> None:
-        if self._registration.is_given_up:
-            why = "it was stopped with this worker, and the next worker continues it"
-        else:
-            why = "another worker has taken over"
         if self._registration.is_lost:
+            why = "another worker has taken over"
+            if self._registration.is_given_up:
+                why = "it was stopped with this worker, and the next worker continues it"
             raise LeaseLost(f"session {self.key.session_id}: {why}")
 
     def retry_while_away(self, task: Callable[[], None]) -> None:
@@ -194,7 +188,7 @@ class Leases:
             self._change.notify_all()
         _remove_record(registration)
 
-    def timer_owner(self) -> str:
+    def get_timer_owner(self) -> str:
         """Return the owner of triggers that this worker will begin later. Raises StoreError."""
         with self._change:
             return f"{self._ensure_registered().name}/{TIMER}"

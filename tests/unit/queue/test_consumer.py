@@ -13,6 +13,7 @@ from worker.errors import QueueError, StoreError
 from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
+from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.settings import Settings
 
@@ -50,20 +51,14 @@ def test_a_trigger_that_cannot_be_kept_is_refused_before_it_is_queued(tmp_path: 
         accept(NOWHERE, journal_in(store))
 
 
-class Queue:
+class Queue(Publisher):
     """Keeps what is put on it."""
 
     def __init__(self) -> None:
         self.triggers: list[Trigger] = []
 
-    def __call__(self, trigger: Trigger, since: float | None = None) -> None:
-        self.triggers.append(trigger)
-
     def publish_all(self, triggers: Sequence[Trigger]) -> None:
         self.triggers += triggers
-
-    def count_waiting(self) -> int:
-        return len(self.triggers)
 
 
 def test_of_a_batch_only_what_cannot_be_kept_is_refused_and_the_rest_is_queued_in_order(

@@ -229,7 +229,7 @@ def test_no_module_imports_itself_through_others() -> None:
         ("worker/turns/turn.py", "from worker.forge import gitlab"),
         ("worker/turns/turn.py", "from worker.wiring import stores"),
         ("worker/telemetry/planted.py", "from worker.models import client"),
-        ("worker/wiring/doors.py", "from worker.demo import story"),
+        ("worker/wiring/receiver.py", "from worker.demo import story"),
         ("worker/cli/serve.py", "from worker.demo import story"),
         ("worker/demo/planted.py", "from worker.sources import reader"),
         ("sandbox/planted.py", "from worker.errors import SandpiperError"),

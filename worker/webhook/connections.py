@@ -14,7 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HANG_UP = 10
+SHUTDOWN_SECONDS = 10
 """Seconds to wait for running requests at shutdown."""
 
 LOG_INTERVAL = 60.0
@@ -31,8 +31,7 @@ class Connection(HttpToolsProtocol):
     """
 
     most = 512
-    """Half of the files that a process may usually have open; `select` fails for file numbers over
-    1,023."""
+    """Half of the files that a process may usually open; `select` fails for files from 1,024 on."""
     head_seconds = 10.0
     """Seconds from the connection or the last answer to the end of a request's head."""
     write_seconds = 30.0
@@ -44,7 +43,7 @@ class Connection(HttpToolsProtocol):
     _last_log: ClassVar[float] = 0.0
 
     order = (False, 0.0)
-    """Whether the peer waits for us or we for the peer, and since when."""
+    """Whether the peer waits for us, not we for the peer; and since when. The least is dropped."""
 
     _timer: asyncio.TimerHandle | None = None
     _extra = 0  # bytes of the present request besides its body
@@ -155,6 +154,6 @@ def build_server(
             ws="none",
             log_config=None,
             access_log=False,
-            timeout_graceful_shutdown=HANG_UP,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
     )

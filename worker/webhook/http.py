@@ -82,11 +82,15 @@ def build_app(
     )
     app = Starlette(
         routes=[
-            Route(PATH, receiver.webhook, methods=["POST"]),
-            *([Route(CI_PATH, receiver.ci, methods=["POST"])] if tokens else []),
+            Route(PATH, receiver.answer_webhook, methods=["POST"]),
+            *([Route(CI_PATH, receiver.answer_ci_job, methods=["POST"])] if tokens else []),
             Route("/healthz", _answer_healthz, methods=["GET"]),
-            Route("/readyz", receiver.readyz, methods=["GET"]),
-            *([Route(METRICS_PATH, receiver.metrics, methods=["GET"])] if render_metrics else []),
+            Route("/readyz", receiver.answer_readyz, methods=["GET"]),
+            *(
+                [Route(METRICS_PATH, receiver.answer_metrics, methods=["GET"])]
+                if render_metrics
+                else []
+            ),
         ],
         exception_handlers={404: _answer_not_found, 405: _answer_wrong_method},
     )
@@ -108,10 +112,10 @@ class _Receiver:
     record_outcome: Callable[[str, str], None]
     render_metrics: Callable[[], bytes] | None
 
-    async def webhook(self, request: Request) -> Response:
+    async def answer_webhook(self, request: Request) -> Response:
         return self._record_outcome(request, await _answer_rejections(self._admit, request))
 
-    async def ci(self, request: Request) -> Response:
+    async def answer_ci_job(self, request: Request) -> Response:
         return self._record_outcome(request, await _answer_rejections(self._admit_job, request))
 
     def _record_outcome(self, request: Request, response: Response) -> Response:
@@ -120,7 +124,7 @@ class _Receiver:
         self.record_outcome(_METRIC_KINDS.get(kind, "other"), outcome)
         return response
 
-    async def metrics(self, request: Request) -> Response:
+    async def answer_metrics(self, request: Request) -> Response:
         assert self.render_metrics is not None  # else there is no such route
         # In a thread: a page of some thousand series takes a while, and webhooks must not wait.
         page = await anyio.to_thread.run_sync(self.render_metrics)
@@ -178,7 +182,7 @@ class _Receiver:
         _log_decision(logging.INFO, request, project, f"accepted {trigger.kind} {name}")
         return JSONResponse({"trigger": name}, ACCEPTED)
 
-    async def readyz(self, request: Request) -> Response:
+    async def answer_readyz(self, request: Request) -> Response:
         with anyio.move_on_after(self.queue_seconds):
             reason = await anyio.to_thread.run_sync(self.ready, abandon_on_cancel=True)
             return _make_error(503, reason) if reason else JSONResponse({"status": "ready"})

@@ -1,7 +1,6 @@
 """The composition root: the only package that names concrete adapters."""
 
 from worker.webhook.connections import build_server
-from worker.wiring.doors import build_receiver, open_journal
 from worker.wiring.engines import build_driver, leave_out_pool, remove_stale_sandboxes
 from worker.wiring.jobs import build_deps, build_dry_deps, open_read_client
 from worker.wiring.model_lists import (
@@ -24,6 +23,7 @@ from worker.wiring.providers import (
     build_models,
     open_model,
 )
+from worker.wiring.receiver import build_receiver, open_journal
 from worker.wiring.stores import open_session_store
 from worker.wiring.toolsets import list_tool_names
 

@@ -41,7 +41,6 @@ from worker.turns.parts import (
     Storage,
 )
 from worker.wiring.clock import SystemClock
-from worker.wiring.doors import build_pages
 from worker.wiring.engines import SandboxTools, build_sandboxes, leave_out_pool
 from worker.wiring.model_lists import list_run_models
 from worker.wiring.providers import (
@@ -50,6 +49,7 @@ from worker.wiring.providers import (
     build_helper,
     make_tier_rules,
 )
+from worker.wiring.receiver import build_pages
 from worker.wiring.stores import make_leases, open_watched_store
 from worker.wiring.toolsets import make_toolset_factory
 

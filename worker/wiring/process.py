@@ -7,9 +7,9 @@ from worker.core.text.redact import Redactor
 from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, open_traces
-from worker.wiring.doors import build_pages
 from worker.wiring.engines import build_driver
 from worker.wiring.providers import build_helper_model, build_models
+from worker.wiring.receiver import build_pages
 from worker.wiring.stores import open_session_store
 from worker.wiring.toolsets import list_tool_names
 

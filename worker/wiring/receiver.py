@@ -1,4 +1,4 @@
-"""Builds what takes requests: the webhook receiver and the pages of stored sessions."""
+"""Builds the webhook receiver and the pages of stored sessions."""
 
 import logging
 import time

@@ -11,7 +11,7 @@ from tests.accepting import queue_nothing
 from worker import wiring
 from worker.errors import ConfigError
 from worker.settings import Settings
-from worker.wiring.doors import build_pages
+from worker.wiring.receiver import build_pages
 
 SESSION, UNTIL = "0123456789abcdef0123", 1_900_000_000
 HOOK = "a-webhook-secret-0123456789"

@@ -84,7 +84,7 @@ class Fragment:
 class Decoded:
     """An answer in canonical form. `wire` is the JSON text of its content, to be sent back.
 
-    `cut_off_calls` counts the calls that were left out; `thought` says that `wire` holds signed
+    `dropped_calls` counts the calls that were left out; `thought` says that `wire` holds signed
     thinking. `max_retries` is how often the same request may be sent again after a broken answer.
     `needs_bare_request` says that the model refused a verbatim part, but may answer a bare request.
     `continuation_fields` are the top-level fields that are added to the same request to get the
@@ -97,7 +97,7 @@ class Decoded:
     stop: StopReason
     usage: Usage
     detail: str = ""
-    cut_off_calls: int = 0
+    dropped_calls: int = 0
     thought: bool = False
     max_retries: int = 0
     needs_bare_request: bool = False

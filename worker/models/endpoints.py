@@ -52,11 +52,10 @@ def openai_responses(base_url: str, model: str) -> Endpoint:
 
 def openai_chat(base_url: str, model: str) -> Endpoint:
     """Chat Completions of any server; OpenAI itself uses a newer field for the limit."""
-    own = is_openai(base_url)
     return Endpoint(
         url=f"{base_url.rstrip('/')}/chat/completions",
         head={"model": model},
-        dialect=Dialect(limit="max_completion_tokens") if own else Dialect(),
+        dialect=Dialect(limit="max_completion_tokens") if is_openai(base_url) else Dialect(),
     )
 
 

@@ -181,8 +181,8 @@ def list_models(
 def get_provider(who: str, where: str = "") -> Provider:
     """Returns the row of a provider. Raises ConfigError."""
     if who not in PROVIDERS:
-        known = ", ".join(sorted(PROVIDERS))
-        raise ConfigError(f"{where}unknown provider {who!r}; known: {known}")
+        names = ", ".join(sorted(PROVIDERS))
+        raise ConfigError(f"{where}unknown provider {who!r}; known: {names}")
     return PROVIDERS[who]
 
 

@@ -86,8 +86,8 @@ class Consumer:
         """Write triggers in a few threads, which mostly wait for the store."""
         size = math.ceil(len(triggers) / WRITERS)
         parts = [triggers[start : start + size] for start in range(0, len(triggers), size)]
-        others = [self._writers.submit(self._add_each, part) for part in parts[1:]]
-        return sum((each.result() for each in others), self._add_each(parts[0]))
+        futures = [self._writers.submit(self._add_each, part) for part in parts[1:]]
+        return sum((each.result() for each in futures), self._add_each(parts[0]))
 
     def _add_each(self, triggers: Sequence[Trigger]) -> list[QueueError | None]:
         journal = self._journal()

@@ -296,8 +296,8 @@ class Leases:
                 name: self._observations[name] for name in names if name in self._observations
             }
         dead = [name for name in names if not self.is_alive(f"{name}/{TIMER}")]
-        own = {self._registration.name} if self._registration else set()
-        self.live_workers = frozenset(names) - frozenset(dead) - own
+        own_name = {self._registration.name} if self._registration else set()
+        self.live_workers = frozenset(names) - frozenset(dead) - own_name
         return dead
 
     def _is_worker_alive(self, worker: str) -> bool:

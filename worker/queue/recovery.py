@@ -134,28 +134,28 @@ class Recovery:
 
     def _find_abandoned(self, *, first: bool) -> list[str]:
         """Return the names of the entries that no worker will continue."""
-        begun, unbegun = [], []
+        dead, unowned = [], []
         for name, observation in self._observations.items():
             entry = observation.stored.entry
             if entry.state in (State.PARKED, State.HELD):
                 continue
             if not entry.owner:
-                unbegun.append(name)
+                unowned.append(name)
             elif not self._is_alive(entry.owner):
-                begun.append(name)
-        return begun + (unbegun if first else self._find_overdue(unbegun))
+                dead.append(name)
+        return dead + (unowned if first else self._find_overdue(unowned))
 
     def _is_alive(self, owner: str) -> bool:
         return owner.partition("/")[0] in self._leases.live_workers or self._leases.is_alive(owner)
 
-    def _find_overdue(self, unbegun: list[str]) -> list[str]:
+    def _find_overdue(self, unowned: list[str]) -> list[str]:
         """Return the entries without an owner whose message is considered lost.
 
         While the broker has any messages, theirs may be among them, so they get more time.
         """
         now = self._clock.monotonic()
-        waited = {name: now - self._observations[name].since for name in unbegun}
-        overdue = [name for name in unbegun if waited[name] >= self._get_patience(name)]
+        waited = {name: now - self._observations[name].since for name in unowned}
+        overdue = [name for name in unowned if waited[name] >= self._get_patience(name)]
         if not overdue or self._count_waiting() == 0:
             return overdue
         longest = self._patience * (1 << LONGEST)

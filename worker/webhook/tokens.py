@@ -124,7 +124,7 @@ class TokenReader:
             self._registry.validate(decoded.claims)
         except JoseError as error:
             raise Rejected(401, f"the id token is not valid: {_explain(error)}") from error
-        except (ValueError, RecursionError, UnicodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise Rejected(401, "the id token is not a JSON web token") from error
         try:
             return Claims.model_validate(decoded.claims)

@@ -20,23 +20,23 @@ log = logging.getLogger("sandpiper.sandbox")
 
 def build_driver(settings: Settings) -> PoolableDriver:
     """Build the driver that starts sandboxes. Raises ConfigError."""
-    chosen = settings.sandbox
+    options = settings.sandbox
     try:
         spec = ContainerSpec(
-            image=chosen.image,
-            runtime=chosen.runtime,
-            memory=chosen.memory,
-            cpus=chosen.cpus,
-            pids=chosen.pids,
-            shared_limits=chosen.shared_limits,
-            disk=chosen.disk,
+            image=options.image,
+            runtime=options.runtime,
+            memory=options.memory,
+            cpus=options.cpus,
+            pids=options.pids,
+            shared_limits=options.shared_limits,
+            disk=options.disk,
             preview=settings.limits.preview_bytes,
         )
     except ValueError as error:
         raise ConfigError(f"sandbox: {error}") from error
-    if chosen.driver == "kubernetes":
+    if options.driver == "kubernetes":
         return _build_pod_driver(settings, spec)
-    return BubblewrapDriver(spec) if chosen.driver == "bubblewrap" else DockerDriver(spec)
+    return BubblewrapDriver(spec) if options.driver == "bubblewrap" else DockerDriver(spec)
 
 
 def _build_pod_driver(settings: Settings, spec: ContainerSpec) -> PoolableDriver:
@@ -44,9 +44,9 @@ def _build_pod_driver(settings: Settings, spec: ContainerSpec) -> PoolableDriver
     from sandbox.kubernetes.driver import KubernetesDriver
     from sandbox.kubernetes.manifest import PodSettings
 
-    chosen = settings.sandbox
-    pods = PodSettings(chosen.pull_secrets, lifetime=int(_compute_lifetime(settings)))
-    return KubernetesDriver(spec, chosen.namespace, pods)
+    options = settings.sandbox
+    pods = PodSettings(options.pull_secrets, lifetime=int(_compute_lifetime(settings)))
+    return KubernetesDriver(spec, options.namespace, pods)
 
 
 def _compute_lifetime(settings: Settings) -> float:
@@ -94,14 +94,14 @@ def remove_stale_sandboxes(settings: Settings) -> list[str]:
 
     Raises SandpiperError.
     """
-    age, chosen = _compute_lifetime(settings), settings.sandbox
+    age, options = _compute_lifetime(settings), settings.sandbox
     try:
-        if chosen.driver == "bubblewrap":
+        if options.driver == "bubblewrap":
             return bubblewrap.remove_leftovers(age)
-        if chosen.driver == "kubernetes":
+        if options.driver == "kubernetes":
             from sandbox.kubernetes.driver import remove_stale_pods
 
-            return remove_stale_pods(age, namespace=chosen.namespace)
+            return remove_stale_pods(age, namespace=options.namespace)
         return docker.remove_stale_containers(None, age)
     except SandboxUnavailable as error:
         raise SandpiperError(str(error)) from error

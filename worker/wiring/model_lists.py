@@ -52,11 +52,11 @@ def list_chosen_models(settings: Settings) -> list[ChosenModel]:
 
 def list_roles(settings: Settings, spec: str, level: str) -> list[str]:
     """List the roles of the model `spec`; `level` is the reasoning level in its requests."""
-    known = build_catalogue(settings)
+    catalogue = build_catalogue(settings)
     return [
         each.role
         for each in list_chosen_models(settings)
-        if each.spec == spec and known.get_info(spec, each.level).effort == level
+        if each.spec == spec and catalogue.get_info(spec, each.level).effort == level
     ]
 
 

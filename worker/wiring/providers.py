@@ -126,10 +126,10 @@ def build_chains(settings: Settings, watched: Telemetry | None, opened: ExitStac
 
 def _check_levels(settings: Settings) -> None:
     """Raise ConfigError for a tier whose model does not have its reasoning level."""
-    known = build_catalogue(settings)
+    catalogue = build_catalogue(settings)
     for name, tier in settings.models.tiers.items():
         where = f"models.tiers.{name}.reasoning"
-        known.check_level(tier.model, tier.reasoning or "", where)
+        catalogue.check_level(tier.model, tier.reasoning or "", where)
 
 
 def make_tier_rules(settings: Settings) -> TierRules:

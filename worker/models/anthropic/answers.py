@@ -53,7 +53,7 @@ def decode(body: bytes) -> Decoded:
         stop=stop,
         usage=parse_usage(get_value(message, "usage")),
         detail=detail,
-        cut_off_calls=sum(get_type(block) == "tool_use" for block in blocks) - len(calls),
+        dropped_calls=sum(get_type(block) == "tool_use" for block in blocks) - len(calls),
         thought=any(get_type(block) in _THINKING for block in kept),
     )
 

@@ -17,7 +17,7 @@ SESSIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Conversation:
     """A conversation as it was last sent; its last group begins at message `last`."""
 
     messages: tuple[Message, ...] = ()
@@ -33,27 +33,27 @@ class FragmentCache:
 
     def __init__(self, encode: Callable[[Sequence[Message]], Fragment]) -> None:
         self._encode = encode
-        self._known: OrderedDict[tuple[Message, ...], _Known] = OrderedDict()
+        self._conversations: OrderedDict[tuple[Message, ...], _Conversation] = OrderedDict()
         self._lock = Lock()
 
     def encode_groups(self, messages: Sequence[Message]) -> tuple[Fragment, ...]:
         """Returns one fragment for each group of `group_messages(messages)`."""
         messages = tuple(messages)
         opening = messages[:1]
-        known = self._known.get(opening, _Known())
+        cached = self._conversations.get(opening, _Conversation())
         # Comparing is cheap: nearly always these are the very same objects.
-        if messages[: len(known.messages)] != known.messages:
-            known = _Known()
+        if messages[: len(cached.messages)] != cached.messages:
+            cached = _Conversation()
         # The last group may have grown.
-        new = group_messages(messages[known.last :])
-        fragments = (*known.fragments[:-1], *map(self._encode, new))
-        last = known.last + sum(map(len, new[:-1]))
-        self._remember(opening, _Known(messages, fragments, last))
+        new = group_messages(messages[cached.last :])
+        fragments = (*cached.fragments[:-1], *map(self._encode, new))
+        last = cached.last + sum(map(len, new[:-1]))
+        self._remember(opening, _Conversation(messages, fragments, last))
         return fragments
 
-    def _remember(self, opening: tuple[Message, ...], known: _Known) -> None:
+    def _remember(self, opening: tuple[Message, ...], cached: _Conversation) -> None:
         with self._lock:
-            self._known[opening] = known
-            self._known.move_to_end(opening)
-            if len(self._known) > SESSIONS:
-                self._known.popitem(last=False)
+            self._conversations[opening] = cached
+            self._conversations.move_to_end(opening)
+            if len(self._conversations) > SESSIONS:
+                self._conversations.popitem(last=False)

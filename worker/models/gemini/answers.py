@@ -5,6 +5,7 @@ See https://ai.google.dev/api/generate-content.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from worker.core.conversation.messages import ToolCall, Usage
@@ -63,15 +64,11 @@ def decode(body: bytes) -> Decoded:
     stop = _STOPS.get(reason, StopReason.MALFORMED)
     decoded = _decode_parts(_get_parts(candidate), stop, hashlib.sha256(body).hexdigest()[:16])
     detail = "" if stop in _WHOLE else _write_detail(reason, get_value(candidate, "finishMessage"))
-    return Decoded(
-        text=decoded.text,
-        calls=decoded.calls,
-        wire=decoded.wire,
+    return replace(
+        decoded,
         stop=StopReason.TOOL_CALLS if decoded.calls and stop is StopReason.END else stop,
         usage=parse_usage(get_value(answer, "usageMetadata")),
         detail=detail,
-        cut_off_calls=decoded.cut_off_calls,
-        thought=decoded.thought,
         max_retries=_count_retries(reason, stop),
         needs_bare_request=reason == "MISSING_THOUGHT_SIGNATURE",
         continuation_fields=_get_continuation_fields(candidate)
@@ -136,7 +133,7 @@ def _decode_parts(parts: Sequence[Slice], stop: StopReason, seed: str) -> Decode
         wire=join_array(kept),
         stop=stop,
         usage=Usage(),
-        cut_off_calls=sum(map(_is_call, parts)) - len(calls),
+        dropped_calls=sum(map(_is_call, parts)) - len(calls),
         thought=any("thoughtSignature" in part.value for part in kept),
     )
 

@@ -216,7 +216,7 @@ class HttpModel:
             usage=answer.usage,
             cost_usd=cost,
             detail=self._errors.quote_text(answer.detail),
-            dropped_calls=answer.cut_off_calls,
+            dropped_calls=answer.dropped_calls,
             thought=answer.thought,
         )
 

@@ -29,7 +29,7 @@ def join_answers(first: Decoded, rest: Decoded) -> Decoded:
         reasoning=first.usage.reasoning + rest.usage.reasoning,
     )
     if rest.stop in _DROPPED:
-        return replace(rest, usage=usage, cut_off_calls=rest.cut_off_calls + len(first.calls))
+        return replace(rest, usage=usage, dropped_calls=rest.dropped_calls + len(first.calls))
     runs = rest.stop in _RUNNABLE
     calls = first.calls + rest.calls if runs else ()
     return replace(
@@ -39,7 +39,7 @@ def join_answers(first: Decoded, rest: Decoded) -> Decoded:
         wire=_join_arrays(first.wire, rest.wire) if runs else "[]",
         stop=StopReason.TOOL_CALLS if calls and rest.stop is StopReason.END else rest.stop,
         usage=usage,
-        cut_off_calls=first.cut_off_calls + rest.cut_off_calls + (0 if runs else len(first.calls)),
+        dropped_calls=first.dropped_calls + rest.dropped_calls + (0 if runs else len(first.calls)),
         thought=runs and (first.thought or rest.thought),
     )
 

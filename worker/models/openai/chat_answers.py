@@ -50,7 +50,7 @@ def decode(body: bytes) -> Decoded:
         stop=stop,
         usage=parse_usage(get_value(whole, "usage"), "prompt", "completion"),
         detail=detail,
-        cut_off_calls=len(calls) - len(kept),
+        dropped_calls=len(calls) - len(kept),
         max_retries=int(stop is StopReason.MALFORMED),
     )
 

@@ -68,8 +68,8 @@ class OpenAIChat:
 
     def _encode_head(self, request: Request) -> bytes:
         target, tools = self._target, request.tools
-        most = target.choose_max_tokens(request)
-        fields: dict[str, Any] = {**target.head, target.dialect.limit: most}
+        max_tokens = target.choose_max_tokens(request)
+        fields: dict[str, Any] = {**target.head, target.dialect.limit: max_tokens}
         effort = target.info.effort or (target.info.chat_effort if tools else "")
         if effort:
             fields["reasoning_effort"] = effort

@@ -41,7 +41,7 @@ def decode(body: bytes) -> Decoded:
         stop=stop,
         usage=parse_usage(get_value(response, "usage"), "input", "output"),
         detail=detail,
-        cut_off_calls=sum(get_type(item) == "function_call" for item in items) - len(calls),
+        dropped_calls=sum(get_type(item) == "function_call" for item in items) - len(calls),
         thought=any(get_type(item) == "reasoning" for item in kept),
         max_retries=int(stop is StopReason.MALFORMED),
     )

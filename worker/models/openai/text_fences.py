@@ -107,16 +107,16 @@ def parse_answer(text: str, position: int) -> Parsed:
 
 def _find_last_block(lines: Sequence[str]) -> int | None:
     """Return the index of the line that opens the block of calls at the answer's end, or None."""
-    opened, mark, info = -1, "", ""
+    opened_at, mark, info = -1, "", ""
     for number, line in enumerate(lines):
         fence = _FENCE.fullmatch(line.rstrip())
         if fence is None:
             continue
         if not mark:
-            opened, mark, info = number, fence["mark"], fence["info"].strip()
+            opened_at, mark, info = number, fence["mark"], fence["info"].strip()
         elif fence["mark"].startswith(mark) and not fence["info"].strip():
             if number == len(lines) - 1:
-                return opened if info == NAME else None
+                return opened_at if info == NAME else None
             mark = ""
     return None
 

@@ -40,7 +40,7 @@ def test_each_stop_reason_is_mapped_and_only_whole_calls_are_returned(
 
     assert found.stop is stop
     assert found.calls == ((CALL,) if runs else ())
-    assert found.cut_off_calls == (0 if runs else 1)
+    assert found.dropped_calls == (0 if runs else 1)
     assert ("tool_use" in found.wire) is runs
 
 

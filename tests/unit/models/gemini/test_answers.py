@@ -44,7 +44,7 @@ def test_each_finish_reason_is_mapped_and_only_whole_answers_are_kept(
     assert (found.stop, found.max_retries) == (stop, tries)
     assert found.text == ("so" if kept else "")
     assert found.calls == ((CALL,) if kept == "all" else ())
-    assert found.cut_off_calls == (0 if kept == "all" else 1)
+    assert found.dropped_calls == (0 if kept == "all" else 1)
     assert ("functionCall" in found.wire) is (kept == "all")
     assert found.needs_bare_request is (reason == "MISSING_THOUGHT_SIGNATURE")
     assert bool(found.detail) is (reason != "STOP")

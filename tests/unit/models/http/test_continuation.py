@@ -41,9 +41,9 @@ def test_a_third_part_is_put_to_the_first_two() -> None:
 
 
 def test_calls_of_an_answer_that_was_cut_in_the_end_are_not_run() -> None:
-    found = join_answers(FIRST, part("two", StopReason.TRUNCATED, cut_off_calls=1))
+    found = join_answers(FIRST, part("two", StopReason.TRUNCATED, dropped_calls=1))
 
-    assert (found.text, found.calls, found.cut_off_calls) == ("one two", (), 2)
+    assert (found.text, found.calls, found.dropped_calls) == ("one two", (), 2)
     assert not found.thought
 
 
@@ -51,7 +51,7 @@ def test_calls_of_an_answer_that_was_cut_in_the_end_are_not_run() -> None:
 def test_nothing_is_kept_of_an_answer_that_broke_in_the_end(stop: StopReason) -> None:
     found = join_answers(FIRST, part("", stop, wire="[]"))
 
-    assert (found.text, found.calls, found.wire, found.cut_off_calls) == ("", (), "[]", 1)
+    assert (found.text, found.calls, found.wire, found.dropped_calls) == ("", (), "[]", 1)
     assert found.usage.output == 10
 
 

@@ -47,7 +47,7 @@ def test_each_status_is_mapped_and_only_whole_calls_are_returned(
 
     assert found.stop is stop
     assert found.calls == ((OURS,) if runs else ())
-    assert found.cut_off_calls == (0 if runs else 1)
+    assert found.dropped_calls == (0 if runs else 1)
     assert ("function_call" in found.wire) is runs
     assert found.max_retries == (stop is StopReason.MALFORMED)
 

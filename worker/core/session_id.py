@@ -2,10 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 
 MARKER = re.compile(
     r"<!-- sandpiper:session=([0-9a-f]{20}) (turn|suggestion|command)=(\d{1,6}) -->"
@@ -43,14 +41,12 @@ class Marker:
         return f"<!-- sandpiper:session={self.session_id} {self.kind}={self.number} -->"
 
 
-_OLD_NUMBERS: Mapping[int, tuple[int, Kind]] = MappingProxyType(
-    {
-        999_001: (1, Kind.SUGGESTION),
-        999_002: (2, Kind.SUGGESTION),
-        999_003: (3, Kind.SUGGESTION),
-        999_999: (0, Kind.COMMAND),
-    }
-)
+_OLD_NUMBERS = {
+    999_001: (1, Kind.SUGGESTION),
+    999_002: (2, Kind.SUGGESTION),
+    999_003: (3, Kind.SUGGESTION),
+    999_999: (0, Kind.COMMAND),
+}
 """The meaning of turn numbers that notes of older versions use for other kinds of notes."""
 
 

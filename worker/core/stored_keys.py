@@ -70,11 +70,8 @@ def _types(cls: Any) -> Mapping[str, tuple[type, ...]]:
 
 
 def _list_types(hint: Any) -> Iterator[type]:
-    if get_origin(hint) is UnionType:
-        for each in get_args(hint):
-            yield from _list_types(each)
-        return
-    plain = get_origin(hint) or hint
-    yield plain if isinstance(plain, type) else object
-    if plain is float:
-        yield int
+    for each in get_args(hint) if get_origin(hint) is UnionType else [hint]:
+        plain = get_origin(each) or each
+        yield plain if isinstance(plain, type) else object
+        if plain is float:
+            yield int

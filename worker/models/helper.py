@@ -3,8 +3,7 @@
 import logging
 
 from worker.core.conversation.messages import User
-from worker.core.ports import Clock, Model, Request, StopReason
-from worker.core.ports.helper import HelperAnswer
+from worker.core.ports import Clock, HelperAnswer, Model, Request, StopReason
 from worker.errors import ModelError
 
 _log = logging.getLogger(__name__)
@@ -13,7 +12,7 @@ _USABLE = frozenset({StopReason.END, StopReason.TRUNCATED})
 
 
 class ModelHelper:
-    """A `core.ports.helper.Helper` that asks a model with a breaker of its own. Safe for threads.
+    """A `core.ports.Helper` that asks a model with a breaker of its own. Safe for threads.
 
     `timeout` is how many seconds an answer may take, including all attempts.
     """

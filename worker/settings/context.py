@@ -1,7 +1,5 @@
 """`context:`: how a conversation is kept inside the model's window."""
 
-from typing import Any
-
 from pydantic import Field, model_validator
 
 from worker.core.conversation.folds.fold import Resume, Strategy
@@ -9,7 +7,10 @@ from worker.settings.base import Part
 
 
 class ContextSettings(Part):
-    """`context:`. A workflow may set other values of the same fields."""
+    """`context:`. A workflow may set other values of the same fields.
+
+    They are those of `core.conversation.folds.fold.FoldSettings`.
+    """
 
     strategy: Strategy | None = Field(
         default=None,
@@ -47,7 +48,3 @@ class ContextSettings(Part):
         if self.fold_to >= self.fold_at:
             raise ValueError("expected fold_to below fold_at")
         return self
-
-    def get_fold_settings(self) -> dict[str, Any]:
-        """Return the fields of `core.conversation.folds.fold.FoldSettings`."""
-        return self.model_dump()

@@ -9,7 +9,6 @@ from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import User, find_results
 from worker.core.conversation.model_switch import SET_TIER
 from worker.core.conversation.quote_repair import (
-    Objections,
     choose_outcome,
     find_first_answer,
     may_ask_again,
@@ -17,6 +16,7 @@ from worker.core.conversation.quote_repair import (
     was_stopped,
 )
 from worker.core.conversation.repair import find_unavailable
+from worker.core.conversation.repair_request import Objections
 from worker.core.failure.jobs import Survey
 from worker.core.gate.judge import MOST_TOKENS, TASK, read_judgement, write_case
 from worker.core.gate.question_parts import read_parts

@@ -9,7 +9,6 @@ from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxNotStarted
 from worker.core.conversation import prompts
 from worker.core.conversation.absorb import charge_helper
 from worker.core.conversation.context import Context
-from worker.core.conversation.folds.clusters import pack_clusters
 from worker.core.conversation.folds.digest import write_digest
 from worker.core.conversation.folds.fold import Fold, FoldKind
 from worker.core.conversation.folds.plan import estimate_size
@@ -18,6 +17,7 @@ from worker.core.conversation.folds.summary import (
     MOST_TOKENS,
     TASK,
     check_summary,
+    split_messages,
     write_transcript,
 )
 from worker.core.conversation.messages import Message
@@ -106,7 +106,7 @@ def _summarise(
     most = room // 2 if fold.kind is FoldKind.RECURSIVE else room
     if len(whole) <= most:
         return _ask_helper(whole, whole, parts.helper, answers)
-    for cluster in pack_clusters(stretch, most):
+    for cluster in split_messages(stretch, most):
         text = "\n\n".join(write_transcript(cluster))[:most]
         texts.append(_ask_helper(text, text, parts.helper, answers) or write_digest(cluster))
     return _ask_helper("\n\n".join(texts)[:room], whole, parts.helper, answers)

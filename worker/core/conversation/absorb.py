@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from worker.core.conversation import prompts
 from worker.core.conversation.context import CallCost, Context
@@ -60,14 +59,7 @@ def absorb_reply(
         tier=tier,
         reasoning=level,
     )
-    return replace(
-        context,
-        usage=context.usage + reply.usage,
-        cost_usd=add_cost(context.cost_usd, reply.cost_usd),
-        turn_usage=spent,
-        messages=before + said,
-        calls=(*context.calls, cost),
-    )
+    return _charge_call(replace(context, turn_usage=spent, messages=before + said), cost)
 
 
 def _drop_too_many_calls(reply: Reply) -> Reply:
@@ -88,24 +80,29 @@ def _name_tier(context: Context, origin: str) -> tuple[str, str]:
 def _record_reply(
     before: TurnUsage, ask: Ask, reply: Reply, origin: str, notice: str
 ) -> tuple[TurnUsage, tuple[Message, ...]]:
-    """Return the usage after the reply, and the messages that it adds to the history."""
-    spent = record_request(before, ask)
+    """Return the usage after the reply, without its costs, and the messages that it adds."""
+    spent = replace(
+        record_request(before, ask),
+        iterations=before.iterations + 1,
+        context_tokens=reply.usage.input,
+    )
     if reply.stop in _UNUSABLE:
-        return _charge_reply(spent, reply, halt=_explain_unusable(reply)), ()
+        return replace(spent, halt=_explain_unusable(reply)), ()
     broken = reply.stop not in _WHOLE or reply.dropped_calls > 0
     if broken and not ask.final:
         # The warning had no effect, here and below, so it is given again.
         return _record_broken(replace(spent, warned_dimensions=before.warned_dimensions), reply)
     calls = () if ask.final else reply.calls
     if not calls and not reply.text.strip():
-        defied = bool(ask.final and (reply.calls or reply.dropped_calls))
-        spent = replace(spent, warned_dimensions=before.warned_dimensions)
-        return _charge_reply(
-            spent, reply, empty_answers=spent.empty_answers + 1, final_was_only_calls=defied
-        ), ()
-    spent = _charge_reply(
+        spent = replace(
+            spent,
+            warned_dimensions=before.warned_dimensions,
+            empty_answers=spent.empty_answers + 1,
+            final_was_only_calls=bool(ask.final and (reply.calls or reply.dropped_calls)),
+        )
+        return spent, ()
+    spent = replace(
         spent,
-        reply,
         empty_answers=0,
         final_was_only_calls=False,
         last_was_cut=reply.stop in _CUT,
@@ -131,8 +128,8 @@ def _without_wire(messages: tuple[Message, ...], origin: str) -> tuple[Message, 
 def _record_broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, ...]]:
     """Return the usage after a cut or malformed answer, its text, and what the model is told."""
     cut = reply.stop in _CUT
-    spent = _charge_reply(
-        spent, reply, empty_answers=0, last_was_cut=cut, broken_answers=spent.broken_answers + 1
+    spent = replace(
+        spent, empty_answers=0, last_was_cut=cut, broken_answers=spent.broken_answers + 1
     )
     said: tuple[Message, ...] = (Assistant(reply.text),) if reply.text.strip() else ()
     if spent.broken_answers == MAX_BROKEN:
@@ -145,22 +142,27 @@ def _record_broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Mes
 
 def charge_helper(context: Context, task: str, answers: Sequence[HelperAnswer]) -> Context:
     """Return `context` after helper calls for `task`: they add to the costs, not the iterations."""
-    spent = context.turn_usage
     for each in answers:
         cost = CallCost(
             *(context.turn, each.model, each.usage, each.cost_usd, each.sent_at, each.seconds),
             task=task,
         )
-        spent = replace(
-            spent, usage=spent.usage + each.usage, cost_usd=add_cost(spent.cost_usd, each.cost_usd)
-        )
-        context = replace(
-            context,
-            usage=context.usage + each.usage,
-            cost_usd=add_cost(context.cost_usd, each.cost_usd),
-            calls=(*context.calls, cost),
-        )
-    return replace(context, turn_usage=spent)
+        context = _charge_call(context, cost)
+    return context
+
+
+def _charge_call(context: Context, call: CallCost) -> Context:
+    """Add a call to the costs of the turn and of the session."""
+    spent = context.turn_usage
+    return replace(
+        context,
+        usage=context.usage + call.usage,
+        cost_usd=add_cost(context.cost_usd, call.cost_usd),
+        turn_usage=replace(
+            spent, usage=spent.usage + call.usage, cost_usd=add_cost(spent.cost_usd, call.cost_usd)
+        ),
+        calls=(*context.calls, call),
+    )
 
 
 def record_overflow(context: Context, stated_limit: int, size: int) -> Context:
@@ -177,17 +179,6 @@ def record_overflow(context: Context, stated_limit: int, size: int) -> Context:
 def halt_turn(context: Context, reason: str) -> Context:
     """Return `context` with a reason to end the run: `decide` then stops with what there is."""
     return replace(context, turn_usage=replace(context.turn_usage, halt=reason))
-
-
-def _charge_reply(spent: TurnUsage, reply: Reply, **changes: Any) -> TurnUsage:
-    return replace(
-        spent,
-        iterations=spent.iterations + 1,
-        context_tokens=reply.usage.input,
-        usage=spent.usage + reply.usage,
-        cost_usd=add_cost(spent.cost_usd, reply.cost_usd),
-        **changes,
-    )
 
 
 def _explain_unusable(reply: Reply) -> str:

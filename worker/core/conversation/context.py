@@ -111,9 +111,9 @@ NO_OUTCOME = Outcome(Status.FAILED, "", "the run ended without an outcome")
 """What is told of a turn whose context has no outcome."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One session up to now. Frozen: a step returns a new one.
+    """One session up to now. Frozen: a step returns a new one. Fields are stored in their order.
 
     `system` and `tools` never change after the first request, so that the provider's cache of the
     prompt stays valid. `turn_start` is the index of this turn's first message. `answered_notes` are
@@ -132,34 +132,34 @@ class Context:
     """
 
     session_id: str
-    subject: Subject
-    workflow: str
-    model: str
-    system: str
-    tools: tuple[ToolSpec, ...]
-    messages: tuple[Message, ...]
-    turn_usage: TurnUsage
     turn: int = 0
     turn_start: int = 0
-    cache: CacheMark | None = None
-    note: NoteRef | None = None
-    answered_notes: tuple[int, ...] = ()
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = 0.0
-    outcome: Outcome | None = None
+    workflow: str
+    model: str
     gave_way: str = ""
-    calls: tuple[CallCost, ...] = ()
+    subject: Subject
+    note: NoteRef | None = None
+    answered_notes: tuple[int, ...] = field(default=(), metadata={KEY: "answered"})
+    system: str
+    tools: tuple[ToolSpec, ...]
     survey: Survey | None = None
     found_by: str = ""
-    losses: tuple[str, ...] = ()
-    handed_over: bool = False
-    redactions: Counts = ()
-    note_text: str = ""
+    losses: tuple[str, ...] = field(default=(), metadata={KEY: "lost"})
+    handed_over: bool = field(default=False, metadata={KEY: "rested"})
+    redactions: Counts = field(default=(), metadata={KEY: "redacted"})
+    note_text: str = field(default="", metadata={KEY: "said"})
     verdict: str = ""
     seconds: float = 0.0
-    folds: tuple[Fold, ...] = ()
     fact: str = ""
     tier: TierChoice | None = None
+    outcome: Outcome | None = None
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    turn_usage: TurnUsage = field(metadata={KEY: "spent"})
+    cache: CacheMark | None = None
+    folds: tuple[Fold, ...] = ()
+    calls: tuple[CallCost, ...] = ()
+    messages: tuple[Message, ...]
 
     def add(self, *messages: Message) -> "Context":
         """Return the same session with `messages` added at the end."""

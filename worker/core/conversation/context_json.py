@@ -73,7 +73,7 @@ class Dumper:
         """The JSON of what stays the same during a turn, the system prompt and tools above all."""
         known = self._constant_of
         if known is None or any(
-            getattr(known, name) is not getattr(context, name) for name in _CONSTANT.values()
+            getattr(known, name) is not getattr(context, name) for name in _CONSTANT
         ):
             self._constant_of, self._constant = context, _encode(_constant_fields(context))[1:-1]
         return self._constant
@@ -106,30 +106,10 @@ class _GrowingList(Generic[T]):
         del self._items[same:], self._encoded[same:]
 
 
-_CONSTANT = {
-    "session_id": "session_id",
-    "turn": "turn",
-    "turn_start": "turn_start",
-    "workflow": "workflow",
-    "model": "model",
-    "gave_way": "gave_way",
-    "subject": "subject",
-    "note": "note",
-    "answered": "answered_notes",
-    "system": "system",
-    "tools": "tools",
-    "survey": "survey",
-    "found_by": "found_by",
-    "lost": "losses",
-    "rested": "handed_over",
-    "redacted": "redactions",
-    "said": "note_text",
-    "verdict": "verdict",
-    "seconds": "seconds",
-    "fact": "fact",
-    "tier": "tier",
-}
-"""The keys of what stays the same during a turn, with their attributes of `Context`."""
+_CHANGING = ("outcome", "usage", "cost_usd", "turn_usage", "cache", "folds", "calls", "messages")
+"""The fields of `Context` that change during a turn; all others are encoded once."""
+
+_CONSTANT = tuple(name for name in Context.__slots__ if name not in _CHANGING)
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
@@ -140,16 +120,14 @@ def _encode(value: Any) -> bytes:
 
 
 def _constant_fields(context: Context) -> dict[str, Any]:
-    fields: dict[str, Any] = {"schema": SCHEMA}
-    fields |= {key: getattr(context, name) for key, name in _CONSTANT.items()}
+    unset = () if context.tier else ("tier",)
+    fields = {"schema": SCHEMA} | to_stored(context, *_CHANGING, *unset)
     fields["subject"] = to_stored(context.subject)
     fields["note"] = to_stored(context.note) if context.note else None
     fields["tools"] = [_dump_tool(tool) for tool in context.tools]
     fields["survey"] = dump_survey(context.survey) if context.survey else None
     if context.tier:
         fields["tier"] = to_stored(context.tier)
-    else:
-        del fields["tier"]
     return fields
 
 

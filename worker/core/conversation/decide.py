@@ -132,18 +132,14 @@ def _describe_flaw(spent: TurnUsage) -> str:
     return f"the model's answer {what}{often}"
 
 
-def _stop(context: Context, reason: str) -> Stop:
-    return Stop(_cut_short(context, reason))
-
-
 def conclude_halted_turn(context: Context) -> Outcome:
     """The outcome of a turn that was halted: partial if the model has written a text."""
-    return _cut_short(context, context.turn_usage.halt)
+    return _stop(context, context.turn_usage.halt).outcome
 
 
-def _cut_short(context: Context, reason: str) -> Outcome:
+def _stop(context: Context, reason: str) -> Stop:
     text = context.last_text()
-    return Outcome(Status.PARTIAL if text else Status.FAILED, text, reason)
+    return Stop(Outcome(Status.PARTIAL if text else Status.FAILED, text, reason))
 
 
 def record_request(spent: TurnUsage, ask: Ask) -> TurnUsage:

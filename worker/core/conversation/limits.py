@@ -4,7 +4,6 @@ At 80 % of a limit the model is warned once and keeps its tools; at 100 % the ne
 final one: calls in its answer are not run.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -82,19 +81,15 @@ def find_room(limits: Limits, spent: TurnUsage) -> int:
     return min(limits.context_tokens, spent.window or limits.context_tokens)
 
 
-def compute_shares(
-    limits: Limits, spent: TurnUsage, now: float
-) -> Iterator[tuple[Dimension, float]]:
-    """How much of each limit the *next* request would use, 1.0 being all of it."""
-    yield Dimension.ITERATIONS, (spent.iterations + 1) / limits.max_iterations
-    yield Dimension.CONTEXT, spent.context_tokens / find_room(limits, spent)
-    yield Dimension.CLOCK, (now - spent.started_at) / limits.wall_clock
-    if spent.cost_usd is not None:
-        yield Dimension.COST, spent.cost_usd / limits.cost_usd
-
-
 def find_reached_limits(
     limits: Limits, spent: TurnUsage, now: float, share: float
 ) -> tuple[Dimension, ...]:
-    """The dimensions at or past `share` of their limit."""
-    return tuple(name for name, used in compute_shares(limits, spent, now) if used >= share)
+    """The dimensions of which the *next* request would use `share` of their limit or more."""
+    used = {
+        Dimension.ITERATIONS: (spent.iterations + 1) / limits.max_iterations,
+        Dimension.CONTEXT: spent.context_tokens / find_room(limits, spent),
+        Dimension.CLOCK: (now - spent.started_at) / limits.wall_clock,
+    }
+    if spent.cost_usd is not None:
+        used[Dimension.COST] = spent.cost_usd / limits.cost_usd
+    return tuple(name for name, part in used.items() if part >= share)

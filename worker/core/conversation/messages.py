@@ -7,6 +7,7 @@ resumes under any other.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from operator import ne
 from typing import Any
 
@@ -117,14 +118,8 @@ def group_messages(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     A provider that wants alternating roles gets one wire message for each group; cache marks
     are positions in this list.
     """
-    found: list[list[Message]] = []
-    for message in messages:
-        ours = not isinstance(message, Assistant)
-        if found and ours == (not isinstance(found[-1][-1], Assistant)):
-            found[-1].append(message)
-        else:
-            found.append([message])
-    return [tuple(group) for group in found]
+    by_side = groupby(messages, lambda message: isinstance(message, Assistant))
+    return [tuple(group) for _, group in by_side]
 
 
 def put_results_first(group: Sequence[Message]) -> Sequence[Message]:

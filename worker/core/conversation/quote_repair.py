@@ -9,16 +9,16 @@ the model knows what became of its quotes.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from worker.core.conversation import prompts, repair_request
 from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.limits import Limits, find_reached_limits
 from worker.core.conversation.messages import Assistant, User
+from worker.core.conversation.repair_request import Objections, write_repair_request
 from worker.core.finding import (
     Finding,
     HiddenPart,
-    Unproven,
     WithheldPart,
     correct_line_numbers,
     find_unproven,
@@ -51,25 +51,6 @@ def was_repaired(context: Context) -> bool:
     return _asked_at(context, (*repair_request.REPAIRS, repair_request.GATE_AND_REPAIR)) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Objections:
-    """What is wrong with an answer.
-
-    `kept_back` are parts that must not be posted, `hidden_parts` those that a note has no room for
-    among its visible lines, `failures` the reasons why the text is no complete answer. `several`:
-    it names several causes.
-    """
-
-    unproven: tuple[Unproven, ...] = ()
-    kept_back: tuple[WithheldPart, ...] = ()
-    hidden_parts: tuple[HiddenPart, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    several: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.unproven or self.kept_back or self.hidden_parts or self.failures)
-
-
 def find_objections(
     answer: str,
     captures: Captures,
@@ -92,17 +73,7 @@ def find_objections(
 
 def ask_for_repair(context: Context, wrong: Objections) -> Context:
     """Return `context` with the request to repair what is wrong."""
-    return context.add(
-        User(
-            repair_request.write_repair_request(
-                wrong.unproven,
-                wrong.kept_back,
-                wrong.hidden_parts,
-                wrong.failures,
-                several=wrong.several,
-            )
-        )
-    )
+    return context.add(User(write_repair_request(wrong)))
 
 
 def join_repair(context: Context, outcome: Outcome) -> Outcome:

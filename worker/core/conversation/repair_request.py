@@ -1,6 +1,7 @@
 """The request to complete or repair an answer, as the model reads it. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from worker.core.finding import HiddenPart, Unproven, WithheldPart
 from worker.core.gate.rules import Failure
@@ -57,39 +58,46 @@ are, and so does the code below your advice, unless you write code there again."
 _WHOLE = "Write your whole answer once more, in the same sections."
 
 
-def write_repair_request(
-    failed: Sequence[Unproven],
-    kept_back: Sequence[WithheldPart] = (),
-    hidden: Sequence[HiddenPart] = (),
-    failures: Sequence[Failure] = (),
-    *,
-    several: bool = False,
-) -> str:
-    """The request to complete and repair an answer. At most about 18 KB.
+@dataclass(frozen=True, slots=True)
+class Objections:
+    """What is wrong with an answer.
 
-    `failed` are unproven quotes, `kept_back` parts that a note must not contain, `hidden` those
-    that it has no room for, and `failures` what makes the answer incomplete. `several`: it names
-    several causes.
+    `kept_back` are parts that must not be posted, `hidden_parts` those that a note has no room for
+    among its visible lines, `failures` the reasons why the text is no complete answer. `several`:
+    it names several causes.
     """
-    asked, repairs = [], bool(failed or kept_back or hidden)
-    if failures:
-        lacks = "\n".join(f"- {each.request}" for each in failures)
+
+    unproven: tuple[Unproven, ...] = ()
+    kept_back: tuple[WithheldPart, ...] = ()
+    hidden_parts: tuple[HiddenPart, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    several: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.unproven or self.kept_back or self.hidden_parts or self.failures)
+
+
+def write_repair_request(wrong: Objections) -> str:
+    """The request to complete and repair an answer. At most about 18 KB."""
+    unproven, kept_back, hidden = wrong.unproven, wrong.kept_back, wrong.hidden_parts
+    repairs = bool(unproven or kept_back or hidden)
+    asked = []
+    if wrong.failures:
+        lacks = "\n".join(f"- {each.request}" for each in wrong.failures)
         asked.append(f"{GATE_AND_REPAIR if repairs else GATE}\n{lacks}")
-    if failed:
-        asked += [
-            REPAIR,
-            _REPAIR.format(failed=_limit_list([_write_unproven(each) for each in failed])),
-        ]
+    if unproven:
+        failed = [_write_unproven(each) for each in unproven]
+        asked += [REPAIR, _REPAIR.format(failed=_limit_list(failed))]
     if kept_back:
         parts = [f"- {each.text}\n  Why: {each.reason}." for each in kept_back]
         asked += [KEPT_BACK, _KEPT_BACK.format(parts=_limit_list(parts))]
     if hidden:
         asked += [TOO_LONG, _write_hidden(hidden)]
-        if several and any(part.section != "Failed" for part in hidden):
+        if wrong.several and any(part.section != "Failed" for part in hidden):
             asked.append(_SEVERAL.format(most=ASKED_EACH, advice=ADVISED_EACH))
-    if hidden and not (failures or failed or kept_back):
+    if hidden and not (wrong.failures or unproven or kept_back):
         asked.append(_PARTS)
-    elif repairs and not failed:
+    elif repairs and not unproven:
         asked.append(_WHOLE)
     return "\n\n".join(asked)
 

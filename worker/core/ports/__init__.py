@@ -4,8 +4,7 @@ Implementations don't inherit; tables are typed.
 """
 
 from worker.core.ports.clock import Clock
-from worker.core.ports.helper import Helper, HelperAnswer
-from worker.core.ports.model import Model, Reply, Request, StopReason
+from worker.core.ports.model import Helper, HelperAnswer, Model, Reply, Request, StopReason
 from worker.core.ports.sessions import (
     Claim,
     KnownFailures,

@@ -1,4 +1,4 @@
-"""A language model: what it is asked, and what it answers."""
+"""A language model: what it is asked, and what it answers. A helper is a small one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,4 +91,36 @@ class Model(Protocol):
 
     def reply(self, request: Request) -> Reply:
         """Ask once, retrying what is transient. Raises ModelError or ContextOverflow."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HelperAnswer:
+    """What a helper said, by which `model`, and what it cost (None: unknown price).
+
+    The request was sent at `sent_at` (epoch seconds) and took `seconds`.
+    """
+
+    text: str
+    usage: Usage
+    cost_usd: float | None
+    model: str
+    sent_at: float = 0.0
+    seconds: float = 0.0
+
+
+class Helper(Protocol):
+    """A model that is asked once, without tools and history."""
+
+    @property
+    def context_tokens(self) -> int:
+        """The most input tokens of one request."""
+        ...
+
+    def ask(self, task: str, text: str, max_tokens: int) -> HelperAnswer | None:
+        """The answer, of at most `max_tokens`, to the instructions `task` about `text`.
+
+        Raises nothing: None if the helper fails, is late or is not asked at the moment. Callers
+        then go on by rules.
+        """
         ...

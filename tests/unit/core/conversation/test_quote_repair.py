@@ -26,7 +26,7 @@ HALF = ANSWER.format(f"{TRUE}\n{FALSE}")
 
 
 EXAMINER = Examiner(
-    find_objections=lambda context, outcome: quote_repair.Objections(
+    find_objections=lambda context, outcome: repair_request.Objections(
         find_unproven(parse_finding(outcome.text), HELD)
     )
 )
@@ -159,7 +159,7 @@ def test_a_human_cannot_take_the_chance_away() -> None:
 
 def test_the_request_is_short_whatever_failed() -> None:
     failed = (Unproven("job 7 line 1", "x" * 200, "not there", ("y" * 200,) * 5),) * 20
-    text = repair_request.write_repair_request(failed)
+    text = repair_request.write_repair_request(repair_request.Objections(failed))
     assert len(text) < 12_000
     assert "- and 12 more" in text
 

@@ -55,6 +55,35 @@ def _cut_middle(text: str) -> str:
     return f"{text[:half]}\n[…]\n{text[-half:]}"
 
 
+def split_messages(messages: Sequence[Message], most: int) -> Iterator[tuple[Message, ...]]:
+    """The messages in parts of at most `most` characters, unless a single exchange is longer.
+
+    A part is made of whole exchanges.
+    """
+    part: list[Message] = []
+    size = 0
+    for exchange in _split_exchanges(messages):
+        length = sum(map(len, write_transcript(exchange)))
+        if part and size + length > most:
+            yield tuple(part)
+            part, size = [], 0
+        part += exchange
+        size += length
+    if part:
+        yield tuple(part)
+
+
+def _split_exchanges(messages: Sequence[Message]) -> list[list[Message]]:
+    """Each answer together with the results of its calls, each message of ours alone."""
+    found: list[list[Message]] = []
+    for message in messages:
+        if isinstance(message, ToolResult) and found:
+            found[-1].append(message)
+        else:
+            found.append([message])
+    return found
+
+
 def check_summary(summary: str, source: str) -> str:
     """The summary without the facts whose place is not in `source`, the text it was made from.
 

@@ -1,9 +1,13 @@
 import json
 
 from tests.contexts import call
-from worker.core.conversation.folds.clusters import pack_clusters
 from worker.core.conversation.folds.digest import MOST_BYTES, write_digest
-from worker.core.conversation.folds.summary import TITLES, check_summary, write_transcript
+from worker.core.conversation.folds.summary import (
+    TITLES,
+    check_summary,
+    split_messages,
+    write_transcript,
+)
 from worker.core.conversation.messages import Assistant, Message, ToolResult, User
 
 SOURCE = "[call] gitlab_get_job_log 4711 … E assert 1 == 2 in src/app.py:12, /tmp/data/unit.log"
@@ -76,7 +80,7 @@ def test_a_long_conversation_is_summarised_in_parts_that_end_between_exchanges()
     for number in range(6):
         messages += exchange(f"a{number}", "x" * 400, job_id=4711)
         messages += exchange(f"b{number}", "y" * 400, path="src/app.py")
-    clusters = list(pack_clusters(messages, 3000))
+    clusters = list(split_messages(messages, 3000))
     assert messages == [each for found in clusters for each in found]
     assert all(sum(map(len, write_transcript(found))) <= 3000 for found in clusters)
     for found in clusters:

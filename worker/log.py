@@ -52,12 +52,21 @@ def configure(
         logging.getLogger(chatty).setLevel(max(lowest, logging.WARNING))
 
 
-class _Plain(logging.Formatter):
-    """`time level logger: message [session=… trigger=…]`; further lines only for tracebacks."""
+class _Formatter(logging.Formatter):
+    """What both forms share. `redact` removes secrets from a text."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         super().__init__()
         self._redact = redact
+
+    def _format_trace(self, record: logging.LogRecord) -> str:
+        parts = [self.formatException(record.exc_info)] if record.exc_info else []
+        parts += [self.formatStack(record.stack_info)] if record.stack_info else []
+        return "\n".join(parts)
+
+
+class _Plain(_Formatter):
+    """`time level logger: message [session=… trigger=…]`; further lines only for tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = f"{_second(int(record.created))},{record.msecs:03.0f}"
@@ -65,18 +74,14 @@ class _Plain(logging.Formatter):
         message = _one_line(self._redact(record.getMessage().rstrip()))
         line = f"{time} {record.levelname} {record.name}: {message}"
         line += f" [{_one_line(self._redact(about))}]" if about else ""
-        if not (trace := self._redact(_trace(self, record))):
+        if not (trace := self._redact(self._format_trace(record))):
             return line
         # Indented, so that text quoted in an error does not look like a separate record.
         return "\n".join([line, *(f"  {_one_line(each)}" for each in trace.splitlines())])
 
 
-class _Json(logging.Formatter):
+class _Json(_Formatter):
     """One object: ts (RFC 3339, UTC), level, logger, msg, the bound fields, exc if there is one."""
-
-    def __init__(self, redact: Callable[[str], str]) -> None:
-        super().__init__()
-        self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -87,19 +92,13 @@ class _Json(logging.Formatter):
             "msg": record.getMessage(),
             **_about.get(),
         }
-        if trace := _trace(self, record):
+        if trace := self._format_trace(record):
             fields["exc"] = trace
         # Redact before encoding: JSON escapes would hide a secret that contains a quote.
         return json.dumps({name: self._clean(value) for name, value in fields.items()})
 
     def _clean(self, value: str | int) -> str | int:
         return self._redact(value) if isinstance(value, str) else value
-
-
-def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    parts = [formatter.formatException(record.exc_info)] if record.exc_info else []
-    parts += [formatter.formatStack(record.stack_info)] if record.stack_info else []
-    return "\n".join(parts)
 
 
 @lru_cache(1)  # a busy webhook receiver writes thousands of lines a second

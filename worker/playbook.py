@@ -19,6 +19,8 @@ SMALL_WINDOW = 16_000
 
 _FENCE = "---\n"
 _SMALL = re.compile(r"^<!-- small -->[ \t]*$", re.MULTILINE)
+"""The line before the text for small windows."""
+
 _COMMAND = "command:"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
@@ -148,19 +150,14 @@ def parse(text: str, where: str) -> Workflow:
         raise ConfigError(f"{where}: the front matter is not YAML: {error}") from error
     if not isinstance(fields, dict):
         raise ConfigError(f"{where}: the front matter must be a mapping")
-    text, small = (f"{part.strip()}\n" if part.strip() else "" for part in _split_small(body))
+    body, *rest = _SMALL.split(body, maxsplit=1)
+    text, small = (f"{part.strip()}\n" if part.strip() else "" for part in (body, "".join(rest)))
     try:
         return Workflow.model_validate(fields | {"text": text, "small_text": small})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise ConfigError(f"{where}: {field}: {first['msg']}") from error
-
-
-def _split_small(body: str) -> tuple[str, str]:
-    """Split off the text for small windows, which follows a line `<!-- small -->`."""
-    text, *small = _SMALL.split(body, maxsplit=1)
-    return text, "".join(small)
 
 
 def load(folder: str) -> Playbook:

@@ -60,11 +60,15 @@ def apply_environment(tree: dict[str, Any], env: Mapping[str, str]) -> None:
     for place, variable in DEFAULTS.items():
         if env.get(variable) and _get(tree, place) is None:
             _set(tree, place, env[variable])
-    secrets, problems = _read_secrets(env)
+    problems: dict[str, None] = {}
+    for place, variables in SECRETS.items():
+        try:
+            if secret := _read_secret(env, variables):
+                _set(tree, place, secret)
+        except ConfigError as error:
+            problems[str(error)] = None
     if problems:
         raise ConfigError("\n".join(problems))
-    for place, value in secrets.items():
-        _set(tree, place, value)
 
 
 def refuse_secrets(tree: Mapping[str, Any], file: Path | None) -> None:
@@ -91,19 +95,6 @@ def _set(tree: dict[str, Any], place: Place, value: str) -> None:
             return  # validation will report the wrong type
         tree = child
     tree[place[-1]] = value
-
-
-def _read_secrets(env: Mapping[str, str]) -> tuple[dict[Place, str], list[str]]:
-    """Return the secrets that are set, and a line for each file that cannot be read."""
-    found: dict[Place, str] = {}
-    problems: dict[str, None] = {}
-    for place, variables in SECRETS.items():
-        try:
-            if value := _read_secret(env, variables):
-                found[place] = value
-        except ConfigError as error:
-            problems[str(error)] = None
-    return found, list(problems)
 
 
 def _read_secret(env: Mapping[str, str], variables: tuple[str, ...]) -> str:

@@ -13,6 +13,7 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
     add_cost,
+    drop_wire,
     rename_repeated_calls,
 )
 from worker.core.ports import HelperAnswer, Reply, StopReason
@@ -48,7 +49,10 @@ def absorb_reply(
     reply = _drop_too_many_calls(reply)
     reply = replace(reply, calls=rename_repeated_calls(reply.calls, context.messages))
     spent, said = _record_reply(context.turn_usage, ask, reply, origin, kept_notice)
-    before = _without_wire(context.messages, origin) if reply.bare else context.messages
+    before = context.messages
+    if reply.bare:
+        # Later signatures will cover the history as it was sent this time.
+        before = tuple(drop_wire(message, origin) for message in before)
     answers = (
         len(before) + index for index, each in enumerate(said) if isinstance(each, Assistant)
     )
@@ -113,16 +117,6 @@ def _record_reply(
     wire = WireForm(origin, reply.wire) if whole and reply.wire else None
     answer = Assistant(reply.text, calls, wire)
     return spent, (User(notice), answer) if whole and notice else (answer,)
-
-
-def _without_wire(messages: tuple[Message, ...], origin: str) -> tuple[Message, ...]:
-    """Return the history without the wire forms of `origin`, as later signatures will cover it."""
-    return tuple(
-        replace(message, wire=None)
-        if isinstance(message, Assistant) and message.wire and message.wire.origin == origin
-        else message
-        for message in messages
-    )
 
 
 def _record_broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, ...]]:

@@ -112,6 +112,13 @@ def add_cost(total: float | None, cost: float | None) -> float | None:
     return None if total is None or cost is None else total + cost
 
 
+def drop_wire(message: Message, origin: str = "") -> Message:
+    """The message without its wire form, if that is of `origin` or no origin is given."""
+    if isinstance(message, Assistant) and message.wire and origin in ("", message.wire.origin):
+        return replace(message, wire=None)
+    return message
+
+
 def group_messages(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     """Group adjacent messages of the same side: ours (User, ToolResult) or the model's.
 

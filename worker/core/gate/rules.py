@@ -65,57 +65,53 @@ class Failure:
 
 def find_failures(candidate: Candidate) -> tuple[Failure, ...]:
     """Return what is wrong with a text as the answer of a turn."""
-    for rule in _NO_ANSWER:
-        if failure := rule(candidate):
+    for applies, failure in _NO_ANSWER:
+        if applies(candidate):
             return (failure,)
     return tuple(failure for rule in _LACKS for failure in rule(candidate))
 
 
-def _find_call(candidate: Candidate) -> Failure | None:
-    if not has_written_call(candidate.blocks, candidate.tools):
-        return None
-    return Failure(
-        "It holds a tool call written as text, which was not run. Make the call as a tool call, or "
-        "leave it out and write your answer.",
-        "it held a tool call written as text",
-    )
-
-
-def _find_broken_json(candidate: Candidate) -> Failure | None:
-    if not is_broken_json(candidate.text, candidate.blocks):
-        return None
-    return Failure(
-        "It is JSON that breaks off. Say in your own words what you found.",
-        "it was JSON that breaks off",
-    )
-
-
-def _find_promise(candidate: Candidate) -> Failure | None:
+def _is_promise(candidate: Candidate) -> bool:
     promises = is_promise(candidate.text) or is_plan(candidate.blocks)
-    if candidate.has_sections or not promises:
-        return None
-    return Failure(
-        "It says what you are going to do. Nobody answers it: do it now, with your tools, and then "
-        "write your answer.",
-        "it only said what would be done",
-    )
+    return promises and not candidate.has_sections
 
 
-def _find_dump(candidate: Candidate) -> Failure | None:
+def _is_dump(candidate: Candidate) -> bool:
     shows = candidate.is_finding_asked and not candidate.has_sections
-    if not shows or not is_dump(candidate.text, candidate.blocks):
-        return None
-    return Failure(
-        "It is data. Say in your own words what it shows.",
-        "it was raw data without an explanation",
-    )
+    return shows and is_dump(candidate.text, candidate.blocks)
 
 
-_NO_ANSWER: tuple[Callable[[Candidate], Failure | None], ...] = (
-    _find_call,
-    _find_broken_json,
-    _find_promise,
-    _find_dump,
+_NO_ANSWER: tuple[tuple[Callable[[Candidate], bool], Failure], ...] = (
+    (
+        lambda candidate: has_written_call(candidate.blocks, candidate.tools),
+        Failure(
+            "It holds a tool call written as text, which was not run. Make the call as a tool "
+            "call, or leave it out and write your answer.",
+            "it held a tool call written as text",
+        ),
+    ),
+    (
+        lambda candidate: is_broken_json(candidate.text, candidate.blocks),
+        Failure(
+            "It is JSON that breaks off. Say in your own words what you found.",
+            "it was JSON that breaks off",
+        ),
+    ),
+    (
+        _is_promise,
+        Failure(
+            "It says what you are going to do. Nobody answers it: do it now, with your tools, and "
+            "then write your answer.",
+            "it only said what would be done",
+        ),
+    ),
+    (
+        _is_dump,
+        Failure(
+            "It is data. Say in your own words what it shows.",
+            "it was raw data without an explanation",
+        ),
+    ),
 )
 
 

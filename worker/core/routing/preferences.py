@@ -9,6 +9,7 @@ from typing import Any
 
 from worker.core.object_names import PREFERENCES
 from worker.core.routing.tiers import TIERS, Preference, TierModel
+from worker.core.stored_keys import to_stored
 
 
 def make_preference_name(project_id: int, mr_iid: int) -> str:
@@ -18,17 +19,8 @@ def make_preference_name(project_id: int, mr_iid: int) -> str:
 
 def dump_preference(preference: Preference) -> bytes:
     """Encode a preference as JSON."""
-    return json.dumps(
-        {
-            "tier": preference.tier,
-            "forced": preference.is_forced,
-            "set_at": preference.set_at,
-            "models": {
-                tier: {"model": served.model, "reasoning": served.reasoning}
-                for tier, served in preference.overrides.items()
-            },
-        }
-    ).encode()
+    models = {tier: to_stored(served) for tier, served in preference.overrides.items()}
+    return json.dumps(to_stored(preference, "overrides", "where") | {"models": models}).encode()
 
 
 def load_preference(data: bytes | None, where: str) -> Preference:

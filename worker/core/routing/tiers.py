@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, get_args
 
+from worker.core.stored_keys import KEY
+
 TierName = Literal["balanced", "smart", "coding", "deep"]
 TIERS: tuple[str, ...] = get_args(TierName)
 """The tiers' names, from the cheapest to the strongest."""
@@ -73,7 +75,7 @@ class Preference:
     """
 
     tier: str = ""
-    is_forced: bool = False
+    is_forced: bool = field(default=False, metadata={KEY: "forced"})
     overrides: Mapping[str, TierModel] = field(default_factory=dict)
     set_at: float = 0.0
     where: str = ""

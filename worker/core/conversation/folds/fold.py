@@ -76,8 +76,7 @@ class FoldSettings:
 
     `fold_at` and `fold_to` are shares of the window: above `fold_at` the conversation is folded
     until it is below `fold_to` or `passes` folds were made. The first `keep_first` and the last
-    `keep_last` messages stay as they are. Without a strategy, the size of the window decides (see
-    `choose_strategy`).
+    `keep_last` messages stay as they are. Without a strategy, the size of the window decides.
     """
 
     strategy: Strategy | None = None
@@ -100,13 +99,3 @@ KINDS: Mapping[Strategy, tuple[FoldKind, ...]] = {
 
 PRUNE_LIMITS = (200, 0)
 """Characters pruning leaves at each end of a result; the second if the first saves too little."""
-
-SMALL_WINDOW = 64_000
-"""A window of fewer tokens is kept free by summaries if no strategy is set."""
-
-
-def choose_strategy(settings: FoldSettings, room: int) -> Strategy:
-    """The strategy for a window of `room` tokens."""
-    if settings.strategy is not None:
-        return settings.strategy
-    return Strategy.SUMMARY if room < SMALL_WINDOW else Strategy.NONE

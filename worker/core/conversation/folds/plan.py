@@ -12,12 +12,14 @@ from worker.core.conversation.folds.fold import (
     FoldKind,
     Resume,
     Strategy,
-    choose_strategy,
 )
 from worker.core.conversation.folds.view import build_view
 from worker.core.conversation.limits import Limits, find_room
 from worker.core.conversation.messages import Assistant, Message, ToolResult, User
 from worker.core.conversation.token_estimate import estimate_tokens, weigh_request
+
+_SMALL_WINDOW = 64_000
+"""A window of fewer tokens is kept free by summaries if no strategy is set."""
 
 LEAST_SAVED = 0.05
 """The share of the window that a fold must save to be worth a new prefix."""
@@ -78,7 +80,10 @@ def choose_fold(context: Context, limits: Limits, now: float) -> Fold | None:
 
 
 def _find_strategy(context: Context, limits: Limits) -> Strategy:
-    return choose_strategy(limits.fold_settings, find_room(limits, context.turn_usage))
+    if limits.fold_settings.strategy is not None:
+        return limits.fold_settings.strategy
+    is_small = find_room(limits, context.turn_usage) < _SMALL_WINDOW
+    return Strategy.SUMMARY if is_small else Strategy.NONE
 
 
 def _choose_preventive(context: Context, limits: Limits, folds: Sequence[Fold]) -> Fold | None:
@@ -101,7 +106,8 @@ def _choose_rescue(context: Context, limits: Limits, folds: Sequence[Fold]) -> F
     if size < room * settings.fold_at or any(fold.kind is FoldKind.CUT for fold in folds):
         return None
     limit = int(room * _CUT_SHARE * _BYTES_PER_TOKEN)
-    cut = _make_fold(context, FoldKind.CUT, 0, len(context.messages), limit=limit)
+    end = len(context.messages)
+    cut = Fold(FoldKind.CUT, 0, end, made_at=end, limit=limit)
     return cut if estimate_size(context, (*context.folds, cut)) < size else None
 
 
@@ -169,7 +175,7 @@ def _make_range(
     """The fold of the whole exchanges in this stretch, None if all of them are folded already."""
     messages = context.messages
     start, upto = _find_exchange(messages, start), _find_exchange(messages, upto)
-    fold = _make_fold(context, kind, start, upto, limit=limit)
+    fold = Fold(kind, start, upto, made_at=len(messages), limit=limit)
     done = max((each.upto for each in context.folds if _covers(each, fold)), default=start)
     if upto <= done:
         return None
@@ -183,10 +189,6 @@ def _make_range(
 def _covers(earlier: Fold, fold: Fold) -> bool:
     """Whether `fold` would change nothing in the stretch that `earlier` covers."""
     return earlier.leaves_out or (earlier.kind is fold.kind and earlier.limit <= fold.limit)
-
-
-def _make_fold(context: Context, kind: FoldKind, start: int, upto: int, *, limit: int = 0) -> Fold:
-    return Fold(kind, start, upto, made_at=len(context.messages), limit=limit)
 
 
 def _find_exchange(messages: Sequence[Message], index: int) -> int:

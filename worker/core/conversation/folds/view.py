@@ -11,6 +11,7 @@ from worker.core.conversation.messages import (
     ToolResult,
     User,
     count_groups,
+    drop_wire,
 )
 
 _CUT = "\n[cut: {} bytes are left out here]\n"
@@ -47,7 +48,7 @@ def list_fold_ends(messages: Sequence[Message], folds: Sequence[Fold]) -> tuple[
 def _shorten_messages(messages: Sequence[Message], folds: Sequence[Fold]) -> list[Message]:
     shown = list(messages)
     bound = max((fold.made_at for fold in folds if fold.drops_wire), default=0)
-    shown[:bound] = map(_drop_wire, shown[:bound])
+    shown[:bound] = map(drop_wire, shown[:bound])
     pruned = [fold for fold in folds if fold.kind is FoldKind.PRUNE]
     upto = max((fold.upto for fold in pruned), default=0)
     for index, number, result in number_results(messages[:upto]):
@@ -57,12 +58,6 @@ def _shorten_messages(messages: Sequence[Message], folds: Sequence[Fold]) -> lis
         if fold.kind is FoldKind.CUT:
             _cut_messages(shown, fold, messages)
     return shown
-
-
-def _drop_wire(message: Message) -> Message:
-    if isinstance(message, Assistant) and message.wire:
-        return replace(message, wire=None)
-    return message
 
 
 def _cut_messages(shown: list[Message], fold: Fold, messages: Sequence[Message]) -> None:

@@ -114,8 +114,8 @@ def _add_task(app: "Sandpiper") -> None:
 
 def _read_queued_at(request: Any) -> float | None:
     """Return the publisher's header, if there is one; Celery turns headers into attributes."""
-    said = getattr(request, QUEUED_AT, None)
-    return float(said) if isinstance(said, int | float) else None
+    header = getattr(request, QUEUED_AT, None)
+    return float(header) if isinstance(header, int | float) else None
 
 
 def _ignore_logging_setup(**_: object) -> None:

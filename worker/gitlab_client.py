@@ -69,7 +69,7 @@ class Connections:
             self._sessions.add(session)
         # Requests would carry the PRIVATE-TOKEN header to whatever host a redirect names.
         session.max_redirects = 0
-        session.hooks["response"].append(_bound_wait)
+        session.hooks["response"].append(_limit_wait)
         return Gitlab(
             self._url,
             private_token=self._token,
@@ -80,10 +80,10 @@ class Connections:
         )
 
 
-def _bound_wait(response: requests.Response, **_: Any) -> None:
+def _limit_wait(response: requests.Response, **_: Any) -> None:
     """Limit the wait that python-gitlab reads from headers.
 
-    It would obey any number, and fail on a date. `RateLimit-Reset` is a time in epoch seconds.
+    Otherwise it obeys any number and fails on a date. `RateLimit-Reset` is a time in epoch seconds.
     """
     wait = response.headers.pop("Retry-After", None)
     reset = response.headers.pop("RateLimit-Reset", None)
@@ -175,7 +175,7 @@ def explain_failure(error: Exception, what: str, token: str) -> Failure:
 
 
 def _explain_status(error: GitlabError, status: int, what: str, token: str) -> Failure:
-    said = _read_message(error)
+    reason = _read_message(error)
     variable = f"GITLAB_{token.upper()}_TOKEN"
     texts = {
         401: f"{what}: GitLab refuses the {token} token; is {variable} revoked or expired?",
@@ -183,21 +183,21 @@ def _explain_status(error: GitlabError, status: int, what: str, token: str) -> F
         429: f"{what}: GitLab's rate limit is reached; try again later",
     }
     if status == 403:
-        return Failure(f"{what}: {_explain_forbidden(said, token, variable)}", False, status)
+        return Failure(f"{what}: {_explain_forbidden(reason, token, variable)}", False, status)
     if status >= 500:
         return Failure(f"{what}: GitLab answered {status}; try again later", True, status)
-    text = texts.get(status, f"{what}: GitLab answered {status}: {said}")
+    text = texts.get(status, f"{what}: GitLab answered {status}: {reason}")
     return Failure(text, status in (409, 429), status)
 
 
-def _explain_forbidden(said: str, token: str, variable: str) -> str:
-    if "insufficient_scope" in said:
+def _explain_forbidden(reason: str, token: str, variable: str) -> str:
+    if "insufficient_scope" in reason:
         scope = "read_api" if token == "read" else "api"
         return f"{variable} has not the scope it needs ({scope})"
-    return f"the {token} token's user has too little access to the project: {said}"
+    return f"the {token} token's user has too little access to the project: {reason}"
 
 
 def _read_message(error: GitlabError) -> str:
-    said: object = error.error_message
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    message: object = error.error_message
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
     return " ".join(text.split())[:300]

@@ -19,17 +19,17 @@ _CHATTY = (
     "opentelemetry",
 )
 
-_about: ContextVar[Mapping[str, str | int]] = ContextVar("sandpiper_log", default={})  # noqa: B039
+_bound_fields: ContextVar[Mapping[str, str | int]] = ContextVar("sandpiper_log", default={})  # noqa: B039
 
 
 @contextmanager
 def bind_log_fields(**fields: str | int) -> Iterator[None]:
     """Add `fields` to every record of this thread until the block ends."""
-    token = _about.set({**_about.get(), **fields})
+    token = _bound_fields.set({**_bound_fields.get(), **fields})
     try:
         yield
     finally:
-        _about.reset(token)
+        _bound_fields.reset(token)
 
 
 def configure(
@@ -69,11 +69,11 @@ class _Plain(_Formatter):
     """`time level logger: message [session=… trigger=…]`; further lines only for tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
-        time = f"{_second(int(record.created))},{record.msecs:03.0f}"
-        about = " ".join(f"{name}={value}" for name, value in _about.get().items())
+        time = f"{_format_second(int(record.created))},{record.msecs:03.0f}"
+        bound = " ".join(f"{name}={value}" for name, value in _bound_fields.get().items())
         message = _one_line(self._redact(record.getMessage().rstrip()))
         line = f"{time} {record.levelname} {record.name}: {message}"
-        line += f" [{_one_line(self._redact(about))}]" if about else ""
+        line += f" [{_one_line(self._redact(bound))}]" if bound else ""
         if not (trace := self._redact(self._format_trace(record))):
             return line
         # Indented, so that text quoted in an error does not look like a separate record.
@@ -90,7 +90,7 @@ class _Json(_Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "msg": record.getMessage(),
-            **_about.get(),
+            **_bound_fields.get(),
         }
         if trace := self._format_trace(record):
             fields["exc"] = trace
@@ -102,7 +102,7 @@ class _Json(_Formatter):
 
 
 @lru_cache(1)  # a busy webhook receiver writes thousands of lines a second
-def _second(at: int) -> str:
+def _format_second(at: int) -> str:
     return strftime("%Y-%m-%d %H:%M:%S", localtime(at))
 
 

@@ -29,13 +29,13 @@ _RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
 class Workflow(BaseModel):
     """One workflow. `tools` are name globs; `text` goes verbatim into the system prompt.
 
-    `model_tier` goes before what people prefer, but not before what they force; `plan` and `gate`
-    before the settings `loop.plan` and `loop.gate`. `context` replaces the fields of the settings
-    that it names. A `compact` workflow has short descriptions of the tools, short previews, and
-    announces `small_tools` only, if it names any; the others may still be called and fetched.
-    `small_text` takes the place of `text` then. With `find_tool` it announces `small_tools` too,
-    and a tool by which the others are found. `lead_steps` says whether the first step of a plan is
-    taken for the model and it is reminded of the next; None does so for compact ones.
+    `model_tier` overrides what people prefer, but not what they force; `plan` and `gate` override
+    the settings `loop.plan` and `loop.gate`, `context` those fields of the settings that it names.
+    A `compact` workflow has short descriptions of the tools and short previews, and `small_text`
+    in place of `text`. It announces only `small_tools`, if there are any; the others may still be
+    called and fetched. With `find_tool`, too, only `small_tools` are announced, and a tool that
+    finds the others. `lead_steps` says whether the first step of a plan is taken for the model,
+    which is then reminded of the next; None means only in compact workflows.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

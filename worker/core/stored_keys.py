@@ -43,10 +43,10 @@ def from_stored(cls: Callable[..., T], stored: Mapping[str, Any]) -> T:
 
 
 def check_types(value: T) -> T:
-    """Return a dataclass after a look at its fields: what is stored may be anything.
+    """Return a dataclass whose fields have the right types; what is stored may be anything.
 
     Raises TypeError for a value of another type than its field's, and for a number that nothing can
-    be computed with: NaN, infinity, 10^400. What is inside of collections is not looked at.
+    be computed with: NaN, infinity, 10^400. The items of collections are not checked.
     """
     cls: Any = type(value)
     for name, types in _types(cls).items():

@@ -11,7 +11,7 @@ from worker.core.conversation.context import KNOWN, RULE, Context, Subject
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
 from worker.core.routing import comment_commands
-from worker.core.routing.comment_commands import Asked, Command
+from worker.core.routing.comment_commands import Command, CommentRequest
 from worker.core.routing.tiers import TIERS, TierModel
 from worker.core.session_id import make_session_id
 from worker.core.triggers import Replied, trigger_id
@@ -56,7 +56,7 @@ class Comment:
 
     trigger: Replied
     note: ThreadNote
-    request: Asked | None
+    request: CommentRequest | None
     session: str
     begins: str = ""
 

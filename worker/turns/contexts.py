@@ -13,7 +13,7 @@ from worker.core.conversation.context import (
     Outcome,
     Status,
     Subject,
-    find_last_use,
+    find_last_tool_turn,
 )
 from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import User
@@ -158,7 +158,7 @@ def _set_first_look(stored: Context, first_look: bool) -> Context:
 def _write_next_message(
     stored: Context, text: str, files_of: Sequence[int], asker: str, deps: Deps
 ) -> str:
-    kept, used = next(iter(files_of), None), find_last_use(stored)
+    kept, used = next(iter(files_of), None), find_last_tool_turn(stored)
     deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
     parts = () if deps.runtime.find_gate(stored.workflow) is Gate.OFF else split_question(text)
     return prompts.write_continuation(

@@ -9,10 +9,10 @@ from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxNotStarted
 from worker.core.conversation import prompts
 from worker.core.conversation.absorb import charge_helper
 from worker.core.conversation.context import Context
-from worker.core.conversation.folds.digest import write_digest
 from worker.core.conversation.folds.fold import Fold, FoldKind
 from worker.core.conversation.folds.plan import estimate_size
 from worker.core.conversation.folds.results import list_missing_files
+from worker.core.conversation.folds.rule_summary import summarise_by_rules
 from worker.core.conversation.folds.summary import (
     MOST_TOKENS,
     TASK,
@@ -69,7 +69,7 @@ def _write_text(context: Context, fold: Fold, parts: FoldParts) -> tuple[Context
         answers: list[HelperAnswer] = []
         text = _summarise(stretch, known, fold, parts, answers)
         by_model = bool(text)
-        text = text or write_digest(stretch, known)
+        text = text or summarise_by_rules(stretch, known)
         context = charge_helper(context, "summary", answers)
     hidden = context.messages[fold.start : fold.upto]
     written = prompts.tell_fold(
@@ -108,7 +108,7 @@ def _summarise(
         return _ask_helper(whole, whole, parts.helper, answers)
     for cluster in split_messages(stretch, most):
         text = "\n\n".join(write_transcript(cluster))[:most]
-        texts.append(_ask_helper(text, text, parts.helper, answers) or write_digest(cluster))
+        texts.append(_ask_helper(text, text, parts.helper, answers) or summarise_by_rules(cluster))
     return _ask_helper("\n\n".join(texts)[:room], whole, parts.helper, answers)
 
 

@@ -12,7 +12,7 @@ from worker.core.conversation.absorb import halt_turn
 from worker.core.conversation.context import Context
 from worker.core.conversation.decide import conclude_halted_turn
 from worker.core.conversation.messages import ToolCall, count_results
-from worker.core.conversation.plan import name_next_step
+from worker.core.conversation.plan import write_step_reminder
 from worker.core.conversation.repair import close_calls, close_lost_calls
 from worker.core.routing.questions import Route
 from worker.errors import (
@@ -146,7 +146,7 @@ def _prepare_loop(
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
         change_model=partial(change_model, last.context.workflow, deps),
         find_signal=partial(find_signal, read_verdict=partial(read_verdict, toolset, deps)),
-        remind=name_next_step if workflow.leads else lambda context: "",
+        remind=write_step_reminder if workflow.leads else lambda context: "",
         examiner=make_examiner(last.context.workflow, toolset, deps),
     )
 

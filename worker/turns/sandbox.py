@@ -10,7 +10,7 @@ from functools import partial
 
 from sandbox.background import StartState, replace_in_background, start_in_background
 from sandbox.base import Sandbox, SandboxError, SandboxLimit
-from worker.core.conversation.context import Context, find_last_use
+from worker.core.conversation.context import Context, find_last_tool_turn
 from worker.core.conversation.plan import PlannedFile
 from worker.core.events import Stage, Watcher
 from worker.core.ports import SessionKey, Toolbox
@@ -210,7 +210,7 @@ class Workspace:
         stored stay the newest. `patiently` repeats its task while the store is unavailable. Raises
         TurnTaken.
         """
-        if find_last_use(context) < context.turn:
+        if find_last_tool_turn(context) < context.turn:
             return
         began = self.sandbox.get_start_state(wait=self._begun)
         if self._begun and self._worked and not self._told and not (began and began.is_adopted):

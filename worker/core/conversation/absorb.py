@@ -20,10 +20,10 @@ from worker.core.ports import HelperAnswer, Reply, StopReason
 
 _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
 _CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
-_USABLE = 0.9
-"""The share of a stated window that a request may use: the rest is for the answer."""
+_COMPLETE = {StopReason.END, StopReason.TOOL_CALLS}
 
-_WHOLE = {StopReason.END, StopReason.TOOL_CALLS}
+_REQUEST_SHARE = 0.9
+"""The share of a stated window that a request may use: the rest is for the answer."""
 
 
 def absorb_reply(
@@ -48,22 +48,22 @@ def absorb_reply(
     """
     reply = _drop_too_many_calls(reply)
     reply = replace(reply, calls=rename_repeated_calls(reply.calls, context.messages))
-    spent, said = _record_reply(context.turn_usage, ask, reply, origin, kept_notice)
+    spent, added = _record_reply(context.turn_usage, ask, reply, origin, kept_notice)
     before = context.messages
     if reply.bare:
         # Later signatures will cover the history as it was sent this time.
         before = tuple(drop_wire(message, origin) for message in before)
     answers = (
-        len(before) + index for index, each in enumerate(said) if isinstance(each, Assistant)
+        len(before) + index for index, each in enumerate(added) if isinstance(each, Assistant)
     )
-    place = next(answers, -1)
+    position = next(answers, -1)
     tier, level = _name_tier(context, origin)
     cost = CallCost(
-        *(context.turn, origin, reply.usage, reply.cost_usd, at, seconds, place),
+        *(context.turn, origin, reply.usage, reply.cost_usd, at, seconds, position),
         tier=tier,
         reasoning=level,
     )
-    return _charge_call(replace(context, turn_usage=spent, messages=before + said), cost)
+    return _charge_call(replace(context, turn_usage=spent, messages=before + added), cost)
 
 
 def _drop_too_many_calls(reply: Reply) -> Reply:
@@ -92,9 +92,9 @@ def _record_reply(
     )
     if reply.stop in _UNUSABLE:
         return replace(spent, halt=_explain_unusable(reply)), ()
-    broken = reply.stop not in _WHOLE or reply.dropped_calls > 0
+    broken = reply.stop not in _COMPLETE or reply.dropped_calls > 0
     if broken and not ask.final:
-        # The warning had no effect, here and below, so it is given again.
+        # The answer did not heed the warning, here and below, so it is given again.
         return _record_broken(replace(spent, warned_dimensions=before.warned_dimensions), reply)
     calls = () if ask.final else reply.calls
     if not calls and not reply.text.strip():
@@ -113,10 +113,10 @@ def _record_reply(
         broken_answers=int(broken),
     )
     # The thinking and its notice are kept only if the whole answer is.
-    whole = not broken and calls == reply.calls
-    wire = WireForm(origin, reply.wire) if whole and reply.wire else None
+    is_complete = not broken and calls == reply.calls
+    wire = WireForm(origin, reply.wire) if is_complete and reply.wire else None
     answer = Assistant(reply.text, calls, wire)
-    return spent, (User(notice), answer) if whole and notice else (answer,)
+    return spent, (User(notice), answer) if is_complete and notice else (answer,)
 
 
 def _record_broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, ...]]:
@@ -125,13 +125,13 @@ def _record_broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Mes
     spent = replace(
         spent, empty_answers=0, last_was_cut=cut, broken_answers=spent.broken_answers + 1
     )
-    said: tuple[Message, ...] = (Assistant(reply.text),) if reply.text.strip() else ()
+    answer: tuple[Message, ...] = (Assistant(reply.text),) if reply.text.strip() else ()
     if spent.broken_answers == MAX_BROKEN:
-        return spent, said
+        return spent, answer
     notice = prompts.tell_broken_answer(
         cut=cut, calls=reply.dropped_calls, again=spent.broken_answers > 1
     )
-    return spent, (*said, User(notice))
+    return spent, (*answer, User(notice))
 
 
 def charge_helper(context: Context, task: str, answers: Sequence[HelperAnswer]) -> Context:
@@ -165,7 +165,7 @@ def record_overflow(context: Context, stated_limit: int, size: int) -> Context:
     `stated_limit` is the number of tokens that the provider says it accepts, 0 if it says none;
     `size` is the estimated number of tokens of the request.
     """
-    window = int(stated_limit * _USABLE) if stated_limit else int(size * _USABLE)
+    window = int((stated_limit or size) * _REQUEST_SHARE)
     spent = replace(context.turn_usage, refused_at=len(context.messages), window=window)
     return replace(context, turn_usage=spent)
 

@@ -29,10 +29,10 @@ _MOST = 4_096
 
 def shows_code_work(messages: Iterable[Message]) -> bool:
     """Whether one of the messages reads code, runs it, or holds a stack trace of it."""
-    return any(map(_shows, messages))
+    return any(map(_shows_code, messages))
 
 
-def _shows(message: Message) -> bool:
+def _shows_code(message: Message) -> bool:
     if isinstance(message, ToolResult):
         return _TRACE.search(message.content[:_MOST]) is not None
     return isinstance(message, Assistant) and any(map(_works_on_code, message.calls))

@@ -108,12 +108,12 @@ class Outcome:
 
 
 NO_OUTCOME = Outcome(Status.FAILED, "", "the run ended without an outcome")
-"""What is told of a turn whose context has no outcome."""
+"""The outcome of a turn whose context has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One session up to now. Frozen: a step returns a new one. Fields are stored in their order.
+    """One session up to now, frozen: a step returns a new one. Fields are stored in this order.
 
     `system` and `tools` never change after the first request, so that the provider's cache of the
     prompt stays valid. `turn_start` is the index of this turn's first message. `answered_notes` are
@@ -184,20 +184,20 @@ class Context:
         return ""
 
 
-def find_last_use(context: Context) -> int:
+def find_last_tool_turn(context: Context) -> int:
     """The newest turn in which the model called a tool, -1 if it has called none."""
     messages = context.messages
-    if any(map(_calls, messages[context.turn_start :])):
+    if any(map(_has_calls, messages[context.turn_start :])):
         return context.turn
     turns = [
         call.turn
         for call in context.calls
-        if 0 <= call.message < len(messages) and _calls(messages[call.message])
+        if 0 <= call.message < len(messages) and _has_calls(messages[call.message])
     ]
     # For sessions stored before calls recorded the index of their answer.
     unknown = context.turn if any(isinstance(each, ToolResult) for each in messages) else -1
     return max(turns, default=unknown)
 
 
-def _calls(message: Message) -> bool:
+def _has_calls(message: Message) -> bool:
     return isinstance(message, Assistant) and bool(message.calls)

@@ -82,8 +82,8 @@ class Dumper:
 class _GrowingList(Generic[T]):
     """The JSON of a list that mostly grows at its end; each item is encoded once."""
 
-    def __init__(self, out: Callable[[T], dict[str, Any]]) -> None:
-        self._out = out
+    def __init__(self, dump: Callable[[T], dict[str, Any]]) -> None:
+        self._dump = dump
         self._items: list[T] = []
         self._encoded: list[bytes] = []
 
@@ -92,7 +92,7 @@ class _GrowingList(Generic[T]):
         self._forget_changed(items)
         for item in items[len(self._items) :]:
             comma = b",\n" if self._items else b""
-            self._encoded.append(comma + _encode(self._out(item)))
+            self._encoded.append(comma + _encode(self._dump(item)))
             self._items.append(item)
         return self._encoded
 
@@ -216,8 +216,8 @@ def _load_redaction(kind: Any, number: Any, document: Any = "") -> tuple[str, in
 
 
 def _dump_turn_usage(spent: TurnUsage) -> dict[str, Any]:
-    refused = () if spent.refused_at >= 0 else ("refused_at", "window")
-    return to_stored(spent, *refused) | {
+    unset = () if spent.refused_at >= 0 else ("refused_at", "window")
+    return to_stored(spent, *unset) | {
         "usage": to_stored(spent.usage),
         "warned": sorted(spent.warned_dimensions),
         "final": sorted(spent.final),
@@ -225,11 +225,11 @@ def _dump_turn_usage(spent: TurnUsage) -> dict[str, Any]:
 
 
 def _load_turn_usage(fields: Mapping[str, Any]) -> TurnUsage:
-    plain = dict(fields)
-    plain["usage"] = from_stored(Usage, plain["usage"])
+    values = dict(fields)
+    values["usage"] = from_stored(Usage, values["usage"])
     for name in ("warned", "final"):
-        plain[name] = frozenset(Dimension(dimension) for dimension in plain[name])
-    return from_stored(TurnUsage, plain)
+        values[name] = frozenset(Dimension(dimension) for dimension in values[name])
+    return from_stored(TurnUsage, values)
 
 
 def _load_outcome(fields: Mapping[str, Any] | None) -> Outcome | None:

@@ -197,13 +197,13 @@ def _write_lines(
     words: _Words, documents: Sequence[tuple[str, dict[str, Any]]], context: Context
 ) -> Iterator[str]:
     jobs = {job.job_id: job for job in (context.survey.jobs if context.survey else ())}
-    commands = [str(given.get("command", "")) for name, given in documents if name == _COMMAND_TOOL]
-    read = _list_read_jobs(documents, commands, jobs)
-    if read:
-        yield words.jobs.format(_join([_name_job(jobs.get(each), each) for each in read]))
+    commands = [str(args.get("command", "")) for name, args in documents if name == _COMMAND_TOOL]
+    read_jobs = _list_read_jobs(documents, commands, jobs)
+    if read_jobs:
+        yield words.jobs.format(_join([_name_job(jobs.get(each), each) for each in read_jobs]))
     if any(name == _DIFF for name, _ in documents):
         yield words.diff
-    if files := [str(given.get("path", "")) for name, given in documents if name == _FILE]:
+    if files := [str(args.get("path", "")) for name, args in documents if name == _FILE]:
         yield words.files.format(_join(files))
     others = [name for name, _ in documents if name not in (_LOG, _DIFF, _FILE, _COMMAND_TOOL)]
     if others:
@@ -214,7 +214,7 @@ def _write_lines(
         yield words.nothing
     groups = context.survey.groups if context.survey and context.turn == 0 else ()
     firsts = [group.jobs[0] for group in groups if group.jobs]
-    if missed := [_name_job(job, job.job_id) for job in firsts if job.job_id not in read]:
+    if missed := [_name_job(job, job.job_id) for job in firsts if job.job_id not in read_jobs]:
         yield words.missed.format(_join(missed))
 
 
@@ -223,9 +223,9 @@ def _list_read_jobs(
     commands: Sequence[str],
     jobs: dict[int, FailingJob],
 ) -> list[int]:
-    asked = [given["job_id"] for name, given in documents if name == _LOG and "job_id" in given]
+    fetched = [args["job_id"] for name, args in documents if name == _LOG and "job_id" in args]
     opened = [each for each in jobs if any(f"job-{each}.log" in command for command in commands)]
-    return list(dict.fromkeys([*(each for each in asked if isinstance(each, int)), *opened]))
+    return list(dict.fromkeys([*(each for each in fetched if isinstance(each, int)), *opened]))
 
 
 def _name_job(job: FailingJob | None, job_id: int) -> str:
@@ -233,26 +233,26 @@ def _name_job(job: FailingJob | None, job_id: int) -> str:
 
 
 def _join(names: Sequence[str]) -> str:
-    found = list(dict.fromkeys(filter(None, names)))
-    more = f" +{len(found) - _MOST_NAMED}" if len(found) > _MOST_NAMED else ""
-    return ", ".join(found[:_MOST_NAMED]) + more
+    unique = list(dict.fromkeys(filter(None, names)))
+    more = f" +{len(unique) - _MOST_NAMED}" if len(unique) > _MOST_NAMED else ""
+    return ", ".join(unique[:_MOST_NAMED]) + more
 
 
 def _list_documents(context: Context) -> Iterator[tuple[str, dict[str, Any]]]:
     """The tools and sources whose calls succeeded in this turn, each with its arguments."""
-    said = context.messages[context.turn_start :]
-    good = {result.call_id for result in find_results(said) if not result.is_error}
-    for message in said:
+    messages = context.messages[context.turn_start :]
+    succeeded = {result.call_id for result in find_results(messages) if not result.is_error}
+    for message in messages:
         for call in message.calls if isinstance(message, Assistant) else ():
-            if call.id in good:
-                yield from _list_asked(call)
+            if call.id in succeeded:
+                yield from _list_requests(call)
 
 
-def _list_asked(call: ToolCall) -> Iterator[tuple[str, dict[str, Any]]]:
+def _list_requests(call: ToolCall) -> Iterator[tuple[str, dict[str, Any]]]:
     for each in parse_objects(call.arguments, "requests"):
-        inner = each.get("arguments")
+        arguments = each.get("arguments")
         yield (
-            (str(each["source"]), inner if isinstance(inner, dict) else {})
+            (str(each["source"]), arguments if isinstance(arguments, dict) else {})
             if "source" in each
             else (call.name, each)
         )

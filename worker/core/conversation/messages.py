@@ -135,13 +135,13 @@ def put_results_first(group: Sequence[Message]) -> Sequence[Message]:
 
 
 def count_groups(messages: Sequence[Message]) -> int:
-    """How many groups there are. Called at every step of a growing session, so loops run in C."""
+    """Count the groups. It runs at every step of a growing session, so its loops run in C."""
     ours = [kind is not Assistant for kind in map(type, messages)]
     return len(ours[:1]) + [*map(ne, ours, ours[1:])].count(True)
 
 
 def count_results(messages: Sequence[Message]) -> int:
-    """How many tool results there are; see `count_groups`."""
+    """Count the tool results; see `count_groups`."""
     return [*map(type, messages)].count(ToolResult)
 
 
@@ -179,7 +179,7 @@ def rename_stored_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
     """
     used: set[str] = set()
     new_ids: dict[str, list[str]] = {}
-    found: list[Message] = []
+    renamed: list[Message] = []
     for message in messages:
         if isinstance(message, Assistant):
             calls, new_ids = _rename_calls(message.calls, used), {}
@@ -189,20 +189,20 @@ def rename_stored_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
         elif isinstance(message, ToolResult) and new_ids.get(message.call_id):
             new_id = new_ids[message.call_id].pop(0)
             message = message if new_id == message.call_id else replace(message, call_id=new_id)
-        found.append(message)
-    return tuple(found)
+        renamed.append(message)
+    return tuple(renamed)
 
 
 def _rename_calls(calls: Sequence[ToolCall], used: set[str]) -> tuple[ToolCall, ...]:
     """The calls with ids that are not in `used`, to which these ids are added."""
-    found: list[ToolCall] = []
+    renamed: list[ToolCall] = []
     for call in calls:
         new_id, number = call.id, 2
         while new_id in used:
             new_id, number = f"{call.id}-{number}", number + 1
         used.add(new_id)
-        found.append(call if new_id == call.id else replace(call, id=new_id))
-    return tuple(found)
+        renamed.append(call if new_id == call.id else replace(call, id=new_id))
+    return tuple(renamed)
 
 
 def is_same_id(ours: str, theirs: object) -> bool:

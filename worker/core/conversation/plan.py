@@ -1,7 +1,7 @@
-"""Plans which files are saved before the model asks for them, and proposes steps.
+"""Plans which files are saved before the model asks for them, and proposes steps. Pure.
 
 The paths are announced in the session's first message; the files are written while the model
-thinks. A worker that takes over the turn sees in that message that they were announced. Pure.
+thinks. A worker that takes over the turn sees in that message that they were announced.
 """
 
 import json
@@ -30,7 +30,7 @@ _MOST_LOOKED = 2
 _NAME, _STEP = 60, 300
 
 ANNOUNCEMENT = "These files are being saved in the sandbox now, while you read this:"
-"""The text that shows in a transcript that files were announced."""
+"""The text by which a transcript shows that files were announced."""
 
 FETCH, EXEC = "fetch_to_sandbox", "sandbox_exec"
 
@@ -45,7 +45,7 @@ class PlanBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A document that is saved unasked: the call of its source, its path and its description."""
+    """A document that is saved unasked: the call of its source, its path, its description."""
 
     source: str
     path: str
@@ -76,8 +76,8 @@ def _list_files(survey: Survey) -> Iterator[PlannedFile]:
         path = f"{DATA}/job-{job.job_id}.log"
         yield PlannedFile("gitlab_get_job_log", path, about, {"job_id": job.job_id})
     rulings = [group.ruling for group in survey.groups if group.ruling]
-    there = dict.fromkeys(each.target_job for each in rulings if each.target_job)
-    for number in list(there)[:MOST_RANGES]:
+    target_jobs = dict.fromkeys(each.target_job for each in rulings if each.target_job)
+    for number in list(target_jobs)[:MOST_RANGES]:
         about = f"the log of job {number}, which failed in the same way on the target branch"
         path = f"{DATA}/target-{number}.log"
         yield PlannedFile("gitlab_get_job_log", path, about, {"job_id": number})
@@ -112,8 +112,8 @@ def has_plan(context: Context) -> bool:
 
 def tell_plan(survey: Survey, files: Sequence[PlannedFile], steps: Sequence[str]) -> str:
     """Return what the first message says: the files, and at most five steps."""
-    green = any(job.green for group in survey.groups for job in group.jobs[:1])
-    beside = (
+    has_green_log = any(job.green for group in survey.groups for job in group.jobs[:1])
+    beside_logs = (
         "Beside a log lies FILE.green, the log of its last run that passed, if there is one; and "
         "FILE.installed, if a fact below says what was installed differently then."
     )
@@ -121,7 +121,7 @@ def tell_plan(survey: Survey, files: Sequence[PlannedFile], steps: Sequence[str]
     numbered = [f"{number}. {step}" for number, step in enumerate(steps[:MOST_STEPS], 1)]
     return "\n".join(
         [
-            *(ANNOUNCEMENT, *listed, *([beside] if green else [])),
+            *(ANNOUNCEMENT, *listed, *([beside_logs] if has_green_log else [])),
             "Your commands wait until they are there. Each file is whole: where only a part of it "
             "is shown above, read on in the file. What the workflow says of fetching them is done.",
             *(_STEPS, *numbered),
@@ -133,7 +133,7 @@ _STEPS = "Proposed steps:"
 _NUMBERED = re.compile(r"\d\. (.*)")
 
 
-def name_next_step(context: Context) -> str:
+def write_step_reminder(context: Context) -> str:
     """Return a reminder of the step that comes next in a planned investigation, or ""."""
     first = context.messages[0]
     if not has_plan(context) or not isinstance(first, User):
@@ -155,8 +155,7 @@ def make_planned_call(files: Sequence[PlannedFile]) -> Assistant | None:
 
     None if no log is saved.
     """
-    own = (each.path for each in files if each.path.startswith(f"{DATA}/job-"))
-    logs = [*own][:_MOST_LOOKED]
+    logs = [each.path for each in files if each.path.startswith(f"{DATA}/job-")][:_MOST_LOOKED]
     if not logs:
         return None
     command = "; ".join(f"log errors {path}" for path in logs)
@@ -165,13 +164,11 @@ def make_planned_call(files: Sequence[PlannedFile]) -> Assistant | None:
 
 def propose_steps(survey: Survey, files: Sequence[PlannedFile]) -> tuple[str, ...]:
     """Propose the steps that the survey suggests, by rules."""
-    paths = {each.path for each in files}
-    return tuple(step for step in _propose(survey, paths) if step)[:MOST_STEPS]
+    return tuple(_list_steps(survey, {each.path for each in files}))[:MOST_STEPS]
 
 
-def _propose(survey: Survey, paths: set[str]) -> Iterator[str]:
-    logs = [path for path in paths if path.endswith(".log")]
-    if logs:
+def _list_steps(survey: Survey, paths: set[str]) -> Iterator[str]:
+    if any(path.endswith(".log") for path in paths):
         yield (
             "Find the first error and what leads to it: the excerpts above, then `log errors FILE` "
             "and `log slice FILE A-B`. Make the calls you need in one answer."
@@ -185,8 +182,7 @@ def _propose(survey: Survey, paths: set[str]) -> Iterator[str]:
             f"Compare with the change ({DIFF_FILE}): does it touch what the error names? Where the "
             "diff does not show how, read the code with `gitlab_get_file`."
         )
-    settled = [group for group in survey.groups if group.hard_verdict]
-    if len(settled) < len(survey.groups):
+    if not all(group.hard_verdict for group in survey.groups):
         yield (
             "Only where that leaves open whose failure it is: `gitlab_list_job_runs` for the job."
         )

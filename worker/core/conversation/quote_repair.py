@@ -1,7 +1,7 @@
 """Gives the model one chance to complete its answer, and one to repair what cannot be posted.
 
 A repair is for unproven quotes, parts that a note must not contain, and sentences that a note has
-no room for. Pure; the transcript is the state.
+no room for. Pure: the transcript is the state.
 
 The request is a user message in the history, after the answer it is about. So a run that resumes
 after a crash sees that the chance was given, the cached prefix stays unchanged, and in a later turn
@@ -43,37 +43,38 @@ def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float
 
 def was_stopped(context: Context) -> bool:
     """Whether the current model was told in this turn that its text is no complete answer."""
-    return _asked_at(context, repair_request.GATES) is not None
+    return _find_request(context, repair_request.GATES) is not None
 
 
 def was_repaired(context: Context) -> bool:
     """Whether the current model was asked for a repair in this turn."""
-    return _asked_at(context, (*repair_request.REPAIRS, repair_request.GATE_AND_REPAIR)) is not None
+    beginnings = (*repair_request.REPAIRS, repair_request.GATE_AND_REPAIR)
+    return _find_request(context, beginnings) is not None
 
 
 def find_objections(
     answer: str,
     captures: Captures,
     redact: Callable[[str], str],
-    kept_back: Callable[[str], tuple[WithheldPart, ...]],
+    find_withheld: Callable[[str], tuple[WithheldPart, ...]],
     hidden: tuple[HiddenPart, ...] = (),
 ) -> Objections:
-    """What is wrong with an `answer`.
+    """Find what is wrong with an `answer`.
 
-    `kept_back` finds the parts of the redacted answer that must not be posted; `hidden` are those
-    that a note on it has no room for.
+    `find_withheld` finds the parts of the redacted answer that must not be posted; `hidden` are
+    those that a note has no room for.
     """
     answer = redact(answer)
-    found = parse_finding(answer)
+    finding = parse_finding(answer)
     # The reasons contain names that other people chose.
-    unproven = redact_values(find_unproven(found, captures), redact)
-    several = bool(list_named_failures(found.cause))
-    return Objections(unproven, kept_back(answer), hidden, several=several)
+    unproven = redact_values(find_unproven(finding, captures), redact)
+    several = bool(list_named_failures(finding.cause))
+    return Objections(unproven, find_withheld(answer), hidden, several=several)
 
 
-def ask_for_repair(context: Context, wrong: Objections) -> Context:
+def ask_for_repair(context: Context, objections: Objections) -> Context:
     """Return `context` with the request to repair what is wrong."""
-    return context.add(User(write_repair_request(wrong)))
+    return context.add(User(write_repair_request(objections)))
 
 
 def join_repair(context: Context, outcome: Outcome) -> Outcome:
@@ -110,21 +111,20 @@ def choose_outcome(context: Context, outcome: Outcome, failures: Sequence[Failur
         return outcome
     if first := find_first_answer(context) or _find_answer_before_takeover(context):
         return Outcome(Status.DONE, first)
-    return _tell_failures(context, outcome, failures) if failures else outcome
+    return _make_partial(context, outcome, failures) if failures else outcome
 
 
-def _tell_failures(context: Context, outcome: Outcome, failures: Sequence[Failure]) -> Outcome:
+def _make_partial(context: Context, outcome: Outcome, failures: Sequence[Failure]) -> Outcome:
     again = ", also when it was asked again" if was_stopped(context) else ""
     reasons = " and ".join(dict.fromkeys(each.reason for each in failures))
-    text, before = outcome.text, _read_answer_at(context, _asked_at(context, repair_request.GATES))
-    if is_finding(before) and not is_finding(text):
-        text = before
+    first = _read_answer(context, _find_request(context, repair_request.GATES))
+    text = first if is_finding(first) and not is_finding(outcome.text) else outcome.text
     return Outcome(Status.PARTIAL, text, f"the model gave no whole answer ({reasons}{again})")
 
 
 def find_first_answer(context: Context) -> str:
     """The answer that the model was asked to repair, "" if it was not asked."""
-    return _read_answer_at(context, _asked_at(context, repair_request.REPAIRS))
+    return _read_answer(context, _find_request(context, repair_request.REPAIRS))
 
 
 def make_finding(
@@ -139,37 +139,38 @@ def make_finding(
     latest = prove_finding(parse_finding(text), captures)
     if not first or latest.cause or latest.what_failed or latest.to_do or latest.missing_evidence:
         return latest
-    before = parse_finding(first)
+    first_finding = parse_finding(first)
     repaired = parse_finding(f"## Evidence\n{text}")
     if not repaired.evidence:
-        return prove_finding(before, captures)
-    kept = prove_finding(before, captures).evidence
-    merged = replace(before, evidence=kept + repaired.evidence, unproven=repaired.unproven)
-    return correct_line_numbers(prove_finding(merged, captures), before.evidence)
+        return prove_finding(first_finding, captures)
+    proven = prove_finding(first_finding, captures).evidence
+    merged = replace(first_finding, evidence=proven + repaired.evidence, unproven=repaired.unproven)
+    return correct_line_numbers(prove_finding(merged, captures), first_finding.evidence)
 
 
 def _find_answer_before_takeover(context: Context) -> str:
-    return _read_answer_at(context, _find_last(context, (prompts.TAKEOVER,), context.turn_start))
+    return _read_answer(context, _find_last(context, (prompts.TAKEOVER,), context.turn_start))
 
 
-def _read_answer_at(context: Context, asked_at: int | None) -> str:
-    before = context.messages[asked_at - 1] if asked_at else None
+def _read_answer(context: Context, index: int | None) -> str:
+    """The answer before the message at `index`, "" if there is none."""
+    before = context.messages[index - 1] if index else None
     return before.text if isinstance(before, Assistant) else ""
 
 
-def _asked_at(context: Context, beginnings: tuple[str, ...]) -> int | None:
-    """The index of the newest such request to the current model in this turn, or None.
+def _find_request(context: Context, beginnings: tuple[str, ...]) -> int | None:
+    """The index of the newest request to the current model in this turn, or None.
 
     The request's text starts with one of `beginnings`.
     """
-    began = _find_last(context, (prompts.TAKEOVER,), context.turn_start)
-    return _find_last(context, beginnings, began or context.turn_start)
+    takeover = _find_last(context, (prompts.TAKEOVER,), context.turn_start)
+    return _find_last(context, beginnings, takeover or context.turn_start)
 
 
 def _find_last(context: Context, beginnings: tuple[str, ...], after: int) -> int | None:
     """The index of the newest user message after `after` with one of `beginnings`, or None."""
-    for at in range(len(context.messages) - 1, after, -1):
-        message = context.messages[at]
+    for index in range(len(context.messages) - 1, after, -1):
+        message = context.messages[index]
         if isinstance(message, User) and message.text.startswith(beginnings):
-            return at
+            return index
     return None

@@ -1,4 +1,4 @@
-"""Answers open calls of a stored transcript, and finds what its sources could not give. Pure."""
+"""Answers the open calls of a stored transcript, and finds what sources could not give. Pure."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -15,13 +15,11 @@ from worker.core.conversation.messages import (
 from worker.core.conversation.saved_files import find_saved_files
 from worker.core.text.untrusted_json import parse_objects
 
-_LOST = (
+_WORKER_DIED = (
     "the worker died before this call's result was kept: it may have run wholly, in part or not at "
     "all, and what it wrote is lost; look at what is there, and call it again if you need to"
 )
-
-
-_DIED = (
+_SANDBOX_DIED = (
     "the sandbox died while this ran: it may have run wholly, in part or not at all, and what it "
     "wrote is gone"
 )
@@ -42,7 +40,7 @@ def close_lost_calls(
 
     `in_sandbox` says that the sandbox died, not the worker.
     """
-    content = json.dumps({"error": _DIED if in_sandbox else _LOST})
+    content = json.dumps({"error": _SANDBOX_DIED if in_sandbox else _WORKER_DIED})
     lost = (call for call in find_open_calls(context.messages) if not repeatable(call))
     return context.add(*(ToolResult(call.id, call.name, content, True) for call in lost))
 
@@ -68,7 +66,7 @@ def list_saving_calls(
 
 
 def find_unavailable(context: Context) -> tuple[str, ...]:
-    """What sources could not give in this turn, one line each."""
+    """Find what sources could not give in this turn, one line each."""
     found: dict[str, None] = {}
     for result in find_results(context.messages[context.turn_start :]):
         for entry in find_entries(result, "unavailable"):
@@ -77,7 +75,7 @@ def find_unavailable(context: Context) -> tuple[str, ...]:
 
 
 def list_failed_calls(context: Context) -> tuple[tuple[str, str], ...]:
-    """The tools whose last call in this turn failed, each with the reason."""
+    """List the tools whose last call in this turn failed, each with the reason."""
     last = {result.name: result for result in find_results(context.messages[context.turn_start :])}
     return tuple(
         (name, next(_list_reasons(result), "no reason given"))

@@ -8,7 +8,7 @@ from worker.core.conversation.messages import Assistant, Message, ToolResult
 
 HINT_AT = 3
 STOP_AT = 5
-LONGEST_ROUND = 3
+LONGEST_CYCLE = 3
 """The most answers in a repeated cycle; A-B-A-B has a cycle of two."""
 
 HINT = (
@@ -17,7 +17,7 @@ HINT = (
 )
 
 
-Shape = list[tuple[str, str]]
+_Batch = list[tuple[str, str]]
 
 
 def count_repeats(messages: Sequence[Message]) -> int:
@@ -26,16 +26,16 @@ def count_repeats(messages: Sequence[Message]) -> int:
     These are the calls of one answer or of a cycle of a few, the last answer included. Arguments
     are compared as JSON values.
     """
-    batches = _batches(messages)
-    newest = list(islice(batches, LONGEST_ROUND + 1))
+    batches = _list_batches(messages)
+    newest = list(islice(batches, LONGEST_CYCLE + 1))
     if newest and newest[0] not in newest[1:]:
         return 1
-    newest += islice(batches, LONGEST_ROUND * STOP_AT - len(newest))
-    return max((_rounds(newest, size) for size in range(1, LONGEST_ROUND + 1)), default=0)
+    newest += islice(batches, LONGEST_CYCLE * STOP_AT - len(newest))
+    return max((_count_cycles(newest, size) for size in range(1, LONGEST_CYCLE + 1)), default=0)
 
 
-def _rounds(newest: Sequence[Shape], size: int) -> int:
-    """How often the newest `size` batches were made in a row."""
+def _count_cycles(newest: Sequence[_Batch], size: int) -> int:
+    """How often in a row the newest `size` batches were made."""
     same = 0
     for later, earlier in zip(newest, newest[size:], strict=False):
         if later != earlier:
@@ -44,7 +44,7 @@ def _rounds(newest: Sequence[Shape], size: int) -> int:
     return min((same + size) // size, len(newest), STOP_AT)
 
 
-def _batches(messages: Sequence[Message]) -> Iterator[Shape]:
+def _list_batches(messages: Sequence[Message]) -> Iterator[_Batch]:
     """The calls of each answer since the last user message or text-only answer, newest first."""
     for message in reversed(messages):
         if isinstance(message, ToolResult):

@@ -11,15 +11,15 @@ _PATH = 300
 
 def find_saved_files(messages: Sequence[Message]) -> tuple[str, ...]:
     """The paths under /tmp where tool results say that something was saved, each once, in order."""
-    paths = (path for result in find_results(messages) for path in _paths(result.content))
+    paths = (path for result in find_results(messages) for path in _list_paths(result.content))
     return tuple(dict.fromkeys(paths))
 
 
-def _paths(content: str) -> Iterator[str]:
+def _list_paths(content: str) -> Iterator[str]:
     for each in parse_objects(content, "results"):
-        beside = each.get("also_saved")
-        named = [*map(each.get, _SAVED), *(beside if isinstance(beside, dict) else ())]
-        yield from (path for path in named if isinstance(path, str) and _is_plain(path))
+        also_saved = each.get("also_saved")
+        paths = [*map(each.get, _SAVED), *(also_saved if isinstance(also_saved, dict) else ())]
+        yield from (path for path in paths if isinstance(path, str) and _is_plain(path))
 
 
 def _is_plain(path: str) -> bool:

@@ -27,8 +27,8 @@ def _list_signals(context: Context, limits: Limits) -> Iterator[Signal]:
     malformed = 0 if spent.last_was_cut else spent.broken_answers
     if max(malformed, spent.empty_answers) >= _MOST_MALFORMED:
         yield Signal.MALFORMED
-    looks = Signal.CODE in limits.tier_rules.upgrade
-    if looks and shows_code_work(context.messages[context.turn_start + 1 :]):
+    watches_code = Signal.CODE in limits.tier_rules.upgrade
+    if watches_code and shows_code_work(context.messages[context.turn_start + 1 :]):
         yield Signal.CODE
 
 
@@ -39,5 +39,5 @@ def explain_no_raise(context: Context, limits: Limits) -> str:
     spent = context.turn_usage
     if spent.final:
         return "the final answer was asked for"
-    left = 1.0 if spent.cost_usd is None else 1.0 - spent.cost_usd / limits.cost_usd
-    return explain_no_switch(context.tier, context.turn, left)
+    budget_left = 1.0 if spent.cost_usd is None else 1.0 - spent.cost_usd / limits.cost_usd
+    return explain_no_switch(context.tier, context.turn, budget_left)

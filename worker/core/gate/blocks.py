@@ -1,4 +1,4 @@
-"""The blocks of an answer in Markdown: what the model says itself, and what it only shows."""
+"""The Markdown blocks of an answer, to tell what the model says from what it only shows."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -40,7 +40,7 @@ def read_blocks(text: str) -> tuple[Block, ...]:
     """Return the blocks of a text, in order."""
     if len(text) > _MOST:
         text = f"{text[: _MOST // 2]}\n\n{text[-_MOST // 2 :]}"
-    found: list[Block] = []
+    blocks: list[Block] = []
     depth, is_heading = 0, False
     lines = text.split("\n")
     for token in _get_parser().parse(text):
@@ -52,13 +52,13 @@ def read_blocks(text: str) -> tuple[Block, ...]:
             is_heading = token.type == "heading_open"
         elif token.type == "inline":
             kind = BlockKind.HEADING if is_heading else BlockKind.PROSE
-            found.append(Block(BlockKind.ITEM if depth else kind, token.content))
+            blocks.append(Block(BlockKind.ITEM if depth else kind, token.content))
         elif token.type in _KINDS:
-            closed = token.type != "fence" or _ends_fence(lines, token.map, token.markup)
-            found.append(
-                Block(_KINDS[token.type], token.content, token.info.strip().lower(), closed)
+            is_closed = token.type != "fence" or _ends_fence(lines, token.map, token.markup)
+            blocks.append(
+                Block(_KINDS[token.type], token.content, token.info.strip().lower(), is_closed)
             )
-    return tuple(found)
+    return tuple(blocks)
 
 
 def _ends_fence(lines: list[str], place: list[int] | None, mark: str) -> bool:

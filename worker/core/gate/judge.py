@@ -31,5 +31,5 @@ def write_case(request: str, results: Sequence[ToolResult], answer: str) -> str:
 
 def read_judgement(text: str) -> str:
     """Return what an answer lacks, "" if it is accepted or the text says neither."""
-    found = _CONTINUE.match(text)
-    return one_line(found[1], _REASON) or "what was asked" if found else ""
+    objection = _CONTINUE.match(text)
+    return one_line(objection[1], _REASON) or "what was asked" if objection else ""

@@ -12,7 +12,7 @@ from worker.core.gate.blocks import Block, BlockKind
 from worker.core.text.sentences import split_sentences
 
 _MOST_CHARACTERS = 600
-"""A text of more characters says more than what comes next."""
+"""A longer text says more than what the model will do."""
 
 _MOST_BEFORE = 2
 """The most sentences before the promise that ends a text; more of them are an answer."""
@@ -33,14 +33,14 @@ _SPEECH = (
     r"|(?:admit|stress|point out|correct that|be (?:clear|honest|careful|frank))\b"
     rf"(?!{_LOOKS}))"
 )
-"""What somebody does who says something, and does not go and look."""
+"""What follows "I will" if the model says something instead of going to look."""
 
 _SEEN = (
     r"(?!.*\b(?:what|whether|if|how|where|which)\b)(?:"
     r"[^,]{1,60} (?:shows?|showed|reveals?|confirms?|suggests?)\b"
     r"|[^,]{1,60}, (?:the|this|it|there)\b.{0,60}\b(?:fails?|failed|is|was|are|were|has|shows?)\b)"
 )
-"""After "looking at": what was found there."""
+"""What follows "looking at" if the sentence says what was found there."""
 
 _PROMISES = {
     "en": r"i(?:'ll| will|'m (?:now )?(?:going|about) to|(?: am)? (?:now )?going to| need to"
@@ -126,18 +126,18 @@ _CONDITION = re.compile(_CONDITIONS, re.IGNORECASE)
 
 
 def is_promise(text: str) -> bool:
-    """Return whether a text without sections only says what comes next."""
+    """Return whether a text without sections only says what the model will do."""
     if len(text) > _MOST_CHARACTERS:
         return False
-    sentences = _split(text)
+    sentences = _split_sentences(text)
     if len(sentences) > _MOST_BEFORE + 1:
-        return all(map(_promises, sentences))
-    return bool(sentences) and _promises(sentences[-1]) and not _names_gap(sentences)
+        return all(map(_is_promise, sentences))
+    return bool(sentences) and _is_promise(sentences[-1]) and not _names_gap(sentences)
 
 
 def _names_gap(sentences: Sequence[str]) -> bool:
-    """Whether the last sentence says what cannot be had, or what it takes to say more than the
-    sentences before it, which deny something."""
+    """Whether the last sentence names evidence that cannot be had, or that would be needed to say
+    more than the sentences before it, which deny something."""
     *before, last = sentences
     if not _NEED.search(last) or _YET.search(last):
         return False
@@ -145,21 +145,21 @@ def _names_gap(sentences: Sequence[str]) -> bool:
     return bool(_OUT_OF_REACH.search(last) or unknown)
 
 
-def _split(text: str) -> list[str]:
-    said = (each.strip(" \t\n*_>#`") for each in split_sentences(text.replace("’", "'")))
-    return [each for each in said if each]
+def _split_sentences(text: str) -> list[str]:
+    sentences = (each.strip(" \t\n*_>#`") for each in split_sentences(text.replace("’", "'")))
+    return [each for each in sentences if each]
 
 
 def is_plan(blocks: Sequence[Block]) -> bool:
     """Return whether a text has a list of steps, and only promises outside it."""
     if not any(block.kind is BlockKind.ITEM for block in blocks):
         return False
-    said = [block.text for block in blocks if block.kind is BlockKind.PROSE]
-    sentences = [each for text in said for each in _split(text)]
-    return 0 < len(sentences) <= _MOST_BEFORE and all(map(_promises, sentences))
+    prose = [block.text for block in blocks if block.kind is BlockKind.PROSE]
+    sentences = [each for text in prose for each in _split_sentences(text)]
+    return 0 < len(sentences) <= _MOST_BEFORE and all(map(_is_promise, sentences))
 
 
-def _promises(sentence: str) -> bool:
+def _is_promise(sentence: str) -> bool:
     if not _PROMISE.match(sentence) or _TELLS.search(sentence):
         return False
     return not _CONDITION.search(_WHETHER.sub("", sentence))

@@ -1,7 +1,7 @@
-"""Questions with several parts, and answers that leave one out. Pure.
+"""Splits questions into their parts, and finds parts that an answer leaves out. Pure.
 
-The parts are listed to the model below the question, and read back from that list when there is an
-answer, so that a worker that takes over the turn finds the same ones.
+The model is given a list of the parts below the question. It is read back when there is an answer,
+so that a worker that takes over the turn finds the same parts.
 """
 
 import re
@@ -59,8 +59,8 @@ def split_question(text: str) -> tuple[str, ...]:
 
 
 def _split_sentences(text: str) -> list[str]:
-    asked = [each for each in split_sentences(text) if _ASKS.search(each)]
-    return [part for each in asked for part in _split_clauses(each)]
+    questions = [each for each in split_sentences(text) if _ASKS.search(each)]
+    return [part for each in questions for part in _split_clauses(each)]
 
 
 def _split_clauses(question: str) -> list[str]:
@@ -80,8 +80,8 @@ def list_parts(parts: Sequence[str]) -> str:
 
 def read_parts(message: str) -> tuple[str, ...]:
     """Return the parts that a message lists by `list_parts`, () if it lists none."""
-    listed = _LISTED.findall(message)
-    lines = listed[-1].rstrip("\n").split("\n") if listed else []
+    lists = _LISTED.findall(message)
+    lines = lists[-1].rstrip("\n").split("\n") if lists else []
     return tuple(line.partition(". ")[2] for line in lines)
 
 
@@ -92,24 +92,24 @@ def find_left_out(parts: Sequence[str], answer: str) -> tuple[str, ...]:
     no word with any of them: it may be in another language. Neither exception applies to an answer
     that says fewer things than there are parts. A yes-or-no question is answered by such a word.
     """
-    said = _read_stems(answer)
-    others = [_read_stems(part) for part in parts]
-    own = [
-        stems - frozenset().union(*others[:at], *others[at + 1 :])
-        for at, stems in enumerate(others)
+    answer_stems = _read_stems(answer)
+    part_stems = [_read_stems(part) for part in parts]
+    own_stems = [
+        stems - frozenset().union(*part_stems[:at], *part_stems[at + 1 :])
+        for at, stems in enumerate(part_stems)
     ]
     missed = tuple(
         part
-        for part, stems in zip(parts, own, strict=True)
-        if stems and not stems & said and not _is_decided(part, answer)
+        for part, stems in zip(parts, own_stems, strict=True)
+        if stems and not stems & answer_stems and not _is_decided(part, answer)
     )
-    if _count_said(answer) < len(parts):
+    if _count_statements(answer) < len(parts):
         return missed
-    is_foreign = not any(stems & said for stems in others)
+    is_foreign = not any(stems & answer_stems for stems in part_stems)
     return () if is_foreign or _has_pieces(answer, len(parts)) else missed
 
 
-def _count_said(answer: str) -> int:
+def _count_statements(answer: str) -> int:
     """Count the sentences, and the long clauses of those that have several."""
     clauses = (split_clauses(each, ";:,") for each in split_sentences(answer))
     long = ([each for each in parts if len(each.strip()) >= _LEAST_PART] for parts in clauses)

@@ -50,6 +50,6 @@ def is_dump(text: str, blocks: Sequence[Block]) -> bool:
     bare = text.strip()
     if bare[:1] in ("{", "[") and parse_json(bare) is not None:
         return True
-    said = "\n".join(block.text for block in blocks if block.kind is BlockKind.PROSE)
-    own = [line for line in said.split("\n") if not _LOG_LINE.match(line)]
-    return len(bare) >= _LEAST_DUMP and len("".join(own).strip()) < _LEAST_SAID
+    prose = "\n".join(block.text for block in blocks if block.kind is BlockKind.PROSE)
+    own_lines = [line for line in prose.split("\n") if not _LOG_LINE.match(line)]
+    return len(bare) >= _LEAST_DUMP and len("".join(own_lines).strip()) < _LEAST_SAID

@@ -128,15 +128,15 @@ def _list_missing_sections(candidate: Candidate) -> Iterator[Failure]:
 
 
 def _name_missing(candidate: Candidate) -> Iterator[str]:
-    found, finding = split_sections(candidate.text), parse_finding(candidate.text)
-    if not found.get("verdict"):
+    sections, finding = split_sections(candidate.text), parse_finding(candidate.text)
+    if not sections.get("verdict"):
         yield "Verdict"
     if not finding.cause and finding.verdict is not Verdict.ABSTAIN:
         yield "Cause"
     elif not (finding.cause or finding.missing_evidence or candidate.knows_missing):
         yield "Missing"
     if finding.verdict in CLAIMS:
-        yield from ["Evidence"] if candidate.can_quote and not found.get("evidence") else []
+        yield from ["Evidence"] if candidate.can_quote and not sections.get("evidence") else []
         yield from ["What to do"] if not finding.to_do else []
 
 

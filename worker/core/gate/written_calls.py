@@ -37,19 +37,19 @@ _NAMED = r"""
 
 def has_written_call(blocks: Sequence[Block], tools: Collection[str]) -> bool:
     """Return whether the model's own text holds a tool call; `tools` are the tools' names."""
-    named = re.compile(_NAMED.format(tools=_join(tools)), re.VERBOSE)
+    named = re.compile(_NAMED.format(tools=_join_names(tools)), re.VERBOSE)
     return any(
         block.info.split(" ")[0] in _FENCES
         or any(_MARKS.match(line) or named.match(line) for line in _list_lines(block))
-        for block in _select_said(blocks)
+        for block in _select_own(blocks)
     )
 
 
-def _join(tools: Collection[str]) -> str:
+def _join_names(tools: Collection[str]) -> str:
     return "|".join(map(re.escape, sorted(tools))) or "(?!)"
 
 
-def _select_said(blocks: Sequence[Block]) -> Iterator[Block]:
+def _select_own(blocks: Sequence[Block]) -> Iterator[Block]:
     """What the model says itself, and the block of code that ends its answer."""
     for number, block in enumerate(blocks, 1):
         ends = number == len(blocks) and block.info in _DATA_FENCES

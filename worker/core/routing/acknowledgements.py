@@ -46,11 +46,11 @@ _OTHERS = _read_words(
 
 def is_acknowledgement(text: str) -> bool:
     """Whether the text only gives thanks, or only confirms that something was read."""
-    said = _MENTION.sub("", f"{text.strip()} ", count=1).strip()
-    if len(said) > _MOST_CHARACTERS:
+    comment = _MENTION.sub("", f"{text.strip()} ", count=1).strip()
+    if len(comment) > _MOST_CHARACTERS:
         return False
-    signs = [*_SHORTCODE.findall(said), *_EMOJI.findall(_SHORTCODE.sub(" ", said))]
-    rest = _EMOJI.sub(" ", _SHORTCODE.sub(" ", said))
+    signs = [*_SHORTCODE.findall(comment), *_EMOJI.findall(_SHORTCODE.sub(" ", comment))]
+    rest = _EMOJI.sub(" ", _SHORTCODE.sub(" ", comment))
     words = [word.casefold() for word in _WORD.findall(rest)]
     if not _REST.fullmatch(_WORD.sub("", rest)) or len(words) > _MOST_WORDS:
         return False

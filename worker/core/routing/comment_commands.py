@@ -75,7 +75,7 @@ class Question:
     """The bot is mentioned in a text that is no command."""
 
 
-Asked = Command | Question
+CommentRequest = Command | Question
 
 
 def may_address_bot(text: str) -> bool:
@@ -84,15 +84,15 @@ def may_address_bot(text: str) -> bool:
     return "@" in head or PREFIX in head.lower()
 
 
-def parse_comment(text: str, bot: str, more: Collection[str] = ()) -> Asked | None:
+def parse_comment(text: str, bot: str, more: Collection[str] = ()) -> CommentRequest | None:
     """What `text` asks of the bot whose user name is `bot`, or None; the first command wins.
 
     `bot` is "" if nobody can mention it. `more` are the names of workflow commands.
     """
     lines = list(_list_spoken_lines(text[:MAX_TEXT]))
-    mention = _mention(bot) if bot else None
+    mention = _make_mention(bot) if bot else None
     for line in lines:
-        if found := _command(line, mention, more):
+        if found := _read_line(line, mention, more):
             return found
     if mention and any(mention.search(line) for line in lines):
         return Question()
@@ -105,21 +105,23 @@ def list_commands(more: Mapping[str, str] = MappingProxyType({})) -> str:
     return "\n".join(f"- `{PREFIX} {name}`: {does}" for name, does in listed.items())
 
 
-def _mention(bot: str) -> re.Pattern[str]:
+def _make_mention(bot: str) -> re.Pattern[str]:
     # A full stop after the name may end the sentence or be part of a longer user name. GitLab takes
     # no escaped name for a mention.
     return re.compile(rf"(?<![\w@/.\\-])@{re.escape(bot)}(?![\w-]|\.\w)", re.IGNORECASE)
 
 
-def _command(line: str, mention: re.Pattern[str] | None, more: Collection[str]) -> Command | None:
+def _read_line(line: str, mention: re.Pattern[str] | None, more: Collection[str]) -> Command | None:
     if slash := _SLASH.fullmatch(line):
         named = _read_command(slash[1].split(), more)
         return named or Command("unknown", slash[1].strip()[:_MAX_ARGUMENT])
-    begun = mention.match(line.strip()) if mention else None
-    return _read_command(_words(line.strip()[begun.end() :]), more, strict=True) if begun else None
+    line = line.strip()
+    if mention and (bot := mention.match(line)):
+        return _read_command(_split_words(line[bot.end() :]), more, strict=True)
+    return None
 
 
-def _words(rest: str) -> list[str]:
+def _split_words(rest: str) -> list[str]:
     return rest.strip().lstrip(":,").rstrip(".!?").split()
 
 
@@ -131,8 +133,8 @@ def _read_command(
         return None if strict else Command("help")
     name, rest = words[0].lower(), words[1:]
     if name in _WITH_WORDS:
-        said = " ".join(rest)[:_MAX_ARGUMENT]
-        return Command(name, said) if _takes_words(name, rest, strict=strict) else None
+        argument = " ".join(rest)[:_MAX_ARGUMENT]
+        return Command(name, argument) if _takes_words(name, rest, strict=strict) else None
     if not (name in KNOWN or name in more) or rest:
         return None
     return Command(name)
@@ -178,10 +180,10 @@ def _list_spoken_lines(text: str) -> Iterator[str]:
         elif token.type == "html_block":
             _enclose(enclosing, token.content)
         elif token.type == "inline":
-            said = _list_lines(token.children or (), enclosing)
+            spoken = _list_lines(token.children or (), enclosing)
             own = before and before.type == "paragraph_open" and before.level == 0
-            if own and not quoted and not any(map(_SET_APART.match, said)):
-                yield from said
+            if own and not quoted and not any(map(_SET_APART.match, spoken)):
+                yield from spoken
 
 
 @cache

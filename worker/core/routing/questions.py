@@ -67,8 +67,8 @@ def read_route(answer: str, text: str) -> Route:
 
     THANKS is believed only of a short text that asks nothing, because thanks get no answer.
     """
-    named = {each for each in Route if re.search(rf"\b{each}\b", answer, re.IGNORECASE)}
-    if named == {Route.THANKS}:
-        asks = len(text) > _SHORT or "?" in text or "？" in text or _QUESTION.search(text)
-        return Route.WORK if asks else Route.THANKS
-    return Route.QUESTION if named == {Route.QUESTION} else Route.WORK
+    routes = {each for each in Route if re.search(rf"\b{each}\b", answer, re.IGNORECASE)}
+    if routes == {Route.THANKS}:
+        is_question = len(text) > _SHORT or "?" in text or "？" in text or _QUESTION.search(text)
+        return Route.WORK if is_question else Route.THANKS
+    return Route.QUESTION if routes == {Route.QUESTION} else Route.WORK

@@ -4,8 +4,8 @@ import pytest
 
 from worker.core.routing.comment_commands import (
     MAX_TEXT,
-    Asked,
     Command,
+    CommentRequest,
     Question,
     list_commands,
     may_address_bot,
@@ -15,7 +15,7 @@ from worker.core.routing.comment_commands import (
 BOT = "project_501_bot_4c2e"
 HELP, STOP, STATUS = Command("help"), Command("stop"), Command("status")
 
-TEXTS: list[tuple[str, Asked | None]] = [
+TEXTS: list[tuple[str, CommentRequest | None]] = [
     ("/sandpiper analyze", Command("analyze")),
     ("/sandpiper", HELP),
     ("/sandpiper help", HELP),
@@ -81,7 +81,9 @@ TEXTS: list[tuple[str, Asked | None]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
-def test_a_text_asks_for_what_a_reader_would_say(text: str, expected: Asked | None) -> None:
+def test_a_text_asks_for_what_a_reader_would_say(
+    text: str, expected: CommentRequest | None
+) -> None:
     assert parse_comment(text, BOT) == expected
 
 

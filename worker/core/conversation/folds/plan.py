@@ -93,7 +93,7 @@ def _choose_preventive(context: Context, limits: Limits, folds: Sequence[Fold]) 
         return None
     if len(folds) >= settings.passes:
         return None
-    return _find_helpful(context, limits, size)
+    return _choose_helpful(context, limits, size)
 
 
 def _choose_rescue(context: Context, limits: Limits, folds: Sequence[Fold]) -> Fold | None:
@@ -101,7 +101,7 @@ def _choose_rescue(context: Context, limits: Limits, folds: Sequence[Fold]) -> F
     settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
     size = estimate_size(context)
     folds_on = size >= room * settings.fold_to and len(folds) < settings.passes
-    if folds_on and (found := _find_helpful(context, limits, size)):
+    if folds_on and (found := _choose_helpful(context, limits, size)):
         return found
     if size < room * settings.fold_at or any(fold.kind is FoldKind.CUT for fold in folds):
         return None
@@ -113,10 +113,10 @@ def _choose_rescue(context: Context, limits: Limits, folds: Sequence[Fold]) -> F
 
 def _is_cold_reply(context: Context, now: float) -> bool:
     """Whether this is the first request of a reply, and its prefix is no longer cached."""
-    asked = [call for call in context.calls if not call.task]
-    if context.turn == 0 or context.turn_usage.iterations or not asked:
+    requests = [call for call in context.calls if not call.task]
+    if context.turn == 0 or context.turn_usage.iterations or not requests:
         return False
-    last = asked[-1]
+    last = requests[-1]
     return last.model != context.model or now - last.sent_at >= LIFETIME
 
 
@@ -130,7 +130,7 @@ def _choose_at_resume(context: Context, limits: Limits) -> Fold | None:
     return fold if saved >= LEAST_SAVED_AT_RESUME else None
 
 
-def _find_helpful(context: Context, limits: Limits, size: int) -> Fold | None:
+def _choose_helpful(context: Context, limits: Limits, size: int) -> Fold | None:
     """The cheapest fold that saves enough, else the one that saves most.
 
     Fewer than `keep_last` messages are kept only if nothing else saves enough.
@@ -172,17 +172,17 @@ def _list_ranges(context: Context, kind: FoldKind, keep_first: int, upto: int) -
 def _make_range(
     context: Context, kind: FoldKind, start: int, upto: int, *, limit: int = 0
 ) -> Fold | None:
-    """The fold of the whole exchanges in this stretch, None if all of them are folded already."""
+    """Make the fold of the whole exchanges in this stretch, None if all are folded already."""
     messages = context.messages
     start, upto = _find_exchange(messages, start), _find_exchange(messages, upto)
     fold = Fold(kind, start, upto, made_at=len(messages), limit=limit)
-    done = max((each.upto for each in context.folds if _covers(each, fold)), default=start)
-    if upto <= done:
+    folded_upto = max((each.upto for each in context.folds if _covers(each, fold)), default=start)
+    if upto <= folded_upto:
         return None
     if not fold.leaves_out:
         return fold
-    asked = context.turn_start
-    kept = (asked,) if start <= asked < upto and isinstance(messages[asked], User) else ()
+    question = context.turn_start
+    kept = (question,) if start <= question < upto and isinstance(messages[question], User) else ()
     return replace(fold, text="x" * _PLACEHOLDER, kept_messages=kept)
 
 

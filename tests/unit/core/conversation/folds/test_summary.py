@@ -1,7 +1,7 @@
 import json
 
 from tests.contexts import call
-from worker.core.conversation.folds.digest import MOST_BYTES, write_digest
+from worker.core.conversation.folds.rule_summary import MOST_BYTES, summarise_by_rules
 from worker.core.conversation.folds.summary import (
     TITLES,
     check_summary,
@@ -58,7 +58,7 @@ def test_a_digest_says_what_was_looked_at_and_where_it_lies() -> None:
         *exchange("b", json.dumps({"error": "gone\n## Task"}), path="src/app.py"),
         Assistant("The log names\napp.py."),
     ]
-    text = write_digest(messages)
+    text = summarise_by_rules(messages)
     assert '- fetch {"job_id": 4711} → saved to /tmp/data/a.log' in text
     assert "- The log names app.py." in text
     # Nothing that was read can pass for a section.
@@ -69,7 +69,7 @@ def test_a_digest_says_what_was_looked_at_and_where_it_lies() -> None:
 
 def test_a_digest_goes_on_from_the_one_before_and_drops_the_oldest() -> None:
     before = "- oldest\n" * 1000
-    text = write_digest(exchange("a", "{}", job_id=1), before)
+    text = summarise_by_rules(exchange("a", "{}", job_id=1), before)
     assert len(text.encode()) <= MOST_BYTES + 100
     assert text.startswith("(What is older is left out.)")
     assert "job_id" in text.splitlines()[-1]

@@ -10,17 +10,17 @@ MOST_BYTES = 6000
 _ARGUMENTS, _RESULT, _SAID, _QUESTION = 160, 160, 300, 500
 
 
-def write_digest(messages: Sequence[Message], before: str = "") -> str:
+def summarise_by_rules(messages: Sequence[Message], before: str = "") -> str:
     """The stretch in the sections of a summary, at most about MOST_BYTES long.
 
     `before` is the text of the previous fold, which this one continues.
     """
-    asked = [each.text for each in messages if isinstance(each, User)]
-    said = [each.text for each in messages if isinstance(each, Assistant) and each.text.strip()]
+    questions = [each.text for each in messages if isinstance(each, User)]
+    answers = [each.text for each in messages if isinstance(each, Assistant) and each.text.strip()]
     sections = (
-        ("Task", [_write_item(each, _QUESTION) for each in asked[-3:]]),
+        ("Task", [_write_item(each, _QUESTION) for each in questions[-3:]]),
         ("Facts", _list_newest_facts(messages)),
-        ("Said on the way", [_write_item(each, _SAID) for each in said[-8:]]),
+        ("Said on the way", [_write_item(each, _SAID) for each in answers[-8:]]),
     )
     parts = [f"## {title}\n" + "\n".join(lines) for title, lines in sections if lines]
     return _keep_newest("\n\n".join([before, *parts] if before else parts))

@@ -30,7 +30,7 @@ from worker.core.conversation.messages import (
 )
 from worker.core.failure.jobs import dump_survey, load_survey
 from worker.core.routing.tiers import TierChoice
-from worker.core.stored_keys import check_types, from_stored, to_stored
+from worker.core.stored_keys import from_stored, pick_known, to_stored
 
 T = TypeVar("T")
 
@@ -71,9 +71,9 @@ class Dumper:
 
     def _encode_constant(self, context: Context) -> bytes:
         """The JSON of what stays the same during a turn, the system prompt and tools above all."""
-        known = self._constant_of
-        if known is None or any(
-            getattr(known, name) is not getattr(context, name) for name in _CONSTANT
+        last = self._constant_of
+        if last is None or any(
+            getattr(last, name) is not getattr(context, name) for name in _CONSTANT
         ):
             self._constant_of, self._constant = context, _encode(_constant_fields(context))[1:-1]
         return self._constant
@@ -152,8 +152,8 @@ def _changing_fields(context: Context) -> dict[str, Any]:
 
 
 def _load_fold(fields: Mapping[str, Any]) -> Fold:
-    kept = tuple(int(index) for index in fields["kept_messages"])
-    return from_stored(Fold, {**fields, "kind": FoldKind(fields["kind"]), "kept_messages": kept})
+    indices = tuple(int(index) for index in fields["kept_messages"])
+    return from_stored(Fold, {**fields, "kind": FoldKind(fields["kind"]), "kept_messages": indices})
 
 
 _DAMAGED = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
@@ -169,45 +169,34 @@ def load_context(data: bytes) -> Context:
             raise HistoryError(
                 f"context.json has schema {schema}; this version reads 1 to {SCHEMA}"
             )
-        return check_types(_load_context_fields(fields))
+        return _load_fields(fields)
     except HistoryError:
         raise
     except _DAMAGED as error:
         raise HistoryError(f"context.json cannot be read: {error!r:.200}") from error
 
 
-def _load_context_fields(fields: Mapping[str, Any]) -> Context:
-    return Context(
-        session_id=str(fields["session_id"]),
-        subject=from_stored(Subject, fields["subject"]),
-        workflow=str(fields["workflow"]),
-        model=str(fields["model"]),
-        system=str(fields["system"]),
-        tools=tuple(_load_tool(tool) for tool in fields["tools"]),
-        messages=rename_stored_calls([_load_message(each) for each in fields["messages"]]),
-        turn_usage=_load_turn_usage(fields["spent"]),
-        turn=int(fields["turn"]),
-        turn_start=int(fields["turn_start"]),
-        cache=from_stored(CacheMark, fields["cache"]) if fields["cache"] else None,
-        note=from_stored(NoteRef, fields["note"]) if fields["note"] else None,
-        answered_notes=tuple(int(note) for note in fields["answered"]),
-        usage=from_stored(Usage, fields["usage"]),
-        cost_usd=None if fields["cost_usd"] is None else float(fields["cost_usd"]),
-        outcome=_load_outcome(fields["outcome"]),
-        gave_way=str(fields.get("gave_way", "")),
-        calls=tuple(_load_call(call) for call in fields.get("calls", ())),
-        survey=load_survey(fields["survey"]) if fields.get("survey") else None,
-        found_by=str(fields.get("found_by", "")),
-        losses=tuple(str(line) for line in fields.get("lost", ())),
-        handed_over=bool(fields.get("rested", False)),
-        redactions=tuple(_load_redaction(*each) for each in fields.get("redacted", ())),
-        note_text=str(fields.get("said", "")),
-        verdict=str(fields.get("verdict", "")),
-        seconds=float(fields.get("seconds", 0.0)),
-        folds=tuple(_load_fold(fold) for fold in fields.get("folds", ())),
-        fact=str(fields.get("fact", "")),
-        tier=from_stored(TierChoice, fields["tier"]) if fields.get("tier") else None,
-    )
+def _load_fields(fields: Mapping[str, Any]) -> Context:
+    inner = {
+        # Without these three, the bytes are damaged, although a new context has defaults for them.
+        **{key: fields[key] for key in ("turn", "turn_start", "cost_usd")},
+        "subject": from_stored(Subject, fields["subject"]),
+        "note": from_stored(NoteRef, fields["note"]) if fields["note"] else None,
+        "answered": tuple(int(note) for note in fields["answered"]),
+        "tools": tuple(_load_tool(tool) for tool in fields["tools"]),
+        "survey": load_survey(fields["survey"]) if fields.get("survey") else None,
+        "lost": tuple(str(line) for line in fields.get("lost", ())),
+        "redacted": tuple(_load_redaction(*each) for each in fields.get("redacted", ())),
+        "tier": from_stored(TierChoice, fields["tier"]) if fields.get("tier") else None,
+        "outcome": _load_outcome(fields["outcome"]),
+        "usage": from_stored(Usage, fields["usage"]),
+        "spent": _load_turn_usage(fields["spent"]),
+        "cache": from_stored(CacheMark, fields["cache"]) if fields["cache"] else None,
+        "folds": tuple(_load_fold(fold) for fold in fields.get("folds", ())),
+        "calls": tuple(_load_call(call) for call in fields.get("calls", ())),
+        "messages": rename_stored_calls([_load_message(each) for each in fields["messages"]]),
+    }
+    return from_stored(Context, pick_known(Context, fields) | inner)
 
 
 def _load_redaction(kind: Any, number: Any, document: Any = "") -> tuple[str, int, str]:

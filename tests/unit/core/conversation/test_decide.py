@@ -141,15 +141,6 @@ def test_asking_remembers_what_was_warned_of() -> None:
     assert record_request(after, Ask(final=(Dimension.COST,))).final
 
 
-def test_a_truncated_answer_is_partial() -> None:
-    cut = context(
-        EVENT, Assistant("half an ans"), turn_usage=spent(last_was_cut=True, broken_answers=1)
-    )
-    stopped = decide(cut, LIMITS, 0)
-    assert isinstance(stopped, Stop)
-    assert stopped.outcome.status is Status.PARTIAL
-
-
 @pytest.mark.parametrize(
     ("used", "reason"),
     [

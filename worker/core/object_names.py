@@ -38,10 +38,10 @@ class Row:
 
 def parse_row(name: str) -> Row | None:
     """Return the row that a name describes, None for the name of another object."""
-    found = _ROW.fullmatch(name)
-    if not found:
+    match = _ROW.fullmatch(name)
+    if not match:
         return None
-    return Row((END - 1 - int(found[1])) / 1000, int(found[2]), int(found[3]))
+    return Row((END - 1 - int(match[1])) / 1000, int(match[2]), int(match[3]))
 
 
 def name_day(at: float) -> str:
@@ -59,28 +59,28 @@ def parse_day_end(name: str) -> float | None:
 
     None for the name of another object.
     """
-    found = _DAY.fullmatch(name)
-    if not found:
+    match = _DAY.fullmatch(name)
+    if not match:
         return None
     try:
-        return datetime.fromisoformat(found[1]).replace(tzinfo=UTC).timestamp() + 86_400
+        return datetime.fromisoformat(match[1]).replace(tzinfo=UTC).timestamp() + 86_400
     except ValueError:
         return None
 
 
 def parse_known(name: str) -> tuple[int, str] | None:
     """Return the project and key of a known failure, None for the name of another object."""
-    found = _KNOWN.fullmatch(name)
-    return (int(found[1]), found[2]) if found else None
+    match = _KNOWN.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
 
 
 def parse_words(name: str) -> int | None:
     """Return the project of an index of error words, None for the name of another object."""
-    found = _WORDS.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _WORDS.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def parse_memory(name: str) -> int | None:
     """Return the project that a memory belongs to, None for the name of another object."""
-    found = _MEMORY.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _MEMORY.fullmatch(name)
+    return int(match[1]) if match else None

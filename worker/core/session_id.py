@@ -52,13 +52,13 @@ _OLD_NUMBERS = {
 
 def find_marker(body: str) -> Marker | None:
     """The marker at the very start of a note's body, where only we put one."""
-    found = MARKER.match(body)
-    if not found:
+    match = MARKER.match(body)
+    if not match:
         return None
-    number, kind = int(found[3]), Kind(found[2])
+    number, kind = int(match[3]), Kind(match[2])
     if kind is Kind.TURN:
         number, kind = _OLD_NUMBERS.get(number, (number, kind))
-    return Marker(found[1], number, kind)
+    return Marker(match[1], number, kind)
 
 
 def make_session_id(

@@ -50,12 +50,12 @@ def check_types(value: T) -> T:
     """
     cls: Any = type(value)
     for name, types in _types(cls).items():
-        found = getattr(value, name)
-        absurd = isinstance(found, int | float) and not abs(found) < _MOST
+        content = getattr(value, name)
+        absurd = isinstance(content, int | float) and not abs(content) < _MOST
         # To Python, true and false are numbers.
-        flag = isinstance(found, bool) and not {bool, object} & set(types)
-        if absurd or flag or not isinstance(found, types):
-            raise TypeError(f"{name} of a {cls.__name__} is {repr(found)[:80]}")
+        flag = isinstance(content, bool) and not {bool, object} & set(types)
+        if absurd or flag or not isinstance(content, types):
+            raise TypeError(f"{name} of a {cls.__name__} is {repr(content)[:80]}")
     return value
 
 

@@ -85,7 +85,7 @@ def list_rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
             yield from list_rows(part, (*place, *step))
 
 
-def list_secrets() -> Iterator[tuple[Sequence[str], str]]:
+def describe_secrets() -> Iterator[tuple[Sequence[str], str]]:
     """Yield the variables of each secret, and its purpose."""
     for place, variables in SECRETS.items():
         yield variables, f"{_find_field(place).description} (`{'.'.join(place)}`)"
@@ -112,7 +112,7 @@ def format_reference() -> str:
         for row in list_rows()
     ]
     variables = [(f"`{v}`", f"`{'.'.join(p)}`", how) for v, p, how in (*overrides, *defaults)]
-    kept = [(", ".join(f"`{each}`" for each in names), text) for names, text in list_secrets()]
+    secrets = [(", ".join(f"`{v}`" for v in names), text) for names, text in describe_secrets()]
     parts = [
         _INTRODUCTION,
         _format_table(("key", "values", "default", "what it does"), settings),
@@ -120,7 +120,7 @@ def format_reference() -> str:
         _format_table(("variable", "key", ""), variables),
         _OUTSIDE,
         _SECRECY,
-        _format_table(("variable", "what it is"), kept),
+        _format_table(("variable", "what it is"), secrets),
     ]
     return "\n".join(parts)
 

@@ -71,8 +71,8 @@ class Settings(Part):
 
     def list_secrets(self) -> tuple[str, ...]:
         """Return every secret that is set, for redaction."""
-        found = (*list_secrets(self), *_list_passwords(self.broker))
-        return tuple(dict.fromkeys(filter(None, found)))
+        secrets = (*list_secrets(self), *_list_passwords(self.broker))
+        return tuple(dict.fromkeys(filter(None, secrets)))
 
 
 def _list_passwords(brokers: str) -> list[str]:

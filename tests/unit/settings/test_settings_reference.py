@@ -23,7 +23,7 @@ def test_the_reference_is_up_to_date() -> None:
 
 def test_every_field_says_what_it_does() -> None:
     assert [row.key for row in ROWS if not row.text.endswith(".")] == []
-    assert all(text[0].isupper() for _, text in reference.list_secrets())
+    assert all(text[0].isupper() for _, text in reference.describe_secrets())
 
 
 def test_the_printed_file_is_one_that_sandpiper_takes_and_changes_nothing(tmp_path: Path) -> None:

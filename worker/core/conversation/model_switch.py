@@ -59,8 +59,8 @@ def answer_set_tier(context: Context, call: ToolCall, limits: Limits) -> Context
     )
     if isinstance(chosen, str):
         return context.add(_make_result(call, {"error": chosen}, is_error=True))
-    said = {"tier": chosen.tier, "takes effect": "at the next request"}
-    return switch_tier(context, chosen).add(_make_result(call, said))
+    answer = {"tier": chosen.tier, "takes effect": "at the next request"}
+    return switch_tier(context, chosen).add(_make_result(call, answer))
 
 
 def _read_tier(call: ToolCall) -> str:

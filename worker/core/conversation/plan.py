@@ -138,14 +138,14 @@ def write_step_reminder(context: Context) -> str:
     first = context.messages[0]
     if not has_plan(context) or not isinstance(first, User):
         return ""
-    listed = first.text.rpartition(f"{_STEPS}\n")[2].split("\n")
-    steps = [found[1] for line in listed if (found := _NUMBERED.match(line))]
+    lines = first.text.rpartition(f"{_STEPS}\n")[2].split("\n")
+    steps = [match[1] for line in lines if (match := _NUMBERED.match(line))]
     answers = sum(isinstance(each, Assistant) and bool(each.calls) for each in context.messages)
     if not steps:
         return ""
-    at = min(answers, len(steps) - 1)
+    index = min(answers, len(steps) - 1)
     return (
-        f"Next is step {at + 1} of {len(steps)}: {steps[at]} If quoted lines prove the cause "
+        f"Next is step {index + 1} of {len(steps)}: {steps[index]} If quoted lines prove the cause "
         "already, write your answer in its sections now."
     )
 

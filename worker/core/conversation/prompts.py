@@ -205,17 +205,17 @@ def read_question(message: str) -> str:
     return "\n".join(read_parts(message)) or message.rpartition(QUESTION_FOLLOWS)[2]
 
 
-def tell_files(kept: int | None, used: int, *, announced: bool = False) -> str:
-    """Which sandbox files a reply finds: those that the turn `kept` has left.
+def tell_files(files_turn: int | None, tool_turn: int, *, announced: bool = False) -> str:
+    """Which sandbox files a reply finds: those that the turn `files_turn` has left.
 
-    `kept` is None if there are none. `used` is the newest turn in which a tool was called, -1 for
-    none. `announced` says that the first message has named files.
+    `files_turn` is None if there are none. `tool_turn` is the newest turn in which a tool was
+    called, -1 for none. `announced` says that the first message has named files.
     """
-    if used < 0:
+    if tool_turn < 0:
         return f"{_UNUSED} {_NOT_SAVED}" if announced else _UNUSED
-    if kept is None:
+    if files_turn is None:
         return _LOST
-    return _RESTORED if kept >= used else _OLDER.format(kept)
+    return _RESTORED if files_turn >= tool_turn else _OLDER.format(files_turn)
 
 
 _AS_WRITTEN = "Your last answer was posted as you wrote it."

@@ -67,11 +67,11 @@ def list_saving_calls(
 
 def find_unavailable(context: Context) -> tuple[str, ...]:
     """Find what sources could not give in this turn, one line each."""
-    found: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for result in find_results(context.messages[context.turn_start :]):
         for entry in find_entries(result, "unavailable"):
-            found[f"{entry.get('source', result.name)}: {entry['unavailable']}"] = None
-    return tuple(found)
+            lines[f"{entry.get('source', result.name)}: {entry['unavailable']}"] = None
+    return tuple(lines)
 
 
 def list_failed_calls(context: Context) -> tuple[tuple[str, str], ...]:

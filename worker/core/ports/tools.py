@@ -88,8 +88,8 @@ class Document:
 
     def __post_init__(self) -> None:
         """Raises TypeError for data that nobody has redacted."""
-        given: object = self.data
-        if not isinstance(given, Redacted):
+        data: object = self.data
+        if not isinstance(data, Redacted):
             raise TypeError("a Document is made of Redacted: a source returns a RawDocument")
 
 

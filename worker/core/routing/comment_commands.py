@@ -92,8 +92,8 @@ def parse_comment(text: str, bot: str, more: Collection[str] = ()) -> CommentReq
     lines = list(_list_spoken_lines(text[:MAX_TEXT]))
     mention = _make_mention(bot) if bot else None
     for line in lines:
-        if found := _read_line(line, mention, more):
-            return found
+        if command := _read_line(line, mention, more):
+            return command
     if mention and any(mention.search(line) for line in lines):
         return Question()
     return None
@@ -145,17 +145,17 @@ def _takes_words(name: str, words: Sequence[str], *, strict: bool) -> bool:
 
     `strict` is for a mention, after which "tier" or "model" may begin an ordinary sentence.
     """
-    given = [word.lower() for word in words]
-    if given[-1:] == ["project"]:
-        given = given[:-1]
-    if not given:
+    lowered = [word.lower() for word in words]
+    if lowered[-1:] == ["project"]:
+        lowered = lowered[:-1]
+    if not lowered:
         return not strict
-    return _fits_tier(given, strict=strict) if name == "tier" else _fits_model(given)
+    return _fits_tier(lowered, strict=strict) if name == "tier" else _fits_model(lowered)
 
 
 def _fits_tier(words: Sequence[str], *, strict: bool) -> bool:
-    known = not strict or words[0] in (*TIERS, "reset")
-    return known and (len(words) == 1 or list(words[1:]) == ["force"])
+    is_known = not strict or words[0] in (*TIERS, "reset")
+    return is_known and (len(words) == 1 or list(words[1:]) == ["force"])
 
 
 def _fits_model(words: Sequence[str]) -> bool:
@@ -181,8 +181,8 @@ def _list_spoken_lines(text: str) -> Iterator[str]:
             _enclose(enclosing, token.content)
         elif token.type == "inline":
             spoken = _list_lines(token.children or (), enclosing)
-            own = before and before.type == "paragraph_open" and before.level == 0
-            if own and not quoted and not any(map(_SET_APART.match, spoken)):
+            is_top_level = before and before.type == "paragraph_open" and before.level == 0
+            if is_top_level and not quoted and not any(map(_SET_APART.match, spoken)):
                 yield from spoken
 
 

@@ -101,8 +101,8 @@ def _choose_rescue(context: Context, limits: Limits, folds: Sequence[Fold]) -> F
     settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
     size = estimate_size(context)
     folds_on = size >= room * settings.fold_to and len(folds) < settings.passes
-    if folds_on and (found := _choose_helpful(context, limits, size)):
-        return found
+    if folds_on and (helpful := _choose_helpful(context, limits, size)):
+        return helpful
     if size < room * settings.fold_at or any(fold.kind is FoldKind.CUT for fold in folds):
         return None
     limit = int(room * _CUT_SHARE * _BYTES_PER_TOKEN)
@@ -163,10 +163,10 @@ def _list_candidates(context: Context, limits: Limits, size: int) -> Iterator[Fo
 def _list_ranges(context: Context, kind: FoldKind, keep_first: int, upto: int) -> Iterator[Fold]:
     """The folds of a kind up to `upto`, without those that would change nothing."""
     if kind is not FoldKind.PRUNE:
-        found = [_make_range(context, kind, keep_first, upto)]
+        folds = [_make_range(context, kind, keep_first, upto)]
     else:
-        found = [_make_range(context, kind, 1, upto, limit=each) for each in PRUNE_LIMITS]
-    yield from filter(None, found)
+        folds = [_make_range(context, kind, 1, upto, limit=each) for each in PRUNE_LIMITS]
+    yield from filter(None, folds)
 
 
 def _make_range(

@@ -47,8 +47,8 @@ def shorten_result(
 
 def _tell_paths(result: ToolResult, number: int) -> str:
     paths = [*find_saved_files([result])]
-    if (own := find_missing_file(result, number)) and own not in paths:
-        paths.append(own)
+    if (missing_file := find_missing_file(result, number)) and missing_file not in paths:
+        paths.append(missing_file)
     more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
     return ", ".join(paths[:_MOST_PATHS]) + more
 

@@ -75,13 +75,13 @@ def split_messages(messages: Sequence[Message], most: int) -> Iterator[tuple[Mes
 
 def _split_exchanges(messages: Sequence[Message]) -> list[list[Message]]:
     """Each answer together with the results of its calls, each message of ours alone."""
-    found: list[list[Message]] = []
+    exchanges: list[list[Message]] = []
     for message in messages:
-        if isinstance(message, ToolResult) and found:
-            found[-1].append(message)
+        if isinstance(message, ToolResult) and exchanges:
+            exchanges[-1].append(message)
         else:
-            found.append([message])
-    return found
+            exchanges.append([message])
+    return exchanges
 
 
 def check_summary(summary: str, source: str) -> str:

@@ -25,11 +25,11 @@ def build_view(messages: Sequence[Message], folds: Sequence[Fold]) -> tuple[Mess
     left_out = next((fold for fold in reversed(folds) if fold.leaves_out), None)
     if left_out is None:
         return tuple(shown)
-    kept = [shown[index] for index in left_out.kept_messages]
+    kept_messages = [shown[index] for index in left_out.kept_messages]
     return (
         *shown[: left_out.start],
         User(left_out.text),
-        *kept,
+        *kept_messages,
         *shown[left_out.upto :],
     )
 

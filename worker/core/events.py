@@ -124,8 +124,7 @@ class VerdictJudged:
 
 
 RunEvent = Stage | Asking | Answered | ToolRan | TurnEnded
-WorkEvent = TriggerBegun | TriggerLeft | Backlog | VotesChanged | VerdictJudged
-Event = RunEvent | WorkEvent
+Event = RunEvent | TriggerBegun | TriggerLeft | Backlog | VotesChanged | VerdictJudged
 Watcher = Callable[[Event], None]
 
 

@@ -36,13 +36,13 @@ def from_stored(cls: Callable[..., T], stored: Mapping[str, Any]) -> T:
     """The dataclass from the fields that `to_stored` returned.
 
     Raises KeyError for an unknown key (see `pick_known`), TypeError if a field without a default is
-    missing or one has a value of another type (see `check_types`).
+    missing or one has a value of another type (see `_check_types`).
     """
     names = {key: name for name, key in _keys(cls).items()}
-    return check_types(cls(**{names[key]: value for key, value in stored.items()}))
+    return _check_types(cls(**{names[key]: value for key, value in stored.items()}))
 
 
-def check_types(value: T) -> T:
+def _check_types(value: T) -> T:
     """Return a dataclass whose fields have the right types; what is stored may be anything.
 
     Raises TypeError for a value of another type than its field's, and for a number that nothing can

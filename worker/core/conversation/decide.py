@@ -102,17 +102,12 @@ def _ask(context: Context, limits: Limits, now: float) -> Next:
     final = find_reached_limits(limits, spent, now, 1.0)
     if spent.final and not final:
         final = tuple(sorted(spent.final))
-    soft = () if final else _find_unwarned(limits, spent, now)
+    near = () if final else find_reached_limits(limits, spent, now, SOFT)
     return Ask(
-        soft=soft, final=final, insist=spent.final_was_only_calls, empty=spent.empty_answers > 0
-    )
-
-
-def _find_unwarned(limits: Limits, spent: TurnUsage, now: float) -> tuple[Dimension, ...]:
-    return tuple(
-        name
-        for name in find_reached_limits(limits, spent, now, SOFT)
-        if name not in spent.warned_dimensions
+        soft=tuple(name for name in near if name not in spent.warned_dimensions),
+        final=final,
+        insist=spent.final_was_only_calls,
+        empty=spent.empty_answers > 0,
     )
 
 

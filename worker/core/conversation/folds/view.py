@@ -75,10 +75,8 @@ def _cut_text(message: User | Assistant, limit: int) -> User | Assistant:
     encoded = message.text.encode(errors="replace")
     if len(encoded) <= limit:
         return message
-    head, tail = (
-        encoded[: limit // 2].decode(errors="ignore"),
-        encoded[-(limit // 2) :].decode(errors="ignore"),
-    )
+    half = limit // 2
+    head, tail = (part.decode(errors="ignore") for part in (encoded[:half], encoded[-half:]))
     text = head + _CUT.format(len(encoded) - limit) + tail
     if isinstance(message, User):
         return User(text)

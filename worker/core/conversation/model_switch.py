@@ -24,6 +24,7 @@ from worker.core.routing.tiers import (
 from worker.core.text.untrusted_json import parse_object
 
 SET_TIER = "set_tier"
+_LONGEST_NAME = 40
 
 
 def make_set_tier_spec(rules: TierRules) -> ToolSpec:
@@ -52,7 +53,7 @@ def raise_for_answer(context: Context, limits: Limits, signal: Signal) -> Contex
 
 def answer_set_tier(context: Context, call: ToolCall, limits: Limits) -> Context:
     """Return the context with the result of a `set_tier` call, and the tier if it is granted."""
-    wanted = _read_tier(call)
+    wanted = str(parse_object(call.arguments).get("tier", ""))[:_LONGEST_NAME]
     refusal = explain_no_raise(context, limits)
     chosen = refusal or choose_on_request(
         limits.tier_rules, context.tier or TierChoice("", ""), wanted, context.turn
@@ -61,10 +62,6 @@ def answer_set_tier(context: Context, call: ToolCall, limits: Limits) -> Context
         return context.add(_make_result(call, {"error": chosen}, is_error=True))
     answer = {"tier": chosen.tier, "takes effect": "at the next request"}
     return switch_tier(context, chosen).add(_make_result(call, answer))
-
-
-def _read_tier(call: ToolCall) -> str:
-    return str(parse_object(call.arguments).get("tier", ""))[:40]
 
 
 def _make_result(call: ToolCall, content: dict[str, str], *, is_error: bool = False) -> ToolResult:

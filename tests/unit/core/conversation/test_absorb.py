@@ -9,6 +9,7 @@ from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import MAX_CALLS, Dimension
 from worker.core.conversation.messages import (
     Assistant,
+    ToolResult,
     Usage,
     User,
     WireForm,
@@ -226,8 +227,6 @@ def test_orphaned_calls_are_answered_so_that_the_history_can_be_sent_again() -> 
 
 
 def test_what_sources_could_not_give_is_listed_once() -> None:
-    from worker.core.conversation.messages import ToolResult
-
     batch = '{"results": [{"source": "s", "unavailable": "404"}, {"saved_to": "/tmp/data/x"}]}'
     single = '{"unavailable": "rate limited"}'
     messages = (

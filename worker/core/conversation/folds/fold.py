@@ -1,6 +1,5 @@
 """A fold: a stretch of the conversation that is sent in another form from one request on."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -86,16 +85,3 @@ class FoldSettings:
     keep_last: int = 12
     passes: int = 3
     resume: Resume = Resume.PRUNE
-
-
-KINDS: Mapping[Strategy, tuple[FoldKind, ...]] = {
-    Strategy.NONE: (FoldKind.PRUNE, FoldKind.SUMMARY),
-    Strategy.PRUNE: (FoldKind.PRUNE, FoldKind.SUMMARY),
-    Strategy.WINDOW: (FoldKind.PRUNE, FoldKind.WINDOW),
-    Strategy.SUMMARY: (FoldKind.PRUNE, FoldKind.SUMMARY),
-    Strategy.RECURSIVE: (FoldKind.PRUNE, FoldKind.RECURSIVE),
-}
-"""The kinds of folds of each strategy, the cheapest first."""
-
-PRUNE_LIMITS = (200, 0)
-"""Characters pruning leaves at each end of a result; the second if the first saves too little."""

@@ -1,22 +1,27 @@
 """When a conversation is folded, and how: a pure function of the session, its limits, the clock."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from worker.core.conversation.cache_marks import LIFETIME
 from worker.core.conversation.context import Context
-from worker.core.conversation.folds.fold import (
-    KINDS,
-    PRUNE_LIMITS,
-    Fold,
-    FoldKind,
-    Resume,
-    Strategy,
-)
+from worker.core.conversation.folds.fold import Fold, FoldKind, Resume, Strategy
 from worker.core.conversation.folds.view import build_view
 from worker.core.conversation.limits import Limits, find_room
 from worker.core.conversation.messages import Assistant, Message, ToolResult, User
 from worker.core.conversation.token_estimate import estimate_tokens, weigh_request
+
+_KINDS: Mapping[Strategy, tuple[FoldKind, ...]] = {
+    Strategy.NONE: (FoldKind.PRUNE, FoldKind.SUMMARY),
+    Strategy.PRUNE: (FoldKind.PRUNE, FoldKind.SUMMARY),
+    Strategy.WINDOW: (FoldKind.PRUNE, FoldKind.WINDOW),
+    Strategy.SUMMARY: (FoldKind.PRUNE, FoldKind.SUMMARY),
+    Strategy.RECURSIVE: (FoldKind.PRUNE, FoldKind.RECURSIVE),
+}
+"""The kinds of folds of each strategy, the cheapest first."""
+
+_PRUNE_LIMITS = (200, 0)
+"""Characters pruning leaves at each end of a result; the second if the first saves too little."""
 
 _SMALL_WINDOW = 64_000
 """A window of fewer tokens is kept free by summaries if no strategy is set."""
@@ -150,7 +155,7 @@ def _choose_helpful(context: Context, limits: Limits, size: int) -> Fold | None:
 def _list_candidates(context: Context, limits: Limits, size: int) -> Iterator[Fold]:
     settings, strategy = limits.fold_settings, _find_strategy(context, limits)
     too_long = size >= settings.fold_at * find_room(limits, context.turn_usage)
-    kinds, tails = KINDS[strategy], _TAILS if too_long else ()
+    kinds, tails = _KINDS[strategy], _TAILS if too_long else ()
     if strategy is Strategy.PRUNE and not too_long:
         kinds = (FoldKind.PRUNE,)
     for tail in (settings.keep_last, *(each for each in tails if each < settings.keep_last)):
@@ -165,7 +170,7 @@ def _list_ranges(context: Context, kind: FoldKind, keep_first: int, upto: int) -
     if kind is not FoldKind.PRUNE:
         folds = [_make_range(context, kind, keep_first, upto)]
     else:
-        folds = [_make_range(context, kind, 1, upto, limit=each) for each in PRUNE_LIMITS]
+        folds = [_make_range(context, kind, 1, upto, limit=each) for each in _PRUNE_LIMITS]
     yield from filter(None, folds)
 
 

@@ -125,7 +125,7 @@ def group_messages(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     A provider that wants alternating roles gets one wire message for each group; cache marks
     are positions in this list.
     """
-    by_side = groupby(messages, lambda message: isinstance(message, Assistant))
+    by_side = groupby(messages, lambda message: type(message) is Assistant)
     return [tuple(group) for _, group in by_side]
 
 

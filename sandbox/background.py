@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -74,8 +73,8 @@ class BackgroundSandbox:
     """A sandbox that is starting in a thread. The contract is sandbox.base.Sandbox.
 
     Every method waits for the start, and raises SandboxGone with the reason if the start failed.
-    `wait` raises the original error. With `at_first_use` the sandbox starts at `begin` or when a
-    method first needs it; `close` before that starts nothing.
+    With `at_first_use` the sandbox starts at `begin` or when a method first needs it; `close`
+    before that starts nothing.
     """
 
     def __init__(
@@ -95,20 +94,13 @@ class BackgroundSandbox:
         self.begin()
 
     def begin(self) -> "Future[tuple[Sandbox, StartState]]":
-        """Start now, if it has not been started."""
+        """Start now, if it has not been started; the future has the error of a failed start."""
         with self._lock:
             if self._begun is None:
                 thread = ThreadPoolExecutor(1, thread_name_prefix="sandbox-start")
                 self._begun = thread.submit(self._start)
                 thread.shutdown(wait=False)
             return self._begun
-
-    def wait(self) -> None:
-        """Wait for the start. Raises the original error of starting or of reading an archive."""
-        try:
-            self.begin().result(_START_SECONDS)
-        except FutureTimeout as error:
-            raise SandboxGone(f"the sandbox has not started in {_START_SECONDS} s") from error
 
     def get_start_state(self, *, wait: bool = False) -> StartState | None:
         """Return what the sandbox started with; None before the start or after a failed one.

@@ -17,6 +17,11 @@ TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Purposes and their commands; coreutils are always there."""
 
 
+def list_commands() -> tuple[str, ...]:
+    """List all commands in the order of the table."""
+    return tuple(name for _, commands in TOOLS for name in commands)
+
+
 LOG = (
     "`log` reads job logs: `log outline FILE` (sections, commands, durations, where errors are), "
     "`log errors FILE`, `log grep [-C N] PATTERN FILE`, `log slice FILE A-B`, `log templates FILE` "
@@ -47,7 +52,7 @@ for name in {" ".join(PROBED)}; do
   path=$(command -v $name) || continue
   echo "$name $(find_version $name "$path" | head -n 5 | tr '\\n' ' ')"
 done
-for name in {" ".join(name for _, names in TOOLS for name in names)}; do
+for name in {" ".join(list_commands())}; do
   command -v $name >&- || echo "no $name"
 done"""
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){1,3}")
@@ -59,28 +64,20 @@ def find_versions(sandbox: Sandbox) -> str:
 
     The sandbox is asked because the operator may use any image. Raises SandboxError.
     """
-    said = sandbox.exec(_PROBE, timeout=_SECONDS, number=0).stdout.preview
-    lines = [line.partition(" ") for line in said.splitlines()]
-    found = {name: _parse_version(rest) for name, _, rest in lines if name in PROBED}
-    if not found:
+    output = sandbox.exec(_PROBE, timeout=_SECONDS, number=0).stdout.preview
+    lines = [line.partition(" ") for line in output.splitlines()]
+    versions = {name: _parse_version(rest) for name, _, rest in lines if name in PROBED}
+    if not versions:
         raise SandboxError("the sandbox does not say which tools it has")
-    there = ", ".join(f"{name}{version}" for name, version in found.items())
-    lacking = {rest for name, _, rest in lines if name == "no"}
-    named = dict.fromkeys((*PROBED, *(name for _, names in TOOLS for name in names)))
-    missing = ", ".join(
-        name for name in named if name in lacking or (name in PROBED and name not in found)
-    )
-    return f"{there}; no {missing}" if missing else there
+    present = ", ".join(f"{name}{version}" for name, version in versions.items())
+    absent = {rest for name, _, rest in lines if name == "no"} | set(PROBED) - set(versions)
+    missing = ", ".join(name for name in dict.fromkeys(PROBED + list_commands()) if name in absent)
+    return f"{present}; no {missing}" if missing else present
 
 
 def _parse_version(text: str) -> str:
     found = _VERSION.search(text)
     return f" {found[0][:_MAX_VERSION]}" if found else ""
-
-
-def list_commands() -> tuple[str, ...]:
-    """List all commands in the order of the table."""
-    return tuple(name for _, commands in TOOLS for name in commands)
 
 
 def describe_tools() -> str:

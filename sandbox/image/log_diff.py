@@ -142,6 +142,10 @@ class Recounted:
     other_line: bytes
     weight: float
 
+    def format(self) -> str:
+        other = f"[green {self.other_number}: {clip_line(self.other_line, 120)}]"
+        return f"{self.number}: {clip_line(self.line)} {other}"
+
 
 def find_recounted(ours: LogShapes, theirs: LogShapes) -> list[Recounted]:
     """Find the lines of rare shapes whose counts the other log does not have, most telling first.
@@ -195,14 +199,10 @@ def _show_recounted(
     ours: LogShapes, theirs: LogShapes, room: int, most: int, after: int | None
 ) -> list[str]:
     found = [one for one in find_recounted(ours, theirs) if one.number > (after or 0)][:most]
-    page, told = Page(room), 0
-    for one in found:
-        there = f"[green {one.other_number}: {clip_line(one.other_line, 120)}]"
-        if not page.add({one.number: f"{one.number}: {clip_line(one.line)} {there}"}):
-            break
-        told += 1
-    more = f"[{len(found) - told:,} more: --bytes N]" if told < len(found) else ""
-    return ["other numbers:", *page.format_lines(), more] if told else []
+    page = Page(room)
+    shown = page.fill((one.number, one.format()) for one in found)
+    more = f"[{len(found) - shown:,} more: --bytes N]" if shown < len(found) else ""
+    return ["other numbers:", *page.format_lines(), more] if shown else []
 
 
 MAX_PACKAGES = 20
@@ -246,14 +246,12 @@ def _show_part(
     title: str, path: str, fresh: NewLines, room: int, most: int, after: int | None
 ) -> list[str]:
     ranked = fresh.rank_lines(after, min(most, 1 + room // 20))
-    found, page, told = read_lines(path, set(ranked)), Page(room), 0
-    for number in ranked:
-        if not page.add(
-            {number: f"{number}: {clip_line(found[number])}{fresh.describe_repeats(number)}"}
-        ):
-            break
-        told += 1
-    left = sum(number > (after or 0) for number in fresh.numbers) - told
-    following = 0 if after is None else ranked[told - 1] if told else after
+    lines, page = read_lines(path, set(ranked)), Page(room)
+    shown = page.fill(
+        (number, f"{number}: {clip_line(lines[number])}{fresh.describe_repeats(number)}")
+        for number in ranked
+    )
+    left = sum(number > (after or 0) for number in fresh.numbers) - shown
+    following = 0 if after is None else ranked[shown - 1] if shown else after
     more = f"[{left:,} more: --after {following} shows all in order, or --bytes N]" if left else ""
-    return [title, *page.format_lines(), more] if told else []
+    return [title, *page.format_lines(), more] if shown else []

@@ -6,7 +6,7 @@
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 ROOM = 3900
 """Bytes of one answer: less than a preview, so that other output fits in as well."""
@@ -174,6 +174,15 @@ class Page:
         self._left -= cost
         self._written.update(fresh)
         return True
+
+    def fill(self, lines: Iterable[tuple[int, str]]) -> int:
+        """Add numbered lines until one doesn't fit; return how many were added."""
+        count = 0
+        for number, text in lines:
+            if not self.add({number: text}):
+                break
+            count += 1
+        return count
 
     def format_lines(self) -> list[str]:
         """Return the lines in order, with gaps marked."""

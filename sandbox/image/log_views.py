@@ -126,14 +126,14 @@ def show_templates(path: str, room: int, most: int, after: int, common: bool) ->
     ranked = sorted(
         kinds.items(), key=lambda item: (sign * item[1].count, -rate_shape(item[0]), -item[1].first)
     )
-    page, told = Page(room), 0
-    for shape, kind in ranked[:most]:
-        if not page.add({told: f"{kind.count:,} × {kind.first}: {clip_line(shape, 160)}"}):
-            break
-        told += 1
+    page = Page(room)
+    shown = page.fill(
+        (rank, f"{kind.count:,} × {kind.first}: {clip_line(shape, 160)}")
+        for rank, (shape, kind) in enumerate(ranked[:most])
+    )
     return join_parts(
         f"{format_count(len(kinds), 'template')} in {total:,} lines: count × first line: template",
         *page.format_lines(),
-        f"[{len(ranked) - told:,} more: --bytes N, --common]" if told < len(ranked) else "",
+        f"[{len(ranked) - shown:,} more: --bytes N, --common]" if shown < len(ranked) else "",
         f"[{other:,} lines of still other shapes]" if other else "",
     )

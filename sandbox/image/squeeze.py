@@ -65,24 +65,33 @@ class Helper(threading.Thread):
 
 
 @contextlib.contextmanager
+def run_beside(work: Callable[[], None], pipe: Pipe) -> Iterator[None]:
+    """Run `work` in a thread meanwhile and wait for it. An error of the block kills the program.
+
+    If `work` failed, its error is raised: a refusal is the cause of any error of the block.
+    """
+    helper = Helper(work)
+    try:
+        yield
+    except BaseException:
+        pipe.process.kill()
+        raise
+    finally:
+        helper.finish()
+
+
+@contextlib.contextmanager
 def compress_stream(send: Callable[[bytes], None]) -> Iterator[IO[bytes]]:
     """Open a file whose content is compressed and passed to `send`, which may raise Refused."""
-    pipe, done = Pipe(find_program("-1", "-n", "-c")), False
+    pipe = Pipe(find_program("-1", "-n", "-c"))
 
     def forward() -> None:
         with pipe.output:
             while data := os.read(pipe.output.fileno(), BUFFER):
                 send(data)
 
-    helper = Helper(forward)
-    try:
-        with io.BufferedWriter(pipe.input, BUFFER) as file:
-            yield file
-        done = True
-    finally:
-        if not done:
-            pipe.process.kill()
-        helper.finish()
+    with run_beside(forward, pipe), io.BufferedWriter(pipe.input, BUFFER) as file:
+        yield file
     if not pipe.wait_for_end():
         raise OSError("the compressor failed")
 
@@ -94,7 +103,7 @@ def decompress_stream(source: Source, count: Callable[[int], None]) -> Iterator[
     `count` is given the size of each received piece and may raise Refused. Raises ValueError for an
     invalid or incomplete gzip file.
     """
-    pipe, done = Pipe(find_program("-d", "-c")), False
+    pipe = Pipe(find_program("-d", "-c"))
 
     def forward() -> None:
         with pipe.input, contextlib.suppress(BrokenPipeError):
@@ -102,14 +111,7 @@ def decompress_stream(source: Source, count: Callable[[int], None]) -> Iterator[
                 count(len(data))
                 write_all(pipe.input.fileno(), data)
 
-    helper = Helper(forward)
-    try:
-        with io.BufferedReader(pipe.output, BUFFER) as file:
-            yield file
-        done = True
-    finally:
-        if not done:
-            pipe.process.kill()
-        helper.finish()  # a refusal is the cause of any other error
+    with run_beside(forward, pipe), io.BufferedReader(pipe.output, BUFFER) as file:
+        yield file
     if not pipe.wait_for_end():
         raise ValueError("it does not unpack")

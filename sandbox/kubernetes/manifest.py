@@ -7,11 +7,10 @@ that namespace.
 """
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lightkube.models.core_v1 import ContainerStatus
+from lightkube.models.core_v1 import ContainerState, PodStatus
 from lightkube.resources.core_v1 import Pod
 
 from sandbox.spec import (
@@ -129,19 +128,17 @@ def _make_resources(memory: int, cpus: float) -> dict[str, str]:
 def is_running(pod: Pod) -> bool:
     """Whether the pod's container runs and nobody has deleted the pod."""
     deleted = pod.metadata is None or pod.metadata.deletionTimestamp is not None
-    status = _get_container_status(pod)
-    running = bool(status and status.state and status.state.running)
-    return running and not deleted
+    return bool(_get_container_state(pod).running) and not deleted
 
 
 def explain_end(pod: Pod, spec: ContainerSpec) -> str:
     """Return why the pod's container ended, or "" if that is unknown."""
-    if pod.status is not None and pod.status.reason == "Evicted":
-        return f"the node evicted it: {str(pod.status.message)[:_WORDS]}"
-    if pod.status is not None and pod.status.reason == "DeadlineExceeded":
+    status = pod.status or PodStatus()
+    if status.reason == "Evicted":
+        return f"the node evicted it: {str(status.message)[:_WORDS]}"
+    if status.reason == "DeadlineExceeded":
         return "it was older than a sandbox may be"
-    status = _get_container_status(pod)
-    ended = status.state.terminated if status and status.state else None
+    ended = _get_container_state(pod).terminated
     if ended is not None and ended.reason == "OOMKilled":
         return f"its processes and files took more than {spec.memory} of memory"
     return ""
@@ -149,10 +146,10 @@ def explain_end(pod: Pod, spec: ContainerSpec) -> str:
 
 def find_hopeless_state(pod: Pod) -> str:
     """Return what keeps the pod from ever starting, or "" while it may still start."""
-    if pod.status is not None and pod.status.phase in ("Failed", "Succeeded"):
-        return f"the pod ended ({pod.status.reason or 'its main process exited'})"
-    status = _get_container_status(pod)
-    waiting = status.state.waiting if status and status.state else None
+    status = pod.status or PodStatus()
+    if status.phase in ("Failed", "Succeeded"):
+        return f"the pod ended ({status.reason or 'its main process exited'})"
+    waiting = _get_container_state(pod).waiting
     if waiting is not None and waiting.reason in _HOPELESS:
         return f"{waiting.reason}: {str(waiting.message or '')[:_WORDS]}"
     return ""
@@ -160,18 +157,15 @@ def find_hopeless_state(pod: Pod) -> str:
 
 def describe_delay(pod: Pod) -> str:
     """Describe what a pod that has not started waits for."""
-    for condition in _list_conditions(pod):
+    for condition in (pod.status or PodStatus()).conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
             return f"it is not scheduled: {str(condition.message)[:_WORDS]}"
-    status = _get_container_status(pod)
-    waiting = status.state.waiting if status and status.state else None
+    waiting = _get_container_state(pod).waiting
     return (waiting.reason or "its container waits") if waiting else "its node does not report"
 
 
-def _list_conditions(pod: Pod) -> Sequence[Any]:
-    return (pod.status.conditions if pod.status else None) or ()
-
-
-def _get_container_status(pod: Pod) -> ContainerStatus | None:
-    statuses = (pod.status.containerStatuses if pod.status else None) or ()
-    return next((each for each in statuses if each.name == CONTAINER), None)
+def _get_container_state(pod: Pod) -> ContainerState:
+    """Return the state of the pod's container; it is empty if the node reports none."""
+    statuses = (pod.status or PodStatus()).containerStatuses or ()
+    states = (each.state for each in statuses if each.name == CONTAINER)
+    return next(states, None) or ContainerState()

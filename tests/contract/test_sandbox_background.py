@@ -129,7 +129,7 @@ def test_the_archive_is_open_while_it_is_restored_and_closed_after(counting: Cou
         state.append("closed")
 
     with closing(start_in_background(counting, "soon", [stored()])) as sandbox:
-        sandbox.wait()
+        sandbox.begin().result(60)
         assert state == ["open", "closed"]
         assert sandbox.get(f"{DATA}/kept", limit=9) == b"kept"
 
@@ -137,7 +137,7 @@ def test_the_archive_is_open_while_it_is_restored_and_closed_after(counting: Cou
 def test_a_start_that_fails_is_gone_at_the_first_use(driver: DockerDriver) -> None:
     sandbox = start_in_background(Broken(driver), "soon")
     with pytest.raises(SandboxUnavailable, match=r"^no engine today$"):
-        sandbox.wait()
+        sandbox.begin().result(60)
     with pytest.raises(SandboxGone, match=r"could not be started: no engine today"):
         said(sandbox, "true")
     sandbox.close()
@@ -148,7 +148,7 @@ def test_a_refusal_is_not_waited_out(driver: DockerDriver) -> None:
     sandbox = start_in_background(refusing, "soon")
     replace_in_background(sandbox, refusing, "soon", list)
     with pytest.raises(SandboxRefused, match="no such image"):
-        sandbox.wait()
+        sandbox.begin().result(60)
     assert refusing.asked == 2
 
 
@@ -159,7 +159,7 @@ def test_a_container_that_dies_before_its_first_use_is_not_left_behind(
     session = token_hex(8)
     sandbox = start_in_background(struck, session)
     with pytest.raises(SandboxGone):
-        sandbox.wait()
+        sandbox.begin().result(60)
     assert struck.started
     assert containers(session) == []
 
@@ -173,7 +173,7 @@ def test_a_store_that_fails_is_gone_at_the_first_use(counting: Counting) -> None
 
     sandbox = start_in_background(counting, "soon", [stored()])
     with pytest.raises(LookupError):
-        sandbox.wait()
+        sandbox.begin().result(60)
     with pytest.raises(SandboxGone, match="the store is away"):
         said(sandbox, "true")
     sandbox.close()

@@ -1,7 +1,7 @@
 """`sandpiper eval`: plays recorded failures against models, and counts the right verdicts."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -190,17 +190,14 @@ def _get_key(played: Played) -> _Key:
 
 def _load_results(path: Path | None) -> list[Played]:
     """Return the runs of a results file, which has one per line. Raises ConfigError."""
-    if path is None or not path.exists():
-        return []
-    return list(_parse_results(path))
-
-
-def _parse_results(path: Path) -> Iterator[Played]:
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    played: list[Played] = []
+    lines = path.read_text("utf-8").splitlines() if path and path.exists() else ()
+    for number, line in enumerate(lines, 1):
         try:
-            yield Played(**json.loads(line))
+            played.append(Played(**json.loads(line)))
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{path}:{number}: not a result of `eval run`: {error}") from error
+    return played
 
 
 def _keep(path: Path | None, played: Played) -> None:

@@ -148,7 +148,8 @@ def _describe_steps(rates: Sequence[Rate], day: date) -> Iterable[str]:
         when = f"from {rate.valid_from}" if rate.valid_from > day else ""
         size = f"above {rate.above_tokens:,} tokens" if rate.above_tokens else ""
         if when or size:
-            yield f"{' '.join(filter(None, (when, size)))}: {_format_rate(rate)}"
+            price = _format_dollars((rate.input, rate.read, rate.output))
+            yield f"{' '.join(filter(None, (when, size)))}: {price}"
 
 
 def _format_row(row: Row) -> tuple[str, ...]:
@@ -171,12 +172,8 @@ def _format_price(row: Row) -> str:
     if not row["prices"]:
         return "unknown"
     first = row["prices"][0]
-    shown = (first["input"], first["cache_read"], first["output"])
-    return _format_dollars(shown) + (" ?" if row["price_assumed"] else "")
-
-
-def _format_rate(rate: Rate) -> str:
-    return _format_dollars((rate.input, rate.read, rate.output))
+    amounts = (first["input"], first["cache_read"], first["output"])
+    return _format_dollars(amounts) + (" ?" if row["price_assumed"] else "")
 
 
 def _format_dollars(amounts: Iterable[float | None]) -> str:

@@ -88,8 +88,7 @@ def _name_week(day: str) -> str:
 def count_groups(days: Sequence[DayReport]) -> dict[str, list[Group]]:
     """Return each cut's groups, largest first, but weeks by date; the cut "all" has one group."""
     cuts = {name: _group(days, key) for name, key in _CUTS}
-    if "week" in cuts:
-        cuts["week"].sort(key=lambda each: each.name)
+    cuts["week"].sort(key=lambda each: each.name)
     return {name: groups for name, groups in cuts.items() if groups}
 
 

@@ -20,7 +20,7 @@ from worker.demo.gitlab.protocol import (
     refuse_not_found,
     refuse_strange,
 )
-from worker.demo.gitlab.state import Access, Job, Project, Status
+from worker.demo.gitlab.state import Access, Project, Status
 
 Json = dict[str, Any]
 
@@ -82,11 +82,8 @@ def get_artifact(call: Call) -> Answer:
 
 
 def _find_archive(call: Call) -> bytes:
-    owner = call.find_project(Access.REPORTER)
-    found: Job | None = call.world.jobs.get(call.get_number("job"))
-    if found is None or found.pipeline.project is not owner or found.archive is None:
-        refuse_not_found("")
-    return found.archive
+    archive = call.find_job().archive
+    return refuse_not_found("") if archive is None else archive
 
 
 def _find_tree(call: Call, owner: Project, name: str) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote
 
-from worker.demo.gitlab.state import Access, MergeRequest, Pipeline, Project, Token, User
+from worker.demo.gitlab.state import Access, Job, MergeRequest, Pipeline, Project, Token, User
 from worker.demo.gitlab.world import World
 
 PREFIX = "/api/v4/"
@@ -136,6 +136,14 @@ class Call:
         project = self.find_project(Access.REPORTER)
         found = self.world.pipelines.get(self.get_number("pipeline"))
         if found is None or found.project is not project:
+            refuse_not_found("")
+        return found
+
+    def find_job(self) -> Job:
+        """Return the job of the path."""
+        project = self.find_project(Access.REPORTER)
+        found = self.world.jobs.get(self.get_number("job"))
+        if found is None or found.pipeline.project is not project:
             refuse_not_found("")
         return found
 

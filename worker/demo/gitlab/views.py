@@ -17,14 +17,14 @@ from worker.demo.gitlab.state import (
 Json = dict[str, Any]
 
 
+def _pick(record: object, names: str) -> Json:
+    """Return the fields that the API calls as we do."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
 def show_user(record: User) -> Json:
     """A user inside another object."""
-    return {
-        "id": record.id,
-        "username": record.username,
-        "name": record.name,
-        "state": record.state,
-    }
+    return _pick(record, "id username name state")
 
 
 def show_account(record: User) -> Json:
@@ -48,11 +48,7 @@ def show_project(record: Project) -> Json:
 
 
 def _show_short_project(record: Project) -> Json:
-    return {
-        "id": record.id,
-        "path_with_namespace": record.path,
-        "web_url": record.web_url,
-    }
+    return _pick(record, "id web_url") | {"path_with_namespace": record.path}
 
 
 def show_member(record: User, level: int) -> Json:
@@ -62,25 +58,15 @@ def show_member(record: User, level: int) -> Json:
 
 def show_merge_request(record: MergeRequest) -> Json:
     """A merge request in a list."""
-    return {
-        "id": record.id,
-        "iid": record.iid,
+    own = "id iid title description state created_at target_branch source_branch draft sha web_url"
+    return _pick(record, own) | {
         "project_id": record.project.id,
-        "title": record.title,
-        "description": record.description,
-        "state": record.state,
-        "created_at": record.created_at,
         "updated_at": record.updated_at or record.created_at,
-        "target_branch": record.target_branch,
-        "source_branch": record.source_branch,
         "author": show_user(record.author),
         "source_project_id": record.source_project.id,
         "target_project_id": record.project.id,
         "labels": list(record.labels),
-        "draft": record.draft,
         "detailed_merge_status": "ci_must_pass",
-        "sha": record.sha,
-        "web_url": record.web_url,
     }
 
 
@@ -101,17 +87,11 @@ def show_merge_request_page(record: MergeRequest) -> Json:
 def show_diff(record: DiffFile) -> Json:
     """One item of GET …/diffs."""
     hidden = record.too_large or record.collapsed
-    return {
+    flags = "new_file renamed_file deleted_file generated_file collapsed too_large"
+    return _pick(record, f"new_path {flags}") | {
         "old_path": record.old_path or record.new_path,
-        "new_path": record.new_path,
         "a_mode": "0" if record.new_file else "100644",
         "b_mode": "0" if record.deleted_file else "100644",
-        "new_file": record.new_file,
-        "renamed_file": record.renamed_file,
-        "deleted_file": record.deleted_file,
-        "generated_file": record.generated_file,
-        "collapsed": record.collapsed,
-        "too_large": record.too_large,
         "diff": "" if hidden else record.diff,
     }
 
@@ -130,17 +110,8 @@ def show_commit(record: Commit) -> Json:
 
 def show_pipeline(record: Pipeline) -> Json:
     """A pipeline in a list."""
-    return {
-        "id": record.id,
-        "iid": record.iid,
-        "project_id": record.project.id,
-        "sha": record.sha,
-        "ref": record.ref,
-        "status": record.status,
-        "source": record.source,
-        "created_at": record.created_at,
-        "web_url": record.web_url,
-    }
+    own = "id iid sha ref status source created_at web_url"
+    return _pick(record, own) | {"project_id": record.project.id}
 
 
 def show_pipeline_page(record: Pipeline) -> Json:
@@ -154,31 +125,17 @@ def show_pipeline_page(record: Pipeline) -> Json:
 
 def show_job(record: Job) -> Json:
     """A job; only failed ones have `failure_reason`. As in GitLab, there is no `retried`."""
-    pipe = record.pipeline
     reason = {"failure_reason": record.failure_reason} if record.status == "failed" else {}
-    return {
-        "id": record.id,
-        "status": record.status,
-        "stage": record.stage,
-        "name": record.name,
-        "allow_failure": record.allow_failure,
+    own = "id status stage name allow_failure duration web_url artifacts_expire_at"
+    pipeline = _pick(record.pipeline, "id iid sha ref status")
+    return _pick(record, own) | {
         "started_at": record.created_at if record.started_at == "" else record.started_at,
         "finished_at": record.started_at or record.created_at,
         "erased_at": record.created_at if record.erased else None,
-        "duration": record.duration,
-        "pipeline": {
-            "id": pipe.id,
-            "iid": pipe.iid,
-            "project_id": pipe.project.id,
-            "sha": pipe.sha,
-            "ref": pipe.ref,
-            "status": pipe.status,
-        },
+        "pipeline": pipeline | {"project_id": record.pipeline.project.id},
         **reason,
-        "web_url": record.web_url,
         "artifacts": _list_artifacts(record),
         "runner": {"id": 7, "description": "shared-runner-7"},
-        "artifacts_expire_at": record.artifacts_expire_at,
         "tag_list": [],
     }
 
@@ -194,18 +151,11 @@ def show_note(record: Note) -> Json:
     thread = record.merge_request.discussions.get(record.discussion_id)
     position = thread.position if thread else None
     resolved = {"resolved": thread.resolved} if thread and record.type else {}
-    return {
-        "id": record.id,
-        "type": record.type,
-        "body": record.body,
+    return _pick(record, "id type body created_at updated_at system internal") | {
         "author": show_user(record.author),
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-        "system": record.system,
         "resolvable": record.type is not None,
         **resolved,
         **({"position": position} if position else {}),
-        "internal": record.internal,
     }
 
 

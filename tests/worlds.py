@@ -19,19 +19,10 @@ ERROR: Job failed: exit code 1
 
 def branch_pipeline(sim: GitLabSim, mr: MergeRequest, sha: str, ref: str = "") -> Pipeline:
     """A pipeline of a branch (by default the target branch) of the merge request's project."""
-    pipeline = Pipeline(
-        id=sim.make_id("pipeline"),
-        iid=len(sim.pipelines) + 1,
-        project=mr.project,
-        ref=ref or mr.target_branch,
-        sha=sha,
-        source="push",
-        status="failed",
-        user=mr.author,
-        created_at=sim.advance_clock(),
+    where = ref or mr.target_branch
+    return sim.add_pipeline(
+        mr.project, mr.author, ref=where, sha=sha, source="push", status="failed"
     )
-    sim.pipelines[pipeline.id] = pipeline
-    return pipeline
 
 
 def again(sim: GitLabSim, of: Pipeline, mr: MergeRequest, source: str = "") -> Pipeline:
@@ -60,13 +51,11 @@ def child_pipeline(
     sim: GitLabSim, by: Pipeline, outcome: str, where: Project | None = None
 ) -> Pipeline:
     """A child pipeline whose one job ran so, behind the trigger job `deploy`."""
-    child = Pipeline(
-        id=sim.make_id("pipeline"), iid=len(sim.pipelines) + 1, project=where or by.project,
-        ref=by.ref, sha=by.sha, source="parent_pipeline",
-        status="success" if outcome == "pass" else "failed", user=by.user,
-        created_at=sim.advance_clock(),
+    status = "success" if outcome == "pass" else "failed"
+    child = sim.add_pipeline(
+        *(where or by.project, by.user),
+        ref=by.ref, sha=by.sha, source="parent_pipeline", status=status,
     )  # fmt: skip
-    sim.pipelines[child.id] = child
     by.bridges.append(Bridge(len(by.bridges) + 1, "deploy", child.status, child))
     job_in(sim, child, outcome)
     return child

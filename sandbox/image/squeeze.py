@@ -66,17 +66,18 @@ class Helper(threading.Thread):
 
 @contextlib.contextmanager
 def run_beside(work: Callable[[], None], pipe: Pipe) -> Iterator[None]:
-    """Run `work` in a thread meanwhile and wait for it. An error of the block kills the program.
+    """Run `work` in a thread beside the block, and wait for it. If the block fails, the program is
+    killed.
 
-    If `work` failed, its error is raised: a refusal is the cause of any error of the block.
+    An error of `work` takes precedence: a refusal is the cause of any error of the block.
     """
-    helper = Helper(work)
+    helper, done = Helper(work), False
     try:
         yield
-    except BaseException:
-        pipe.process.kill()
-        raise
+        done = True
     finally:
+        if not done:
+            pipe.process.kill()
         helper.finish()
 
 

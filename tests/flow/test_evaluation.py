@@ -11,7 +11,6 @@ import pytest
 from tests.evaluated import CASES, MODEL, answer_right, answer_so
 from tests.flow.product import DOCKER, Product, product
 from worker.demo import story
-from worker.demo.gitlab.state import Pipeline
 from worker.demo.gitlab.world import World
 from worker.demo.script import Script
 from worker.evaluation.cases import Case, find_cases, load_case
@@ -156,18 +155,9 @@ def test_what_the_failure_is_compared_with_is_kept_too(tmp_path: Path) -> None:
         sim, mr = made.gitlab, made.scene.mr
         mr.commits[-1].message = "Join windows\n\nOnly those that overlap."
         sim.push(mr, {"docs/more.md": b"more\n"}, "More of it")
-        main = Pipeline(
-            id=sim.make_id("pipeline"),
-            iid=9,
-            project=mr.project,
-            ref="main",
-            sha="f" * 40,
-            source="push",
-            status="success",
-            user=mr.author,
-            created_at=mr.created_at,
+        main = sim.add_pipeline(
+            mr.project, mr.author, ref="main", sha="f" * 40, source="push", status="success"
         )
-        sim.pipelines[main.id] = main
         sim.add_job(main, "unit-tests", trace=b"all well\n")
         newest = sim.run_pipeline(mr)
         sim.add_job(newest, "unit-tests", status="failed", trace=b"FAILED t.py::t - no\n")

@@ -20,9 +20,8 @@ from worker.core.text.redact import Redactor
 from worker.errors import ConfigError, SandpiperError
 from worker.evaluation import tables
 from worker.evaluation.cases import EXPECT, Case, find_cases, load_case
-from worker.evaluation.judging import judge_cause
 from worker.evaluation.recording import Recorder, list_names, make_cleaner
-from worker.evaluation.running import Judge, play_case
+from worker.evaluation.running import Judge, judge_cause, play_case
 from worker.evaluation.scoring import Played, summarise_runs
 from worker.settings import Settings
 from worker.turns.stored_turns import load_turn

@@ -18,7 +18,7 @@ from worker.evaluation.day_report import (
     WrongVerdict,
     merge_frequent,
 )
-from worker.evaluation.intervals import compute_interval
+from worker.evaluation.shares import Share
 
 MOST_WRONG, MOST_FREQUENT, MOST_URLS = 20, 10, 3
 _MOST_TEXT = 600
@@ -52,14 +52,9 @@ class Group:
         return self.right_count + self.wrong_count
 
     @property
-    def right_share(self) -> float | None:
-        """The share of right verdicts among the judged ones; None if none is judged."""
-        return self.right_count / self.judged_count if self.judged_count else None
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of `right_share`."""
-        return compute_interval(self.right_count, self.judged_count)
+    def right_share(self) -> Share:
+        """The share of right verdicts among the judged ones."""
+        return Share(self.right_count, self.judged_count)
 
     @property
     def cost_per_right(self) -> float | None:
@@ -148,10 +143,7 @@ def write_row(group: Group) -> tuple[str, ...]:
 
 def write_share(group: Group) -> str:
     """Return the share of right verdicts with its interval, in percent; "-" if none is judged."""
-    if group.right_share is None:
-        return "-"
-    low, high = group.interval
-    return f"{group.right_share:.0%} ({low * 100:.0f}-{high * 100:.0f})"
+    return str(group.right_share) if group.judged_count else "-"
 
 
 def write_digest(reports: Sequence[DayReport], days: int) -> str:
@@ -210,7 +202,7 @@ def _describe_failure(failure: Frequent) -> dict[str, Any]:
 
 
 def _describe(group: Group) -> dict[str, Any]:
-    low, high = group.interval
+    low, high = group.right_share.interval
     return {
         "name": group.name,
         "verdicts": group.turns,

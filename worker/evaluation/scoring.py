@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from worker.core.failure.verdict import Verdict
 from worker.core.finding import CLAIMS, Finding
 from worker.evaluation.cases import Expectation
-from worker.evaluation.intervals import compute_interval
+from worker.evaluation.shares import Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +83,6 @@ def _fits(finding: Finding, expected: Expectation) -> bool:
 
 def _match_all(patterns: Iterable[str], text: str) -> bool:
     return all(re.search(pattern, text, re.IGNORECASE | re.DOTALL) for pattern in patterns)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A share as a count and its total, with the 95 % interval."""
-
-    hits: int
-    total: int
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the share."""
-        return compute_interval(self.hits, self.total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,37 +133,31 @@ class _Stage:
         return pipeline
 
     def _add_target_run(self, project: Project, author: User, entry: PipelineEntry) -> None:
-        pipeline = self._add_branch_pipeline(project, author, entry.status, "push")
+        branch = project.default_branch
+        pipeline = self._world.add_pipeline(
+            project,
+            author,
+            ref=branch,
+            sha=project.refs[branch],
+            source="push",
+            status=entry.status,
+        )
         if entry.commit:
             pipeline.sha = _add_commit(project, entry.commit, pipeline.sha)
         self._fill(pipeline, entry)
-
-    def _add_branch_pipeline(
-        self, project: Project, author: User, status: str, source: str
-    ) -> Pipeline:
-        world, branch = self._world, project.default_branch
-        pipeline = Pipeline(
-            id=world.make_id("pipeline"),
-            iid=len(world.pipelines) + 1,
-            project=project,
-            ref=branch,
-            sha=project.refs[branch],
-            source=source,
-            status=status,
-            user=author,
-            created_at=world.advance_clock(),
-        )
-        world.pipelines[pipeline.id] = pipeline
-        return pipeline
 
     def _fill(self, pipeline: Pipeline, entry: PipelineEntry) -> None:
         for job in entry.jobs:
             self._add_job(pipeline, job)
         for child in entry.children:
-            below = self._add_branch_pipeline(
-                pipeline.project, pipeline.user, child.status, "parent_pipeline"
+            below = self._world.add_pipeline(
+                pipeline.project,
+                pipeline.user,
+                ref=pipeline.ref,
+                sha=pipeline.sha,
+                source="parent_pipeline",
+                status=child.status,
             )
-            below.ref, below.sha = pipeline.ref, pipeline.sha
             number = len(pipeline.bridges) + 1
             pipeline.bridges.append(Bridge(number, child.name, child.status, below))
             for job in child.jobs:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from worker.evaluation.scoring import Played, Share, Summary, summarise_runs
+from worker.evaluation.scoring import Played, Summary, summarise_runs
+from worker.evaluation.shares import Share
 
 HEADER = (
     *("model", "runs", "right", "verdict", "cause", "evidence", "falsely sure"),
@@ -18,22 +19,13 @@ def list_rows(played: Sequence[Played]) -> list[tuple[str, ...]]:
 
 
 def _write_row(each: Summary) -> tuple[str, ...]:
-    cause = _write_share(each.cause)
-    if each.judged_cause:
-        cause += f", judged {_write_share(each.judged_cause)}"
+    cause = f"{each.cause}, judged {each.judged_cause}" if each.judged_cause else str(each.cause)
     return (
-        *(each.model, str(each.runs), _write_share(each.right), _write_share(each.verdict), cause),
-        *(_write_share(each.evidence), _write_share(each.false_confidence)),
+        *(each.model, str(each.runs), str(each.right), str(each.verdict), cause),
+        *(str(each.evidence), str(each.false_confidence)),
         *(f"{each.requests:.1f}", f"{each.tokens:,.0f}", _write_cost(each.cost_usd)),
         *(_write_seconds(each.seconds_to_placeholder), _write_seconds(each.seconds_to_note)),
     )
-
-
-def _write_share(share: Share) -> str:
-    """Return a share with its interval, such as "90% (60-98)"."""
-    low, high = share.interval
-    part = share.hits / share.total if share.total else 0.0
-    return f"{part:.0%} ({low * 100:.0f}-{high * 100:.0f})"
 
 
 def _write_cost(dollars: float | None) -> str:

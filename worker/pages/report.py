@@ -152,10 +152,10 @@ def _make_line(group: Group, cut: str) -> Line:
 
 
 def _make_bar(group: Group) -> Bar | None:
-    if group.right_share is None:
+    if not group.judged_count:
         return None
-    low, high = group.interval
-    return Bar(*(round(100 * each, 1) for each in (group.right_share, low, high)))
+    share = group.right_share
+    return Bar(*(round(100 * each, 1) for each in (share.value, *share.interval)))
 
 
 def _make_weeks(groups: Sequence[Group]) -> list[Week]:

@@ -6,7 +6,7 @@ import pytest
 
 from worker.core.conversation.messages import Usage
 from worker.core.ports import HelperAnswer
-from worker.evaluation.judging import judge_cause
+from worker.evaluation.running import judge_cause
 
 
 @dataclass

@@ -12,7 +12,6 @@ from worker.core.conversation.turn_row import Row
 from worker.core.failure.outcomes import Judgement, Label
 from worker.core.object_names import name_day
 from worker.evaluation.day_report import DayReport, JudgedTurn, count_day, select_project
-from worker.evaluation.intervals import compute_interval
 from worker.evaluation.precision import (
     count_groups,
     list_frequent,
@@ -20,6 +19,7 @@ from worker.evaluation.precision import (
     make_json,
     write_digest,
 )
+from worker.evaluation.shares import Share
 
 
 def turn(number: int, label: Label, reason: str = "because", **changes: Any) -> JudgedTurn:
@@ -142,4 +142,4 @@ def test_days_add_up_and_a_projects_part_is_its_own() -> None:
     [(0, 0, 0, 1), (1, 1, 0.2065, 1), (0, 10, 0, 0.2775), (9, 10, 0.5958, 0.9821)],
 )
 def test_the_interval_is_wilsons(hits: int, total: int, low: float, high: float) -> None:
-    assert compute_interval(hits, total) == pytest.approx((low, high), abs=1e-4)
+    assert Share(hits, total).interval == pytest.approx((low, high), abs=1e-4)

@@ -181,23 +181,28 @@ class World:
         if kind in {"merge", "train"}:
             sha = hashlib.sha1(f"{mr.sha} into {mr.base_sha}".encode()).hexdigest()
         sources = {"branch": "push", "child": "parent_pipeline"}
-        pipeline = Pipeline(
-            id=self.make_id("pipeline"),
-            iid=len(self.pipelines) + 1,
-            project=where,
+        pipeline = self.add_pipeline(
+            where,
+            mr.author,
             ref=f"refs/merge-requests/{mr.iid}/{kind}" if is_mr else mr.source_branch,
             sha=sha,
             source=sources.get(kind, "merge_request_event"),
             status=status,
-            user=mr.author,
-            created_at=self.advance_clock(),
-            mr=mr if is_mr else None,
-            yaml_errors=yaml_errors,
         )
-        self.pipelines[pipeline.id] = pipeline
+        pipeline.mr, pipeline.yaml_errors = mr if is_mr else None, yaml_errors
         mr.pipelines.insert(0, pipeline)
         if kind != "child":
             mr.head_pipeline = pipeline
+        return pipeline
+
+    def add_pipeline(
+        self, project: Project, user: User, *, ref: str, sha: str, source: str, status: str
+    ) -> Pipeline:
+        """Add a pipeline that no merge request lists."""
+        number, iid = self.make_id("pipeline"), len(self.pipelines) + 1
+        created_at = self.advance_clock()
+        pipeline = Pipeline(number, iid, project, ref, sha, source, status, user, created_at)
+        self.pipelines[number] = pipeline
         return pipeline
 
     def add_job(

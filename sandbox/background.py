@@ -1,4 +1,4 @@
-"""Starts sandboxes in the background: during the first model call, or before they are needed.
+"""Starts sandboxes in the background: during the first model call, or ahead of time.
 
     with closing(start_in_background(driver, "session-id", [archive])) as sandbox:
         …                       # the model is asked
@@ -152,13 +152,13 @@ def start_in_background(
 
     `archives` are opened and closed in the background too. With `adopt`, a container that another
     process left running is preferred; with `at_first_use`, the start waits for the first command
-    or file. Raises nothing: see BackgroundSandbox.
+    or file. Raises nothing: the methods of BackgroundSandbox report a failed start.
     """
 
     def start() -> tuple[Sandbox, StartState]:
-        left = driver.adopt(session) if adopt else None
-        if left is not None:
-            return left, StartState(is_adopted=True)
+        adopted = driver.adopt(session) if adopt else None
+        if adopted is not None:
+            return adopted, StartState(is_adopted=True)
         return _start_with_session(driver, session, archives)
 
     return BackgroundSandbox(start, at_first_use=at_first_use)
@@ -173,18 +173,18 @@ def replace_in_background(
     """Replace a dead sandbox with a new one that has the files of the first usable archive.
 
     If the start fails, it is tried again for a while, because the engine may be down; each attempt
-    calls `open_archives`. Raises nothing: see BackgroundSandbox.
+    calls `open_archives`. Raises nothing, as `start_in_background`.
     """
 
     def start() -> tuple[Sandbox, StartState]:
-        give_up = time.monotonic() + _ENGINE_SECONDS
+        deadline = time.monotonic() + _ENGINE_SECONDS
         while True:
             try:
-                if left := driver.adopt(session):
-                    left.close()
+                if leftover := driver.adopt(session):
+                    leftover.close()
                 return _start_with_session(driver, session, open_archives())
             except SandboxError as error:
-                if isinstance(error, SandboxRefused) or time.monotonic() > give_up:
+                if isinstance(error, SandboxRefused) or time.monotonic() > deadline:
                     raise
                 time.sleep(_ENGINE_PAUSE)
 
@@ -194,10 +194,10 @@ def replace_in_background(
 def _start_with_session(
     driver: Driver, session: str, archives: Sequence[Archive]
 ) -> tuple[Sandbox, StartState]:
-    sandbox, began = _start_restored(driver, session, archives)
+    sandbox, state = _start_restored(driver, session, archives)
     if isinstance(sandbox, FramedSandbox):
         _open_session(sandbox)
-    return sandbox, began
+    return sandbox, state
 
 
 def _open_session(sandbox: FramedSandbox) -> None:
@@ -226,7 +226,7 @@ def _start_restored(
 
 
 def _is_working(sandbox: FramedSandbox) -> bool:
-    """Whether a command runs: a lost connection shows only when something is sent over it."""
+    """Whether a command runs; only sending something shows that a connection is lost."""
     if not sandbox.has_session():
         return False
     try:
@@ -249,7 +249,7 @@ class Pool:
         self._driver, self._size, self._lifetime = driver, size, lifetime
         self._waiting: list[tuple[float, FramedSandbox]] = []
         self._retired: list[FramedSandbox] = []
-        """Taken out to be closed, which takes longer than a start may wait."""
+        """Sandboxes to close. The filler closes them, as a start must not wait for that."""
         self._change = threading.Condition()
         self._filler: threading.Thread | None = None
         self._closed = False
@@ -337,7 +337,7 @@ class Pool:
             return False
 
     def _retire_stale(self) -> None:
-        """With the lock held: take out what waited too long; the filler closes it."""
+        """Retire the sandboxes that waited too long. The caller holds the lock."""
         oldest = time.monotonic() - self._lifetime
         while self._waiting and self._waiting[0][0] <= oldest:
             self._retired.append(self._waiting.pop(0)[1])

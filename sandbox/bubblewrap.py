@@ -38,7 +38,7 @@ from sandbox.wire import SocketWire, StreamBroken
 log = logging.getLogger("sandpiper.sandbox")
 
 USER = 10001
-"""The uid of the commands inside the sandbox; outside too, if this process is root."""
+"""The commands' uid inside the sandbox; outside too, if this process is root."""
 
 _PREFIX = "sandpiper-box-"
 _PACKAGE = Path(__file__).parent
@@ -127,7 +127,7 @@ class BubblewrapContainer:
         pass
 
     def kill(self) -> None:
-        with self._lock:  # closed twice, the number may be another file's by then
+        with self._lock:  # a second close could close another file, which got the same number
             lifeline, self._lifeline = self._lifeline, None
         if lifeline is not None:
             os.close(lifeline)
@@ -153,7 +153,7 @@ class BubblewrapDriver:
     def __init__(self, spec: ContainerSpec, groups: Groups = cgroup.make_group) -> None:
         self._spec = spec
         self._groups = groups
-        self._said = False
+        self._has_warned = False
 
     def check(self) -> None:
         """Raise SandboxUnavailable unless a sandbox can be started here."""
@@ -190,26 +190,26 @@ class BubblewrapDriver:
         """Return None: no sandbox outlives the process that started it."""
 
     def _log_missing_limits(self) -> None:
-        if not self._said:
-            self._said = True
+        if not self._has_warned:
+            self._has_warned = True
             log.warning("no control group can be made here; not limited: %s", "; ".join(UNLIMITED))
 
 
 def remove_leftovers(older_than: float) -> list[str]:
-    """Remove the folders and control groups that killed workers left; returns their names.
+    """Remove the folders and control groups of killed workers; returns their names.
 
     The processes ended with their worker. A folder is removed if it belongs to this user, is older
     than `older_than` seconds, and nobody listens on its socket.
     """
-    reaped = []
+    removed = []
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             age = time.time() - folder.stat().st_mtime
             if age > older_than and folder.stat().st_uid == os.geteuid() and not _is_in_use(folder):
                 cgroup.find_group(folder.name).remove()
                 shutil.rmtree(folder)
-                reaped.append(folder.name)
-    return reaped
+                removed.append(folder.name)
+    return removed
 
 
 def _is_in_use(folder: Path) -> bool:
@@ -220,18 +220,18 @@ def _is_in_use(folder: Path) -> bool:
 
 def _find_bwrap() -> str:
     """Return the path of bwrap. Raises SandboxUnavailable if it is missing or too old."""
-    found = shutil.which("bwrap")
-    if found is None:
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
         raise SandboxUnavailable(
             "bubblewrap is not installed: apt-get install bubblewrap, or use sandbox.driver docker"
         )
     if not Path("/usr/bin/python3").exists():
         raise SandboxUnavailable("bubblewrap's sandbox needs /usr/bin/python3: install python3")
-    said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=20).stdout
-    version = re.search(r"(\d+)\.(\d+)", said)
+    name = subprocess.run([bwrap, "--version"], capture_output=True, text=True, timeout=20).stdout
+    version = re.search(r"(\d+)\.(\d+)", name)
     if version is None or (int(version[1]), int(version[2])) < _OLDEST:
-        raise SandboxUnavailable(f"bubblewrap 0.8 or newer is needed; {found} is {said.strip()!r}")
-    return found
+        raise SandboxUnavailable(f"bubblewrap 0.8 or newer is needed; {bwrap} is {name.strip()!r}")
+    return bwrap
 
 
 # ------------------------------------------------------------------------------------- launching
@@ -268,9 +268,9 @@ def _launch(
 def _spawn(
     bwrap: str, spec: ContainerSpec, folder: Path, info_write: int, block_read: int
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """Start bwrap; returns it with the write end of its standard input.
+    """Start bwrap; returns its process and the write end of its standard input.
 
-    Afterwards only bwrap holds the listening socket.
+    Afterwards only bwrap has the listening socket open.
     """
     with ExitStack() as files, ExitStack() as undo:
         door = files.enter_context(socket.socket(socket.AF_UNIX))
@@ -316,10 +316,10 @@ def _explain_failure(container: BubblewrapContainer, folder: Path) -> Iterator[N
         yield
     except (OSError, ValueError, SandboxGone) as error:
         container.kill()
-        said = (folder / "errors").read_text(errors="replace").strip()[-300:] or str(error)
+        reason = (folder / "errors").read_text(errors="replace").strip()[-300:] or str(error)
         container.remove()
         raise SandboxUnavailable(
-            f"bubblewrap could not start a sandbox ({said}): it needs user namespaces for "
+            f"bubblewrap could not start a sandbox ({reason}): it needs user namespaces for "
             "ordinary users (sysctl kernel.unprivileged_userns_clone, "
             "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces)"
         ) from error
@@ -328,9 +328,9 @@ def _explain_failure(container: BubblewrapContainer, folder: Path) -> Iterator[N
 def _read_child_pid(info: io.BufferedReader) -> int:
     """Read the pid of the sandbox's first process, which bwrap reports."""
     report = b""
-    until = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + _START_SECONDS
     while not report.rstrip().endswith(b"}"):
-        ready, _, _ = select.select([info], [], [], max(0.0, until - time.monotonic()))
+        ready, _, _ = select.select([info], [], [], max(0.0, deadline - time.monotonic()))
         data = os.read(info.fileno(), 4096) if ready else b""
         if not data:
             raise OSError("bwrap did not say what it started")
@@ -351,8 +351,8 @@ def _make_isolation_options(spec: ContainerSpec) -> list[str]:
     for name in _LINKS:
         if Path("/usr", name).is_dir():
             links += ["--symlink", f"usr/{name}", f"/{name}"]
-    found = [f"/proc/{name}" for name in _HIDDEN if Path("/proc", name).exists()]
-    hidden = [["--ro-bind", "/dev/null", path] for path in found]
+    present = [f"/proc/{name}" for name in _HIDDEN if Path("/proc", name).exists()]
+    hidden = [["--ro-bind", "/dev/null", path] for path in present]
     settings = [["--ro-bind-try", path, path] for path in _SETTINGS]
     return [
         *("--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--new-session"),

@@ -73,8 +73,8 @@ class DockerContainer:
                 response.close()
             file.close()
 
-        # Use the raw socket instead of its buffered reader: nothing can be buffered yet, because
-        # the runner is silent until it has a request.
+        # Take the raw socket, not its buffered reader. No data can be lost: the runner is silent
+        # until it has a request.
         connected = getattr(file, "_sock", file)
         return EngineWire(connected, lambda: self._get_exit_code(created["Id"]), release)
 
@@ -111,8 +111,8 @@ class DockerContainer:
             wire.drain(time.monotonic() + _PROCESS_SECONDS)
 
     def count_processes(self) -> int:
-        listed = self._count_listed()
-        return self._count_inside() if listed is None else listed - _OWN_PROCESSES
+        total = self._count_listed()
+        return self._count_inside() if total is None else total - _OWN_PROCESSES
 
     def _count_listed(self) -> int | None:
         """Count the processes that the engine lists; None if its list is unusable.
@@ -121,12 +121,12 @@ class DockerContainer:
         processes other than the container's.
         """
         with translate_engine_errors(SandboxGone, "looking after a container"):
-            first = str(self._api.inspect_container(self.id)["State"]["Pid"])
+            main_pid = str(self._api.inspect_container(self.id)["State"]["Pid"])
         try:
             rows = self._api.top(self.id, "-eo pid")["Processes"] or []
         except (DockerException, OSError):
             return None
-        return len(rows) if [first] in rows else None
+        return len(rows) if [main_pid] in rows else None
 
     def _count_inside(self) -> int:
         """Count the commands' processes from inside, as a uid that commands cannot signal."""
@@ -148,8 +148,8 @@ class DockerContainer:
         self._api.close()
 
     def _try_remove(self) -> bool:
-        """Try to remove the container. Returns True if it is gone, or was gone before, and False if
-        the engine is away or still busy with it (a 5xx) and must be asked again."""
+        """Try to remove the container. Returns True if it is gone, also if it was gone before, and
+        False if the engine is down or still busy with it (a 5xx), so that it is worth a retry."""
         try:
             self._api.remove_container(self.id, force=True, v=True)
         except APIError as error:
@@ -210,13 +210,13 @@ class DockerDriver:
         with ExitStack() as undo:
             api = open_engine(self._base_url)
             undo.callback(api.close)
-            running, *others = _find_containers(api, session) or [""]
+            newest, *others = _find_containers(api, session) or [""]
             for container in others:
                 DockerContainer(open_engine(self._base_url), container, self._spec).remove()
-            if not running:
+            if not newest:
                 return None
             undo.pop_all()
-        sandbox = DockerSandbox(DockerContainer(api, running, self._spec), self._spec)
+        sandbox = DockerSandbox(DockerContainer(api, newest, self._spec), self._spec)
         try:
             sandbox.kill_commands()
             sandbox.open_session()
@@ -247,12 +247,12 @@ class DockerDriver:
 
 def _find_containers(api: APIClient, session: str) -> list[str]:
     """Return the ids of the session's containers, newest first. Raises SandboxUnavailable."""
-    found: dict[str, float] = {}
-    for rule in ({"label": f"{SESSION_LABEL}={session}"}, {"name": f"^/{_NAME}{session}-"}):
+    created: dict[str, float] = {}
+    for filters in ({"label": f"{SESSION_LABEL}={session}"}, {"name": f"^/{_NAME}{session}-"}):
         with translate_engine_errors(SandboxUnavailable, "looking for the session's sandbox"):
-            for container in api.containers(all=True, filters=rule):
-                found[container["Id"]] = container["Created"]
-    return sorted(found, key=lambda each: found[each], reverse=True)
+            for container in api.containers(all=True, filters=filters):
+                created[container["Id"]] = container["Created"]
+    return sorted(created, key=created.__getitem__, reverse=True)
 
 
 def refuse_unlimited(api: APIClient) -> None:
@@ -280,18 +280,18 @@ def refuse_warnings(created: dict[str, Any]) -> None:
 def remove_stale_containers(
     base_url: str | None, older_than: float, session: str | None = None
 ) -> list[str]:
-    """Remove containers that killed workers left, made more than `older_than` seconds ago.
+    """Remove containers of killed workers, if they were made more than `older_than` seconds ago.
 
     With `session`, remove only that session's containers. Returns the sessions of the removed
     containers. Raises SandboxUnavailable.
     """
     api = open_engine(base_url)
-    reaped = []
+    sessions = []
     try:
         with translate_engine_errors(SandboxUnavailable, "looking for old sandboxes"):
             label = f"{SESSION_LABEL}={session}" if session else SESSION_LABEL
-            found = api.containers(all=True, filters={"label": label})
-        for container in found:
+            containers = api.containers(all=True, filters={"label": label})
+        for container in containers:
             labels = container["Labels"]
             created = labels.get(CREATED_LABEL, "")
             age = time.time() - (int(created) if created.isdigit() else container["Created"])
@@ -303,7 +303,7 @@ def remove_stale_containers(
                 translate_engine_errors(SandboxGone, "removing an old sandbox"),
             ):
                 api.remove_container(container["Id"], force=True, v=True)
-                reaped.append(labels[SESSION_LABEL])
+                sessions.append(labels[SESSION_LABEL])
     finally:
         api.close()
-    return reaped
+    return sessions

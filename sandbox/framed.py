@@ -1,4 +1,4 @@
-"""A sandbox that talks to the runner inside a container of any kind."""
+"""A sandbox that runs its calls through the runner in a container of any kind."""
 
 import threading
 import time
@@ -37,7 +37,7 @@ class Processes(Protocol):
         ...
 
     def kill_commands(self) -> None:
-        """Kill every process of the commands' uid. `count_processes` tells whether that worked."""
+        """Kill every process of the commands' uid. `count_processes` shows whether that worked."""
         ...
 
     def count_processes(self) -> int:
@@ -126,10 +126,10 @@ class FramedSandbox:
             raise self._end_after_bad_report(session, error) from error
         finally:
             with self._lock:
-                kept = session.ready and not (self._closed or self._ended)
-                if kept:
+                reusable = session.ready and not (self._closed or self._ended)
+                if reusable:
                     self._idle.append(session)
-            if not kept:
+            if not reusable:
                 session.wire.close()
 
     def _take_session(self) -> Session:
@@ -189,8 +189,8 @@ class FramedSandbox:
     def _ask(self, session: Session, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Send a request and read its report.
 
-        A runner that was killed was killed by its command. A runner that exits with 0 has lost the
-        connection. One that exits with another code has a bug, and the sandbox is ended.
+        A killed runner was killed by its command. A runner that exits with 0 has lost the
+        connection. Any other exit code is a bug of the runner, and the sandbox is ended.
         """
         try:
             session.send_request(request, time.monotonic() + seconds)
@@ -202,9 +202,9 @@ class FramedSandbox:
             raise
 
     def _end_after_bad_report(self, session: Session, error: BadReport) -> SandboxGone:
-        """End the sandbox after a report that no runner sends: nothing from it can be trusted.
+        """End the sandbox after a report that no runner sends; nothing from it can be trusted.
 
-        Exit codes 126 and 127 show that the image is older than this code and has no runner.
+        Exit codes 126 and 127 show that the image has no runner, as it is older than this code.
         """
         with suppress(SandboxGone):
             if not self.container.is_running():
@@ -231,8 +231,8 @@ class FramedSandbox:
                 return
             if not self.container.is_running():
                 self._drop_sessions()
-                known = self.container.explain_end() or why
-                raise SandboxGone(f"the sandbox's container died ({known})") from why
+                cause = self.container.explain_end() or why
+                raise SandboxGone(f"the sandbox's container died ({cause})") from why
             self.kill_commands()
 
     def kill_commands(self) -> None:
@@ -244,8 +244,8 @@ class FramedSandbox:
                 self.container.kill_commands()
                 left = self._count_others(0)
             except SandboxGone as error:
-                known = self.container.explain_end() or error
-                raise self._end(f"{known}; the sandbox was ended") from error
+                cause = self.container.explain_end() or error
+                raise self._end(f"{cause}; the sandbox was ended") from error
             if left:
                 raise self._end(
                     f"{left} processes of a command lived on after all of them were killed, so "
@@ -282,9 +282,9 @@ class FramedSandbox:
     def get(self, path: str, *, limit: int) -> bytes:
         with self._transfer(f"reading {path}") as (session, deadline):
             session.send_request(self._request("get", path=path, limit=limit), deadline)
-            found = b"".join(self._receive(session, limit, path))
+            content = b"".join(self._receive(session, limit, path))
             raise_refusal(session.read_last_report(), path)
-        return found
+        return content
 
     def export(self) -> Iterator[bytes]:
         """See Sandbox.export. Commands that still run are ended first."""
@@ -324,11 +324,11 @@ class FramedSandbox:
         """Whether a stream ended although neither the runner nor the container failed."""
         if session.wire.get_exit_code() not in (None, 0):
             return False
-        # The container's end may be reported with a delay, which `explain_end` waits for.
+        # The engine may report the container's end with a delay, which `explain_end` waits out.
         return not self.container.explain_end() and self.container.is_running()
 
     def _explain_unrestored(self, error: SandboxGone, what: str) -> SandboxError:
-        """Make the error to raise: the archive is to blame only if the engine can be asked."""
+        """Make the error to raise; the archive is blamed only if the engine still answers."""
         with suppress(SandboxGone):
             self.container.is_running()
             return SandboxLimit(f"{what} cannot be unpacked: {error}")
@@ -379,12 +379,12 @@ class FramedSandbox:
 def resolve_tmp_path(path: str) -> str:
     """Return `path` normalised. Raises ValueError if it is not a file's path under /tmp."""
     pure = PurePosixPath(path)
-    named = [part for part in pure.parts if part not in ("/", "//")]
-    if "\0" in path or ".." in named or not pure.is_absolute() or named[:1] != ["tmp"]:
+    parts = [part for part in pure.parts if part not in ("/", "//")]
+    if "\0" in path or ".." in parts or not pure.is_absolute() or parts[:1] != ["tmp"]:
         raise ValueError(f"{path!r} is not a path under /tmp")
-    sizes = [len(part.encode("utf-8", "surrogateescape")) for part in named]
-    if len(named) < 2 or path.endswith("/"):
+    sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
+    if len(parts) < 2 or path.endswith("/"):
         raise ValueError(f"{path!r} names a folder, not a file")
     if max(sizes) > 255 or sum(sizes) + len(sizes) > 1024:
         raise ValueError(f"{path[:100]!r}… is too long for a path")
-    return "/" + "/".join(named)
+    return "/" + "/".join(parts)

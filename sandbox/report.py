@@ -1,4 +1,4 @@
-"""Checks the runner's reports, which are hostile: they come from where the commands ran."""
+"""Checks the runner's reports. They are hostile: commands run beside the runner."""
 
 from typing import Any
 
@@ -32,13 +32,13 @@ def parse_result(report: dict[str, Any], number: int, seconds: float) -> ExecRes
     )
 
 
-def _parse_output(found: object, path: str) -> Output:
-    if not isinstance(found, dict):
+def _parse_output(stream: object, path: str) -> Output:
+    if not isinstance(stream, dict):
         raise BadReport("a stream is missing")
-    preview, binary = found.get("preview"), found.get("binary")
+    preview, binary = stream.get("preview"), stream.get("binary")
     if not isinstance(preview, str) or not isinstance(binary, bool):
         raise BadReport("a stream has no preview")
-    size, lines, kept = (_parse_count(found.get(key)) for key in ("size", "lines", "kept"))
+    size, lines, kept = (_parse_count(stream.get(key)) for key in ("size", "lines", "kept"))
     if kept > size or lines > size:
         raise BadReport("a stream's counts contradict each other")
     return Output(
@@ -60,7 +60,7 @@ def _parse_count(value: object) -> int:
 def make_empty_result(seconds: float, *, timed_out: bool) -> ExecResult:
     """Make the result of a command without a report.
 
-    It timed out, or it killed its runner, or the connection was lost and it was killed.
+    The command timed out, or killed its runner, or was killed as the connection was lost.
     """
     if timed_out:
         return ExecResult(None, Output("", 0, 0), Output("", 0, 0), seconds, timed_out=True)

@@ -52,14 +52,15 @@ def parse_size(text: str) -> int:
 class ContainerSpec:
     """One kind of sandbox.
 
-    `memory` is for processes *and* files, because files in a tmpfs are memory: the workspace gets
-    `disk`, but never the last eighth of `memory`, so that a full disk is reported as such and does
-    not kill the container. The defaults give a workspace of 1.75 GB.
+    `memory` is for processes *and* files, because files in a tmpfs are memory. The workspace has
+    the size `disk`, but never takes the last eighth of `memory`: a full disk is then reported as
+    such and does not kill the container. The defaults give a workspace of 1.75 GB.
 
     Caps are in bytes, except `members_cap` (files and folders) and `ratio_cap` (unpacked to
     packed size); times are in seconds. `preview` is how many bytes of an output are shown, at most
     4,096; an output that is up to a quarter longer is shown whole. `grace` is how late a command's
     report may arrive.
+
     With `shared_limits` the engine is not asked to limit memory, processes and processors, because
     it cannot (rootless, without control groups of its own): the limits of what the engine runs in
     apply to all its sandboxes together. Each process is limited instead, and so is the number of a

@@ -76,8 +76,8 @@ def find_versions(sandbox: Sandbox) -> str:
 
 
 def _parse_version(text: str) -> str:
-    found = _VERSION.search(text)
-    return f" {found[0][:_MAX_VERSION]}" if found else ""
+    version = _VERSION.search(text)
+    return f" {version[0][:_MAX_VERSION]}" if version else ""
 
 
 def describe_tools() -> str:

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 PEER_ENDED: int = getattr(select, "POLLRDHUP", 0)
-"""The event of `select.poll` where the other side sends no more. Linux has it."""
+"""The event of `select.poll` for a peer that sends no more. Only Linux has it."""
 
 _READ = 1 << 16
 _STDERR_KEPT = 2000
 _DRAINED = 200
 _KILLED = 137
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 30), ("TCP_KEEPCNT", 4))
-"""Seconds, and a count: load balancers drop connections that are silent for some minutes."""
+"""In seconds, and a count. Load balancers drop connections that are silent for some minutes."""
 
 
 class StreamBroken(Exception):
@@ -86,8 +86,8 @@ class SocketWire:
     def _wait_for_room(self, deadline: float) -> None:
         """Wait until data can be sent. Raises TimeoutError, or Ended if nobody reads it any more.
 
-        When a runner ends, an engine ends its own side of the connection but leaves the other side
-        open, and what we send there waits forever.
+        When a runner ends, the engine closes its own side of the connection and leaves ours open:
+        sending would wait forever.
         """
         poll = select.poll()
         poll.register(self._socket, select.POLLOUT | PEER_ENDED)
@@ -95,9 +95,7 @@ class SocketWire:
         if not ready:
             raise TimeoutError
         while ready[0][1] & PEER_ENDED:
-            self.receive(
-                _READ, deadline
-            )  # up to the end, which is raised with the runner's last words
+            self.receive(_READ, deadline)  # raises Ended with the runner's last output
 
     def receive(self, size: int, deadline: float) -> bytes:
         parts = []
@@ -138,7 +136,7 @@ class SocketWire:
         return not poll.poll(0)
 
     def get_exit_code(self) -> int | None:
-        """Return the code of a killed process: without an engine, no connection can be lost."""
+        """Return the code of a killed process: a local connection ends only with its process."""
         return _KILLED
 
     def close(self) -> None:
@@ -175,12 +173,12 @@ class EngineWire(SocketWire):
 
     def drain(self, deadline: float) -> bytes:
         """Wait for the stream's end; returns the beginning of stdout. Raises Silent."""
-        said = b""
+        output = b""
         try:
             while True:
-                said = (said + self.receive(1, deadline))[:_DRAINED]
+                output = (output + self.receive(1, deadline))[:_DRAINED]
         except Ended:
-            return said
+            return output
 
     def _next_piece(self, deadline: float) -> None:
         """Skip the rest of a stderr piece, keeping its end, and read the next piece's header."""

@@ -93,7 +93,7 @@ def walk_tree(name: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def add_file(file: IO[bytes], path: str, left: int) -> None:
-    """Add `left` bytes of a file; if it shrinks meanwhile, the rest is zeros."""
+    """Add `left` bytes of a file. If the file shrinks meanwhile, zeros fill the rest."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

@@ -21,7 +21,7 @@ from sandbox.image.preview import PREVIEW
 
 OUT, DATA = "/tmp/_out", "/tmp/data"
 ARGUMENT = 100_000  # the kernel takes 128 KiB in one argument
-LINGER = 0.2  # seconds for `>(tee file)` and the like to finish after the shell did
+LINGER = 0.2  # seconds after the shell's end in which `>(tee file)` and the like may finish
 ENVIRONMENT = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
@@ -63,7 +63,7 @@ def exec_command(command: bytes, cwd: str, out: int, err: int) -> None:
         os.dup2(fd, number)
     for number in (*IGNORED_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    prctl(PR_SET_DUMPABLE, 1)  # otherwise the file below belongs to root
+    prctl(PR_SET_DUMPABLE, 1)  # otherwise root owns the file below
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
     os.chdir(cwd)
@@ -83,14 +83,14 @@ def spawn_command(command: bytes, cwd: str, out: int, err: int) -> int:
 
 
 def reap_children(pid: int = 0) -> tuple[int | None, bool]:
-    """Reap ended children; returns the status of `pid` if it ended, and whether any is left."""
+    """Reap ended children; returns the status of `pid` if it ended, and whether a child still runs."""
     status = None
     try:
         while True:
-            found, code = os.waitpid(-1, os.WNOHANG)
-            if not found:
+            child, code = os.waitpid(-1, os.WNOHANG)
+            if not child:
                 return status, True
-            status = code if found == pid else status
+            status = code if child == pid else status
     except ChildProcessError:
         return status, False
 
@@ -109,19 +109,19 @@ def list_descendants(ancestor: int) -> list[int]:
 
 def kill_tree(pid: int) -> int | None:
     """Kill the group of `pid` and all our descendants, also those that left the group."""
-    status, give_up = None, time.monotonic() + 2
+    status, deadline = None, time.monotonic() + 2
     with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
     while True:
-        found, left = reap_children(pid)
-        status = found if found is not None else status
-        if not left:
+        own_status, has_children = reap_children(pid)
+        status = own_status if own_status is not None else status
+        if not has_children:
             return status
         for child in list_descendants(os.getpid()):
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
-        if time.monotonic() > give_up:
-            # A fork bomb forks faster than we can list: one signal to the whole uid stops it.
+        if time.monotonic() > deadline:
+            # A fork bomb forks faster than we can list it; a signal to the whole uid stops it.
             with contextlib.suppress(OSError):
                 os.kill(-1, signal.SIGKILL)
             return status
@@ -159,8 +159,8 @@ class OutputReader:
                 continue
             with contextlib.suppress(BlockingIOError):
                 os.read(fd, 512)
-            found, _ = reap_children(self.pid)
-            self.status = found if found is not None else self.status
+            status, _ = reap_children(self.pid)
+            self.status = status if status is not None else self.status
 
     def run(self, deadline: float) -> bool:
         """Read until the end or the deadline; returns whether the command ended in time."""

@@ -2,10 +2,10 @@
 
     isolation.py SECONDS ADDRESS:PORT…
 
-A network policy holds only if a plug-in of the cluster enforces it, and some plug-ins take a moment
+A network policy holds only if a plug-in of the cluster enforces it, and some plug-ins need a moment
 for a new pod. So while any address answers, all are tried again, for up to SECONDS. The API server
-is also tried at the address that the kubelet sets in the environment. Addresses that still answer
-are printed, one per line, and so is the folder of a service account's token if it exists.
+is also tried at the address that the kubelet sets in the environment. Prints the addresses that
+still answer, one per line, and the folder of a service account's token if it exists.
 
 Each address is tried over TCP, and port 53 with a DNS query over UDP as well. A refused connection
 counts as an answer, unless an ICMP error refused it: plug-ins reject packets that way, hosts do
@@ -72,7 +72,7 @@ def open_probe(address: str, kind: socket.SocketKind) -> socket.socket | None:
 
 
 def has_answered(probe: socket.socket) -> bool:
-    """Whether a probe that became ready has got an answer, rather than an error on the way."""
+    """Whether a ready probe got an answer, rather than an error from the way there."""
     if probe.type == socket.SOCK_DGRAM:
         with contextlib.suppress(OSError):
             return bool(probe.recv(512))

@@ -11,7 +11,7 @@ from sandbox.image import log_diff, log_errors, log_outline, log_views
 from sandbox.image.log_text import ROOM, Unreadable
 
 MAX_CONTEXT = 500
-"""The most lines of context on each side; whoever asks for more gets so many."""
+"""The most lines of context on each side; a larger number is reduced to this."""
 
 ABOUT = """\
 log outline FILE              sections and commands: lines, seconds, where error candidates are
@@ -68,34 +68,34 @@ def context_size(text: str) -> int:
 
 
 def main(words: list[str]) -> int:
-    asked = make_parser().parse_args(words)
+    options = make_parser().parse_args(words)
     verbs = {
-        "outline": lambda: log_outline.show_outline(asked.file, asked.bytes),
+        "outline": lambda: log_outline.show_outline(options.file, options.bytes),
         "errors": lambda: log_errors.show_errors(
-            asked.file, asked.bytes, asked.max, asked.after or 0, asked.context
+            options.file, options.bytes, options.max, options.after or 0, options.context
         ),
         "grep": lambda: log_views.show_matches(
-            asked.pattern,
-            asked.file,
+            options.pattern,
+            options.file,
             log_views.GrepOptions(
-                asked.bytes,
-                asked.max,
-                asked.after or 0,
-                asked.context or 0,
-                asked.caseless,
-                asked.fixed,
+                options.bytes,
+                options.max,
+                options.after or 0,
+                options.context or 0,
+                options.caseless,
+                options.fixed,
             ),
         ),
-        "slice": lambda: log_views.show_lines(asked.file, asked.range, asked.bytes),
+        "slice": lambda: log_views.show_lines(options.file, options.range, options.bytes),
         "templates": lambda: log_views.show_templates(
-            asked.file, asked.bytes, asked.max, asked.after or 0, asked.common
+            options.file, options.bytes, options.max, options.after or 0, options.common
         ),
         "diff": lambda: log_diff.show_diff(
-            asked.file, asked.green, asked.bytes, asked.max, asked.after
+            options.file, options.green, options.bytes, options.max, options.after
         ),
     }
     try:
-        text = verbs[asked.verb]()
+        text = verbs[options.verb]()
         sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
         sys.stdout.flush()
     except Unreadable as error:

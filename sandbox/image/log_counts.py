@@ -1,4 +1,4 @@
-"""The numbers of a log line that say something, apart from those that each run has by chance.
+"""Finds the numbers of a log line that mean something, not those that differ by chance.
 
 They are counts, settings (`maximumPoolSize=30`), and sizes beside a limit that differ by more than
 a little (`used 1358241 bytes of 1310720 bytes`).
@@ -40,30 +40,32 @@ _TOTAL = re.compile(rb"\W{0,8}(?:All files|TOTAL|Total)\b")
 """The last row of a table, such as that of coverage."""
 
 MUCH = 0.03
-"""By which share of the larger one two sizes differ that are told."""
+"""Sizes differ much if they differ by more than this share of the larger one."""
 
 LEAST_SIZES = 2
-"""The fewest sizes of a line that are compared: alone, a size differs by chance."""
+"""Lines with fewer sizes are not compared: a single size differs by chance."""
 
 
 def has_counts(shape: bytes) -> bool:
-    """Whether lines of a shape may have numbers that say something."""
-    told = _MAY_COUNT.search(shape) or _TOTAL.match(shape) or rate_shape(shape) >= 1
-    named = any(map(_is_setting, _SHAPED_SETTING.findall(shape)))
-    return b"#" in shape and (bool(told) or named)
+    """Whether lines of a shape may have numbers that mean something."""
+    if b"#" not in shape:
+        return False
+    if _MAY_COUNT.search(shape) or _TOTAL.match(shape) or rate_shape(shape) >= 1:
+        return True
+    return any(map(_is_setting, _SHAPED_SETTING.findall(shape)))
 
 
 def find_counts(line: bytes, shape: bytes) -> tuple[bytes, ...]:
     """Return the counts of a line (`0 characters`), and of an error also its other numbers."""
     text = _CHANCE.sub(b" ", strip_escapes(line)[:500])
     every = rate_shape(shape) >= 1 or _TOTAL.match(shape)
-    found = (_VALUE if every else _COUNT).findall(text)
-    settings = (each for each in _SETTING.findall(text) if _is_setting(each[0]))
-    return (*found, *(value for _, value in settings))
+    counts = (_VALUE if every else _COUNT).findall(text)
+    settings = (value for name, value in _SETTING.findall(text) if _is_setting(name))
+    return (*counts, *settings)
 
 
 def _is_setting(name: bytes) -> bool:
-    """Whether a name is one of a program's: it has several words."""
+    """Whether a name consists of several words, as a program's settings do."""
     return b"_" in name or _CAMEL.search(name) is not None
 
 

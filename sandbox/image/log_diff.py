@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from sandbox.image.log_counts import differ_much, find_counts, find_sizes, has_counts
@@ -49,7 +49,10 @@ _TRAILER = b"[this is the log of job"
 
 
 class LogShapes:
-    """The shapes of one log in bounded memory: a hash for each line."""
+    """The shapes of one log in bounded memory.
+
+    `kinds` has the hash of each line's shape, in the order of the lines.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -60,15 +63,14 @@ class LogShapes:
         shapes = ShapeCache()
         for lines in read_batches(path):
             self.lines += len(lines)
-            found = shapes.look_up(lines)
-            kinds = list(map(hash, found))
+            line_shapes = shapes.look_up(lines)
+            kinds = list(map(hash, line_shapes))
             self.kinds.extend(kinds[: MAX_LINES - len(self.kinds)])
             if len(self.shapes_by_hash) < MAX_SHAPES:
-                self.shapes_by_hash.update(zip(kinds, found, strict=True))
+                self.shapes_by_hash.update(zip(kinds, line_shapes, strict=True))
 
-    @property
     def describe_omission(self) -> str:
-        """A line that says that only part of the log was compared, or ""."""
+        """Say that only part of the log was compared; "" if all of it was."""
         if len(self.shapes_by_hash) < MAX_SHAPES and self.lines <= MAX_LINES:
             return ""
         return f"[{self.path} is only partly compared: it has too many different lines]"
@@ -81,15 +83,14 @@ class NewLines:
         self.numbers, self.shapes = array("Q"), array("q")
         self.weights: dict[int, float] = {}
         self.counts: Counter[int] = Counter()
-        news = own.shapes_by_hash.keys() - other.shapes_by_hash.keys()
-        news = {
+        new_kinds = {
             kind
-            for kind in news
+            for kind in own.shapes_by_hash.keys() - other.shapes_by_hash.keys()
             if not _BORDER.fullmatch(own.shapes_by_hash[kind])
             and own.shapes_by_hash[kind][:23] != _TRAILER
         }
         for number, kind in enumerate(own.kinds, 1):
-            if kind in news:
+            if kind in new_kinds:
                 self._add_line(number, kind, own.shapes_by_hash[kind])
 
     def _add_line(self, number: int, kind: int, shape: bytes) -> None:
@@ -114,27 +115,24 @@ class NewLines:
 
     def rank_lines(self, after: int | None, most: int) -> list[int]:
         """Return line numbers of new lines: the most telling first, or those after line `after`."""
-        places = [at for at, number in enumerate(self.numbers) if number > (after or 0)]
+        indexes = [i for i, number in enumerate(self.numbers) if number > (after or 0)]
         if after is None:
-            last = self.numbers[-1] if places else 1
-            places.sort(key=lambda at: -self._rate_line(at, last))
-        return [self.numbers[at] for at in places[:most]]
+            last = self.numbers[-1] if indexes else 1
+            indexes.sort(key=lambda i: -self._rate_line(i, last))
+        return [self.numbers[i] for i in indexes[:most]]
 
-    def _rate_line(self, at: int, last: int) -> float:
-        kind = self.shapes[at]
-        near = self.shapes[max(0, at - 2) : at + 3]
-        rare = -0.5 * min(self.counts[kind], 512).bit_length()
-        return (
-            self.weights[kind]
-            + max(map(self.weights.__getitem__, near))
-            + self.numbers[at] / last
-            + rare
-        )
+    def _rate_line(self, index: int, last: int) -> float:
+        """Rate a line higher if its neighbours are telling, if it is late, and if it is rare."""
+        kind = self.shapes[index]
+        neighbours = self.shapes[max(0, index - 2) : index + 3]
+        rarity = -0.5 * min(self.counts[kind], 512).bit_length()
+        best = max(map(self.weights.__getitem__, neighbours))
+        return self.weights[kind] + best + self.numbers[index] / last + rarity
 
 
 @dataclass
 class Recounted:
-    """A line that the other log has with other numbers, and that line."""
+    """A line, and the line of the other log that differs from it in its numbers only."""
 
     number: int
     line: bytes
@@ -148,60 +146,57 @@ class Recounted:
 
 
 def find_recounted(ours: LogShapes, theirs: LogShapes) -> list[Recounted]:
-    """Find the lines of rare shapes whose counts the other log does not have, most telling first.
+    """Find lines of rare shapes with counts that the other log does not have, most telling first.
 
-    A shape that a log has more than `MAX_ALIKE` times is progress or a table, and is left out.
+    A shape that a log has more than `MAX_ALIKE` times is left out: it is progress or a table.
     """
     shapes = ours.shapes_by_hash
     shared = {
         kind for kind in shapes.keys() & theirs.shapes_by_hash.keys() if has_counts(shapes[kind])
     }
     own, other = _read_rare(ours, shared), _read_rare(theirs, shared)
-    found = [
-        one
+    recounted = [
+        pair
         for kind in own.keys() & other.keys()
-        for one in _pair_lines(own[kind], other[kind], shapes[kind])
+        for pair in _pair_lines(own[kind], other[kind], shapes[kind])
     ]
-    return sorted(found, key=lambda one: (-one.weight, one.number))
+    return sorted(recounted, key=lambda pair: (-pair.weight, pair.number))
 
 
 def _read_rare(log: LogShapes, shared: set[int]) -> dict[int, list[tuple[int, bytes]]]:
-    """Read the numbered lines of those shapes that a log has at most `MAX_ALIKE` times."""
+    """Read, with their numbers, the lines of shapes that a log has at most `MAX_ALIKE` times."""
     rare = [kind for kind, n in Counter(log.kinds).items() if n <= MAX_ALIKE and kind in shared]
-    places: dict[int, list[int]] = {kind: [] for kind in rare[: MAX_COUNTED // MAX_ALIKE]}
+    numbers: dict[int, list[int]] = {kind: [] for kind in rare[: MAX_COUNTED // MAX_ALIKE]}
     for number, kind in enumerate(log.kinds, 1):
-        if kind in places:
-            places[kind].append(number)
-    lines = read_lines(log.path, {number for found in places.values() for number in found})
-    return {kind: [(n, lines[n]) for n in found if n in lines] for kind, found in places.items()}
+        if kind in numbers:
+            numbers[kind].append(number)
+    lines = read_lines(log.path, set(chain(*numbers.values())))
+    return {kind: [(n, lines[n]) for n in own if n in lines] for kind, own in numbers.items()}
 
 
 def _pair_lines(
     own: list[tuple[int, bytes]], other: list[tuple[int, bytes]], shape: bytes
 ) -> Iterator[Recounted]:
-    known = [find_counts(line, shape) for _, line in other]
-    sized = [find_sizes(line) for _, line in other]
-    for at, (number, line) in enumerate(own):
+    other_counts = [find_counts(line, shape) for _, line in other]
+    other_sizes = [find_sizes(line) for _, line in other]
+    for i, (number, line) in enumerate(own):
         counts, sizes = find_counts(line, shape), find_sizes(line)
-        if counts in known:
-            if all(differ_much(sizes, each) for each in sized):
-                yield Recounted(
-                    number, line, *other[min(at, len(other) - 1)], rate_shape(shape) - 1
-                )
-            continue
-        at = min(at, len(other) - 1)
-        pairs = zip(counts, known[at], strict=False)
-        turned = any(one != two and b"0" in (one, two) for one, two in pairs)
-        yield Recounted(number, line, *other[at], rate_shape(shape) + 2 * turned)
+        i = min(i, len(other) - 1)
+        if counts not in other_counts:
+            pairs = zip(counts, other_counts[i], strict=False)
+            turned = any(one != two and b"0" in (one, two) for one, two in pairs)
+            yield Recounted(number, line, *other[i], rate_shape(shape) + 2 * turned)
+        elif all(differ_much(sizes, each) for each in other_sizes):
+            yield Recounted(number, line, *other[i], rate_shape(shape) - 1)
 
 
 def _show_recounted(
     ours: LogShapes, theirs: LogShapes, room: int, most: int, after: int | None
 ) -> list[str]:
-    found = [one for one in find_recounted(ours, theirs) if one.number > (after or 0)][:most]
+    pairs = [each for each in find_recounted(ours, theirs) if each.number > (after or 0)][:most]
     page = Page(room)
-    shown = page.fill((one.number, one.format()) for one in found)
-    more = f"[{len(found) - shown:,} more: --bytes N]" if shown < len(found) else ""
+    shown = page.fill((each.number, each.format()) for each in pairs)
+    more = f"[{len(pairs) - shown:,} more: --bytes N]" if shown < len(pairs) else ""
     return ["other numbers:", *page.format_lines(), more] if shown else []
 
 
@@ -220,7 +215,7 @@ def show_diff(path: str, green: str | None, room: int, most: int, after: int | N
     counted = _show_recounted(ours, theirs, room // 4, most, after)
     left = max(0, room - sum(len(line.encode("utf-8", "replace")) + 1 for line in counted))
     all_new = after is not None or not gone.count
-    said = [
+    parts = [
         f"{format_count(new.count, 'line')} of {ours.lines:,} in {path} new, {gone.count:,} of "
         f"{theirs.lines:,} in {green} gone (times, hashes, folders, most numbers ignored)",
         *_show_part("new:", path, new, left if all_new else left * 2 // 3, most, after),
@@ -228,30 +223,30 @@ def show_diff(path: str, green: str | None, room: int, most: int, after: int | N
         *([] if all_new else _show_part("gone:", green, gone, left // 3, most, None)),
     ]
     return join_parts(
-        *_read_package_changes(path), *said, ours.describe_omission, theirs.describe_omission
+        *_read_package_changes(path), *parts, ours.describe_omission(), theirs.describe_omission()
     )
 
 
 def _read_package_changes(path: str) -> list[str]:
     """Read from `PATH.installed` which packages changed version, because shapes hide versions."""
     try:
-        with Path(f"{path}.installed").open(encoding="utf-8", errors="replace") as told:
-            found = [line.strip()[:120] for line in islice(told, MAX_PACKAGES) if line.strip()]
+        with Path(f"{path}.installed").open(encoding="utf-8", errors="replace") as file:
+            changes = [line.strip()[:120] for line in islice(file, MAX_PACKAGES) if line.strip()]
     except OSError:
         return []
-    return [f"installed differently: {', '.join(found)}"] if found else []
+    return [f"installed differently: {', '.join(changes)}"] if changes else []
 
 
 def _show_part(
-    title: str, path: str, fresh: NewLines, room: int, most: int, after: int | None
+    title: str, path: str, new: NewLines, room: int, most: int, after: int | None
 ) -> list[str]:
-    ranked = fresh.rank_lines(after, min(most, 1 + room // 20))
+    ranked = new.rank_lines(after, min(most, 1 + room // 20))
     lines, page = read_lines(path, set(ranked)), Page(room)
     shown = page.fill(
-        (number, f"{number}: {clip_line(lines[number])}{fresh.describe_repeats(number)}")
+        (number, f"{number}: {clip_line(lines[number])}{new.describe_repeats(number)}")
         for number in ranked
     )
-    left = sum(number > (after or 0) for number in fresh.numbers) - shown
+    left = sum(number > (after or 0) for number in new.numbers) - shown
     following = 0 if after is None else ranked[shown - 1] if shown else after
     more = f"[{left:,} more: --after {following} shows all in order, or --bytes N]" if left else ""
     return [title, *page.format_lines(), more] if shown else []

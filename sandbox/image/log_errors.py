@@ -42,16 +42,16 @@ _FINE = re.compile(
     rb"|\s*(?:downloaded|downloading|compiling|checking|fetching|fetched|copying path|building"
     rb"|installing|unpacking) (?!fail|error)[\w@'\"/.#-]{1,200}(?: v?#\S*|\.\.\.)(?: \.\.\.)?\s*$"
 )
-"""A test that passed, or a package that is fetched or built, whatever its name."""
+"""A test that passed, or a package that is fetched or built; its name may say anything."""
 
 _STARTS = re.compile(
     rb"\W{0,6}(?:error|fatal|fail|panic|traceback|exception|caused by|not ok|e  )|\S+error:"
 )
 _PLACED = re.compile(rb"(?:vet: )?[\w./\\@-]{1,200}\.\w{1,8}(?::#|\(#\)): \S")
-"""A line that begins with a place in a file, as a linter's finding, in the shape of lines."""
+"""The shape of a line that begins with a place in a file, such as a linter's finding."""
 
 _ADDRESS = re.compile(rb"https?://[^\s\"'<>]+")
-"""What it names, such as a package called error-ex, is not what happened."""
+"""An address. Its words, such as those of a package called error-ex, are not what happened."""
 
 _TRAILER = re.compile(
     rb"\[error\] *(?:->|\[help #?|to see the full|re-run maven|for more information"
@@ -81,14 +81,14 @@ def rate_shape(shape: bytes) -> float:
     loud = any(word in text for word in _LOUD)
     if not loud and not any(word in text for word in _HARD):
         return 0.8 if _PLACED.match(text) and not _CALM.search(text) else 0.0
-    found = 2.0 if loud else 1.0
+    weight = 2.0 if loud else 1.0
     if _CALM.search(text):
-        found -= 1.5
+        weight -= 1.5
     if _STARTS.match(text):
-        found += 1.5
+        weight += 1.5
     if _ENDING.search(text):
-        found -= 0.7
-    return max(found, 0.0)
+        weight -= 0.7
+    return max(weight, 0.0)
 
 
 class Candidates:
@@ -123,43 +123,44 @@ class Candidates:
         return sorted(self.groups.values(), key=self._rank)
 
     def _rank(self, group: Group) -> float:
-        late = group.first / max(1, self.lines)
-        return -(group.weight + late - 0.5 * (min(group.count, 1024).bit_length() - 1))
+        lateness = group.first / max(1, self.lines)
+        return -(group.weight + lateness - 0.5 * (min(group.count, 1024).bit_length() - 1))
 
 
 def find_candidates(path: str) -> Candidates:
-    found = Candidates()
+    candidates = Candidates()
     for lines in read_batches(path):
-        found.feed(lines)
-    return found
+        candidates.feed(lines)
+    return candidates
 
 
 def show_errors(path: str, room: int, most: int, after: int, context: int | None) -> str:
     """Format the most telling groups that fit, in the order of the log."""
     refuse_stream(path)
-    found = find_candidates(path)
-    ranked = [group for group in found.rank_groups() if group.first > after]
+    candidates = find_candidates(path)
+    ranked = [group for group in candidates.rank_groups() if group.first > after]
     tried = ranked[: min(most, TRIED)]
     steps = range(-1, 4) if context is None else range(-context, context + 1)
     lines = read_lines(path, {group.first + step for group in tried for step in steps})
     texts = {number: f"{number}- {clip_line(line, 160)}" for number, line in lines.items()}
     texts |= {group.first: _format_group(group, lines[group.first]) for group in tried}
     best = [lines[group.first] for group in tried[:BEST]]
-    elsewhere = list_elsewhere(path, best, found.hits, room // 3)
-    page, told = Page(room - sum(len(line.encode()) + 1 for line in elsewhere)), 0
+    elsewhere = list_elsewhere(path, best, candidates.hits, room // 3)
+    page, shown = Page(room - sum(len(line.encode()) + 1 for line in elsewhere)), 0
     for group in tried:
         near = [group.first + step for step in steps if group.first + step in lines]
         around = {number: texts[number] for number in near}
         main = {group.first: texts[group.first]}
         if not page.add(around | main) and not page.add(main):
             break
-        told += 1
-    total = format_count(len(found.hits), "candidate line")
-    more = f"[{len(ranked) - told:,} less telling ones are not shown: --bytes N, --after LINE]"
+        shown += 1
+    total = format_count(len(candidates.hits), "candidate line")
+    groups = format_count(len(candidates.groups), "group")
+    more = f"[{len(ranked) - shown:,} less telling ones are not shown: --bytes N, --after LINE]"
     return join_parts(
-        f"{total} in {format_count(len(found.groups), 'group')}, of {found.lines:,} lines:",
+        f"{total} in {groups}, of {candidates.lines:,} lines:",
         *page.format_lines(),
-        more if told < len(ranked) else "",
+        more if shown < len(ranked) else "",
         *elsewhere,
     )
 

@@ -18,6 +18,7 @@ import re
 import time
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from sandbox.image.log_errors import Candidates
@@ -46,27 +47,27 @@ class Entry:
 
 def show_outline(path: str, room: int) -> str:
     """Format one line for each part; if room is short, small parts without errors are left out."""
-    found, headings = Candidates(), list[tuple[int, str]]()
+    candidates, headings = Candidates(), list[tuple[int, str]]()
     first = 1
     for lines in read_batches(path):
-        found.feed(lines)
+        candidates.feed(lines)
         for number, line in enumerate(lines, first):
             if line[:1] in b"$=>[RUC#" and len(headings) < MOST and _HEADING.match(line):
                 headings.append((number, clip_line(line, 100)))
         first += len(lines)
-    told = _read_sidecar(path)
-    entries = _make_entries(told, headings, found.lines)
+    sidecar = _read_sidecar(path)
+    entries = _make_entries(sidecar, headings, candidates.lines)
     page = Page(room - 400)
-    hits = {id(one): _count_between(found.hits, one) for one in entries}
+    hits = {id(entry): _count_between(candidates.hits, entry) for entry in entries}
     left = 0
     for entry in sorted(
-        entries, key=lambda one: (-bool(hits[id(one)]), one.depth, -_rate_entry(one))
+        entries, key=lambda each: (-bool(hits[id(each)]), each.depth, -(each.seconds or 0.0))
     ):
         key = entry.first * 4 + min(entry.depth, 3)
         left += not page.add({key: _format_entry(entry, hits[id(entry)])})
-    best = ", ".join(str(group.first) for group in found.rank_groups()[:12])
+    best = ", ".join(str(group.first) for group in candidates.rank_groups()[:12])
     return join_parts(
-        f"{format_count(found.lines, 'line')}, {_format_time(told)}; "
+        f"{format_count(candidates.lines, 'line')}, {_format_time(sidecar)}; "
         "lines, seconds, error candidates, what:",
         *(line for line in page.format_lines() if line != "…"),
         f"[{left:,} small parts are not shown: --bytes N]" if left else "",
@@ -78,10 +79,6 @@ def _count_between(hits: list[int], entry: Entry) -> int:
     return bisect_right(hits, entry.last) - bisect_left(hits, entry.first)
 
 
-def _rate_entry(entry: Entry) -> float:
-    return entry.seconds or 0.0
-
-
 def _format_entry(entry: Entry, hits: int) -> str:
     lines = f"{entry.first}-{entry.last}"
     errors = str(hits) if hits else "-"
@@ -89,8 +86,8 @@ def _format_entry(entry: Entry, hits: int) -> str:
     return f"{'  ' * entry.depth}{lines:<15} {seconds:>6} {errors:>6}  {entry.title}"
 
 
-def _format_time(told: dict[str, Any]) -> str:
-    times = _list_times(told)
+def _format_time(sidecar: dict[str, Any]) -> str:
+    times = _list_times(sidecar)
     if not times:
         return "times unknown"
     try:
@@ -107,41 +104,43 @@ def _read_sidecar(path: str) -> dict[str, Any]:
     """Read the outline that the worker wrote; empty lists if it is missing or invalid."""
     try:
         with open(f"{path}.outline", "rb") as file:
-            told = json.loads(file.read(_SIDECAR))
-        sections = [_parse_section(one) for one in told.get("sections", [])[:MOST]]
-        times = [(int(line), float(at)) for line, at in told.get("times", [])]
+            sidecar = json.loads(file.read(_SIDECAR))
+        sections = [_parse_section(each) for each in sidecar.get("sections", [])[:MOST]]
+        times = [(int(line), float(at)) for line, at in sidecar.get("times", [])]
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {"sections": [], "times": []}
     return {"sections": sections, "times": sorted(times)}
 
 
-def _parse_section(told: dict[str, Any]) -> dict[str, Any]:
-    numbers = {key: float(told.get(key) or 0) for key in ("first", "last", "start", "end")}
-    return {**numbers, "name": str(told["name"])[:80], "title": str(told.get("title", ""))[:100]}
+def _parse_section(raw: dict[str, Any]) -> dict[str, Any]:
+    numbers = {key: float(raw.get(key) or 0) for key in ("first", "last", "start", "end")}
+    return {**numbers, "name": str(raw["name"])[:80], "title": str(raw.get("title", ""))[:100]}
 
 
-def _list_times(told: dict[str, Any]) -> list[float]:
-    times = [at for _, at in told["times"]]
-    return times + [one[key] for one in told["sections"] for key in ("start", "end") if one[key]]
+def _list_times(sidecar: dict[str, Any]) -> list[float]:
+    bounds = [each[key] for each in sidecar["sections"] for key in ("start", "end")]
+    return [at for _, at in sidecar["times"]] + list(filter(None, bounds))
 
 
-def _make_entries(told: dict[str, Any], headings: list[tuple[int, str]], total: int) -> list[Entry]:
+def _make_entries(
+    sidecar: dict[str, Any], headings: list[tuple[int, str]], total: int
+) -> list[Entry]:
     sections = []
-    for one in told["sections"]:
-        first, last = int(one["first"]), min(int(one["last"]) or total, total)
-        seconds = one["end"] - one["start"] if one["end"] else None
-        title = f"section {one['name']}" + (f": {one['title']}" if one["title"] else "")
+    for raw in sidecar["sections"]:
+        first, last = int(raw["first"]), min(int(raw["last"]) or total, total)
+        seconds = raw["end"] - raw["start"] if raw["end"] else None
+        title = f"section {raw['name']}" + (f": {raw['title']}" if raw["title"] else "")
         if first <= total:
             sections.append(Entry(first, max(first, last), 0, title, seconds))
-    for one, other in ((a, b) for a in sections for b in sections if len(sections) < 300):
-        inside = one is not other and other.first <= one.first and one.last <= other.last
-        one.depth += inside and (one.last - one.first) < (other.last - other.first)
+    for inner, outer in product(sections, sections) if len(sections) < 300 else ():
+        is_inside = outer.first <= inner.first and inner.last <= outer.last
+        inner.depth += is_inside and (inner.last - inner.first) < (outer.last - outer.first)
     starts = [number for number, _ in headings] + [total + 1]
     commands = []
     for (number, title), following in zip(headings, starts[1:], strict=True):
-        around = [one for one in sections if one.first <= number <= one.last]
-        end = min([following - 1, *(one.last for one in around)])
-        seconds = _measure_between(told["times"], number, end + 1)
+        around = [each for each in sections if each.first <= number <= each.last]
+        end = min([following - 1, *(each.last for each in around)])
+        seconds = _measure_between(sidecar["times"], number, end + 1)
         commands.append(Entry(number, end, len(around), title, seconds))
     return [*sections, *commands]
 

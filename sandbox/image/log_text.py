@@ -32,14 +32,14 @@ _DATED = re.compile(
     rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6} +(?=0)"
 )
 _COUNTED = re.compile(rb"(?m)^00:00 \+0{1,6}(?: ~0{1,6})?(?: -0{1,6})?: ")
-"""The time and the tests until now, before each test of Dart's."""
+"""What Dart prints before each test: the time, and the counts of tests until then."""
 # A word is matched from its beginning only, so that this stays linear. Suffixes belong to a number:
 # 1.5, 12:30:11, 10.0.0.1:80, the rest of a UUID.
 _VARIABLE = re.compile(rb"\b[a-zA-Z_]*0\w*(?:[.,:/-](?:0\w*|[a-f]{4,12}\b))*")
 _ASKED = ("GET", "POST", "PUT", "HTTP/1.1", "HTTP/2")
 _REFUSED = re.compile(rb"(\b(?:%s)|\") [45]\d\d\b" % "|".join(map(re.escape, _ASKED)).encode())
 _MAY_BE_REFUSED = tuple(f"{asked} {digit}".encode() for asked in (*_ASKED, '"') for digit in "45")
-"""Searching for these is several times as fast as the pattern."""
+"""Finding one of these is several times as fast as matching the pattern."""
 
 
 class Unreadable(Exception):
@@ -76,7 +76,7 @@ def refuse_stream(path: str) -> None:
 
 
 def number_lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with its number, from 1."""
+    """Yield each line with its number, which counts from 1."""
     first = 1
     for lines in read_batches(path):
         yield from enumerate(lines, first)
@@ -85,15 +85,15 @@ def number_lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 def read_lines(path: str, wanted: set[int]) -> dict[int, bytes]:
     """Read the lines with these numbers."""
-    found, first, last = {}, 1, max(wanted, default=0)
+    read, first, last = {}, 1, max(wanted, default=0)
     for lines in read_batches(path):
         end = first + len(lines)
         if any(first <= number < end for number in wanted):
-            found.update({n: lines[n - first] for n in wanted if first <= n < end})
+            read.update({n: lines[n - first] for n in wanted if first <= n < end})
         first = end
         if first > last:
             break
-    return found
+    return read
 
 
 def strip_escapes(line: bytes) -> bytes:
@@ -186,13 +186,13 @@ class Page:
 
     def format_lines(self) -> list[str]:
         """Return the lines in order, with gaps marked."""
-        told: list[str] = []
+        lines: list[str] = []
         previous = min(self._written, default=0) - 1
         for number in sorted(self._written):
-            told += ["…"] if number > previous + 1 else []
-            told.append(self._written[number])
+            lines += ["…"] if number > previous + 1 else []
+            lines.append(self._written[number])
             previous = number
-        return told
+        return lines
 
 
 def join_parts(*parts: str) -> str:

@@ -1,8 +1,8 @@
-"""Where a log names the values of its errors elsewhere: who took the port, which id it was."""
+"""Finds the values of a log's errors in its other lines: who took the port, which id it was."""
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from sandbox.image.log_text import clip_line, number_lines, strip_escapes
 
@@ -10,8 +10,7 @@ MOST_VALUES = 20
 """The most values that are looked for."""
 
 RARE = 4
-"""The most other lines that have a value: what more lines have, such as a process id, tells
-nothing."""
+"""The most other lines with a rare value. A common one, such as a process id, tells nothing."""
 
 MOST_LINES = 4
 _SHOWN = 200
@@ -25,26 +24,26 @@ _YEAR = re.compile(rb"(?:19|20)\d\d")
 def list_elsewhere(
     path: str, errors: Iterable[bytes], candidates: Sequence[int], room: int
 ) -> list[str]:
-    """List the lines, none of them among the `candidates`, that have a rare value of the `errors`:
-    a long number, an address or an id. At most about `room` bytes."""
+    """List lines that have a rare value of the `errors` (a long number, an address or an id) and
+    are not among the `candidates`: at most about `room` bytes."""
     values = dict.fromkeys(
         value for line in errors for value in _VALUE.findall(strip_escapes(line)[:1000])
     )
     wanted = [value for value in values if not _YEAR.fullmatch(value)][:MOST_VALUES]
     if not wanted:
         return []
-    skipped, found = set(candidates), dict[bytes, list[int]]()
+    skipped, numbers_by_value = set(candidates), dict[bytes, list[int]]()
     lines: dict[int, bytes] = {}
     for number, line in number_lines(path):
         if number in skipped or not any(value in line for value in wanted):
             continue
         for value in set(_VALUE.findall(strip_escapes(line)[:1000])).intersection(wanted):
-            places = found.setdefault(value, [])
-            places.append(number)
-            if len(places) <= RARE:
+            numbers = numbers_by_value.setdefault(value, [])
+            numbers.append(number)
+            if len(numbers) <= RARE:
                 lines[number] = line
-    rare = {number for places in found.values() if len(places) <= RARE for number in places}
-    first = sorted(rare)[:MOST_LINES]
+    rare = chain(*(numbers for numbers in numbers_by_value.values() if len(numbers) <= RARE))
+    first = sorted(set(rare))[:MOST_LINES]
     shown = [f"{number}: {clip_line(lines[number], _SHOWN)}" for number in first]
     sizes = accumulate(len(line.encode()) for line in shown)
     shown = [line for line, size in zip(shown, sizes, strict=True) if size <= room]

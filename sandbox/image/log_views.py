@@ -42,28 +42,28 @@ class GrepOptions:
             ) from error
 
 
-def show_matches(text: str, path: str, how: GrepOptions) -> str:
+def show_matches(text: str, path: str, options: GrepOptions) -> str:
     """Format matching lines as `N: text` and their context as `N- text`."""
-    pattern, page = how.compile_pattern(text), Page(how.room)
-    before: deque[tuple[int, bytes]] = deque(maxlen=how.context)
-    matches = told = owed = last = total = 0
+    pattern, page = options.compile_pattern(text), Page(options.room)
+    before: deque[tuple[int, bytes]] = deque(maxlen=options.context)
+    matches = shown = owed = last = total = 0
     full = False
     for number, line in number_lines(path):
         total = number
-        if number <= how.after_line:
+        if number <= options.after_line:
             continue
-        found = pattern.search(strip_escapes(line)) is not None
-        matches += found
-        if found and not full:
+        is_match = pattern.search(strip_escapes(line)) is not None
+        matches += is_match
+        if is_match and not full:
             near = {n: f"{n}- {clip_line(other)}" for n, other in before}
             main = {number: f"{number}: {_clip_around_match(pattern, line)}"}
-            full = told >= how.most or not (page.add(near | main) or page.add(main))
-            told, last, owed = (told, last, 0) if full else (told + 1, number, how.context)
+            full = shown >= options.most or not (page.add(near | main) or page.add(main))
+            shown, last, owed = (shown, last, 0) if full else (shown + 1, number, options.context)
         elif owed:
             owed -= 1
             page.add({number: f"{number}- {clip_line(line)}"})
         before.append((number, line))
-    more = f"; {matches - told:,} more: --after {last}, or --bytes N" if told < matches else ""
+    more = f"; {matches - shown:,} more: --after {last}, or --bytes N" if shown < matches else ""
     return join_parts(
         *page.format_lines(), f"[{format_count(matches, 'matching line')} of {total:,}{more}]"
     )
@@ -72,10 +72,10 @@ def show_matches(text: str, path: str, how: GrepOptions) -> str:
 def _clip_around_match(pattern: "re.Pattern[bytes]", line: bytes) -> str:
     """Clip a very long line to the part that matches."""
     text = strip_escapes(line)
-    found = pattern.search(text)
-    if found is None or found.start() < 200:
+    match = pattern.search(text)
+    if match is None or match.start() < 200:
         return clip_line(line)
-    start = found.start() - 60
+    start = match.start() - 60
     return f"[{start} bytes] …{clip_line(text[start:])}"
 
 

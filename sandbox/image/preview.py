@@ -65,9 +65,9 @@ def make_preview(
 ) -> str:
     """Return an output of at most `most_shown(limit)` bytes, else `limit` bytes of head and tail.
 
-    The cut is marked, in figures and with the `path` of the whole output, if it has one. `head` and
-    `tail` are the output's first and last `most_shown(limit)` bytes; `size` and `lines` count the
-    whole output.
+    A mark at the cut counts what is missing and names the `path` of the whole output, if any.
+    `head` and `tail` are the output's first and last `most_shown(limit)` bytes; `size` and `lines`
+    count the whole output.
     """
     if size <= most_shown(limit) and len(decode(head).encode()) <= most_shown(limit):
         return decode(head)

@@ -2,9 +2,9 @@
 
     watch.py BYTES
 
-Commands can neither stop nor deceive it, because it has another uid; its end is the container's
-end. It counts the processes' own memory and the files in memory; memory that forked processes still
-share counts for each of them. Runs inside; standard library only.
+Commands can neither stop nor deceive it, because it has another uid; when it ends, the container
+ends. It counts the processes' own memory and the files in memory; memory that forked processes
+still share counts for each of them. Runs inside; standard library only.
 """
 
 # pathlib takes as long to import as all the rest together.

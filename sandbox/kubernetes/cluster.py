@@ -1,4 +1,4 @@
-"""Talks to the API server of a cluster; every foreign error is translated here."""
+"""Talks to the API server of a cluster, and translates the errors of the client library."""
 
 import socket
 import threading
@@ -49,7 +49,7 @@ def translate_cluster_errors(kind: type[SandboxError], doing: str) -> Iterator[N
         message = f"{doing}: Kubernetes says: {_explain(error, code)}"
         if code == 404:
             raise Missing(message) from error
-        # An exceeded quota is a 403 as well, but temporary.
+        # An exceeded quota is a 403 too, but temporary.
         lasts = code in (400, 401, 403, 422) and "exceeded quota" not in message
         refusal = SandboxRefused if lasts and kind is SandboxUnavailable else kind
         raise refusal(message) from error
@@ -105,8 +105,8 @@ class Cluster:
     """One namespace of the cluster. Thread-safe except for `close`.
 
     The cluster is the one whose pod this process runs in, else the one of $KUBECONFIG or of
-    ~/.kube/config; without `namespace`, the namespace configured there is used. A service account's
-    token is read again after it was replaced.
+    ~/.kube/config; without `namespace`, the namespace configured there is used. A replaced token of
+    a service account is read anew.
     """
 
     def __init__(self, namespace: str = "") -> None:
@@ -116,7 +116,7 @@ class Cluster:
         with translate_cluster_errors(SandboxUnavailable, "looking for a cluster"):
             config, user = _read_config()
             self._config: SingleConfig = config
-            # No proxy and no other certificate authority than the configuration's.
+            # The environment must name no proxy and no other certificate authority.
             self._client = Client(
                 config, timeout=httpx.Timeout(CALL_TIMEOUT), trust_env=False, lazy=False
             )
@@ -177,8 +177,8 @@ class Cluster:
     def start_process(self, pod: str, argv: list[str], deadline: float) -> ExecStream:
         """Start a process in a pod's container. Raises Missing, or SandboxGone."""
         words = [("command", word) for word in argv]
-        asked = [("container", CONTAINER), ("stdin", "1"), ("stdout", "1"), ("stderr", "1")]
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/exec?{urlencode(words + asked)}"
+        options = [("container", CONTAINER), ("stdin", "1"), ("stdout", "1"), ("stderr", "1")]
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/exec?{urlencode(words + options)}"
         url = "ws" + self.server.removeprefix("http").rstrip("/") + path
         with translate_cluster_errors(SandboxGone, "starting a process in the sandbox"):
             return ExecStream(url, self._authorize(), self._tls, deadline)
@@ -188,8 +188,8 @@ class Cluster:
         auth, request = user_auth(self._config.user), httpx.Request("GET", self.server)
         if auth is not None:
             next(auth.sync_auth_flow(request))
-        named = request.headers.get("Authorization")
-        return {"Authorization": named} if named else {}
+        value = request.headers.get("Authorization")
+        return {"Authorization": value} if value else {}
 
     def find_own_address(self) -> str:
         """Return this machine's address as the API server sees it; "" if that is unknown."""

@@ -65,20 +65,20 @@ class PodContainer:
         return self._cluster.start_process(self.pod, self._runner, deadline)
 
     def _run(self, argv: list[str], seconds: float) -> tuple[int, str]:
-        """Run a process that no command can trace; returns its exit code and what it prints.
+        """Run a process that no command can trace; returns its exit code and its output.
 
         Raises SandboxGone.
         """
         deadline = time.monotonic() + seconds
         with closing(self._cluster.start_process(self.pod, argv, deadline)) as stream:
             try:
-                said = stream.drain(deadline).decode("utf-8", "replace")
+                output = stream.drain(deadline).decode("utf-8", "replace")
             except Silent as error:
                 raise SandboxGone("the sandbox's own processes do not end") from error
             code = stream.get_exit_code()
             if code is None:
                 raise SandboxGone(f"a process in the sandbox broke off: {stream.get_last_output()}")
-            return code, said.strip()
+            return code, output.strip()
 
     def is_running(self) -> bool:
         try:
@@ -103,26 +103,27 @@ class PodContainer:
         self._run(SWEEPER, _PROCESS_SECONDS)
 
     def count_processes(self) -> int:
-        """Count with a process that commands can end or stop, but not deceive."""
-        code, said = self._run([*PYTHON, "-c", _COUNT], _PROCESS_SECONDS)
-        if code != 0 or not said.isdigit():
+        """Count with a process that commands can kill or stop, but not deceive."""
+        code, count = self._run([*PYTHON, "-c", _COUNT], _PROCESS_SECONDS)
+        if code != 0 or not count.isdigit():
             raise SandboxGone("the sandbox's processes cannot be counted")
-        return int(said)
+        return int(count)
 
     def prove_isolation(self, targets: list[str], seconds: int) -> None:
         """Raise SandboxRefused unless the container reaches none of the targets.
 
         While any of them answers, all are tried again, for up to `seconds`.
         """
-        code, said = self._run([*_PROOF, str(seconds), *targets], seconds + _PROOF_SECONDS)
-        if code == 0 and not said:
+        code, openings = self._run([*_PROOF, str(seconds), *targets], seconds + _PROOF_SECONDS)
+        if code == 0 and not openings:
             return
-        if not said:
+        if not openings:
             raise SandboxRefused(f"{self.name} cannot prove its isolation: build it anew")
+        reached = ", ".join(openings.split()[:8])
         raise SandboxRefused(
-            f"a sandbox's pod reaches {', '.join(said.split()[:8])}: no network policy is enforced "
-            "for it. Install a network plug-in that enforces NetworkPolicy, and the chart's policy "
-            "for sandboxes in their namespace"
+            f"a sandbox's pod reaches {reached}: no network policy is enforced for it. Install a "
+            "network plug-in that enforces NetworkPolicy, and the chart's policy for sandboxes in "
+            "their namespace"
         )
 
     def kill(self) -> None:
@@ -251,7 +252,7 @@ def _get_age(pod: Pod) -> float:
 def remove_stale_pods(
     older_than: float, session: str | None = None, namespace: str = ""
 ) -> list[str]:
-    """Remove pods that killed workers left, made more than `older_than` seconds ago.
+    """Remove pods of killed workers, if they were made more than `older_than` seconds ago.
 
     With `session`, remove only that session's pods. Returns the sessions of the removed pods.
     Raises SandboxUnavailable.
@@ -260,10 +261,10 @@ def remove_stale_pods(
     removed = []
     with closing(Cluster(namespace)) as cluster:
         for pod in cluster.list_pods(labels):
-            named = (pod.metadata.labels if pod.metadata else None) or {}
-            if _get_age(pod) <= older_than or SESSION_LABEL not in named:
+            pod_labels = (pod.metadata.labels if pod.metadata else None) or {}
+            if _get_age(pod) <= older_than or SESSION_LABEL not in pod_labels:
                 continue
             with suppress(SandboxError):
                 cluster.delete_pod(_get_name(pod))
-                removed.append(str(named[SESSION_LABEL]))
+                removed.append(str(pod_labels[SESSION_LABEL]))
     return removed

@@ -87,9 +87,9 @@ class ExecStream:
     # ------------------------------------------------------------------------------------- sending
 
     def send(self, data: bytes, deadline: float) -> None:
-        """See Wire.send. Takes what is received meanwhile, which may be the process's end.
+        """See Wire.send. Also takes what is received meanwhile, which may be the process's end.
 
-        After that the server reads nothing more, and what we send there would wait forever.
+        After its end the server reads nothing more, so that sending would wait forever.
         """
         try:
             self._protocol.send_binary(bytes([_STDIN]) + data)
@@ -101,12 +101,12 @@ class ExecStream:
             raise Ended(self._explain_break(error)) from error
 
     def _collect_unsent(self) -> bytearray:
-        """Return what is still to be sent; answers to pings come behind it."""
+        """Return what is still to be sent. Answers to pings are appended to it."""
         self._unsent += b"".join(self._protocol.data_to_send())
         return self._unsent
 
     def _exchange_some(self, deadline: float) -> None:
-        """Take what was received and send what there is room for, whichever is possible first.
+        """Wait until something can be received or sent, and do what is possible.
 
         Raises TimeoutError at `deadline`, and Ended once the process has ended.
         """
@@ -122,7 +122,8 @@ class ExecStream:
                 del self._unsent[: self._socket.send(self._unsent)]
 
     def _wait_for_exchange(self, deadline: float) -> int:
-        """Wait until something can be sent or received; with much unread, only until its end."""
+        """Wait until something can be sent or received. With much unread output, wait for room to
+        send and the connection's end only."""
         events = select.POLLOUT | PEER_ENDED
         if len(self._stdout) - self._read < _MESSAGE:
             events |= select.POLLIN
@@ -131,7 +132,7 @@ class ExecStream:
         raise TimeoutError
 
     def _explain_break(self, error: Exception) -> str:
-        """Take what came before the connection broke: the process's end may be in it."""
+        """Read what came before the connection broke, as it may have the process's end."""
         with suppress(OSError):
             while self._is_alive() and self._is_readable():
                 self._parse(self._read_socket())
@@ -224,11 +225,11 @@ class ExecStream:
             self._status = (self._status + piece)[:_STATUS_KEPT]
 
     def is_quiet(self) -> bool:
-        heard = self._stderr
+        before = self._stderr
         try:
             while self._is_alive() and self._is_readable():
                 self._take(self._receive_some(time.monotonic() + 1))
-                if len(self._stdout) > self._read or self._stderr != heard:
+                if len(self._stdout) > self._read or self._stderr != before:
                     return False
         except (OSError, BadReport):
             return False
@@ -242,7 +243,7 @@ class ExecStream:
         return bool(self._poll(select.POLLIN, 0))
 
     def _poll(self, events: int, seconds: float) -> int:
-        """Return which of `events` there are, and what has broken; 0 after `seconds`."""
+        """Return which of `events`, or which errors, are there; 0 after `seconds`."""
         decrypted = isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()
         if decrypted and events & select.POLLIN:
             return select.POLLIN
@@ -273,8 +274,8 @@ class ExecStream:
 
     def get_last_output(self) -> str:
         """Return the end of stderr, else the API's message on the process's end."""
-        said = self._stderr.decode("utf-8", "replace").strip()
-        return said or str(self._parse_status().get("message") or "no message")[:300]
+        output = self._stderr.decode("utf-8", "replace").strip()
+        return output or str(self._parse_status().get("message") or "no message")[:300]
 
     def close(self) -> None:
         with suppress(OSError, WebSocketException):

@@ -31,19 +31,19 @@ def list_targets(cluster: Surroundings, resolver: Path = RESOLVER) -> list[str]:
     parts = urlsplit(cluster.server)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     own = cluster.find_own_address()
-    found = [
+    addresses = [
         *_resolve(parts.hostname or "", port),
         *(_format(server, 53) for server in _read_name_servers(resolver)),
         *([_format(own, _WORKER_PORT)] if own else []),
         *_OUTSIDE,
     ]
-    return list(dict.fromkeys(each for each in found if not _is_loopback(each)))
+    return list(dict.fromkeys(each for each in addresses if not _is_loopback(each)))
 
 
 def _resolve(host: str, port: int) -> list[str]:
     with suppress(OSError):
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return [_format(str(address[0]), port) for *_, address in found]
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return [_format(str(address[0]), port) for *_, address in entries]
     return []
 
 

@@ -83,7 +83,7 @@ def spawn_command(command: bytes, cwd: str, out: int, err: int) -> int:
 
 
 def reap_children(pid: int = 0) -> tuple[int | None, bool]:
-    """Reap ended children; returns the status of `pid` if it ended, and whether a child still runs."""
+    """Reap ended children; returns the status of `pid` if it ended, and whether any is left."""
     status = None
     try:
         while True:

@@ -44,7 +44,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        # Imported modules stay in use, so garbage collection would find nothing in them; it would
+        # Imported modules stay in use: the garbage collector would find nothing in them, and would
         # take a sixth of the start-up time.
         gc.disable()
         command: click.Command = importlib.import_module(f"worker.cli.{cmd_name}").command

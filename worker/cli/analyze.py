@@ -52,18 +52,18 @@ def command(
 
 def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
     """Return a project's path and an iid. Raises ConfigError for other text or another GitLab."""
-    if found := _SHORT.match(text):
-        return found["project"].strip("/"), int(found["iid"])
+    if match := _SHORT.match(text):
+        return match["project"].strip("/"), int(match["iid"])
     if not text.startswith(gitlab_url + "/"):
         expected = f"{gitlab_url}/group/project/-/merge_requests/12"
         raise ConfigError(f"MR: {text!r} is neither group/project!iid nor a URL like {expected}")
-    if found := _URL.match("http://gitlab/" + text[len(gitlab_url) + 1 :]):
-        return found["project"], int(found["iid"])
+    if match := _URL.match("http://gitlab/" + text[len(gitlab_url) + 1 :]):
+        return match["project"], int(match["iid"])
     raise ConfigError(f"MR: {text!r} is not a merge request's URL")
 
 
 def print_ended(ended: Ended, *, as_json: bool) -> None:
-    """Print how a turn ended and exit with its status; only print if it was skipped."""
+    """Print how a turn ended. Exits with its status, but returns if the turn was skipped."""
     if isinstance(ended, Skipped):
         click.echo(json.dumps({"skipped": ended.reason}) if as_json else ended.reason)
         return

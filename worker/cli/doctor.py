@@ -108,9 +108,9 @@ def _run_checks(config: str | None, url: str, fix: bool, checks: Sequence[Check]
         raise click.UsageError(
             "--fix needs --url, the address at which GitLab reaches us, and GITLAB_WEBHOOK_SECRET"
         )
-    seen = make_installation(settings, file, url, fix)
+    installation = make_installation(settings, file, url, fix)
     limit = LIMIT + FIXING if fix else LIMIT
-    return run_checks(seen, checks, Redactor(settings.list_secrets()).redact_text, limit)
+    return run_checks(installation, checks, Redactor(settings.list_secrets()).redact_text, limit)
 
 
 def make_installation(
@@ -121,7 +121,7 @@ def make_installation(
     now: Callable[[], float] = time.time,
 ) -> Installation:
     """Make the installation to check, from the parts that the product itself uses."""
-    # The app asks for the parts of a job only when it runs one, which the doctor never does.
+    # The app builds the parts of a job only when it runs one, and the doctor runs none.
     celery = Lazy(lambda: app.build_app(settings, partial(wiring.build_deps, settings)))
     return Installation(
         settings=settings,
@@ -151,11 +151,11 @@ def _make_accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accou
     chosen = settings.gitlab
     read = gitlab.Client(chosen.url, chosen.read_token, "read")
     write = gitlab.Client(chosen.url, chosen.write_token, "write")
-    own = bool(chosen.setup_token)
+    has_setup_token = bool(chosen.setup_token)
     return gitlab.Accounts(
         read=read,
         write=write,
-        setup=gitlab.Client(chosen.url, chosen.setup_token, "setup") if own else write,
+        setup=gitlab.Client(chosen.url, chosen.setup_token, "setup") if has_setup_token else write,
         connection=Lazy(lambda: gitlab.check_connection(read, now)),
         reader=Lazy(lambda: gitlab.get_account(read)),
         writer=Lazy(lambda: gitlab.get_account(write)),
@@ -165,9 +165,9 @@ def _make_accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accou
 
 def _list_candidates(settings: Settings) -> list[Candidate]:
     known, helper = wiring.build_catalogue(settings), wiring.build_helper_model(settings)
-    candidates = [(model, True) for model in wiring.build_models(settings)]
-    asked = [*candidates, *([(helper, False)] if helper else [])]
-    entries = {name: known.resolve_name(name) for name in {model.name for model, _ in asked}}
+    models = [(model, True) for model in wiring.build_models(settings)]
+    models += [(helper, False)] if helper else []
+    entries = {name: known.resolve_name(name) for name in {model.name for model, _ in models}}
     return [
         Candidate(
             name=model.name,
@@ -181,7 +181,7 @@ def _list_candidates(settings: Settings) -> list[Candidate]:
             else partial(closing, model),
             calls_tools=calls_tools,
         )
-        for model, calls_tools in asked
+        for model, calls_tools in models
     ]
 
 

@@ -71,8 +71,8 @@ def run(
     ]
     played = _load_results(results)
     with ExitStack() as opened:
-        asked = _make_judge(settings, judge, opened)
-        left = _play_all(wanted, played, settings, asked, results, max_cost)
+        ask_judge = _make_judge(settings, judge, opened)
+        left = _play_all(wanted, played, settings, ask_judge, results, max_cost)
     keys = {_make_key(*each) for each in wanted}
     counted = [each for each in played if _get_key(each) in keys]
     _print(counted, form)
@@ -80,7 +80,7 @@ def run(
 
 
 def _load_settings(config: str | None, models: Sequence[str]) -> Settings:
-    """Load the settings. Raises before the first run what would keep any model from running."""
+    """Load the settings. Raises ConfigError before the first run if any model could not run."""
     for model in models:
         wiring.require_worker(wiring.load_settings(config, model=model, quiet=True))
     settings = wiring.load_settings(config, quiet=True)
@@ -107,16 +107,16 @@ def _play_all(
         newest = play_case(case, model, repeat, settings, serve_embedded, judge)
         spent += newest.cost_usd or 0.0
         played.append(newest)
-        _keep(results, newest)
+        _append_result(results, newest)
         progress.print(f"[{number + 1}/{len(todo)}] {_describe(newest)}", markup=False)
     return 0
 
 
 def _describe(played: Played) -> str:
-    said = "right" if played.is_right else "WRONG"
+    score = "right" if played.is_right else "WRONG"
     took = "" if played.seconds_to_note is None else f", {played.seconds_to_note:.1f} s"
     why = f" ({played.problem})" if played.problem else ""
-    return f"{played.case}, {played.model}: {said}, {played.verdict or 'no verdict'}{took}{why}"
+    return f"{played.case}, {played.model}: {score}, {played.verdict or 'no verdict'}{took}{why}"
 
 
 def _make_judge(settings: Settings, name: str, opened: ExitStack) -> Judge:
@@ -150,12 +150,12 @@ def record(
     if session:
         subject, verdict = _find_recorded(session, settings)
     else:
-        found = deps.gitlab.pipelines.find_named_subject(
+        subject_or_reason = deps.gitlab.pipelines.find_named_subject(
             *parse_mr(places[0], settings.gitlab.url), pipeline
         )
-        if isinstance(found, str):
-            raise SandpiperError(found)
-        subject = found
+        if isinstance(subject_or_reason, str):
+            raise SandpiperError(subject_or_reason)
+        subject = subject_or_reason
     redact = Redactor(settings.list_secrets()).redact_data
     names = list_names(client, subject) if anonymise else {}
     recorder = Recorder(client, subject, Path(places[-1]), make_cleaner(redact, names))
@@ -166,7 +166,7 @@ def record(
 
 
 def _find_recorded(session: str, settings: Settings) -> tuple[Subject, str]:
-    """Return a stored session's subject and its verdict ("unknown" without one)."""
+    """Return a stored session's subject, and its verdict or "unknown"."""
     store = wiring.open_session_store(settings)
     key, latest = find_latest(store, session)
     context = load_turn(store, key, latest)
@@ -199,7 +199,7 @@ def _load_results(path: Path | None) -> list[Played]:
     return played
 
 
-def _keep(path: Path | None, played: Played) -> None:
+def _append_result(path: Path | None, played: Played) -> None:
     if path is not None:
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(played)) + "\n")

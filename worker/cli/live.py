@@ -46,16 +46,16 @@ def format_event(event: RunEvent) -> Text:
             return Text.assemble(("• ", "cyan"), text)
         case Asking(iteration, of, notice):
             warned = f"  {notice.splitlines()[0]}" if notice else ""
-            begun = (f"iteration {iteration}", "bold")
-            return Text.assemble(begun, f" of at most {of}", (warned, "yellow"))
+            count = (f"iteration {iteration}", "bold")
+            return Text.assemble(count, f" of at most {of}", (warned, "yellow"))
         case Answered():
             return Text(_describe_answer(event), "dim")
         case ToolRan():
             return _format_tool(event)
         case TurnEnded(turn=turn, outcome=outcome, location=location):
             # The reason of a failed run follows as the command's last line.
-            said = outcome.reason and outcome.status is not Status.FAILED
-            why = f" ({outcome.reason})" if said else ""
+            is_shown = outcome.reason and outcome.status is not Status.FAILED
+            why = f" ({outcome.reason})" if is_shown else ""
             return Text.assemble(
                 ("• ", "cyan"), f"turn {turn} {outcome.status}{why}, stored: {location}"
             )

@@ -65,15 +65,15 @@ def discover(config: str | None, provider: str, as_json: bool) -> None:
     names = [provider] if provider else wiring.list_chosen_providers(settings)
     if not names:
         raise ConfigError("no configured provider has a list of its models; name one")
-    found, failures = _compare_providers(settings, names)
+    comparisons, failures = _compare_providers(settings, names)
     if as_json:
-        _print_json(found, failures)
+        _print_json(comparisons, failures)
     else:
-        _print_comparisons(found)
+        _print_comparisons(comparisons)
     for name, reason in failures.items():
         click.echo(f"sandpiper: {name}: {one_line(reason, 500)}", err=True)
     if failures:
-        sys.exit(PARTIAL if found else FAILED)
+        sys.exit(PARTIAL if comparisons else FAILED)
 
 
 # -------------------------------------------------------------------------------------------- list
@@ -199,39 +199,40 @@ def _compare_providers(
 
     Raises ConfigError if there is only one provider, and it cannot be asked.
     """
-    found, failures = list[Comparison](), dict[str, str]()
+    comparisons, failures = list[Comparison](), dict[str, str]()
     for name in names:
         try:
-            found.append(wiring.compare_provider(settings, name))
+            comparisons.append(wiring.compare_provider(settings, name))
         except ModelError as error:
             failures[name] = str(error)
         except ConfigError as error:
             if len(names) == 1:
                 raise
             failures[name] = str(error)
-    return found, failures
+    return comparisons, failures
 
 
-def _list_states(found: Comparison) -> list[tuple[str, ServedModel]]:
+def _list_states(comparison: Comparison) -> list[tuple[str, ServedModel]]:
     """List all models, each with one word for what the catalogue says about it."""
     return [
-        *(("described", each) for each in found.described_models),
-        *(("differing", each) for each in found.differing_models),
-        *(("assumed", each) for each in found.assumed_models),
-        *(("unknown", each) for each in found.unknown_models),
+        *(("described", each) for each in comparison.described_models),
+        *(("differing", each) for each in comparison.differing_models),
+        *(("assumed", each) for each in comparison.assumed_models),
+        *(("unknown", each) for each in comparison.unknown_models),
     ]
 
 
-def _print_json(found: Sequence[Comparison], failures: dict[str, str]) -> None:
+def _print_json(comparisons: Sequence[Comparison], failures: dict[str, str]) -> None:
     providers = [
         {
             "provider": each.provider,
             "served": [_make_served_row(model, state) for state, model in _list_states(each)],
             "unusable_ids": each.unusable_ids,
         }
-        for each in found
+        for each in comparisons
     ]
-    whole = {"providers": providers, "failures": failures, "entries": format_entries(found)}
+    entries = format_entries(comparisons)
+    whole = {"providers": providers, "failures": failures, "entries": entries}
     click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
 
 
@@ -245,26 +246,26 @@ def _make_served_row(model: ServedModel, state: str) -> Row:
     }
 
 
-def _print_comparisons(found: Sequence[Comparison]) -> None:
-    for each in found:
+def _print_comparisons(comparisons: Sequence[Comparison]) -> None:
+    for each in comparisons:
         click.echo(_format_summary(each))
         rows = [_format_served(model, state) for state, model in _list_states(each)]
         if rows:
             _print_table(rows)
         click.echo()
-    if entries := format_entries(found):
+    if entries := format_entries(comparisons):
         click.echo("# For sandpiper.yaml. No provider states prices: add input and output.")
         click.echo(entries)
 
 
-def _format_summary(found: Comparison) -> str:
-    parts = [f"{found.provider}: {len(found.all_models)} models served"]
-    if found.missing_models:
-        parts.append(f"{len(found.missing_models)} not in the catalogue")
-    if found.differing_models:
-        parts.append(f"{len(found.differing_models)} not as the catalogue says")
-    if found.unusable_ids:
-        parts.append(f"{found.unusable_ids} left out, for their ids cannot be used")
+def _format_summary(comparison: Comparison) -> str:
+    parts = [f"{comparison.provider}: {len(comparison.all_models)} models served"]
+    if comparison.missing_models:
+        parts.append(f"{len(comparison.missing_models)} not in the catalogue")
+    if comparison.differing_models:
+        parts.append(f"{len(comparison.differing_models)} not as the catalogue says")
+    if comparison.unusable_ids:
+        parts.append(f"{comparison.unusable_ids} left out, for their ids cannot be used")
     return ", ".join(parts)
 
 

@@ -12,7 +12,7 @@ from worker import playbook, wiring
 from worker.cli import DONE, PARTIAL, live
 from worker.cli.sessions import find_latest
 from worker.core.text.untrusted import visible
-from worker.evaluation.replaying import Replay, Side, replay_session
+from worker.evaluation.replaying import Replay, replay_session
 from worker.turns.stored_turns import load_turn
 
 _ROWS = (
@@ -43,9 +43,9 @@ def command(
     deps = wiring.build_dry_deps(settings)
     key, _ = find_latest(deps.storage.sessions, session)
     stored = load_turn(deps.storage.sessions, key, 0)
-    asked = playbook.parse(workflow.read_text("utf-8"), str(workflow)) if workflow else None
+    other = playbook.parse(workflow.read_text("utf-8"), str(workflow)) if workflow else None
     watch = live.make_watcher(Console(stderr=True), posts=False)
-    replay = replay_session(key, stored, deps, watch, asked)
+    replay = replay_session(key, stored, deps, watch, other)
     if as_json:
         click.echo(json.dumps(asdict(replay), indent=2, ensure_ascii=False))
     else:
@@ -66,11 +66,8 @@ def _print(replay: Replay) -> None:
         f"calls: {replay.recorded_calls} from the record, {replay.new_commands} new commands, "
         f"{replay.unavailable_calls} unavailable"
     )
-    console.print(f"\n{_choose_answer(replay.replayed_side)}", markup=False)
-
-
-def _choose_answer(side: Side) -> str:
-    return visible(side.answer) or "(no answer)"
+    answer = visible(replay.replayed_side.answer) or "(no answer)"
+    console.print(f"\n{answer}", markup=False)
 
 
 def _write_value(value: object) -> str:

@@ -34,5 +34,5 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
 
 
 def _route(text: str) -> ReplyRoute:
-    """Route the text by rules; if not work, it is a question: a terminal user wants an answer."""
+    """Route the text by rules. What is not work is a question: a terminal user wants an answer."""
     return ReplyRoute(Route.WORK if route_reply(text) is Route.WORK else Route.QUESTION)

@@ -33,13 +33,13 @@ def command(config: str | None, days: int, project: str, fresh: bool, form: str 
     names, by the target branch, by votes and by later turns; else it is open.
     """
     store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
-    found = read_days(store, SystemClock().now(), days, project, fresh=fresh)
+    reports = read_days(store, SystemClock().now(), days, project, fresh=fresh)
     if form == "json":
-        click.echo(json.dumps({"days": days} | precision.make_json(found), indent=2))
+        click.echo(json.dumps({"days": days} | precision.make_json(reports), indent=2))
     elif form == "digest":
-        click.echo(precision.write_digest(found, days), nl=False)
+        click.echo(precision.write_digest(reports, days), nl=False)
     else:
-        _print_tables(found)
+        _print_tables(reports)
 
 
 def _print_tables(days: Sequence[DayReport]) -> None:

@@ -15,7 +15,7 @@ from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps
 
 TURN = 0.0005
-"""Python's switch interval in seconds. The thread that queues triggers waits often and briefly;
+"""Python's switch interval in seconds. The thread that queues triggers waits often, and briefly:
 with the default of 5 ms, each wait would take longer than the work."""
 
 
@@ -76,7 +76,7 @@ def run_receiver(
 def _watch_signals(again: Callable[[], None]) -> threading.Event:
     """Return an event that the first SIGTERM or SIGINT sets; a second one calls `again`.
 
-    uvicorn handles signals while it serves, and raises them again afterwards, when the receiver is
+    uvicorn handles signals while it serves. It raises them again afterwards, when the receiver is
     closed and the embedded worker is in its grace period.
     """
     ending = threading.Event()

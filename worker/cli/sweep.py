@@ -41,17 +41,17 @@ def command(
     if parked or retry:
         _show_parked(settings, retry)
         return
-    here = settings.broker.startswith("memory://") and not dry_run
-    if here:
+    runs_here = settings.broker.startswith("memory://") and not dry_run
+    if runs_here:
         wiring.require_worker(settings)
     deps = wiring.build_deps(settings)
     queue = app.build_app(settings, lambda: deps).consumer.accept_trigger
 
-    def begin(found: Trigger) -> None:
-        if here:
-            _run(found, deps)
+    def begin(trigger: Trigger) -> None:
+        if runs_here:
+            _run(trigger, deps)
         elif not dry_run:
-            queue(found)
+            queue(trigger)
 
     verb = "would be begun" if dry_run else "begun"
     for swept in missed_pipelines.begin_missed_pipelines(
@@ -61,8 +61,8 @@ def command(
     for abandoned in resume_abandoned(deps, begin, act=not dry_run):
         click.echo(f"{abandoned.what}: {abandoned.reason or verb}")
     if settings.retention.days:
-        old = list_expired if dry_run else remove_expired
-        for line in old(deps, settings.retention.days):
+        expire = list_expired if dry_run else remove_expired
+        for line in expire(deps, settings.retention.days):
             click.echo(line)
     if not dry_run:
         for line in count_ended_days(deps.storage.sessions, deps.runtime.clock.now()):
@@ -88,8 +88,8 @@ def _show_parked(settings: Settings, retry: str) -> None:
     click.echo(f"trigger {retry}: queued")
 
 
-def _run(found: Trigger, deps: Deps) -> None:
+def _run(trigger: Trigger, deps: Deps) -> None:
     try:
-        dispatch.find_job(found, deps, Run())()
+        dispatch.find_job(trigger, deps, Run())()
     except SandpiperError as error:
-        click.echo(f"trigger {trigger_id(found)}: {error}", err=True)
+        click.echo(f"trigger {trigger_id(trigger)}: {error}", err=True)

@@ -46,24 +46,24 @@ class Unchecked(SandpiperError):
     """A check cannot run because something that it needs is missing; the message says what."""
 
 
-def report_good(name: str, found: str) -> Line:
+def report_good(name: str, finding: str) -> Line:
     """Make a line for something that works."""
-    return Line(name, Status.GOOD, found)
+    return Line(name, Status.GOOD, finding)
 
 
-def report_warning(name: str, found: str, advice: str) -> Line:
+def report_warning(name: str, finding: str, advice: str) -> Line:
     """Make a line for something that works, but not as it should or not for long."""
-    return Line(name, Status.WARNING, found, advice)
+    return Line(name, Status.WARNING, finding, advice)
 
 
-def report_failed(name: str, found: str, advice: str = "") -> Line:
-    """Make a line for a failure. `found` may include the advice, as error messages do."""
-    return Line(name, Status.FAILED, found, advice)
+def report_failed(name: str, finding: str, advice: str = "") -> Line:
+    """Make a line for a failure. `finding` may include the advice, as error messages do."""
+    return Line(name, Status.FAILED, finding, advice)
 
 
-def report_unchecked(name: str, why: str, advice: str = "") -> Line:
+def report_unchecked(name: str, reason: str, advice: str = "") -> Line:
     """Make a line for something that could not be checked."""
-    return Line(name, Status.UNCHECKED, why, advice)
+    return Line(name, Status.UNCHECKED, reason, advice)
 
 
 class Lazy(Generic[T]):
@@ -158,7 +158,7 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row of the table. Errors of `run` make a failed line, but Unchecked an unchecked one."""
+    """One row of the table. An error of `run` makes a failed line; Unchecked, an unchecked one."""
 
     name: str
     group: str

@@ -21,7 +21,7 @@ _PACKAGES = ("sandpiper", "celery", "httpx", "python-gitlab", "docker", "boto3")
 
 
 def check_settings(installation: Installation) -> Iterator[Line]:
-    """Say which file was loaded, and check values that are valid but make no sense."""
+    """Name the loaded file, and check values that are valid but make no sense."""
     where = (
         str(installation.file) if installation.file else "no file: the defaults and the environment"
     )
@@ -55,33 +55,33 @@ def _check_secret(secret: str) -> Iterator[Line]:
 def check_workflows(installation: Installation) -> Iterator[Line]:
     """Check that workflows parse, that failures and requests have one, and that tools exist."""
     flows = list(playbook.load(installation.settings.workflows).workflows())
-    wrong = [*_check_triggers(flows), *_check_tools(flows, installation.tools())]
-    yield from wrong or (report_good("workflows", ", ".join(flow.name for flow in flows)),)
+    problems = [*_check_triggers(flows), *_check_tools(flows, installation.tools())]
+    yield from problems or (report_good("workflows", ", ".join(flow.name for flow in flows)),)
 
 
 def _check_triggers(flows: Sequence[Workflow]) -> Iterator[Line]:
     served = {trigger for flow in flows for trigger in flow.triggers}
-    said = "no workflow has '{}' among its triggers: {}"
+    template = "no workflow has '{}' among its triggers: {}"
     if "pipeline_failed" not in served:
-        found = said.format("pipeline_failed", "no failed pipeline is analysed")
-        yield report_failed("workflows", found, _TRIGGERS)
+        finding = template.format("pipeline_failed", "no failed pipeline is analysed")
+        yield report_failed("workflows", finding, _TRIGGERS)
     if "command:analyze" not in served:
-        found = said.format("command:analyze", "nobody can ask for an analysis")
-        yield report_warning("workflows", found, _TRIGGERS)
+        finding = template.format("command:analyze", "nobody can ask for an analysis")
+        yield report_warning("workflows", finding, _TRIGGERS)
 
 
 def _check_tools(flows: Sequence[Workflow], known: Sequence[str]) -> Iterator[Line]:
     for flow in flows:
         for glob in flow.tools:
             if not (any(fnmatchcase(tool, glob) for tool in known) or glob.startswith(_OPTIONAL)):
-                found = f"{flow.name}: no tool is named {glob!r}"
-                yield report_failed("workflows", found, _suggest_name(glob, known))
+                finding = f"{flow.name}: no tool is named {glob!r}"
+                yield report_failed("workflows", finding, _suggest_name(glob, known))
 
 
 def _suggest_name(glob: str, known: Sequence[str]) -> str:
     near = get_close_matches(glob, known, n=3, cutoff=0.5)
-    such = f", such as {', '.join(near)}" if near else ""
-    return f"name in `tools:` of its file what there is{such}"
+    examples = f", such as {', '.join(near)}" if near else ""
+    return f"name in `tools:` of its file what there is{examples}"
 
 
 def list_versions(installation: Installation) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""Checks our own receiver, if it is reachable: it must accept only what GitLab signs."""
+"""Checks that our receiver, if it can be reached, accepts only what GitLab signs."""
 
 import base64
 import binascii
@@ -37,23 +37,24 @@ def check_receiver(installation: Installation) -> Iterator[Line]:
 
 
 def _ask_receiver(client: httpx.Client, installation: Installation) -> Iterator[Line]:
-    """Check readiness, where it is shown: many proxies forward only what GitLab needs."""
-    shown = client.get("/healthz").status_code == httpx.codes.OK
-    ready = client.get("/readyz") if shown else None
+    """Check readiness if it can be seen, as many proxies forward only what GitLab needs, and the
+    signature."""
+    is_visible = client.get("/healthz").status_code == httpx.codes.OK
+    ready = client.get("/readyz") if is_visible else None
     if ready is not None and ready.status_code not in (httpx.codes.OK, httpx.codes.NOT_FOUND):
         yield report_failed("receiver", "it is not ready", f"it says: {ready.text[:200]}")
-    yield _check_signature(client, installation, is_known=shown)
+    yield _check_signature(client, installation, is_known=is_visible)
 
 
 def _check_signature(client: httpx.Client, installation: Installation, *, is_known: bool) -> Line:
-    """Check that only a signed event is taken. `is_known`: this is a Sandpiper, by its health."""
+    """Check that only a signed event is accepted. With `is_known`, a health check has answered."""
     secret = installation.settings.gitlab.webhook_secret
     if not secret:
         raise Unchecked("there is no webhook secret")
     forged = _send(client, _make_wrong_secret(secret), installation.now())
     if forged != httpx.codes.UNAUTHORIZED:
         return _report_unrefused(installation.url, forged, is_known=is_known)
-    # The secret goes only to what refuses a wrong one.
+    # Only a receiver that refuses a wrong secret is sent the right one.
     ours = _send(client, secret, installation.now())
     if ours == httpx.codes.OK:
         return report_good("signature", "a signed event is taken, a forged one refused")
@@ -66,7 +67,7 @@ def _check_signature(client: httpx.Client, installation: Installation, *, is_kno
 
 
 def _report_unrefused(url: str, status: int, *, is_known: bool) -> Line:
-    """Report that a forged event was not refused; 200 is how the webhook answers an ignored one."""
+    """Report that a forged event was not refused. (Our webhook ignores an event with a 200.)"""
     if not is_known and status != httpx.codes.OK:
         finding = f"{url} is something else than Sandpiper"
         return report_failed("receiver", finding, "see that --url leads to `sandpiper serve`")

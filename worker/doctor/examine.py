@@ -22,7 +22,7 @@ from worker.errors import SandpiperError
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results. If `has_hung`, a check is still running and its thread blocks the exit."""
+    """The results. With `has_hung`, a check still runs, and its thread keeps the process alive."""
 
     lines: Sequence[tuple[Check, Line]]
     has_hung: bool
@@ -86,7 +86,7 @@ def _clean_text(text: str, redact: Callable[[str], str]) -> str:
 
 
 def _name_bug(error: BaseException) -> str:
-    """Return an unexpected exception with the place in the code that raised it."""
+    """Describe an unexpected exception, with the line of code that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"

@@ -77,14 +77,14 @@ class Client:
         except FOREIGN as error:
             failure = explain_failure(error, what, self.role)
             status = getattr(error, "response_code", None) or 0
-            said = str(getattr(error, "error_message", ""))[:_MAX_TEXT]
-            raise Refusal(failure.text, status, said) from error
+            reason = str(getattr(error, "error_message", ""))[:_MAX_TEXT]
+            raise Refusal(failure.text, status, reason) from error
 
     def list_all(self, path: str, what: str, query: Mapping[str, str | int]) -> Iterator[Json]:
         """Yield the objects of a list, at most 1,000. Raises Refusal."""
         for page in range(1, _PAGES + 1):
-            asked = {**query, "page": page, "per_page": _PER_PAGE}
-            answer = self.request("get", path, what, asked)
+            whole_query = {**query, "page": page, "per_page": _PER_PAGE}
+            answer = self.request("get", path, what, whole_query)
             yield from list_objects(answer.value)
             if not answer.more:
                 return

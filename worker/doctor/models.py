@@ -1,4 +1,4 @@
-"""Checks that models accept the key and call a tool when asked, and that their providers list them.
+"""Checks that models accept the key and call a tool, and that their providers list them.
 
 Also names the listed models that the catalogue does not describe.
 """
@@ -45,10 +45,10 @@ def check_models(installation: Installation) -> Iterator[Line]:
     """Check all configured models and their providers' lists, in parallel."""
     candidates, lists = installation.models(), installation.model_lists()
     with ThreadPoolExecutor(len(candidates) + len(lists) or 1) as pool:
-        asked = [pool.submit(_compare_list, each, candidates) for each in lists]
+        comparisons = [pool.submit(_compare_list, each, candidates) for each in lists]
         for lines in pool.map(lambda each: list(_check_model(installation, each)), candidates):
             yield from lines
-        for comparison in asked:
+        for comparison in comparisons:
             yield from comparison.result()
 
 
@@ -56,10 +56,10 @@ def _check_model(installation: Installation, candidate: Candidate) -> Iterator[L
     name = candidate.name + (f" at {candidate.level}" if candidate.level else "")
     deadline = installation.monotonic() + PATIENCE
     question, tools = (QUESTION, (TOOL,)) if candidate.calls_tools else (GREETING, ())
-    asked = Request(SYSTEM, tools, (User(question),), deadline=deadline, session="doctor")
+    request = Request(SYSTEM, tools, (User(question),), deadline=deadline, session="doctor")
     try:
         with candidate.open() as model:
-            reply = model.reply(asked)
+            reply = model.reply(request)
     except ModelError as error:
         yield report_failed("model", f"{name}: {error}")
         return
@@ -79,59 +79,56 @@ def _check_model(installation: Installation, candidate: Candidate) -> Iterator[L
 def _check_description(candidate: Candidate) -> Iterator[Line]:
     """Check that the catalogue knows a model's window and price."""
     name, like = candidate.name, candidate.assumed_like
-    where = f"state them under models.catalogue.{name.partition('/')[2]}: input, output"
+    advice = f"state them under models.catalogue.{name.partition('/')[2]}: input, output"
     if like:
-        found = f"{name}: its window and price are assumed to be those of {like}"
-        yield report_warning("price", found, f"{where}, window")
+        finding = f"{name}: its window and price are assumed to be those of {like}"
+        yield report_warning("price", finding, f"{advice}, window")
     elif not candidate.is_listed:
-        found = f"{name}: its window and price are unknown, so limits.cost_usd cannot hold"
-        yield report_warning("price", found, f"{where}, window")
+        finding = f"{name}: its window and price are unknown, so limits.cost_usd cannot hold"
+        yield report_warning("price", finding, f"{advice}, window")
     elif not candidate.has_price:
-        found = f"{name}: its price is unknown, so limits.cost_usd cannot hold"
-        yield report_warning("price", found, where)
+        finding = f"{name}: its price is unknown, so limits.cost_usd cannot hold"
+        yield report_warning("price", finding, advice)
 
 
 def _compare_list(listed: ModelList, candidates: Sequence[Candidate]) -> list[Line]:
     """Compare a provider's list with the configured models and with the catalogue."""
-    who = listed.provider
+    provider = listed.provider
     try:
-        found = listed.compare()
+        comparison = listed.compare()
     except SandpiperError as error:
         return [report_unchecked("served", str(error))]
-    ids = dict.fromkeys(
-        each.name.partition("/")[2] for each in candidates if each.name.partition("/")[0] == who
-    )
+    split = (each.name.partition("/") for each in candidates)
+    ids = dict.fromkeys(model for who, _, model in split if who == provider)
     lines = [
         report_warning(
             "served",
-            f"{who} does not list {model}",
-            f"check its name: `sandpiper models discover {who}` shows those that there are",
+            f"{provider} does not list {model}",
+            f"check its name: `sandpiper models discover {provider}` shows those that there are",
         )
         for model in ids
-        if not found.has_model(model)
+        if not comparison.has_model(model)
     ]
-    smaller = {each.id for each in found.differing_models} & set(ids)
+    smaller = {each.id for each in comparison.differing_models} & set(ids)
     lines += [
         report_warning(
             "served",
-            f"{who} says less of {model} than the catalogue: a smaller window, or fewer levels",
-            f"take over what `sandpiper models discover {who}` prints",
+            f"{provider} says less of {model} than the catalogue: "
+            "a smaller window, or fewer levels",
+            f"take over what `sandpiper models discover {provider}` prints",
         )
         for model in sorted(smaller)
     ]
-    return lines or [report_good("served", _describe_list(found))]
+    return lines or [report_good("served", _describe_list(comparison))]
 
 
-def _describe_list(found: Comparison) -> str:
-    finding = f"{found.provider} lists {len(found.all_models)} models, those configured among them"
-    if not found.missing_models:
+def _describe_list(comparison: Comparison) -> str:
+    count, missing = len(comparison.all_models), comparison.missing_models
+    finding = f"{comparison.provider} lists {count} models, those configured among them"
+    if not missing:
         return f"{finding}; the catalogue describes all"
-    names = ", ".join(each.id for each in found.missing_models[:_NAMED])
-    more = (
-        f" and {len(found.missing_models) - _NAMED} more"
-        if len(found.missing_models) > _NAMED
-        else ""
-    )
+    names = ", ".join(each.id for each in missing[:_NAMED])
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     return f"{finding}; the catalogue does not describe {names}{more}"
 
 

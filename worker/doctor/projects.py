@@ -18,7 +18,7 @@ MAX_PROJECTS = 20
 """The most projects that are checked one by one."""
 
 SECONDS, FIXING = 12.0, 540.0
-"""Seconds to check projects; the rest is skipped, which is reported. FIXING is for `--fix`."""
+"""Seconds to check projects, FIXING with `--fix`. The rest is skipped, which is reported."""
 
 _NAMED = 5
 _REPORTER = 20
@@ -31,11 +31,11 @@ def list_served(installation: Installation) -> Sequence[Project]:
     if not installation.gitlab.read.token:
         raise Unchecked("there is no read token")
     try:
-        seen = installation.gitlab.projects()
+        visible = installation.gitlab.projects()
     except Refusal as error:
         raise Unchecked("the projects cannot be listed") from error
     globs = installation.settings.gitlab.projects
-    return [each for each in seen if not globs or _is_listed(each, globs)]
+    return [each for each in visible if not globs or _is_listed(each, globs)]
 
 
 def _is_listed(project: Project, globs: Sequence[str]) -> bool:
@@ -49,23 +49,23 @@ def check_projects(installation: Installation) -> Iterator[Line]:
     require_gitlab(installation)
     globs = installation.settings.gitlab.projects
     try:
-        seen = installation.gitlab.projects()
+        visible = installation.gitlab.projects()
     except Refusal as error:
         if error.status == 401:
             raise Unchecked("the read token is refused") from error
         raise
-    found = [each for each in seen if not globs or _is_listed(each, globs)]
+    selected = [each for each in visible if not globs or _is_listed(each, globs)]
     listed = f"of gitlab.projects ({', '.join(globs[:_NAMED])})" if globs else "at all"
-    if not found:
+    if not selected:
         advice = "make the bot a member of the projects or their group, or correct gitlab.projects"
         yield report_failed("projects", f"the read token sees no project {listed}", advice)
         return
     for glob in globs:
-        if not any(_is_listed(each, [glob]) for each in seen):
+        if not any(_is_listed(each, [glob]) for each in visible):
             advice = "make the bot a member there, or take it out of gitlab.projects"
             yield report_warning("projects", f"nothing visible is named {glob}", advice)
-    served = "visible" if globs else "served, the bot's memberships, as gitlab.projects is empty"
-    yield report_good("projects", f"{len(found)} {served}: {format_names(found)}")
+    kind = "visible" if globs else "served, the bot's memberships, as gitlab.projects is empty"
+    yield report_good("projects", f"{len(selected)} {kind}: {format_names(selected)}")
 
 
 def format_names(projects: Sequence[Project]) -> str:
@@ -118,21 +118,21 @@ def check_role(installation: Installation) -> Iterator[Line]:
 def _get_level(installation: Installation, project: Project, user: int) -> int:
     path = f"/projects/{project.id}/members/all/{user}"
     try:
-        found = installation.gitlab.write.request("get", path, f"the role in {project.path}").value
+        member = installation.gitlab.write.request("get", path, f"the role in {project.path}").value
     except Refusal as error:
         if error.status in (403, 404):
             return 0
         raise
-    level = found.get("access_level") if isinstance(found, dict) else 0
+    level = member.get("access_level") if isinstance(member, dict) else 0
     return level if isinstance(level, int) else 0
 
 
 def check_internal_notes(installation: Installation) -> Iterator[Line]:
     """List projects whose notes are internal, because only members may see their job logs."""
-    found = [each for each in list_served(installation) if each.internal]
-    if not found:
+    projects = [each for each in list_served(installation) if each.internal]
+    if not projects:
         yield report_good("notes", "whoever reads a merge request may open its job logs")
         return
-    finding = f"notes are internal, as job logs are for members only, in {format_names(found)}"
+    finding = f"notes are internal, as job logs are for members only, in {format_names(projects)}"
     advice = "for notes that all can read, turn on project-based pipeline visibility there"
     yield report_warning("notes", finding, advice)

@@ -24,9 +24,9 @@ def check_workers(installation: Installation) -> Iterator[Line]:
         return
     if installation.broker():
         raise Unchecked("the broker does not answer")
-    if found := installation.workers():
-        shown = ", ".join(sorted(found)[:_SHOWN])
-        yield report_good("workers", f"{len(found)}: {shown}")
+    if workers := installation.workers():
+        shown = ", ".join(sorted(workers)[:_SHOWN])
+        yield report_good("workers", f"{len(workers)}: {shown}")
     else:
         advice = "start `sandpiper worker` with the same SANDPIPER_BROKER"
         yield report_failed("workers", "none answers: triggers wait in the queue", advice)

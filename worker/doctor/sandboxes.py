@@ -83,13 +83,13 @@ def check_engine(installation: Installation) -> Iterator[Line]:
         finding = f"pods of Kubernetes {cluster.version} at {cluster.server}"
         yield report_good("engine", f"{finding}, namespace {cluster.namespace}")
         return
-    found = installation.engine()
-    rootless = ", rootless" if found.rootless else ""
+    engine = installation.engine()
+    rootless = ", rootless" if engine.rootless else ""
     yield report_good(
-        "engine", f"Docker {found.version} at {found.address}{rootless}, cgroup v{found.cgroups}"
+        "engine", f"Docker {engine.version} at {engine.address}{rootless}, cgroup v{engine.cgroups}"
     )
-    if chosen.runtime not in found.runtimes:
-        advice = f"install it there, or set sandbox.runtime to one of {', '.join(found.runtimes)}"
+    if chosen.runtime not in engine.runtimes:
+        advice = f"install it there, or set sandbox.runtime to one of {', '.join(engine.runtimes)}"
         yield report_failed("runtime", f"the engine has no runtime {chosen.runtime!r}", advice)
 
 
@@ -101,27 +101,27 @@ def check_hardening(installation: Installation) -> Iterator[Line]:
         yield report_failed("sandbox", str(error))
         return
     try:
-        seen = _look_inside(sandbox)
+        report = _look_inside(sandbox)
     finally:
         sandbox.close()
     chosen = installation.settings.sandbox
     what = "bubblewrap" if chosen.driver == "bubblewrap" else chosen.image
     yield report_good("sandbox", f"{what} starts, and runs commands")
-    wrong = [
-        *_find_isolation_faults(seen, has_network=chosen.driver == "kubernetes"),
-        *_find_rights_faults(seen),
-        *_find_host_faults(installation, seen),
+    faults = [
+        *_find_isolation_faults(report, has_network=chosen.driver == "kubernetes"),
+        *_find_rights_faults(report),
+        *_find_host_faults(installation, report),
     ]
-    for finding in wrong:
+    for finding in faults:
         advice = "do not run Sandpiper here: see the README on the sandbox, and the engine's setup"
         yield report_failed("hardening", finding, advice)
-    if not wrong:
+    if not faults:
         yield report_good(
             "hardening",
             "seen from inside: nothing is reached, no rights, a call filter, nothing of the host "
             "writable",
         )
-    yield _check_limits(installation, seen)
+    yield _check_limits(installation, report)
 
 
 def _look_inside(sandbox: Sandbox) -> Mapping[str, Any]:
@@ -129,29 +129,29 @@ def _look_inside(sandbox: Sandbox) -> Mapping[str, Any]:
     command = f"python3 -I -c {shlex.quote(_LOOK)} > /tmp/doctor.json"
     result = sandbox.exec(command, timeout=SECONDS, number=1)
     if result.exit_code != 0:
-        said = result.stderr.preview[:200] or "it ran into its time-out"
-        raise SandboxError(f"the sandbox's image runs no python3: {said}: build the image anew")
+        reason = result.stderr.preview[:200] or "it ran into its time-out"
+        raise SandboxError(f"the sandbox's image runs no python3: {reason}: build the image anew")
     try:
-        found = json.loads(sandbox.get("doctor.json", limit=1 << 20))
+        report = json.loads(sandbox.get("doctor.json", limit=1 << 20))
     except (ValueError, RecursionError) as error:
         raise SandboxError("the sandbox reports nothing of itself: build the image anew") from error
-    return found if isinstance(found, dict) else {}
+    return report if isinstance(report, dict) else {}
 
 
-def _find_isolation_faults(seen: Mapping[str, Any], *, has_network: bool) -> Iterator[str]:
+def _find_isolation_faults(report: Mapping[str, Any], *, has_network: bool) -> Iterator[str]:
     """Yield faults of network isolation. A pod has an interface, but a policy must close it."""
-    others = [each for each in _get_list(seen, "interfaces") if each != "lo"]
-    if others and not has_network:
-        yield f"there is a network interface ({', '.join(map(str, others))})"
-    if seen.get("reaches"):
-        yield f"{seen['reaches']} can be reached over the network"
+    interfaces = [each for each in _get_list(report, "interfaces") if each != "lo"]
+    if interfaces and not has_network:
+        yield f"there is a network interface ({', '.join(map(str, interfaces))})"
+    if report.get("reaches"):
+        yield f"{report['reaches']} can be reached over the network"
 
 
-def _find_rights_faults(seen: Mapping[str, Any]) -> Iterator[str]:
-    if not seen.get("uid") or not seen.get("gid"):
+def _find_rights_faults(report: Mapping[str, Any]) -> Iterator[str]:
+    if not report.get("uid") or not report.get("gid"):
         yield "commands run as root"
-    found = seen.get("status")
-    status = found if isinstance(found, dict) else {}
+    value = report.get("status")
+    status = value if isinstance(value, dict) else {}
     rights = [name for name in status if name.startswith("Cap") and _parse_number(status[name], 16)]
     if rights:
         yield f"commands have capabilities ({', '.join(sorted(rights))})"
@@ -161,21 +161,21 @@ def _find_rights_faults(seen: Mapping[str, Any]) -> Iterator[str]:
         yield "there is no seccomp filter"
 
 
-def _find_host_faults(installation: Installation, seen: Mapping[str, Any]) -> Iterator[str]:
-    if seen.get("writes"):
-        written = ", ".join(map(str, _get_list(seen, "writes")))
+def _find_host_faults(installation: Installation, report: Mapping[str, Any]) -> Iterator[str]:
+    if report.get("writes"):
+        written = ", ".join(map(str, _get_list(report, "writes")))
         yield f"{written} can be written: the root is not fixed"
-    if seen.get("sockets"):
-        yield f"an engine's socket is there ({', '.join(map(str, _get_list(seen, 'sockets')))})"
+    if report.get("sockets"):
+        yield f"an engine's socket is there ({', '.join(map(str, _get_list(report, 'sockets')))})"
     driver = installation.settings.sandbox.driver
-    bare = driver == "bubblewrap"
-    for mount in _get_list(seen, "mounts"):
+    is_bubblewrap = driver == "bubblewrap"
+    for mount in _get_list(report, "mounts"):
         if not (isinstance(mount, list) and len(mount) == 3):
             continue
         where, mode, kind = map(str, mount)
         if where == "/" and mode != "ro":
             yield "the root is not mounted read-only"
-        if kind in _VIRTUAL or (mode == "ro" and (bare or where in _EXPECTED)):
+        if kind in _VIRTUAL or (mode == "ro" and (is_bubblewrap or where in _EXPECTED)):
             continue
         if driver == "kubernetes" and where in _KUBELET:
             continue
@@ -183,37 +183,35 @@ def _find_host_faults(installation: Installation, seen: Mapping[str, Any]) -> It
             yield f"a path of the host is mounted at {where} ({kind}, {mode})"
 
 
-def _check_limits(installation: Installation, seen: Mapping[str, Any]) -> Line:
+def _check_limits(installation: Installation, report: Mapping[str, Any]) -> Line:
     chosen = installation.settings.sandbox
     if chosen.driver == "bubblewrap":
         missing = list(installation.missing_limits())
         advice = "give this process a control group of its own to write (cgroup v2, delegated)"
     else:
-        missing = [name for name, there in _compare_limits(installation, seen).items() if not there]
+        limits = _compare_limits(installation, report)
+        missing = [name for name, is_enforced in limits.items() if not is_enforced]
         advice = "let the engine limit each sandbox (cgroup v2, delegated), not only all together"
     if missing:
-        say = (
-            report_warning
-            if chosen.shared_limits or chosen.driver == "bubblewrap"
-            else report_failed
-        )
-        return say("limits", f"not limited for each sandbox: {', '.join(missing)}", advice)
+        is_known = chosen.shared_limits or chosen.driver == "bubblewrap"
+        make_line = report_warning if is_known else report_failed
+        return make_line("limits", f"not limited for each sandbox: {', '.join(missing)}", advice)
     return report_good(
         "limits", f"memory {chosen.memory}, {chosen.pids} processes, {chosen.cpus:g} cpus"
     )
 
 
-def _compare_limits(installation: Installation, seen: Mapping[str, Any]) -> dict[str, bool]:
-    """Return which limits are in force; gVisor shows no control group and is trusted."""
+def _compare_limits(installation: Installation, report: Mapping[str, Any]) -> dict[str, bool]:
+    """Return whether each limit is in force. gVisor shows no control group, and is trusted."""
     chosen = installation.settings.sandbox
-    if chosen.runtime != "runc" and not seen.get("memory"):
+    if chosen.runtime != "runc" and not report.get("memory"):
         return {}
-    memory = _parse_number(seen.get("memory"))
+    memory = _parse_number(report.get("memory"))
     # Each pod has a uid of its own, so the uid's process limit is the pod's limit.
     source = "nproc" if chosen.driver == "kubernetes" else "pids"
     return {
         "memory": 0 < memory <= parse_size(chosen.memory),
-        "processes": 0 < _parse_number(seen.get(source)) <= chosen.pids,
+        "processes": 0 < _parse_number(report.get(source)) <= chosen.pids,
     }
 
 
@@ -225,6 +223,6 @@ def _parse_number(text: object, base: int = 10) -> int:
         return 0
 
 
-def _get_list(seen: Mapping[str, Any], name: str) -> list[Any]:
-    found = seen.get(name)
-    return found[:100] if isinstance(found, list) else []
+def _get_list(report: Mapping[str, Any], name: str) -> list[Any]:
+    value = report.get(name)
+    return value[:100] if isinstance(value, list) else []

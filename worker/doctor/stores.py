@@ -31,10 +31,10 @@ _SIZE = 64
 
 def check_store(installation: Installation) -> Iterator[Line]:
     """Check that objects can be written, read, replaced conditionally, and removed."""
-    kept = installation.store()
-    kept.probe()
-    _read_back(kept.records)
-    place = kept.records.describe_place("")
+    store = installation.store()
+    store.probe()
+    _read_back(store.records)
+    place = store.records.describe_place("")
     yield report_good("store", f"{place} takes writes, reads them back, honours conditions")
 
 

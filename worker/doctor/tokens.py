@@ -15,7 +15,7 @@ from worker.doctor.base import (
 from worker.doctor.gitlab import Account, Client, Refusal
 
 OLDEST = (16, 11)
-"""The oldest GitLab whose note events have an `action`: it tells new comments from edits."""
+"""The oldest GitLab whose note events have an `action`, which tells new comments from edits."""
 
 SOON = 14
 """Warn of a token that expires in fewer days than this."""
@@ -28,12 +28,12 @@ _NOTICED = 30.0
 
 def check_gitlab(installation: Installation) -> Iterator[Line]:
     """Check that GitLab answers and is not too old."""
-    reached, url = installation.gitlab.connection(), installation.settings.gitlab.url
-    if not reached.version:
+    connection, url = installation.gitlab.connection(), installation.settings.gitlab.url
+    if not connection.version:
         yield report_good("reachable", f"{url} answers; it tells its version only to a valid token")
         return
-    finding = f"GitLab {reached.version} at {url}"
-    match = re.match(r"(\d{1,4})\.(\d{1,4})", reached.version)
+    finding = f"GitLab {connection.version} at {url}"
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", connection.version)
     if match and (int(match[1]), int(match[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         yield report_warning("reachable", f"{finding} is older than {oldest}", "upgrade GitLab")
@@ -107,9 +107,9 @@ def _get_account(installation: Installation, client: Client) -> Account:
 def _check_expiry(name: str, variable: str, account: Account, now: float) -> Iterator[Line]:
     if not account.expires:
         return
-    left = _count_days(account.expires, now)
-    if left < SOON:
-        when = "today" if left <= 0 else "tomorrow" if left == 1 else f"in {left} days"
+    days = _count_days(account.expires, now)
+    if days < SOON:
+        when = "today" if days <= 0 else "tomorrow" if days == 1 else f"in {days} days"
         advice = f"rotate it in GitLab, and set {variable} to what it gives you"
         yield report_warning(name, f"it expires {when} ({account.expires})", advice)
 
@@ -132,7 +132,7 @@ def _describe_account(account: Account) -> str:
 
 
 def check_clock(installation: Installation) -> Iterator[Line]:
-    """Check that GitLab's clock and ours agree: signatures of webhooks and S3 need that."""
+    """Check that GitLab's clock and ours agree, as signatures of webhooks and of S3 require."""
     require_gitlab(installation)
     ahead = installation.gitlab.connection().ahead
     if ahead is None:

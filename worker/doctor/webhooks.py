@@ -56,78 +56,80 @@ class _Results:
     fixed: list[str] = field(default_factory=list)
     tests: int = 0
 
-    def add_problem(self, project: Project, found: str, advice: str, *, fatal: bool = True) -> None:
-        self.wrong.setdefault((fatal, found, advice), []).append(project)
+    def add_problem(
+        self, project: Project, finding: str, advice: str, *, fatal: bool = True
+    ) -> None:
+        self.wrong.setdefault((fatal, finding, advice), []).append(project)
 
 
 def check_webhooks(installation: Installation) -> Iterator[Line]:
     """Check every served project's webhooks within the time limit; `fix` repairs them first."""
     if not installation.gitlab.setup.token:
         raise Unchecked("there is no write token, nor GITLAB_SETUP_TOKEN")
-    found = _Results()
+    results = _Results()
     seen = 0
     for project in select_projects(installation, all_of_them=installation.fix):
         seen += 1
         try:
-            _check_project(installation, project, found)
+            _check_project(installation, project, results)
         except Refusal as error:
             if error.status == 401 and installation.gitlab.setup is installation.gitlab.write:
                 raise Unchecked("the write token is refused") from error
             if error.status not in (403, 404) or "scope" in str(error):
                 raise
-            found.closed.append(project)
+            results.closed.append(project)
     if not seen:
         raise Unchecked("there is no project to look at")
-    yield from _format_lines(installation, found, seen)
+    yield from _format_lines(installation, results, seen)
 
 
-def _format_lines(installation: Installation, found: _Results, seen: int) -> Iterator[Line]:
-    for what in found.fixed:
+def _format_lines(installation: Installation, results: _Results, seen: int) -> Iterator[Line]:
+    for what in results.fixed:
         yield report_good("webhook", what)
-    for (fatal, finding, advice), projects in found.wrong.items():
+    for (fatal, finding, advice), projects in results.wrong.items():
         yield (report_failed if fatal else report_warning)(
             "webhook", f"{format_names(projects)}: {finding}", advice
         )
-    if found.closed:
-        finding = f"the token is no Maintainer's in {format_names(found.closed)}"
+    if results.closed:
+        finding = f"the token is no Maintainer's in {format_names(results.closed)}"
         yield (report_failed if installation.fix else report_unchecked)("webhook", finding, _ASK)
-    if found.right:
+    if results.right:
         total = len(list_served(installation))
         few = f" (looked at {seen})" if seen < total else ""
-        yield report_good("webhook", f"right for {len(found.right)} of {total} projects{few}")
-    if found.arrived:
-        for how in dict.fromkeys(how for _, how in found.arrived):
-            where = [project for project, each in found.arrived if each == how]
+        yield report_good("webhook", f"right for {len(results.right)} of {total} projects{few}")
+    if results.arrived:
+        for how in dict.fromkeys(how for _, how in results.arrived):
+            where = [project for project, each in results.arrived if each == how]
             yield report_good("delivery", f"{how} in {format_names(where)}")
 
 
-def _check_project(installation: Installation, project: Project, found: _Results) -> None:
+def _check_project(installation: Installation, project: Project, results: _Results) -> None:
     client = installation.gitlab.setup
     here = _select_ours(
         _list_hooks(client, f"/projects/{project.id}/hooks", project), installation.url
     )
     above = [] if here else _select_ours(_list_group_hooks(client, project), installation.url)
     if above:
-        _check_hooks(project, above, found)
+        _check_hooks(project, above, results)
         return
     if installation.fix:
-        here = _repair(installation, project, here, found)
+        here = _repair(installation, project, here, results)
     if not here:
-        found.add_problem(project, *_explain_missing(installation, project))
+        results.add_problem(project, *_explain_missing(installation, project))
         return
-    _check_hooks(project, here, found)
-    _check_delivery(installation, project, here[0], found)
+    _check_hooks(project, here, results)
+    _check_delivery(installation, project, here[0], results)
 
 
-def _check_hooks(project: Project, here: Sequence[Hook], found: _Results) -> None:
+def _check_hooks(project: Project, here: Sequence[Hook], results: _Results) -> None:
     if len(here) > 1:
         advice = "remove all but one in GitLab at Settings → Webhooks"
-        found.add_problem(project, "several webhooks lead here", advice, fatal=False)
+        results.add_problem(project, "several webhooks lead here", advice, fatal=False)
     problems = list(_find_problems(here[0]))
     for finding, advice, fatal in problems:
-        found.add_problem(project, finding, advice, fatal=fatal)
+        results.add_problem(project, finding, advice, fatal=fatal)
     if not any(fatal for _, _, fatal in problems):
-        found.right.append(project)
+        results.right.append(project)
 
 
 def _explain_missing(installation: Installation, project: Project) -> tuple[str, str]:
@@ -163,25 +165,25 @@ def _find_problems(hook: Hook) -> Iterator[tuple[str, str, bool]]:
         yield "the webhook has no secret", "set it to GITLAB_WEBHOOK_SECRET, or use `--fix`", True
 
 
-# ----------------------------------------------------------------------------------------- looking
+# ---------------------------------------------------------------------------------------- listing
 
 
 def _list_hooks(client: Client, path: str, project: Project) -> list[Hook]:
-    found = client.list_all(path, f"the webhooks of {project.path}", {})
-    return [hook for hook in found if isinstance(hook.get("id"), int)]
+    hooks = client.list_all(path, f"the webhooks of {project.path}", {})
+    return [hook for hook in hooks if isinstance(hook.get("id"), int)]
 
 
 def _list_group_hooks(client: Client, project: Project) -> list[Hook]:
     """List webhooks of the parent groups (Premium), if the token's user is their Owner."""
-    found: list[Hook] = []
+    hooks: list[Hook] = []
     group = project.path.rpartition("/")[0]
     while group:
         try:
-            found += _list_hooks(client, f"/groups/{encode_path(group)}/hooks", project)
+            hooks += _list_hooks(client, f"/groups/{encode_path(group)}/hooks", project)
         except Refusal:
-            return found
+            return hooks
         group = group.rpartition("/")[0]
-    return found
+    return hooks
 
 
 def _select_ours(hooks: Sequence[Hook], url: str) -> list[Hook]:
@@ -213,7 +215,7 @@ def _split_url(url: str) -> tuple[str, str]:
 
 
 def _repair(
-    installation: Installation, project: Project, here: Sequence[Hook], found: _Results
+    installation: Installation, project: Project, here: Sequence[Hook], results: _Results
 ) -> list[Hook]:
     """Create or correct the project's webhook if necessary; return its webhooks afterwards."""
     path, client = f"/projects/{project.id}/hooks", installation.gitlab.setup
@@ -221,7 +223,7 @@ def _repair(
         created = client.request(
             "post", path, f"a webhook for {project.path}", fields=_make_fields(installation)
         )
-        found.fixed.append(f"made in {project.path}, to {installation.url}{PATH}")
+        results.fixed.append(f"made in {project.path}, to {installation.url}{PATH}")
         return list(list_objects([created.value]))
     hook = here[0]
     if _get_last_status(client, path, hook) == "401" or any(_find_problems(hook)):
@@ -229,7 +231,7 @@ def _repair(
         changed = client.request(
             "put", path, f"{project.path}'s webhook", fields=_make_fields(installation)
         )
-        found.fixed.append(f"put right in {project.path}")
+        results.fixed.append(f"put right in {project.path}")
         return [*list_objects([changed.value]), *here[1:]]
     return list(here)
 
@@ -250,27 +252,27 @@ def _make_fields(installation: Installation) -> dict[str, Any]:
 
 
 def _check_delivery(
-    installation: Installation, project: Project, hook: Hook, found: _Results
+    installation: Installation, project: Project, hook: Hook, results: _Results
 ) -> None:
     """Check that the last delivery arrived; if not, request a test delivery of a push event."""
     client, path = installation.gitlab.setup, f"/projects/{project.id}/hooks"
     last = _get_last_status(client, path, hook)
     if _is_success(last) and hook.get("alert_status", "executable") == "executable":
-        found.arrived.append((project, "the last delivery arrived"))
+        results.arrived.append((project, "the last delivery arrived"))
         return
-    if found.tests < TESTS:
-        found.tests += 1
+    if results.tests < TESTS:
+        results.tests += 1
         last = _test_delivery(client, path, hook, project)
     if _is_success(last):
-        found.arrived.append((project, "a test delivery arrived"))
+        results.arrived.append((project, "a test delivery arrived"))
     elif last == "401":
         advice = "set the webhook's secret to GITLAB_WEBHOOK_SECRET, or use `--fix`"
-        found.add_problem(project, "the delivery was refused (401): the secrets differ", advice)
+        results.add_problem(project, "the delivery was refused (401): the secrets differ", advice)
     elif last.isdigit():
         advice = "see what `sandpiper serve` logs, and what stands before it"
-        found.add_problem(project, f"the delivery was answered with {last}", advice)
+        results.add_problem(project, f"the delivery was answered with {last}", advice)
     elif last:
-        found.add_problem(project, f"the delivery did not arrive ({last})", _UNREACHED)
+        results.add_problem(project, f"the delivery did not arrive ({last})", _UNREACHED)
 
 
 def _is_success(status: str) -> bool:
@@ -280,12 +282,12 @@ def _is_success(status: str) -> bool:
 def _list_events(client: Client, path: str, hook: Hook) -> list[Hook]:
     events = f"{path}/{int(hook['id'])}/events"
     try:
-        found = client.request("get", events, "the webhook's deliveries", {"per_page": 5})
+        answer = client.request("get", events, "the webhook's deliveries", {"per_page": 5})
     except Refusal as error:
         if error.status in (400, 404):  # before GitLab 17.3
             return []
         raise
-    usable = [each for each in list_objects(found.value) if isinstance(each.get("id"), int)]
+    usable = [each for each in list_objects(answer.value) if isinstance(each.get("id"), int)]
     return sorted(usable, key=lambda each: -int(each["id"]))
 
 

@@ -21,7 +21,7 @@ _GRACE = 1.0
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, which by itself looks ten times a second whether it is to end, and has ended."""
+    """Uvicorn that ends at once: by itself it polls ten times a second whether it should end."""
 
     _loop: asyncio.AbstractEventLoop | None = None
 
@@ -34,7 +34,7 @@ class _Server(uvicorn.Server):
                 await asyncio.wait_for(self._ending.wait(), 0.1)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the connections, each when its request is answered; all within a second."""
+        """Close each connection once its request is answered, and all within a second."""
         for listener in (*self.servers, *(sockets or ())):
             listener.close()
         state, deadline = self.server_state, time.monotonic() + _GRACE
@@ -46,7 +46,7 @@ class _Server(uvicorn.Server):
             task.cancel()
 
     def end(self) -> None:
-        """Have it end, from another thread."""
+        """End the server. May be called from another thread."""
         self.should_exit = True
         if self._loop:
             with suppress(RuntimeError):  # it has ended
@@ -54,7 +54,7 @@ class _Server(uvicorn.Server):
 
 
 class Loopback:
-    """One endpoint for every path, and one for WebSockets if need be. `url` is set by `start`."""
+    """Serves one endpoint for all paths, and possibly one for WebSockets. `start` sets `url`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Loopback:
         self._thread: threading.Thread | None = None
 
     def start(self) -> str:
-        """Serve until `stop`; returns the URL once connections are taken."""
+        """Serve until `stop`; returns the URL once connections are accepted."""
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -82,7 +82,7 @@ class Loopback:
         return self.url
 
     def stop(self) -> None:
-        """Take no more connections, and wait for the thread."""
+        """Stop accepting connections, and wait for the thread."""
         if self._server and self._thread:
             self._server.end()
             self._thread.join(timeout=_STOP)

@@ -15,8 +15,7 @@ class ModelApi:
     """An API that runs during its `with` block, where `url` is its base URL.
 
     `requests` are the parsed bodies of all attempts, `raw` the same as bytes, `answers` the answers
-    sent. `unexpected_requests` says what the API would have refused and what broke the cached
-    prefix.
+    sent. `unexpected_requests` describes what the API refuses and what broke the cached prefix.
     """
 
     base = ""
@@ -39,7 +38,7 @@ class ModelApi:
         self._server.stop()
 
     async def spoil(self) -> Response | None:
-        """Return what is sent in place of the script's answer to a valid request, None here."""
+        """Return what is sent to a valid request instead of the script's answer; here, None."""
         return None
 
     def _watch_frame(self, conversation: str, frame: Mapping[str, str | bytes]) -> None:

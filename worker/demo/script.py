@@ -1,7 +1,7 @@
 """The scripted model: what a simulator answers, step by step.
 
-A script answers from what a request shows, not from a counter of requests: any number of sessions
-can talk to one simulator, and a request that is sent again gets the same answer.
+A script answers by the content of a request, not by a counter of requests: any number of sessions
+can share one simulator, and a repeated request gets the same answer.
 """
 
 import threading
@@ -103,8 +103,8 @@ class Scripted:
     """A list of steps for each turn: the analysis, the first reply, the second reply, …
 
     A turn past the last list runs the last list again. With tools switched off, the last step of
-    the turn answers, like a model that must conclude. An `Empty` step leaves no trace in the
-    conversation: the first request at its place gets it, and the request after the nudge gets the
+    the turn answers, as of a model that must conclude. An `Empty` step leaves no trace in the
+    conversation: the first request in its place gets it, and the request after the nudge gets the
     next step.
     """
 
@@ -130,7 +130,7 @@ class Scripted:
         raise ScriptEnded(f"turn {asked.turn} has no step {asked.answers + 1}")
 
     def _count_repeats(self, asked: Asked) -> int:
-        """Return how often this place of the conversation was asked for before; count this time."""
+        """Count a request at this place of the conversation; return how many came before it."""
         place = (asked.first, asked.turn, asked.answers)
         with self._lock:
             self._asked[place] += 1

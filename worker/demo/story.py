@@ -1,6 +1,6 @@
-"""What the scripted model does in the bundled case. The words are written here; the calls are real.
+"""The script of the model in the bundled case. Its words are written here; its calls are real.
 
-Numbers and quotes are taken from what the tools return, so that a broken tool is noticed.
+Numbers and quotes come from the tools' results, so that a broken tool is noticed.
 """
 
 import json
@@ -66,8 +66,8 @@ def _look(asked: Asked) -> Call:
 
 def _conclude(asked: Asked) -> Say:
     job = find_failed_job(asked)
-    found = json.loads(_find_newest(asked, "sandbox_exec", 2))["stdout"]
-    quotes = re.findall(r"^(\d+):(.+)$", found, re.MULTILINE)[:2]
+    output = json.loads(_find_newest(asked, "sandbox_exec", 2))["stdout"]
+    quotes = re.findall(r"^(\d+):(.+)$", output, re.MULTILINE)[:2]
     evidence = "\n".join(f"- job {job['id']} line {line}: {text}" for line, text in quotes)
     return Say(
         f"""\

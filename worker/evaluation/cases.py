@@ -52,8 +52,8 @@ Pattern = Annotated[str, AfterValidator(_check_pattern)]
 
 
 class JobEntry(_Entry):
-    """A job; an earlier one of the same name is an earlier attempt. `log` is a file of the case,
-    packed if its name ends in .gz, "" where there is none; statuses and reasons are GitLab's."""
+    """A job. If several have one name, all but the last are earlier attempts. `log` is a file of
+    the case, gzipped if its name ends in .gz, or "". Statuses and reasons are GitLab's."""
 
     name: str
     stage: str = "test"
@@ -74,11 +74,11 @@ class TestEntry(_Entry):
 
 
 class PipelineEntry(_Entry):
-    """A pipeline with its jobs, in the order in which they were made. `source` is of a merge
-    request's pipeline: of its head, of the merged result, of the branch, or of a merge train.
+    """A pipeline with its jobs in the order of their creation.
 
-    `commit` is a word for the commit that it ran on; "" is the merge request's newest, or the one
-    that it is built on for a run of the target branch.
+    `source` says what a merge request's pipeline runs on: the head, the merged result, the branch
+    or a merge train. `commit` is any word for the pipeline's commit; "" is the merge request's
+    newest commit or, for a run of the target branch, the commit that the merge request is based on.
     """
 
     status: str = "failed"
@@ -91,7 +91,7 @@ class PipelineEntry(_Entry):
 
 
 class ChildEntry(_Entry):
-    """A child pipeline and the job that has started it."""
+    """A child pipeline. `name` and `status` are those of the job that started it."""
 
     name: str
     status: str = "failed"
@@ -106,8 +106,8 @@ class ProjectEntry(_Entry):
 
 
 class MergeRequestEntry(_Entry):
-    """The merge request. `author_name` is made of `author` if it is "". `deleted_files` are those
-    that it removes, `commits` the whole messages of its commits, the oldest first."""
+    """The merge request. If `author_name` is "", the name is made from `author`. `commits` are the
+    whole messages of its commits, the oldest first."""
 
     title: str
     description: str = ""
@@ -119,8 +119,8 @@ class MergeRequestEntry(_Entry):
 
 
 class CaseFile(_Entry):
-    """`case.yaml`. `target_runs` are pipelines of the target branch, `earlier_runs` those of the
-    merge request before this one; the oldest first."""
+    """`case.yaml`. `target_runs` are pipelines of the target branch, `earlier_runs` earlier ones of
+    the merge request; both the oldest first."""
 
     summary: str = ""
     project: ProjectEntry
@@ -131,10 +131,9 @@ class CaseFile(_Entry):
 
 
 class Expectation(_Entry):
-    """`expect.yaml`. Any verdict of the list is right; all patterns of the cause must be found in
-    the answer's cause, case aside; a proven quote must match one of `lines`, if
-    there are any. `meaning` is the cause
-    in words, for a judge."""
+    """`expect.yaml`. Any of the verdicts is right. All patterns of `cause` must match the answer's
+    cause, ignoring case. If there are `lines`, a proven quote must match one of them. `meaning` is
+    the cause in words, for a judge."""
 
     verdict: Annotated[tuple[Verdict, ...], BeforeValidator(_make_list)] = Field(min_length=1)
     cause: tuple[Pattern, ...] = ()
@@ -165,8 +164,8 @@ class Case:
             raise ConfigError(f"{path}: no gzip file: {error}") from error
 
     def read_tree(self, name: str) -> dict[str, bytes]:
-        """Return the files in a subfolder of the case, by their paths in it, without those
-        that Python has compiled. Raises ConfigError."""
+        """Return the files of a subfolder by their paths in it, without compiled Python. Raises
+        ConfigError."""
         top = self.folder / name
         paths = (
             path
@@ -179,10 +178,10 @@ class Case:
 def find_cases(paths: tuple[Path, ...]) -> list[Path]:
     """List the case folders at or directly below these paths. Raises ConfigError without any."""
     files = (file for path in paths for file in sorted({*path.glob(CASE), *path.glob(f"*/{CASE}")}))
-    found = [file.parent for file in files]
-    if not found:
+    folders = dict.fromkeys(file.parent for file in files)
+    if not folders:
         raise ConfigError(f"{', '.join(map(str, paths))}: no {CASE} here or one folder below")
-    return list(dict.fromkeys(found))
+    return list(folders)
 
 
 def load_case(folder: Path) -> Case:

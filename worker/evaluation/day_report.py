@@ -1,4 +1,4 @@
-"""The counted verdicts of one day, which the sweep stores and reports are built from.
+"""The counted verdicts of one day. The sweep stores them; reports are built from them.
 
 Stored as verdicts/{YYYY-MM-DD}.json, by the UTC day on which the turns began.
 """
@@ -149,12 +149,12 @@ def merge_frequent(failures: Iterable[Frequent]) -> list[Frequent]:
 
     `failures` must be sorted with the newest first.
     """
-    found: dict[tuple[str, str, str], Frequent] = {}
+    merged: dict[tuple[str, str, str], Frequent] = {}
     for each in failures:
         key = (each.project, each.jobs, each.verdict)
-        before = found.get(key)
-        found[key] = _add_failure(before, each) if before else each
-    return sorted(found.values(), key=lambda each: (-each.count, each.project))
+        newer = merged.get(key)
+        merged[key] = _add_failure(newer, each) if newer else each
+    return sorted(merged.values(), key=lambda each: (-each.count, each.project))
 
 
 def _add_failure(newer: Frequent, older: Frequent) -> Frequent:
@@ -175,10 +175,10 @@ def _make_wrong_verdict(turn: JudgedTurn) -> WrongVerdict:
 
 
 def select_project(day: DayReport, matches: Matches) -> DayReport:
-    """Return a day's report, limited to the projects whose id and path match."""
+    """Limit a day's report to the projects whose id and path match."""
 
-    def select(found: Sequence[_T]) -> tuple[_T, ...]:
-        return tuple(each for each in found if matches(each.project_id, each.project))
+    def select(entries: Sequence[_T]) -> tuple[_T, ...]:
+        return tuple(each for each in entries if matches(each.project_id, each.project))
 
     return replace(
         day,
@@ -217,5 +217,5 @@ def read_counted_days(records: Records, now: float, days: int, matches: Matches)
     """
     if days < 1:
         return []
-    kept = (read_day(records, day) for day in list_days(now - days * DAY, now - DAY))
-    return [select_project(report, matches) for report in kept if report]
+    reports = (read_day(records, day) for day in list_days(now - days * DAY, now - DAY))
+    return [select_project(report, matches) for report in reports if report]

@@ -1,7 +1,4 @@
-"""How often verdicts proved right later: per verdict, project, model, tier and week.
-
-Pure.
-"""
+"""Reports how often verdicts proved right: by verdict, project, model, tier and week. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -81,20 +78,20 @@ def _name_week(day: str) -> str:
 
 
 def count_groups(days: Sequence[DayReport]) -> dict[str, list[Group]]:
-    """Return each cut's groups, largest first, but weeks by date; the cut "all" has one group."""
+    """Return the groups of each cut, the largest first, weeks by date. "all" has one group."""
     cuts = {name: _group(days, key) for name, key in _CUTS}
     cuts["week"].sort(key=lambda each: each.name)
     return {name: groups for name, groups in cuts.items() if groups}
 
 
 def _group(days: Iterable[DayReport], key: _Key) -> list[Group]:
-    found: dict[str, Group] = {}
+    groups: dict[str, Group] = {}
     for report in days:
         for cell in report.cells:
             name = key(report.day, cell)
-            found.setdefault(name, Group(name)).add(cell)
-    found.pop("", None)
-    return sorted(found.values(), key=lambda each: (-each.turns, each.name))
+            groups.setdefault(name, Group(name)).add(cell)
+    groups.pop("", None)
+    return sorted(groups.values(), key=lambda each: (-each.turns, each.name))
 
 
 def list_wrong_verdicts(days: Iterable[DayReport]) -> list[WrongVerdict]:
@@ -117,7 +114,7 @@ def list_frequent_lines(
 ) -> Iterator[str]:
     """Yield a line for each of the flakiest jobs, and for each of the most frequent failures.
 
-    `write` is applied to what others have written: names of jobs, and causes.
+    `write` formats untrusted text: names of jobs, and causes.
     """
     for title, verdict in (("flaky", Verdict.FLAKY), ("frequent", "")):
         for each in list_frequent(days, verdict):
@@ -164,7 +161,7 @@ def _write_cell(text: str) -> str:
 
 
 def _write_code(text: str) -> str:
-    """Return what a model or a job has written as code, in which nothing mentions, loads or links
+    """Return text of a model or a job as Markdown code, in which it cannot mention, load or link
     anything."""
     line = one_line(text, _MOST_TEXT).replace("`", "'")
     return f"`{line}`" if line else ""

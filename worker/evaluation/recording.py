@@ -50,7 +50,7 @@ meaning: ""
 class Recorder:
     """Writes one case. `gaps` has a line for each thing that could not be recorded.
 
-    `clean` removes secrets from what is written, and can replace names.
+    `clean` removes secrets from all that is written, and may replace names.
     """
 
     client: ReadClient
@@ -73,8 +73,7 @@ class Recorder:
             "target_runs": list(self._describe_target_runs(mr)),
             "earlier_runs": list(self._describe_earlier_runs()),
         }
-        # The values are cleaned and not the YAML: in it they are quoted, and redaction knows no
-        # quotes.
+        # Clean the values, not the YAML: redaction would not see through its quoting.
         cleaned = _change_texts(content, self._clean_text)
         self._write(CASE, yaml.safe_dump(cleaned, sort_keys=False, allow_unicode=True).encode())
         if not (self.folder / EXPECT).exists():
@@ -203,7 +202,7 @@ class Recorder:
     ) -> list[dict[str, Any]]:
         """Return a pipeline's jobs, oldest first, with the logs of failed jobs.
 
-        If `only` names jobs, return just those, with all of their logs.
+        If `only` names jobs, return those alone, each with its log.
         """
         query = {"include_retried": "true"}
         jobs = self.client.many(f"{path}/jobs", wire.Job, "the jobs", query).items
@@ -334,7 +333,7 @@ def _write_output(output: Any) -> str:
 
 
 def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return the value with every text in it changed, but for the keys."""
+    """Return the value with every text in it changed, except keys."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -345,7 +344,7 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
 def make_cleaner(
     redact: Callable[[bytes], bytes], names: Mapping[str, str]
 ) -> Callable[[bytes], bytes]:
-    """Make a function that redacts data, and then replaces the keys of `names` by their values."""
+    """Make a function that redacts data, then replaces each key of `names` with its value."""
     pairs = [(old.encode(), new.encode()) for old, new in names.items() if len(old) > 2]
     ordered: Sequence[tuple[bytes, bytes]] = sorted(pairs, key=lambda pair: -len(pair[0]))
 

@@ -61,9 +61,9 @@ class Replay:
 class RecordedToolbox:
     """Answers calls from a session's own record. Implements core.ports.Toolbox.
 
-    A repeated call gets the next recorded result each time, and the last one once the others are
-    used up. A command without a record runs in the session's restored files; any other call without
-    one is unavailable.
+    A repeated call gets the next recorded result each time; the last result is used again and
+    again. A command without a record runs on the session's restored files. Any other call without a
+    record is unavailable.
     """
 
     def __init__(self, context: Context, live: Toolbox) -> None:
@@ -102,12 +102,12 @@ def _make_key(call: ToolCall) -> tuple[str, str]:
 
 def _index_results(context: Context) -> dict[tuple[str, str], deque[ToolResult]]:
     results = {each.call_id: each for each in find_results(context.messages)}
-    found: dict[tuple[str, str], deque[ToolResult]] = defaultdict(deque)
+    index: dict[tuple[str, str], deque[ToolResult]] = defaultdict(deque)
     for message in context.messages:
         for call in message.calls if isinstance(message, Assistant) else ():
             if call.id in results:
-                found[_make_key(call)].append(results[call.id])
-    return dict(found)
+                index[_make_key(call)].append(results[call.id])
+    return dict(index)
 
 
 def replay_session(
@@ -123,7 +123,6 @@ def replay_session(
     archive = deps.storage.sessions.open_files(key, stored.turn)
     sandbox = start_in_background(
         *(deps.runtime.sandboxes, f"replay-{key.session_id}", [archive] if archive else []),
-        adopt=False,
         at_first_use=True,
     )
     try:
@@ -189,13 +188,13 @@ def _run(
 
 
 def _describe(context: Context, toolset: Toolset, deps: Deps) -> Side:
-    found: Finding | None = read_finding(context, toolset, deps)
+    finding: Finding | None = read_finding(context, toolset, deps)
     outcome = context.outcome
     return Side(
         model=context.model,
-        verdict=str(found.verdict) if found else "",
-        proven_quotes=len(found.evidence) if found else 0,
-        unproven_quotes=found.unproven if found else 0,
+        verdict=str(finding.verdict) if finding else "",
+        proven_quotes=len(finding.evidence) if finding else 0,
+        unproven_quotes=finding.unproven if finding else 0,
         requests=sum(not each.task for each in context.calls),
         input_tokens=context.usage.input,
         output_tokens=context.usage.output,

@@ -53,10 +53,10 @@ def play_case(
     serve: Serve,
     judge: Judge = lambda meaning, cause: None,
 ) -> Played:
-    """Play the case with a model ("" for the configured one), on its own GitLab and store.
+    """Play the case with a model ("" for the configured one), on a GitLab and store of its own.
 
-    Failures become the run's `problem`. Raises ConfigError if the case cannot be read, or the
-    model cannot be asked.
+    A failure becomes the run's `problem`. Raises ConfigError if the case cannot be read, or the
+    model cannot be used.
     """
     played = Played(case.name, case.digest, model, repeat)
     with GitLabSim() as gitlab, tempfile.TemporaryDirectory(prefix="sandpiper-eval-") as folder:

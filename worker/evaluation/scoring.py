@@ -68,8 +68,8 @@ def score_finding(
 def _is_proven(finding: Finding, expected: Expectation) -> bool:
     """Whether a proven quote matches an expected line; True if the case expects none."""
     quotes = [each.text for each in finding.evidence]
-    found = any(re.search(line, quote) for line in expected.lines for quote in quotes)
-    return found or not expected.lines
+    is_matched = any(re.search(line, quote) for line in expected.lines for quote in quotes)
+    return is_matched or not expected.lines
 
 
 def _fits(finding: Finding, expected: Expectation) -> bool:
@@ -77,12 +77,9 @@ def _fits(finding: Finding, expected: Expectation) -> bool:
     abstains = finding.verdict is Verdict.ABSTAIN
     cause = finding.missing_evidence if abstains else finding.cause
     everything = "\n".join([cause, finding.what_failed, finding.to_do, finding.details])
-    named = all(path in everything for path in expected.files)
-    return named and _match_all(expected.cause, cause)
-
-
-def _match_all(patterns: Iterable[str], text: str) -> bool:
-    return all(re.search(pattern, text, re.IGNORECASE | re.DOTALL) for pattern in patterns)
+    names_files = all(path in everything for path in expected.files)
+    flags = re.IGNORECASE | re.DOTALL
+    return names_files and all(re.search(pattern, cause, flags) for pattern in expected.cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +110,8 @@ def summarise_runs(played: Sequence[Played]) -> list[Summary]:
 
 def _summarise(model: str, runs: Sequence[Played]) -> Summary:
     judged = [each.cause_fits for each in runs if each.cause_fits is not None]
-    costs = [each.cost_usd for each in runs if each.cost_usd is not None]
-    known = len(costs) == len(runs)
+    costs = _list_known(each.cost_usd for each in runs)
+    has_all_costs = len(costs) == len(runs)
     return Summary(
         model,
         len(runs),
@@ -126,16 +123,16 @@ def _summarise(model: str, runs: Sequence[Played]) -> Summary:
         judged_cause=_share(judged) if judged else None,
         requests=_mean([each.requests for each in runs]) or 0.0,
         tokens=_mean([each.input_tokens + each.output_tokens for each in runs]) or 0.0,
-        cost_usd=_mean(costs) if known else None,
-        total_usd=sum(costs) if known else None,
+        cost_usd=_mean(costs) if has_all_costs else None,
+        total_usd=sum(costs) if has_all_costs else None,
         seconds_to_placeholder=_mean(_list_known(each.seconds_to_placeholder for each in runs)),
         seconds_to_note=_mean(_list_known(each.seconds_to_note for each in runs)),
     )
 
 
 def _share(values: Iterable[bool]) -> Share:
-    found = list(values)
-    return Share(sum(found), len(found))
+    hits = list(values)
+    return Share(sum(hits), len(hits))
 
 
 def _list_known(values: Iterable[float | None]) -> list[float]:

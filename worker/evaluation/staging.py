@@ -44,7 +44,7 @@ def stage_case(world: World, case: Case) -> Staged:
 
 
 def make_staged_settings(settings: Settings, world: World, staged: Staged, folder: str) -> Settings:
-    """Return the operator's settings with the staged case's GitLab, whose webhook has `SECRET`, an
+    """Return the operator's settings with the staged case's GitLab (webhook secret: `SECRET`), an
     embedded broker, and a store in `folder`."""
     own = GitLabSettings(
         url=world.url,
@@ -88,8 +88,8 @@ class _Stage:
         )
 
     def _find_time(self) -> int:
-        """Return when the newest log of the pipeline begins, so that its clock and GitLab's agree;
-        0 if no log says that."""
+        """Return the time at which the pipeline's newest log begins, for GitLab's clock to agree
+        with it; 0 if no log has times."""
         logs = (self._case.read_log(job) or b"" for job in self._case.content.pipeline.jobs)
         return max((parse_stamp(log[:_STAMP]) for log in logs), default=0)
 

@@ -41,14 +41,14 @@ def list_wrong_runs(played: Sequence[Played]) -> Iterator[str]:
     for each in played:
         if each.is_right and each.has_expected_line:
             continue
-        wrong = [
+        faults = [
             *([] if each.is_verdict_right else [f"verdict {each.verdict or 'none'}"]),
             *([] if each.is_cause_right else ["cause"]),
             *([] if each.has_expected_line else ["evidence"]),
             *(["falsely sure"] if each.is_falsely_confident else []),
             *([each.problem] if each.problem else []),
         ]
-        yield f"{each.case} ({each.model}, {each.repeat}): {', '.join(wrong)}"
+        yield f"{each.case} ({each.model}, {each.repeat}): {', '.join(faults)}"
 
 
 def write_markdown(played: Sequence[Played]) -> str:
@@ -71,9 +71,9 @@ def make_json(played: Sequence[Played]) -> dict[str, Any]:
 
 
 def _make_summary(summary: Summary) -> dict[str, Any]:
-    found = asdict(summary)
-    for name, value in asdict(summary).items():
+    fields = asdict(summary)
+    for name, value in fields.items():
         if isinstance(value, dict):
             low, high = Share(**value).interval
-            found[name] = value | {"low": round(low, 4), "high": round(high, 4)}
-    return found
+            fields[name] = value | {"low": round(low, 4), "high": round(high, 4)}
+    return fields

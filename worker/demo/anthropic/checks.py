@@ -282,7 +282,7 @@ def _check_marks(body: Json) -> None:
 
 
 def _list_markable(body: Json) -> list[Json]:
-    found = [*body.get("tools", []), *list_blocks(body.get("system", []))]
+    blocks = [*body.get("tools", []), *list_blocks(body.get("system", []))]
     for message in body["messages"]:
-        found += list_blocks(message["content"])
-    return found
+        blocks += list_blocks(message["content"])
+    return blocks

@@ -55,7 +55,7 @@ def remove_mark(block: Mapping[str, Any]) -> Json:
 
 
 def encode_compact(value: Any) -> bytes:
-    """Encode JSON with keys in their original order, which is part of a prefix."""
+    """Encode JSON with the keys in their own order, on which a prefix depends."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "surrogatepass"
     )

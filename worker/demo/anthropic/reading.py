@@ -56,7 +56,7 @@ def _list_texts(content: Sequence[Json]) -> list[str]:
 
 def _list_results(sides: Sequence[tuple[str, list[Json]]]) -> tuple[Result, ...]:
     names: dict[str, str] = {}
-    found = []
+    results = []
     for _, content in sides:
         for block in content:
             if block["type"] == "tool_use":
@@ -64,5 +64,5 @@ def _list_results(sides: Sequence[tuple[str, list[Json]]]) -> tuple[Result, ...]
             elif block["type"] == "tool_result":
                 text = "\n".join(_list_texts(list_blocks(block.get("content", ""))))
                 failed = bool(block.get("is_error"))
-                found.append(Result(names[block["tool_use_id"]], text, failed))
-    return tuple(found)
+                results.append(Result(names[block["tool_use_id"]], text, failed))
+    return tuple(results)

@@ -25,21 +25,21 @@ _BREAKS = re.compile("\r\n?|[\u0085\u2028\u2029]")
 def extract_commands(body: str) -> tuple[str, list[tuple[str, str]]]:
     """Return the body without its commands, and the commands with their arguments.
 
-    As in GitLab, only paragraphs at the top level of the Markdown count. This is stricter
-    than GitLab in two points, so that a product that passes here is safe: up to three blanks may
-    precede the slash, and every character that some version treats as a line break is one.
+    As in GitLab, only paragraphs at the top level of the Markdown count. To be safe, this finds
+    more than GitLab: up to three blanks may precede the slash, and every character that some
+    version treats as a line break is one.
     """
     lines = _BREAKS.sub("\n", body).split("\n")
     live = _find_paragraph_lines("\n".join(lines))
     kept: list[str] = []
-    found: list[tuple[str, str]] = []
+    commands: list[tuple[str, str]] = []
     for number, line in enumerate(lines):
         match = _LINE.match(line) if number in live else None
         if match and match[1].lower() in KNOWN:
-            found.append((match[1].lower(), (match[2] or "").strip()))
+            commands.append((match[1].lower(), (match[2] or "").strip()))
         else:
             kept.append(line)
-    return ("\n".join(kept), found) if found else (body, found)
+    return ("\n".join(kept), commands) if commands else (body, commands)
 
 
 def _find_paragraph_lines(text: str) -> set[int]:

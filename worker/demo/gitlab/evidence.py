@@ -29,18 +29,18 @@ def list_pipelines(call: Call) -> Answer:
     """List the pipelines of a project, newest first, without child pipelines."""
     owner = call.find_project(Access.REPORTER)
     ref, sha, status = (call.get_value(field) for field in ("ref", "sha", "status"))
-    found = [
+    pipelines = [
         each
         for each in sorted(call.world.pipelines.values(), key=lambda each: -each.id)
         if each.project is owner and ref in ("", each.ref) and each.source != "parent_pipeline"
         if sha in ("", each.sha) and status in ("", each.status)
     ]
-    return make_page(call, [views.show_pipeline(each) for each in found])
+    return make_page(call, [views.show_pipeline(each) for each in pipelines])
 
 
 def list_bridges(call: Call) -> Answer:
     """List the trigger jobs of a pipeline; all who see it also see the downstream pipelines."""
-    found = [
+    bridges = [
         {
             "id": bridge.id,
             "name": bridge.name,
@@ -53,7 +53,7 @@ def list_bridges(call: Call) -> Answer:
         }
         for bridge in call.find_pipeline().bridges
     ]
-    return make_page(call, found)
+    return make_page(call, bridges)
 
 
 def get_test_report(call: Call) -> Answer:
@@ -71,13 +71,13 @@ def get_archive(call: Call) -> Answer:
 
 def get_artifact(call: Call) -> Answer:
     """Return one file of a job's artifacts."""
-    with zipfile.ZipFile(io.BytesIO(_find_archive(call))) as found:
-        if call.params["path"] not in found.namelist():
+    with zipfile.ZipFile(io.BytesIO(_find_archive(call))) as archive:
+        if call.params["path"] not in archive.namelist():
             refuse_not_found("")
         return Answer(
             200,
             headers={"content-type": "application/octet-stream"},
-            raw=found.read(call.params["path"]),
+            raw=archive.read(call.params["path"]),
         )
 
 
@@ -131,10 +131,8 @@ def search_text(call: Call) -> Answer:
     owner = call.find_project(Access.REPORTER)
     if call.get_value("scope") != "blobs":
         refuse_strange(400, "scope does not have a valid value")
-    files, wanted = (
-        _find_tree(call, owner, call.get_value("ref", owner.default_branch)),
-        call.get_value("search"),
-    )
+    files = _find_tree(call, owner, call.get_value("ref", owner.default_branch))
+    wanted = call.get_value("search")
     hits = [
         {"path": path, "startline": number, "data": f"{line}\n"}
         for path, content in sorted(files.items())
@@ -147,7 +145,7 @@ def search_text(call: Call) -> Answer:
 def compare_commits(call: Call) -> Answer:
     """Compare two commits.
 
-    Not straight, it is against the common ancestor, so that an older commit has nothing new.
+    Unless `straight`, the first stands for their common ancestor: an older commit adds nothing.
     """
     owner = call.find_project(Access.REPORTER)
     first, last = call.get_value("from"), call.get_value("to")
@@ -169,7 +167,7 @@ def compare_commits(call: Call) -> Answer:
 
 
 def _list_ancestors(owner: Project, sha: str) -> list[str]:
-    """List a commit of a merge request or of the default branch after what it is based on."""
+    """List the known ancestors of a commit, oldest first, and then the commit itself."""
     for mr in owner.merge_requests.values():
         own = [each.sha for each in mr.commits]
         if sha in own:
@@ -197,15 +195,15 @@ def lint_configuration(call: Call) -> Answer:
     config = files.get(".gitlab-ci.yml")
     errors = list(owner.ci_errors or ([] if config else ["Please provide content"]))
     parts: list[str] = []
-    found: list[Json] = []
+    includes: list[Json] = []
     if config and not errors:
         try:
-            _merge(call, owner, config, files, parts, found)
+            _merge(call, owner, config, files, parts, includes)
         except Refused as error:
-            errors, found = [str(error)], []
+            errors, includes = [str(error)], []
     merged = None if errors else "---\n" + "".join(parts)
-    told = {"valid": not errors, "errors": errors, "warnings": [], "includes": found}
-    return Answer(200, told | {"merged_yaml": merged})
+    result = {"valid": not errors, "errors": errors, "warnings": [], "includes": includes}
+    return Answer(200, result | {"merged_yaml": merged})
 
 
 def _merge(
@@ -214,31 +212,31 @@ def _merge(
     config: bytes,
     files: dict[str, bytes],
     parts: list[str],
-    found: list[Json],
+    includes: list[Json],
 ) -> None:
-    """Add the texts of a file's includes to `parts`, then its own; list the includes in `found`.
+    """Add the texts of a file's includes to `parts`, then its own; list the includes in `includes`.
 
-    Only a file written as JSON, which is YAML too, can include others here.
+    Only a file in JSON, which is YAML too, can include others here.
     """
-    told = json.loads(config) if config.startswith(b"{") else {}
-    for each in told.get("include", []):
+    parsed = json.loads(config) if config.startswith(b"{") else {}
+    for each in parsed.get("include", []):
         where, kind, inside, path = owner, "local", files, each.get("local", "")
         if "project" in each:
             where, kind, path = _find_readable(call, each["project"]), "file", each["file"]
             inside = where.commits[where.refs[where.default_branch]]
         entry = {"type": kind, "location": path, "context_project": owner.path}
-        found.append(entry | {"extra": {"project": where.path} if kind == "file" else {}})
+        includes.append(entry | {"extra": {"project": where.path} if kind == "file" else {}})
         if path not in inside:
             raise Refused(400, {"message": f"`{path}` of {where.path} does not exist"})
-        _merge(call, where, inside[path], inside, parts, found)
+        _merge(call, where, inside[path], inside, parts, includes)
     parts.append(config.decode())
 
 
 def _find_readable(call: Call, path: str) -> Project:
-    found = call.world.find_project(path)
-    if found is None or not (found.public or call.world.get_access(found, call.user)):
+    project = call.world.find_project(path)
+    if project is None or not (project.public or call.world.get_access(project, call.user)):
         raise Refused(400, {"message": f"Project `{path}` not found or access denied!"})
-    return found
+    return project
 
 
 def get_commit(call: Call) -> Answer:
@@ -269,12 +267,12 @@ def list_statuses(call: Call) -> Answer:
     return make_page(call, _show_statuses(owner.statuses.get(call.params["sha"], [])))
 
 
-def _show_statuses(found: Sequence[Status]) -> list[Json]:
+def _show_statuses(statuses: Sequence[Status]) -> list[Json]:
     return [
         {"id": number, "name": each.name, "status": each.state, "ref": "main", "sha": ""}
         | {"description": each.description, "target_url": each.target_url, "pipeline_id": None}
         | {"allow_failure": each.allow_failure, "created_at": each.created_at}
-        for number, each in enumerate(found, 1)
+        for number, each in enumerate(statuses, 1)
     ]
 
 

@@ -37,12 +37,12 @@ class Refused(Exception):
 
 
 def refuse_strange(status: int, error: str) -> NoReturn:
-    """Refuse a mistake of the client, even if GitLab may let it pass."""
+    """Refuse a client's mistake, also one that GitLab lets pass."""
     raise Refused(status, {"error": error}, strange=True)
 
 
 def refuse_not_found(what: str) -> NoReturn:
-    """Refuse with a 404, which GitLab also answers for what the user may not see."""
+    """Refuse with a 404, as GitLab does for what is missing and for what the user may not see."""
     raise Refused(404, {"message": f"404 {what} Not Found".replace("  ", " ")})
 
 
@@ -114,17 +114,17 @@ class Call:
 
     def find_project(self, need: Access = Access.GUEST) -> Project:
         """Return the path's project; 404 without access to it, 403 with less access than `need`."""
-        found = self.world.find_project(self.params["id"])
-        if found is None:
+        project = self.world.find_project(self.params["id"])
+        if project is None:
             refuse_not_found("Project")
-        level = self.world.get_access(found, self.user)
-        if found.public:
+        level = self.world.get_access(project, self.user)
+        if project.public:
             level = max(level, int(Access.REPORTER))
         if level == 0:
             refuse_not_found("Project")
         if level < need:
             raise Refused(403, {"message": "403 Forbidden"})
-        return found
+        return project
 
     def find_merge_request(self) -> MergeRequest:
         """Return the merge request of the path."""
@@ -134,18 +134,18 @@ class Call:
     def find_pipeline(self) -> Pipeline:
         """Return the pipeline of the path."""
         project = self.find_project(Access.REPORTER)
-        found = self.world.pipelines.get(self.get_number("pipeline"))
-        if found is None or found.project is not project:
+        pipeline = self.world.pipelines.get(self.get_number("pipeline"))
+        if pipeline is None or pipeline.project is not project:
             refuse_not_found("")
-        return found
+        return pipeline
 
     def find_job(self) -> Job:
         """Return the job of the path."""
         project = self.find_project(Access.REPORTER)
-        found = self.world.jobs.get(self.get_number("job"))
-        if found is None or found.pipeline.project is not project:
+        job = self.world.jobs.get(self.get_number("job"))
+        if job is None or job.pipeline.project is not project:
             refuse_not_found("")
-        return found
+        return job
 
 
 Handler = Callable[[Call], Answer]
@@ -178,8 +178,8 @@ def get_token_value(wire: Wire) -> str:
 
 
 def _find_token(world: World, wire: Wire) -> Token | None:
-    found = world.tokens.get(get_token_value(wire))
-    return found if found and found.active else None
+    token = world.tokens.get(get_token_value(wire))
+    return token if token and token.active else None
 
 
 def _check_scope(route: Route, token: Token) -> None:
@@ -201,12 +201,12 @@ def _check_scope(route: Route, token: Token) -> None:
 
 
 def _parse_query(route: Route, wire: Wire) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    query: dict[str, list[str]] = {}
     for name, value in parse_qsl(wire.query, keep_blank_values=True):
         if name not in route.query:
             refuse_strange(400, f"simulator: {route.pattern} has no query parameter {name!r}")
-        found.setdefault(name, []).append(value)
-    return found
+        query.setdefault(name, []).append(value)
+    return query
 
 
 def _parse_fields(route: Route, wire: Wire) -> dict[str, Any]:

@@ -30,10 +30,10 @@ def get_user(call: Call) -> Answer:
 
 def get_account(call: Call) -> Answer:
     """Return a user; everybody may see `bot`."""
-    found = call.world.users.get(call.get_number("user"))
-    if found is None:
+    user = call.world.users.get(call.get_number("user"))
+    if user is None:
         refuse_not_found("User")
-    return Answer(200, views.show_account(found))
+    return Answer(200, views.show_account(user))
 
 
 def get_project(call: Call) -> Answer:
@@ -43,38 +43,38 @@ def get_project(call: Call) -> Answer:
 
 def get_member(call: Call) -> Answer:
     """Return a member, inherited or direct."""
-    found, number = call.find_project(), call.get_number("user")
-    if number not in found.members:
+    project, number = call.find_project(), call.get_number("user")
+    if number not in project.members:
         raise Refused(404, {"message": "404 Not found"})
-    return Answer(200, views.show_member(call.world.users[number], found.members[number]))
+    return Answer(200, views.show_member(call.world.users[number], project.members[number]))
 
 
 def list_merge_requests(call: Call) -> Answer:
     """List the merge requests into a project, newest first by default."""
-    found = list(call.find_project(Access.REPORTER).merge_requests.values())
+    mrs = list(call.find_project(Access.REPORTER).merge_requests.values())
     state = call.get_value("state", "all")
     if state not in MR_STATES:
         refuse_strange(400, "state does not have a valid value")
     if state != "all":
-        found = [mr for mr in found if mr.state == state]
+        mrs = [mr for mr in mrs if mr.state == state]
     if branch := call.get_value("source_branch"):
-        found = [mr for mr in found if mr.source_branch == branch]
+        mrs = [mr for mr in mrs if mr.source_branch == branch]
     return make_page(
-        call, [views.show_merge_request(mr) for mr in _sort(call, _filter_by_time(call, found))]
+        call, [views.show_merge_request(mr) for mr in _sort(call, _filter_by_time(call, mrs))]
     )
 
 
-def _filter_by_time(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
+def _filter_by_time(call: Call, mrs: list[MergeRequest]) -> list[MergeRequest]:
     if not (after := call.get_value("updated_after")):
-        return found
+        return mrs
     try:
         moment = datetime.fromisoformat(after)
     except ValueError:
         refuse_strange(400, "updated_after is invalid")
-    return [mr for mr in found if datetime.fromisoformat(mr.updated_at or mr.created_at) >= moment]
+    return [mr for mr in mrs if datetime.fromisoformat(mr.updated_at or mr.created_at) >= moment]
 
 
-def _sort(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
+def _sort(call: Call, mrs: list[MergeRequest]) -> list[MergeRequest]:
     field, order = call.get_value("order_by", "created_at"), call.get_value("sort", "desc")
     if field not in {"created_at", "updated_at"} or order not in {"asc", "desc"}:
         refuse_strange(400, "order_by or sort does not have a valid value")
@@ -82,7 +82,7 @@ def _sort(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
     def key(mr: MergeRequest) -> tuple[str, int]:
         return (mr.updated_at or mr.created_at if field == "updated_at" else mr.created_at, mr.id)
 
-    return sorted(found, key=key, reverse=order == "desc")
+    return sorted(mrs, key=key, reverse=order == "desc")
 
 
 def get_merge_request(call: Call) -> Answer:
@@ -105,8 +105,8 @@ def list_commits(call: Call) -> Answer:
 def list_mr_pipelines(call: Call) -> Answer:
     """List the pipelines of a merge request, newest first, without child pipelines."""
     listed = call.find_merge_request().pipelines
-    found = [views.show_pipeline(each) for each in listed if each.source != "parent_pipeline"]
-    return make_page(call, found)
+    pipelines = [views.show_pipeline(each) for each in listed if each.source != "parent_pipeline"]
+    return make_page(call, pipelines)
 
 
 def get_pipeline(call: Call) -> Answer:

@@ -37,7 +37,7 @@ class GitLabSim(World):
         self.unexpected_requests: list[str] = []
         self._routes = (*ROUTES, *routes)
         self._outbox: queue.Queue[Event | None] = queue.Queue()
-        # Hooks go to this machine, in plain HTTP: no certificates are read for them.
+        # Hooks go to this machine in plain HTTP, so that no certificates need to be read.
         self._http = httpx.Client(timeout=10.0, trust_env=False, verify=False)
         self._server = Loopback("gitlab-sim", self._endpoint)
         self._postman = threading.Thread(target=self._deliver, name="gitlab-sim-hooks", daemon=True)
@@ -65,11 +65,11 @@ class GitLabSim(World):
         return await self.respond(wire)
 
     async def respond(self, wire: Wire) -> Response:
-        """Answer one request; a simulator of faults does something else here."""
+        """Answer one request; a simulator of faults overrides this."""
         return make_response(self.answer(wire))
 
     def answer(self, wire: Wire) -> Answer:
-        """Answer as GitLab does, and record what no client of ours should ask."""
+        """Answer as GitLab does, and record requests that no client of ours should make."""
         with self.lock:
             try:
                 route, call = check_request(self, self._routes, wire)
@@ -105,7 +105,7 @@ class GitLabSim(World):
 
     def _deliver(self) -> None:
         while (event := self._outbox.get()) is not None:
-            with suppress(httpx.HTTPError):  # as GitLab, it goes on with the next one
+            with suppress(httpx.HTTPError):  # like GitLab, go on with the next event
                 self.deliver(event)
             self._outbox.task_done()
         self._outbox.task_done()

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Access(IntEnum):
-    """Access levels of members, by GitLab's numbers."""
+    """The access levels of members, with GitLab's numbers."""
 
     GUEST = 10
     REPORTER = 20
@@ -67,8 +67,8 @@ class Project:
     builds_access: str = "enabled"
 
     def find_commit(self, name: str) -> str:
-        """Return the id of the commit that a branch, an id or the beginning of an id names; `name`
-        if there is none."""
+        """Return the id of the commit that `name` (a branch, an id or the beginning of an id)
+        stands for; `name` itself if there is none."""
         name = name.removeprefix("refs/heads/")
         if name in self.refs or not _SHORT.fullmatch(name):
             return self.refs.get(name, name)
@@ -148,8 +148,8 @@ class MergeRequest:
 
     def list_notes(self) -> list["Note"]:
         """All notes of all threads, oldest first."""
-        found = [note for thread in self.discussions.values() for note in thread.notes]
-        return sorted(found, key=lambda note: note.id)
+        notes = (note for thread in self.discussions.values() for note in thread.notes)
+        return sorted(notes, key=lambda note: note.id)
 
 
 @dataclass(slots=True)
@@ -193,10 +193,10 @@ class Bridge:
 
 @dataclass(slots=True)
 class Job:
-    """A job; `trace` is None if there is no log (yet), `erased` is set if the log was removed.
+    """A job. `trace` is None if there is no log (yet); `erased` is set if the log was removed.
 
-    `started_at` is "" for a job that began when it was created, None for one that never did.
-    `archive` is the zip of its artifacts, None where there are none (any more).
+    `started_at` is "" for a job that started when it was created, None for one that never started.
+    `archive` is the zip of its artifacts, None if there are none (any more).
     """
 
     id: int

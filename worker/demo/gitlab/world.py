@@ -119,8 +119,8 @@ class World:
         if id_or_path.isdigit():
             return self.projects.get(int(id_or_path))
         wanted = id_or_path.lower()
-        found = (each for each in self.projects.values() if each.path.lower() == wanted)
-        return next(found, None)
+        matches = (each for each in self.projects.values() if each.path.lower() == wanted)
+        return next(matches, None)
 
     # ---------------------------------------------------------------- merge requests and pipelines
 
@@ -291,7 +291,7 @@ class World:
             del note.merge_request.discussions[thread.id]
 
     def announce(self, note: Note, action: str) -> None:
-        """Notify the listeners, as GitLab fires hooks."""
+        """Notify the listeners, where GitLab fires hooks."""
         for listener in self.note_listeners:
             listener(note, action)
 
@@ -314,10 +314,8 @@ class World:
         return note
 
     def _run_quick_actions(self, body: str, user: User, note_id: int) -> str:
-        text, found = commands.extract_commands(body)
-        self.quick_actions += [
-            QuickAction(command, arguments, user.username, note_id) for command, arguments in found
-        ]
+        text, extracted = commands.extract_commands(body)
+        self.quick_actions += [QuickAction(*each, user.username, note_id) for each in extracted]
         return text
 
     def get_access(self, project: Project, user: User) -> int:

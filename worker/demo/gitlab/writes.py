@@ -22,14 +22,14 @@ _BODY = frozenset({"body"})
 
 def list_notes(call: Call) -> Answer:
     """List all notes, newest first unless `sort=asc`."""
-    found = [note for note in call.find_merge_request().list_notes() if _may_see(call, note)]
+    notes = [note for note in call.find_merge_request().list_notes() if _may_see(call, note)]
     if call.get_value("sort", "desc") not in {"asc", "desc"} or call.get_value(
         "order_by", "created_at"
     ) not in {"created_at", "updated_at"}:
         refuse_strange(400, "sort or order_by does not have a valid value")
     if call.get_value("sort", "desc") == "desc":
-        found.reverse()
-    return make_page(call, [views.show_note(note) for note in found])
+        notes.reverse()
+    return make_page(call, [views.show_note(note) for note in notes])
 
 
 def get_note(call: Call) -> Answer:
@@ -39,9 +39,9 @@ def get_note(call: Call) -> Answer:
 
 def list_discussions(call: Call) -> Answer:
     """List all threads, oldest first, including plain notes."""
-    found = call.find_merge_request().discussions.values()
+    threads = call.find_merge_request().discussions.values()
     return make_page(
-        call, [views.show_discussion(each) for each in found if _may_see(call, each.notes[0])]
+        call, [views.show_discussion(each) for each in threads if _may_see(call, each.notes[0])]
     )
 
 
@@ -123,56 +123,56 @@ def _create(
 
 def edit_note(call: Call) -> Answer:
     """Change a note's body; a note left with only quick actions is deleted."""
-    found = _find_note(call)
-    _refuse_locked(call, found.merge_request)
-    if found.author is not call.user and call.world.get_access(
-        found.merge_request.project, call.user
+    note = _find_note(call)
+    _refuse_locked(call, note.merge_request)
+    if note.author is not call.user and call.world.get_access(
+        note.merge_request.project, call.user
     ) < int(Access.MAINTAINER):
         raise Refused(403, {"message": "403 Forbidden"})
     try:
-        call.world.edit(found, _get_body(call), call.user)
+        call.world.edit(note, _get_body(call), call.user)
     except NoteInvalid as error:
         raise Refused(400, {"message": str(error)}) from error
-    return Answer(200, views.show_note(found))
+    return Answer(200, views.show_note(note))
 
 
 def delete_note(call: Call) -> Answer:
     """Delete the user's own note."""
-    found = _find_note(call)
-    if found.author is not call.user:
+    note = _find_note(call)
+    if note.author is not call.user:
         raise Refused(403, {"message": "403 Forbidden"})
-    call.world.delete(found)
+    call.world.delete(note)
     return Answer(204, raw=b"")
 
 
 def list_awards(call: Call) -> Answer:
     """List the reactions to a note."""
-    found = _find_note(call)
+    note = _find_note(call)
     users = call.world.users
     return make_page(
         call,
-        [views.show_award(key, users[who], name) for key, (who, name) in found.awards.items()],
+        [views.show_award(key, users[who], name) for key, (who, name) in note.awards.items()],
     )
 
 
 def add_award(call: Call) -> Answer:
     """React to a note; the same reaction twice is an error, as in GitLab."""
-    found, name = _find_note(call), str(call.fields.get("name", ""))
+    note, name = _find_note(call), str(call.fields.get("name", ""))
     if not name:
         refuse_strange(400, "name is missing")
-    if (call.user.id, name) in found.awards.values():
+    if (call.user.id, name) in note.awards.values():
         raise Refused(404, {"message": "404 Award Emoji Name has already been taken Not Found"})
     number = call.world.make_id("award")
-    found.awards[number] = (call.user.id, name)
+    note.awards[number] = (call.user.id, name)
     return Answer(201, views.show_award(number, call.user, name))
 
 
 def remove_award(call: Call) -> Answer:
     """Remove the user's own reaction."""
-    found, number = _find_note(call), call.get_number("award")
-    if found.awards.get(number, (0, ""))[0] != call.user.id:
+    note, number = _find_note(call), call.get_number("award")
+    if note.awards.get(number, (0, ""))[0] != call.user.id:
         refuse_not_found("Award Emoji")
-    del found.awards[number]
+    del note.awards[number]
     return Answer(204, raw=b"")
 
 
@@ -197,18 +197,18 @@ def _may_see(call: Call, note: Note) -> bool:
 
 
 def _find_thread(call: Call, mr: MergeRequest) -> Discussion:
-    found = mr.discussions.get(call.params["discussion"])
-    if found is None or not _may_see(call, found.notes[0]):
+    thread = mr.discussions.get(call.params["discussion"])
+    if thread is None or not _may_see(call, thread.notes[0]):
         refuse_not_found("Discussion")
-    return found
+    return thread
 
 
 def _find_note(call: Call) -> Note:
     mr = call.find_merge_request()
     wanted = call.get_number("note")
     pool = _find_thread(call, mr).notes if "discussion" in call.params else mr.list_notes()
-    found = next((note for note in pool if note.id == wanted and _may_see(call, note)), None)
-    return found or refuse_not_found("Note")
+    match = next((note for note in pool if note.id == wanted and _may_see(call, note)), None)
+    return match or refuse_not_found("Note")
 
 
 _MR = "projects/:id/merge_requests/:iid"

@@ -183,21 +183,18 @@ class Pages:
     def _make_overview_page(self, before: str, project: str) -> Response:
         store = self.open_store()
         found = overview.build_overview(
-            store.recent_turns,
-            store,
-            partial(self._link_session, "sessions/"),
-            self.now(),
-            before=before,
-            project=project,
+            store.recent_turns, store, self.now(), before=before, project=project
         )
         parked = [] if before or project else overview.list_parked(self.list_parked(store))
-        return _make_page("overview", page=found, parked=parked)
+        link = partial(self._link_session, "sessions/")
+        return _make_page("overview", page=found, parked=parked, link=link)
 
     def _make_report_page(self, days: int, project: str) -> Response:
         store = self.open_store()
         counted = read_counted_days(store.records, self.now(), days, make_filter(project))
-        found = report.build_report(counted, days, project, partial(self._link_session, ""))
-        return _make_page("report", page=found, periods=report.PERIODS)
+        found = report.build_report(counted, days, project)
+        link = partial(self._link_session, "")
+        return _make_page("report", page=found, periods=report.PERIODS, link=link)
 
     def _link_session(self, base: str, name: str) -> str:
         """Return the address of a session's page, relative to the page that links to it."""

@@ -43,12 +43,10 @@ class _Renderer(RendererHTML):
         return body + "".join(f"</{tag}>" for tag in reversed(env["open"]))
 
     def html_block(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """Render a block of HTML."""
+        """Render the note's own HTML."""
         return _keep_tags(tokens[idx].content, env["open"])
 
-    def html_inline(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """Render HTML inside a line."""
-        return _keep_tags(tokens[idx].content, env["open"])
+    html_inline = html_block
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         """Render a link, which sends no referrer to its target.
@@ -61,12 +59,10 @@ class _Renderer(RendererHTML):
         return f'<a href="{escape(href)}" rel="noopener noreferrer nofollow">'
 
     def fence(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """Render a block of code; its language is ignored."""
+        """Render a block of code, fenced or indented; its language is ignored."""
         return f"<pre>{escape(tokens[idx].content)}</pre>\n"
 
-    def code_block(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """Render an indented block of code."""
-        return f"<pre>{escape(tokens[idx].content)}</pre>\n"
+    code_block = fence
 
 
 def _keep_tags(html: str, opened: list[str]) -> str:

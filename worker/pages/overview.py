@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -17,8 +17,6 @@ from worker.core.conversation.turn_row import (
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
 from worker.core.ports.sessions import TurnClaims
 from worker.core.text.untrusted import one_line
-from worker.pages.texts import format_cost, format_duration, format_time
-from worker.pages.view import check_web_url, describe_verdict
 
 ROWS = 50
 MAX_ROWS_READ = 400
@@ -32,31 +30,15 @@ _STATES = (RUNNING, INTERRUPTED, "done", "partial", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One turn."""
-
-    start_time: str
-    project: str
-    mr: str
-    mr_url: str
-    pipeline: int
-    page: str
-    what: str
-    state: str
-    verdict: str
-    cost: str
-    seconds: str
-    iterations: int
-    model: str
-
-
-@dataclass(frozen=True, slots=True)
 class Overview:
-    """A page of the list. `older` is the cursor of the next page, "" if there is none."""
+    """A page of the list: each turn's row and state, and how many turns are in each state.
 
-    lines: list[Line]
+    `older` is the cursor of the next page, "" if there is none.
+    """
+
+    rows: list[tuple[Row, str]]
     states: list[tuple[str, int]]
-    cost: str
+    cost: float
     project: str
     older: str
     first: bool
@@ -65,7 +47,6 @@ class Overview:
 def build_overview(
     recent: RecentTurns,
     store: SessionStore,
-    link: Callable[[str], str],
     now: float,
     *,
     before: str,
@@ -77,9 +58,9 @@ def build_overview(
     states = Counter(state for _, state in shown)
     costs = [row.cost_usd for row in rows if row.cost_usd is not None]
     return Overview(
-        lines=[_make_line(row, state, link) for row, state in shown],
+        rows=shown,
         states=[(state, states[state]) for state in _STATES if states[state]],
-        cost=format_cost(math.fsum(cost for cost in costs if math.isfinite(cost))),
+        cost=math.fsum(cost for cost in costs if math.isfinite(cost)),
         project=project,
         older=older,
         first=not before,
@@ -122,21 +103,3 @@ def _find_state(row: Row, store: TurnClaims, now: float) -> str:
         return row.status if row.status in _STATES else "failed"
     key = SessionKey(row.project_id, row.mr_iid, row.session_id)
     return RUNNING if store.find_holder(key, row.turn, now) else INTERRUPTED
-
-
-def _make_line(row: Row, state: str, link: Callable[[str], str]) -> Line:
-    return Line(
-        start_time=format_time(row.started_at, "%m-%d %H:%M"),
-        project=one_line(row.project, 200),
-        mr=f"!{row.mr_iid}",
-        mr_url=check_web_url(row.web_url),
-        pipeline=row.pipeline_id,
-        page=link(row.session_id),
-        what="analysis" if row.turn == 0 else f"reply {row.turn}",
-        state=state,
-        verdict=describe_verdict(row.verdict),
-        cost="" if state in (RUNNING, INTERRUPTED) else format_cost(row.cost_usd),
-        seconds=format_duration(row.seconds),
-        iterations=row.iterations,
-        model=one_line(row.model.partition("/")[2] or row.model, 60),
-    )

@@ -1,4 +1,7 @@
-"""Renders the templates beside this file. Everything is escaped; there are no scripts."""
+"""Renders the templates beside this file. Everything is escaped; there are no scripts.
+
+A text that others wrote passes the filter `line`, which caps it, and a URL the filter `web_url`.
+"""
 
 import base64
 import hashlib
@@ -8,16 +11,34 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup
 
+from worker.core.text.untrusted import one_line
+from worker.pages.texts import (
+    check_web_url,
+    describe_verdict,
+    format_cost,
+    format_duration,
+    format_time,
+)
+
 
 @cache
 def _load_templates() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("worker.pages"),
         undefined=jinja2.StrictUndefined,
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {
+        "cost": format_cost,
+        "duration": format_duration,
+        "line": one_line,
+        "time": format_time,
+        "verdict": describe_verdict,
+        "web_url": check_web_url,
+    }
+    return environment
 
 
 @cache

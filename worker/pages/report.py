@@ -1,15 +1,15 @@
 """Builds the operators' page on how often verdicts were right. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from worker.core.failure.verdict import Verdict
 from worker.core.text.untrusted import one_line
 from worker.evaluation import precision
 from worker.evaluation.day_report import DayReport, Frequent, WrongVerdict
 from worker.evaluation.precision import Group
-from worker.pages.texts import format_cost, format_time
-from worker.pages.view import check_web_url, describe_verdict
+from worker.pages.texts import check_web_url, describe_verdict
 
 PERIODS = (7, 30, 90)
 """The periods that the page offers, in days."""
@@ -39,13 +39,9 @@ class Line:
     """A row of a table. `bar` is None if all of its verdicts are open."""
 
     name: str
-    turns: str
-    judged_count: str
+    group: Group
     right: str
     bar: Bar | None
-    without_model: str
-    cost: str
-    cost_per_right: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +67,12 @@ class Week:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A failure that occurred in several merge requests, with links to them."""
-
-    project: str
-    jobs: str
-    verdict: str
-    cause: str
-    count: int
-    links: list[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """A verdict that was contradicted."""
-
-    time: str
-    project: str
-    mr: str
-    mr_url: str
-    page: str
-    verdict: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class ReportPage:
-    """The whole page. `total` is None if there are no verdicts."""
+    """The whole page. `total` is None if there are no verdicts.
+
+    `flaky` and `frequent` are failures that occurred in several merge requests, with the URLs of
+    those.
+    """
 
     days: int
     project: str
@@ -106,15 +81,13 @@ class ReportPage:
     total: Line | None
     weeks: list[Week]
     tables: list[Table]
-    flaky: list[Failure]
-    frequent: list[Failure]
-    wrong: list[Wrong]
+    flaky: list[tuple[Frequent, list[str]]]
+    frequent: list[tuple[Frequent, list[str]]]
+    wrong: list[WrongVerdict]
 
 
-def build_report(
-    reports: Sequence[DayReport], days: int, project: str, link: Callable[[str], str]
-) -> ReportPage:
-    """Build the page from counted days; `link` returns the address of a session's page."""
+def build_report(reports: Sequence[DayReport], days: int, project: str) -> ReportPage:
+    """Build the page from counted days."""
     cuts = precision.count_groups(reports)
     counted = sorted(report.day for report in reports)
     return ReportPage(
@@ -125,9 +98,9 @@ def build_report(
         total=next((_make_line(group, "all") for group in cuts.get("all", ())), None),
         weeks=_make_weeks(cuts.get("week", ())),
         tables=[_make_table(name, cuts[name]) for name in _TABLES if name in cuts],
-        flaky=[_make_failure(each) for each in precision.list_frequent(reports, Verdict.FLAKY)],
-        frequent=[_make_failure(each) for each in precision.list_frequent(reports)],
-        wrong=[_make_wrong(each, link) for each in precision.list_wrong_verdicts(reports)],
+        flaky=_add_urls(precision.list_frequent(reports, Verdict.FLAKY)),
+        frequent=_add_urls(precision.list_frequent(reports)),
+        wrong=precision.list_wrong_verdicts(reports),
     )
 
 
@@ -138,17 +111,8 @@ def _make_table(name: str, groups: Sequence[Group]) -> Table:
 
 def _make_line(group: Group, cut: str) -> Line:
     name = describe_verdict(group.name) or group.name if cut == "verdict" else group.name
-    price = group.cost_per_right
-    return Line(
-        name=one_line(name, 200),
-        turns=f"{group.turns:,}",
-        judged_count=f"{group.judged_count:,}",
-        right=precision.write_share(group) if group.judged_count else "",
-        bar=_make_bar(group),
-        without_model=f"{group.without_model / group.turns:.0%}",
-        cost="unknown" if group.unknown_costs else format_cost(group.cost_usd),
-        cost_per_right="" if price is None else format_cost(price),
-    )
+    right = precision.write_share(group) if group.judged_count else ""
+    return Line(one_line(name, 200), group, right, _make_bar(group))
 
 
 def _make_bar(group: Group) -> Bar | None:
@@ -175,31 +139,6 @@ def _make_week(group: Group, scale: float) -> Week:
     return Week(group.name, label, _make_bar(group), right, wrong, unknown, title)
 
 
-def _make_failure(failure: Frequent) -> Failure:
-    urls = [url for url in map(check_web_url, failure.urls) if url]
-    return Failure(
-        project=one_line(failure.project, 200),
-        jobs=one_line(failure.jobs, 200),
-        verdict=describe_verdict(failure.verdict),
-        cause=one_line(failure.cause, 300),
-        count=failure.count,
-        links=[(_name_mr(url), url) for url in urls[: precision.MOST_URLS]],
-    )
-
-
-def _make_wrong(verdict: WrongVerdict, link: Callable[[str], str]) -> Wrong:
-    url = check_web_url(verdict.web_url)
-    return Wrong(
-        time=format_time(verdict.started_at, "%m-%d %H:%M"),
-        project=one_line(verdict.project, 200),
-        mr=_name_mr(url),
-        mr_url=url,
-        page=link(verdict.session_id),
-        verdict=describe_verdict(verdict.verdict),
-        reason=one_line(verdict.reason, 200),
-    )
-
-
-def _name_mr(url: str) -> str:
-    """Return a merge request's short reference, such as "!12"; "" without a URL."""
-    return f"!{one_line(url.rstrip('/').rpartition('/')[2], 20)}" if url else ""
+def _add_urls(failures: Iterable[Frequent]) -> list[tuple[Frequent, list[str]]]:
+    checked = ((each, filter(None, map(check_web_url, each.urls))) for each in failures)
+    return [(each, list(islice(urls, precision.MOST_URLS))) for each, urls in checked]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from worker.core.failure.verdict import Verdict
 from worker.core.text.untrusted import one_line, visible
 from worker.core.text.untrusted_json import parse_json
 
@@ -16,6 +17,15 @@ MAX_TEXT = 8_000
 
 MAX_PAGE = 1_500_000
 """The most characters of all texts of a page."""
+
+VERDICTS = {
+    Verdict.CHANGE: "Caused by this change",
+    Verdict.TARGET: "Already failing on the target branch",
+    Verdict.FLAKY: "Flaky",
+    Verdict.INFRASTRUCTURE: "Infrastructure",
+    Verdict.UNKNOWN: "Not clear",
+    Verdict.ABSTAIN: "Not enough evidence",
+}
 
 _MOST_FIELDS = 40
 _MOST_FILES = 40
@@ -146,3 +156,14 @@ def format_count(count: int) -> str:
     value, unit = (count / 1000, "k") if abs(count) < 999_500 else (count / 1_000_000, "M")
     digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
     return f"{value:.{digits}f}{unit}"
+
+
+def describe_verdict(verdict: str) -> str:
+    """Return a stored verdict in words; "" for an unknown one."""
+    return VERDICTS[Verdict(verdict)] if verdict in set(Verdict) else ""
+
+
+def check_web_url(url: str) -> str:
+    """Return the URL if it is a web page's, else ""."""
+    plain = url.isprintable() and len(url) < 2000
+    return url if plain and url.startswith(("https://", "http://")) else ""

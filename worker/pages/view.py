@@ -15,7 +15,6 @@ from worker.core.conversation.repair import find_unavailable
 from worker.core.conversation.turn_row import RUNNING
 from worker.core.failure import aftermath
 from worker.core.failure.aftermath import Aftermath, Feedback
-from worker.core.failure.verdict import Verdict
 from worker.core.text.redaction_counts import describe_counts
 from worker.core.text.untrusted import one_line
 from worker.pages import markdown
@@ -24,6 +23,7 @@ from worker.pages.texts import (
     CharacterBudget,
     Content,
     Text,
+    check_web_url,
     format_cost,
     format_count,
     format_duration,
@@ -31,14 +31,6 @@ from worker.pages.texts import (
     split_fields,
 )
 
-VERDICTS = {
-    Verdict.CHANGE: "Caused by this change",
-    Verdict.TARGET: "Already failing on the target branch",
-    Verdict.FLAKY: "Flaky",
-    Verdict.INFRASTRUCTURE: "Infrastructure",
-    Verdict.UNKNOWN: "Not clear",
-    Verdict.ABSTAIN: "Not enough evidence",
-}
 MAX_STEPS = 600
 """The most steps of a turn that are shown; a run's own limit is far lower."""
 
@@ -98,17 +90,11 @@ class Budget:
 class Turn:
     """One turn: the analysis or a reply."""
 
-    number: int
+    context: Context
     title: str
     status: str
-    reason: str
-    start_time: str
-    seconds: str
-    cost: str
-    model: str
     steps: list[Step]
     note: Markup | None
-    note_url: str
     budgets: list[Budget]
     asides: list[tuple[str, str]]
     files: bool
@@ -116,21 +102,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A session's page."""
+    """A session's page. `context` is the newest turn's."""
 
-    session_id: str
-    title: str
-    mr_url: str
-    project: str
-    mr_iid: int
-    pipeline: int
+    context: Context
     pipeline_url: str
-    commit: str
-    workflow: str
     verdict: str
-    status: str
-    cost: str
-    seconds: str
+    seconds: float
     tokens: str
     models: str
     turns: list[Turn]
@@ -139,33 +116,18 @@ class Page:
     hidden_turns: int
 
 
-def describe_verdict(verdict: str) -> str:
-    """Return a stored verdict in words; "" for an unknown one."""
-    return VERDICTS[Verdict(verdict)] if verdict in set(Verdict) else ""
-
-
 def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) -> Page:
     """Build the page of a session's turns, oldest first; `hidden` older ones are left out."""
     room, last = CharacterBudget(), turns[-1].context
     # The newest turn matters most to readers, so it uses the character budget first.
     views = [_build_turn(each, limits, room) for each in reversed(turns)][::-1]
     verdict = next((each.context.verdict for each in reversed(turns) if each.context.verdict), "")
-    subject, usage = last.subject, last.usage
     return Page(
-        session_id=last.session_id,
-        title=f"{one_line(subject.project, 200)}!{subject.mr_iid}",
-        mr_url=check_web_url(subject.web_url),
-        project=one_line(subject.project, 200),
-        mr_iid=subject.mr_iid,
-        pipeline=subject.pipeline_id,
-        pipeline_url=_get_pipeline_url(subject),
-        commit=one_line(subject.sha[:12], 12),
-        workflow=one_line(last.workflow, 80),
-        verdict=describe_verdict(verdict),
-        status=views[-1].status,
-        cost=format_cost(last.cost_usd),
-        seconds=format_duration(sum(each.context.seconds for each in turns)),
-        tokens=_format_tokens(usage),
+        context=last,
+        pipeline_url=_get_pipeline_url(last.subject),
+        verdict=verdict,
+        seconds=sum(each.context.seconds for each in turns),
+        tokens=_format_tokens(last.usage),
         models=", ".join(dict.fromkeys(one_line(each.context.model, 80) for each in turns)),
         turns=views,
         chart=build_chart(last.calls[-400:]),
@@ -183,17 +145,11 @@ def _build_turn(stored: StoredTurn, limits: Limits, room: CharacterBudget) -> Tu
     context, outcome = stored.context, stored.context.outcome
     status = RUNNING if stored.is_running or not outcome else outcome.status.value
     return Turn(
-        number=context.turn,
+        context=context,
         title="Analysis" if context.turn == 0 else f"Reply {context.turn}",
         status=status,
-        reason=one_line(outcome.reason, 600) if outcome else "",
-        start_time=format_time(context.turn_usage.started_at),
-        seconds=format_duration(context.seconds),
-        cost=format_cost(context.turn_usage.cost_usd),
-        model=one_line(context.model, 80),
         steps=_build_first_steps(context, room),
         note=markdown.render_note(context.note_text) if context.note_text else None,
-        note_url=check_web_url(context.note.url) if context.note else "",
         budgets=list(_list_budgets(context.turn_usage, context.seconds, limits)),
         asides=list(_list_asides(stored)),
         files=stored.files,
@@ -380,9 +336,3 @@ def _get_pipeline_url(subject: Subject) -> str:
     project = subject.web_url.partition("/-/")[0]
     same = subject.pipeline_project_id == subject.project_id
     return check_web_url(f"{project}/-/pipelines/{subject.pipeline_id}") if same else ""
-
-
-def check_web_url(url: str) -> str:
-    """Return the URL if it is a web page's, else ""."""
-    plain = url.isprintable() and len(url) < 2000
-    return url if plain and url.startswith(("https://", "http://")) else ""

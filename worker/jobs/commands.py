@@ -50,14 +50,14 @@ _NOTHING_STORED = "Nothing is stored of this merge request now."
 class Comment:
     """A note addressed to us, by somebody who may ask.
 
-    `session` is the session of our newest note in its thread, "" if there is none. `begins` is the
-    text of the thread's first note if other people began the thread.
+    `session` is that of our newest note in its thread, None if there is none. `begins` is the text
+    of the thread's first note if other people began the thread.
     """
 
     trigger: Replied
     note: ThreadNote
     request: CommentRequest | None
-    session: str
+    session: SessionKey | None
     begins: str = ""
 
 
@@ -160,15 +160,14 @@ def _tell_state(comment: Comment, deps: Deps) -> str:
     if isinstance(key, str):
         waits = any(_has_checkpoint(each, 0, deps) for each in _list_unfinished(comment, deps))
         return _WAITS if waits else f"Nothing is running. {key}"
-    latest = deps.storage.sessions.find_latest_turn(key)
-    turn = 0 if latest is None else latest + 1
+    turn = stored_turns.find_next_turn(key, deps)
     if deps.queue.leases.find_holder(key, turn):
         return _write_progress(key, turn, deps)
     if _has_checkpoint(key, turn, deps):
         return _WAITS
-    if latest is None:
+    if turn == 0:
         return "Nothing is running."
-    stored = stored_turns.load_newest(key, latest, deps)
+    stored = stored_turns.load_newest(key, turn - 1, deps)
     return f"Nothing is running. {_tell_looked_at(stored) if stored else _UNREADABLE}"
 
 
@@ -186,8 +185,7 @@ def _write_progress(key: SessionKey, turn: int, deps: Deps) -> str:
 def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
     stopped = 0
     for key in _list_sessions(comment, deps):
-        latest = deps.storage.sessions.find_latest_turn(key)
-        turn = 0 if latest is None else latest + 1
+        turn = stored_turns.find_next_turn(key, deps)
         if deps.queue.leases.find_holder(key, turn) or _has_checkpoint(key, turn, deps):
             deps.storage.sessions.request_stop(key, turn, STOPPED)
             stopped += 1
@@ -273,9 +271,7 @@ def _answer_in_session(
 
 def _explain_unanswered(key: SessionKey, deps: Deps) -> str:
     """Say why no turn of a session can be answered to; "" if one can, or soon can."""
-    if deps.storage.sessions.find_latest_turn(key) is not None or deps.queue.leases.find_holder(
-        key, 0
-    ):
+    if _has_begun(key, deps):
         return ""
     return _WAITS if _has_checkpoint(key, 0, deps) else _REMOVED
 
@@ -292,6 +288,11 @@ def _describe_asker(comment: Comment) -> str:
 # ---------------------------------------------------------------------------------------- sessions
 
 
+def _has_begun(key: SessionKey, deps: Deps) -> bool:
+    """Whether a session has a committed turn, or a worker is at its first one."""
+    return bool(stored_turns.find_next_turn(key, deps) or deps.queue.leases.find_holder(key, 0))
+
+
 def _has_checkpoint(key: SessionKey, turn: int, deps: Deps) -> bool:
     """Whether a turn that is not committed was begun, so that its trigger will go on with it."""
     return deps.storage.sessions.read_checkpoint(key, turn) is not None
@@ -299,17 +300,13 @@ def _has_checkpoint(key: SessionKey, turn: int, deps: Deps) -> bool:
 
 def _find_session(comment: Comment, deps: Deps) -> SessionKey | str:
     """Return the thread's session, else the newest failure's, or why there is none."""
-    trigger = comment.trigger
     if comment.session:
-        return SessionKey(trigger.project_id, trigger.mr_iid, comment.session)
+        return comment.session
     subject = _find_failure(comment, deps)
     if isinstance(subject, str):
         return subject
     key = _make_key(comment, subject, deps)
-    begun = deps.storage.sessions.find_latest_turn(
-        key
-    ) is not None or deps.queue.leases.find_holder(key, 0)
-    return key if begun else _NOT_YET.format(subject.pipeline_id)
+    return key if _has_begun(key, deps) else _NOT_YET.format(subject.pipeline_id)
 
 
 def _find_failure(comment: Comment, deps: Deps) -> Subject | str:

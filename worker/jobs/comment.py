@@ -72,14 +72,12 @@ def _take_thanks(trigger: Replied, deps: Deps) -> Skipped:
 def _raise_if_busy(comment: Comment, deps: Deps) -> None:
     """Raise Busy while the thread's session is at work on something else: the reply comes again
     then, and a helper would be asked, and paid, each time."""
-    if not comment.session:
+    key = comment.session
+    if key is None:
         return
-    trigger = comment.trigger
-    key = SessionKey(trigger.project_id, trigger.mr_iid, comment.session)
-    latest = deps.storage.sessions.find_latest_turn(key)
-    held = deps.queue.leases.find_holder(key, 0 if latest is None else latest + 1)
-    if held and held.trigger_id != trigger_id(trigger):
-        _change_reaction(deps.gitlab.reactions.acknowledge_note, trigger)
+    held = deps.queue.leases.find_holder(key, stored_turns.find_next_turn(key, deps))
+    if held and held.trigger_id != trigger_id(comment.trigger):
+        _change_reaction(deps.gitlab.reactions.acknowledge_note, comment.trigger)
         raise Busy(f"session {key.session_id} is at work on something else")
 
 
@@ -118,16 +116,16 @@ def _read_comment(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) ->
         return f"user {said.author_id} is below the access level that may ask"
     first = thread[0]
     begins = first.body if first.author_id != me and first.note_id != said.note_id else ""
-    return Comment(trigger, said, asked, _find_session(thread, me), begins)
+    return Comment(trigger, said, asked, _find_session(trigger, thread, me), begins)
 
 
-def _find_session(thread: Sequence[ThreadNote], me: int) -> str:
+def _find_session(trigger: Replied, thread: Sequence[ThreadNote], me: int) -> SessionKey | None:
     """Return the session of our newest note in the thread; other people's markers are ignored."""
     for note in reversed(thread):
         marker = find_marker(note.body) if note.author_id == me else None
         if marker and marker.kind is not Kind.COMMAND:
-            return marker.session_id
-    return ""
+            return SessionKey(trigger.project_id, trigger.mr_iid, marker.session_id)
+    return None
 
 
 def _count_answers(thread: Sequence[ThreadNote], said: ThreadNote, me: int) -> int:
@@ -145,11 +143,9 @@ def _has_plain_answer(trigger: Replied, thread: Sequence[ThreadNote], me: int) -
 
 def _has_turn(comment: Comment, deps: Deps) -> bool:
     """Whether the thread's session has a turn that answers the comment."""
-    if not comment.session:
-        return False
-    key = SessionKey(comment.trigger.project_id, comment.trigger.mr_iid, comment.session)
-    latest = deps.storage.sessions.find_latest_turn(key)
-    stored = None if latest is None else stored_turns.load_newest(key, latest, deps)
+    key = comment.session
+    latest = deps.storage.sessions.find_latest_turn(key) if key else None
+    stored = None if key is None or latest is None else stored_turns.load_newest(key, latest, deps)
     return stored is not None and comment.note.note_id in stored.answered_notes
 
 

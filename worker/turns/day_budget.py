@@ -145,8 +145,7 @@ def decode_day(content: bytes) -> Day:
 
 
 def _dollars(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("not dollars")
-    if not math.isfinite(value) or value < 0:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < math.inf:
         raise ValueError("not dollars")
     return float(value)

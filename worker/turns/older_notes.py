@@ -52,7 +52,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
         found = [
             each
             for each in _list_older_notes(own, context.subject, deps)
-            if _has_same_workflow(each, context)
+            if each.context.workflow == context.workflow
         ]
         # A superseded run may end after the run that superseded it.
         newest = max(found, key=_rank, default=None)
@@ -117,10 +117,6 @@ def _read_committed(key: SessionKey, latest: int, deps: Deps) -> bytes:
         if latest == 0:
             raise
         return deps.storage.sessions.read_context(key, latest)
-
-
-def _has_same_workflow(older: _OlderNote, context: Context) -> bool:
-    return older.context.workflow == context.workflow
 
 
 def _rank(older: _OlderNote) -> tuple[bool, int]:

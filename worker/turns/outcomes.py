@@ -13,7 +13,7 @@ from worker.core.failure.verdict import Verdict
 from worker.core.ports import SessionKey, SessionStore
 from worker.errors import StoreError
 from worker.turns.parts import Deps
-from worker.turns.stored_turns import load_turn
+from worker.turns.stored_turns import read_turn
 
 log = logging.getLogger("sandpiper.feedback")
 
@@ -43,7 +43,7 @@ def _judge(
     became = after.became if after else ""
     wants_words = became == "fixed" and verdict == Verdict.CHANGE
     needs_turn = wants_words or verdict == Verdict.TARGET
-    context = _read_context(store, key, turn) if needs_turn else None
+    context = read_turn(store, key, turn) if needs_turn else None
     sequel = Sequel(
         verdict,
         became,
@@ -54,16 +54,6 @@ def _judge(
         later_verdict=later_verdict,
     )
     return judge_verdict(sequel)
-
-
-def _read_context(store: SessionStore, key: SessionKey, turn: int) -> Context | None:
-    """Return a committed turn; None if it cannot be read."""
-    try:
-        return load_turn(store, key, turn)
-    except StoreError as error:
-        if error.transient:
-            raise
-        return None
 
 
 def _touches_named(context: Context | None, after: Aftermath | None) -> bool | None:
@@ -81,10 +71,8 @@ def _has_red_target(context: Context) -> bool:
 # -------------------------------------------------------------------------------- on later events
 
 
-def judge_by_later_verdict(context: Context, deps: Deps, watch: Watcher) -> None:
+def judge_by_later_verdict(key: SessionKey, context: Context, deps: Deps, watch: Watcher) -> None:
     """Store and count what a turn's verdict says about earlier verdicts. Raises nothing."""
-    subject = context.subject
-    key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     for turn in range(context.turn) if context.verdict else ():
         update_judgement(key, turn, deps, watch, newest_verdict=context.verdict)
 
@@ -105,7 +93,7 @@ def update_judgement(
     """
     store = deps.storage.sessions
     try:
-        context = _read_context(store, key, turn)
+        context = read_turn(store, key, turn)
         if context is None or not context.verdict or newest_verdict == context.verdict:
             return
         feedback = aftermath.load_feedback(store.read_feedback(key, turn))
@@ -114,7 +102,7 @@ def update_judgement(
         now = _judge(*known, feedback, after, newest_verdict)
         if votes_before is not None and _judge(*known, votes_before, after, "") == now:
             return
-        _store_judgement(context, now, deps)
+        _store_judgement(key, context, now, deps)
     except StoreError as error:
         log.warning("session %s: its verdict is not judged: %s", key.session_id, error)
         return
@@ -122,10 +110,8 @@ def update_judgement(
         watch(VerdictJudged(context.verdict, now.label))
 
 
-def _store_judgement(context: Context, judgement: Judgement, deps: Deps) -> None:
+def _store_judgement(key: SessionKey, context: Context, judgement: Judgement, deps: Deps) -> None:
     """Write the judgement into the turn's row of the operators' list."""
-    subject = context.subject
-    key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     row = replace(
         turn_row.make_row(context, deps.runtime.redact),
         label=str(judgement.label),

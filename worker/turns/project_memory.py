@@ -119,30 +119,27 @@ def _has_member(users: Sequence[int], context: Context, deps: Deps) -> bool:
 
 def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
     """Remove a merge request's facts from the memory, and return how many. Raises StoreError."""
-    return _keep_facts(project_id, partial(_select_others, mr_iid), deps)
+
+    def select_others(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+        return project_memory.remove_sources(facts, lambda each: each.mr_iid == mr_iid)
+
+    return _keep_facts(project_id, select_others, deps)
 
 
 def remove_old(project_id: int, before: float, deps: Deps) -> int:
     """Remove facts of days that ended before `before` (epoch seconds), and return how many. Raises
     StoreError."""
-    return _keep_facts(project_id, partial(_select_newer, before), deps)
+    return _keep_facts(project_id, partial(project_memory.remove_old, before=before), deps)
 
 
 def count_old(project_id: int, before: float, deps: Deps) -> int:
     """Count what `remove_old` would remove. Raises StoreError."""
-    return _count_removed(partial(_select_newer, before), _read(project_id, deps))
+    select = partial(project_memory.remove_old, before=before)
+    return _count_removed(select, _read(project_id, deps))
 
 
 Select = Callable[[Sequence[Fact]], tuple[Fact, ...]]
 """A function that returns the facts that stay in the memory."""
-
-
-def _select_others(mr_iid: int, facts: Sequence[Fact]) -> tuple[Fact, ...]:
-    return project_memory.remove_sources(facts, lambda each: each.mr_iid == mr_iid)
-
-
-def _select_newer(before: float, facts: Sequence[Fact]) -> tuple[Fact, ...]:
-    return project_memory.remove_old(facts, before)
 
 
 def _keep_facts(project_id: int, select: Select, deps: Deps) -> int:

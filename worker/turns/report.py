@@ -12,7 +12,7 @@ from worker.core.finding import missing_evidence, suggestions
 from worker.core.session_id import Marker
 from worker.core.text.redacted_values import redact_values
 from worker.forge.text import note
-from worker.forge.text.footer import write_small_print
+from worker.forge.text.footer import Footer, write_small_print
 from worker.forge.text.known import write_known_failure
 from worker.forge.text.layout import Layout
 from worker.forge.text.revision import put_above
@@ -80,10 +80,8 @@ def write_bodies(
     """
     outcome = context.outcome or NO_OUTCOME
     footer = _make_footer(context, found, deps)
-    if gives_up:
-        return note.write_failure(marker, context.subject, outcome.reason, footer, ()), ""
-    if outcome.status is Status.FAILED:
-        jobs = () if context.turn else triage.list_failed_jobs(context.survey)
+    if gives_up or outcome.status is Status.FAILED:
+        jobs = () if gives_up or context.turn else triage.list_failed_jobs(context.survey)
         return note.write_failure(
             marker, context.subject, outcome.reason, footer, jobs, deps.gitlab.hosts
         ), ""
@@ -102,8 +100,8 @@ def write_bodies(
     return put_above(_write_answer(marker, context, done, lead, None, toolset, deps), body), body
 
 
-def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) -> note.Footer:
-    return note.Footer(
+def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) -> Footer:
+    return Footer(
         model=context.model,
         cost_usd=context.turn_usage.cost_usd,
         missing_sources=(
@@ -130,7 +128,7 @@ def _write_answer(
     context: Context,
     outcome: Outcome,
     text: str,
-    footer: note.Footer | None,
+    footer: Footer | None,
     toolset: Toolset,
     deps: Deps,
 ) -> str:

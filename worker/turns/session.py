@@ -108,7 +108,7 @@ def analyse_failure(
         turn = Turn(key, context, (), taken, begun, is_unasked=unasked, is_private=private)
         if unasked and not begun and (reason := explain_unaffordable(turn, deps)):
             return Skipped(reason)
-        _list_turn(turn.context, deps)
+        _list_turn(key, turn.context, deps)
         return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
@@ -166,7 +166,7 @@ def answer_reply(
             context = replace(context, note=_INTERNAL)
         private = internal or is_internal or hidden
         turn = Turn(key, context, files_of, taken, unfinished is not None, is_private=private)
-        _list_turn(turn.context, deps)
+        _list_turn(key, turn.context, deps)
         return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
@@ -305,10 +305,9 @@ def _find_done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
     return Skipped(f"turn {turn} of session {key.session_id} is done already") if done else None
 
 
-def _list_turn(context: Context, deps: Deps) -> None:
+def _list_turn(key: SessionKey, context: Context, deps: Deps) -> None:
     """Put the turn on the operators' list. If that fails, the turn continues."""
-    subject, row = context.subject, turn_row.make_row(context, deps.runtime.redact)
-    key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
+    row = turn_row.make_row(context, deps.runtime.redact)
     try:
         deps.storage.recent.put_row(key, context.turn, row.started_at, turn_row.dump_row(row))
     except StoreError as error:
@@ -327,10 +326,10 @@ def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finishe
         )
     except TurnTaken as error:
         raise LeaseLost(str(error)) from error
-    _list_turn(context, deps)
+    _list_turn(turn.key, context, deps)
     if number == 0:
         older_notes.fold_older_notes(context, deps)
-    outcomes.judge_by_later_verdict(context, deps, run.watch)
+    outcomes.judge_by_later_verdict(turn.key, context, deps, run.watch)
     location = deps.storage.sessions.describe_location(turn.key, number)
     run.watch(TurnEnded(number, outcome, taken.body, location, context, taken.finding))
     log.info(

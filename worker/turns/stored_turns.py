@@ -23,6 +23,22 @@ def load_turn(store: SessionStore, key: SessionKey, turn: int) -> Context:
         raise StoreError(f"{store.describe_location(key, turn)}: {error}") from error
 
 
+def read_turn(store: SessionStore, key: SessionKey, turn: int) -> Context | None:
+    """Return a committed turn, None if it is damaged or missing. Raises transient StoreErrors."""
+    try:
+        return load_turn(store, key, turn)
+    except StoreError as error:
+        if error.transient:
+            raise
+        return None
+
+
+def find_next_turn(key: SessionKey, deps: Deps) -> int:
+    """Return the number of the turn after a session's last committed one; 0 if there is none."""
+    latest = deps.storage.sessions.find_latest_turn(key)
+    return 0 if latest is None else latest + 1
+
+
 def load_newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
     """Return the newest readable turn, as turn `latest`; its `losses` name the unreadable ones.
 
@@ -64,16 +80,8 @@ def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
 
     Raises transient StoreErrors.
     """
-    for turn in range(latest, -1, -1):
-        try:
-            stored = load_turn(deps.storage.sessions, key, turn)
-        except StoreError as error:
-            if error.transient:
-                raise
-            continue
-        if stored.verdict:
-            return stored
-    return None
+    turns = (read_turn(deps.storage.sessions, key, turn) for turn in range(latest, -1, -1))
+    return next((stored for stored in turns if stored and stored.verdict), None)
 
 
 def read_stop_reason(key: SessionKey, turn: int, deps: Deps) -> str:

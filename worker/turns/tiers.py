@@ -33,13 +33,17 @@ log = logging.getLogger("sandpiper.turn")
 
 def read_preferences(project_id: int, mr_iid: int, deps: Deps) -> tuple[Preference, Preference]:
     """Read what people chose for a merge request, and for its project. Raises StoreError."""
-    records = deps.storage.sessions.records
-    places = ((mr_iid, "this merge request"), (0, "this project"))
-    stored = [(records.read(make_preference_name(project_id, iid), RECORD), w) for iid, w in places]
-    of_merge_request, of_project = (
-        load_preference(each.content if each else None, where) for each, where in stored
-    )
-    return of_merge_request, of_project
+    return _read_preference(project_id, mr_iid, deps), _read_preference(project_id, 0, deps)
+
+
+def _read_preference(project_id: int, mr_iid: int, deps: Deps) -> Preference:
+    name = make_preference_name(project_id, mr_iid)
+    stored = deps.storage.sessions.records.read(name, RECORD)
+    return load_preference(stored.content if stored else None, _name_place(mr_iid))
+
+
+def _name_place(mr_iid: int) -> str:
+    return "this merge request" if mr_iid else "this project"
 
 
 def change_preference(
@@ -49,7 +53,7 @@ def change_preference(
 
     Raises StoreError.
     """
-    where = "this merge request" if mr_iid else "this project"
+    where = _name_place(mr_iid)
     changed = Preference(where=where)
 
     def make(data: bytes | None) -> bytes:

@@ -18,6 +18,7 @@ from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.gitlab.checked import CheckedNoteWriter
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.text import note
+from worker.forge.text.footer import Footer
 from worker.forge.text.layout import Layout
 
 pytestmark = pytest.mark.attack("redaction")
@@ -32,7 +33,7 @@ PAGES = frozenset({"ci.example/sessions"})
 PLACES = add_subject_hosts(SUBJECT, PAGES)
 DONE = Outcome(Status.DONE, "")
 SIGNED = f"https://ci.example/sessions/{MARKER.session_id}?sig=1900000000.{'0f' * 32}"
-FOOTER = note.Footer("test/model", 0.1, page=SIGNED)
+FOOTER = Footer("test/model", 0.1, page=SIGNED)
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 KNOWING = Redactor([KNOWN])
 

@@ -23,9 +23,7 @@ from dataclasses import dataclass
 
 from worker.core.text.untrusted import one_line, visible
 from worker.forge.defence.spans import render_inline
-from worker.forge.text.code import write_code_block, write_code_line
-
-__all__ = ["LIMIT", "neutralise", "neutralise_line", "write_code_block", "write_code_line"]
+from worker.forge.text.code import write_code_block
 
 LIMIT = 40_000
 """Characters of one text that are read."""

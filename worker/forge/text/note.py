@@ -27,16 +27,7 @@ from worker.forge.text.parts import (
     write_sentence,
 )
 from worker.forge.text.stopped import say_why_stopped, write_reason
-from worker.forge.text.templates_page import MAX_BODY, fit_body, render_template
-
-__all__ = [
-    "MAX_BODY",
-    "Footer",
-    "write_answer",
-    "write_failure",
-    "write_finding",
-    "write_placeholder",
-]
+from worker.forge.text.templates_page import fit_body, render_template
 
 
 def write_placeholder(marker: Marker, subject: Subject, resumed: bool, progress: str = "") -> str:

@@ -7,13 +7,8 @@ import pytest
 
 from tests.linear import takes_linear_time
 from tests.unit.forge import rendering
-from worker.forge.defence.neutralise import (
-    LIMIT,
-    neutralise,
-    neutralise_line,
-    write_code_block,
-    write_code_line,
-)
+from worker.forge.defence.neutralise import LIMIT, neutralise, neutralise_line
+from worker.forge.text.code import write_code_block, write_code_line
 
 HOSTS = frozenset({"gitlab.example.com"})
 

@@ -11,7 +11,9 @@ from worker.core.finding import Evidence, Finding, Verdict, parse_finding
 from worker.core.ports.evidence import JobLog
 from worker.core.session_id import Marker, find_marker
 from worker.forge.text import note
+from worker.forge.text.footer import Footer
 from worker.forge.text.layout import Layout
+from worker.forge.text.templates_page import MAX_BODY
 
 MARKER = Marker("0123456789abcdef0123", 0)
 SUBJECT = Subject(
@@ -24,7 +26,7 @@ SUBJECT = Subject(
     sha="3f2a9c1d" + "0" * 32,
     web_url="https://gitlab.example.com/group/shop/-/merge_requests/42",
 )
-FOOTER = note.Footer(
+FOOTER = Footer(
     model="anthropic/claude-sonnet-5-5",
     cost_usd=0.0871,
 )
@@ -227,6 +229,6 @@ def test_no_token_is_posted_whatever_the_model_does() -> None:
 def test_a_body_is_capped() -> None:
     huge = "<b> & @all [x] " * 20_000
     finding = Finding(what_failed=huge, cause=huge, to_do=huge, details=huge)
-    assert len(written(finding)) <= note.MAX_BODY
+    assert len(written(finding)) <= MAX_BODY
     answer = note.write_answer(MARKER, SUBJECT, (huge,), DONE, FOOTER, HOSTS)
-    assert 10_000 < len(answer) <= note.MAX_BODY
+    assert 10_000 < len(answer) <= MAX_BODY

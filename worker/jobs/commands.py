@@ -1,4 +1,4 @@
-"""One function for each request in a comment: it returns how a turn ended, or an answer's text."""
+"""One function for each request in a comment; it returns how a turn ended or an answer's text."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -201,14 +201,14 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run)
     done += project_memory.forget_merge_request(project, iid, deps)
     done += forget_preference(project, iid, deps)
     done += retention.forget_merge_request(project, iid, deps, comment.trigger)
-    # A try before this one may have deleted it, and could not tell.
+    # An earlier attempt may have deleted it and died before it could answer.
     answer = "Deleted: what was said, and every file." if done else _NOTHING_STORED
     return f"{answer} The notes stay until somebody deletes them."
 
 
 def _end_first_turns(comment: Comment, name: str, deps: Deps, run: Run) -> None:
-    """Stop the first turns that are at work, and end those that wait to go on: what they commit is
-    to be deleted too. Raises Busy until all have ended."""
+    """Stop the first turns that are at work, and end the unfinished ones, so that what they commit
+    is deleted too. Raises Busy until all have ended."""
     unfinished = _list_unfinished(comment, deps)
     keys = [key for key in unfinished if deps.queue.leases.find_holder(key, 0)]
     for key in keys:
@@ -270,7 +270,7 @@ def _answer_in_session(
 
 
 def _explain_unanswered(key: SessionKey, deps: Deps) -> str:
-    """Say why no turn of a session can be answered to; "" if one can, or soon can."""
+    """Return why a session cannot be replied to; "" if it can, or soon can."""
     if _has_begun(key, deps):
         return ""
     return _WAITS if _has_checkpoint(key, 0, deps) else _REMOVED
@@ -294,7 +294,7 @@ def _has_begun(key: SessionKey, deps: Deps) -> bool:
 
 
 def _has_checkpoint(key: SessionKey, turn: int, deps: Deps) -> bool:
-    """Whether a turn that is not committed was begun, so that its trigger will go on with it."""
+    """Whether an uncommitted turn has a checkpoint, from which its trigger will continue it."""
     return deps.storage.sessions.read_checkpoint(key, turn) is not None
 
 

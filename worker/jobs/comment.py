@@ -70,8 +70,8 @@ def _take_thanks(trigger: Replied, deps: Deps) -> Skipped:
 
 
 def _raise_if_busy(comment: Comment, deps: Deps) -> None:
-    """Raise Busy while the thread's session is at work on something else: the reply comes again
-    then, and a helper would be asked, and paid, each time."""
+    """Raise Busy while the thread's session is at work on something else: the reply is retried
+    then, and each retry would pay for a helper's answer."""
     key = comment.session
     if key is None:
         return
@@ -136,7 +136,7 @@ def _count_answers(thread: Sequence[ThreadNote], said: ThreadNote, me: int) -> i
 
 
 def _has_plain_answer(trigger: Replied, thread: Sequence[ThreadNote], me: int) -> bool:
-    """Whether a command was answered: a trigger that comes twice must not act twice."""
+    """Whether a command was answered already: a repeated trigger must not act twice."""
     marker = _make_marker(trigger)
     return any(note.author_id == me and find_marker(note.body) == marker for note in thread)
 
@@ -165,7 +165,7 @@ def _do_command(comment: Comment, deps: Deps, run: Run) -> Ended | CommandAnswer
 def _acknowledge_while(
     answer: Callable[[], Ended | CommandAnswered], trigger: Replied, deps: Deps
 ) -> Ended | CommandAnswered:
-    """Call `answer` with a reaction on the note, which stays if a worker is or will be at work."""
+    """Call `answer` with our reaction on the note; it stays if a worker is or will be at work."""
     _change_reaction(deps.gitlab.reactions.acknowledge_note, trigger)
     try:
         ended = answer()

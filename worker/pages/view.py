@@ -59,8 +59,10 @@ class ToolUse:
 
 @dataclass(slots=True)
 class Step:
-    """One model call, or our message before it (`ours`), or a fold (`ours`). `title` names what is
-    not simply asked or told."""
+    """One model call, or our message before it (`ours`), or a fold (`ours`).
+
+    `title` replaces the template's "Asked" or "Told".
+    """
 
     number: int = 0
     ours: Text | None = None
@@ -197,8 +199,8 @@ def _build_first_steps(context: Context, room: CharacterBudget) -> list[Step]:
 
 
 def _build_ours(said: str, is_reply: bool, room: CharacterBudget) -> Iterator[Step]:
-    """Build a step for our message; of a reply the question comes first, what the model was told
-    with it in a step of its own."""
+    """Build the steps of our message. Of a reply, the question comes first; what the model was told
+    with it is a step of its own."""
     told, found, question = said.partition(QUESTION_FOLLOWS)
     if is_reply and found and question.strip():
         yield Step(ours=room.clip_text(question.strip()))

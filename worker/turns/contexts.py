@@ -91,7 +91,7 @@ def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
     try:
         found = context_json.load_context(data)
         if found.handed_over and not found.turn_usage.iterations:
-            # The run has waited for an unavailable model, which does not count as its time.
+            # The run only waited for a model, which does not count as its time.
             return replace(
                 found, turn_usage=replace(found.turn_usage, started_at=deps.runtime.clock.now())
             )
@@ -104,7 +104,7 @@ def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
 def read_unfinished_answer(
     key: SessionKey, turn: int, reply: Replied | None, deps: Deps
 ) -> Context | None:
-    """Return the unfinished turn if it answers the same comment; another one is not continued."""
+    """Return the unfinished turn if it answers the same comment, else None."""
     left = read_unfinished(key, turn, deps) if reply else None
     return left if left and reply and reply.note_id in left.answered_notes else None
 

@@ -32,7 +32,7 @@ EVERYTHING = 0
 
 _ROUNDS = 60
 _PAUSE = 0.05
-"""The most seconds between two rounds. Of many concurrent writers, one succeeds each round."""
+"""The most seconds between two rounds; in each, one of many concurrent writers succeeds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,8 +123,8 @@ def _ask_helper(text: str, source: str, helper: Helper, answers: list[HelperAnsw
 class FoldedResults:
     """Writes the folded results that are in no file into the sandbox, before it is used.
 
-    This does not happen at the fold itself: the sandbox need not be running then, and one that is
-    taken over or restored may lack the files of earlier folds.
+    This is not done when the fold is made: the sandbox need not be running then, and one that is
+    adopted or restored may lack the files of earlier folds.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:

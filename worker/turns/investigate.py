@@ -39,7 +39,7 @@ log = logging.getLogger("sandpiper.turn")
 
 
 class Checkpoints:
-    """The newest context of the run, kept also when the loop is left by an exception."""
+    """The run's newest context, also after an exception has ended the loop."""
 
     def __init__(self, turn: Turn, deps: Deps) -> None:
         self.context = turn.context
@@ -69,13 +69,13 @@ class Checkpoints:
             raise
 
     def write_rest(self) -> None:
-        """Store that no open call has begun, so that the next run has nothing to repair."""
+        """Store that no open call was begun, so that the next run has nothing to repair."""
         rested = self._dumper.dump(replace(self.context, handed_over=True))
         self._store.write_checkpoint(self._key, self.context.turn, rested)
 
     def resume(self, repeatable: Callable[[ToolCall], bool]) -> None:
-        """Continue from another run's context. Calls that it may have begun are not run again
-        unless `is_repeatable`; that is stored first, because this run may die too."""
+        """Continue from another run's context. Calls that it may have begun are run again only if
+        `repeatable`; this is stored first, because this run may die too."""
         found = self.context
         context = replace(found, handed_over=False)
         if not found.handed_over:

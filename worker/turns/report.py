@@ -48,9 +48,9 @@ def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | No
 
 
 def find_hidden(context: Context, toolset: Toolset, deps: Deps) -> tuple[finding.HiddenPart, ...]:
-    """Return what the note on the turn would have no room for among its visible lines.
+    """Return what the visible lines of the turn's note have no room for.
 
-    Whether changes go on the diff is not known yet: it is taken that they do.
+    Whether changes go on the diff is not known yet: this assumes that they do.
     """
     found = read_finding(context, toolset, deps)
     if found is None:

@@ -48,7 +48,7 @@ _MOST_REPLACED = 2
 """The most times that a turn's sandbox is replaced."""
 
 _SAVE_SECONDS = 60.0
-"""A long turn saves its files at this interval in seconds, after new results."""
+"""A long turn stores its files after new results, at most once in so many seconds."""
 
 _UNKEPT = "the sandbox's files could not be stored, a reply begins without them"
 _UNKEPT_NEWEST = (

@@ -186,7 +186,7 @@ def _find_last_turn(key: SessionKey, reply: Replied | None, deps: Deps) -> int |
 
 
 def complete_analysis(key: SessionKey, deps: Deps) -> None:
-    """Do again what comes after a first turn's commit: its worker may have died in between.
+    """Repeat what follows a first turn's commit, as its worker may have died in between.
 
     Raises nothing; doing it twice changes nothing.
     """
@@ -200,7 +200,7 @@ def complete_analysis(key: SessionKey, deps: Deps) -> None:
 
 
 def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
-    """Whether only members have read what was said until now."""
+    """Whether only members could read the session's notes so far."""
     if stored.note and stored.note.internal:
         return True
     workflow = deps.runtime.playbook.get(stored.workflow)
@@ -210,9 +210,9 @@ def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
 
 
 def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Run) -> None:
-    """End a first turn that another run has begun and left, so that nothing goes on with it.
+    """End a first turn that another run left unfinished, so that no run continues it.
 
-    `run.gives_up` is the reason, which its note says then.
+    `run.gives_up` is the reason that its note gives.
     """
     with claim_turn(key, 0, on_behalf_of, deps) as taken:
         context = contexts.read_unfinished(key, 0, deps)
@@ -224,10 +224,10 @@ def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Run) -> 
 
 
 def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
-    """Delete what a session has stored, even if it cannot be read, except its subject, so that
-    nothing runs again.
+    """Delete what a session has stored, readable or not, except its subject.
 
-    A turn without a history replaces it. Returns False if there is nothing to delete.
+    A turn without a history replaces it, so that nothing runs again. Returns False if there is
+    nothing to delete.
     """
     latest = deps.storage.sessions.find_latest_turn(key)
     if latest is None:
@@ -240,9 +240,9 @@ def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
 
 
 def _empty_session(key: SessionKey, latest: int, deps: Deps) -> bool:
-    """Leave only what the session was about, or nothing where nobody knows it any more.
+    """Keep only the session's subject, or nothing if that cannot be found any more.
 
-    False if that was done before.
+    Returns False if this was done before.
     """
     stored = stored_turns.load_newest(key, latest, deps) or contexts.begin_anew(key, latest, deps)
     if isinstance(stored, str):
@@ -259,7 +259,7 @@ def _empty_session(key: SessionKey, latest: int, deps: Deps) -> bool:
 def _make_stoppable(
     run: Run, key: SessionKey, turn: int, deps: Deps, superseded: Callable[[], str]
 ) -> Run:
-    """Return `run`, which raises Stopped before model requests that nobody wants any more."""
+    """Return `run` with a watcher that raises Stopped before a request nobody wants any more."""
     checked = deps.runtime.clock.monotonic()
 
     def watch(event: Event) -> None:
@@ -315,7 +315,7 @@ def _list_turn(key: SessionKey, context: Context, deps: Deps) -> None:
 
 
 def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finished:
-    # Nobody goes on with a committed turn.
+    # A committed turn is never continued.
     context, number = replace(taken.context, handed_over=False), taken.context.turn
     outcome = context.outcome or NO_OUTCOME
     turn.lease.check_held()

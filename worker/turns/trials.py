@@ -46,7 +46,7 @@ _JOB_COMMAND = re.compile(r"\$ (\S.{0,300})")
 _CODE = re.compile(r"`([^`\n]{1,300})`")
 
 MAX_COPIES = 10
-"""The most copies of a change in the sandbox that commands are looked for, the oldest ones."""
+"""The most copies of a change in the sandbox, the oldest first, whose commands are looked for."""
 
 MAX_LOGS = 5
 """The most failing jobs whose logs are read for the commands that they ran."""
@@ -128,8 +128,8 @@ def _find_applied(
 def _find_trial(
     context: Context, copies: Mapping[Place, float], own: Collection[str]
 ) -> Trial | None:
-    """Return what has run over the first of the copies over which a check has; if there is none,
-    over any; None without copies."""
+    """Return what has run over the oldest copy that a check has run over; without one, over the
+    oldest that was used, else over the oldest. None without copies."""
     oldest = sorted(copies.items(), key=lambda copy: copy[1])[:MAX_COPIES]
     found = [trials.find_trial(context, since, place, own) for place, since in oldest]
     return max(found, key=lambda trial: (bool(trial.runs), trial.is_used), default=None)
@@ -178,7 +178,7 @@ def _read_sandbox(
 
 
 def _quote_name(name: str) -> str:
-    """The name for a shell's `find -name`, which takes a pattern."""
+    """Quote a name for the shell and for `find -name`, which takes a pattern."""
     return shlex.quote(_WILDCARD.sub(r"\\\g<0>", name))
 
 

@@ -43,7 +43,7 @@ class FinishedBody:
 
 
 def finish_body(body: str, hosts: frozenset[str], redact: Redact) -> FinishedBody:
-    """Returns `body` without invisible characters and secrets. A block that is not allowed in a
+    """Return `body` without invisible characters and secrets. A block that is not allowed in a
     note is logged and replaced by plain text.
 
     `hosts` are the places that links may lead to (see `lint.find_faults`).
@@ -66,7 +66,7 @@ def finish_body(body: str, hosts: frozenset[str], redact: Redact) -> FinishedBod
 def find_kept_back(
     hosts: frozenset[str], redact: Redact, answer: str, write: Callable[..., str] = neutralise
 ) -> tuple[WithheldPart, ...]:
-    """Returns the parts of a model's redacted `answer` that are not allowed in a note as written.
+    """Return the parts of a model's redacted `answer` that are not allowed in a note as written.
 
     `write` is the function that makes the answer's Markdown harmless.
     """
@@ -87,7 +87,7 @@ _HTML = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]{0,200}>", re.DOTALL)
 
 
 def _redact_body(body: str, redact: Redact) -> str:
-    """Redacts all of `body` but its marker. The signature of a link to a session's page is redacted
+    """Redact all of `body` but its marker. The signature of a link to a session's page is redacted
     separately: together with the `sig=` before it, it would be mistaken for a secret."""
     marker = find_marker(body)
     first = marker.text() if marker else ""
@@ -103,7 +103,7 @@ def _find_faults(body: str, hosts: frozenset[str], redact: Redact) -> list[Fault
 
 
 def _find_secrets(blocks: Sequence[Block], redact: Redact) -> Iterator[Fault]:
-    """Yields the blocks that show a secret once Markdown and HTML are rendered."""
+    """Yield the blocks that show a secret once Markdown and HTML are rendered."""
     for block in blocks:
         read = block.read_text()
         if any(redact(text) != text for text in {read, _HTML.sub("", read)}):
@@ -111,14 +111,14 @@ def _find_secrets(blocks: Sequence[Block], redact: Redact) -> Iterator[Fault]:
 
 
 def _read_block(block: Block, redact: Redact) -> str:
-    """Returns the redacted text of a block, as a reader sees it."""
+    """Return the redacted text of a block, as a reader sees it."""
     read = block.read_text() or "\n".join(block.lines)
     joined = _HTML.sub("", read)
     return redact(read) if redact(joined) == joined else redact(joined)
 
 
 def _replace_blocks(body: str, blocks: Sequence[Block], redact: Redact) -> str:
-    """Returns `body` with the blocks replaced by their plain text."""
+    """Return `body` with the blocks replaced by their plain text."""
     lines = body.split("\n")
     by_line = {block.first: block for block in blocks}
     for _, block in sorted(by_line.items(), reverse=True):

@@ -60,7 +60,7 @@ class Block:
     first: int
 
     def read_text(self) -> str:
-        """Returns the block as a reader sees it, as plain text."""
+        """Return the block as a reader sees it, as plain text."""
         texts = []
         for token in self.tokens:
             if token.type in ("fence", "code_block"):
@@ -79,7 +79,7 @@ class Fault:
 
 
 def find_faults(body: str, hosts: frozenset[str]) -> list[Fault]:
-    """Returns what is wrong with `body`, and where; [] if it may be posted.
+    """Return what is wrong with `body`, and where; [] if it may be posted.
 
     `hosts` are the places ("host", "host:port" or either with a path) that links may lead to. A
     page that GitLab cross-references may be linked only if it is one of them.
@@ -105,7 +105,7 @@ def find_faults(body: str, hosts: frozenset[str]) -> list[Fault]:
 
 
 def make_safe_body(body: str) -> str:
-    """Returns what is posted instead of a faulty body: `body`'s marker and a fixed text."""
+    """Return what is posted instead of a faulty body: `body`'s marker and a fixed text."""
     marker = find_marker(body)
     first = f"{marker.text()}\n\n" if marker else ""
     return (
@@ -115,7 +115,7 @@ def make_safe_body(body: str) -> str:
 
 
 def count_visible_lines(body: str) -> int:
-    """Counts the lines visible at once: all but the folded sections and the small print.
+    """Count the lines visible at once: all but the folded sections and the small print.
 
     A link definition defines nothing here: `find_faults` refuses a body that has one.
     """
@@ -123,7 +123,7 @@ def count_visible_lines(body: str) -> int:
 
 
 def add_subject_hosts(subject: Subject, hosts: frozenset[str]) -> frozenset[str]:
-    """Returns `hosts` and the places of `subject`: its merge request, its project under both URLs
+    """Return `hosts` and the places of `subject`: its merge request, its project under both URLs
     that GitLab may use, and the project that its pipeline ran in."""
     project = _project_of(subject.web_url)
     if not project:
@@ -152,7 +152,7 @@ def _get_parser() -> MarkdownIt:
 
 @cache
 def _get_block_parser() -> MarkdownIt:
-    """Returns a parser that leaves the text inside blocks unread, which takes most of the time."""
+    """Return a parser that leaves the text inside blocks unread, which takes most of the time."""
     return _EveryLink("commonmark", {"html": True}).enable("table").disable(["inline", "text_join"])
 
 
@@ -166,7 +166,7 @@ def _walk_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def parse_blocks(body: str) -> list[Block]:
-    """Returns the blocks of a body in their order."""
+    """Return the blocks of a body in their order."""
     lines = body.split("\n")
     found: list[Block] = []
     group: list[Token] = []
@@ -223,7 +223,7 @@ def _check_folds(blocks: Sequence[Block]) -> Iterator[Fault]:
 
 
 def _check_hidden_text(body: str, blocks: Sequence[Block]) -> Iterator[Fault]:
-    """Yields text outside every block: link definitions, which are not rendered."""
+    """Yield text outside every block: link definitions, which are not rendered."""
     shown = {block.first + at for block in blocks for at in range(len(block.lines))}
     for number, line in enumerate(body.split("\n")):
         if line.strip() and number not in shown:
@@ -257,7 +257,7 @@ def _check_inline(tokens: Sequence[Token], hosts: frozenset[str]) -> Iterator[st
 
 
 def _skip_autolink_texts(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yields all tokens but the texts of autolinks, which repeat the target that is checked."""
+    """Yield all tokens but the texts of autolinks, which repeat the target that is checked."""
     before = None
     for token in _walk_tokens(tokens):
         if not (before and before.type == "link_open" and before.info == "auto"):
@@ -266,7 +266,7 @@ def _skip_autolink_texts(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _join_texts(token: Token) -> str:
-    """Returns the texts of a block with the markup and line ends between them."""
+    """Return the texts of a block with the markup and line ends between them."""
     texts = []
     for each in token.children or ():
         marks = "\n" if each.type.endswith("break") else each.markup
@@ -321,7 +321,7 @@ def _count_text_lines(markdown: str) -> int:
 
 
 def _count_wrapped_lines(line: str) -> int:
-    """Counts the lines that `line` takes when wrapped at `WIDTH`, between words if possible."""
+    """Count the lines that `line` takes when wrapped at `WIDTH`, between words if possible."""
     lines, filled = 1, 0
     for word in line.split():
         width = _measure_width(word)
@@ -334,7 +334,7 @@ def _count_wrapped_lines(line: str) -> int:
 
 
 def _measure_width(word: str) -> int:
-    """Counts columns: characters such as Chinese ones are two columns wide."""
+    """Count columns: characters such as Chinese ones are two columns wide."""
     if word.isascii():
         return len(word)
     return len(word) + sum(east_asian_width(character) in "WF" for character in word)

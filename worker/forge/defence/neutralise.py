@@ -32,7 +32,7 @@ _CUT = "… (the text is cut here)"
 
 
 def neutralise(markdown: str, hosts: frozenset[str] = frozenset(), limit: int = LIMIT) -> str:
-    """Returns `markdown` as Markdown that can be read and has no other effect.
+    """Return `markdown` as Markdown that can be read and has no other effect.
 
     `hosts` are the places links may lead to: "gitlab.example.com", with a port if it has one, or
     with a path ("gitlab.example.com/group/project") that a link must be under.
@@ -44,7 +44,7 @@ def neutralise(markdown: str, hosts: frozenset[str] = frozenset(), limit: int = 
 
 
 def neutralise_line(text: str, hosts: frozenset[str] = frozenset(), limit: int = 600) -> str:
-    """Returns `text` as one line of such harmless Markdown, cut at `limit` characters."""
+    """Return `text` as one line of such harmless Markdown, cut at `limit` characters."""
     return _escape_start(render_inline(one_line(text, limit), hosts))
 
 
@@ -92,12 +92,12 @@ def _write_cell(cell: str, hosts: frozenset[str]) -> str:
 
 
 def _escape_bar(bar: re.Match[str]) -> str:
-    """Escapes a bar within a cell, in code too, so that it does not end the cell."""
+    """Escape a bar within a cell, in code too, so that it does not end the cell."""
     return bar[0] if len(bar[1]) % 2 else f"{bar[1]}\\|"
 
 
 def _escape_start(text: str) -> str:
-    """Returns `text` with an escape where it would begin a block or a quick action."""
+    """Return `text` with an escape where it would begin a block or a quick action."""
     text = text.lstrip(" \t")
     found = _STARTS.match(text)
     if not found:
@@ -107,7 +107,7 @@ def _escape_start(text: str) -> str:
 
 
 def _find_table_lines(lines: list[str]) -> set[int]:
-    """Returns the lines that may belong to a table: those around a delimiter row, up to a blank
+    """Return the lines that may belong to a table: those around a delimiter row, up to a blank
     line."""
     found: set[int] = set()
     first = 0
@@ -135,7 +135,7 @@ class _Fence:
         return min(3, max(1, self.indent))
 
     def read_content(self, lines: list[str], at: int) -> tuple[list[str], int]:
-        """Returns the lines of the block from `at` on, and the number of the line after its end."""
+        """Return the lines of the block from `at` on, and the number of the line after its end."""
         found: list[str] = []
         for number in range(at, len(lines)):
             line = lines[number]

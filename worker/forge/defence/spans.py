@@ -11,7 +11,7 @@ from worker.forge.text.code import write_code_line
 
 
 def render_inline(text: str, hosts: frozenset[str]) -> str:
-    """Makes one line (or table cell) of Markdown, without its block markers, harmless."""
+    """Make one line (or table cell) of Markdown, without its block markers, harmless."""
     codes: list[str] = []
     plain = []
     for is_code, part in _split_code(text):
@@ -51,7 +51,7 @@ _TICKS = re.compile("`+")
 
 
 def _split_code(text: str) -> Iterator[tuple[bool, str]]:
-    """Yields (is code, text), code as CommonMark defines it; unmatched backticks are escaped."""
+    """Yield (is code, text), code as CommonMark defines it; unmatched backticks are escaped."""
     runs: dict[int, list[int]] = {}
     for run in _TICKS.finditer(text):
         runs.setdefault(len(run[0]), []).append(run.start())
@@ -82,7 +82,7 @@ _FORMATTING = "\\`*_|"
 
 
 def _unescape(found: re.Match[str]) -> str:
-    """Returns the characters that an escape or entity stands for, so that nothing hides in them;
+    """Return the characters that an escape or entity stands for, so that nothing hides in them;
     formatting characters stay escaped."""
     if found[0] == "\\":
         return "\\\\"
@@ -190,7 +190,7 @@ class _Inline:
         return "".join(pieces)
 
     def _code(self, text: str) -> str:
-        """Returns `text` as code; code spans within it become part of it."""
+        """Return `text` as code; code spans within it become part of it."""
         whole = "".join(self._codes[ord(c) - _ATOM] if ord(c) >= _ATOM else c for c in text)
         return write_code_line(re.sub(r"\\(.)", r"\1", whole))
 

@@ -18,22 +18,22 @@ class DryRunWriter:
         self._refs: dict[tuple[int, int, str], list[NoteRef]] = {}
 
     def get_user_id(self) -> int:
-        """Returns 0: no user of GitLab has this id."""
+        """Return 0: no user of GitLab has this id."""
         return 0
 
     def get_user_name(self) -> str:
-        """Returns "": nobody can mention a dry run."""
+        """Return "": nobody can mention a dry run."""
         return ""
 
     def find_note(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
-        """Returns the note kept here that begins with `marker`."""
+        """Return the note kept here that begins with `marker`."""
         for ref in self._refs.get(_make_key(subject, discussion_id), []):
             if find_marker(self._bodies[ref.note_id]) == marker:
                 return ref
         return None
 
     def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
-        """Yields the notes kept here, newest first; a dry run changes no notes on GitLab."""
+        """Yield the notes kept here, newest first; a dry run changes no notes on GitLab."""
         for ref in reversed(self._refs.get(_make_key(subject, ""), [])):
             if marker := find_marker(self._bodies[ref.note_id]):
                 yield OwnNote(ref, marker, self._bodies[ref.note_id])
@@ -48,7 +48,7 @@ class DryRunWriter:
         at: Position | None = None,
         internal: bool = False,
     ) -> NoteRef:
-        """Keeps a note."""
+        """Keep a note."""
         ref = NoteRef(next(self._numbers), discussion_id, internal=internal)
         self._refs.setdefault(_make_key(subject, discussion_id), []).append(ref)
         self._bodies[ref.note_id] = body
@@ -57,27 +57,27 @@ class DryRunWriter:
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
     ) -> None:
-        """Replaces a note's body. Raises ForgeError if it was not posted here."""
+        """Replace a note's body. Raises ForgeError if it was not posted here."""
         if note.note_id not in self._bodies:
             text = f"note {note.note_id}: not found among the notes of this dry run"
             raise ForgeError(text, status=404)
         self._bodies[note.note_id] = body
 
     def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
-        """Does nothing: a dry run begins no threads."""
+        """Do nothing: a dry run begins no threads."""
 
     def acknowledge_note(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Does nothing: a dry run leaves no reaction."""
+        """Do nothing: a dry run leaves no reaction."""
 
     def read_votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
-        """Returns None: nobody sees the notes of a dry run."""
+        """Return None: nobody sees the notes of a dry run."""
         return None
 
     def remove_acknowledgement(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Does nothing: there is no reaction to remove."""
+        """Do nothing: there is no reaction to remove."""
 
     def get_body(self, note: NoteRef) -> str:
-        """Returns the current body of a note."""
+        """Return the current body of a note."""
         return self._bodies[note.note_id]
 
 

@@ -77,15 +77,15 @@ class GitLabWriter:
         self._late_edits: set[int] = set()  # notes with an edit that may still be carried out
 
     def get_user_id(self) -> int:
-        """Returns the id of the write token's user; GitLab is asked once."""
+        """Return the id of the write token's user; GitLab is asked once."""
         return self._get_user()[0]
 
     def get_user_name(self) -> str:
-        """Returns the user name of the write token's user."""
+        """Return the user name of the write token's user."""
         return self._get_user()[1]
 
     def find_note(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
-        """Returns our own note that begins with `marker`; notes of others are ignored."""
+        """Return our own note that begins with `marker`; notes of others are ignored."""
         return next(self._find_all(subject, marker, discussion_id), None)
 
     def _find_all(self, subject: Subject, marker: Marker, discussion_id: str) -> Iterator[NoteRef]:
@@ -95,7 +95,7 @@ class GitLabWriter:
                 yield _make_ref(subject, note, discussion_id)
 
     def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
-        """Yields our own notes with a marker, among the newest `OWN_PAGES * PER_PAGE`."""
+        """Yield our own notes with a marker, among the newest `OWN_PAGES * PER_PAGE`."""
         me = self.get_user_id()
         for note in self._list_notes(subject, "", OWN_PAGES):
             body = str(note.get("body", ""))
@@ -115,7 +115,7 @@ class GitLabWriter:
         at: Position | None = None,
         internal: bool = False,
     ) -> NoteRef:
-        """Posts a note. If the answer is lost, looks for the note before it retries once."""
+        """Post a note. If the answer is lost, look for the note before retrying once."""
         # GitLab ignores `internal` for threads: the note would be public without any warning.
         begins = not internal and (thread or at is not None)
         place = _make_notes_path(subject, discussion_id, begins=begins)
@@ -149,7 +149,7 @@ class GitLabWriter:
         return self._keep_oldest(subject, marker, ref)
 
     def _keep_oldest(self, subject: Subject, marker: Marker, ref: NoteRef) -> NoteRef:
-        """Removes all but the oldest note with the marker: GitLab may have made the first late."""
+        """Remove all but the oldest note with the marker: GitLab may have made the first late."""
         with suppress(ForgeError):  # two notes are better than none
             same = sorted(
                 {ref, *self._find_all(subject, marker, ref.discussion_id)},
@@ -163,7 +163,7 @@ class GitLabWriter:
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
     ) -> None:
-        """Replaces a note's body. This is idempotent, so it is retried unless `hurried`.
+        """Replace a note's body. This is idempotent, so it is retried unless `hurried`.
 
         A hurried edit that GitLab carries out late does not replace the body of a later edit.
         """
@@ -179,7 +179,7 @@ class GitLabWriter:
             self._keep_body(path, note, body)
 
     def _keep_body(self, path: str, note: NoteRef, body: str) -> None:
-        """Looks at the note several times, and writes its body again if it was replaced."""
+        """Look at the note several times, and write its body again if it was replaced."""
         for pause in SETTLE:
             self._sleep(pause)
             with suppress(ForgeError):  # the body was written once
@@ -200,7 +200,7 @@ class GitLabWriter:
             self.connections.get().http_put(path, post_data={"body": body}, **patience)
 
     def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
-        """Resolves the thread that our note began, if it can be resolved."""
+        """Resolve the thread that our note began, if it can be resolved."""
         thread = self._find_thread(subject, note)
         if thread:
             path = f"{_make_path(subject)}/discussions/{quote(thread, safe='')}"
@@ -208,7 +208,7 @@ class GitLabWriter:
                 self.connections.get().http_put(path, post_data={"resolved": True}, **_IDEMPOTENT)
 
     def _find_thread(self, subject: Subject, note: NoteRef) -> str:
-        """Returns the id of the thread that our note begins; "" if none, or not resolvable.
+        """Return the id of the thread that our note begins; "" if none, or not resolvable.
 
         GitLab's list of notes does not name their threads.
         """
@@ -220,7 +220,7 @@ class GitLabWriter:
         return ""
 
     def acknowledge_note(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Adds 👀 to the note. GitLab answers 404 if it is there already: that is a success."""
+        """Add 👀 to the note. GitLab answers 404 if it is there already: that is a success."""
         place = _make_awards_path(project_id, mr_iid, note_id)
         what = f"a reaction to note {note_id}"
         try:
@@ -231,7 +231,7 @@ class GitLabWriter:
                 raise
 
     def read_votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
-        """Returns the votes on one of our notes, among `AWARD_PAGES` pages of reactions."""
+        """Return the votes on one of our notes, among `AWARD_PAGES` pages of reactions."""
         place = _make_awards_path(project_id, mr_iid, note_id)
         try:
             note = self._get(place.removesuffix("/award_emoji"), f"note {note_id}")
@@ -255,7 +255,7 @@ class GitLabWriter:
         return {user: up for user, (_, up) in newest.items()}
 
     def remove_acknowledgement(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Removes our 👀 from the note."""
+        """Remove our 👀 from the note."""
         place = _make_awards_path(project_id, mr_iid, note_id)
         for number in list(self._find_own_eyes(place, note_id)):
             try:

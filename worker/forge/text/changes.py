@@ -31,11 +31,11 @@ def _is_qualified(advice: str) -> bool:
 
 
 def say_where(offers: Offers, advice: str) -> str:
-    """Returns one line of Markdown that says where the changes are; "" if there are none.
+    """Return one line of Markdown that says where the changes are; "" if there are none.
 
-    `advice` is what is folded of the advice: what qualifies the changes should be read first, and
-    of code that is left in it nothing is on the diff. The fold's title says that changes which are
-    not on the diff are in it.
+    `advice` is the folded part of the advice: if it qualifies the changes, it should be read first,
+    and code in it is not on the diff. The fold's title says if it has changes that are not on the
+    diff.
     """
     links = [(place, url) for place, url in offers.links if is_plain_url(url)]
     left = offers.left_out_count
@@ -72,7 +72,7 @@ _REFERS = re.compile(
 def say_what_is_folded(
     shown: str, folded: str, details: str, is_cause_folded: bool, has_changes: bool
 ) -> str:
-    """Returns the end of the fold's title: whether a part of the cause, advice or code is in it.
+    """Return the end of the fold's title: whether a part of the cause, advice or code is in it.
 
     `folded` is what is not visible of the advice, `shown` what is. Code in the `details` is advice
     if what is shown refers to it; `has_changes`: there are changes that are not on the diff.
@@ -90,7 +90,7 @@ def say_what_is_folded(
 def write_suggestion(
     marker: Marker, fix: Suggestion, line: int, note_url: str, trial: Trial | None
 ) -> str:
-    """Returns a comment on `line` of the diff that suggests the change `fix`; "" if impossible.
+    """Return a comment on `line` of the diff that suggests the change `fix`; "" if impossible.
 
     A text that holds a token or invisible characters is not suggested. `trial` is what the sandbox
     has shown about the change, None if that is not known.
@@ -105,7 +105,7 @@ def write_suggestion(
 
 
 def _say_tried(trial: Trial | None) -> str:
-    """Returns what was run with a change: the end of a sentence, and a list of the checks."""
+    """Return what was run with a change: the end of a sentence, and a list of the checks."""
     if trial is None:
         return "."
     if not trial.runs:

@@ -20,7 +20,7 @@ _INCLUDE = re.compile(r"::include", re.IGNORECASE)
 
 
 def write_code_line(text: str) -> str:
-    """Returns `text` as one code span on one line; "" for an empty text."""
+    """Return `text` as one code span on one line; "" for an empty text."""
     line = _break_markers(visible(text).replace("\n", " ")).strip()
     if not line:
         return ""
@@ -30,7 +30,7 @@ def write_code_line(text: str) -> str:
 
 
 def write_code_block(text: str, info: str = "", indent: int = 1) -> str:
-    """Returns `text` as a code block; an `info` that names no programming language becomes "text".
+    """Return `text` as a code block; an `info` that names no programming language becomes "text".
 
     The whole block is indented by `indent` columns (1 to 3), which Markdown removes again: so no
     line of it begins with "/", where older versions of GitLab look for a quick action.
@@ -43,10 +43,10 @@ def write_code_block(text: str, info: str = "", indent: int = 1) -> str:
 
 
 def write_suggestion_block(text: str, above: int, below: int) -> str:
-    """Returns GitLab's suggestion block, which replaces the commented line, `above` lines before it
+    """Return GitLab's suggestion block, which replaces the commented line, `above` lines before it
     and `below` lines after it with `text`.
 
-    Returns "" if `text` could not be shown unchanged: nobody should apply what they cannot read.
+    Return "" if `text` could not be shown unchanged: nobody should apply what they cannot read.
     """
     if _break_markers(visible(text)) != text or any(
         line != line.rstrip() for line in text.split("\n")
@@ -57,10 +57,10 @@ def write_suggestion_block(text: str, above: int, below: int) -> str:
 
 
 def _break_markers(text: str) -> str:
-    """Breaks up what a parser of the raw text would act on: our own marker, GitLab's include."""
+    """Break up what a parser of the raw text would act on: our own marker, GitLab's include."""
     return _INCLUDE.sub(": :include", _MARKER.sub(r"<! \1", text))
 
 
 def _measure_longest_run(text: str) -> int:
-    """Returns the length of the longest run of backticks."""
+    """Return the length of the longest run of backticks."""
     return max(map(len, re.findall("`+", text)), default=0)

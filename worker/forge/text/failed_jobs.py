@@ -47,17 +47,17 @@ class _Failed:
     ended: bool = False
 
     def name_jobs(self) -> list[str]:
-        """Returns the names; of a matrix, only how many of its jobs failed."""
+        """Return the names; of a matrix, only how many of its jobs failed."""
         return [_LISTED_VARIANTS.sub(r"\1)", each) for each in self.names]
 
     def write(self, detail: str) -> str:
-        """Returns the names, and this text about them."""
+        """Return the names, and this text about them."""
         names = ", ".join(self.name_jobs())
         return _ASIDE.sub(r"\1)", names) + self.says + detail if detail else names
 
 
 def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
-    """Returns what failed, on one line. Level 0 is all of it, 1 each job with its first `tests`
+    """Return what failed, on one line. Level 0 is all of it, 1 each job with its first `tests`
     tests or steps, none of them cut, and the number of the others, 2 the jobs and as much about
     each as fits on one line of the note, 3 the first three jobs, 4 nothing.
 
@@ -79,12 +79,12 @@ def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Returns the sentences, with the jobs of a matrix as code."""
+    """Return the sentences, with the jobs of a matrix as code."""
     return split_sentences(_VARIANT.sub(r"`\1`", text))
 
 
 def count_tests(text: str) -> int:
-    """Returns how many tests or steps are listed of the job with the most."""
+    """Return how many tests or steps are listed of the job with the most."""
     sentences = _split(text)
     jobs = _list_blocking_jobs(sentences) if text.strip() else []
     return max((1 + len(_split_list(each.detail)[1]) for each in jobs), default=0)
@@ -105,14 +105,14 @@ def _read_jobs(sentences: list[str]) -> list[_Failed]:
 
 
 def _add_clause(piece: str, found: list[_Failed]) -> None:
-    """Adds a clause: names of jobs, or what failed in them. The first clause always names jobs."""
+    """Add a clause: names of jobs, or what failed in them. The first clause always names jobs."""
     named = _JOBS.match(piece)
     held = found[-1] if found else None
     if held and not named and (held.detail or held.ended):
         held.detail += "" if held.ended else piece
         return
     if held and not named and ":" not in piece and _JOBS.fullmatch(held.names[-1]):
-        # Where one job has its id, each other one has: these are words about it.
+        # If one job is named with its id, so are all: this clause is about that job.
         held.says, held.detail = ", ", piece
         return
     if held is None or held.detail or held.ended:
@@ -126,7 +126,7 @@ def _add_clause(piece: str, found: list[_Failed]) -> None:
 
 
 def _write_first_failures(failed: _Failed, most: int) -> str:
-    """Returns the jobs and the first `most` things that failed in them, and how many more did; "…"
+    """Return the jobs and the first `most` things that failed in them, and how many more did; "…"
     if there is more to say and that number is not certain."""
     first, others, more = _split_list(failed.detail)
     if not first or more:
@@ -142,7 +142,7 @@ LINE = 92
 
 
 def _fill_line(every: list[_Failed]) -> str:
-    """Returns all jobs, and as much about each as fits on one line, the first ones first."""
+    """Return all jobs, and as much about each as fits on one line, the first ones first."""
     texts = [_write_count(each) or each.write("") for each in every]
     for at, each in enumerate(every):
         room = LINE - _measure("; ".join(texts)) + _measure(texts[at])
@@ -152,7 +152,7 @@ def _fill_line(every: list[_Failed]) -> str:
 
 
 def _write_within(failed: _Failed, room: int) -> str:
-    """Returns the jobs and what failed in them in at most `room` columns: all of it, or of a list
+    """Return the jobs and what failed in them in at most `room` columns: all of it, or of a list
     as many failures as fit, or as many words; "" if nothing fits."""
     detail = failed.detail.rstrip(" ,;:.")
     counts = range(1 + len(_split_list(detail)[1]), 0, -1)
@@ -167,7 +167,7 @@ _NAMES_CODE = re.compile(r"[`\"“/\d]|\w[._:]\w")
 
 
 def _begin_detail(detail: str, longest: int) -> str:
-    """Returns the first words up to a semicolon, "…" if some are left out; "" for fewer than two.
+    """Return the first words up to a semicolon, "…" if some are left out; "" for fewer than two.
     A clause that is not whole is left out if it names nothing."""
     said = split_clauses(detail, ";")[0].rstrip(" ;")
     words = begin_words(said, longest)
@@ -184,7 +184,7 @@ def _measure(text: str) -> int:
 
 
 def _write_count(failed: _Failed) -> str:
-    """Returns the jobs, and how many things failed in them; "" if that is not known, or said in the
+    """Return the jobs, and how many things failed in them; "" if that is not known, or said in the
     first words."""
     first, others, _ = _split_list(failed.detail)
     stated = split_clauses(failed.detail, ",;:")[0].rstrip(" ,;:.")
@@ -219,7 +219,7 @@ _TEST = re.compile(r"::|\btest|\bspec\b|Test|\.t$", re.IGNORECASE)
 
 
 def _split_list(detail: str) -> tuple[str, list[str], bool]:
-    """Returns the first thing that failed, the others that are listed, and whether there are more
+    """Return the first thing that failed, the others that are listed, and whether there are more
     that cannot be told apart. A clause that only counts, or only names a tool, comes with the next
     one."""
     clauses = split_clauses(detail, ",;")
@@ -260,7 +260,7 @@ _BETWEEN_NAMES = re.compile(r", (?![^\[\]()]{0,60}[\])])")
 
 
 def cut_names(text: str, limit: int) -> str:
-    """Returns a list of names on one line: of a longer one as many whole names as fit into `limit`
+    """Return a list of names on one line: of a longer one as many whole names as fit into `limit`
     characters, and the number of the others."""
     names = _BETWEEN_NAMES.split(" ".join(visible(text).split()))
     if len(", ".join(names)) <= limit:

@@ -107,7 +107,7 @@ class PartLimits:
 
 
 def choose_room(whole: WholeParts, fits: Callable[[PartLimits], bool]) -> PartLimits:
-    """Returns what is shown: the beginnings of both sections, even if they do not fit, and whatever
+    """Return what is shown: the beginnings of both sections, even if they do not fit, and whatever
     else fits, the most important parts first."""
     return _Filler(whole, fits).fill()
 
@@ -122,7 +122,7 @@ class _Filler:
         self._room = next(filter(fits, sizes), PartLimits())
 
     def fill(self) -> PartLimits:
-        """Returns the room with all that fits: the names of the jobs first, then what names another
+        """Return the room with all that fits: the names of the jobs first, then what names another
         failure with two sentences of advice, then a quote, then sentences, and only then the
         quote's other lines, details of what failed and further quotes."""
         whole, every = self._whole, range(len(self._whole.quotes))
@@ -161,7 +161,7 @@ class _Filler:
         return self._room
 
     def _add_causes(self, count: int, quotes: Iterable[int]) -> None:
-        """Adds the sentences that name the causes of several failures. Why something else has
+        """Add the sentences that name the causes of several failures. Why something else has
         failed, and what to do about it, matter more than the proof of the first cause."""
         for to_do in dict.fromkeys((min(self._whole.to_do, 2), 1)):
             both = {"cause": count, "to_do": to_do}
@@ -189,8 +189,8 @@ class _Filler:
                 return
 
     def _add_second(self, section: str) -> None:
-        """Adds the second sentence of a section, if need be in place of a part of the quote, which
-        is whole in the details; that of the cause also in place of what is said of the jobs."""
+        """Add the second sentence of a section, if need be by cutting the quote, which is whole in
+        the details; that of the cause also by saying less of the jobs."""
         room, whole = self._room, getattr(self._whole, section)
         if whole < 2 or getattr(room, section) >= 2:
             return
@@ -202,7 +202,7 @@ class _Filler:
                 return
 
     def _lengthen_quote(self) -> None:
-        """Shows more of a quote that may be cut short, and less of what failed."""
+        """Show more of a quote that may be cut short, and less of what failed."""
         shown = self._room.quote_size
         if self._room.quotes and shown <= SHORT_QUOTE:
             any(
@@ -216,10 +216,10 @@ class _Filler:
             self._add(one_line=self._room.one_line - {at})
 
     def _add_quote(self, numbers: Iterable[int], **changes: int) -> bool:
-        """Adds the first of these quotes that fits, together with the `changes`.
+        """Add the first of these quotes that fits, together with the `changes`.
 
         Those from what failed come first, those without a legible line last. Of longer quotes, a
-        single line is tried first. The first visible quote is cut rather than left out. Returns
+        single line is tried first. The first visible quote is cut rather than left out. Return
         whether one fit.
         """
         room, shapes = self._room, self._whole.quotes
@@ -240,7 +240,7 @@ class _Filler:
         )
 
     def _list_line_choices(self, at: int) -> list[frozenset[int]]:
-        """Returns what `PartLimits.one_line` may be with this quote, the best first."""
+        """Return what `PartLimits.one_line` may be with this quote, the best first."""
         shape, lines = self._whole.quotes[at], self._room.one_line
         short = [lines | {at}] * shape.legible if shape.several else []
         return [*short, *[lines] * (shape.several or shape.legible)]
@@ -250,7 +250,7 @@ class _Filler:
 
 
 def count_sentences(text: str) -> int:
-    """Counts the sentences before the first code block."""
+    """Count the sentences before the first code block."""
     return len(split_sentences(before_code(text)))
 
 
@@ -260,7 +260,7 @@ def is_brief(text: str) -> bool:
 
 
 def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
-    """Returns the first `sentences` of a section on one line, and the rest of the section. If the
+    """Return the first `sentences` of a section on one line, and the rest of the section. If the
     first sentence has more than `longest` characters, returns its first clauses and the section."""
     shown = split_sentences(before_code(text))[:sentences]
     if shown and len(shown[0]) > longest:
@@ -279,9 +279,9 @@ def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
 def hide_sentences(
     text: str, shown: int, longest: int, further: str
 ) -> tuple[tuple[str, ...], int]:
-    """Returns the sentences of a section that `begin_section` does not show, and how many
-    characters it shows; the sentence `further` is shown besides. What announces a block of code is
-    no sentence to be seen without it."""
+    """Return the sentences of a section that `begin_section` does not show, and how many
+    characters it shows; the sentence `further` is shown as well. A sentence that announces a block
+    of code is not counted as hidden."""
     sentences = split_sentences(before_code(text))
     if before_code(text) != text:
         labels = {each for each in sentences[shown:] if each.endswith(":")}
@@ -298,7 +298,7 @@ _ANNOUNCING = 60
 
 
 def _point_to_code(sentences: list[str]) -> list[str]:
-    """Returns the sentences with a remark that the code which follows them is folded."""
+    """Return the sentences with a remark that the code which follows them is folded."""
     *others, last = sentences
     if last.endswith(":"):
         if others and len(last) <= _ANNOUNCING:
@@ -309,12 +309,12 @@ def _point_to_code(sentences: list[str]) -> list[str]:
 
 
 def _add_remark(text: str, remark: str) -> str:
-    """Returns the text with a remark in brackets, those in which it ends if there are any."""
+    """Return the text with a remark in brackets; if it ends in brackets, inside those."""
     return f"{text[:-1]}; {remark})" if text.endswith(")") else f"{text} ({remark})"
 
 
 def tell_further_failure(cause: str, shown: int, longest: int) -> str:
-    """Returns the first sentence after the `shown` ones that names another failure, or its
+    """Return the first sentence after the `shown` ones that names another failure, or its
     beginning in `longest` characters; "" if there is none."""
     visible = split_sentences(before_code(cause))[: max(shown, 1)]
     hidden = (each for each in list_named_failures(cause) if each not in visible)
@@ -325,7 +325,7 @@ def tell_further_failure(cause: str, shown: int, longest: int) -> str:
 
 
 def _cut_to_clauses(sentence: str, longest: int, shortest: int = 1) -> str:
-    """Returns the clauses that fit into `longest` characters, or words if those that fit have less
+    """Return the clauses that fit into `longest` characters, or words if those that fit have less
     than `shortest`."""
     for marks in (";:", ",;:"):
         text = ""

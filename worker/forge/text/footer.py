@@ -55,7 +55,7 @@ _ASK = "Reply to ask more"
 
 
 def write_small_print(footer: Footer, unproven: int) -> str:
-    """Returns one line of less than 140 visible characters; shorter forms are used as needed."""
+    """Return one line of less than 140 visible characters; shorter forms are used as needed."""
     without = _WITHOUT.get(footer.found_by)
     first = [without] if without else _name_models(footer)
     rest = [*([] if without else _write_price(footer.cost_usd)), *_write_unproven(unproven)]
@@ -70,7 +70,7 @@ def write_small_print(footer: Footer, unproven: int) -> str:
 
 
 def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields titles and the lines to fold under them: what the `small_print` has no room for."""
+    """Yield titles and the lines to fold under them: what the `small_print` has no room for."""
     if footer.digest:
         title = clean_line(footer.digest.title, frozenset(), 80)
         yield title, [clean_line(line, frozenset(), 300) for line in footer.digest.lines]
@@ -98,7 +98,7 @@ def _cut_lines(lines: list[str]) -> list[str]:
 
 
 def _name_models(footer: Footer) -> list[str]:
-    """Returns forms of the model's name, the longest first: with the replaced model or the tier."""
+    """Return forms of the model's name, the longest first: with the replaced model or the tier."""
     name = _shorten_name(footer.model) or "no model"
     if footer.replaced_model:
         return [_name_both_models(footer), name]
@@ -111,14 +111,14 @@ def _name_both_models(footer: Footer) -> str:
 
 
 def _shorten_name(model: str) -> str:
-    """Returns the model's name as code, without its provider."""
+    """Return the model's name as code, without its provider."""
     # A backtick would need more of them around it.
     name = " ".join(model.split()).rpartition("/")[2].replace("`", "'")
     return write_code_line(name if len(name) <= MAX_MODEL else f"{name[: MAX_MODEL - 1]}…")
 
 
 def _write_price(dollars: float | None) -> list[str]:
-    """Writes a price with two decimals, four below a cent. "$12" would link to a snippet."""
+    """Write a price with two decimals, four below a cent. "$12" would link to a snippet."""
     if dollars is None:
         return ["cost unknown"]
     price = f"{dollars:.4f} USD" if 0 < dollars < 0.01 else f"{dollars:.2f} USD"
@@ -133,7 +133,7 @@ def _write_unproven(count: int) -> list[str]:
 
 
 def _write_masked(found: Counts) -> list[str]:
-    """Returns forms of what was masked in job logs, the longest first; a single log is named.
+    """Return forms of what was masked in job logs, the longest first; a single log is named.
 
     What was masked in the sources, such as a password of a test's database, is told in the details.
     """
@@ -152,7 +152,7 @@ def _write_masked_in(document: str, found: Counts) -> str:
 
 
 def _link_page(footer: Footer) -> list[str]:
-    """Returns the link to the session's page if its URL is plain and signed, else nothing."""
+    """Return the link to the session's page if its URL is plain and signed, else nothing."""
     address, _, query = footer.page.partition("?")
     good = is_plain_url(address) and _SIGNATURE.fullmatch(query)
     return [f"[Session]({footer.page})"] if good else []

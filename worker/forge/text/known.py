@@ -21,7 +21,7 @@ _CUTS = ((5, 480), (5, 100), (4, 80), (3, 60), (2, 60), (1, 60))
 def write_known_failure(
     marker: Marker, found: Finding, groups: Sequence[Group], footer: Footer, hosts: Hosts
 ) -> str:
-    """Returns the note on the known errors of `groups`, which all have the verdict of `found`."""
+    """Return the note on the known errors of `groups`, which all have the verdict of `found`."""
     for most, limit in _CUTS:
         body = render_template(
             "known",
@@ -41,7 +41,7 @@ def write_known_failure(
 
 
 def _describe_group(group: Group, hit: Hit, hosts: Hosts, limit: int) -> tuple[str, str, str, str]:
-    """Returns the jobs, where their error was seen, its cause, and what to do; texts are cut at
+    """Return the jobs, where their error was seen, its cause, and what to do; texts are cut at
     `limit` characters."""
     failed = clean_line(cut_names(group.job_names, min(limit, 160)), frozenset())
     return (

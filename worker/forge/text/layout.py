@@ -87,13 +87,13 @@ class Layout:
     offers: Offers = field(default_factory=Offers)
 
     def lay_out(self, small: str) -> tuple[dict[str, object], Parts]:
-        """Returns the values of the template, and the parts to fold. `small` is the small print."""
+        """Return the values of the template, and the parts to fold. `small` is the small print."""
         return self._fill(self._choose_room(small), small)
 
     def list_hidden(self, small: str) -> tuple[HiddenPart, ...]:
-        """Returns what is not visible at once of what the eight lines are for: what failed, the
-        cause and what to do; or what is missing, and how to keep it next time. A section that takes
-        the room of those because it is too long comes last, without sentences."""
+        """Return what is folded of the sections that the eight visible lines are for: what failed,
+        the cause and what to do; or what is missing, and how to keep it next time. Sections that
+        hide others because they are too long come last, without sentences."""
         hidden, layout = self._find_hidden(small), self
         sections = frozenset(part.section for part in hidden)
         longer = [*self._find_longer(sections)]
@@ -102,7 +102,7 @@ class Layout:
         return *(layout._measure_room(part, sections, small) for part in hidden), *longer
 
     def _find_longer(self, hidden: frozenset[str]) -> Iterator[HiddenPart]:
-        """Yields sections with more characters than the workflow asks for, if that hides others."""
+        """Yield sections with more characters than the workflow asks for, if that hides others."""
         advice = MOST_ADVICE_WITH_LINKS if self.offers.links else MOST_ADVICE
         for section, most in (("Cause", MOST_CAUSE), (_TO_DO, advice)):
             is_long = section not in hidden and self._measure_prose(section) > most
@@ -110,12 +110,12 @@ class Layout:
                 yield HiddenPart(section, (), most)
 
     def _write_shorter(self, section: str, size: int) -> "Layout":
-        """Returns the layout of a finding with two sentences in a section."""
+        """Return the layout of a finding with two sentences in a section."""
         changed = {_FIELDS[section]: _write_two_sentences(size)}
         return replace(self, finding=replace(self.finding, **changed))  # type: ignore[arg-type]
 
     def _measure_room(self, part: HiddenPart, hidden: frozenset[str], small: str) -> HiddenPart:
-        """Returns the part with how many characters of its section fit, if it has two sentences,
+        """Return the part with the most characters that its section may have, in two sentences,
         without hiding a section that is not `hidden` already."""
         if part.section not in _FIELDS:
             return part
@@ -215,7 +215,7 @@ class Layout:
 
     @cached_property
     def _cause_words(self) -> frozenset[str]:
-        # What failed is named beside the quotes anyway, and of a path any line may have a part.
+        # Without paths: what failed is named beside the quotes, and any line may have a folder.
         return find_words(_PATH.sub(" ", self.finding.cause))
 
     @cached_property
@@ -235,12 +235,12 @@ class Layout:
 
     @property
     def _other_advice(self) -> str:
-        """The advice that takes the place of the model's; "" if that one stands."""
+        """The advice that replaces the model's; "" if the model's stands."""
         stands = self.finding.evidence or not self._is_overruled
         return "" if stands else _INSTEAD.get(self.finding.verdict, "")
 
     def _fill(self, room: PartLimits, small: str) -> tuple[dict[str, object], Parts]:
-        """Returns the values of the template but for the marker and the details, and the parts to
+        """Return the values of the template but for the marker and the details, and the parts to
         fold."""
         finding, hosts = self.finding, self.hosts
         parts = Parts(hosts, room.longest)
@@ -324,7 +324,7 @@ def _write_two_sentences(size: int) -> str:
 
 
 def _find_free_level(what_failed: str) -> int:
-    """Returns the most detailed level of `shorten_jobs` that takes no more lines than level 2."""
+    """Return the most detailed level of `shorten_jobs` that takes no more lines than level 2."""
     least, *more = (
         count_visible_lines(
             f"**Failed:** {Parts(frozenset(), 0).write_jobs('', what_failed, level)}"
@@ -335,5 +335,5 @@ def _find_free_level(what_failed: str) -> int:
 
 
 def _end_sentence(text: str) -> str:
-    """Returns harmless `text` with a full stop, if it is no whole sentence yet."""
+    """Return harmless `text` with a full stop, if it is no whole sentence yet."""
     return text if not text or text.rstrip("*_`\"')")[-1:] in _ENDS else f"{text}."

@@ -31,7 +31,7 @@ from worker.forge.text.templates_page import fit_body, render_template
 
 
 def write_placeholder(marker: Marker, subject: Subject, resumed: bool, progress: str = "") -> str:
-    """Returns the note's body while the turn runs; `progress` is harmless already."""
+    """Return the note's body while the turn runs; `progress` is harmless already."""
     return render_template(
         "placeholder",
         marker=marker.text(),
@@ -43,7 +43,7 @@ def write_placeholder(marker: Marker, subject: Subject, resumed: bool, progress:
 
 
 def write_finding(marker: Marker, layout: Layout, footer: Footer) -> str:
-    """Returns the note of an analysis."""
+    """Return the note of an analysis."""
     small = write_small_print(footer, layout.finding.unproven)
     values, parts = layout.lay_out(small)
     for title, folded in list_folded_lines(footer, small):
@@ -63,7 +63,7 @@ def write_answer(
     footer: Footer | None,
     hosts: Hosts,
 ) -> str:
-    """Returns a reply: text, proven quotes, and the places of those that could not be proven."""
+    """Return a reply: text, proven quotes, and the places of those that could not be proven."""
     unproven = sum(isinstance(part, Unproven) for part in parts)
     small = write_small_print(footer, unproven) if footer else ""
     return fit_body(
@@ -79,7 +79,7 @@ def write_answer(
 
 
 def _fold_rest(footer: Footer, small_print: str) -> str:
-    """Returns what the small print has no room for, to be folded under a note without details."""
+    """Return what the small print has no room for, to be folded under a note without details."""
     parts = Parts(frozenset(), 0)
     for title, lines in list_folded_lines(footer, small_print):
         parts.fold_lines(title, lines)
@@ -94,7 +94,7 @@ def write_failure(
     jobs: Sequence[FailedJob] = (),
     hosts: Hosts = frozenset(),
 ) -> str:
-    """Returns the note that says why there is no finding or answer, and what to do.
+    """Return the note that says why there is no finding or answer, and what to do.
 
     `jobs` are the failed jobs found without a model: a partial result is better than none. `hosts`
     are the places that links to them may lead to.

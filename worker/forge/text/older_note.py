@@ -14,14 +14,14 @@ def is_marked(body: str) -> bool:
 
 
 def mark_superseded(body: str, note_url: str, pipeline_id: int) -> str:
-    """Returns `body` folded under a link to the newer note."""
+    """Return `body` folded under a link to the newer note."""
     return _fold_body(
         body, f"{_SUPERSEDED}{_write_link('a newer note', note_url)}** (pipeline {pipeline_id})."
     )
 
 
 def mark_passed(body: str, subject: Subject, *, same_commit: bool) -> str:
-    """Returns `body` folded under a link to the pipeline that passed. If it ran on the same commit,
+    """Return `body` folded under a link to the pipeline that passed. If it ran on the same commit,
     the headline does not call the failure fixed."""
     pipeline = _write_link(
         f"pipeline {subject.pipeline_id}", make_pipeline_url(subject, subject.pipeline_id)
@@ -34,7 +34,7 @@ def mark_passed(body: str, subject: Subject, *, same_commit: bool) -> str:
 
 
 def make_pipeline_url(subject: Subject, pipeline_id: int) -> str:
-    """Returns the pipeline's URL; for a fork's pipeline, that of the merge request's pipelines."""
+    """Return the pipeline's URL; for a fork's pipeline, that of the merge request's pipelines."""
     if subject.pipeline_project_id != subject.project_id:
         return f"{subject.web_url}/pipelines"
     project, _, _ = subject.web_url.partition("/-/merge_requests/")
@@ -42,7 +42,7 @@ def make_pipeline_url(subject: Subject, pipeline_id: int) -> str:
 
 
 def _fold_body(body: str, headline: str) -> str:
-    """Folds the body below `headline`. The marker stays first, so that replies find the session."""
+    """Fold the body below `headline`. The marker stays first, so that replies find the session."""
     if is_marked(body) or find_marker(body) is None:
         return body
     marker, _, rest = body.partition("\n")

@@ -33,7 +33,7 @@ MAX_NAME = 80
 MAX_REASON = 160
 
 _REMEMBERED = 64
-"""Lines and quotes that are kept: the candidates for a note have most of them in common."""
+"""Lines and quotes that are cached: the candidates for a note have most of them in common."""
 
 Hosts = frozenset[str]
 
@@ -42,7 +42,7 @@ SHAPES = Redactor()
 
 
 def remove_tokens(text: str) -> str:
-    """Returns `text` without tokens, and without invisible characters, which could split one."""
+    """Return `text` without tokens, and without invisible characters, which could split one."""
     return SHAPES.redact_text(visible(text))
 
 
@@ -59,14 +59,14 @@ class Parts:
         self._lines: list[str] = []
 
     def write_brief(self, title: str, text: str, sentences: int) -> str:
-        """Returns the first sentences of a section on one line, and folds the rest."""
+        """Return the first sentences of a section on one line, and fold the rest."""
         text = visible(text).strip()
         line, rest = fit.begin_section(text, sentences, self._longest)
         self.fold_section(title, rest)
         return clean_line(line, self._hosts, MAX_SECTION)
 
     def write_jobs(self, title: str, text: str, level: int, tests: int = 1) -> str:
-        """Returns what failed on one line (see `shorten_jobs`), and folds all if it was cut."""
+        """Return what failed on one line (see `shorten_jobs`), and fold all if that is cut."""
         text = visible(text).strip()
         line = shorten_jobs(text, level, tests)
         if line != shorten_jobs(text, 0):
@@ -81,9 +81,11 @@ class Parts:
         size: int = MAX_QUOTE,
         about: frozenset[str] = frozenset(),
     ) -> list[str]:
-        """Returns the quotes whose numbers are `shown`, in order; a quote in `lines` stands on one
-        line, all of it if it is short, else that line, cut at `size` characters (see `cut_line`)
-        and marked. The other quotes, and the shortened ones in full, are folded."""
+        """Return the quotes whose numbers are `shown`, in order, and fold the others.
+
+        A quote in `lines` takes one line: all of it if it is short, else its line in `lines`,
+        marked and cut at `size` characters (see `cut_line`). Shortened ones are folded in full.
+        """
         cut = partial(cut_line, size=size, about=about)
         short = {
             at: (at in lines and _write_on_one_line(quotes[at], size, self._hosts))
@@ -96,22 +98,22 @@ class Parts:
         return list(short.values())
 
     def fold_section(self, title: str, text: str) -> None:
-        """Folds a section."""
+        """Fold a section."""
         if text.strip():
             self._folded.append((title, text))
 
     def get_folded(self, title: str) -> str:
-        """Returns what is folded under this title; "" if there is no such section."""
+        """Return what is folded under this title; "" if there is no such section."""
         return "\n\n".join(text for name, text in self._folded if name == title)
 
     def fold_lines(self, title: str, lines: list[str]) -> None:
-        """Folds lines, which are harmless already."""
+        """Fold lines, which are harmless already."""
         if lines:
             self._lines += [""] * bool(self._lines)
             self._lines += [f"**{title}**", "", *(f"- {line}" for line in lines)]
 
     def render_folded(self, room: int) -> str:
-        """Returns all folded sections, each cut at `room` characters."""
+        """Return all folded sections, each cut at `room` characters."""
         sections = ["\n".join(_take_whole_lines(self._lines, room))] if self._lines else []
         for title, text in self._folded:
             heading = f"**{title}**\n\n" if title else ""
@@ -121,7 +123,7 @@ class Parts:
 
 
 def _take_whole_lines(lines: list[str], room: int) -> list[str]:
-    """Returns as many of the lines as fit into `room` characters, none of them cut."""
+    """Return as many of the lines as fit into `room` characters, none of them cut."""
     sizes = accumulate(len(line) + 1 for line in lines)
     return [line for line, size in zip(lines, sizes, strict=True) if size <= room]
 
@@ -132,7 +134,7 @@ def clean_line(text: str, hosts: Hosts, limit: int = MAX_BRIEF) -> str:
 
 
 def write_sentence(text: str) -> str:
-    """Returns `text`, which is harmless already, as a sentence. Only words are capitalised:
+    """Return `text`, which is harmless already, as a sentence. Only words are capitalised:
     "X86-64" would be a reference to an issue."""
     if text[1:2].islower() or text[1:2] == " ":
         text = text[:1].upper() + text[1:]
@@ -141,7 +143,7 @@ def write_sentence(text: str) -> str:
 
 @lru_cache(_REMEMBERED)
 def write_quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
-    """Returns a proven quote as the text of a list item that begins in `column`; a place outside
+    """Return a proven quote as the text of a list item that begins in `column`; a place outside
     `hosts` is named without a link."""
     linked = _link_place(evidence, hosts)
     lines = [_cut_text(line) for line in remove_tokens(evidence.text).split("\n")]
@@ -162,7 +164,7 @@ _MOST_BESIDE = 3
 
 
 def _write_on_one_line(quote: Evidence, size: int, hosts: Hosts) -> str:
-    """Returns the lines of a quote beside one another; "" if they are many, or have more than
+    """Return the lines of a quote beside one another; "" if they are many, or have more than
     `size` characters, or more than one line of the note."""
     lines = [line.strip() for line in remove_tokens(quote.text).split("\n") if line.strip()]
     if len(lines) > _MOST_BESIDE or len(" / ".join(lines)) > min(size, fit.SHORT_QUOTE):
@@ -173,8 +175,8 @@ def _write_on_one_line(quote: Evidence, size: int, hosts: Hosts) -> str:
 def _shorten(
     quote: Evidence, line: Evidence | None, cut: Callable[[str], str], hosts: Hosts
 ) -> str:
-    """Returns a quote with one `line` of it, all if that is None, each line as `cut` shortens it.
-    Marks say what is left out."""
+    """Return one `line` of a quote, all lines if that is None, each shortened by `cut`. Marks say
+    what is left out."""
     shown = line or quote
     lines = remove_tokens(shown.text).split("\n")
     parts = [*map(cut, lines)]
@@ -195,13 +197,13 @@ def _shorten(
 
 
 def write_unproven(unproven: Unproven) -> str:
-    """Returns what replaces a quote that could not be proven; it never holds its text."""
+    """Return what replaces a quote that could not be proven; it never holds its text."""
     where = write_code_line(_cut_text(remove_tokens(unproven.where)))
     return f"*(a quote from {where} was left out: it could not be proven)*"
 
 
 def write_answer_parts(parts: Sequence[ReplyPart], hosts: Hosts, room: int) -> str:
-    """Returns the parts of an answer as Markdown; each text is cut at `room` characters."""
+    """Return the parts of an answer as Markdown; each text is cut at `room` characters."""
     texts = ""
     listed = False
     for part in parts:
@@ -219,7 +221,7 @@ _ITEM = re.compile(r" *(?:[-*+]|\d{1,9}[.)]) +")
 
 
 def _write_item(part: Evidence | Unproven, before: str, hosts: Hosts) -> str:
-    """Returns a quote as the list item that it was in the model's text, after the text `before`."""
+    """Return a quote as the list item that it was in the model's text, after the text `before`."""
     mark = part.lead.lstrip()
     indent = _find_outer_column(before, len(part.lead.expandtabs(4)) - len(mark))
     column = indent + len(mark)
@@ -228,7 +230,7 @@ def _write_item(part: Evidence | Unproven, before: str, hosts: Hosts) -> str:
 
 
 def _find_outer_column(before: str, indent: int) -> int:
-    """Returns the column where the text of the enclosing list item begins, for a line with this
+    """Return the column where the text of the enclosing list item begins, for a line with this
     indentation; 0 if it belongs to none."""
     inside = False
     for line in reversed(before.split("\n")):

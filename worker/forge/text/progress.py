@@ -1,4 +1,4 @@
-"""The progress of a turn, as one line of the placeholder; harmless whatever the model asks for."""
+"""The progress of a turn as one line of the placeholder; harmless whatever the model calls."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Progress:
 
 
 def write_progress(seen: Progress, seconds: float, redact: Callable[[str], str]) -> str:
-    """Returns the line as Markdown; `seconds` is how long the turn has taken."""
+    """Return the line as Markdown; `seconds` is how long the turn has taken."""
     parts = [f"Iteration {seen.iteration} of at most {seen.most}"]
     parts += [_describe_calls(seen.calls, redact)] if seen.calls else ["the model is thinking"]
     return " · ".join([*parts, _write_duration(seconds)])
@@ -40,7 +40,7 @@ def _describe_calls(calls: Sequence[ToolCall], redact: Callable[[str], str]) -> 
 
 
 def _find_target(call: ToolCall, redact: Callable[[str], str]) -> str:
-    """Returns the first argument of `_TARGETS` that the call has, as code."""
+    """Return the first argument of `_TARGETS` that the call has, as code."""
     arguments = parse_object(call.arguments)
     named = [arguments[name] for name in _TARGETS if isinstance(arguments.get(name), str | int)]
     return (

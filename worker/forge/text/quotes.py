@@ -56,7 +56,7 @@ LEAST_LINKS = 3
 reason of all others comes last. Two are enough if that one has several words of the cause."""
 
 MAX_READ = 2_000
-"""The most characters of a line in which that is looked for."""
+"""The most characters of a line that are searched."""
 
 CLEARLY_MORE = 2
 """How many more words of the cause another part of a line has to have to be shown instead."""
@@ -82,7 +82,7 @@ _ANCHOR = re.compile(r"#L(\d{1,9})$")
 
 
 def sort_quotes(evidence: Sequence[Evidence], failed: Collection[int] = ()) -> list[Evidence]:
-    """Returns each quote once; the first quote of each of the `failed` jobs comes before further
+    """Return each quote once; the first quote of each of the `failed` jobs comes before further
     ones. Without `failed`, every job counts.
 
     A repeated text comes last, unless it is from a file of the repository: the same line in two
@@ -103,7 +103,7 @@ def sort_quotes(evidence: Sequence[Evidence], failed: Collection[int] = ()) -> l
 
 
 def get_job_id(evidence: Evidence) -> int:
-    """Returns the id of the job that the quote is from, or 0."""
+    """Return the id of the job that the quote is from, or 0."""
     match evidence.place:
         case JobLog(job_id) | JobArtifact(job_id, _):
             return job_id
@@ -120,13 +120,13 @@ def is_of_failure(evidence: Evidence, failed: Collection[int]) -> bool:
 
 
 def find_words(text: str) -> frozenset[str]:
-    """Returns the names and numbers of a text, of a checksum its beginning; lines about the same
+    """Return the names and numbers of a text, of a checksum its beginning; lines about the same
     thing share some of them."""
     return frozenset(_CHECKSUM.sub(r"\1", text) for text in _WORD.findall(text.lower()))
 
 
 def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
-    """Returns the most telling line of a quote of several lines: one with an error, a changed one,
+    """Return the most telling line of a quote of several lines: one with an error, a changed one,
     or one with words of `about`. None if no line is legible."""
     lines = quote.text.split("\n")
     legible = [at for at, line in enumerate(lines) if _count_letters(line) >= LEAST_LETTERS]
@@ -140,11 +140,12 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
 
 @lru_cache(_REMEMBERED)
 def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
-    """Returns at most `size` characters of a line; if it is longer, from where it names the error
-    on, for a long path or a time may stand before that. Of a chain of errors, the last ones. If
-    another part of the line has clearly more of the words and numbers of `about`, that part.
+    """Return at most `size` characters of a line.
 
-    Of a line that is too long, a part of what `squeeze_line` makes of it."""
+    A line that is too long even after `squeeze_line` is shown from where it names the error, as a
+    long path or a time may stand before that; of a chain of errors, the last ones are shown. A part
+    with clearly more of the words and numbers of `about` is shown instead.
+    """
     for squeeze in (str, squeeze_blanks, squeeze_line):
         if len(squeeze(text)) <= size:
             return squeeze(text)
@@ -182,9 +183,9 @@ def _tells_of(text: str, about: frozenset[str]) -> bool:
 
 
 def _leave_out_labels(text: str, size: int) -> str:
-    """Returns a text without a tool's word for an error at its beginning, the name of a rule at its
-    end, or both, whichever is enough for `size` characters; "" if nothing is, or if fewer
-    characters than that word has would be cut from the end."""
+    """Return a text without a tool's word for an error at its beginning, the name of a rule at its
+    end, or both, whichever is enough for `size` characters; "" if neither is, or if
+    cutting the end instead loses fewer characters than that word has."""
     label, rule = _LABEL.match(text), _RULE.search(text)
     begin, end = label.end() if label else 0, rule.start() if rule else len(text)
     parts = text, text[:end], text[begin:], text[begin:end]
@@ -197,8 +198,8 @@ _REASON = re.compile(r" (?:[-–—]|because|due to) ")
 
 
 def _find_reason(text: str, size: int, start: int, about: frozenset[str]) -> int:
-    """Returns where the part begins that ends in the reason ("… failed - out of memory"), if that
-    is about the same as `about`, else `start`."""
+    """Return where the part begins that ends in the reason ("… failed - out of memory"), if the
+    reason shares a word with `about`, else `start`."""
     dashes = [found.end() for found in _REASON.finditer(text, start, MAX_READ)]
     rest = text[dashes[-1] :] if dashes else ""
     if not LEAST_ERROR <= len(rest) <= size or about.isdisjoint(find_words(rest)):
@@ -217,18 +218,18 @@ _FOLDERS = re.compile(
 
 
 def squeeze_line(text: str) -> str:
-    """Returns a text as `squeeze_blanks` does, and of long paths only the last two folders."""
+    """Return a text as `squeeze_blanks` does, and of long paths only the last two folders."""
     return _FOLDERS.sub("…/", squeeze_blanks(text))
 
 
 def squeeze_blanks(text: str) -> str:
-    """Returns a text without the blanks that pad its columns, of which a browser shows one."""
+    """Return a text without the blanks that pad its columns, of which a browser shows one."""
     return _BLANKS.sub(" ", text)
 
 
 def _end_at_word(text: str, size: int) -> str:
-    """Returns at most `size` characters: whole words, unless the last one is very long, and no
-    more than a whole sentence if only its last words are left out."""
+    """Return at most `size` characters: whole words, unless the last one is very long, and whole
+    sentences if only the first few characters of another one would fit."""
     shown = text[:size].rstrip()
     sentence = shown.rfind(". ") + 1
     if 0 < size - sentence <= _MOST_WORD and len(text) > size:
@@ -239,7 +240,7 @@ def _end_at_word(text: str, size: int) -> str:
 
 
 def _find_part(text: str, size: int, start: int, about: frozenset[str]) -> int:
-    """Returns where the part begins that has most of the words, `start` if none has at least
+    """Return where the part begins that has most of the words, `start` if none has at least
     `CLEARLY_MORE` than that one. A number counts for two words, all other words for one."""
 
     def count(at: int) -> int:

@@ -15,7 +15,7 @@ TITLE = "What GitLab and the logs show"
 
 
 def write_record(finding: Finding, hosts: Hosts) -> list[str]:
-    """Returns one line for each fact; it names its jobs unless the fact holds for all of them. The
+    """Return one line for each fact; it names its jobs unless the fact holds for all of them. The
     objections to a verdict are one line for all jobs; their sentences name the jobs."""
     rulings = [
         each for each in finding.rulings if each.because or each.contradictions or each.record
@@ -50,7 +50,7 @@ def _write_proof(ruling: Ruling, hosts: Hosts) -> Iterator[str]:
 
 
 def _write_objections(rulings: list[Ruling], finding: Finding, hosts: Hosts) -> Iterator[str]:
-    """Yields what speaks against a verdict. "Flaky" may be meant of a failure that comes with a
+    """Yield what speaks against a verdict. "Flaky" may be meant of a failure that comes with a
     date or a place, if a retry does not help: then only what happened is said."""
     reasons: dict[Verdict, dict[str, None]] = {}
     for ruling in rulings:
@@ -65,7 +65,7 @@ def _write_objections(rulings: list[Ruling], finding: Finding, hosts: Hosts) -> 
 
 
 def write_origin(finding: Finding, hosts: Hosts) -> str:
-    """Returns where the target branch has the same failure, or where a flaky one came and went, if
+    """Return where the target branch has the same failure, or where a flaky one came and went, if
     that is the verdict; else for which jobs the record proves another one. "" if there is a doubt
     (`write_doubt`), which would say so already."""
     if write_doubt(finding, hosts):
@@ -81,7 +81,7 @@ def write_origin(finding: Finding, hosts: Hosts) -> str:
 
 
 def write_doubt(finding: Finding, hosts: Hosts) -> str:
-    """Returns on one line why the verdict differs from the model's; "" if it does not."""
+    """Return on one line why the verdict differs from the model's; "" if it does not."""
     judged = finding.final_verdict
     if judged is None or not judged.because:
         return ""
@@ -89,7 +89,7 @@ def write_doubt(finding: Finding, hosts: Hosts) -> str:
 
 
 def render_remark(sentence: Remark, hosts: Hosts) -> str:
-    """Returns the sentence as harmless Markdown. It may come from a stored session, so it is
+    """Return the sentence as harmless Markdown. It may come from a stored session, so it is
     untrusted."""
     return "".join(_render_part(part, hosts) for part in sentence)
 

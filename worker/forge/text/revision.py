@@ -6,18 +6,18 @@ from worker.forge.defence.spans import is_plain_url
 
 _SUMMARY = "<summary>What was said first, before a later answer changed it</summary>"
 _ROOM = MAX_SIZE - 1_000
-"""Characters of a note that still leave room to mark it as outdated later."""
+"""The most characters of a note that can still be marked as outdated later."""
 
 
 def put_above(answer: str, finding: str) -> str:
-    """Returns the note `finding` with the text of the note `answer` above its headline."""
+    """Return the note `finding` with the text of the note `answer` above its headline."""
     marker, _, rest = finding.partition("\n")
     text = answer.partition("\n")[2].strip("\n")
     return f"{marker}\n\n{text}\n{rest}" if text else finding
 
 
 def replace_first(finding: str, marker: Marker, first: str, answer_url: str) -> str:
-    """Returns the note `finding` in place of a session's `first` note, whose text is folded below.
+    """Return the note `finding` in place of a session's `first` note, whose text is folded below.
 
     `marker` is the first note's. If both are too long for one note, the details of the first one
     are left out, and the note says so.

@@ -9,7 +9,7 @@ from worker.forge.text.parts import MAX_BRIEF, clean_line
 
 
 def say_why_stopped(outcome: Outcome, subject: Subject, limit: int = MAX_BRIEF) -> str:
-    """Returns a sentence on a run that ended early; "" for any other."""
+    """Return a sentence on a run that ended early; "" for any other."""
     if outcome.status is Status.DONE:
         return ""
     reason = write_reason(outcome.reason, subject, limit).rstrip(".") or "the run ended early"
@@ -20,7 +20,7 @@ _OVERTAKEN = re.compile(r"superseded by pipeline (\d{1,18})(, which passed)?")
 
 
 def write_reason(text: str, subject: Subject, limit: int = MAX_BRIEF) -> str:
-    """Returns why a run ended, made harmless, with a link to a pipeline that superseded it."""
+    """Return why a run ended, made harmless, with a link to a pipeline that superseded it."""
     if not (found := _OVERTAKEN.fullmatch(text)):
         return clean_line(text, frozenset(), limit)
     url = make_pipeline_url(subject, int(found[1]))

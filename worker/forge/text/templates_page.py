@@ -10,7 +10,7 @@ MAX_BODY = 60_000
 
 
 def fit_body(render: Callable[[int], str]) -> str:
-    """Returns the body with as much of its long texts as fits in `MAX_BODY`."""
+    """Return the body with as much of its long texts as fits in `MAX_BODY`."""
     room = MAX_BODY // 2
     while len(body := render(room)) > MAX_BODY and room > 100:
         room //= 2

@@ -49,16 +49,16 @@ def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAns
     used = _count_answers(thread, comment.note, deps.gitlab.bot.get_user_id())
     if used > deps.options.turns_per_day and not is_stop:
         return Skipped(f"the thread has had its {deps.options.turns_per_day} answers of the day")
-    over = used == deps.options.turns_per_day and not is_stop
-    if over and _has_turn(comment, deps):
+    is_last = used == deps.options.turns_per_day and not is_stop
+    if is_last and _has_turn(comment, deps):
         return Skipped(f"note {trigger.note_id} is answered already")
-    found = ReplyRoute(by_rules) if over else _ask_helper(comment, by_rules, deps)
-    if found.route is Route.THANKS:
+    reply = ReplyRoute(by_rules) if is_last else _ask_helper(comment, by_rules, deps)
+    if reply.route is Route.THANKS:
         return _take_thanks(trigger, deps)
-    run = replace(run, reply_route=found)
+    run = replace(run, reply_route=reply)
     limit = f"This thread has had its {used} answers of the day; ask again tomorrow."
     return _acknowledge_while(
-        lambda: _post_answer(trigger, limit, deps) if over else _do_command(comment, deps, run),
+        lambda: _post_answer(trigger, limit, deps) if is_last else _do_command(comment, deps, run),
         trigger,
         deps,
     )
@@ -98,47 +98,46 @@ def _ask_helper(comment: Comment, by_rules: Route, deps: Deps) -> ReplyRoute:
 
 
 def _read_comment(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) -> Comment | str:
-    me = deps.gitlab.bot.get_user_id()
-    said = next((note for note in thread if note.note_id == trigger.note_id), None)
-    if said is None or said.system or said.author_id == me:
+    bot = deps.gitlab.bot.get_user_id()
+    note = next((each for each in thread if each.note_id == trigger.note_id), None)
+    if note is None or note.system or note.author_id == bot:
         return f"note {trigger.note_id} is gone or not a person's"
-    asked = comment_commands.parse_comment(
-        said.body, deps.gitlab.bot.get_user_name(), deps.runtime.playbook.commands()
+    request = comment_commands.parse_comment(
+        note.body, deps.gitlab.bot.get_user_name(), deps.runtime.playbook.commands()
     )
-    ours = thread[0].author_id == me and find_marker(thread[0].body) is not None
-    if asked is None and not ours:
+    first = thread[0]
+    is_ours = first.author_id == bot and find_marker(first.body) is not None
+    if request is None and not is_ours:
         return "the thread was not begun by Sandpiper, and the note is not addressed to it"
     if reason := deps.gitlab.permissions.explain_unserved(trigger.project_id):
         return reason
-    if deps.gitlab.permissions.is_bot(said.author_id):
-        return f"user {said.author_id} is a bot"
-    if not deps.gitlab.permissions.may_command(trigger.project_id, said.author_id):
-        return f"user {said.author_id} is below the access level that may ask"
-    first = thread[0]
-    begins = first.body if first.author_id != me and first.note_id != said.note_id else ""
-    return Comment(trigger, said, asked, _find_session(trigger, thread, me), begins)
+    if deps.gitlab.permissions.is_bot(note.author_id):
+        return f"user {note.author_id} is a bot"
+    if not deps.gitlab.permissions.may_command(trigger.project_id, note.author_id):
+        return f"user {note.author_id} is below the access level that may ask"
+    begins = first.body if first.author_id != bot and first.note_id != note.note_id else ""
+    return Comment(trigger, note, request, _find_session(trigger, thread, bot), begins)
 
 
-def _find_session(trigger: Replied, thread: Sequence[ThreadNote], me: int) -> SessionKey | None:
+def _find_session(trigger: Replied, thread: Sequence[ThreadNote], bot: int) -> SessionKey | None:
     """Return the session of our newest note in the thread; other people's markers are ignored."""
     for note in reversed(thread):
-        marker = find_marker(note.body) if note.author_id == me else None
+        marker = find_marker(note.body) if note.author_id == bot else None
         if marker and marker.kind is not Kind.COMMAND:
             return SessionKey(trigger.project_id, trigger.mr_iid, marker.session_id)
     return None
 
 
-def _count_answers(thread: Sequence[ThreadNote], said: ThreadNote, me: int) -> int:
-    """Count our answers in the thread in the day before `said`."""
-    return sum(
-        note.author_id == me and note.written_at > said.written_at - DAY for note in thread[1:]
-    )
+def _count_answers(thread: Sequence[ThreadNote], comment: ThreadNote, bot: int) -> int:
+    """Count our answers in the thread in the day before `comment`."""
+    since = comment.written_at - DAY
+    return sum(note.author_id == bot and note.written_at > since for note in thread[1:])
 
 
-def _has_plain_answer(trigger: Replied, thread: Sequence[ThreadNote], me: int) -> bool:
+def _has_plain_answer(trigger: Replied, thread: Sequence[ThreadNote], bot: int) -> bool:
     """Whether a command was answered already: a repeated trigger must not act twice."""
     marker = _make_marker(trigger)
-    return any(note.author_id == me and find_marker(note.body) == marker for note in thread)
+    return any(note.author_id == bot and find_marker(note.body) == marker for note in thread)
 
 
 def _has_turn(comment: Comment, deps: Deps) -> bool:
@@ -191,9 +190,9 @@ def _post_answer(trigger: Replied, text: str, deps: Deps) -> CommandAnswered | S
     place = Subject(
         deps.gitlab.url, trigger.project_id, "", trigger.mr_iid, 0, 0, "", deps.gitlab.url
     )
-    with session.claim_turn(make_lock_key(trigger, deps), 0, name, deps) as taken:
-        if isinstance(taken, Skipped):
-            return taken
+    with session.claim_turn(make_lock_key(trigger, deps), 0, name, deps) as lease:
+        if isinstance(lease, Skipped):
+            return lease
         if deps.gitlab.notes.find_note(place, marker, trigger.discussion_id):
             return Skipped(f"note {trigger.note_id} is answered already")
         body = f"{marker.text()}\n\n{neutralise(deps.runtime.redact(text), deps.gitlab.hosts)}"

@@ -44,10 +44,10 @@ class Asker:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Change:
     """A change of a preference, whether it requires more access, and the answer."""
 
-    change: Callable[[Preference], Preference]
+    apply: Callable[[Preference], Preference]
     is_costly: bool
     answer: str
 
@@ -68,25 +68,25 @@ def change_tier(asker: Asker, argument: str, deps: Deps) -> str:
     name, forced = words[0].lower(), FORCE in words[1:]
     if name != RESET and name not in TIERS:
         return _tell_unknown("tier", name, TIERS)
-    wish = _FORGET_TIER if name == RESET else _wish_tier(asker, name, deps, forced=forced)
-    return _apply(asker, wish, deps, for_project=for_project)
+    change = _RESET_TIER if name == RESET else _make_tier_change(asker, name, deps, forced=forced)
+    return _apply_change(asker, change, deps, for_project=for_project)
 
 
-_FORGET_TIER = _Wish(
-    change=lambda before: replace(before, tier="", is_forced=False, set_at=0.0),
+_RESET_TIER = _Change(
+    apply=lambda before: replace(before, tier="", is_forced=False, set_at=0.0),
     is_costly=False,
     answer="No tier is chosen any more",
 )
 
 
-def _wish_tier(asker: Asker, name: str, deps: Deps, *, forced: bool) -> _Wish:
+def _make_tier_change(asker: Asker, name: str, deps: Deps, *, forced: bool) -> _Change:
     now, rules = deps.runtime.clock.now(), _read_rules(asker, deps)
-    served = rules.get_model(name)
+    model = rules.get_model(name)
     how = ", and nothing else changes it" if forced else ""
-    answer = f"From the next turn on the tier is `{name}` ({_name_model(served)}){how}"
-    return _Wish(
-        change=lambda before: replace(before, tier=name, is_forced=forced, set_at=now),
-        is_costly=forced or costs_like_deep(rules, name, served),
+    answer = f"From the next turn on the tier is `{name}` ({_name_model(model)}){how}"
+    return _Change(
+        apply=lambda before: replace(before, tier=name, is_forced=forced, set_at=now),
+        is_costly=forced or costs_like_deep(rules, name, model),
         answer=answer,
     )
 
@@ -107,31 +107,33 @@ def change_models(asker: Asker, argument: str, deps: Deps) -> str:
         return f"{_NO_TIERS} {_list_models(deps)}"
     if len(words) < 2:
         return _describe_tiers(asker, deps)
-    wish = _wish_model(asker, words[0].lower(), words[1:], deps)
-    return wish if isinstance(wish, str) else _apply(asker, wish, deps, for_project=for_project)
+    change = _make_model_change(asker, words[0].lower(), words[1:], deps)
+    if isinstance(change, str):
+        return change
+    return _apply_change(asker, change, deps, for_project=for_project)
 
 
-def _wish_model(asker: Asker, tier: str, words: Sequence[str], deps: Deps) -> _Wish | str:
+def _make_model_change(asker: Asker, tier: str, words: Sequence[str], deps: Deps) -> _Change | str:
     """Return the change of a tier's model or level, or why there is none. Raises ConfigError."""
     rules = _read_rules(asker, deps)
     if words[0].lower() == RESET:
         answer = f"The tier `{tier}` has its own model again"
-        return _Wish(partial(_remove_override, tier), False, answer)
+        return _Change(partial(_remove_override, tier), False, answer)
     if words[0].lower() == REASONING:
         level = words[1].lower() if len(words) > 1 else ""
         if level not in LEVELS:
             return _tell_unknown("reasoning level", level, LEVELS)
-        served = replace(rules.get_model(tier), reasoning=level)
+        model = replace(rules.get_model(tier), reasoning=level)
     else:
         found, wrong = find_model(words[0], deps)
         if wrong:
             return wrong
-        served = TierModel(found)
-    deps.runtime.make_model(served)
-    answer = f"From the next turn on the tier `{tier}` is {_name_model(served)}"
-    return _Wish(
-        change=lambda before: replace(before, overrides={**before.overrides, tier: served}),
-        is_costly=costs_like_deep(rules, tier, served),
+        model = TierModel(found)
+    deps.runtime.make_model(model)
+    answer = f"From the next turn on the tier `{tier}` is {_name_model(model)}"
+    return _Change(
+        apply=lambda before: replace(before, overrides={**before.overrides, tier: model}),
+        is_costly=costs_like_deep(rules, tier, model),
         answer=answer,
     )
 
@@ -167,18 +169,18 @@ def may_use_model(asker: Asker, model: str, deps: Deps) -> bool:
 # ----------------------------------------------------------------------------------------- shared
 
 
-def _apply(asker: Asker, wish: _Wish, deps: Deps, *, for_project: bool) -> str:
+def _apply_change(asker: Asker, change: _Change, deps: Deps, *, for_project: bool) -> str:
     before = read_preferences(asker.project_id, asker.mr_iid, deps)[for_project]
-    needs_more = wish.is_costly or for_project or _lifts(before, wish.change(before))
+    needs_more = change.is_costly or for_project or _lifts_force(before, change.apply(before))
     permissions = deps.gitlab.permissions
     if needs_more and not permissions.may_choose_tier(asker.project_id, asker.user_id):
         return NOT_ALLOWED
     iid = 0 if for_project else asker.mr_iid
-    after = change_preference(asker.project_id, iid, wish.change, deps)
-    return f"{wish.answer}, for {after.where}."
+    after = change_preference(asker.project_id, iid, change.apply, deps)
+    return f"{change.answer}, for {after.where}."
 
 
-def _lifts(before: Preference, after: Preference) -> bool:
+def _lifts_force(before: Preference, after: Preference) -> bool:
     """Whether a change replaces or removes a forced tier."""
     return before.is_forced and (before.tier, True) != (after.tier, after.is_forced)
 
@@ -190,15 +192,15 @@ def _split_words(argument: str) -> tuple[list[str], bool]:
 
 
 def _read_rules(asker: Asker, deps: Deps) -> TierRules:
-    wanted = read_preferences(asker.project_id, asker.mr_iid, deps)
-    return deps.runtime.limits.tier_rules.apply_preferences(wanted)
+    preferences = read_preferences(asker.project_id, asker.mr_iid, deps)
+    return deps.runtime.limits.tier_rules.apply_preferences(preferences)
 
 
 def describe_tier(asker: Asker, deps: Deps) -> str:
     """Return a sentence on the next turn's tier, "" if there are no tiers. Raises StoreError."""
     rules = deps.runtime.limits.tier_rules
-    wanted = read_preferences(asker.project_id, asker.mr_iid, deps)
-    chosen = resolve_tier(rules, "", wanted)
+    preferences = read_preferences(asker.project_id, asker.mr_iid, deps)
+    chosen = resolve_tier(rules, "", preferences)
     if chosen is None:
         return ""
     return f"Tier: `{chosen.tier}` ({chosen.reason}), {_name_model(chosen.served_by)}."
@@ -220,9 +222,9 @@ def _list_models(deps: Deps) -> str:
     return f"Models to choose from:\n\n{offered}" + (f"\n\nAlso: {more}" if more else "")
 
 
-def _name_model(served: TierModel) -> str:
-    level = f", reasoning {served.reasoning}" if served.reasoning else ""
-    return f"`{served.model}`{level}"
+def _name_model(model: TierModel) -> str:
+    level = f", reasoning {model.reasoning}" if model.reasoning else ""
+    return f"`{model.model}`{level}"
 
 
 def _tell_unknown(what: str, written: str, known: Sequence[str]) -> str:

@@ -198,15 +198,15 @@ def _build_first_steps(context: Context, room: CharacterBudget) -> list[Step]:
     return steps
 
 
-def _build_ours(said: str, is_reply: bool, room: CharacterBudget) -> Iterator[Step]:
+def _build_own_message(message: str, is_reply: bool, room: CharacterBudget) -> Iterator[Step]:
     """Build the steps of our message. Of a reply, the question comes first; what the model was told
     with it is a step of its own."""
-    told, found, question = said.partition(QUESTION_FOLLOWS)
-    if is_reply and found and question.strip():
+    before, separator, question = message.partition(QUESTION_FOLLOWS)
+    if is_reply and separator and question.strip():
         yield Step(ours=room.clip_text(question.strip()))
-        yield Step(ours=room.clip_text(told + found.rstrip()), title="Told")
+        yield Step(ours=room.clip_text(before + separator.rstrip()), title="Told")
     else:
-        yield Step(ours=room.clip_text(said))
+        yield Step(ours=room.clip_text(message))
 
 
 def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
@@ -220,14 +220,15 @@ def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
         if call.sent_at and later.sent_at
     }
     number = 0
-    for place in range(context.turn_start, len(context.messages)):
-        message = context.messages[place]
-        for call in silent.pop(place, ()):
+    end = len(context.messages)
+    for place in range(min(context.turn_start, end), end + 1):
+        for call in silent.get(place, ()):
             number += 1
             yield _build_silent_step(number, call)
         yield from _build_folds(context, place, room)
+        message = context.messages[place] if place < end else None
         if isinstance(message, User):
-            yield from _build_ours(
+            yield from _build_own_message(
                 message.text, context.turn > 0 and place == context.turn_start, room
             )
         elif isinstance(message, Assistant):
@@ -236,11 +237,6 @@ def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
             step.calls = [_make_tool_use(call, results, room) for call in message.calls]
             step.tools = format_duration(between.get(place, 0.0)) if step.calls else ""
             yield _add_cost(step, costs.get(place))
-    for calls in silent.values():
-        for call in calls:
-            number += 1
-            yield _build_silent_step(number, call)
-    yield from _build_folds(context, len(context.messages), room)
 
 
 def _build_silent_step(number: int, call: CallCost) -> Step:

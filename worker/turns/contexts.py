@@ -89,13 +89,13 @@ def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
     if data is None:
         return None
     try:
-        found = context_json.load_context(data)
-        if found.handed_over and not found.turn_usage.iterations:
+        context = context_json.load_context(data)
+        if context.handed_over and not context.turn_usage.iterations:
             # The run only waited for a model, which does not count as its time.
             return replace(
-                found, turn_usage=replace(found.turn_usage, started_at=deps.runtime.clock.now())
+                context, turn_usage=replace(context.turn_usage, started_at=deps.runtime.clock.now())
             )
-        return found
+        return context
     except context_json.HistoryError as error:
         log.warning("session %s: checkpoint dropped: %s", key.session_id, error)
         return None

@@ -43,12 +43,9 @@ class Checkpoints:
 
     def __init__(self, turn: Turn, deps: Deps) -> None:
         self.context = turn.context
-        self._key, self._store, self._dumper = (
-            turn.key,
-            deps.storage.sessions,
-            context_json.Dumper(),
-        )
-        self._lease, self.is_continued = turn.lease, turn.is_continued
+        self.is_continued = turn.is_continued
+        self._key, self._lease = turn.key, turn.lease
+        self._store, self._dumper = deps.storage.sessions, context_json.Dumper()
 
     def write_checkpoint(self, context: Context) -> None:
         """Store the context; end here if this worker shuts down. Raises Interrupted, StoreError."""
@@ -65,13 +62,13 @@ class Checkpoints:
         try:
             self._lease.raise_if_stopping()
         except HandedOver:
-            self.write_rest()
+            self.write_handover()
             raise
 
-    def write_rest(self) -> None:
+    def write_handover(self) -> None:
         """Store that no open call was begun, so that the next run has nothing to repair."""
-        rested = self._dumper.dump(replace(self.context, handed_over=True))
-        self._store.write_checkpoint(self._key, self.context.turn, rested)
+        data = self._dumper.dump(replace(self.context, handed_over=True))
+        self._store.write_checkpoint(self._key, self.context.turn, data)
 
     def resume(self, repeatable: Callable[[ToolCall], bool]) -> None:
         """Continue from another run's context. Calls that it may have begun are run again only if
@@ -112,42 +109,44 @@ def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
     )
 
 
-def _complete_first_message(last: Checkpoints, work: Workspace, deps: Deps) -> None:
+def _complete_first_message(checkpoints: Checkpoints, workspace: Workspace, deps: Deps) -> None:
     """Tell the model the sandbox's tools, announce files and propose steps. A helper's answer,
     which has a cost, is stored before it is used. Raises Interrupted, StoreError."""
-    context = planning.add_plan(triage.add_tools(last.context, work.running_sandbox, deps), deps)
-    if context.calls is not last.context.calls:
-        last.write_checkpoint(context)
-    last.context = context
+    context = planning.add_plan(
+        triage.add_tools(checkpoints.context, workspace.running_sandbox, deps), deps
+    )
+    if context.calls is not checkpoints.context.calls:
+        checkpoints.write_checkpoint(context)
+    checkpoints.context = context
 
 
 def _prepare_loop(
-    last: Checkpoints, toolset: Toolset, work: Workspace, deps: Deps, run: Run
+    checkpoints: Checkpoints, toolset: Toolset, workspace: Workspace, deps: Deps, run: Run
 ) -> LoopParts:
-    model = open_model(last.context, deps, run)
-    sandbox = deps.runtime.wrap_sandbox(work.sandbox)
-    toolbox = toolset.open_toolbox(sandbox, triage.read_error_text(last.context))
-    last.context = replace(last.context, model=model.name, gave_way="")
-    work.save_documents(planning.list_announced_files(last.context, deps), toolbox)
-    if last.is_continued:
-        last.resume(toolbox.is_repeatable)
-    workflow = deps.runtime.playbook.get(last.context.workflow)
+    model = open_model(checkpoints.context, deps, run)
+    sandbox = deps.runtime.wrap_sandbox(workspace.sandbox)
+    toolbox = toolset.open_toolbox(sandbox, triage.read_error_text(checkpoints.context))
+    checkpoints.context = replace(checkpoints.context, model=model.name, gave_way="")
+    workspace.save_documents(planning.list_announced_files(checkpoints.context, deps), toolbox)
+    if checkpoints.is_continued:
+        checkpoints.resume(toolbox.is_repeatable)
+    workflow = deps.runtime.playbook.get(checkpoints.context.workflow)
     return LoopParts(
         model=model,
         toolbox=toolbox,
         clock=deps.runtime.clock,
-        checkpoint=last.write_checkpoint,
+        checkpoint=checkpoints.write_checkpoint,
         watch=run.watch,
-        news=work.tell_news,
+        news=workspace.tell_news,
         patient=run.patient,
-        prepare_tools=work.prepare_tools,
-        replace_sandbox=work.replace_sandbox,
-        after_tools=work.save_now_and_then,
+        prepare_tools=workspace.prepare_tools,
+        replace_sandbox=workspace.replace_sandbox,
+        after_tools=workspace.save_now_and_then,
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
-        change_model=partial(change_model, last.context.workflow, deps),
+        change_model=partial(change_model, checkpoints.context.workflow, deps),
         find_signal=partial(find_signal, read_verdict=partial(read_verdict, toolset, deps)),
         remind=write_step_reminder if workflow.leads else lambda context: "",
-        examiner=make_examiner(last.context.workflow, toolset, deps),
+        examiner=make_examiner(checkpoints.context.workflow, toolset, deps),
     )
 
 
@@ -165,22 +164,22 @@ def make_examiner(workflow: str, toolset: Toolset, deps: Deps) -> Examiner:
 
 
 @contextmanager
-def _keep_outcome(last: Checkpoints, deps: Deps) -> Iterator[None]:
+def _keep_outcome(checkpoints: Checkpoints, deps: Deps) -> Iterator[None]:
     """Give the context an outcome if an error ends the run. Raises Interrupted."""
     try:
         yield
     except Postponed:
-        last.write_rest()
+        checkpoints.write_handover()
         raise
     except Interrupted:
         raise
     except (SandboxError, SandpiperError) as error:
-        log.warning("session %s: %s", last.context.session_id, error)
-        last.context = end_context(last.context, deps.runtime.redact(str(error)))
+        log.warning("session %s: %s", checkpoints.context.session_id, error)
+        checkpoints.context = end_context(checkpoints.context, deps.runtime.redact(str(error)))
     except Exception as error:  # an unexpected error keeps what was found
-        log.exception("session %s: unexpected error", last.context.session_id)
+        log.exception("session %s: unexpected error", checkpoints.context.session_id)
         reason = f"an internal error ({type(error).__name__})"
-        last.context = end_context(last.context, reason)
+        checkpoints.context = end_context(checkpoints.context, reason)
 
 
 def run_investigation(turn: Turn, toolset: Toolset, deps: Deps, run: Run) -> tuple[Context, Trials]:
@@ -191,28 +190,28 @@ def run_investigation(turn: Turn, toolset: Toolset, deps: Deps, run: Run) -> tup
     Raises Interrupted if another run is to continue; if this worker shuts down, the sandbox's files
     are stored first.
     """
-    last, work = Checkpoints(turn, deps), _open_workspace(turn, deps, run)
+    checkpoints, workspace = Checkpoints(turn, deps), _open_workspace(turn, deps, run)
     try:
-        with _keep_outcome(last, deps):
+        with _keep_outcome(checkpoints, deps):
             if not turn.is_continued:
-                _complete_first_message(last, work, deps)
-            parts = _prepare_loop(last, toolset, work, deps, run)
-            limits = deps.runtime.limits_for(last.context.workflow, parts.model)
-            last.context = run_loop(last.context, limits, parts)
-        context = last.context
+                _complete_first_message(checkpoints, workspace, deps)
+            parts = _prepare_loop(checkpoints, toolset, workspace, deps, run)
+            limits = deps.runtime.limits_for(checkpoints.context.workflow, parts.model)
+            checkpoints.context = run_loop(checkpoints.context, limits, parts)
+        context = checkpoints.context
         turn.lease.confirm_held()
-        trials = find_trials(context, work.sandbox, toolset.captures, deps)
-        work.save_files(context, turn.lease.retry_while_away)
+        trials = find_trials(context, workspace.sandbox, toolset.captures, deps)
+        workspace.save_files(context, turn.lease.retry_while_away)
     except (HandedOver, Postponed):
-        work.save_files(last.context)
-        work.close()
+        workspace.save_files(checkpoints.context)
+        workspace.close()
         raise
     except (LeaseLost, TurnTaken) as error:
         # The sandbox may belong to another run by now, so it is not closed here.
         raise LeaseLost(str(error)) from error
     except StoreError:
-        work.close()
+        workspace.close()
         raise
-    work.close()
-    context = replace(context, losses=(*context.losses, *work.losses))
+    workspace.close()
+    context = replace(context, losses=(*context.losses, *workspace.losses))
     return close_calls(context, "the turn ended first"), trials

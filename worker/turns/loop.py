@@ -105,11 +105,11 @@ def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
                 context = make_fold(context, fold, parts.fold_parts, drops_wire=bound)
             case Stop(outcome):
                 outcome, now = quote_repair.join_repair(context, outcome), parts.clock.now()
-                context, wrong = parts.examiner.examine(context, outcome, limits, now)
-                raised = None if wrong else _raise_for_answer(context, outcome, limits, parts)
-                if not wrong and raised is None:
+                context, objections = parts.examiner.examine(context, outcome, limits, now)
+                raised = None if objections else _raise_for_answer(context, outcome, limits, parts)
+                if not objections and raised is None:
                     return parts.examiner.conclude(context, outcome)
-                context = raised or quote_repair.ask_for_repair(context, wrong)
+                context = raised or quote_repair.ask_for_repair(context, objections)
         parts.checkpoint(context)
 
 
@@ -130,8 +130,8 @@ def _raise_for_answer(
 
 
 def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> Context:
-    if said := parts.news():
-        context = context.add(User(said))
+    if news := parts.news():
+        context = context.add(User(news))
     notice = prompts.write_notice(ask) or parts.remind(context)
     sent = build_view(context.messages, context.folds)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
@@ -221,9 +221,9 @@ def _continue_in_new_sandbox(context: Context, error: SandboxLost, parts: LoopPa
     the sandbox never started.
     """
     try:
-        known = parts.replace_sandbox(str(error))
-        if known is not None:
-            for call, number in list_saving_calls(context, parts.toolbox.is_repeatable, known):
+        covered = parts.replace_sandbox(str(error))
+        if covered is not None:
+            for call, number in list_saving_calls(context, parts.toolbox.is_repeatable, covered):
                 for _ in parts.toolbox.run([call], number):
                     pass
             if not error.has_run:

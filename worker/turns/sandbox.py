@@ -55,8 +55,8 @@ _UNKEPT_NEWEST = (
     "the newest of the sandbox's files could not be stored, a reply begins with older ones"
 )
 _MAX_REASON = 300
-_NOTED = "the sandbox's files of earlier turns could not be restored"
-_NOTED_OLDER = "the newest of the sandbox's files could not be restored, but older ones"
+_UNRESTORED = "the sandbox's files of earlier turns could not be restored"
+_UNRESTORED_NEWEST = "the newest of the sandbox's files could not be restored, but older ones"
 
 
 class Workspace:
@@ -87,7 +87,7 @@ class Workspace:
         turns = [*([turn] if begun else []), *files_of]
         opened = {number: deps.storage.sessions.open_files(key, number) for number in turns}
         self._stored = [number for number, archive in opened.items() if archive]
-        archives = [_open_archives(archive) for archive in opened.values() if archive]
+        archives = [_open_archive(archive) for archive in opened.values() if archive]
         self._starting = "sandbox starting" + (", its files are restored" if archives else "")
         self.sandbox = start_in_background(
             *(deps.runtime.sandboxes, key.session_id, archives), adopt=begun, at_first_use=True
@@ -128,7 +128,7 @@ class Workspace:
             return
         self._saved_at = now
         try:
-            self._write()
+            self._store_files()
             self._saved = len(context.messages)
         except TurnTaken:
             raise
@@ -149,16 +149,16 @@ class Workspace:
         driver = self._deps.runtime.sandboxes
         replace_in_background(self.sandbox, driver, self._key.session_id, self._open_stored)
         self._folded = FoldedResults(self.sandbox)
-        began = self.sandbox.get_start_state(wait=True)
-        restored = bool(began and began.archive_number)
+        start = self.sandbox.get_start_state(wait=True)
+        restored = bool(start and start.archive_number)
         files = " with the files that were saved last" if restored else ", and it is empty"
-        said = one_line(self._deps.runtime.redact(error), _MAX_REASON)
-        self._news = _REPLACED.format(error=said, files=files)
-        if began is None:
+        reason = one_line(self._deps.runtime.redact(error), _MAX_REASON)
+        self._news = _REPLACED.format(error=reason, files=files)
+        if start is None:
             return None
         if self._prefetch:
             self._prefetch.begin()
-        return self._saved if began.archive_number == 1 else 0
+        return self._saved if start.archive_number == 1 else 0
 
     def _open_stored(self) -> Sequence[AbstractContextManager[Iterable[bytes]]]:
         """Open what was saved, the newest first; errors of the store become SandboxError."""
@@ -168,7 +168,7 @@ class Workspace:
             opened = [sessions.open_files(self._key, number) for number in (*own, *self._stored)]
         except StoreError as error:
             raise SandboxError(str(error)) from error
-        return [_open_archives(archive) for archive in opened if archive]
+        return [_open_archive(archive) for archive in opened if archive]
 
     def tell_news(self) -> str:
         """Return news of the sandbox for the model, as soon as they are known, and only once."""
@@ -177,26 +177,26 @@ class Workspace:
         return "\n".join(filter(None, (news or self._tell_start(), unsaved)))
 
     def _tell_start(self) -> str:
-        began = None if self._told else self.sandbox.get_start_state(wait=self._begun)
-        if began is None:
+        start = None if self._told else self.sandbox.get_start_state(wait=self._begun)
+        if start is None:
             return ""
         self._told = True
-        damaged = began.failures and not began.is_adopted
+        damaged = start.failures and not start.is_adopted
         if damaged:
-            self.losses = (_NOTED_OLDER if began.archive_number else _NOTED,)
+            self.losses = (_UNRESTORED_NEWEST if start.archive_number else _UNRESTORED,)
         if self._begun:
-            unknown = damaged and not began.archive_number
-            return self._tell_taken_over(began) if self._worked or unknown else ""
-        if damaged and began.archive_number:
-            return _OLDER.format(self._stored[began.archive_number - 1])
+            unknown = damaged and not start.archive_number
+            return self._tell_taken_over(start) if self._worked or unknown else ""
+        if damaged and start.archive_number:
+            return _OLDER.format(self._stored[start.archive_number - 1])
         return _DAMAGED if damaged else ""
 
-    def _tell_taken_over(self, began: StartState) -> str:
-        if began.is_adopted:
+    def _tell_taken_over(self, start: StartState) -> str:
+        if start.is_adopted:
             return ""
-        if began.archive_number and self._stored[began.archive_number - 1] == self._turn:
+        if start.archive_number and self._stored[start.archive_number - 1] == self._turn:
             return _TAKEN_OVER.format(_KEPT)
-        since = "since the last turn" if began.archive_number else "until now"
+        since = "since the last turn" if start.archive_number else "until now"
         return _TAKEN_OVER.format(_GONE.format(since))
 
     def save_files(
@@ -212,27 +212,27 @@ class Workspace:
         """
         if find_last_tool_turn(context) < context.turn:
             return
-        began = self.sandbox.get_start_state(wait=self._begun)
-        if self._begun and self._worked and not self._told and not (began and began.is_adopted):
+        start = self.sandbox.get_start_state(wait=self._begun)
+        if self._begun and self._worked and not self._told and not (start and start.is_adopted):
             # Nothing was done here since the turn was taken over, so the stored files are kept.
             return
         try:
-            patiently(self._write)
+            patiently(self._store_files)
         except TurnTaken:
             raise
         except (SandboxError, StoreError) as error:
             log.warning("session %s: files not kept: %s", self._key.session_id, error)
-            if began is not None or isinstance(error, StoreError):
-                self.losses = (*self.losses, self._say_unkept(error))
+            if start is not None or isinstance(error, StoreError):
+                self.losses = (*self.losses, self._describe_loss(error))
 
-    def _say_unkept(self, error: SandboxError | StoreError) -> str:
+    def _describe_loss(self, error: SandboxError | StoreError) -> str:
         """Say that the files were not stored, and which limit was exceeded, if one was."""
         loss = _UNKEPT_NEWEST if self._saved else _UNKEPT
         if not isinstance(error, SandboxLimit):
             return loss
         return f"{loss}: {one_line(self._deps.runtime.redact(str(error)), _MAX_REASON)}"
 
-    def _write(self) -> None:
+    def _store_files(self) -> None:
         size = self._deps.storage.sessions.write_files(self._key, self._turn, self.sandbox.export())
         self._watch(Stage(f"sandbox files stored: {size} bytes"))
 
@@ -244,7 +244,7 @@ class Workspace:
 
 
 @contextmanager
-def _open_archives(archive: AbstractContextManager[Iterator[bytes]]) -> Iterator[Iterable[bytes]]:
+def _open_archive(archive: AbstractContextManager[Iterator[bytes]]) -> Iterator[Iterable[bytes]]:
     """Open an archive; errors of the store become SandboxError."""
     try:
         with archive as chunks:

@@ -86,11 +86,11 @@ def analyse_failure(
     a known failure may answer it.
     """
     key = make_key(subject, workflow, deps, internal=internal)
-    with claim_turn(key, 0, key.session_id, deps) as taken:
-        if isinstance(taken, Skipped):
-            if not taken.at_work:
+    with claim_turn(key, 0, key.session_id, deps) as lease:
+        if isinstance(lease, Skipped):
+            if not lease.at_work:
                 complete_analysis(key, deps)
-            return taken
+            return lease
         unfinished = contexts.read_unfinished(key, 0, deps)
         tier, deps = tiers.prepare_tier(subject, workflow.name, deps, run, unfinished=unfinished)
         context = unfinished or contexts.make_first_context(
@@ -105,7 +105,7 @@ def analyse_failure(
         run = _make_stoppable(run, key, 0, deps, superseded)
         begun = unfinished is not None
         private = internal or hidden
-        turn = Turn(key, context, (), taken, begun, is_unasked=unasked, is_private=private)
+        turn = Turn(key, context, (), lease, begun, is_unasked=unasked, is_private=private)
         if unasked and not begun and (reason := explain_unaffordable(turn, deps)):
             return Skipped(reason)
         _list_turn(key, turn.context, deps)
@@ -133,9 +133,9 @@ def answer_reply(
     if isinstance(latest, Skipped):
         return latest
     asked_by = trigger_id(reply) if reply else f"terminal:{deps.queue.owner}"
-    with claim_turn(key, latest + 1, asked_by, deps) as taken:
-        if isinstance(taken, Skipped):
-            return taken
+    with claim_turn(key, latest + 1, asked_by, deps) as lease:
+        if isinstance(lease, Skipped):
+            return lease
         stored = stored_turns.load_newest(key, latest, deps) or contexts.begin_anew(
             key, latest, deps
         )
@@ -165,7 +165,7 @@ def answer_reply(
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
         private = internal or is_internal or hidden
-        turn = Turn(key, context, files_of, taken, unfinished is not None, is_private=private)
+        turn = Turn(key, context, files_of, lease, unfinished is not None, is_private=private)
         _list_turn(key, turn.context, deps)
         return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
@@ -214,12 +214,12 @@ def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Run) -> 
 
     `run.gives_up` is the reason that its note gives.
     """
-    with claim_turn(key, 0, on_behalf_of, deps) as taken:
+    with claim_turn(key, 0, on_behalf_of, deps) as lease:
         context = contexts.read_unfinished(key, 0, deps)
-        if context is None or isinstance(taken, Skipped):
+        if context is None or isinstance(lease, Skipped):
             return
         private = _is_internal(key, context, deps)
-        turn = Turn(key, context, (), taken, is_continued=True, is_private=private)
+        turn = Turn(key, context, (), lease, is_continued=True, is_private=private)
         _commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
@@ -232,8 +232,8 @@ def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
     latest = deps.storage.sessions.find_latest_turn(key)
     if latest is None:
         return False
-    with claim_turn(key, latest + 1, on_behalf_of, deps) as taken:
-        if isinstance(taken, Skipped) or not _empty_session(key, latest, deps):
+    with claim_turn(key, latest + 1, on_behalf_of, deps) as lease:
+        if isinstance(lease, Skipped) or not _empty_session(key, latest, deps):
             return False
     log.info("session %s: %s", key.session_id, contexts.FORGOTTEN)
     return True
@@ -314,9 +314,9 @@ def _list_turn(key: SessionKey, context: Context, deps: Deps) -> None:
         log.warning("session %s: not listed: %s", context.session_id, error)
 
 
-def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finished:
+def _commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Run) -> Finished:
     # A committed turn is never continued.
-    context, number = replace(taken.context, handed_over=False), taken.context.turn
+    context, number = replace(result.context, handed_over=False), result.context.turn
     outcome = context.outcome or NO_OUTCOME
     turn.lease.check_held()
     try:
@@ -331,12 +331,12 @@ def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finishe
         older_notes.fold_older_notes(context, deps)
     outcomes.judge_by_later_verdict(turn.key, context, deps, run.watch)
     location = deps.storage.sessions.describe_location(turn.key, number)
-    run.watch(TurnEnded(number, outcome, taken.body, location, context, taken.finding))
+    run.watch(TurnEnded(number, outcome, result.body, location, context, result.finding))
     log.info(
         "session %s turn %d: %s %s", context.session_id, number, outcome.status, outcome.reason
     )
-    if taken.finding and not turn.is_private:
-        memory.remember_finding(context, taken.finding, deps)
+    if result.finding and not turn.is_private:
+        memory.remember_finding(context, result.finding, deps)
         project_memory.update_memory(turn.key, deps, context)
     note = context.note or NoteRef(0)
-    return Finished(turn.key, number, outcome, taken.body, note, location)
+    return Finished(turn.key, number, outcome, result.body, note, location)

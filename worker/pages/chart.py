@@ -26,7 +26,6 @@ class Bar:
     number: int
     x: float
     parts: tuple[Part, ...]
-    title: str
     usage: Usage
 
 
@@ -65,8 +64,4 @@ def _build_bar(number: int, usage: Usage, most: int) -> Bar:
         if height:
             below = round(below - height, 2)
             parts.append(Part(kind, below, height))
-    title = (
-        f"Call {number + 1}: {usage.cache_read:,} cached, {usage.cache_write:,} written, "
-        f"{usage.uncached_input:,} fresh, {usage.output:,} out"
-    )
-    return Bar(number + 1, number + 0.1, tuple(parts), title, usage)
+    return Bar(number + 1, number + 0.1, tuple(parts), usage)

@@ -57,7 +57,6 @@ class Table:
 class Week:
     """A column of the chart: the right share, and counts scaled so that the tallest week is 100."""
 
-    name: str
     label: str
     bar: Bar | None
     right: float
@@ -136,7 +135,7 @@ def _make_week(group: Group, scale: float) -> Week:
         f"{open_count:,} open; right {precision.write_share(group)}"
     )
     label = group.name.partition("-")[2]
-    return Week(group.name, label, _make_bar(group), right, wrong, unknown, title)
+    return Week(label, _make_bar(group), right, wrong, unknown, title)
 
 
 def _add_urls(failures: Iterable[Frequent]) -> list[tuple[Frequent, list[str]]]:

@@ -298,14 +298,11 @@ def _add_cost(step: Step, call: CallCost | None) -> Step:
     step.time, step.seconds = format_time(call.sent_at, "%H:%M:%S"), format_duration(call.seconds)
     step.cost = format_cost(call.cost_usd)
     if call.tier:
-        step.model = one_line(_name_tier(call.tier, call.reasoning, call.model), 80)
+        level = f", {call.reasoning}" if call.reasoning else ""
+        name = call.model.partition("/")[2] or call.model
+        step.model = one_line(f"{call.tier}{level}: {name}", 80)
     step.tokens = f"{format_count(usage.input)} in · {format_count(usage.output)} out"
     return step
-
-
-def _name_tier(tier: str, level: str, model: str) -> str:
-    """Return the name of a call's tier, with its reasoning level and the model that answered."""
-    return f"{tier}{f', {level}' if level else ''}: {model.partition('/')[2] or model}"
 
 
 def _collect_results(context: Context) -> Mapping[str, list[ToolResult]]:

@@ -141,7 +141,7 @@ def make_next_context(
         verdict="",
         seconds=0.0,
         fact="",
-        # Older versions committed turns with it: no other worker has left this one.
+        # Older versions committed turns with it; no worker has left the new turn.
         handed_over=False,
         tier=tier,
     )

@@ -10,7 +10,6 @@ from worker.core.ports.gitlab import OwnNote
 from worker.core.session_id import Kind, Marker
 from worker.errors import ForgeError, StoreError
 from worker.forge.defence.finish import finish_body
-from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import older_note
 from worker.forge.text.revision import replace_first
 from worker.turns import stored_turns
@@ -25,8 +24,8 @@ def revise_first_note(
     """Replace the first note by `body`, a later turn's note on `found`, if the verdict changed.
 
     The first note's text is folded below it. The new text depends only on committed turns and the
-    finding, so that a repeated turn writes the same. Raises transient ForgeErrors and StoreErrors;
-    after others, the first note stays as it is.
+    finding, so that a repeated turn writes the same. `deps.gitlab.hosts` include the merge
+    request's. Raises transient ForgeErrors and StoreErrors; after others, the first note stays.
     """
     try:
         if _changes_verdict(key, context, found, deps):
@@ -60,10 +59,8 @@ def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, 
     if posted.internal and not note.internal:
         log.info("session %s: its first note has more readers and stays", key.session_id)
         return
-    hosts = add_subject_hosts(context.subject, deps.gitlab.hosts)
-    finished = finish_body(
-        replace_first(body, marker, first, posted.url), hosts, deps.runtime.redact
-    )
+    combined = replace_first(body, marker, first, posted.url)
+    finished = finish_body(combined, deps.gitlab.hosts, deps.runtime.redact)
     if finished.kept_back:
         log.warning("session %s: its first note stays as it is", key.session_id)
         return

@@ -53,17 +53,11 @@ def offer_changes(
         ends = _post_all(context, changes, trials, captures, deps)
     else:
         ends = [_NotOnDiff(_ELSEWHERE if finding.verdict is Verdict.TARGET else "")] * len(changes)
-    kept = [
-        (change, end)
-        for change, end in zip(changes, ends, strict=True)
-        if isinstance(end, _NotOnDiff)
-    ]
+    pairs = list(zip(changes, ends, strict=True))
+    links = [(suggestions.name_place(change), end) for change, end in pairs if isinstance(end, str)]
+    kept = [(change, end) for change, end in pairs if isinstance(end, _NotOnDiff)]
     offers = Offers(
-        links=tuple(
-            (suggestions.name_place(change), end)
-            for change, end in zip(changes, ends, strict=True)
-            if isinstance(end, str)
-        ),
+        links=tuple(links),
         left_out_count=sum(len(change) for change, _ in kept),
         text="\n\n".join(suggestions.write_text(change, end.reason) for change, end in kept),
     )

@@ -24,8 +24,7 @@ from worker.core.failure.survey_text import (
     tell_time,
 )
 from worker.core.failure.verdict import Ruling
-from worker.core.finding import Finding, Verdict
-from worker.core.finding import require_evidence as proof_needed
+from worker.core.finding import Finding, Verdict, require_evidence
 from worker.core.ports import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.errors import StoreError
@@ -222,13 +221,14 @@ def list_failed_jobs(survey: Survey | None) -> tuple[FailedJob, ...]:
 
 
 def _make_failed_job(group: Group, job: FailingJob) -> FailedJob:
-    reason = group.rule_match.cause if group.rule_match else job.reason
-    if group.hard_verdict and group.ruling and not group.rule_match:
-        return FailedJob(
-            job.job_id, group.job_names, group.ruling.describe()[0], job.url, job.excerpt
-        )
-    if group.hit and not group.rule_match:
+    if group.rule_match:
+        reason = group.rule_match.cause
+    elif group.hard_verdict and group.ruling:
+        reason = group.ruling.describe()[0]
+    elif group.hit:
         reason = f"seen before, {group.hit.verdict}: {group.hit.cause}"
+    else:
+        reason = job.reason
     return FailedJob(job.job_id, group.job_names, reason, job.url, job.excerpt)
 
 
@@ -256,7 +256,7 @@ def require_proof(finding: Finding, context: Context) -> Finding:
     if context.found_by in (RULE, KNOWN):
         return finding
     groups = context.survey.groups if context.survey else ()
-    return proof_needed(
+    return require_evidence(
         finding, [group.rule_match.verdict if group.rule_match else "" for group in groups]
     )
 

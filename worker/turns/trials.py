@@ -159,7 +159,7 @@ def _read_sandbox(
     """Return the sandbox's files of these names, by the SHA-256 of their content, and whether those
     are all.
 
-    The times are our epoch seconds; if the sandbox's clock differs, they are rather too late.
+    The times are our epoch seconds; if the sandbox's clock differs, they err on the late side.
     """
     wanted = " -o ".join(f"-name {_quote_name(name)}" for name in sorted(names))
     before = deps.runtime.clock.now()

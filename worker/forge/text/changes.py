@@ -24,7 +24,7 @@ _ON_RETRIES = re.compile(r"\bretr(?:y|ies|ied)\b", re.IGNORECASE)
 
 
 def _is_qualified(advice: str) -> bool:
-    """Whether a clause may limit the advice. Whether a retry helps does not."""
+    """Whether a clause may limit the advice; one on whether a retry helps does not."""
     sentences = split_sentences(before_code(advice))
     clauses = (clause for each in sentences for clause in split_clauses(each, ",;"))
     return any(_QUALIFIES.search(each) and not _ON_RETRIES.search(each) for each in clauses)

@@ -63,9 +63,9 @@ class WholeParts:
     """All that could be shown: the number of sentences of both sections, and the quotes in order.
 
     `named_failures` counts the sentences of the cause up to the last one that names another
-    failure; 0 if none does. `now`: `cause` and `to_do` are about what is missing and how to keep
-    it next time, and there is advice besides. `has_origin`: there is a link to the same failure
-    elsewhere.
+    failure; 0 if none does. `has_extra_advice`: `cause` and `to_do` are about what is missing and
+    how to keep it next time, and there is advice besides. `has_origin`: there is a link to the same
+    failure elsewhere.
     `jobs_level` is the most detailed level of `failed_jobs.shorten_jobs` that takes no more lines
     than level 2. `tests`: see `failed_jobs.count_tests`. `is_advice_brief`: the first sentence of
     what to do is so short (`BRIEF`) that the next one says more than another one of the cause.
@@ -79,7 +79,7 @@ class WholeParts:
     jobs_level: int = 2
     tests: int = 0
     is_advice_brief: bool = False
-    now: bool = False
+    has_extra_advice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class PartLimits:
     shown; those in `one_line` are shown with one line only. `jobs_level` is the level of
     `failed_jobs.shorten_jobs`, `tests` its number of tests, `longest` one of `LONGEST`,
     `further_size` one of `BEGINNINGS`, `quote_size` one of `QUOTE_SIZES`. `origin`: see
-    `WholeParts.has_origin`. `now`: the first sentence of the advice besides is shown.
+    `WholeParts.has_origin`. `extra_advice`: the first sentence of the advice besides is shown.
     """
 
     cause: int = 1
@@ -103,7 +103,7 @@ class PartLimits:
     further_size: int = BEGINNINGS[0]
     origin: bool = False
     quote_size: int = QUOTE_SIZES[0]
-    now: bool = False
+    extra_advice: bool = False
 
 
 def choose_room(whole: WholeParts, fits: Callable[[PartLimits], bool]) -> PartLimits:
@@ -129,8 +129,8 @@ class _Filler:
         self._add_jobs(3, 2, whole.jobs_level)
         if whole.has_origin:
             self._add(origin=True)
-        if whole.now:
-            self._add(now=True)
+        if whole.has_extra_advice:
+            self._add(extra_advice=True)
         named = whole.named_failures
         if named:
             self._add_causes(named, every)

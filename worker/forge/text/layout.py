@@ -182,7 +182,7 @@ class Layout:
             jobs_level=_find_free_level(finding.what_failed),
             tests=count_tests(visible(finding.what_failed)),
             is_advice_brief=is_brief(to_do),
-            now=abstains and count_sentences(finding.to_do) > 0,
+            has_extra_advice=abstains and count_sentences(finding.to_do) > 0,
         )
 
     def _describe_quotes(self) -> list[QuoteShape]:
@@ -306,7 +306,7 @@ class Layout:
         missing = parts.write_brief("Missing", finding.missing_evidence, room.cause)
         next_time = parts.write_brief("Next time", finding.next_time, room.to_do)
         parts.fold_section("What is known", finding.cause)
-        to_do = parts.write_brief(_TO_DO, finding.to_do, int(room.now))
+        to_do = parts.write_brief(_TO_DO, finding.to_do, int(room.extra_advice))
         return {"missing": missing, "next_time": next_time, "to_do": to_do}
 
     def _choose_headline(self) -> str:

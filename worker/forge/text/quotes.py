@@ -240,8 +240,8 @@ def _end_at_word(text: str, size: int) -> str:
 
 
 def _find_part(text: str, size: int, start: int, about: frozenset[str]) -> int:
-    """Return where the part begins that has most of the words, `start` if none has at least
-    `CLEARLY_MORE` than that one. A number counts for two words, all other words for one."""
+    """Return where the part with the most of the words begins, or `start` if it has not at least
+    `CLEARLY_MORE` than the one there. A number counts for two words, all other words for one."""
 
     def count(at: int) -> int:
         shared = find_words(text[at : at + size]).intersection(about)

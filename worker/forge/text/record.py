@@ -50,8 +50,8 @@ def _write_proof(ruling: Ruling, hosts: Hosts) -> Iterator[str]:
 
 
 def _write_objections(rulings: list[Ruling], finding: Finding, hosts: Hosts) -> Iterator[str]:
-    """Yield what speaks against a verdict. "Flaky" may be meant of a failure that comes with a
-    date or a place, if a retry does not help: then only what happened is said."""
+    """Yield what speaks against a verdict. If a retry does not help, "flaky" may mean that it
+    comes with a date or a place: then only what happened is said."""
     reasons: dict[Verdict, dict[str, None]] = {}
     for ruling in rulings:
         for verdict, why in ruling.contradictions:

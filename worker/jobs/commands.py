@@ -116,7 +116,7 @@ def _look_again(
         return _answer_in_session(comment, key, _AGAIN, deps, run, first_look=not explained)
     if not explained:
         return _answer_in_session(comment, key, _INDEED, deps, run, first_look=True)
-    return f"{_tell_looked_at(stored)} Reply there to ask more."
+    return f"{_describe_analysis(stored)} Reply there to ask more."
 
 
 def _change_tier(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
@@ -152,10 +152,10 @@ def _answer_with_model(comment: Comment, written: str, deps: Deps, run: Run) -> 
 
 def _write_status(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
     tier = describe_tier(_make_asker(comment), deps)
-    return "\n\n".join(filter(None, (_tell_state(comment, deps), tier)))
+    return "\n\n".join(filter(None, (_describe_state(comment, deps), tier)))
 
 
-def _tell_state(comment: Comment, deps: Deps) -> str:
+def _describe_state(comment: Comment, deps: Deps) -> str:
     key = _find_session(comment, deps)
     if isinstance(key, str):
         waits = any(_has_checkpoint(each, 0, deps) for each in _list_unfinished(comment, deps))
@@ -168,7 +168,7 @@ def _tell_state(comment: Comment, deps: Deps) -> str:
     if turn == 0:
         return "Nothing is running."
     stored = stored_turns.load_newest(key, turn - 1, deps)
-    return f"Nothing is running. {_tell_looked_at(stored) if stored else _UNREADABLE}"
+    return f"Nothing is running. {_describe_analysis(stored) if stored else _UNREADABLE}"
 
 
 def _write_progress(key: SessionKey, turn: int, deps: Deps) -> str:
@@ -195,14 +195,14 @@ def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
 def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
     name = trigger_id(comment.trigger)
     _end_first_turns(comment, name, deps, run)
-    done = sum(session.forget_session(key, name, deps) for key in _list_sessions(comment, deps))
+    removed = sum(session.forget_session(key, name, deps) for key in _list_sessions(comment, deps))
     project, iid = comment.trigger.project_id, comment.trigger.mr_iid
-    done += memory.forget_merge_request(project, iid, deps)
-    done += project_memory.forget_merge_request(project, iid, deps)
-    done += forget_preference(project, iid, deps)
-    done += retention.forget_merge_request(project, iid, deps, comment.trigger)
+    removed += memory.forget_merge_request(project, iid, deps)
+    removed += project_memory.forget_merge_request(project, iid, deps)
+    removed += forget_preference(project, iid, deps)
+    removed += retention.forget_merge_request(project, iid, deps, comment.trigger)
     # An earlier attempt may have deleted it and died before it could answer.
-    answer = "Deleted: what was said, and every file." if done else _NOTHING_STORED
+    answer = "Deleted: what was said, and every file." if removed else _NOTHING_STORED
     return f"{answer} The notes stay until somebody deletes them."
 
 
@@ -348,7 +348,7 @@ def _is_explained(key: SessionKey, latest: int, deps: Deps) -> bool:
     return found is not None and found.found_by not in (RULE, KNOWN)
 
 
-def _tell_looked_at(context: Context) -> str:
+def _describe_analysis(context: Context) -> str:
     pipeline = context.subject.pipeline_id
     if contexts.is_forgotten(context):
         return f"What was found on pipeline {pipeline} was deleted."

@@ -13,10 +13,10 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from worker.core.object_names import name_day
 from worker.core.ports import Clock
 from worker.core.ports.records import RECORD, Records, update_record
 from worker.errors import StoreError
@@ -102,8 +102,7 @@ class Budget:
         return mr_iid in self._day(project_id).merge_requests
 
     def _name(self, project_id: int) -> str:
-        day = datetime.fromtimestamp(self._clock.now(), UTC).date()
-        return f"{FOLDER}{project_id}/{day.isoformat()}.json"
+        return f"{FOLDER}{project_id}/{name_day(self._clock.now())}.json"
 
     def _day(self, project_id: int) -> Day:
         stored = self._records.read(self._name(project_id), RECORD)

@@ -30,7 +30,7 @@ def _is_qualified(advice: str) -> bool:
     return any(_QUALIFIES.search(each) and not _ON_RETRIES.search(each) for each in clauses)
 
 
-def say_where(offers: Offers, advice: str) -> str:
+def write_diff_links(offers: Offers, advice: str) -> str:
     """Return one line of Markdown that says where the changes are; "" if there are none.
 
     `advice` is the folded part of the advice: if it qualifies the changes, it should be read first,

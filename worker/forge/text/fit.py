@@ -106,7 +106,7 @@ class PartLimits:
     extra_advice: bool = False
 
 
-def choose_room(whole: WholeParts, fits: Callable[[PartLimits], bool]) -> PartLimits:
+def choose_limits(whole: WholeParts, fits: Callable[[PartLimits], bool]) -> PartLimits:
     """Return what is shown: the beginnings of both sections, even if they do not fit, and whatever
     else fits, the most important parts first."""
     return _Filler(whole, fits).fill()
@@ -119,10 +119,10 @@ class _Filler:
         self._whole = whole
         self._fits = fits
         sizes = (PartLimits(longest=size) for size in LONGEST)
-        self._room = next(filter(fits, sizes), PartLimits())
+        self._limits = next(filter(fits, sizes), PartLimits())
 
     def fill(self) -> PartLimits:
-        """Return the room with all that fits: the names of the jobs first, then what names another
+        """Return limits with all that fits: the names of the jobs first, then what names another
         failure with two sentences of advice, then a quote, then sentences, and only then the
         quote's other lines, details of what failed and further quotes."""
         whole, every = self._whole, range(len(self._whole.quotes))
@@ -134,10 +134,10 @@ class _Filler:
         named = whole.named_failures
         if named:
             self._add_causes(named, every)
-        if not self._room.quotes:
+        if not self._limits.quotes:
             self._add_quote(every)
         self._lengthen_quote()
-        if named > self._room.cause:
+        if named > self._limits.cause:
             self._add(further_size=BEGINNINGS[1])
         if whole.is_advice_brief:
             self._add_second("to_do")
@@ -145,7 +145,7 @@ class _Filler:
         self._add_second("to_do")
         self._add_sentences("cause", whole.cause)
         for job in dict.fromkeys(quote.job for quote in whole.quotes if quote.job):
-            if all(whole.quotes[at].job != job for at in self._room.quotes):
+            if all(whole.quotes[at].job != job for at in self._limits.quotes):
                 self._add_quote([at for at in every if whole.quotes[at].job == job])
         self._add_sentences("to_do", whole.to_do)
         self._add_jobs(min(1, whole.jobs_level))
@@ -153,12 +153,12 @@ class _Filler:
         for at in every:
             self._add_quote([at])
         self._add_jobs(0)
-        if self._room.jobs_level == 1:
+        if self._limits.jobs_level == 1:
             self._add_tests()
         self._complete_quotes()
         for size in BEGINNINGS[1:] if whole.named_failures else ():
             self._add(further_size=size)
-        return self._room
+        return self._limits
 
     def _add_causes(self, count: int, quotes: Iterable[int]) -> None:
         """Add the sentences that name the causes of several failures. Why something else has
@@ -169,9 +169,9 @@ class _Filler:
                 return
 
     def _add(self, **changes: Any) -> bool:
-        room = replace(self._room, **changes)
-        fitting = self._fits(room)
-        self._room = room if fitting else self._room
+        limits = replace(self._limits, **changes)
+        fitting = self._fits(limits)
+        self._limits = limits if fitting else self._limits
         return fitting
 
     def _add_jobs(self, *levels: int) -> None:
@@ -179,32 +179,32 @@ class _Filler:
             self._add(jobs_level=level)
 
     def _add_tests(self) -> None:
-        while self._room.tests < min(self._whole.tests, MAX_TESTS):
-            if not self._add(tests=self._room.tests + 1):
+        while self._limits.tests < min(self._whole.tests, MAX_TESTS):
+            if not self._add(tests=self._limits.tests + 1):
                 return
 
     def _add_sentences(self, section: str, most: int) -> None:
-        while (count := getattr(self._room, section)) < most:
+        while (count := getattr(self._limits, section)) < most:
             if not self._add(**{section: count + 1}):
                 return
 
     def _add_second(self, section: str) -> None:
         """Add the second sentence of a section, if need be by cutting the quote, which is whole in
         the details; that of the cause also by saying less of the jobs."""
-        room, whole = self._room, getattr(self._whole, section)
-        if whole < 2 or getattr(room, section) >= 2:
+        limits, whole = self._limits, getattr(self._whole, section)
+        if whole < 2 or getattr(limits, section) >= 2:
             return
-        sizes = [each for each in QUOTE_SIZES if each <= room.quote_size or not room.quotes]
-        most = max(room.jobs_level, 3) if section == "cause" else room.jobs_level
-        levels = {room.jobs_level, most}
+        sizes = [each for each in QUOTE_SIZES if each <= limits.quote_size or not limits.quotes]
+        most = max(limits.jobs_level, 3) if section == "cause" else limits.jobs_level
+        levels = {limits.jobs_level, most}
         for level, size in product(sorted(levels), sizes):
             if self._add(**{section: 2, "quote_size": size, "jobs_level": level}):
                 return
 
     def _lengthen_quote(self) -> None:
         """Show more of a quote that may be cut short, and less of what failed."""
-        shown = self._room.quote_size
-        if self._room.quotes and shown <= SHORT_QUOTE:
+        shown = self._limits.quote_size
+        if self._limits.quotes and shown <= SHORT_QUOTE:
             any(
                 self._add(jobs_level=3, quote_size=size)
                 for size in QUOTE_SIZES
@@ -212,8 +212,8 @@ class _Filler:
             )
 
     def _complete_quotes(self) -> None:
-        for at in sorted(self._room.one_line):
-            self._add(one_line=self._room.one_line - {at})
+        for at in sorted(self._limits.one_line):
+            self._add(one_line=self._limits.one_line - {at})
 
     def _add_quote(self, numbers: Iterable[int], **changes: int) -> bool:
         """Add the first of these quotes that fits, together with the `changes`.
@@ -222,18 +222,18 @@ class _Filler:
         single line is tried first. The first visible quote is cut rather than left out. Return
         whether one fit.
         """
-        room, shapes = self._room, self._whole.quotes
-        if len(room.quotes) >= MAX_QUOTES:
+        limits, shapes = self._limits, self._whole.quotes
+        if len(limits.quotes) >= MAX_QUOTES:
             return False
 
         def rank(at: int) -> tuple[bool, bool, bool, int]:
             shape = shapes[at]
             return not shape.fails, not shape.legible, shape.announces, at
 
-        sizes = [room.quote_size] if room.quotes else QUOTE_SIZES
+        sizes = [limits.quote_size] if limits.quotes else QUOTE_SIZES
         return any(
-            self._add(quotes=room.quotes | {at}, one_line=lines, quote_size=size, **changes)
-            for at in sorted(set(numbers) - room.quotes, key=rank)
+            self._add(quotes=limits.quotes | {at}, one_line=lines, quote_size=size, **changes)
+            for at in sorted(set(numbers) - limits.quotes, key=rank)
             if not shapes[at].repeats
             for lines in self._list_line_choices(at)
             for size in sizes
@@ -241,7 +241,7 @@ class _Filler:
 
     def _list_line_choices(self, at: int) -> list[frozenset[int]]:
         """Return what `PartLimits.one_line` may be with this quote, the best first."""
-        shape, lines = self._whole.quotes[at], self._room.one_line
+        shape, lines = self._whole.quotes[at], self._limits.one_line
         short = [lines | {at}] * shape.legible if shape.several else []
         return [*short, *[lines] * (shape.several or shape.legible)]
 
@@ -276,7 +276,7 @@ def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
     return line, rest
 
 
-def hide_sentences(
+def list_hidden_sentences(
     text: str, shown: int, longest: int, further: str
 ) -> tuple[tuple[str, ...], int]:
     """Return the sentences of a section that `begin_section` does not show, and how many
@@ -313,7 +313,7 @@ def _add_remark(text: str, remark: str) -> str:
     return f"{text[:-1]}; {remark})" if text.endswith(")") else f"{text} ({remark})"
 
 
-def tell_further_failure(cause: str, shown: int, longest: int) -> str:
+def find_further_failure(cause: str, shown: int, longest: int) -> str:
     """Return the first sentence after the `shown` ones that names another failure, or its
     beginning in `longest` characters; "" if there is none."""
     visible = split_sentences(before_code(cause))[: max(shown, 1)]

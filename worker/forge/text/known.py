@@ -12,7 +12,7 @@ from worker.forge.text.failed_jobs import cut_names
 from worker.forge.text.footer import Footer, write_small_print
 from worker.forge.text.layout import HEADLINES
 from worker.forge.text.parts import Hosts, clean_line
-from worker.forge.text.templates_page import render_template
+from worker.forge.text.render import render_template
 
 _CUTS = ((5, 480), (5, 100), (4, 80), (3, 60), (2, 60), (1, 60))
 """How many errors are named, and the characters of each text; the first pair that fits is used."""

@@ -22,11 +22,11 @@ from worker.forge.text.fit import (
     PartLimits,
     QuoteShape,
     WholeParts,
-    choose_room,
+    choose_limits,
     count_sentences,
-    hide_sentences,
+    find_further_failure,
     is_brief,
-    tell_further_failure,
+    list_hidden_sentences,
 )
 from worker.forge.text.parts import MAX_REASON, Hosts, Parts, clean_line
 from worker.forge.text.quotes import (
@@ -37,8 +37,8 @@ from worker.forge.text.quotes import (
     is_of_failure,
     sort_quotes,
 )
+from worker.forge.text.render import render_template
 from worker.forge.text.stopped import say_why_stopped
-from worker.forge.text.templates_page import render_template
 
 HEADLINES = {
     Verdict.CHANGE: "Caused by this change",
@@ -88,7 +88,7 @@ class Layout:
 
     def lay_out(self, small: str) -> tuple[dict[str, object], Parts]:
         """Return the values of the template, and the parts to fold. `small` is the small print."""
-        return self._fill(self._choose_room(small), small)
+        return self._fill(self._choose_limits(small), small)
 
     def list_hidden(self, small: str) -> tuple[HiddenPart, ...]:
         """Return what is folded of the sections that the eight visible lines are for: what failed,
@@ -134,39 +134,39 @@ class Layout:
         return len(before_code(getattr(self.finding, _FIELDS[section])).strip())
 
     def _find_hidden(self, small: str) -> tuple[HiddenPart, ...]:
-        finding, room = self.finding, self._choose_room(small)
-        further = tell_further_failure(finding.cause, room.cause, room.further_size)
+        finding, limits = self.finding, self._choose_limits(small)
+        further = find_further_failure(finding.cause, limits.cause, limits.further_size)
         parts = [
-            HiddenPart(title, *hide_sentences(text, count, room.longest, further))
-            for title, text, count in self._list_brief_sections(room)
+            HiddenPart(title, *list_hidden_sentences(text, count, limits.longest, further))
+            for title, text, count in self._list_brief_sections(limits)
         ]
-        return tuple(part for part in (self._hide_jobs(room), *parts) if part.sentences)
+        return tuple(part for part in (self._find_hidden_jobs(limits), *parts) if part.sentences)
 
-    def _hide_jobs(self, room: PartLimits) -> HiddenPart:
+    def _find_hidden_jobs(self, limits: PartLimits) -> HiddenPart:
         text = visible(self.finding.what_failed).strip()
-        shown = shorten_jobs(text, room.jobs_level, room.tests)
+        shown = shorten_jobs(text, limits.jobs_level, limits.tests)
         whole, listed = shorten_jobs(text, 0), shorten_jobs(text, 1, MAX_TESTS)
         is_shorter = shown.count("…") > text.count("…") or len(shown) < len(listed)
         is_cut = shown != whole and is_shorter
-        size = max(len(shown), LINE) if room.jobs_level <= 2 else len(shown)
+        size = max(len(shown), LINE) if limits.jobs_level <= 2 else len(shown)
         return HiddenPart("Failed", (whole,) if is_cut else (), size)
 
-    def _list_brief_sections(self, room: PartLimits) -> Iterator[tuple[str, str, int]]:
+    def _list_brief_sections(self, limits: PartLimits) -> Iterator[tuple[str, str, int]]:
         finding = self.finding
         if finding.verdict is Verdict.ABSTAIN:
-            yield "Missing", finding.missing_evidence, room.cause
-            yield "Keep it next time", finding.next_time, room.to_do
+            yield "Missing", finding.missing_evidence, limits.cause
+            yield "Keep it next time", finding.next_time, limits.to_do
             return
-        yield "Cause", finding.cause, room.cause
+        yield "Cause", finding.cause, limits.cause
         if not self._other_advice:
-            yield _TO_DO, finding.to_do, room.to_do
+            yield _TO_DO, finding.to_do, limits.to_do
 
-    def _choose_room(self, small: str) -> PartLimits:
-        def fits(room: PartLimits) -> bool:
-            body = render_template("finding", marker="", details="", **self._fill(room, small)[0])
+    def _choose_limits(self, small: str) -> PartLimits:
+        def fits(limits: PartLimits) -> bool:
+            body = render_template("finding", marker="", details="", **self._fill(limits, small)[0])
             return count_visible_lines(body) <= MAX_LINES
 
-        return choose_room(self._measure_whole(), fits)
+        return choose_limits(self._measure_whole(), fits)
 
     def _measure_whole(self) -> WholeParts:
         finding = self.finding
@@ -239,30 +239,30 @@ class Layout:
         stands = self.finding.evidence or not self._is_overruled
         return "" if stands else _INSTEAD.get(self.finding.verdict, "")
 
-    def _fill(self, room: PartLimits, small: str) -> tuple[dict[str, object], Parts]:
+    def _fill(self, limits: PartLimits, small: str) -> tuple[dict[str, object], Parts]:
         """Return the values of the template but for the marker and the details, and the parts to
         fold."""
         finding, hosts = self.finding, self.hosts
-        parts = Parts(hosts, room.longest)
-        failed = parts.write_jobs("Failed", finding.what_failed, room.jobs_level, room.tests)
+        parts = Parts(hosts, limits.longest)
+        failed = parts.write_jobs("Failed", finding.what_failed, limits.jobs_level, limits.tests)
         abstains = finding.verdict is Verdict.ABSTAIN
         fill = self._fill_abstention if abstains else self._fill_sections
-        said = _NOTHING_SAID | fill(parts, room)
+        said = _NOTHING_SAID | fill(parts, limits)
         parts.fold_section("Changes", self.offers.text)
         if not (failed or any(said.values())):
-            said["cause"] = parts.write_brief("Answer", finding.details, room.cause)
+            said["cause"] = parts.write_brief("Answer", finding.details, limits.cause)
         else:
             parts.fold_section("Further details", finding.details)
         quotes = parts.write_quotes(
             self._quotes,
-            room.quotes,
-            {at: line for at, line in self._lines.items() if at in room.one_line},
-            room.quote_size,
+            limits.quotes,
+            {at: line for at, line in self._lines.items() if at in limits.one_line},
+            limits.quote_size,
             self._cause_words,
         )
         parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
         return said | self._fill_rest(said["to_do"], parts) | {
-            "origin": record.write_origin(finding, hosts) if room.origin else "",
+            "origin": record.write_origin(finding, hosts) if limits.origin else "",
             "failed": failed,
             "evidence": quotes,
             "small": small,
@@ -273,7 +273,7 @@ class Layout:
         stopped = say_why_stopped(self.outcome, self.subject, MAX_REASON)
         doubts = stopped, finding.doubt, record.write_doubt(finding, hosts)
         advice = parts.get_folded(_TO_DO)
-        fixes = changes.say_where(offers, advice)
+        fixes = changes.write_diff_links(offers, advice)
         whose = " in the model's view" if self._is_overruled else ""
         is_cause_folded = bool(parts.get_folded("Cause"))
         return {
@@ -288,25 +288,25 @@ class Layout:
             "advised": whose if finding.evidence else "",
         }
 
-    def _fill_sections(self, parts: Parts, room: PartLimits) -> dict[str, str]:
+    def _fill_sections(self, parts: Parts, limits: PartLimits) -> dict[str, str]:
         finding = self.finding
-        cause = parts.write_brief("Cause", finding.cause, room.cause)
-        if further := tell_further_failure(finding.cause, room.cause, room.further_size):
+        cause = parts.write_brief("Cause", finding.cause, limits.cause)
+        if further := find_further_failure(finding.cause, limits.cause, limits.further_size):
             cause += f" {clean_line(further, self.hosts)}"
         if to_do := self._other_advice:
             parts.fold_section("What the model would do", finding.to_do)
         else:
-            to_do = parts.write_brief(_TO_DO, finding.to_do, room.to_do)
+            to_do = parts.write_brief(_TO_DO, finding.to_do, limits.to_do)
         parts.fold_section("Missing", finding.missing_evidence)
         parts.fold_section("Next time", finding.next_time)
         return {"cause": cause, "to_do": to_do}
 
-    def _fill_abstention(self, parts: Parts, room: PartLimits) -> dict[str, str]:
+    def _fill_abstention(self, parts: Parts, limits: PartLimits) -> dict[str, str]:
         finding = self.finding
-        missing = parts.write_brief("Missing", finding.missing_evidence, room.cause)
-        next_time = parts.write_brief("Next time", finding.next_time, room.to_do)
+        missing = parts.write_brief("Missing", finding.missing_evidence, limits.cause)
+        next_time = parts.write_brief("Next time", finding.next_time, limits.to_do)
         parts.fold_section("What is known", finding.cause)
-        to_do = parts.write_brief(_TO_DO, finding.to_do, int(room.extra_advice))
+        to_do = parts.write_brief(_TO_DO, finding.to_do, int(limits.extra_advice))
         return {"missing": missing, "next_time": next_time, "to_do": to_do}
 
     def _choose_headline(self) -> str:

@@ -26,8 +26,8 @@ from worker.forge.text.parts import (
     write_job_line,
     write_sentence,
 )
+from worker.forge.text.render import fit_body, render_template
 from worker.forge.text.stopped import say_why_stopped, write_reason
-from worker.forge.text.templates_page import fit_body, render_template
 
 
 def write_placeholder(marker: Marker, subject: Subject, resumed: bool, progress: str = "") -> str:

@@ -157,7 +157,7 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
         default=logged.end() if logged else 0,
     )
     links = [found.end() for found in _LINK.finditer(text, start, MAX_READ)]
-    if len(links) >= LEAST_LINKS or _tells_of(text[links[-1] if links[1:] else len(text) :], about):
+    if len(links) >= LEAST_LINKS or _is_about(text[links[-1] if links[1:] else len(text) :], about):
         rests = (at for at in links if LEAST_ERROR <= len(text) - at <= size)
         start = next(rests, start)
     before = _BEFORE.match(text, start, MAX_READ)
@@ -177,7 +177,7 @@ _RULE = re.compile(r" {1,8}[\[(][\w/.…-]{2,200}[\])]$")
 """The name of a linter's rule, or of a project's file, at the end of what is wrong."""
 
 
-def _tells_of(text: str, about: frozenset[str]) -> bool:
+def _is_about(text: str, about: frozenset[str]) -> bool:
     """Whether a text begins with a word and has several of those of `about`."""
     return text[:1].isalpha() and len(about.intersection(find_words(text))) > 1
 

@@ -15,7 +15,7 @@ from worker.core.ports.evidence import JobLog, RepoFile
 from worker.core.text.sentences import split_sentences
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.forge.text import note
-from worker.forge.text.changes import say_where
+from worker.forge.text.changes import write_diff_links
 from worker.forge.text.failed_jobs import shorten_jobs
 from worker.forge.text.fit import LONGEST
 from worker.forge.text.layout import HEADLINES, Layout
@@ -462,7 +462,7 @@ def test_a_fix_of_which_a_part_is_on_the_diff_says_so() -> None:
 def test_only_folded_advice_that_limits_the_fix_is_to_be_read_first(
     folded: str, qualified: bool
 ) -> None:
-    line = say_where(Offers((("app.py:3", JOB),)), folded)
+    line = write_diff_links(Offers((("app.py:3", JOB),)), folded)
     assert line.startswith("See the details, then apply" if qualified else "Apply")
 
 

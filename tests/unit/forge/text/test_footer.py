@@ -14,7 +14,7 @@ from worker.core.text.redact import KINDS
 from worker.forge.defence import lint
 from worker.forge.text import note
 from worker.forge.text.footer import MAX_VISIBLE, Footer, list_folded_lines, write_small_print
-from worker.forge.text.templates_page import render_template
+from worker.forge.text.render import render_template
 
 PAGE = f"https://ci.example/sandpiper/sessions/{'a' * 20}"
 SIGNED = f"{PAGE}?sig=1900000000.{'0f' * 32}"

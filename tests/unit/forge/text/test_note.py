@@ -13,7 +13,7 @@ from worker.core.session_id import Marker, find_marker
 from worker.forge.text import note
 from worker.forge.text.footer import Footer
 from worker.forge.text.layout import Layout
-from worker.forge.text.templates_page import MAX_BODY
+from worker.forge.text.render import MAX_BODY
 
 MARKER = Marker("0123456789abcdef0123", 0)
 SUBJECT = Subject(

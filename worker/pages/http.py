@@ -43,6 +43,7 @@ _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_QUERY = 2000
 
 _log = logging.getLogger("sandpiper.pages")
+_make_limiter = partial(anyio.CapacityLimiter, MAX_AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,9 @@ class Pages:
     limits: Limits
     now: Callable[[], float]
     list_parked: Callable[[SessionStore], Iterable[str]] = lambda store: ()
-    page_threads: anyio.CapacityLimiter = field(
-        default_factory=lambda: anyio.CapacityLimiter(MAX_AT_ONCE)
-    )
+    page_threads: anyio.CapacityLimiter = field(default_factory=_make_limiter)
     # Archives are large and untrusted, so they have a limit of their own: pages need not wait.
-    archive_threads: anyio.CapacityLimiter = field(
-        default_factory=lambda: anyio.CapacityLimiter(MAX_AT_ONCE)
-    )
+    archive_threads: anyio.CapacityLimiter = field(default_factory=_make_limiter)
 
     def make_routes(self) -> list[Route]:
         """Make the routes, to be mounted at the root."""

@@ -16,6 +16,7 @@ from worker.pages.texts import (
     check_web_url,
     describe_verdict,
     format_cost,
+    format_count,
     format_duration,
     format_time,
 )
@@ -31,6 +32,7 @@ def _load_templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "amount": format_count,
         "cost": format_cost,
         "duration": format_duration,
         "line": one_line,

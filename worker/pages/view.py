@@ -9,7 +9,7 @@ from markupsafe import Markup
 from worker.core.conversation.context import CallCost, Context, Subject
 from worker.core.conversation.folds.fold import FoldKind
 from worker.core.conversation.limits import Limits, TurnUsage
-from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
+from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, User
 from worker.core.conversation.prompts import QUESTION_FOLLOWS
 from worker.core.conversation.repair import find_unavailable
 from worker.core.conversation.turn_row import RUNNING
@@ -110,7 +110,6 @@ class Page:
     pipeline_url: str
     verdict: str
     seconds: float
-    tokens: str
     models: str
     turns: list[Turn]
     chart: Chart | None
@@ -129,18 +128,12 @@ def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) 
         pipeline_url=_get_pipeline_url(last.subject),
         verdict=verdict,
         seconds=sum(each.context.seconds for each in turns),
-        tokens=_format_tokens(last.usage),
         models=", ".join(dict.fromkeys(one_line(each.context.model, 80) for each in turns)),
         turns=views,
         chart=build_chart(last.calls[-400:]),
         full=room.characters <= 0,
         hidden_turns=hidden,
     )
-
-
-def _format_tokens(usage: Usage) -> str:
-    cached = f"{usage.cached_share:.0%} cached"
-    return f"{format_count(usage.input)} in · {cached} · {format_count(usage.output)} out"
 
 
 def _build_turn(stored: StoredTurn, limits: Limits, room: CharacterBudget) -> Turn:

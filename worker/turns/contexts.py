@@ -159,12 +159,14 @@ def _write_next_message(
     stored: Context, text: str, files_of: Sequence[int], asker: str, deps: Deps
 ) -> str:
     kept, used = next(iter(files_of), None), find_last_tool_turn(stored)
+    first = stored.messages[0]
+    announced = isinstance(first, User) and ANNOUNCEMENT in first.text
     deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
     parts = () if deps.runtime.find_gate(stored.workflow) is Gate.OFF else split_question(text)
     return prompts.write_continuation(
         "\n\n".join([text, *([list_parts(parts)] if parts else [])]),
         first_look=stored.found_by == ASKED,
-        files=prompts.tell_files(kept, used, announced=ANNOUNCEMENT in _read_first(stored)),
+        files=prompts.tell_files(kept, used, announced=announced),
         about=list(_tell_news(stored, asker, deps, files=kept is not None and kept >= used)),
         used=used >= 0,
         posted=deps.runtime.redact(_tell_posted(stored, deps)),
@@ -178,11 +180,6 @@ def _write_next_message(
             ),
         ],
     )
-
-
-def _read_first(stored: Context) -> str:
-    first = stored.messages[0]
-    return first.text if isinstance(first, User) else ""
 
 
 def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Iterator[str]:

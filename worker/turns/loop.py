@@ -89,8 +89,10 @@ def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
     served = context.tier
     while True:
         if context.tier is not served and context.tier and parts.change_model:
-            parts, limits = _change_model(context.tier, parts.change_model, parts)
-            context, served = replace(context, model=parts.model.name), context.tier
+            served = context.tier
+            model, limits = parts.change_model(served)
+            parts.watch(Stage(f"tier {served.tier} ({served.reason}): {model.name} goes on"))
+            parts, context = replace(parts, model=model), replace(context, model=model.name)
         match decide(context, limits, parts.clock.now()):
             case Ask() as ask:
                 context = _ask_model(context, ask, limits, parts)
@@ -111,14 +113,6 @@ def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
                     return parts.examiner.conclude(context, outcome)
                 context = raised or quote_repair.ask_for_repair(context, objections)
         parts.checkpoint(context)
-
-
-def _change_model(
-    choice: TierChoice, change: Callable[[TierChoice], tuple[Model, Limits]], parts: LoopParts
-) -> tuple[LoopParts, Limits]:
-    model, limits = change(choice)
-    parts.watch(Stage(f"tier {choice.tier} ({choice.reason}): {model.name} goes on"))
-    return replace(parts, model=model), limits
 
 
 def _raise_for_answer(

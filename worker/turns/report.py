@@ -5,7 +5,7 @@ from dataclasses import replace
 from worker.core import finding
 from worker.core.conversation import quote_repair
 from worker.core.conversation.context import ASKED, KNOWN, NO_OUTCOME, Context, Outcome, Status
-from worker.core.conversation.digest import Digest, write_digest
+from worker.core.conversation.digest import write_digest
 from worker.core.conversation.repair import find_unavailable
 from worker.core.failure.verdict import Verdict
 from worker.core.finding import missing_evidence, suggestions
@@ -94,7 +94,9 @@ def write_bodies(
     shown, offers = offer_changes(context, found, trials, toolset.captures, deps, private=hidden)
     layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers)
     body = note.write_finding(marker, layout, footer)
-    if not (lead := _read_lead(context, outcome)):
+    # What a reply with a finding says above it, for the person who asked.
+    lead = "" if context.investigates else finding.split_lead(outcome.text)[0]
+    if not lead:
         return body, body
     done = Outcome(Status.DONE, lead)
     return put_above(_write_answer(marker, context, done, lead, None, toolset, deps), body), body
@@ -114,13 +116,8 @@ def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) ->
         page=deps.options.page(context.session_id),
         tier=describe_tier(context),
         models=describe_models(context),
-        digest=_write_digest(context, deps),
+        digest=redact_values(write_digest(context), deps.runtime.redact),
     )
-
-
-def _write_digest(context: Context, deps: Deps) -> Digest | None:
-    digest = write_digest(context)
-    return redact_values(digest, deps.runtime.redact) if digest else None
 
 
 def _write_answer(
@@ -136,8 +133,3 @@ def _write_answer(
         deps.runtime.redact(suggestions.write_in_place(text)), toolset.captures
     )
     return note.write_answer(marker, context.subject, said, outcome, footer, deps.gitlab.hosts)
-
-
-def _read_lead(context: Context, outcome: Outcome) -> str:
-    """Return what a reply that has a finding says above it, for the person who asked."""
-    return "" if context.investigates else finding.split_lead(outcome.text)[0]

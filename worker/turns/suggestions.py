@@ -10,7 +10,7 @@ from worker.core.finding.suggestions import Change, Offers, Suggestion
 from worker.core.finding.trials import Trial
 from worker.core.ports import Captures
 from worker.core.ports.evidence import RepoFile
-from worker.core.ports.gitlab import Changes, Position
+from worker.core.ports.gitlab import Changes
 from worker.core.session_id import Kind, Marker
 from worker.errors import ArgumentError, ForgeError, SourceError
 from worker.forge.text.changes import write_suggestion
@@ -137,8 +137,9 @@ class _Poster:
         body = write_suggestion(marker, fix, position.new_line, analysis, trial)
         if not body:
             return _NotOnDiff("a reader would not see all of it there")
+        subject, notes = self._context.subject, self._deps.gitlab.notes
         try:
-            url = self._own.get(marker) or self._post(body, position)
+            url = self._own.get(marker) or notes.post_note(subject, body, "", at=position).url
         except ForgeError as error:
             log.warning("session %s: not on the diff: %s", self._context.session_id, error)
             return _NotOnDiff("GitLab did not take it")
@@ -166,6 +167,3 @@ class _Poster:
         except (ArgumentError, SourceError) as error:
             log.warning("session %s: not on the diff: %s", self._context.session_id, error)
             return "the lines between them could not be read"
-
-    def _post(self, body: str, position: Position) -> str:
-        return self._deps.gitlab.notes.post_note(self._context.subject, body, "", at=position).url

@@ -191,11 +191,8 @@ def _publish_result(context: Context, body: str, deps: Deps, run: Run) -> Contex
         if error.status not in (403, 404):
             raise
         log.warning("session %s: %s", context.session_id, error)
-        return _mark_unpublished(context, f"the note could not be posted: {error}")
+        text = context.outcome.text if context.outcome else ""
+        unposted = Outcome(Status.FAILED, text, f"the note could not be posted: {error}")
+        return replace(context, outcome=unposted, note_text="")
     run.watch(Stage(f"note posted: {posted.url or posted.note_id}", Milestone.NOTE))
     return replace(context, note=posted)
-
-
-def _mark_unpublished(context: Context, reason: str) -> Context:
-    text = context.outcome.text if context.outcome else ""
-    return replace(context, outcome=Outcome(Status.FAILED, text, reason), note_text="")

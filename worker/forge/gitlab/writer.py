@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
@@ -346,16 +347,8 @@ def _make_notes_path(subject: Subject, discussion_id: str, *, begins: bool) -> s
 
 
 def _write_position(at: Position) -> Json:
-    lines = {"new_line": at.new_line} | ({"old_line": at.old_line} if at.old_line else {})
-    return {
-        "position_type": "text",
-        "base_sha": at.base_sha,
-        "start_sha": at.start_sha,
-        "head_sha": at.head_sha,
-        "old_path": at.old_path,
-        "new_path": at.new_path,
-        **lines,
-    }
+    fields = {"position_type": "text", **asdict(at)}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _make_awards_path(project_id: int, mr_iid: int, note_id: int) -> str:

@@ -45,7 +45,7 @@ def write_diff_links(offers: Offers, advice: str) -> str:
     if before_code(advice) != advice and not left:
         parts = ", ".join(f"[on the diff]({url})" for _, url in links)
         return f"Only a part of the fix is {parts}."
-    names = [_write_place(place) for place, _ in links]
+    names = [write_code_line(one_line(remove_tokens(place), MAX_READ)) for place, _ in links]
     if len(" ".join(names)) > MAX_PLACES or len({*names} - {""}) < len(names):
         numbers = range(1, len(links) + 1)
         names = [*map(str, numbers)] if len(links) > 1 else ["the change"]
@@ -56,10 +56,6 @@ def write_diff_links(offers: Offers, advice: str) -> str:
 
 MAX_PLACES = 60
 """The most characters of the names of all places; if they have more, they are numbered."""
-
-
-def _write_place(place: str) -> str:
-    return write_code_line(one_line(remove_tokens(place), MAX_READ))
 
 
 _REFERS = re.compile(

@@ -143,18 +143,18 @@ class _Filler:
             self._add_second("to_do")
         self._add_second("cause")
         self._add_second("to_do")
-        self._add_sentences("cause", whole.cause)
+        self._raise_limit("cause", whole.cause)
         for job in dict.fromkeys(quote.job for quote in whole.quotes if quote.job):
             if all(whole.quotes[at].job != job for at in self._limits.quotes):
                 self._add_quote([at for at in every if whole.quotes[at].job == job])
-        self._add_sentences("to_do", whole.to_do)
+        self._raise_limit("to_do", whole.to_do)
         self._add_jobs(min(1, whole.jobs_level))
         self._complete_quotes()
         for at in every:
             self._add_quote([at])
         self._add_jobs(0)
         if self._limits.jobs_level == 1:
-            self._add_tests()
+            self._raise_limit("tests", min(whole.tests, MAX_TESTS))
         self._complete_quotes()
         for size in BEGINNINGS[1:] if whole.named_failures else ():
             self._add(further_size=size)
@@ -178,14 +178,10 @@ class _Filler:
         for level in levels:
             self._add(jobs_level=level)
 
-    def _add_tests(self) -> None:
-        while self._limits.tests < min(self._whole.tests, MAX_TESTS):
-            if not self._add(tests=self._limits.tests + 1):
-                return
-
-    def _add_sentences(self, section: str, most: int) -> None:
-        while (count := getattr(self._limits, section)) < most:
-            if not self._add(**{section: count + 1}):
+    def _raise_limit(self, name: str, most: int) -> None:
+        """Raise a limit by one, again and again, as long as that fits."""
+        while (count := getattr(self._limits, name)) < most:
+            if not self._add(**{name: count + 1}):
                 return
 
     def _add_second(self, section: str) -> None:

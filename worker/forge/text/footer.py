@@ -73,13 +73,13 @@ def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, l
     """Yield titles and the lines to fold under them: what the `small_print` has no room for."""
     if footer.digest:
         title = clean_line(footer.digest.title, frozenset(), 80)
-        yield title, [clean_line(line, frozenset(), 300) for line in footer.digest.lines]
+        yield title, _clean_lines(footer.digest.lines)
     if footer.missing_sources:
-        yield "Not available", _clean_lines(footer.missing_sources)
+        yield "Not available", _cut_lines(_clean_lines(footer.missing_sources))
     masked = [_write_masked_in(*each) for each in group_by_document(footer.redaction_counts)]
     if len(masked) > 1 or any(each not in small_print for each in masked):
         yield "Masked before it was read", _cut_lines(masked)
-    models = [clean_line(line, frozenset(), 300) for line in footer.models]
+    models = _clean_lines(footer.models)
     if footer.replaced_model and _name_both_models(footer) not in small_print:
         models.append(_name_both_models(footer))
     if models:
@@ -87,9 +87,7 @@ def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, l
 
 
 def _clean_lines(lines: Sequence[str]) -> list[str]:
-    cut = _cut_lines([*lines])
-    told = [clean_line(line, frozenset(), 300) for line in cut[:MOST_TOLD]]
-    return [*told, *cut[MOST_TOLD:]]
+    return [clean_line(line, frozenset(), 300) for line in lines]
 
 
 def _cut_lines(lines: list[str]) -> list[str]:

@@ -129,7 +129,7 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
     """Return the most telling line of a quote of several lines: one with an error, a changed one,
     or one with words of `about`. None if no line is legible."""
     lines = quote.text.split("\n")
-    legible = [at for at, line in enumerate(lines) if _count_letters(line) >= LEAST_LETTERS]
+    legible = [at for at, line in enumerate(lines) if sum(map(str.isalnum, line)) >= LEAST_LETTERS]
     if not legible:
         return None
     best = max(legible, key=lambda at: (_weigh(lines[at], about), -at))
@@ -265,10 +265,6 @@ def _is_heading(line: str) -> bool:
     """Whether a line of several only says what the next ones are about."""
     long = len(line) > _LONGEST_ANNOUNCEMENT
     return announces_next(line) or (long and line.rstrip().endswith(":"))
-
-
-def _count_letters(line: str) -> int:
-    return sum(map(str.isalnum, line))
 
 
 def _weigh(line: str, about: Collection[str]) -> int:

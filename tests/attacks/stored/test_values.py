@@ -29,6 +29,7 @@ from worker.core.ports.records import RECORD
 from worker.core.routing.preferences import load_preference
 from worker.core.routing.tiers import TierChoice
 from worker.core.triggers import Replied
+from worker.pages.render import render_page
 from worker.pages.view import StoredTurn, build_page
 from worker.queue.heartbeat import Registration
 from worker.queue.journal import Entry, State, decode_entry, encode_entry
@@ -68,7 +69,7 @@ def use_session(data: bytes) -> None:
         return
     if found.messages:  # what stands for a deleted session has none
         decide(found, Limits(), now=1e9)
-    build_page([StoredTurn(found)], Limits())
+    render_page("session", page=build_page([StoredTurn(found)], Limits()), sig="")
     context_json.dump_context(found)
 
 

@@ -172,10 +172,10 @@ def _describe_state(comment: Comment, deps: Deps) -> str:
 
 
 def _write_progress(key: SessionKey, turn: int, deps: Deps) -> str:
-    left = contexts.read_unfinished(key, turn, deps)
-    if left is None:
+    context = contexts.read_unfinished(key, turn, deps)
+    if context is None:
         return "At work, at the very beginning."
-    spent = left.turn_usage
+    spent = context.turn_usage
     minutes = (deps.runtime.clock.now() - spent.started_at) / 60
     return (
         f"At work for {minutes:.1f} minutes, with {spent.iterations} answers of the model so far."

@@ -105,8 +105,9 @@ def read_unfinished_answer(
     key: SessionKey, turn: int, reply: Replied | None, deps: Deps
 ) -> Context | None:
     """Return the unfinished turn if it answers the same comment, else None."""
-    left = read_unfinished(key, turn, deps) if reply else None
-    return left if left and reply and reply.note_id in left.answered_notes else None
+    unfinished = read_unfinished(key, turn, deps) if reply else None
+    is_same = unfinished and reply and reply.note_id in unfinished.answered_notes
+    return unfinished if is_same else None
 
 
 def make_next_context(
@@ -127,7 +128,7 @@ def make_next_context(
     the turns whose files can be restored, the newest first.
     """
     before = _set_first_look(stored, first_look)
-    said = _write_next_message(before, text, files_of, asker, deps)
+    message = _write_next_message(before, text, files_of, asker, deps)
     context = replace(
         before,
         turn=before.turn + 1,
@@ -145,7 +146,7 @@ def make_next_context(
         handed_over=False,
         tier=tier,
     )
-    return context.add(User(said))
+    return context.add(User(message))
 
 
 def _set_first_look(stored: Context, first_look: bool) -> Context:

@@ -91,11 +91,11 @@ class Budget:
     def record_told(self, project_id: int, mr_iid: int) -> None:
         """Record that a merge request was told today that the budget is used up."""
 
-        def with_it(day: Day) -> Day:
+        def add_merge_request(day: Day) -> Day:
             others = tuple(each for each in day.merge_requests if each != mr_iid)
             return Day(day.turns, day.older, (*others, mr_iid)[-MOST_TURNS:])
 
-        self._change(project_id, with_it)
+        self._change(project_id, add_merge_request)
 
     def was_told(self, project_id: int, mr_iid: int) -> bool:
         """Whether `record_told` was called for a merge request today."""

@@ -63,13 +63,13 @@ def _write_text(context: Context, fold: Fold, parts: FoldParts) -> tuple[Context
         for index, message in enumerate(context.messages[since : fold.upto], since)
         if index not in fold.kept_messages
     ]
-    known = before.text if before and fold.kind is not FoldKind.WINDOW else ""
+    earlier_text = before.text if before and fold.kind is not FoldKind.WINDOW else ""
     text, by_model = "", False
     if fold.kind is not FoldKind.WINDOW:
         answers: list[HelperAnswer] = []
-        text = _summarise(stretch, known, fold, parts, answers)
+        text = _summarise(stretch, earlier_text, fold, parts, answers)
         by_model = bool(text)
-        text = text or summarise_by_rules(stretch, known)
+        text = text or summarise_by_rules(stretch, earlier_text)
         context = charge_helper(context, "summary", answers)
     hidden = context.messages[fold.start : fold.upto]
     written = prompts.tell_fold(

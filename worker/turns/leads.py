@@ -51,8 +51,8 @@ def keep_words(groups: Iterable[Group], project_id: int, deps: Deps) -> None:
 
 def forget_words(project_id: int, deps: Deps) -> None:
     """Remove the words of errors that are not known any more. Raises StoreError."""
-    left = frozenset(deps.storage.known_failures.list_keys(project_id))
-    _change_words(project_id, lambda index: [each for each in index if each.key in left], deps)
+    keys = frozenset(deps.storage.known_failures.list_keys(project_id))
+    _change_words(project_id, lambda index: [each for each in index if each.key in keys], deps)
 
 
 def count_old_words(project_id: int, before: float, deps: Deps) -> int:

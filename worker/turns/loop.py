@@ -158,9 +158,9 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
         return halt_turn(record_model(context, parts.model.name), str(error))
     seconds = parts.clock.monotonic() - started
     parts.watch(_report_answer(reply, find_room(limits, context.turn_usage), seconds))
-    kept = notice if reply.thought and parts.model.binds_thinking else ""
+    kept_notice = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
-    after = absorb_reply(context, ask, reply, name, kept, at=sent_at, seconds=seconds)
+    after = absorb_reply(context, ask, reply, name, kept_notice, at=sent_at, seconds=seconds)
     return replace(record_model(after, name), cache=marked.cache)
 
 

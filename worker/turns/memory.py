@@ -21,8 +21,8 @@ MOST_KEPT = 6
 
 
 def _list_kept_groups(survey: Survey) -> Iterator[Group]:
-    wanted = known.list_keys(survey.groups)[:MOST_KEPT]
-    return (group for group in survey.groups if group.key in wanted and group.jobs)
+    keys = known.list_keys(survey.groups)[:MOST_KEPT]
+    return (group for group in survey.groups if group.key in keys and group.jobs)
 
 
 def _holds_for(group: Group, finding: Finding) -> bool:
@@ -67,7 +67,7 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
     if context.found_by == RULE or not _is_by_member(context, deps):
         return
     subject, now = context.subject, deps.runtime.clock.now()
-    looked = context.found_by != KNOWN
+    is_investigated = context.found_by != KNOWN
     url = context.note.url if context.note else ""
     found = known.make_past_finding(
         finding.verdict,
@@ -81,13 +81,13 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
         for group in _list_kept_groups(survey):
             job = group.jobs[0]
             where = known.make_sighting(job, subject.mr_iid, subject.pipeline_id, subject.sha, now)
-            of_it = (
+            past_finding = (
                 replace(found, job_url=known.keep_web_url(job.url))
-                if _holds_for(group, finding)
+                if is_investigated and _holds_for(group, finding)
                 else None
             )
-            kept = partial(_add_sighting, group.key, where, of_it if looked else None)
-            deps.storage.known_failures.change_entry(subject.project_id, group.key, kept)
+            change = partial(_add_sighting, group.key, where, past_finding)
+            deps.storage.known_failures.change_entry(subject.project_id, group.key, change)
         keep_words(_list_kept_groups(survey), subject.project_id, deps)
     except StoreError as error:
         log.warning("session %s: known failures not kept: %s", context.session_id, error)
@@ -124,8 +124,8 @@ def _refers_to(entry: KnownFailure, mr_iid: int) -> bool:
 
 def _remove_merge_request(key: str, mr_iid: int, data: bytes | None) -> bytes | None:
     entry = known.load_known_failure(data, key)
-    left = known.forget_merge_request(entry, mr_iid) if entry else None
-    return known.dump_known_failure(left) if left else None
+    remaining = known.forget_merge_request(entry, mr_iid) if entry else None
+    return known.dump_known_failure(remaining) if remaining else None
 
 
 def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:

@@ -98,9 +98,9 @@ def update_judgement(
             return
         feedback = aftermath.load_feedback(store.read_feedback(key, turn))
         after = aftermath.load_aftermath(store.read_aftermath(key, 0))
-        known = (store, key, turn, context.verdict)
-        now = _judge(*known, feedback, after, newest_verdict)
-        if votes_before is not None and _judge(*known, votes_before, after, "") == now:
+        arguments = (store, key, turn, context.verdict)
+        now = _judge(*arguments, feedback, after, newest_verdict)
+        if votes_before is not None and _judge(*arguments, votes_before, after, "") == now:
             return
         _store_judgement(key, context, now, deps)
     except StoreError as error:

@@ -196,12 +196,12 @@ class Runtime:
 
     def limits_for(self, workflow: str, model: Model) -> Limits:
         """Return the operator's limits, tightened by the workflow's and the model's window."""
-        asked = self.playbook.get(workflow)
-        wanted = asked.max_iterations or self.limits.max_iterations
-        changes = asked.context.model_dump(exclude_unset=True)
+        definition = self.playbook.get(workflow)
+        iterations = definition.max_iterations or self.limits.max_iterations
+        changes = definition.context.model_dump(exclude_unset=True)
         return replace(
             self.limits,
-            max_iterations=min(self.limits.max_iterations, wanted),
+            max_iterations=min(self.limits.max_iterations, iterations),
             context_tokens=min(self.limits.context_tokens, model.context_tokens),
             fold_settings=replace(self.limits.fold_settings, **changes),
         )

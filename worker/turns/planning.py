@@ -53,8 +53,8 @@ def add_plan(context: Context, deps: Deps) -> Context:
     plan = deps.runtime.redact(tell_plan(survey, files, steps or propose_steps(survey, files)))
     planned = replace(context, messages=(User(f"{first.text}\n\n{plan}"),))
     workflow = deps.runtime.playbook.get(context.workflow)
-    begun = make_planned_call(files) if workflow.leads and workflow.allows(EXEC) else None
-    return planned.add(begun) if begun else planned
+    first_call = make_planned_call(files) if workflow.leads and workflow.allows(EXEC) else None
+    return planned.add(first_call) if first_call else planned
 
 
 def list_files(context: Context, deps: Deps) -> tuple[PlannedFile, ...]:
@@ -71,8 +71,8 @@ def list_announced_files(context: Context, deps: Deps) -> tuple[PlannedFile, ...
 def _ask_helper(context: Context, first: User, deps: Deps) -> tuple[Context, tuple[str, ...]]:
     """Return the helper's steps; none if it does not answer or names no existing tool."""
     helper, tools = deps.runtime.helper, [tool.name for tool in context.tools]
-    asked = f"{first.text}\n\nTools: {', '.join(tools)}"
-    answer = helper.ask(TASK, asked, MOST_TOKENS) if helper else None
+    request = f"{first.text}\n\nTools: {', '.join(tools)}"
+    answer = helper.ask(TASK, request, MOST_TOKENS) if helper else None
     if answer is None:
         return context, ()
     return charge_helper(context, "plan", [answer]), read_steps(answer.text, tools)

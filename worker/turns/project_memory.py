@@ -59,8 +59,8 @@ def _put_fact(source: Source, fact: Fact | None, data: bytes | None) -> bytes | 
     facts = project_memory.load_facts(data)
     if fact:
         return project_memory.dump_facts(project_memory.add_fact(facts, fact))
-    left = project_memory.remove_sources(facts, lambda each: each == source)
-    return data if left == facts else project_memory.dump_facts(left)
+    remaining = project_memory.remove_sources(facts, lambda each: each == source)
+    return data if remaining == facts else project_memory.dump_facts(remaining)
 
 
 def _make_confirmed_fact(key: SessionKey, context: Context, deps: Deps) -> Fact | None:

@@ -129,7 +129,7 @@ def _write_answer(
     toolset: Toolset,
     deps: Deps,
 ) -> str:
-    said = finding.prove_reply(
+    parts = finding.prove_reply(
         deps.runtime.redact(suggestions.write_in_place(text)), toolset.captures
     )
-    return note.write_answer(marker, context.subject, said, outcome, footer, deps.gitlab.hosts)
+    return note.write_answer(marker, context.subject, parts, outcome, footer, deps.gitlab.hosts)

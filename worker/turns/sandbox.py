@@ -256,12 +256,12 @@ def _open_archive(archive: AbstractContextManager[Iterator[bytes]]) -> Iterator[
 def remove_sandbox(session: str, deps: Deps) -> None:
     """Close the sandbox that a dead worker left for this session, if there is one."""
     try:
-        left = deps.runtime.sandboxes.adopt(session)
+        sandbox = deps.runtime.sandboxes.adopt(session)
     except SandboxError as error:
         log.warning("session %s: %s", session, error)
         return
-    if left is not None:
-        left.close()
+    if sandbox is not None:
+        sandbox.close()
 
 
 def open_toolset(key: SessionKey, context: Context, deps: Deps) -> Toolset:

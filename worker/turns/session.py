@@ -103,10 +103,10 @@ def analyse_failure(
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
         run = _make_stoppable(run, key, 0, deps, superseded)
-        begun = unfinished is not None
+        is_continued = unfinished is not None
         private = internal or hidden
-        turn = Turn(key, context, (), lease, begun, is_unasked=unasked, is_private=private)
-        if unasked and not begun and (reason := explain_unaffordable(turn, deps)):
+        turn = Turn(key, context, (), lease, is_continued, is_unasked=unasked, is_private=private)
+        if unasked and not is_continued and (reason := explain_unaffordable(turn, deps)):
             return Skipped(reason)
         _list_turn(key, turn.context, deps)
         return _commit_turn(turn, take_turn(turn, deps, run), deps, run)

@@ -48,8 +48,8 @@ def offer_changes(
     advice, found = suggestions.read_suggestions(finding.to_do)
     changes = suggestions.group_changes(found)
     public = not private and context.note is not None and not context.note.internal
-    wanted = deps.options.note.suggestions and public and finding.verdict is Verdict.CHANGE
-    if wanted and changes:
+    is_for_diff = deps.options.note.suggestions and public and finding.verdict is Verdict.CHANGE
+    if is_for_diff and changes:
         ends = _post_all(context, changes, trials, captures, deps)
     else:
         ends = [_NotOnDiff(_ELSEWHERE if finding.verdict is Verdict.TARGET else "")] * len(changes)
@@ -68,8 +68,8 @@ def expect_changes(finding: Finding, deps: Deps) -> tuple[Finding, Offers]:
     """Return what `offer_changes` would, if all changes that may be on the diff were put there."""
     advice, found = suggestions.read_suggestions(finding.to_do)
     changes = suggestions.group_changes(found)
-    wanted = deps.options.note.suggestions and finding.verdict is Verdict.CHANGE
-    on_diff = changes[:MOST_ON_DIFF] if wanted else ()
+    is_for_diff = deps.options.note.suggestions and finding.verdict is Verdict.CHANGE
+    on_diff = changes[:MOST_ON_DIFF] if is_for_diff else ()
     offers = Offers(
         links=tuple((suggestions.name_place(change), _SOME_URL) for change in on_diff),
         left_out_count=sum(len(change) for change in changes[len(on_diff) :]),

@@ -92,19 +92,19 @@ def prepare_tier(
     rules = deps.runtime.limits.tier_rules
     if run.model or not rules:
         return None, deps
-    wanted = _read_known_preferences(subject.project_id, subject.mr_iid, deps)
+    preferences = _read_known_preferences(subject.project_id, subject.mr_iid, deps)
     if unfinished:
         chosen = unfinished.tier
     else:
-        asked = deps.runtime.playbook.get(workflow).model_tier or ""
+        workflow_tier = deps.runtime.playbook.get(workflow).model_tier or ""
         chosen = resolve_tier(
-            *(rules, asked, wanted, before.tier if before else None),
+            *(rules, workflow_tier, preferences, before.tier if before else None),
             before_at=before.turn_usage.started_at if before else 0.0,
         )
     if chosen is None:
         return None, deps
     log.info("%d!%d: tier %s: %s", subject.project_id, subject.mr_iid, chosen.tier, chosen.reason)
-    return chosen, _fit_deps(chosen, rules.apply_preferences(wanted), deps)
+    return chosen, _fit_deps(chosen, rules.apply_preferences(preferences), deps)
 
 
 def _fit_deps(chosen: TierChoice, rules: TierRules, deps: Deps) -> Deps:
@@ -150,8 +150,8 @@ def change_model(workflow: str, deps: Deps, choice: TierChoice) -> tuple[Model, 
 def list_tier_tools(workflow: Workflow, deps: Deps) -> tuple[ToolSpec, ...]:
     """List the tool `set_tier` if there are tiers and the workflow announces it."""
     rules = deps.runtime.limits.tier_rules
-    wanted = rules and workflow.announces(SET_TIER)
-    return (make_set_tier_spec(rules),) if wanted else ()
+    is_announced = rules and workflow.announces(SET_TIER)
+    return (make_set_tier_spec(rules),) if is_announced else ()
 
 
 def find_signal(

@@ -161,10 +161,10 @@ def _read_sandbox(
 
     The times are our epoch seconds; if the sandbox's clock differs, they err on the late side.
     """
-    wanted = " -o ".join(f"-name {_quote_name(name)}" for name in sorted(names))
+    pattern = " -o ".join(f"-name {_quote_name(name)}" for name in sorted(names))
     before = deps.runtime.clock.now()
     done = sandbox.exec(
-        _LOOK.format(names=wanted, most=_MOST_LISTED), timeout=_SECONDS, number=_NUMBER
+        _LOOK.format(names=pattern, most=_MOST_LISTED), timeout=_SECONDS, number=_NUMBER
     )
     after = deps.runtime.clock.now()
     clock, _, listed = done.stdout.preview.partition("\n")

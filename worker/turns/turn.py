@@ -92,8 +92,8 @@ def explain_unaffordable(turn: Turn, deps: Deps) -> str:
     if not reason or not deps.storage.budget.was_told(subject.project_id, subject.mr_iid):
         return ""
     toolset = deps.runtime.toolset(subject, deps.runtime.playbook.get(context.workflow))
-    looked = triage.add_survey(context, toolset, deps)
-    return "" if triage.answer_without_model(looked, deps, by_known=turn.is_unasked) else reason
+    surveyed = triage.add_survey(context, toolset, deps)
+    return "" if triage.answer_without_model(surveyed, deps, by_known=turn.is_unasked) else reason
 
 
 def _explain_used_up(context: Context, deps: Deps) -> str:

@@ -29,7 +29,7 @@ from worker.sessions.store import Store
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, HeadObjectOutputTypeDef
 
 
 PART = 8 * 1024 * 1024
@@ -130,16 +130,12 @@ class Bucket:
 
     def exists(self, name: str) -> bool:
         """See Objects."""
-        return self._find_writer(name) is not None
+        return self._read_head(name) is not None
 
     def find_modification_time(self, name: str) -> float | None:
         """See Objects."""
-        try:
-            with self._translate("look at", name):
-                answer = self._client.head_object(Bucket=self._bucket, Key=self._key(name))
-        except _Missing:
-            return None
-        return answer["LastModified"].timestamp()
+        head = self._read_head(name)
+        return head["LastModified"].timestamp() if head else None
 
     def read(self, name: str, limit: int) -> Stored | None:
         """See Objects."""
@@ -221,14 +217,11 @@ class Bucket:
     def _translate(self, verb: str, name: str) -> AbstractContextManager[None]:
         return _translate_errors(verb, self.describe_place(name))
 
-    def _find_writer(self, name: str) -> str | None:
-        """Return the writer named by the object ("" if it names none); None without an object."""
-        try:
-            with self._translate("look at", name):
-                answer = self._client.head_object(Bucket=self._bucket, Key=self._key(name))
-        except _Missing:
-            return None
-        return answer.get("Metadata", {}).get("writer", "")
+    def _read_head(self, name: str) -> "HeadObjectOutputTypeDef | None":
+        """Return what S3 knows of the object; None without one."""
+        with suppress(_Missing), self._translate("look at", name):
+            return self._client.head_object(Bucket=self._bucket, Key=self._key(name))
+        return None
 
     def _put_if(self, name: str, content: bytes, condition: Mapping[str, str]) -> bool:
         writer = secrets.token_hex(8)
@@ -249,7 +242,8 @@ class Bucket:
                 time.sleep(pause)
             except _Conflict:
                 # If the first answer was lost, the repeated request finds its own object.
-                return self._find_writer(name) == writer
+                head = self._read_head(name)
+                return head is not None and head.get("Metadata", {}).get("writer") == writer
             else:
                 return True
         raise StoreError(f"others keep writing to {self.describe_place(name)}", transient=True)

@@ -20,10 +20,5 @@ def run_in_parallel(jobs: Sequence[Callable[[], T]]) -> Iterator[T]:
         return
     with ThreadPoolExecutor(min(len(jobs), WORKERS), thread_name_prefix="tool") as pool:
         # Each job has its own copy of the context, so that its log records name the session.
-        futures = [pool.submit(copy_context().run, job) for job in jobs]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:
-            for future in futures:
-                future.cancel()
+        contexts = [copy_context() for _ in jobs]
+        yield from pool.map(lambda context, job: context.run(job), contexts, jobs)

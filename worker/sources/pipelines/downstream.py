@@ -55,18 +55,18 @@ class DownstreamPipelines:
         return [
             each
             for bridge in found.items
-            for each in self._follow_bridge(_allow(bridge) if allowed else bridge, number, trail)
+            for each in self._follow_bridge(bridge, number, trail, allowed)
         ]
 
     def _follow_bridge(
-        self, bridge: wire.Bridge, parent: int, trail: Trail
+        self, bridge: wire.Bridge, parent: int, trail: Trail, allowed: bool
     ) -> list[dict[str, Any]]:
         entry = present(
             started_by=bridge.name,
             of_pipeline=parent,
             status=bridge.status,
             failure_reason=bridge.failure_reason,
-            allow_failure=bridge.allow_failure,
+            allow_failure=bridge.allow_failure or allowed,
         )
         child = bridge.downstream_pipeline
         if child is None:
@@ -138,7 +138,3 @@ class DownstreamPipelines:
                 reader.binding.learn_name(job.name)
             if self._own or reader.binding.has_name(job.name):
                 reader.logs.adopt(job.id, project, trail)
-
-
-def _allow(bridge: wire.Bridge) -> wire.Bridge:
-    return bridge.model_copy(update={"allow_failure": True})

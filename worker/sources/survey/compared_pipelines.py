@@ -8,7 +8,12 @@ from worker.core.failure.facts import Unknown
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.session_reader import Reader
-from worker.sources.survey.nearby_pipelines import LISTED, ComparedPipelines, choose_pipelines
+from worker.sources.survey.nearby_pipelines import (
+    LISTED,
+    ComparedPipelines,
+    choose_pipelines,
+    get_items,
+)
 
 T = TypeVar("T")
 
@@ -19,11 +24,6 @@ def read_or_unknown(read: Callable[[], T]) -> T | Unknown:
         return read()
     except SourceError as error:
         return Unknown(str(error))
-
-
-def get_items(found: Sequence[T] | Unknown) -> Sequence[T]:
-    """What was found; nothing if it is Unknown."""
-    return () if isinstance(found, Unknown) else found
 
 
 def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
@@ -48,7 +48,7 @@ def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
 def _find_own(listed: Sequence[wire.Pipeline] | Unknown, reader: Reader) -> wire.Pipeline:
     """The session's pipeline; if GitLab does not give it, only what the session knows of it."""
     subject = reader.subject
-    for each in () if isinstance(listed, Unknown) else listed:
+    for each in get_items(listed):
         if each.id == subject.pipeline_id:
             return each
     path = f"{reader.pipeline_project}/pipelines/{subject.pipeline_id}"

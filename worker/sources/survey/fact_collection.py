@@ -19,11 +19,11 @@ from worker.sources.pipelines.pipeline_jobs import read_all_jobs
 from worker.sources.session_reader import Reader
 from worker.sources.survey.change import read_change
 from worker.sources.survey.compared_logs import OwnLogs, read_errors, read_own_errors
-from worker.sources.survey.compared_pipelines import find_pipelines, get_items, read_or_unknown
+from worker.sources.survey.compared_pipelines import find_pipelines, read_or_unknown
 from worker.sources.survey.compared_runs import describe_run, make_failing_run
 from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.merged_commits import find_carriers
-from worker.sources.survey.nearby_pipelines import ComparedPipelines, was_set_back
+from worker.sources.survey.nearby_pipelines import ComparedPipelines, get_items, was_set_back
 
 LOGS = 8
 """Logs of other runs that are read."""
@@ -63,7 +63,7 @@ class Collection:
         near = find_pipelines(self._reader, self._pool)
         wanted = [near.own, *near.aside]
         for each in (near.attempts, near.target, near.earlier, near.elsewhere):
-            wanted += () if isinstance(each, Unknown) else each
+            wanted += get_items(each)
         pipelines = list({each.id: each for each in wanted}.values())
         self._read_jobs(pipelines)
         self._follow(near.own, [each for each in pipelines if each.id != near.own.id])
@@ -162,14 +162,8 @@ class Collection:
         """Read the errors of the failed runs, those first that can prove most."""
         target = get_items(near.target)
         based = [each for each in target if each.sha == near.base]
-        order = [
-            *get_items(near.attempts),
-            *target[:1],
-            *based,
-            *target,
-            *get_items(near.elsewhere),
-        ]
-        order += get_items(near.earlier)
+        order = [*get_items(near.attempts), *target[:1], *based, *target]
+        order += [*get_items(near.elsewhere), *get_items(near.earlier)]
         pipelines = list({each.id: each for each in order}.values())
         firsts, ours = set(map(self._get_group_name, self._failing)), self._get_own_ids()
         failed = {

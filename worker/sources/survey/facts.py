@@ -45,7 +45,6 @@ def add_facts(
 ) -> tuple[Group, ...]:
     """The groups, each with a ruling based on GitLab's record. Raises nothing."""
     found = iter(collect_facts(groups, reader, diff, seconds))
-
     return tuple(
         replace(group, ruling=_make_ruling(facts))
         if _is_recorded(group) and (facts := next(found, None))

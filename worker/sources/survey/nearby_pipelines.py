@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from worker.core.failure.facts import Unknown
 from worker.sources.api import wire
+
+T = TypeVar("T")
 
 BEFORE = 2
 AGAIN = 6
@@ -39,6 +42,11 @@ class ComparedPipelines:
     carriers: Sequence[wire.Pipeline] = ()
 
 
+def get_items(found: Sequence[T] | Unknown) -> Sequence[T]:
+    """What was found; nothing if it is Unknown."""
+    return () if isinstance(found, Unknown) else found
+
+
 def choose_pipelines(
     own: wire.Pipeline,
     mr: wire.MergeRequest | Unknown,
@@ -47,11 +55,12 @@ def choose_pipelines(
     failed: Sequence[wire.Pipeline] | Unknown,
 ) -> ComparedPipelines:
     """The pipelines to look into, of those that GitLab lists; `own` is the session's."""
-    known = () if isinstance(listed, Unknown) else listed
+    known = get_items(listed)
     same = [each for each in known if each.sha == own.sha and each.id != own.id]
     alike = [each for each in same if _get_kind(each) == _get_kind(own)]
     shas = {own.sha, *(each.sha for each in known)} - {_get_merge_base(mr)}
-    without = [] if isinstance(target, Unknown) else _list_without_change(target, shas)
+    # The target branch may have the change's commits already.
+    without = [each for each in get_items(target) if each.sha not in shas]
     base = _find_base(own, mr, without)
     recent, older = without[:ON_TARGET], without[ON_TARGET:LISTED]
     based = [each for each in without[ON_TARGET:] if each.sha == base][:BASED]
@@ -80,12 +89,6 @@ def was_set_back(target: Sequence[wire.Pipeline], newest: str) -> bool:
 def _get_kind(pipeline: wire.Pipeline) -> tuple[int, str, str]:
     """What decides a pipeline's variables and rules: its project, ref and source."""
     return pipeline.project_id, pipeline.ref, pipeline.source
-
-
-def _list_without_change(target: Sequence[wire.Pipeline], shas: set[str]) -> list[wire.Pipeline]:
-    """The pipelines that ran without the change: the target branch may have its commits (`shas`)
-    already."""
-    return [each for each in target if each.sha not in shas]
 
 
 def _keep_newest(known: Sequence[wire.Pipeline], own: wire.Pipeline) -> list[wire.Pipeline]:

@@ -25,18 +25,15 @@ def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
     retried = find_retried_ids(jobs)
     newest = {job.name: job for job in jobs if job.id not in retried}
     failed = {get_family(job.name) for job in newest.values() if job.status == "failed"}
+    allowed = [job for job in newest.values() if job.status == "failed" and job.allow_failure]
+    skipped = [job for job in newest.values() if job.status == "skipped"]
     groups = (
-        (
-            "Failed, but is allowed to",
-            [_write_name(job) for job in newest.values() if _may_fail(job)],
-        ),
-        ("Failed and was retried", list(_describe_retried(jobs, retried, newest))),
+        ("Failed, but is allowed to", [*map(_write_name, allowed)], MOST_NAMED),
+        ("Failed and was retried", [*_describe_retried(jobs, retried, newest)], MOST_NAMED),
+        ("Passed", _list_passed(newest, failed), MOST_PASSED),
+        ("Did not run", [*map(_write_name, skipped)], MOST_PASSED),
     )
-    lines = [f"{words}: {_join_names(names, MOST_NAMED)}" for words, names in groups if names]
-    passed = _list_passed(newest, failed)
-    lines += [f"Passed: {_join_names(passed, MOST_PASSED)}"] if passed else []
-    skipped = [_write_name(job) for job in newest.values() if job.status == "skipped"]
-    lines += [f"Did not run: {_join_names(skipped, MOST_PASSED)}"] if skipped else []
+    lines = (f"{words}: {_join_names(names, most)}" for words, names, most in groups if names)
     return (*lines, *_tell_runner(list(newest.values())))
 
 
@@ -68,10 +65,6 @@ def tell_passed_below(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def _write_below(job: Mapping[str, Any]) -> str:
     return f"job {job['id']} ({one_line(str(job['name']), _NAME)})"
-
-
-def _may_fail(job: wire.Job) -> bool:
-    return job.status == "failed" and job.allow_failure
 
 
 def _describe_retried(

@@ -4,7 +4,8 @@ Bounded in jobs, bytes and seconds; what could not be read is named. Raises noth
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -172,7 +173,7 @@ def _read_pipeline(reader: Reader, found: _Found) -> None:
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
     found.others = (*_tell_merge_result(listed.items, reader), *tell_other_jobs(listed.items))
-    variants = _count_variants(job.name for job in newest)
+    variants = Counter(get_family(job.name) for job in newest)
     found.jobs += [
         _describe_failing(job, variants, reader) for job in sorted(failed, key=lambda job: job.id)
     ]
@@ -218,7 +219,8 @@ def _read_downstream(path: str, number: int, reader: Reader, found: _Found) -> I
             found.jobs.append(_describe_bridge(bridge, reader))
         found.jobs += [
             _describe_child(job, reader)
-            for job in _choose_hard_failures(bridge.get("failed_jobs", ()))
+            for job in bridge.get("failed_jobs", ())
+            if not job.get("allow_failure")
         ]
         found.others += tell_allowed(bridge.get("failed_jobs", ()))
         passed += bridge.get("passed_jobs", ())
@@ -256,18 +258,7 @@ def _describe_external(status: wire.Status, reader: Reader) -> FailingJob:
     )
 
 
-def _choose_hard_failures(jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [job for job in jobs if not job.get("allow_failure")]
-
-
-def _count_variants(names: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[get_family(name)] = counts.get(get_family(name), 0) + 1
-    return counts
-
-
-def _describe_failing(job: wire.Job, variants: dict[str, int], reader: Reader) -> FailingJob:
+def _describe_failing(job: wire.Job, variants: Mapping[str, int], reader: Reader) -> FailingJob:
     return FailingJob(
         job_id=job.id,
         name=_clean_text(job.name, reader),

@@ -124,7 +124,7 @@ def _stream() -> None:
         )
         before = _resident()
         with _peak() as peak:
-            ours = _timed(lambda: reader.logs.document(scene.job.id))
+            ours = _timed(lambda: reader.logs.log(scene.job.id).make_document())
         shown = reader.logs.log(scene.job.id).preview(4096)
         assert "widget.c:7: error: no" in shown
         size = len(scene.job.trace) / 1e6

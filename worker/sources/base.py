@@ -22,7 +22,9 @@ that names one SourceDef or a sequence of them. Every SourceDef must keep these 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.conversation.context import Subject
@@ -95,6 +97,22 @@ class SourceDef(Generic[A]):
 
 class NoArguments(Arguments):
     """For sources that are fully bound to the session."""
+
+
+class OfJob(Arguments):
+    """Of which job."""
+
+    job_id: int = Field(gt=0, description="The job's id, from gitlab_list_pipeline_jobs.")
+
+
+Ref = Annotated[
+    str,
+    Field(
+        max_length=300,
+        description="Branch, tag or commit; by default the commit the pipeline ran on.",
+    ),
+]
+"""An argument that names a commit; "" for the one the pipeline ran on."""
 
 
 def redacted_document(raw: RawDocument, redact: Redactions) -> Document:

@@ -140,16 +140,11 @@ def _read_test_output(document: Document, name: str) -> Iterator[str]:
         raise SourceError("the test report is too long to be read") from error
     found = [case for case in cases if name in _list_test_names(case)]
     if not found:
-        raise SourceError(
-            f"the test report has no failed test of that name{_describe_gaps(document)}"
-        )
+        gaps = f" ({document.gaps})" if document.gaps else ""
+        raise SourceError(f"the test report has no failed test of that name{gaps}")
     for case in found:
         for part in ("output", "stack_trace"):
             yield from case.get(part, "").split("\n")
-
-
-def _describe_gaps(document: Document) -> str:
-    return f" ({document.gaps})" if document.gaps else ""
 
 
 def _list_test_names(case: Mapping[str, str]) -> set[str]:

@@ -3,7 +3,7 @@
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TypeVar
@@ -13,7 +13,7 @@ from worker.core.conversation.context import Subject
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api import wire
 from worker.sources.api.binding import Binding
-from worker.sources.api.client import NoSuchFile, NoSuchRef, NotFound, ReadClient
+from worker.sources.api.client import NoSuchFile, NoSuchRef, NotFound, ReadClient, ask_in_turn
 from worker.sources.evidence import Evidence
 from worker.sources.host.audience import Audience, find_audience
 from worker.sources.job_logs.log_cache import JobLogs
@@ -160,19 +160,14 @@ class Reader:
 
         If not, it is a pipeline of the target branch; any other pipeline raises SourceError.
         """
-        ids = dict.fromkeys((self.subject.pipeline_project_id, self.subject.project_id))
-        *first, last = ids
-        for project in first:
-            with suppress(NotFound):
-                return self._check_pipeline(project, number, what)
-        return self._check_pipeline(last, number, what)
 
-    def _check_pipeline(
-        self, project: int, number: int, what: str
-    ) -> tuple[str, wire.Pipeline, bool]:
-        path = f"/projects/{project}/pipelines/{number}"
-        pipeline = self.client.one(path, wire.Pipeline, what)
-        return path, pipeline, self.binding.is_own(project, pipeline)
+        def read(project: int) -> tuple[str, wire.Pipeline, bool]:
+            path = f"/projects/{project}/pipelines/{number}"
+            pipeline = self.client.one(path, wire.Pipeline, what)
+            return path, pipeline, self.binding.is_own(project, pipeline)
+
+        ids = dict.fromkeys((self.subject.pipeline_project_id, self.subject.project_id))
+        return ask_in_turn([*ids], read)
 
     def may_read(self, project_id: int) -> bool:
         """Whether this session may read a project. Raises SourceError.

@@ -95,7 +95,9 @@ class _BoundSource:
         reader = replace(reader, redact=reader.redact.for_document(_name_document(row.name, args)))
         with _translate_errors(row.name):
             given = row.fetch(args, reader)
-            found = _redact_document(given, reader)
+            found = (
+                given if isinstance(given, Document) else redacted_document(given, reader.redact)
+            )
         if found.chunks:
             found = replace(found, chunks=_guard_chunks(found.chunks, row.name))
         # It may contain names that strangers chose.
@@ -104,10 +106,6 @@ class _BoundSource:
         if isinstance(given, RawDocument) and given.place is not None:
             reader.evidence.keep(given.place, document.data, reader.redact.redact_text(given.url))
         return document
-
-
-def _redact_document(given: RawDocument | Document, reader: Reader) -> Document:
-    return redacted_document(given, reader.redact) if isinstance(given, RawDocument) else given
 
 
 _VERB = re.compile(r"^[a-z0-9]+_(?:get|list)_")

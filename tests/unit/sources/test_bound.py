@@ -14,10 +14,9 @@ from worker.core.ports import Document, DocumentKind
 from worker.errors import ConfigError, SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
-from worker.sources.base import NoArguments, RawDocument, SourceDef
+from worker.sources.base import NoArguments, OfJob, RawDocument, SourceDef
 from worker.sources.document_cache import Cache
 from worker.sources.job_logs.redactor import Redactions
-from worker.sources.job_logs.source import JobLog
 from worker.sources.merge_request.details import MR_DETAILS
 from worker.sources.session_reader import Reader
 from worker.sources.table import bind_sources, cap_document, join_rows
@@ -56,7 +55,7 @@ def test_the_same_call_gives_the_same_bytes(reader: Reader) -> None:
 
 def test_other_arguments_are_another_call(reader: Reader) -> None:
     _, made = counting(RawDocument("x"))
-    source = bind_sources(reader, [row(made, args=JobLog)])["x_get_thing"]
+    source = bind_sources(reader, [row(made, args=OfJob)])["x_get_thing"]
     assert source.fetch('{"job_id": 1}').data != source.fetch('{"job_id": 2}').data
 
 

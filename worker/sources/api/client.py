@@ -2,8 +2,8 @@
 
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -33,6 +33,8 @@ PER_PAGE = 100
 _PROJECT = re.compile(r"/projects/(?!\d+(?:/|$))[^/]+")
 """The start of an API path that names a project by its path."""
 
+A = TypeVar("A")
+P = TypeVar("P")
 T = TypeVar("T", bound=BaseModel)
 Query = Mapping[str, str | int]
 
@@ -109,9 +111,15 @@ class ReadClient:
             return _parse_answer(model, decode_json(response, MAX_JSON), what)
 
     def many(
-        self, path: str, model: type[T], what: str, query: Query | None = None, pages: int = 10
+        self,
+        path: str,
+        model: type[T],
+        what: str,
+        query: Query | None = None,
+        pages: int = 10,
+        size: int = PER_PAGE,
     ) -> Listing[T]:
-        """The list at `path`: at most `pages` pages of 100, or fewer if the deadline passes.
+        """The list at `path`: at most `pages` pages, or fewer if the deadline passes.
 
         Raises SourceError.
         """
@@ -119,7 +127,7 @@ class ReadClient:
         for number in range(1, pages + 1):
             if items and self._is_past_deadline():
                 break
-            page = self.page(path, model, what, number, PER_PAGE, query)
+            page = self.page(path, model, what, number, size, query)
             items += page.items
             if not page.more:
                 return Listing(tuple(items))
@@ -207,6 +215,15 @@ class ReadClient:
 
     def _is_past_deadline(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
+
+
+def ask_in_turn(places: Sequence[P], ask: Callable[[P], A]) -> A:
+    """Return the answer of the first place that does not raise NotFound; the last one may."""
+    *first, last = places
+    for place in first:
+        with suppress(NotFound):
+            return ask(place)
+    return ask(last)
 
 
 def _get_target(error: requests.TooManyRedirects) -> str:

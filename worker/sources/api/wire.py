@@ -11,24 +11,27 @@ OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/(\w+)")
 """The ref of a merge request's own pipeline: the merge request's iid, and the kind of ref."""
 
 
-class _Wire(BaseModel):
+class Answer(BaseModel):
+    """An answer of GitLab or another system; fields that are not used are ignored."""
+
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class User(_Wire):
-    """A user inside another object."""
+class User(Answer):
+    """A user; `bot` is given for a single one only."""
 
     id: int = 0
     username: str = ""
+    bot: bool = False
 
 
-class Parent(_Wire):
+class Parent(Answer):
     """The project that another one is a fork of."""
 
     id: int
 
 
-class Project(_Wire):
+class Project(Answer):
     """A project. `public_jobs` is GitLab's "project-based pipeline visibility"."""
 
     id: int
@@ -54,7 +57,7 @@ class Project(_Wire):
         )
 
 
-class Pipeline(_Wire):
+class Pipeline(Answer):
     """A pipeline; `ref` is `refs/merge-requests/IID/…` for a merge request's own."""
 
     id: int
@@ -77,7 +80,7 @@ def is_merge_result(ref: str) -> bool:
     return kind is not None and kind[2] in ("merge", "train")
 
 
-class DiffRefs(_Wire):
+class DiffRefs(Answer):
     """The commits that a merge request's newest diff lies between."""
 
     base_sha: str
@@ -85,7 +88,7 @@ class DiffRefs(_Wire):
     head_sha: str
 
 
-class MergeRequest(_Wire):
+class MergeRequest(Answer):
     """A merge request; `sha` is its head, `head_pipeline` is given for a single one only."""
 
     iid: int
@@ -108,7 +111,7 @@ class MergeRequest(_Wire):
     diff_refs: DiffRefs | None = None
 
 
-class Commit(_Wire):
+class Commit(Answer):
     """A commit of a merge request."""
 
     id: str = ""
@@ -119,7 +122,7 @@ class Commit(_Wire):
     created_at: str | None = None
 
 
-class DiffFile(_Wire):
+class DiffFile(Answer):
     """One file of a diff; `diff` holds hunks, and nothing if `collapsed` or `too_large`."""
 
     old_path: str
@@ -135,7 +138,7 @@ class DiffFile(_Wire):
     diff: str = ""
 
 
-class Bridge(_Wire):
+class Bridge(Answer):
     """A job that starts another pipeline: a child's, or one of another project."""
 
     name: str = ""
@@ -146,21 +149,21 @@ class Bridge(_Wire):
     downstream_pipeline: Pipeline | None = None
 
 
-class ArtifactFile(_Wire):
+class ArtifactFile(Answer):
     """One of the files a job has left: the archive, the log, a report."""
 
     file_type: str = ""
     size: int | None = None
 
 
-class Runner(_Wire):
+class Runner(Answer):
     """What a job ran on."""
 
     id: int = 0
     description: str | None = None
 
 
-class Job(_Wire):
+class Job(Answer):
     """A job; `pipeline` is there in GitLab's lists and tells the project that it ran in."""
 
     id: int
@@ -181,14 +184,14 @@ class Job(_Wire):
     pipeline: Pipeline | None = None
 
 
-class RecentFailures(_Wire):
+class RecentFailures(Answer):
     """How often a test failed on the default branch in the last fourteen days."""
 
     count: int = 0
     base_branch: str = ""
 
 
-class TestCase(_Wire):
+class TestCase(Answer):
     """One test of a report."""
 
     status: str = ""
@@ -201,39 +204,39 @@ class TestCase(_Wire):
     recent_failures: RecentFailures | None = None
 
 
-class TestSuite(_Wire):
-    """The tests of one job, by its name; `suite_error` if its report cannot be read."""
+class TestCounts(Answer):
+    """How many tests a suite or a report has."""
 
-    name: str = ""
     total_count: int = 0
     success_count: int = 0
     failed_count: int = 0
     skipped_count: int = 0
     error_count: int = 0
+
+
+class TestSuite(TestCounts):
+    """The tests of one job, by its name; `suite_error` if its report cannot be read."""
+
+    name: str = ""
     suite_error: str | None = None
     test_cases: tuple[TestCase, ...] = ()
 
 
-class TestReport(_Wire):
+class TestReport(TestCounts):
     """What the jobs of a pipeline have reported of their tests."""
 
     total_time: float | None = None
-    total_count: int = 0
-    success_count: int = 0
-    failed_count: int = 0
-    skipped_count: int = 0
-    error_count: int = 0
     test_suites: tuple[TestSuite, ...] = ()
 
 
-class TreeEntry(_Wire):
+class TreeEntry(Answer):
     """A file or folder of a tree."""
 
     path: str
     type: str = "blob"
 
 
-class SearchHit(_Wire):
+class SearchHit(Answer):
     """A place in a file that a search has found; `data` holds lines from `startline` on."""
 
     path: str
@@ -241,7 +244,7 @@ class SearchHit(_Wire):
     data: str = ""
 
 
-class Comparison(_Wire):
+class Comparison(Answer):
     """What lies between two commits."""
 
     commits: tuple[Commit, ...] = ()
@@ -249,7 +252,7 @@ class Comparison(_Wire):
     compare_timeout: bool = False
 
 
-class Include(_Wire):
+class Include(Answer):
     """A file that was merged into a CI configuration, and the project whose file asked for it."""
 
     type: str = ""
@@ -258,7 +261,7 @@ class Include(_Wire):
     context_project: str | None = None
 
 
-class Lint(_Wire):
+class Lint(Answer):
     """The CI configuration with everything it includes, and what is wrong with it.
 
     `includes` is None where GitLab does not say what it has merged.
@@ -271,7 +274,7 @@ class Lint(_Wire):
     includes: tuple[Include, ...] | None = None
 
 
-class Status(_Wire):
+class Status(Answer):
     """What a job or an outside system has reported on a commit."""
 
     id: int = 0
@@ -285,7 +288,7 @@ class Status(_Wire):
     pipeline_id: int | None = None
 
 
-class Position(_Wire):
+class Position(Answer):
     """Where in the diff a note stands."""
 
     new_path: str | None = None
@@ -294,7 +297,7 @@ class Position(_Wire):
     old_line: int | None = None
 
 
-class Note(_Wire):
+class Note(Answer):
     """A note of a thread."""
 
     id: int
@@ -307,14 +310,14 @@ class Note(_Wire):
     position: Position | None = None
 
 
-class Discussion(_Wire):
+class Discussion(Answer):
     """A thread with its notes, oldest first."""
 
     id: str = ""
     notes: tuple[Note, ...]
 
 
-class Member(_Wire):
+class Member(Answer):
     """A member of a project, inherited ones included."""
 
     access_level: int

@@ -5,14 +5,13 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from worker.arguments import Arguments
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound
-from worker.sources.base import RawDocument, SourceDef, present
+from worker.sources.base import OfJob, RawDocument, SourceDef, present
 from worker.sources.files import zips
 from worker.sources.files.packing import Packed
-from worker.sources.repository.file import check_path
+from worker.sources.repository.file import check_path, join_ends
 from worker.sources.session_reader import Reader
 
 MAX_ZIP = 256 * 1024 * 1024
@@ -21,13 +20,7 @@ MAX_LISTED = 5000
 SECONDS = 120.0
 
 
-class Artifacts(Arguments):
-    """Of which job."""
-
-    job_id: int = Field(gt=0, description="The job's id, from gitlab_list_pipeline_jobs.")
-
-
-class ArtifactsUnder(Artifacts):
+class ArtifactsUnder(OfJob):
     """Of which job, and which of them."""
 
     folder: str = Field(
@@ -35,7 +28,7 @@ class ArtifactsUnder(Artifacts):
     )
 
 
-class Artifact(Artifacts):
+class Artifact(OfJob):
     """Which file."""
 
     path: str = Field(
@@ -43,7 +36,7 @@ class Artifact(Artifacts):
     )
 
 
-def list_files(args: Artifacts, reader: Reader) -> RawDocument:
+def list_files(args: OfJob, reader: Reader) -> RawDocument:
     """The job's reports and the files of its archive as JSON."""
     path, job = _read_job(args.job_id, reader)
     missing: list[str] = []
@@ -71,15 +64,10 @@ def read_file(args: Artifact, reader: Reader) -> RawDocument:
         blob = reader.client.blob(url, what, MAX_FILE)
     except NotFound as error:
         raise SourceError(f"{error}{_explain_gone(job)}") from error
-    if blob.omitted_bytes:
-        mark = f"\n[... {blob.omitted_bytes} bytes of this file are left out here ...]\n".encode()
-        missing = f"{blob.omitted_bytes} of the file's {blob.size} bytes, cut from its middle"
-        return RawDocument(blob.head + mark + blob.tail, missing)
-    data = blob.head + blob.tail
-    if b"\0" in data[:8192]:
+    if not blob.omitted_bytes and b"\0" in blob.head[:8192]:
         text = f"{name}: a binary file of {blob.size} bytes\n"
-        return RawDocument(text, chunks=lambda: [data])
-    return RawDocument(data)
+        return RawDocument(text, chunks=lambda: [blob.head])
+    return join_ends(blob)
 
 
 def read_all_files(args: ArtifactsUnder, reader: Reader) -> RawDocument:
@@ -126,7 +114,7 @@ def _explain_gone(job: wire.Job) -> str:
 LIST_ARTIFACTS = SourceDef(
     name="gitlab_list_artifacts",
     description="The reports a job has left and the files in its artifacts, with their sizes.",
-    args=Artifacts,
+    args=OfJob,
     fetch=list_files,
     note="which files a job has left: reports, screenshots, logs of its own",
     timeout=SECONDS,

@@ -22,7 +22,8 @@ def find_audience(client: ReadClient, subject: Subject) -> Audience:
     The logs are of the merge request's project and of the one the pipeline ran in. Raises
     SourceError.
     """
-    target = _read_project(client, subject.project_id, "the merge request's project").access
+    what = "the merge request's project"
+    target = client.one(f"/projects/{subject.project_id}", wire.Project, what).access
     logs = target.log_readers
     if subject.pipeline_project_id != subject.project_id:
         logs = max(logs, _find_fork_log_readers(client, subject))
@@ -31,12 +32,8 @@ def find_audience(client: ReadClient, subject: Subject) -> Audience:
 
 
 def _find_fork_log_readers(client: ReadClient, subject: Subject) -> Readers:
+    path, what = f"/projects/{subject.pipeline_project_id}", "the project the pipeline ran in"
     try:
-        fork = _read_project(client, subject.pipeline_project_id, "the project the pipeline ran in")
+        return client.one(path, wire.Project, what).access.log_readers
     except NotFound:
         return Readers.MEMBERS
-    return fork.access.log_readers
-
-
-def _read_project(client: ReadClient, project_id: int, what: str) -> wire.Project:
-    return client.one(f"/projects/{project_id}", wire.Project, what)

@@ -25,10 +25,8 @@ def read_changes(client: ReadClient, subject: Subject) -> Changes | str:
     synthetic = head and head.id == subject.pipeline_id and wire.is_merge_result(head.ref)
     if subject.sha != mr.sha and not synthetic:
         return f"merge request !{mr.iid} has moved on from {subject.sha} to {mr.sha}"
-    files: list[ChangedFile] = []
-    for number in range(1, _PAGES + 1):
-        page = client.page(f"{path}/diffs", wire.DiffFile, "the diff", number, _PER_PAGE)
-        files += [ChangedFile(each.old_path, each.new_path, each.diff) for each in page.items]
-        if not page.more:
-            break
-    return Changes(refs.base_sha, refs.start_sha, refs.head_sha, tuple(files))
+    listed = client.many(
+        f"{path}/diffs", wire.DiffFile, "the diff", pages=_PAGES, size=_PER_PAGE
+    ).items
+    files = tuple(ChangedFile(each.old_path, each.new_path, each.diff) for each in listed)
+    return Changes(refs.base_sha, refs.start_sha, refs.head_sha, files)

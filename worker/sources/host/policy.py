@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from pydantic import BaseModel, ConfigDict
-
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound, ReadClient
 from worker.sources.host.members import read_access_level
@@ -34,16 +32,10 @@ class Policy:
 DEFAULT = Policy()
 
 
-class _Account(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    bot: bool = False
-
-
 def is_bot(client: ReadClient, user_id: int) -> bool:
     """Whether GitLab says that the account is a bot, whatever its name. Raises SourceError."""
     try:
-        return client.one(f"/users/{user_id}", _Account, f"user {user_id}").bot
+        return client.one(f"/users/{user_id}", wire.User, f"user {user_id}").bot
     except NotFound:
         return False
 

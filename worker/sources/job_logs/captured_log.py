@@ -4,7 +4,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from worker.core.failure.facts import LastPass, Run, get_day, parse_time
@@ -37,43 +37,31 @@ class PassedLog:
     started_at: str = ""
 
 
+@dataclass(slots=True, eq=False)
 class Log:
-    """A job's log, cleaned and redacted. `missing` says what is not in it.
+    """A job's log, cleaned and redacted. `missing_parts` says what is not in it.
 
-    The job's page leaves out the first `hidden` lines and counts from the next one. `final` says
-    that the log will not change, `failed` that its job failed. `began` is its first timestamp,
-    in epoch seconds by the runner's clock, `seconds` the time between its first and last one; both
-    are 0 if it has none. Safe to share between threads.
+    The job's page leaves out the first `hidden_lines` and counts from the next one. `final` says
+    that the log will not change. `began` is its first timestamp, in epoch seconds by the runner's
+    clock, `seconds` the time between its first and last one; both are 0 if it has none. `outline`
+    is its times and sections as JSON. `find_passed` finds the job's last passed run, `digest` is
+    made without it. Safe to share between threads.
     """
 
-    def __init__(
-        self,
-        spool: Spool,
-        missing: str,
-        web_url: str,
-        hidden: int,
-        final: bool,
-        began: int,
-        seconds: int,
-        failed: bool,
-        outline: Redacted | None,
-        digest: Digest | None,
-        find_green: Callable[[], PassedLog | None] | None,
-    ) -> None:
-        self.spool = spool
-        self.missing_parts = missing
-        self.web_url = web_url
-        self.hidden_lines = hidden
-        self.final = final
-        self.began = began
-        self.seconds = seconds
-        self.job_failed = failed
-        self._outline = outline
-        self._digest = digest
-        self._find_green = find_green
-        self._green: PassedLog | None = None
-        self._installed: tuple[str, ...] | None = None
-        self._lock = threading.Lock()
+    spool: Spool
+    missing_parts: str
+    web_url: str
+    hidden_lines: int
+    final: bool
+    began: int
+    seconds: int
+    job_failed: bool
+    outline: Redacted | None
+    digest: Digest | None
+    find_passed: Callable[[], PassedLog | None] | None
+    _passed: PassedLog | None = None
+    _installed: tuple[str, ...] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def lines(self) -> Sequence[str]:
@@ -89,35 +77,35 @@ class Log:
         if self.spool.size <= limit:
             return trace.preview_log(b"".join(self.spool.chunks()), limit)
         with self._lock:
-            if self._digest is None:
-                self._digest = self._make_digest()
-            return self._digest.write_text(limit)
+            if self.digest is None:
+                self.digest = self._make_digest()
+            return self.digest.write_text(limit)
 
-    def _find_passed(self) -> PassedLog | None:
+    def _get_passed(self) -> PassedLog | None:
         """The run that passed, looked for once. The caller holds the lock."""
-        if self._find_green is not None:
-            find, self._find_green = self._find_green, None
+        if self.find_passed is not None:
+            find, self.find_passed = self.find_passed, None
             with suppress(SourceError):
-                self._green = find()
-        return self._green
+                self._passed = find()
+        return self._passed
 
     def green_job(self) -> int:
         """The id of the passed job whose log is saved beside this one, 0 if there is none."""
         with self._lock:
-            green = self._find_passed()
+            green = self._get_passed()
         return green.job_id if green else 0
 
     def read_last_pass(self) -> Iterator[str]:
         """Yield the lines of the job's last passed run; none if it is not known, or large."""
         with self._lock:
-            green = self._find_passed()
+            green = self._get_passed()
         if green is not None and green.spool.size <= trace.LARGE:
             yield from Lines(green.spool)
 
     def last_pass(self) -> LastPass | None:
         """The job's last passed run and what was installed differently then, None if not known."""
         with self._lock:
-            green = self._find_passed()
+            green = self._get_passed()
             if green is None or max(self.spool.size, green.spool.size) > trace.LARGE:
                 return None
             if self._installed is None:
@@ -177,16 +165,16 @@ class Log:
         )
 
     def _make_digest(self) -> Digest:
-        green = self._find_passed()
+        green = self._get_passed()
         passed = green.spool.chunks() if green else None
         return trace.make_excerpt(self.spool.chunks(), passed).make_digest()
 
     def _list_beside(self) -> Iterator[SideFile]:
-        if (outline := self._outline) is not None:
+        if (outline := self.outline) is not None:
             about = "times and sections, for `log outline`"
             yield SideFile(OUTLINE, lambda: iter([outline]), about)
         with self._lock:
-            green = self._find_passed()
+            green = self._get_passed()
         if green:
             day = get_day(green.started_at)
             where = f"{green.ref} at {green.sha[:12]}{day and ', on '}{day}"

@@ -5,19 +5,17 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from worker.core.conversation.context import Subject
 from worker.core.logs import trace
 from worker.core.logs.excerpt import Digest, Excerpt
 from worker.core.logs.timeline import Timeline
-from worker.core.ports import Document
 from worker.core.text.redacted_values import Redacted
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.binding import Binding
-from worker.sources.api.client import NotFound, ReadClient
+from worker.sources.api.client import NotFound, ReadClient, ask_in_turn
 from worker.sources.job_logs.captured_log import Log, PassedLog
 from worker.sources.job_logs.redactor import Redactions
 from worker.sources.job_logs.spool import Spool
@@ -92,10 +90,6 @@ class JobLogs:
         with self._lock:
             self._adopted[job_id] = project_id, trail
 
-    def document(self, job_id: int) -> Document:
-        """The log of a job, cleaned and redacted. Raises SourceError."""
-        return self.log(job_id).make_document()
-
     def get_error_text(self) -> str:
         """The parts of the failed jobs' logs, of those read so far, that explain the failures.
 
@@ -136,18 +130,19 @@ class JobLogs:
         if job.erased_at:
             raise SourceError(f"the log of job {job_id} ({job.name}) was erased")
         read = self._read_trace(project, job, MAX_TRACE, SECONDS)
+        has_failed = job.status == "failed"
         return Log(
             spool=read.spool,
-            missing=_list_missing(job, read),
+            missing_parts=_list_missing(job, read),
             web_url=job.web_url,
-            hidden=read.hidden_lines,
+            hidden_lines=read.hidden_lines,
             final=job.status in ENDED and read.size > 0 and not read.broken,
             began=read.timeline.began,
             seconds=read.timeline.seconds,
             outline=self._write_outline(read.timeline),
             digest=read.digest,
-            failed=job.status == "failed",
-            find_green=(lambda: self._find_green(job, project)) if job.status == "failed" else None,
+            job_failed=has_failed,
+            find_passed=(lambda: self._find_passed_log(job, project)) if has_failed else None,
         )
 
     def _write_outline(self, timeline: Timeline) -> Redacted | None:
@@ -155,7 +150,7 @@ class JobLogs:
         values = timeline.to_json()
         return self._redact.redact_to_json(values) if values else None
 
-    def _find_green(self, job: wire.Job, project: int) -> PassedLog | None:
+    def _find_passed_log(self, job: wire.Job, project: int) -> PassedLog | None:
         """The log of the newest run of this job that passed, if it can be had cheaply."""
         with self._lock:
             self._greens += 1
@@ -166,13 +161,13 @@ class JobLogs:
         found = self._passed.find(job.name, deadline, trail, project, before)
         if found is None or found.job.id == job.id:
             return None
-        log, run = self._read_green_log(found), found.pipeline
+        log, run = self._read_passed_log(found), found.pipeline
         if log is None:
             return None
         began = found.job.started_at or run.created_at or ""
         return PassedLog(found.job.id, run.ref, run.sha, log, found.job.web_url, began)
 
-    def _read_green_log(self, found: PassedJob) -> Spool | None:
+    def _read_passed_log(self, found: PassedJob) -> Spool | None:
         with self._lock:
             if found.job.id in self._kept:
                 return self._kept[found.job.id].spool
@@ -198,12 +193,12 @@ class JobLogs:
         return project, job
 
     def _find_job(self, job_id: int) -> tuple[int, wire.Job]:
-        *first, last = self._list_projects(job_id)
-        for project in first:
-            with suppress(NotFound):
-                return project, self._read_job(project, job_id)
+        def read(project: int) -> tuple[int, wire.Job]:
+            path = f"/projects/{project}/jobs/{job_id}"
+            return project, self._client.one(path, wire.Job, f"job {job_id}")
+
         try:
-            return last, self._read_job(last, job_id)
+            return ask_in_turn(self._list_projects(job_id), read)
         except NotFound as error:
             hint = "one of a downstream project is read once gitlab_list_pipeline_jobs has shown it"
             raise NotFound(f"{error}; {hint}") from error
@@ -213,10 +208,6 @@ class JobLogs:
             return [self._adopted[job_id][0]]
         subject = self._subject
         return list(dict.fromkeys((subject.pipeline_project_id, subject.project_id)))
-
-    def _read_job(self, project: int, job_id: int) -> wire.Job:
-        path = f"/projects/{project}/jobs/{job_id}"
-        return self._client.one(path, wire.Job, f"job {job_id}")
 
     def _keep(self, job_id: int, log: Log) -> None:
         with self._lock:

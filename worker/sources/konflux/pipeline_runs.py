@@ -5,9 +5,9 @@ that Pipelines as Code puts on runs bind them to a merge request. Each run that 
 checked.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import Field
@@ -17,7 +17,7 @@ from worker.core.conversation.context import Subject
 from worker.core.ports.evidence import TaskStep
 from worker.core.text.untrusted import one_line
 from worker.errors import ArgumentError, SourceError
-from worker.sources.api.client import NotFound, keep_ends
+from worker.sources.api.client import ask_in_turn, keep_ends
 from worker.sources.api.web import Query, WebReader, clean_ends
 from worker.sources.base import NoArguments, RawDocument, SourceDef, present
 from worker.sources.konflux.tekton_objects import Run, Runs, Step
@@ -34,8 +34,6 @@ MAX_LOG = 8 * 1024 * 1024
 
 MAX_READ = 128 * 1024 * 1024
 """Bytes of one step's log that are read at most."""
-
-T = TypeVar("T")
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 _TEKTON = "/apis/tekton.dev/v1"
@@ -82,10 +80,6 @@ class Konflux:
         self._places = tuple(places)
         self._ui_url = ui_url.rstrip("/")
         self._tenants = {project.lower(): tenant for project, tenant in tenants.items()}
-
-    def rows(self) -> tuple[SourceDef[Any], ...]:
-        """The sources, for sessions of a configured project only."""
-        return tuple(row(self) for row in (_make_list_runs, _make_list_tasks, _make_get_log))
 
     def applies(self, subject: Subject) -> bool:
         """Whether the session's project has a namespace."""
@@ -173,13 +167,12 @@ class Konflux:
     def _find_own_run(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> Run:
         """The run of that name. Raises SourceError if its labels are not the merge request's."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}/{name}"
-        run = self._ask_each_place(
-            lambda place: place.one(path, Run, f"{kind.removesuffix('s')} {name}")
-        )
+        what = f"{kind.removesuffix('s')} {name}"
+        run = ask_in_turn(self._places, lambda place: place.one(path, Run, what))
         wanted = _make_selectors(tenant, subject)
         has = {f"{key}={value}" for key, value in run.metadata.labels.items()}
         if not any(has.issuperset(selector.split(",")) for selector in wanted):
-            raise SourceError(f"{kind.removesuffix('s')} {name} is not of this merge request")
+            raise SourceError(f"{what} is not of this merge request")
         return run
 
     def _read_log(self, tenant: Tenant, pod: str, container: str) -> tuple[bytes, str]:
@@ -187,20 +180,11 @@ class Konflux:
         path = f"/api/v1/namespaces/{tenant.namespace}/pods/{quote(pod, safe='')}/log"
         what = f"the log of {container}"
         query = {"container": container}
-        blob = self._ask_each_place(
-            lambda place: keep_ends(place.chunks(path, what, MAX_READ, query), MAX_LOG)
+        blob = ask_in_turn(
+            self._places,
+            lambda place: keep_ends(place.chunks(path, what, MAX_READ, query), MAX_LOG),
         )
         return clean_ends(blob, what)
-
-    def _ask_each_place(self, ask: Callable[[WebReader], T]) -> T:
-        """The answer of the first place that has it."""
-        *first, last = self._places
-        for place in first:
-            try:
-                return ask(place)
-            except NotFound:
-                continue
-        return ask(last)
 
 
 def _choose_step(steps: Sequence[Step], name: str) -> Step:
@@ -239,7 +223,7 @@ def open_konflux(
         for name, where in named.items()
         if where
     ]
-    return Konflux(places, tenants, ui_url).rows()
+    return _make_rows(Konflux(places, tenants, ui_url))
 
 
 def _make_selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
@@ -292,8 +276,9 @@ def _describe_task_run(run: Run) -> dict[str, Any]:
     return present(name=run.metadata.name, task=task, **_describe_outcome(run), steps=steps)
 
 
-def _make_list_runs(konflux: Konflux) -> SourceDef[NoArguments]:
-    return SourceDef(
+def _make_rows(konflux: Konflux) -> tuple[SourceDef[Any], ...]:
+    """The sources, for sessions of a configured project only."""
+    runs = SourceDef(
         name="konflux_list_pipelineruns",
         description=(
             "The Konflux (Tekton) PipelineRuns of this merge request, builds and integration "
@@ -304,10 +289,7 @@ def _make_list_runs(konflux: Konflux) -> SourceDef[NoArguments]:
         note="the merge request's Konflux runs: which failed, and why by Tekton's account",
         applies=konflux.applies,
     )
-
-
-def _make_list_tasks(konflux: Konflux) -> SourceDef[OfPipelineRun]:
-    return SourceDef(
+    tasks = SourceDef(
         name="konflux_list_taskruns",
         description="The TaskRuns of a Konflux PipelineRun with their steps, failed ones first.",
         args=OfPipelineRun,
@@ -315,10 +297,7 @@ def _make_list_tasks(konflux: Konflux) -> SourceDef[OfPipelineRun]:
         note="the tasks of such a run and how each step ended",
         applies=konflux.applies,
     )
-
-
-def _make_get_log(konflux: Konflux) -> SourceDef[OfTaskRun]:
-    return SourceDef(
+    log = SourceDef(
         name="konflux_get_pod_log",
         description=(
             "The log of one step of a Konflux TaskRun, from the pod or the archive. Line numbers "
@@ -330,3 +309,4 @@ def _make_get_log(konflux: Konflux) -> SourceDef[OfTaskRun]:
         applies=konflux.applies,
         timeout=120.0,
     )
+    return runs, tasks, log

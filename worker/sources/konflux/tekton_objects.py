@@ -1,21 +1,19 @@
 """Tekton's objects as types: only what is used (tekton.dev/v1)."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from worker.sources.api.wire import Answer
 
 
-class _Object(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class Metadata(_Object):
+class Metadata(Answer):
     """A Kubernetes object's name and labels."""
 
     name: str
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = Field(default={})
     creationTimestamp: str | None = None
 
 
-class Condition(_Object):
+class Condition(Answer):
     """How far a run is: type Succeeded with status True, False or Unknown."""
 
     type: str = ""
@@ -24,14 +22,14 @@ class Condition(_Object):
     message: str = ""
 
 
-class Terminated(_Object):
+class Terminated(Answer):
     """How a container ended."""
 
     exitCode: int = 0
     reason: str = ""
 
 
-class Step(_Object):
+class Step(Answer):
     """A step of a task: a container of the task's pod."""
 
     name: str = ""
@@ -39,7 +37,7 @@ class Step(_Object):
     terminated: Terminated | None = None
 
 
-class RunStatus(_Object):
+class RunStatus(Answer):
     """The status of a PipelineRun or a TaskRun; pod and steps are a TaskRun's."""
 
     conditions: tuple[Condition, ...] = ()
@@ -49,7 +47,7 @@ class RunStatus(_Object):
     steps: tuple[Step, ...] = ()
 
 
-class Run(_Object):
+class Run(Answer):
     """A PipelineRun or a TaskRun."""
 
     metadata: Metadata
@@ -62,13 +60,13 @@ class Run(_Object):
         return next(found, Condition())
 
 
-class ListMeta(_Object):
+class ListMeta(Answer):
     """Where a list goes on: `continue` is set if it does."""
 
     more: str = Field(default="", alias="continue")
 
 
-class Runs(_Object):
+class Runs(Answer):
     """A page of runs."""
 
     items: tuple[Run, ...] = ()

@@ -175,7 +175,7 @@ def _describe_run(run: _Run) -> dict[str, Any]:
 
 
 def _make_log_document(run: _Run, branch: str, reader: Reader) -> Document:
-    document = reader.logs.document(run.job.id)
+    document = reader.logs.log(run.job.id).make_document()
     # At its end, so that line N of the file is line N of the job's log.
     where = f"job {run.job.id}, passed on {branch} at {run.pipeline.sha}, {run.job.web_url}"
     last = reader.redact(f"[this is the log of {where}]\n".encode(errors="replace"))

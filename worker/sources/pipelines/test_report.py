@@ -54,7 +54,7 @@ def _find_failed_cases(report: wire.TestReport) -> Iterator[tuple[wire.TestSuite
             yield from ((suite, case) for case in suite.test_cases if case.status == wanted)
 
 
-def _get_counts(counted: wire.TestReport | wire.TestSuite) -> dict[str, int]:
+def _get_counts(counted: wire.TestCounts) -> dict[str, int]:
     return {
         "tests": counted.total_count,
         "passed": counted.success_count,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.errors import SourceError
-from worker.sources.base import RawDocument, SourceDef
+from worker.sources.base import RawDocument, Ref, SourceDef
 from worker.sources.files.packing import Budget, ChunkReader, Packed, inflate
 from worker.sources.repository.file import check_path
 from worker.sources.session_reader import Reader
@@ -31,11 +31,7 @@ _EXTENDED = (
 class SourceArchive(Arguments):
     """As of when, and which part."""
 
-    ref: str = Field(
-        default="",
-        max_length=300,
-        description="Branch, tag or commit; by default the commit the pipeline ran on.",
-    )
+    ref: Ref = ""
     folder: str = Field(
         default="", max_length=1000, description="Only this folder; empty for everything."
     )

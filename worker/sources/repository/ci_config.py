@@ -9,14 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from pydantic import Field
-
 from worker.arguments import Arguments
 from worker.core.text.untrusted import one_line
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound
-from worker.sources.base import RawDocument, SourceDef
+from worker.sources.base import RawDocument, Ref, SourceDef
 from worker.sources.repository import file
 from worker.sources.session_reader import Reader
 
@@ -33,11 +31,7 @@ _OF_NO_PROJECT = frozenset({"remote", "template"})
 class CiConfig(Arguments):
     """As of when."""
 
-    ref: str = Field(
-        default="",
-        max_length=300,
-        description="Branch, tag or commit; by default the commit the pipeline ran on.",
-    )
+    ref: Ref = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from worker.core.text.preview_file import find_lines, preview_file
 from worker.core.text.redacted_values import assume_redacted
 from worker.errors import ArgumentError
 from worker.sources.api.client import Blob, NoSuchFile
-from worker.sources.base import RawDocument, SourceDef, redacted_document
+from worker.sources.base import RawDocument, Ref, SourceDef, redacted_document
 from worker.sources.session_reader import Reader
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -35,11 +35,7 @@ class File(Arguments):
     path: str = Field(
         min_length=1, max_length=1000, description="Path in the repository, like src/app.py."
     )
-    ref: str = Field(
-        default="",
-        max_length=300,
-        description="Branch, tag or commit; by default the commit the pipeline ran on.",
-    )
+    ref: Ref = ""
     first_line: int = Field(
         default=0, ge=0, description="Give only lines from this one on, each with its number."
     )
@@ -76,6 +72,11 @@ def _read_whole(args: File, path: str, reader: Reader) -> RawDocument:
         raise ArgumentError(
             f"path: there is no {path} at {ref}; gitlab_list_files names the files"
         ) from error
+    return join_ends(blob)
+
+
+def join_ends(blob: Blob) -> RawDocument:
+    """Return a file as a document; where its middle was left out, a line says so."""
     if not blob.omitted_bytes:
         return RawDocument(blob.head)
     mark = f"\n[... {blob.omitted_bytes} bytes of this file are left out here ...]\n".encode()

@@ -5,7 +5,7 @@ from pydantic import Field
 from worker.arguments import Arguments
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
-from worker.sources.base import RawDocument, SourceDef
+from worker.sources.base import RawDocument, Ref, SourceDef
 from worker.sources.repository.file import check_path
 from worker.sources.session_reader import Reader
 
@@ -19,11 +19,7 @@ class Tree(Arguments):
     folder: str = Field(
         default="", max_length=1000, description="A folder like src/app; empty for the top."
     )
-    ref: str = Field(
-        default="",
-        max_length=300,
-        description="Branch, tag or commit; by default the commit the pipeline ran on.",
-    )
+    ref: Ref = ""
     recursive: bool = Field(default=True, description="Folders in the folder too.")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.conversation.context import Subject
@@ -19,6 +19,7 @@ from worker.core.text.untrusted import one_line
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api.client import NotFound, keep_ends
 from worker.sources.api.web import WebReader, clean_ends, get_origin
+from worker.sources.api.wire import Answer
 from worker.sources.base import RawDocument, SourceDef, present
 from worker.sources.session_reader import Reader
 from worker.sources.testing_farm.xunit import MAX_CASES, Case, Report
@@ -35,11 +36,7 @@ _ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 _FILE = r"^[^/?#%\\\x00-\x20][^?#%\\\x00-\x1f]*$"
 
 
-class _Wire(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class TmtTest(_Wire):
+class TmtTest(Answer):
     """What is tested: a git repository at a ref."""
 
     url: str = ""
@@ -47,7 +44,7 @@ class TmtTest(_Wire):
     name: str | None = None
 
 
-class Tested(_Wire):
+class Tested(Answer):
     """The kinds of tests; one of them is set."""
 
     fmf: TmtTest | None = None
@@ -60,7 +57,7 @@ class Tested(_Wire):
         return self.fmf or self.tmt or self.sti or TmtTest()
 
 
-class Result(_Wire):
+class Result(Answer):
     """How it ended; `xunit` is the XML itself or None, `xunit_url` where it lies."""
 
     overall: str = ""
@@ -69,13 +66,13 @@ class Result(_Wire):
     xunit_url: str | None = None
 
 
-class RunInfo(_Wire):
+class RunInfo(Answer):
     """Where the run's files are."""
 
     artifacts: str | None = None
 
 
-class TestRequest(_Wire):
+class TestRequest(Answer):
     """GET /v0.1/requests/{id}."""
 
     id: str
@@ -126,10 +123,6 @@ class Farm:
             project.lower(): tuple(glob.lower() for glob in globs)
             for project, globs in repositories.items()
         }
-
-    def rows(self) -> tuple[SourceDef[Any], ...]:
-        """The sources, for sessions of a configured project only."""
-        return _make_rows(self)
 
     def applies(self, subject: Subject) -> bool:
         """Whether the session's project has repositories listed."""
@@ -236,7 +229,7 @@ def open_testing_farm(
         return ()
     api = WebReader(url, "Testing Farm", token=token, variable="TESTING_FARM_API_TOKEN")
     results = WebReader(results_url, "Testing Farm's results")
-    return Farm(api, results, results_url, repositories).rows()
+    return _make_rows(Farm(api, results, results_url, repositories))
 
 
 def _list_files(case: Case, base: str) -> list[str]:
@@ -254,6 +247,7 @@ def _describe_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_rows(farm: Farm) -> tuple[SourceDef[Any], ...]:
+    """The sources, for sessions of a configured project only."""
     request = SourceDef(
         name="testing_farm_get_request",
         description="A Testing Farm request: state, overall result, what was tested and where.",

@@ -30,7 +30,7 @@ def test_a_log_is_clean_and_its_lines_can_be_proven(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
     logs = logs_of(reader)
-    document = logs.document(scene.job.id)
+    document = logs.log(scene.job.id).make_document()
     lines = document.data.decode().splitlines()
     assert lines[2] == "$ pytest -q"
     assert "\x1b" not in document.data.decode()
@@ -45,7 +45,7 @@ def test_the_line_proven_is_the_redacted_one_the_model_saw(
 ) -> None:
     scene.job.trace = b"password is hunter2\n"
     logs = logs_of(reader, lambda data: data.replace(b"hunter2", b"[redacted]"))
-    assert logs.document(scene.job.id).data == b"password is [redacted]\n"
+    assert logs.log(scene.job.id).make_document().data == b"password is [redacted]\n"
     assert logs.log(scene.job.id).lines[0] == "password is [redacted]"
 
 
@@ -54,19 +54,19 @@ def test_a_log_that_is_late_is_said_and_asked_for_again(
 ) -> None:
     scene.job.trace = None
     logs = logs_of(reader)
-    first = logs.document(scene.job.id)
+    first = logs.log(scene.job.id).make_document()
     assert first.data == b""
     assert first.gaps.startswith(f"GitLab has no log for job {scene.job.id} (failed)")
     scene.job.trace = b"here it is\n"
-    assert logs.document(scene.job.id).data == b"here it is\n"
+    assert logs.log(scene.job.id).make_document().data == b"here it is\n"
 
 
 def test_the_log_of_a_running_job_is_not_kept(sim: GitLabSim, scene: Scene, reader: Reader) -> None:
     scene.job.status, scene.job.trace = "running", b"one\n"
     logs = logs_of(reader)
-    assert "still running" in logs.document(scene.job.id).gaps
+    assert "still running" in logs.log(scene.job.id).make_document().gaps
     scene.job.status, scene.job.trace = "failed", b"one\ntwo\n"
-    assert logs.document(scene.job.id).data == b"one\ntwo\n"
+    assert logs.log(scene.job.id).make_document().data == b"one\ntwo\n"
 
 
 def test_an_erased_log_is_an_error_that_says_so(
@@ -75,7 +75,7 @@ def test_an_erased_log_is_an_error_that_says_so(
     scene.job.erased = True
     logs = logs_of(reader)
     with pytest.raises(SourceError, match="was erased"):
-        logs.document(scene.job.id)
+        logs.log(scene.job.id).make_document()
 
 
 def test_a_job_that_cannot_be_read_has_a_link_all_the_same(sim: GitLabSim, reader: Reader) -> None:
@@ -108,7 +108,7 @@ def test_a_part_of_a_log_keeps_the_numbers_of_its_lines_too(
 ) -> None:
     scene.job.trace = b"".join(b"line %06d\n" % number for number in range(800_000))
     for cap in (1 << 24, 4_800_000):
-        document = logs_of(reader, max_log=cap).document(scene.job.id)
+        document = logs_of(reader, max_log=cap).log(scene.job.id).make_document()
         assert document.part is not None
         part = b"".join(document.part(3_500_000))
         lines = part.split(b"\n")
@@ -145,11 +145,11 @@ def test_the_cache_is_bounded_and_drops_what_was_used_least(
     ]
     logs = logs_of(reader, max_kept=1000)
     for job in (jobs[0], jobs[1], jobs[0], jobs[2]):
-        logs.document(job.id)
+        logs.log(job.id).make_document()
     assert traces(sim) == 3
-    logs.document(jobs[0].id)
+    logs.log(jobs[0].id).make_document()
     assert traces(sim) == 3
-    logs.document(jobs[1].id)
+    logs.log(jobs[1].id).make_document()
     assert traces(sim) == 4
 
 
@@ -158,7 +158,7 @@ def test_two_threads_that_want_the_same_log_read_it_once(
 ) -> None:
     logs = logs_of(reader)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: logs.document(scene.job.id).data, range(4)))
+        found = list(pool.map(lambda _: logs.log(scene.job.id).make_document().data, range(4)))
     assert len(set(found)) == 1
     assert traces(sim) == 1
 
@@ -172,7 +172,7 @@ def test_a_large_log_is_a_stream_with_a_preview_and_its_times(
         + noise
         + b"widget.c:7: error: no such widget\nsection_end:1700000042:step_script\r\x1b[0Kbye\n"
     )
-    document = logs_of(reader).document(scene.job.id)
+    document = logs_of(reader).log(scene.job.id).make_document()
     assert document.chunks is not None
     assert document.preview is not None
     assert document.lines == 200_003

@@ -46,7 +46,9 @@ def test_a_childs_job_comes_with_the_log_of_its_passed_run_behind_the_same_trigg
     (job,) = survey.jobs
     assert (job.job_id, job.green) == (failed.id, passed.id)
     (green,) = (
-        each for each in reader.logs.document(failed.id).side_files() if each.suffix == GREEN
+        each
+        for each in reader.logs.log(failed.id).make_document().side_files()
+        if each.suffix == GREEN
     )
     assert b"".join(green.chunks()) == b"fine\n"
     assert survey.others == (f"Passed below: job {web.id} (web)",)

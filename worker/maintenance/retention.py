@@ -30,7 +30,7 @@ EXPIRY = "retention"
 
 
 @dataclass(frozen=True, slots=True)
-class _Old:
+class _Expired:
     """One thing that is too old. `remove` returns False or 0 if it is in use after all, or gone."""
 
     what: str
@@ -54,7 +54,7 @@ def list_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
     yield from (f"{old.what}: would be removed" for old in islice(_find_old(deps, before), most))
 
 
-def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
+def _find_old(deps: Deps, before: float) -> Iterator[_Expired]:
     # Parked triggers first: sessions are kept while the journal has a trigger for them.
     parked = list(_find_old_parked(deps, before))
     yield from (_make_record_removal(name, deps, what) for name, what in parked)
@@ -63,8 +63,8 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
     for key in keys:
         if _is_old(key, before, parked_names, deps):
             what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
-            yield _Old(what, partial(_remove_session, key, deps, gone))
-    yield from _find_strays(deps, {key.session_id for key in keys} - gone)
+            yield _Expired(what, partial(_remove_session, key, deps, gone))
+    yield from _find_orphans(deps, {key.session_id for key in keys} - gone)
     known_names = list(deps.storage.sessions.records.list_names(object_names.KNOWN))
     yield from _find_old_known(known_names, before, deps)
     yield from _find_old_in_memories(known_names, before, deps)
@@ -102,12 +102,8 @@ def _find_old_parked(deps: Deps, before: float) -> Iterator[tuple[str, str]]:
             yield stored.name, f"parked trigger {trigger_id(stored.entry.trigger)}"
 
 
-def _make_record_removal(name: str, deps: Deps, what: str = "") -> _Old:
-    def remove() -> bool:
-        deps.storage.sessions.records.delete(name)
-        return True
-
-    return _Old(what or name, remove)
+def _make_record_removal(name: str, deps: Deps, what: str = "") -> _Expired:
+    return _Expired(what or name, partial(_remove_all, [name], deps.storage.sessions.records))
 
 
 def _is_old(key: SessionKey, before: float, parked_names: set[str], deps: Deps) -> bool:
@@ -139,7 +135,7 @@ def _remove_unless_held(key: SessionKey, turn: int, deps: Deps) -> bool:
     return True
 
 
-def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
+def _find_orphans(deps: Deps, alive: set[str]) -> Iterator[_Expired]:
     """Yield records that belong to no session, leftovers of store probes, and unused slots."""
     records, now = deps.storage.sessions.records, deps.runtime.clock.now()
     for prefix in (object_names.INDEX, object_names.PROBE):
@@ -161,7 +157,7 @@ def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
             yield _make_record_removal(name, deps)
 
 
-def _find_old_known(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Old]:
+def _find_old_known(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Expired]:
     for name in names:
         place = object_names.parse_known(name)
         if place is None:
@@ -170,7 +166,7 @@ def _find_old_known(names: Sequence[str], before: float, deps: Deps) -> Iterator
         data = deps.storage.known_failures.read_entry(project, key)
         if data is not None and _is_stale(data, key, before):
             what = f"known failure {key} of project {project}"
-            yield _Old(
+            yield _Expired(
                 what, partial(_remove_known, deps.storage.known_failures, project, key, before)
             )
 
@@ -193,14 +189,14 @@ def _drop_if_stale(key: str, before: float, data: bytes | None) -> bytes | None:
     return None if _is_stale(data, key, before) else data
 
 
-def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Old]:
+def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Expired]:
     """Yield what is old in the projects' memories: words of known failures, then facts."""
     for find_project, count, remove, what in _MEMORIES:
         for name in names:
             project = find_project(name)
             if project is not None and (old := count(project, before, deps)):
-                told = f"{what.format(old)} of project {project}"
-                yield _Old(told, partial(remove, project, before, deps))
+                line = f"{what.format(old)} of project {project}"
+                yield _Expired(line, partial(remove, project, before, deps))
 
 
 _MEMORIES = (
@@ -215,14 +211,15 @@ _MEMORIES = (
 )
 
 
-def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
+def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:
     """Yield old rows of the list of turns, sums of days, and preferences of merge requests."""
     records = deps.storage.sessions.records
     rows = [
         name for name in records.list_names(object_names.RECENT) if _is_row_before(name, before)
     ]
     if rows:
-        yield _Old(f"{len(rows)} rows of the list of turns", partial(_remove_all, rows, records))
+        what = f"{len(rows)} rows of the list of turns"
+        yield _Expired(what, partial(_remove_all, rows, records))
     for prefix in (object_names.SPEND, object_names.VERDICTS):
         for name in list(records.list_names(prefix)):
             ended = object_names.parse_day_end(name)

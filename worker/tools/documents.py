@@ -84,7 +84,7 @@ def _save(document: Document, context: ToolContext, path: str, shown: str) -> To
 
 
 def _count_lines(document: Document) -> int:
-    """The number of the last line, also if it is not ended."""
+    """Return the number of the last line, also if it is not ended."""
     if document.lines is not None:
         return document.lines
     return document.data.count(b"\n") + (document.data[-1:] not in (b"", b"\n"))

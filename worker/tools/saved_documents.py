@@ -54,7 +54,7 @@ def _remove_overwritten(paths: Mapping[Key, str], key: Key, path: str) -> dict[K
 
 
 def _make_key(source: str, arguments: Mapping[str, Any], document: Document) -> Key:
-    asked = json.dumps(dict(arguments), sort_keys=True, default=str)
+    sorted_arguments = json.dumps(dict(arguments), sort_keys=True, default=str)
     digest = hashlib.sha256(document.data)
     digest.update(f"{document.lines} {document.gaps}".encode(errors="replace"))
-    return source, asked, digest.hexdigest()
+    return source, sorted_arguments, digest.hexdigest()

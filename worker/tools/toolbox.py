@@ -135,11 +135,11 @@ class WorkflowToolbox:
     def _show(self, name: str, arguments: str, number: int) -> ToolOutput:
         """Show a source's document, or its path if it was saved before."""
         document = self._sources[name].fetch(arguments)
-        asked = parse_object(arguments)
-        known = self._context.documents.find_path(name, asked, document)
+        values = parse_object(arguments)
+        known = self._context.documents.find_path(name, values, document)
         shown = documents.show_document(document, self._context, number, known)
         if path := shown.content.get("saved_to"):
-            self._context.documents.add(name, asked, document, path)
+            self._context.documents.add(name, values, document, path)
         return shown
 
     def _find_name(self, name: str) -> str | None:

@@ -11,7 +11,7 @@ from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.messages import User
 from worker.sources.api.wire import Commit
-from worker.sources.host.news import FRAME, MAX_TITLE, tell_commits
+from worker.sources.host.changes import FRAME, MAX_TITLE, list_commits
 
 pytestmark = pytest.mark.attack("frame")
 
@@ -78,7 +78,7 @@ def test_no_title_leaves_its_line(
     parts = [*"\r\n\t\v\f\x00\x1b\x85\u2028\u2029\u200b\ufeff\ud800 )({}", ORDER, FRAME, "fix"]
     for _ in range(attack_inputs):
         title = "".join(seeded.choices(parts, k=12))
-        first, line = tell_commits([Commit(short_id="0123abcd", title=title)], "4567abcd")
+        first, line = list_commits([Commit(short_id="0123abcd", title=title)], "4567abcd")
         assert first.endswith(FRAME)
         assert line.startswith("    0123abcd ")
         assert line.splitlines() == [line]

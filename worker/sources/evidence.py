@@ -47,7 +47,7 @@ class _Document(BaseModel):
     data: str
 
     def unpack(self) -> _Kept:
-        """The document as it is held in memory. Raises ValueError."""
+        """Return the document as it is held in memory. Raises ValueError."""
         return _Kept(base64.b64decode(self.data, validate=True), self.url)
 
 
@@ -90,7 +90,7 @@ class Evidence:
                 self._save()
 
     def read_lines(self, place: KeptPlace) -> Sequence[str]:
-        """The lines of a document. Raises SourceError for a document that was not read."""
+        """Return the lines of a document. Raises SourceError for a document that was not read."""
         packed = self._find(place).packed
         unpacker = zlib.decompressobj()
         try:
@@ -99,7 +99,7 @@ class Evidence:
             raise SourceError("what was kept of it is damaged") from error
 
     def link_lines(self, place: KeptPlace) -> str:
-        """A link to a document, or "". Raises SourceError for a document that was not read."""
+        """Link a document; "" without a page. Raises SourceError for one that was not read."""
         return self._find(place).url
 
     def _find(self, place: KeptPlace) -> _Kept:
@@ -128,8 +128,12 @@ class Evidence:
         return True
 
     def _save(self) -> None:
+        documents = tuple(
+            _Document(place=place, url=each.url, data=base64.b64encode(each.packed).decode())
+            for place, each in self._kept.items()
+        )
         try:
-            self._write(self._write_record())
+            self._write(_Record(documents=documents).model_dump_json().encode())
         except StoreError as error:
             _log.warning("evidence not kept: %s", error)
 
@@ -137,10 +141,3 @@ class Evidence:
         """Drop the oldest documents until the others fit in `max_kept` bytes."""
         while sum(map(len, self._kept.values())) > self._max_kept:
             del self._kept[next(iter(self._kept))]
-
-    def _write_record(self) -> bytes:
-        documents = tuple(
-            _Document(place=place, url=each.url, data=base64.b64encode(each.packed).decode())
-            for place, each in self._kept.items()
-        )
-        return _Record(documents=documents).model_dump_json().encode()

@@ -6,6 +6,7 @@ Their contract is in `worker.sources.base`. A broken plug-in is reported at the 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -22,7 +23,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
 
 def load_plugins(points: Iterable[EntryPoint] | None = None) -> tuple[SourceDef[Any], ...]:
-    """The rows of all installed plug-ins, by entry point name. Raises ConfigError for a bad one."""
+    """Load all installed plug-ins, by entry point name. Raises ConfigError for a bad one."""
     found = entry_points(group=GROUP) if points is None else points
     return tuple(
         row for point in sorted(found, key=lambda each: each.name) for row in _load_rows(point)
@@ -39,7 +40,7 @@ def _load_rows(point: EntryPoint) -> list[SourceDef[Any]]:
     for row in rows:
         if problem := _find_problem(row):
             raise ConfigError(f"{where}: {problem} (see worker/sources/base.py)")
-    return [replace(row, fetch=_check_result(row.fetch, row.name)) for row in rows]
+    return [replace(row, fetch=partial(_fetch_raw, row.fetch, row.name)) for row in rows]
 
 
 def _find_problem(row: object) -> str:
@@ -60,15 +61,11 @@ def _find_problem(row: object) -> str:
     return "" if row.timeout > 0 and row.cap > 0 else f"{row.name} has no time-out or no cap"
 
 
-def _check_result(
-    fetch: Callable[[Any, Reader], object], name: str
-) -> Callable[[Any, Reader], RawDocument]:
-    """`fetch`, raising SourceError if it returns anything but a RawDocument."""
-
-    def fetch_raw(args: Any, reader: Reader) -> RawDocument:
-        raw = fetch(args, reader)
-        if not isinstance(raw, RawDocument):
-            raise SourceError(f"{name} failed: it gave {type(raw).__name__}, not a RawDocument")
-        return raw
-
-    return fetch_raw
+def _fetch_raw(
+    fetch: Callable[[Any, Reader], object], name: str, args: Any, reader: Reader
+) -> RawDocument:
+    """Call `fetch` of a plug-in. Raises SourceError if it returns anything but a RawDocument."""
+    raw = fetch(args, reader)
+    if not isinstance(raw, RawDocument):
+        raise SourceError(f"{name} failed: it gave {type(raw).__name__}, not a RawDocument")
+    return raw

@@ -2,11 +2,14 @@
 
 import logging
 import re
+import threading
 import time
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import httpx
@@ -17,8 +20,7 @@ from worker.core.ports import Document, Source
 from worker.core.text.redacted_values import Redacted
 from worker.core.text.untrusted import one_line, visible
 from worker.errors import UNFORESEEN, ConfigError, SourceError
-from worker.sources.base import RawDocument, SourceDef, redacted_document
-from worker.sources.document_cache import Cache
+from worker.sources.base import RawDocument, SourceDef, redact_document
 from worker.sources.files.artifacts import ALL_ARTIFACTS, ARTIFACT, LIST_ARTIFACTS
 from worker.sources.job_logs.source import JOB_LOG
 from worker.sources.merge_request.commits import MR_COMMITS
@@ -64,18 +66,55 @@ SOURCES: tuple[SourceDef[Any], ...] = (
 )
 """The sources of GitLab, in the order of the tools."""
 
+MAX_KEPT = 32 * 1024 * 1024
+"""Bytes of all documents kept."""
+
 MAX_MISSING = 2000
 """Characters of the text that says what is missing in a document."""
 
 MAX_NAME = 80
 """Characters of a document's name."""
 
-MAX_TOLD = 300
+MAX_MESSAGE = 300
 """Characters of the text of an unexpected exception."""
 
 _UNFORESEEN = (*UNFORESEEN, httpx.HTTPError, httpx.InvalidURL, zlib.error)
 
 _log = logging.getLogger(__name__)
+
+
+class Cache:
+    """Keeps the final documents of a session: the same call returns the same bytes.
+
+    The least recently used ones are dropped. Safe to share between threads.
+    """
+
+    def __init__(self, max_kept: int = MAX_KEPT) -> None:
+        self._max_kept = max_kept
+        self._kept: OrderedDict[tuple[str, str], Document] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, str], make: Callable[[], Document]) -> Document:
+        """Return the kept document of `key`, or that of `make`. Raises what `make` raises."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        document = make()
+        if document.final and document.chunks is None:
+            self._keep(key, document)
+        return document
+
+    def _keep(self, key: tuple[str, str], document: Document) -> None:
+        with self._lock:
+            if key in self._kept or len(document.data) > self._max_kept:
+                return
+            self._kept[key] = document
+            self._size += len(document.data)
+            while self._size > self._max_kept:
+                _, gone = self._kept.popitem(last=False)
+                self._size -= len(gone.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +134,9 @@ class _BoundSource:
         reader = replace(reader, redact=reader.redact.for_document(_name_document(row.name, args)))
         with _translate_errors(row.name):
             given = row.fetch(args, reader)
-            found = (
-                given if isinstance(given, Document) else redacted_document(given, reader.redact)
-            )
+            found = given if isinstance(given, Document) else redact_document(given, reader.redact)
         if found.chunks:
-            found = replace(found, chunks=_guard_chunks(found.chunks, row.name))
+            found = replace(found, chunks=partial(_read_chunks, found.chunks, row.name))
         # It may contain names that strangers chose.
         missing = reader.redact.redact_text(visible(found.gaps))[:MAX_MISSING]
         document = cap_document(replace(found, gaps=missing), row.cap)
@@ -112,7 +149,7 @@ _VERB = re.compile(r"^[a-z0-9]+_(?:get|list)_")
 
 
 def _name_document(source: str, args: Arguments) -> str:
-    """A readable name for what a source gives, such as "file src/app.py"."""
+    """Return a readable name for what a source gives, such as "file src/app.py"."""
     given = (str(each) for each in args.model_dump(exclude_defaults=True).values())
     words = " ".join([_VERB.sub("", source).replace("_", " "), *given])
     return one_line(words, MAX_NAME)
@@ -125,24 +162,18 @@ def _translate_errors(name: str) -> Iterator[None]:
         yield
     except _UNFORESEEN as error:
         _log.exception("the source %s failed", name)
-        message = one_line(f"{type(error).__name__}: {error}", MAX_TOLD)
+        message = one_line(f"{type(error).__name__}: {error}", MAX_MESSAGE)
         raise SourceError(f"{name} failed: {message}") from error
 
 
-def _guard_chunks(
-    chunks: Callable[[], Iterator[Redacted]], name: str
-) -> Callable[[], Iterator[Redacted]]:
-    """`chunks`, whose unexpected exceptions become a SourceError too."""
-
-    def read_chunks() -> Iterator[Redacted]:
-        with _translate_errors(name):
-            yield from chunks()
-
-    return read_chunks
+def _read_chunks(chunks: Callable[[], Iterator[Redacted]], name: str) -> Iterator[Redacted]:
+    """Yield the `chunks` of a source; their unexpected exceptions become a SourceError too."""
+    with _translate_errors(name):
+        yield from chunks()
 
 
 def cap_document(document: Document, cap: int) -> Document:
-    """The document, or its first `cap` bytes and a note in `gaps` of how many are missing."""
+    """Cut the document to `cap` bytes, and say in `gaps` how many are missing."""
     over = len(document.data) - cap
     if over <= 0:
         return document
@@ -160,7 +191,7 @@ def join_rows(*more: Rows) -> tuple[SourceDef[Any], ...]:
 
 
 def bind_sources(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
-    """The sources of one session by name, in the order of the table.
+    """Return the sources of one session by name, in the order of the table.
 
     Every document is redacted, and final ones are cached: the same call returns the same bytes.
     """
@@ -175,7 +206,7 @@ def bind_sources(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
 
 
 def write_notes(names: Iterable[str], rows: Rows = SOURCES) -> str:
-    """The part of the system prompt that describes the named sources, in the table's order."""
+    """Write the part of the system prompt on the named sources, in the table's order."""
     wanted = set(names)
     lines = [f"- `{row.name}`: {row.note}." for row in rows if row.name in wanted]
     return "\n".join(["## Data sources", *lines, ""]) if lines else ""

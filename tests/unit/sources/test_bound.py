@@ -15,11 +15,10 @@ from worker.errors import ConfigError, SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
 from worker.sources.base import NoArguments, OfJob, RawDocument, SourceDef
-from worker.sources.document_cache import Cache
 from worker.sources.job_logs.redactor import Redactions
 from worker.sources.merge_request.details import MR_DETAILS
 from worker.sources.session_reader import Reader
-from worker.sources.table import bind_sources, cap_document, join_rows
+from worker.sources.table import Cache, bind_sources, cap_document, join_rows
 
 CLEAN = Redactions(bytes)
 

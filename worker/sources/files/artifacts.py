@@ -37,7 +37,7 @@ class Artifact(OfJob):
 
 
 def list_files(args: OfJob, reader: Reader) -> RawDocument:
-    """The job's reports and the files of its archive as JSON."""
+    """Return the job's reports and the files of its archive as JSON."""
     path, job = _read_job(args.job_id, reader)
     missing: list[str] = []
     files: list[dict[str, object]] = []
@@ -55,7 +55,7 @@ def list_files(args: OfJob, reader: Reader) -> RawDocument:
 
 
 def read_file(args: Artifact, reader: Reader) -> RawDocument:
-    """One file; of a large one, only its start and end."""
+    """Return one file; of a large one, only its start and end."""
     name = check_path(args.path)
     path, job = _read_job(args.job_id, reader)
     url = f"{path}/artifacts/{quote(name)}"
@@ -71,7 +71,7 @@ def read_file(args: Artifact, reader: Reader) -> RawDocument:
 
 
 def read_all_files(args: ArtifactsUnder, reader: Reader) -> RawDocument:
-    """The files as one tar.gz that is streamed from GitLab into the sandbox."""
+    """Return the files as one tar.gz that is streamed from GitLab into the sandbox."""
     path, job = _read_job(args.job_id, reader)
     if not _has_archive(job):
         raise SourceError(f"job {job.id} ({job.name}) has no artifacts{_explain_gone(job)}")
@@ -86,7 +86,7 @@ def read_all_files(args: ArtifactsUnder, reader: Reader) -> RawDocument:
 
 
 def _read_job(job_id: int, reader: Reader) -> tuple[str, wire.Job]:
-    project, job = reader.logs.job(job_id)
+    project, job = reader.logs.find_job(job_id)
     return f"/projects/{project}/jobs/{job_id}", job
 
 
@@ -103,7 +103,7 @@ def _read_members(path: str, job: wire.Job, reader: Reader) -> Iterator[Packed]:
 
 
 def _explain_gone(job: wire.Job) -> str:
-    """Why a job has no artifacts, "" if it has some: GitLab answers 404 in each case."""
+    """Return why a job has no artifacts, "" if it has some: GitLab answers 404 in each case."""
     if _has_archive(job):
         return ""
     if job.artifacts_expire_at:

@@ -66,7 +66,7 @@ class Budget:
 
 
 def make_safe_path(name: str) -> str | None:
-    """`name` as a plain relative path, or None if it is not safe as one."""
+    """Return `name` as a plain relative path, or None if it is not safe as one."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     bad = (
         not parts
@@ -82,7 +82,7 @@ def make_safe_path(name: str) -> str | None:
 
 
 def inflate(chunks: Iterable[bytes], budget: Budget, what: str) -> Iterator[bytes]:
-    """The unpacked content of a gzip stream, in small pieces. Raises SourceError."""
+    """Yield the unpacked content of a gzip stream, in small pieces. Raises SourceError."""
     engine = zlib.decompressobj(wbits=31)
     for chunk in budget.count_packed(chunks):
         rest = chunk
@@ -99,7 +99,7 @@ def inflate(chunks: Iterable[bytes], budget: Budget, what: str) -> Iterator[byte
 
 
 def repack(files: Iterable[Packed], redact: Redactions) -> Iterator[Redacted]:
-    """A tar.gz of the files, names and contents redacted; the same files give the same bytes.
+    """Pack the files as a tar.gz, redacted, names too; the same files give the same bytes.
 
     A last member, `NOTICE`, names the files that were left out. Raises what `files` raises.
     """
@@ -119,13 +119,10 @@ def _pack_files(files: Iterable[Packed], redact: Redactions) -> Iterator[bytes]:
         shown = redact(name.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
         yield from _pack_member(engine, shown, redact(data), file.executable)
     if notices:
-        text = "".join(notices[:_MAX_NOTICES]) + _name_more(len(notices))
+        more = len(notices) - _MAX_NOTICES
+        text = "".join(notices[:_MAX_NOTICES]) + (f"and {more} more\n" if more > 0 else "")
         yield from _pack_member(engine, NOTICE, redact(text.encode(errors="replace")), False)
     yield engine.compress(b"\0" * 2 * _BLOCK) + engine.flush()
-
-
-def _name_more(count: int) -> str:
-    return f"and {count - _MAX_NOTICES} more\n" if count > _MAX_NOTICES else ""
 
 
 def _join_chunks(chunks: Iterator[bytes]) -> bytes | None:
@@ -155,7 +152,7 @@ class ChunkReader:
         self._rest = bytearray()
 
     def read(self, size: int) -> bytes:
-        """Exactly `size` bytes, fewer at the end."""
+        """Return exactly `size` bytes, fewer at the end."""
         while len(self._rest) < size:
             chunk = next(self._chunks, None)
             if chunk is None:
@@ -165,8 +162,8 @@ class ChunkReader:
         del self._rest[:size]
         return found
 
-    def some(self) -> bytes:
-        """The bytes that are buffered, or else the next chunk; b"" at the end."""
+    def read_available(self) -> bytes:
+        """Return the bytes that are buffered, or else the next chunk; b"" at the end."""
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
@@ -174,6 +171,6 @@ class ChunkReader:
             self._rest += chunk
         return self.read(len(self._rest))
 
-    def back(self, data: bytes) -> None:
+    def put_back(self, data: bytes) -> None:
         """Put back `data`, so that it is read again."""
         self._rest[:0] = data

@@ -36,7 +36,7 @@ class _Header:
 
 
 def read_members(chunks: Iterable[bytes], what: str) -> Iterator[Packed]:
-    """The files of a zip, in its order, without folders.
+    """Yield the files of a zip, in its order, without folders.
 
     Raises SourceError for what is not a zip, is truncated or encrypted, or exceeds a cap.
     """
@@ -52,7 +52,7 @@ def read_members(chunks: Iterable[bytes], what: str) -> Iterator[Packed]:
             pass
     if mark not in (_CENTRAL, _END, _END64):
         raise SourceError(f"{what}: not a zip file, or it broke off")
-    while pipe.some():
+    while pipe.read_available():
         pass
 
 
@@ -71,7 +71,7 @@ def _read_header(pipe: ChunkReader, what: str) -> _Header:
 
 
 def _read_zip64_size(extra: bytes, both: bool) -> int:
-    """The packed size in extra field 1; `both` says that the unpacked size comes before it."""
+    """Read the packed size from extra field 1; with `both` the unpacked size precedes it."""
     while len(extra) >= 4:
         kind, size = struct.unpack_from("<HH", extra)
         field, extra = extra[4 : 4 + size], extra[4 + size :]
@@ -100,7 +100,7 @@ def _read_content(header: _Header, pipe: ChunkReader, budget: Budget, what: str)
 def _read_deflated(pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
     engine = zlib.decompressobj(wbits=-15)
     while not engine.eof:
-        rest = pipe.some()
+        rest = pipe.read_available()
         if not rest:
             raise SourceError(f"{what}: it broke off")
         while rest and not engine.eof:
@@ -111,7 +111,7 @@ def _read_deflated(pipe: ChunkReader, budget: Budget, what: str) -> Iterator[byt
             budget.count_unpacked(len(piece))
             yield piece
             rest = engine.unconsumed_tail
-    pipe.back(engine.unused_data)
+    pipe.put_back(engine.unused_data)
 
 
 def _read_stored(size: int, pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
@@ -125,9 +125,9 @@ def _read_stored(size: int, pipe: ChunkReader, budget: Budget, what: str) -> Ite
 
 
 def _read_stored_stream(name: str, pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
-    """A member whose size is only told after it, as gitlab-runner writes symbolic links.
+    """Yield a member whose size follows it, as gitlab-runner writes symbolic links.
 
-    It ends before the first sizes and checksum that are its own.
+    It ends where the next sizes and checksum are those of what was read.
     """
     size, crc, held = 0, 0, b""
     while more := pipe.read(_STEP):
@@ -138,13 +138,13 @@ def _read_stored_stream(name: str, pipe: ChunkReader, budget: Budget, what: str)
         budget.count_unpacked(at)
         yield piece
         if is_end:
-            pipe.back(held)
+            pipe.put_back(held)
             return
     raise SourceError(f"{what}: the end of {name[:200]!r} in it is not found: ask for single files")
 
 
 def _find_end(held: bytes, size: int, crc: int) -> tuple[int, bool]:
-    """Where in `held` the member ends, and True; or up to where it surely goes on, and False.
+    """Return where in `held` the member ends, and True; or how far it surely goes on, and False.
 
     `size` and `crc` are of its bytes before `held`.
     """
@@ -167,6 +167,6 @@ def _skip_descriptor(pipe: ChunkReader, what: str) -> None:
     ahead = pipe.read(28)
     for size in (16, 24) if ahead.startswith(_DESCRIPTOR) else (12, 20):
         if ahead[size : size + 4] in _NEXT:
-            pipe.back(ahead[size:])
+            pipe.put_back(ahead[size:])
             return
     raise SourceError(f"{what}: damaged after a member")

@@ -17,7 +17,7 @@ class Audience:
 
 
 def find_audience(client: ReadClient, subject: Subject) -> Audience:
-    """The widest audience for the note that may also open the logs it is made from.
+    """Return the widest audience for the note that may also open the logs it is made from.
 
     The logs are of the merge request's project and of the one the pipeline ran in. Raises
     SourceError.

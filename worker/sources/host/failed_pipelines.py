@@ -17,7 +17,7 @@ PAUSE = 0.1
 _PROJECT_PAGES = 10
 _MR_PAGES = 3
 _MOST_UNREAD = 3
-"""Merge requests of a project that are passed over because GitLab does not give them."""
+"""Unreadable merge requests of a project that are skipped before the project is given up."""
 
 _WILD = re.compile(r"[*?\[]")
 
@@ -62,7 +62,7 @@ def _read_named_project(client: ReadClient, path: str) -> wire.Project | str:
 
 
 def _list_member_projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
-    """The projects that the token's user is a member of and a wildcard names; all without globs."""
+    """Yield the projects where the bot is a member and that a wildcard names; all without globs."""
     query = {"membership": "true", "archived": "false", "order_by": "id", "sort": "asc"}
     listed = client.many("/projects", wire.Project, "the projects", query, _PROJECT_PAGES)
     wild = [glob for glob in globs if _WILD.search(glob)]
@@ -108,7 +108,7 @@ def _find_in_project(
 def _find_failed_head(
     client: ReadClient, path: str, iid: int, project: wire.Project
 ) -> PipelineFailed | None:
-    """The newest pipeline of the merge request at `path`, if it has failed. Raises SourceError."""
+    """Find the newest pipeline of the merge request, if it has failed. Raises SourceError."""
     mr = client.one(path, wire.MergeRequest, f"merge request !{iid}")
     head = mr.head_pipeline
     if head is None or head.status != "failed":

@@ -5,10 +5,10 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from urllib.parse import quote
 
 from worker.core.conversation.context import Subject
+from worker.core.failure.facts import parse_time
 from worker.core.ports.gitlab import Changes, ThreadNote
 from worker.core.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
@@ -16,9 +16,8 @@ from worker.sources.api import wire
 from worker.sources.api.client import NotFound, ReadClient
 from worker.sources.host import failed_pipelines, policy
 from worker.sources.host.audience import find_audience
-from worker.sources.host.changes import read_changes
+from worker.sources.host.changes import list_news, read_changes
 from worker.sources.host.members import Memberships, read_access_level
-from worker.sources.host.news import list_news
 from worker.sources.host.policy import DEFAULT, Policy
 
 log = logging.getLogger("sandpiper.gitlab")
@@ -53,7 +52,7 @@ class GitLabReader:
         self._memberships = Memberships(client)
 
     def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
-        """The merge request of a failed pipeline, or the reason why it does not matter."""
+        """Return the merge request of a failed pipeline, or the reason why it does not matter."""
         targets = self._find_targets(trigger)
         if isinstance(targets, str):
             return targets
@@ -68,7 +67,7 @@ class GitLabReader:
         if mr is None:
             return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
         return (
-            _explain_settled(mr)
+            _explain_closed(mr)
             or _explain_outdated(mr, pipeline)
             or policy.explain_unwanted(self._client, mr, self._policy, trigger.project_id)
             or self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
@@ -77,12 +76,12 @@ class GitLabReader:
     def find_end_time(self, trigger: PipelineFailed) -> float:
         """When the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
         pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
-        return 0.0 if isinstance(pipeline, str) else _parse_time(pipeline.finished_at)
+        return 0.0 if isinstance(pipeline, str) else parse_time(pipeline.finished_at or "") or 0.0
 
     def find_named_subject(
         self, project: str, mr_iid: int, pipeline_id: int | None
     ) -> Subject | str:
-        """The merge request `mr_iid` of the project at path `project`, for a human who asks.
+        """Return the merge request `mr_iid` of the project at path `project`, for a human who asks.
 
         It is analysed at its newest failed pipeline unless one is named, however old that is.
         """
@@ -101,7 +100,7 @@ class GitLabReader:
         return self._make_subject(found, mr, pipeline, pipeline.project_id or found.id)
 
     def read_thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
-        """The notes of a thread, oldest first; none if it is gone."""
+        """Return the notes of a thread, oldest first; none if it is gone."""
         path = f"/projects/{project_id}/merge_requests/{mr_iid}/discussions/"
         path, what = path + quote(discussion_id, safe=""), f"discussion {discussion_id}"
         try:
@@ -115,7 +114,7 @@ class GitLabReader:
                 body=note.body,
                 system=note.system,
                 internal=note.internal,
-                written_at=_parse_time(note.created_at),
+                written_at=parse_time(note.created_at or "") or 0.0,
                 author=note.author.username,
             )
             for note in thread.notes
@@ -131,7 +130,7 @@ class GitLabReader:
         return level >= self._policy.tier_min_access
 
     def explain_unserved(self, project_id: int) -> str:
-        """Why a project is not served, or ""."""
+        """Return why a project is not served, or ""."""
         found = self._read_served(project_id)
         return found if isinstance(found, str) else ""
 
@@ -146,17 +145,17 @@ class GitLabReader:
         return policy.is_bot(self._client, user_id)
 
     def explain_superseded(self, subject: Subject) -> str:
-        """Why the subject's pipeline does not matter any more, or ""."""
+        """Return why the subject's pipeline does not matter any more, or ""."""
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
         try:
             mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
         except SourceError as error:
             log.warning("whether pipeline %d still matters: %s", subject.pipeline_id, error)
             return ""
-        return _explain_settled(mr) or _explain_superseded(mr, subject)
+        return _explain_closed(mr) or _explain_superseded(mr, subject)
 
     def list_same_commit(self, subject: Subject) -> Sequence[int]:
-        """Other failed pipelines of the merge request on the same commit, newest first."""
+        """Return other failed pipelines of the merge request on the same commit, newest first."""
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
         what = f"the pipelines of !{subject.mr_iid}"
         listed = self._client.many(path, wire.Pipeline, what, pages=_PIPELINE_PAGES)
@@ -171,11 +170,11 @@ class GitLabReader:
         return sorted(found, reverse=True)
 
     def find_failed_pipelines(self, since: float) -> Iterator[PipelineFailed | str]:
-        """The failed head pipelines of open merge requests that were updated after `since`."""
+        """Find the failed head pipelines of open merge requests updated after `since`."""
         return failed_pipelines.find_failed_pipelines(self._client, self._globs, since, self._sleep)
 
     def find_passed_subject(self, trigger: PipelinePassed) -> Subject | str:
-        """The merge request whose newest pipeline has passed, or the reason why there is none."""
+        """Find the merge request whose newest pipeline has passed, or why there is none."""
         targets = self._find_targets(trigger)
         if isinstance(targets, str):
             return targets
@@ -192,7 +191,7 @@ class GitLabReader:
         return self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
 
     def read_changes(self, subject: Subject) -> Changes | str:
-        """The merge request's diff if the subject is still its head, or the reason why not."""
+        """Read the merge request's diff if the subject is still its head, or the reason why not."""
         return read_changes(self._client, subject)
 
     def needs_internal_note(self, subject: Subject) -> bool:
@@ -200,7 +199,7 @@ class GitLabReader:
         return find_audience(self._client, subject).internal
 
     def list_changed_paths(self, subject: Subject, new_sha: str) -> tuple[str, ...]:
-        """The files that differ between the subject's commit and another one."""
+        """Return the files that differ between the subject's commit and another one."""
         path = f"/projects/{subject.pipeline_project_id}/repository/compare"
         query = {"from": subject.sha, "to": new_sha, "straight": "true"}
         found = self._client.one(path, wire.Comparison, "what was changed since", query)
@@ -208,11 +207,11 @@ class GitLabReader:
         return tuple(dict.fromkeys(both))
 
     def list_changes_since(self, subject: Subject) -> Sequence[str]:
-        """What has changed since `subject` was looked at, one line each. Raises nothing."""
+        """Return what has changed since `subject` was looked at, one line each. Raises nothing."""
         return list_news(self._client, subject)
 
     def _read_pipeline(self, project_id: int, pipeline_id: int) -> wire.Pipeline | str:
-        """The pipeline, or that it is gone."""
+        """Return the pipeline, or that it is gone."""
         path = f"/projects/{project_id}/pipelines/{pipeline_id}"
         what = f"pipeline {pipeline_id} of project {project_id}"
         try:
@@ -225,7 +224,7 @@ class GitLabReader:
         return self._client.one(path, wire.Project, what or f"project {id_or_path}")
 
     def _has_failed_job(self, trigger: PipelineFailed, pipeline: wire.Pipeline) -> bool:
-        """Whether a job of the pipeline asks while it still runs, and another job has failed."""
+        """Whether a job of the running pipeline sent the trigger, and another job has failed."""
         if not trigger.by_job or pipeline.status != "running":
             return False
         path = f"/projects/{trigger.project_id}/pipelines/{pipeline.id}/jobs"
@@ -236,7 +235,7 @@ class GitLabReader:
     def _find_targets(
         self, trigger: PipelineFailed | PipelinePassed
     ) -> Mapping[int, wire.Project] | str:
-        """The served projects that the merge request may go to, or why there is none."""
+        """Return the served projects that the merge request may go to, or why there is none."""
         if trigger.mr_iid:
             return self._read_served(trigger.mr_project_id or trigger.project_id)
         return self._read_served(trigger.project_id, or_parent=True)
@@ -244,7 +243,8 @@ class GitLabReader:
     def _read_served(
         self, project_id: int, *, or_parent: bool = False
     ) -> Mapping[int, wire.Project] | str:
-        """The served project by its id, `or_parent` with the one it is a fork of; or the reason."""
+        """Return the project by its id if it is served, with `or_parent` also the one that it is a
+        fork of; the reason if none is served."""
         try:
             found = [self._read_project(str(project_id))]
         except NotFound:
@@ -260,7 +260,7 @@ class GitLabReader:
         return served or refused[found[0].id]
 
     def _explain_refusal(self, project: wire.Project) -> str:
-        """Why a project is not served, or ""."""
+        """Return why a project is not served, or ""."""
         if self._globs:
             return self._explain_unlisted(project)
         reason = self._memberships.explain_refusal(project.id)
@@ -272,8 +272,8 @@ class GitLabReader:
         pipeline: wire.Pipeline,
         targets: Mapping[int, wire.Project],
     ) -> wire.MergeRequest | None:
-        """The merge request of a pipeline, which goes into one of the projects `targets`; None if
-        there is none, or none any more."""
+        """Return the pipeline's merge request into one of the projects `targets`; None if there is
+        none, or none any more."""
         project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
         if not iid:
             found = self._find_by_ref(pipeline, targets) or self._find_by_branch(trigger, targets)
@@ -288,7 +288,7 @@ class GitLabReader:
     def _find_by_ref(
         self, pipeline: wire.Pipeline, targets: Iterable[int]
     ) -> wire.MergeRequest | None:
-        """The merge request that has the pipeline at its head, by the iid in the pipeline's ref."""
+        """Find the merge request that the pipeline's ref names and whose head it is."""
         named = wire.OF_MR.match(pipeline.ref)
         for project in targets if named else ():
             path = f"/projects/{project}/merge_requests/{named[1] if named else ''}"
@@ -301,7 +301,7 @@ class GitLabReader:
     def _find_by_branch(
         self, trigger: PipelineFailed | PipelinePassed, targets: Iterable[int]
     ) -> wire.MergeRequest | None:
-        """The open merge request of a branch pipeline; a fork's may go to the parent project."""
+        """Find the open merge request of a branch pipeline; a fork's may go to the parent."""
         found = [mr for project in targets for mr in self._list_open(project, trigger)]
         if len(found) > 1:
             names = ", ".join(f"!{mr.iid} to {mr.target_branch}" for mr in found)
@@ -343,7 +343,7 @@ class GitLabReader:
         )
 
 
-def _explain_settled(mr: wire.MergeRequest) -> str:
+def _explain_closed(mr: wire.MergeRequest) -> str:
     return "" if mr.state == "opened" else f"merge request !{mr.iid} is {mr.state}"
 
 
@@ -364,21 +364,12 @@ def _explain_superseded(mr: wire.MergeRequest, subject: Subject) -> str:
     if head is not None and head.id > subject.pipeline_id:
         if head.sha != subject.sha:
             return f"superseded by pipeline {head.id}"
-        find_passed_subject = head.status == "success"
-        return f"superseded by pipeline {head.id}, which passed" if find_passed_subject else ""
+        has_passed = head.status == "success"
+        return f"superseded by pipeline {head.id}, which passed" if has_passed else ""
     synthetic = head is None or wire.is_merge_result(head.ref)
     if not synthetic and mr.sha and mr.sha != subject.sha:
         return f"superseded by commit {mr.sha[:8]}"
     return ""
-
-
-def _parse_time(text: str | None) -> float:
-    """A time as GitLab writes it, in epoch seconds; 0.0 if it is not valid."""
-    try:
-        moment = datetime.fromisoformat(text or "")
-    except ValueError:
-        return 0.0
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _choose_pipeline(

@@ -9,7 +9,7 @@ from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound, ReadClient
 
-FRESH, ANEW = 300.0, 30.0
+MEMBER_SECONDS, REFUSAL_SECONDS = 300.0, 30.0
 """Seconds for which a membership of the bot is cached, and for which its absence is."""
 
 MOST = 2_000
@@ -17,7 +17,7 @@ MOST = 2_000
 
 
 def read_access_level(client: ReadClient, project_id: int, user_id: int) -> int:
-    """The access level of an active member, 0 for anybody else. Raises SourceError."""
+    """Return the access level of an active member, 0 for anybody else. Raises SourceError."""
     path = f"/projects/{project_id}/members/all/{user_id}"
     try:
         member = client.one(path, wire.Member, f"member {user_id} of project {project_id}")
@@ -37,9 +37,9 @@ class Memberships:
         self._me = 0
 
     def explain_refusal(self, project_id: int) -> str:
-        """Why the bot does not count as a member of a project, or "". Raises SourceError.
+        """Return why the bot does not count as a member of a project, or "". Raises SourceError.
 
-        If GitLab refuses to say, that is no membership: it must not cost the operator anything.
+        If GitLab refuses to say, the bot is no member: the operator must not pay for a refusal.
         """
         now = self._monotonic()
         with self._lock:
@@ -49,7 +49,8 @@ class Memberships:
         answer = self._ask_gitlab(project_id)
         with self._lock:
             self._answers.pop(project_id, None)
-            self._answers[project_id] = (now + (ANEW if answer else FRESH), answer)
+            seconds = REFUSAL_SECONDS if answer else MEMBER_SECONDS
+            self._answers[project_id] = (now + seconds, answer)
             if len(self._answers) > MOST:
                 self._answers.popitem(last=False)
         return answer

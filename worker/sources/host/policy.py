@@ -53,7 +53,7 @@ def is_members(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> boo
 
 
 def explain_unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy, ran_in: int) -> str:
-    """The reason to leave a merge request alone, or "". Raises SourceError.
+    """Return the reason to leave a merge request alone, or "". Raises SourceError.
 
     `ran_in` is the project its pipeline ran in: for a fork, only a member can start a pipeline in
     the target project.

@@ -124,8 +124,8 @@ def _stream() -> None:
         )
         before = _resident()
         with _peak() as peak:
-            ours = _timed(lambda: reader.logs.log(scene.job.id).make_document())
-        shown = reader.logs.log(scene.job.id).preview(4096)
+            ours = _timed(lambda: reader.logs.read_log(scene.job.id).make_document())
+        shown = reader.logs.read_log(scene.job.id).preview(4096)
         assert "widget.c:7: error: no" in shown
         size = len(scene.job.trace) / 1e6
     print("preview: a log from GitLab to the worker: MB / s / MB/s / fetching alone, s / RSS + MB")

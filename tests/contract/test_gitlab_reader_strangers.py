@@ -19,7 +19,7 @@ from worker.core.triggers import PipelineFailed
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader
-from worker.sources.host.members import ANEW, FRESH, MOST, Memberships
+from worker.sources.host.members import MEMBER_SECONDS, MOST, REFUSAL_SECONDS, Memberships
 from worker.sources.host.policy import Policy
 
 pytestmark = pytest.mark.attack("strangers")
@@ -124,11 +124,11 @@ def test_memberships_are_asked_for_once_in_some_minutes_and_not_kept_without_bou
         assert known.explain_refusal(theirs.id)
     assert asked() == 2
     sim.add_member(theirs, scene.bot, Access.REPORTER)
-    now = ANEW
+    now = REFUSAL_SECONDS
     assert known.explain_refusal(theirs.id) == ""
     scene.project.members.clear()
     assert known.explain_refusal(scene.project.id) == ""
-    now = FRESH
+    now = MEMBER_SECONDS
     assert known.explain_refusal(scene.project.id)
     with sim.fail_all(404):
         for number in range(MOST + 10):

@@ -47,13 +47,13 @@ CAP = 32 * 1024 * 1024
 
 
 def always(subject: Subject) -> bool:
-    """A source for every session."""
+    """Offer the source to every session."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class RawDocument:
-    """What a source has read, not yet redacted: only `redacted_document` makes a Document of it.
+    """What a source has read, not yet redacted: only `redact_document` makes a Document of it.
 
     `content` is a mapping, which becomes JSON, or text. `is_log` is set for text whose preview
     should show the lines that explain a failure. `missing` says what is not in it and why, or "".
@@ -115,8 +115,8 @@ Ref = Annotated[
 """An argument that names a commit; "" for the one the pipeline ran on."""
 
 
-def redacted_document(raw: RawDocument, redact: Redactions) -> Document:
-    """The redacted document of what a source has read. Raises SourceError for invalid JSON."""
+def redact_document(raw: RawDocument, redact: Redactions) -> Document:
+    """Redact what a source has read. Raises SourceError for invalid JSON."""
     data, kind = _write_content(raw, redact)
     return Document(data, kind, raw.missing, _make_opener(raw, redact), raw.final)
 
@@ -140,7 +140,7 @@ def _write_content(raw: RawDocument, redact: Redactions) -> tuple[Redacted, Docu
 
 
 def present(**fields: Any) -> dict[str, Any]:
-    """The fields without those that are None, "", False or an empty list; 0 is kept."""
+    """Return the fields without those that are None, "", False or an empty list; 0 is kept."""
     return {
         name: value
         for name, value in fields.items()

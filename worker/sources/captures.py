@@ -46,12 +46,12 @@ class CapturedDocuments:
         self._fork_only: set[str] = set()
 
     def read_lines(self, place: Place) -> Sequence[str]:
-        """The lines of a document. Raises SourceError or ArgumentError."""
+        """Return the lines of a document. Raises SourceError or ArgumentError."""
         if time.monotonic() > self._deadline:
             raise SourceError("the time to look it up was over")
         match place:
             case JobLog(job_id):
-                return self._reader.logs.log(job_id).lines
+                return self._reader.logs.read_log(job_id).lines
             case RepoFile(path, ref):
                 return _get_file_lines(
                     self._fetch(FILE.name, path=path, ref=self._find_commit(ref))
@@ -64,14 +64,14 @@ class CapturedDocuments:
                 return self._reader.evidence.read_lines(place)
 
     def link_lines(self, place: Place, first: int, last: int) -> str:
-        """A link to the lines, or to the nearest anchor or page; "" if there is none."""
+        """Return a link to the lines, or to the nearest anchor or page; "" if there is none."""
         match place:
             case JobLog(job_id):
-                return self._reader.logs.url(job_id, first)
+                return self._reader.logs.link_line(job_id, first)
             case RepoFile(path, ref):
                 return self._make_file_url(path, self._find_commit(ref), first, last)
             case JobArtifact(job_id, path):
-                page = self._reader.logs.url(job_id, 1).partition("#")[0]
+                page = self._reader.logs.link_line(job_id, 1).partition("#")[0]
                 return f"{page}/artifacts/file/{quote(path)}"
             case ReportedTest():
                 pipeline = self._reader.subject.pipeline_id
@@ -84,7 +84,7 @@ class CapturedDocuments:
         return self._sources[source].fetch(json.dumps(arguments))
 
     def _find_commit(self, ref: str) -> str:
-        """The commit that `ref` points to now, so that a link always shows the same content.
+        """Return the commit that `ref` points to now, so that a link always shows the same content.
 
         Raises SourceError.
         """
@@ -114,7 +114,7 @@ class CapturedDocuments:
         return project and f"{project}/-/blob/{quote(ref)}/{quote(path)}#{anchor}"
 
     def _get_project_url(self, *, fork: bool) -> str:
-        """The page of the merge request's project, or of the `fork` its pipeline ran in."""
+        """Return the page of the merge request's project, or of the `fork` its pipeline ran in."""
         subject = self._reader.subject
         if not fork or subject.pipeline_project_id == subject.project_id:
             return f"{subject.gitlab_url}/{subject.project}"
@@ -126,14 +126,14 @@ class CapturedDocuments:
 
 
 def _get_file_lines(document: Document) -> list[str]:
-    """The lines of a file whose numbers are known: all, or those before the place of a cut."""
+    """List the lines of a file whose numbers are known: all, or those before a cut."""
     if document.chunks:
         raise SourceError("it is a binary file, which has no lines")
     return list_known_lines(document)
 
 
 def _read_test_output(document: Document, name: str) -> Iterator[str]:
-    """The lines of a failed test's output and stack trace. Raises SourceError if there is none."""
+    """Yield a failed test's output and stack trace. Raises SourceError if there is none."""
     try:
         cases = json.loads(document.data)["failed"]
     except (ValueError, KeyError) as error:
@@ -148,7 +148,7 @@ def _read_test_output(document: Document, name: str) -> Iterator[str]:
 
 
 def _list_test_names(case: Mapping[str, str]) -> set[str]:
-    """The names that people use for a test: its name alone, or with its class, file or job."""
+    """List the names that people use for a test: its name alone, or with its class, file or job."""
     name, group, file = case["name"], case.get("classname", ""), case.get("file", "")
     plain = {name, *(f"{group}{mark}{name}" for mark in (".", "::", " ", "#") if group)}
     plain |= {f"{file}::{name}"} if file else set()

@@ -32,7 +32,7 @@ class Reader:
     """One session's view of GitLab.
 
     `redact` removes secrets from a document. `also` are globs of the project paths that the
-    operator lets every session read. `own` returns the ids of the bot's own users. `binding`
+    operator lets every session read. `bot_ids` returns the ids of the bot's own users. `binding`
     decides which pipelines and jobs the session may read; `audience` says who will read its note.
     `evidence` keeps documents of systems other than GitLab.
     """
@@ -44,7 +44,7 @@ class Reader:
     binding: Binding
     audience: Callable[[], Audience]
     also: tuple[str, ...] = ()
-    own: Callable[[], frozenset[int]] = field(default=frozenset)
+    bot_ids: Callable[[], frozenset[int]] = field(default=frozenset)
     evidence: Evidence = field(default_factory=Evidence)
 
     @classmethod
@@ -54,18 +54,18 @@ class Reader:
         subject: Subject,
         redact: Callable[[bytes], bytes],
         also: Sequence[str] = (),
-        own: Callable[[], frozenset[int]] = frozenset,
+        bot_ids: Callable[[], frozenset[int]] = frozenset,
     ) -> "Reader":
-        """A reader with an empty cache of logs."""
+        """Return a reader with an empty cache of logs."""
         counted = Redactions(redact)
         globs = tuple(glob.lower() for glob in also)
         binding = Binding(client, subject)
         logs = JobLogs(client, subject, counted, binding=binding)
         audience = cache(partial(find_audience, client, subject))
-        return cls(client, subject, counted, logs, binding, audience, globs, own)
+        return cls(client, subject, counted, logs, binding, audience, globs, bot_ids)
 
     def with_deadline(self, deadline: float) -> "Reader":
-        """A copy of the reader that begins no request after `deadline` (monotonic seconds)."""
+        """Return a copy that begins no request after `deadline` (monotonic seconds)."""
         return replace(self, client=self.client.with_deadline(deadline))
 
     @property
@@ -89,10 +89,10 @@ class Reader:
         return tuple(dict.fromkeys((self.pipeline_project, self.target_project)))
 
     def find_projects(self, *refs: str) -> tuple[str, ...]:
-        """The API paths of the projects to look for `refs` in, in this order. Raises SourceError.
+        """List the API paths of the projects to look for `refs` in, in order. Raises SourceError.
 
-        A branch or tag is that of the merge request's project, if it has one of this name: what a
-        fork's branches hold, its author decides.
+        Only the merge request's project is searched if it has all the branches and tags: what is on
+        a fork's branches is its author's choice.
         """
         named = [ref for ref in refs if not COMMIT.fullmatch(ref)]
         if named and len(self.projects) > 1 and all(map(self._has_ref, named)):
@@ -100,9 +100,11 @@ class Reader:
         return self.projects
 
     def read_first(self, read: Callable[[str], T], *refs: str) -> T:
-        """Return what `read` makes of the first project, by its API path, that has what it asks
-        for. Raises SourceError, NotFound if none of the projects for `refs` has it; ArgumentError
-        if the model has made up all of `refs`: then no evidence is missing."""
+        """Call `read` with the API path of each project for `refs`, until one has what it reads.
+
+        Raises SourceError; NotFound if none of them has it; ArgumentError if the model has made up
+        all of `refs`: then no evidence is missing.
+        """
         *first, last = self.find_projects(*refs)
         without_file: NoSuchFile | None = None
         for project in first:
@@ -125,7 +127,7 @@ class Reader:
 
     @contextmanager
     def name_other_refs(self, *refs: str) -> Iterator[None]:
-        """Let a NotFound for the commit of a pipeline of merged results say what to read instead.
+        """Make a NotFound for the commit of a merged-results pipeline say what to read instead.
 
         That commit is on no branch: GitLab may not have it any more.
         """
@@ -156,7 +158,7 @@ class Reader:
         return True
 
     def find_pipeline(self, number: int, what: str) -> tuple[str, wire.Pipeline, bool]:
-        """The API path of a pipeline, the pipeline, and whether it is the merge request's own.
+        """Find a pipeline: its API path, itself, and whether it is the merge request's own.
 
         If not, it is a pipeline of the target branch; any other pipeline raises SourceError.
         """
@@ -196,7 +198,7 @@ class Reader:
         return self._is_own(project.id) or self._is_allowed(project)
 
     def _read_present_path(self, project: str) -> str:
-        """The path of a project of the session, in lower case: it may have been renamed."""
+        """Return the path of a project of the session, in lower case: it may have been renamed."""
         what = "the session's project"
         return self.client.one(project, wire.Project, what).path_with_namespace.lower()
 

@@ -43,7 +43,9 @@ def test_notes_of_the_write_tokens_user_are_our_own_too(
     sim: GitLabSim, scene: Scene, client: ReadClient, reader: Reader
 ) -> None:
     sim.comment(scene.mr, scene.developer, "mine")
-    own = Reader.open(client, reader.subject, bytes, own=lambda: frozenset({scene.developer.id}))
+    own = Reader.open(
+        client, reader.subject, bytes, bot_ids=lambda: frozenset({scene.developer.id})
+    )
     assert told(fetch(own, "gitlab_list_mr_discussions")) == {"discussions": []}
 
 

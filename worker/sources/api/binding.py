@@ -19,7 +19,7 @@ _ALLOWED = (
 
 
 class Binding:
-    """Tells a merge request's own pipelines and jobs from the project's other ones.
+    """Tells the merge request's own pipelines and jobs from other ones of the project.
 
     A pipeline is an own one if GitLab lists it for the merge request, or if such a pipeline has
     started it in the same project. In pipelines of the target branch, those jobs may be read whose
@@ -38,7 +38,7 @@ class Binding:
         self._mr: wire.MergeRequest | None = None
 
     def target_branch(self) -> str:
-        """The merge request's target branch. Raises SourceError."""
+        """Return the merge request's target branch. Raises SourceError."""
         return self._get_merge_request().target_branch
 
     def describe_merge_result(self, ref: str) -> str:

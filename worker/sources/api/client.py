@@ -76,7 +76,7 @@ class Blob:
 class ReadClient:
     """GitLab's REST API through the read token. Only GET requests; safe to share between threads.
 
-    It follows no redirect with the token but that of a renamed project to its id. In error
+    With the token it follows only the redirect of a renamed project to its id. In error
     messages, `what` names the thing asked for. Downloads may come from `download_hosts`,
     besides GitLab's own host and public ones.
     """
@@ -100,13 +100,13 @@ class ReadClient:
         self._deadline = deadline
 
     def with_deadline(self, deadline: float) -> "ReadClient":
-        """A copy of the client that requests and streams nothing after `deadline` (monotonic)."""
+        """Return a copy that requests and streams nothing after `deadline` (monotonic)."""
         other = copy(self)
         other._deadline = deadline
         return other
 
     def one(self, path: str, model: type[T], what: str, query: Query | None = None) -> T:
-        """The object at `path` (below /api/v4). Raises SourceError, NotFound on 404."""
+        """Return the object at `path` (below /api/v4). Raises SourceError, NotFound on 404."""
         with _translate_errors(what), self._get(path, query or {}) as response:
             return _parse_answer(model, decode_json(response, MAX_JSON), what)
 
@@ -119,7 +119,7 @@ class ReadClient:
         pages: int = 10,
         size: int = PER_PAGE,
     ) -> Listing[T]:
-        """The list at `path`: at most `pages` pages, or fewer if the deadline passes.
+        """Return the list at `path`: at most `pages` pages, or fewer if the deadline passes.
 
         Raises SourceError.
         """
@@ -142,7 +142,7 @@ class ReadClient:
         size: int,
         query: Query | None = None,
     ) -> Listing[T]:
-        """Page `number` (from 1) of a list, `size` items long. Raises SourceError."""
+        """Return page `number` (from 1) of a list, `size` items long. Raises SourceError."""
         asked = {**(query or {}), "per_page": size, "page": number}
         with _translate_errors(what), self._get(path, asked) as response:
             found = decode_json(response, MAX_JSON)
@@ -152,7 +152,7 @@ class ReadClient:
             return Listing(items, more=bool(response.headers.get("X-Next-Page", "").strip()))
 
     def blob(self, path: str, what: str, cap: int, query: Query | None = None) -> Blob:
-        """The bytes at `path`; of more than `cap` bytes, the two ends. Raises SourceError."""
+        """Read the bytes at `path`; of more than `cap` bytes, the two ends. Raises SourceError."""
         with _translate_errors(what), self._get(path, query or {}) as response:
             return keep_ends(read_chunks(response), cap)
 
@@ -181,10 +181,8 @@ class ReadClient:
         return self._request(present, query)
 
     def _find_present_path(self, path: str, target: str) -> str:
-        """`path` with the id of the project that GitLab redirects to; "" for any other redirect.
-
-        GitLab redirects so from the former path of a project.
-        """
+        """Return `path` with the project's id if GitLab redirects from the project's former path;
+        "" for any other redirect."""
         found, named = self._renamed.match(target), _PROJECT.match(path)
         return f"/projects/{found[1]}{path[named.end() :]}" if found and named else ""
 
@@ -269,7 +267,7 @@ def _parse_answer(model: type[T], value: Any, what: str) -> T:
 
 
 def keep_ends(chunks: Iterable[bytes], cap: int) -> Blob:
-    """The first quarter of `cap` bytes and the last three quarters, where errors are; or all."""
+    """Return all, or the first quarter of `cap` bytes and the last three, where errors are."""
     room = cap // 4
     head, rest, size = bytearray(), bytearray(), 0
     for chunk in chunks:

@@ -38,7 +38,7 @@ def is_public(address: str) -> bool:
 
 
 def find_public_address(host: str, port: int) -> str:
-    """The first address of a host, if all its addresses are public; otherwise raises Refused."""
+    """Return the first address of a host. Raises Refused unless all its addresses are public."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -69,7 +69,7 @@ class Downloads:
         return target.partition(":")[0].lower() in self._schemes
 
     def get(self, target: str) -> requests.Response:
-        """A streamed response with status 200. Raises Refused, and requests' own errors."""
+        """Return a streamed response with status 200. Raises Refused, and requests' own errors."""
         adapter = _PinnedAdapter(self._hosts, self._address_of)
         with requests.Session() as session:
             session.mount("https://", adapter)

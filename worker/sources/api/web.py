@@ -60,7 +60,7 @@ class WebReader:
         )
 
     def one(self, path: str, model: type[T], what: str, query: Query | None = None) -> T:
-        """The JSON object at `path`. Raises SourceError, NotFound on 404."""
+        """Return the JSON object at `path`. Raises SourceError, NotFound on 404."""
         body = b"".join(self.chunks(path, what, MAX_JSON, query))
         try:
             return model.model_validate(json.loads(body))
@@ -68,7 +68,7 @@ class WebReader:
             raise SourceError(f"{what}: the answer of {self._name} is not as expected") from error
 
     def chunks(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
-        """The bytes at `path`. Raises SourceError, also for more than `cap` bytes."""
+        """Yield the bytes at `path`. Raises SourceError, also for more than `cap` bytes."""
         size, until = 0, time.monotonic() + DEADLINE
         with translate_errors(what, self._name):
             url = self._url + path
@@ -127,7 +127,7 @@ def _make_ssl_context(ca_file: str, name: str) -> ssl.SSLContext | bool:
 
 
 def clean_ends(log: Blob, what: str) -> tuple[bytes, str]:
-    """A log's cleaned lines, with one that marks a cut, and a text on what is missing.
+    """Return a log's cleaned lines, with one that marks a cut, and a text on what is missing.
 
     `what` names the log in words.
     """
@@ -139,7 +139,7 @@ def clean_ends(log: Blob, what: str) -> tuple[bytes, str]:
 
 
 def get_origin(url: str) -> str:
-    """scheme://host[:port] of a URL, "" if it has no host or is not valid."""
+    """Return scheme://host[:port] of a URL, "" if it has no host or is not valid."""
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else ""

@@ -69,7 +69,7 @@ class Log:
         return Lines(self.spool)
 
     def preview(self, limit: int) -> str:
-        """The lines that explain the failure, at most `limit` bytes.
+        """Return the lines that explain the failure, at most `limit` bytes.
 
         For a log that is not large, the job's last passed run is looked for once, and lines that
         are new since then count for more. A large log was digested while it was read, without that.
@@ -82,40 +82,40 @@ class Log:
             return self.digest.write_text(limit)
 
     def _get_passed(self) -> PassedLog | None:
-        """The run that passed, looked for once. The caller holds the lock."""
+        """Return the run that passed, looked for once. The caller holds the lock."""
         if self.find_passed is not None:
             find, self.find_passed = self.find_passed, None
             with suppress(SourceError):
                 self._passed = find()
         return self._passed
 
-    def green_job(self) -> int:
-        """The id of the passed job whose log is saved beside this one, 0 if there is none."""
+    def find_passed_job_id(self) -> int:
+        """Find the id of the passed job whose log is saved beside this one; 0 if there is none."""
         with self._lock:
-            green = self._get_passed()
-        return green.job_id if green else 0
+            passed = self._get_passed()
+        return passed.job_id if passed else 0
 
-    def read_last_pass(self) -> Iterator[str]:
+    def read_passed_lines(self) -> Iterator[str]:
         """Yield the lines of the job's last passed run; none if it is not known, or large."""
         with self._lock:
-            green = self._get_passed()
-        if green is not None and green.spool.size <= trace.LARGE:
-            yield from Lines(green.spool)
+            passed = self._get_passed()
+        if passed is not None and passed.spool.size <= trace.LARGE:
+            yield from Lines(passed.spool)
 
-    def last_pass(self) -> LastPass | None:
-        """The job's last passed run and what was installed differently then, None if not known."""
+    def describe_last_pass(self) -> LastPass | None:
+        """Return the job's last passed run and what was installed differently then, or None."""
         with self._lock:
-            green = self._get_passed()
-            if green is None or max(self.spool.size, green.spool.size) > trace.LARGE:
+            passed = self._get_passed()
+            if passed is None or max(self.spool.size, passed.spool.size) > trace.LARGE:
                 return None
             if self._installed is None:
-                found = find_versions(self.spool.chunks()), find_versions(green.spool.chunks())
+                found = find_versions(self.spool.chunks()), find_versions(passed.spool.chunks())
                 self._installed = tuple(map(str, find_differences(*found)))
-        run = Run(green.job_id, 0, "success", sha=green.sha, url=green.url)
+        run = Run(passed.job_id, 0, "success", sha=passed.sha, url=passed.url)
         return LastPass(run, self._installed)
 
     def describe_cut(self, duration: float | None) -> str:
-        """A text on where the runner cut the log, "" if it did not.
+        """Say where the runner cut the log; "" if it did not.
 
         `duration` is how long the job ran, in seconds.
         """
@@ -129,7 +129,7 @@ class Log:
         return f"the runner cut the log at {int(found[1]):,} bytes{kept}{whole}"
 
     def describe_clock(self, started_at: str | None) -> str:
-        """A text on how far the runner's clock is from GitLab's, "" if they agree or it is unknown.
+        """Say how far the runner's clock is from GitLab's; "" if they agree or it is unknown.
 
         `started_at` is when the job began by GitLab's clock.
         """
@@ -147,7 +147,7 @@ class Log:
         )
 
     def make_document(self) -> Document:
-        """The log as a source returns it."""
+        """Return the log as a source returns it."""
         spool = self.spool
         whole = spool.size <= HELD and not spool.dropped_lines
         said = assume_redacted(b"a log of %d bytes" % spool.size)
@@ -165,23 +165,22 @@ class Log:
         )
 
     def _make_digest(self) -> Digest:
-        green = self._get_passed()
-        passed = green.spool.chunks() if green else None
-        return trace.make_excerpt(self.spool.chunks(), passed).make_digest()
+        passed = self._get_passed()
+        chunks = passed.spool.chunks() if passed else None
+        return trace.make_excerpt(self.spool.chunks(), chunks).make_digest()
 
     def _list_beside(self) -> Iterator[SideFile]:
         if (outline := self.outline) is not None:
             about = "times and sections, for `log outline`"
             yield SideFile(OUTLINE, lambda: iter([outline]), about)
         with self._lock:
-            green = self._get_passed()
-        if green:
-            day = get_day(green.started_at)
-            where = f"{green.ref} at {green.sha[:12]}{day and ', on '}{day}"
-            what = f"the log of job {green.job_id}, which passed on {where}"
-            yield SideFile(GREEN, green.spool.chunks, f"{what}: compare with `log diff`")
-        if (passed := self.last_pass()) and passed.package_changes:
-            lines = assume_redacted(
-                "".join(f"{each}\n" for each in passed.package_changes).encode()
-            )
+            passed = self._get_passed()
+        if passed:
+            day = get_day(passed.started_at)
+            where = f"{passed.ref} at {passed.sha[:12]}{day and ', on '}{day}"
+            what = f"the log of job {passed.job_id}, which passed on {where}"
+            yield SideFile(GREEN, passed.spool.chunks, f"{what}: compare with `log diff`")
+        if (last_pass := self.describe_last_pass()) and last_pass.package_changes:
+            text = "".join(f"{each}\n" for each in last_pass.package_changes)
+            lines = assume_redacted(text.encode())
             yield SideFile(INSTALLED, lambda: iter([lines]), "what was installed differently then")

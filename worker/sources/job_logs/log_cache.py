@@ -30,16 +30,16 @@ MAX_KEPT = 512 * 1024 * 1024
 MAX_TRACE = 8 << 30
 """Bytes of a trace that are read at most."""
 
-MAX_GREEN = 16 * 1024 * 1024
+MAX_PASSED_TRACE = 16 * 1024 * 1024
 """Most bytes of the trace of a passed run that is fetched for comparison."""
 
 SECONDS = 240.0
 """Most seconds for reading one log."""
 
-GREEN_SECONDS = 5.0
+PASSED_SECONDS = 5.0
 """Most seconds for finding a passed run, and again for reading its log."""
 
-MAX_GREENS = 12
+MAX_SEARCHES = 12
 """Most passed runs that a session looks for on its own, to fetch their logs."""
 
 MAX_ERRORS = 8
@@ -54,7 +54,7 @@ class JobLogs:
     """The logs of the jobs that one session may read.
 
     These are jobs of the pipeline's and the merge request's project, as far as `binding` allows. A
-    job of another project can be read once it was adopted. Safe to share between threads.
+    job of another project can be read once it was allowed. Safe to share between threads.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class JobLogs:
         self._max_log = max_log
         self._max_kept = max_kept
         self._kept: OrderedDict[int, Log] = OrderedDict()
-        self._adopted: dict[int, tuple[int, Trail]] = {}
+        self._allowed: dict[int, tuple[int, Trail]] = {}
         self._lock = threading.Lock()
         self._reading: dict[int, threading.Lock] = {}
         self._passed = LastPassedJobs(client, subject)
-        self._greens = 0
+        self._searches = 0
         self.known_errors = ""
 
-    def adopt(self, job_id: int, project_id: int, trail: Trail = ()) -> None:
+    def allow_job(self, job_id: int, project_id: int, trail: Trail = ()) -> None:
         """Allow reading a job of a downstream pipeline.
 
         The caller has checked that the session may read its project, and that an own pipeline
@@ -88,10 +88,10 @@ class JobLogs:
         it: behind those of the same names its last passed run is looked for.
         """
         with self._lock:
-            self._adopted[job_id] = project_id, trail
+            self._allowed[job_id] = project_id, trail
 
     def get_error_text(self) -> str:
-        """The parts of the failed jobs' logs, of those read so far, that explain the failures.
+        """Return the parts that explain the failures, of the failed jobs' logs read so far.
 
         If none was read yet, as in a reply, `known_errors`.
         """
@@ -99,17 +99,17 @@ class JobLogs:
             failed = [log for log in self._kept.values() if log.job_failed][-MAX_ERRORS:]
         return "\n".join(log.preview(ERROR) for log in failed) or self.known_errors
 
-    def url(self, job_id: int, number: int) -> str:
-        """A link to the line, or to the job if its page does not show the line."""
+    def link_line(self, job_id: int, number: int) -> str:
+        """Return a link to the line, or to the job if its page does not show the line."""
         try:
-            log = self.log(job_id)
+            log = self.read_log(job_id)
         except SourceError:
             return f"{self._subject.gitlab_url}/{self._subject.project}/-/jobs/{job_id}"
         shown = number - log.hidden_lines
         return f"{log.web_url}#L{shown}" if shown > 0 else log.web_url
 
-    def log(self, job_id: int) -> Log:
-        """The log of a job, which only one thread at a time reads. Raises SourceError.
+    def read_log(self, job_id: int) -> Log:
+        """Return the log of a job, which only one thread at a time reads. Raises SourceError.
 
         A log that is not final (its job still runs, or it is late) is read again each time.
         """
@@ -126,7 +126,7 @@ class JobLogs:
             return log
 
     def _fetch(self, job_id: int) -> Log:
-        project, job = self.job(job_id)
+        project, job = self.find_job(job_id)
         if job.erased_at:
             raise SourceError(f"the log of job {job_id} ({job.name}) was erased")
         read = self._read_trace(project, job, MAX_TRACE, SECONDS)
@@ -146,18 +146,18 @@ class JobLogs:
         )
 
     def _write_outline(self, timeline: Timeline) -> Redacted | None:
-        """The log's times and sections as JSON, redacted because strangers name the sections."""
+        """Write the log's times and sections as JSON, redacted: strangers name the sections."""
         values = timeline.to_json()
         return self._redact.redact_to_json(values) if values else None
 
     def _find_passed_log(self, job: wire.Job, project: int) -> PassedLog | None:
-        """The log of the newest run of this job that passed, if it can be had cheaply."""
+        """Return the log of the newest run of this job that passed, if it can be had cheaply."""
         with self._lock:
-            self._greens += 1
-            if self._greens > MAX_GREENS:
+            self._searches += 1
+            if self._searches > MAX_SEARCHES:
                 return None
-        _, trail = self._adopted.get(job.id, (project, ()))
-        deadline, before = time.monotonic() + GREEN_SECONDS, job.pipeline.id if job.pipeline else 0
+        _, trail = self._allowed.get(job.id, (project, ()))
+        deadline, before = time.monotonic() + PASSED_SECONDS, job.pipeline.id if job.pipeline else 0
         found = self._passed.find(job.name, deadline, trail, project, before)
         if found is None or found.job.id == job.id:
             return None
@@ -171,7 +171,7 @@ class JobLogs:
         with self._lock:
             if found.job.id in self._kept:
                 return self._kept[found.job.id].spool
-        read = self._read_trace(found.project, found.job, MAX_GREEN, GREEN_SECONDS)
+        read = self._read_trace(found.project, found.job, MAX_PASSED_TRACE, PASSED_SECONDS)
         return None if read.broken or not read.size else read.spool
 
     def _read_trace(self, project: int, job: wire.Job, most: int, seconds: float) -> "_Reading":
@@ -182,17 +182,17 @@ class JobLogs:
         reading.run(client.stream(path, f"the log of job {job.id}", most), redact)
         return reading
 
-    def job(self, job_id: int) -> tuple[int, wire.Job]:
-        """The id of the project a job is in, and the job.
+    def find_job(self, job_id: int) -> tuple[int, wire.Job]:
+        """Return the id of the project a job is in, and the job.
 
         Raises SourceError, also for a job that this session may not read.
         """
-        project, job = self._find_job(job_id)
-        if job_id not in self._adopted:
+        project, job = self._find_in_projects(job_id)
+        if job_id not in self._allowed:
             self._binding.check_job(project, job)
         return project, job
 
-    def _find_job(self, job_id: int) -> tuple[int, wire.Job]:
+    def _find_in_projects(self, job_id: int) -> tuple[int, wire.Job]:
         def read(project: int) -> tuple[int, wire.Job]:
             path = f"/projects/{project}/jobs/{job_id}"
             return project, self._client.one(path, wire.Job, f"job {job_id}")
@@ -204,8 +204,8 @@ class JobLogs:
             raise NotFound(f"{error}; {hint}") from error
 
     def _list_projects(self, job_id: int) -> list[int]:
-        if job_id in self._adopted:
-            return [self._adopted[job_id][0]]
+        if job_id in self._allowed:
+            return [self._allowed[job_id][0]]
         subject = self._subject
         return list(dict.fromkeys((subject.pipeline_project_id, subject.project_id)))
 

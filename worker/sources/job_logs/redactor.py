@@ -42,7 +42,7 @@ class Redactions:
         return redactions
 
     def __call__(self, data: bytes) -> Redacted:
-        """`data`, a text or a file, without its secrets."""
+        """Return `data`, a text or a file, without its secrets."""
         return redact_bytes(data, self._redact_and_count)
 
     def redact_text(self, text: str) -> str:
@@ -54,11 +54,11 @@ class Redactions:
         return redact_values(value, self.redact_text)
 
     def redact_to_json(self, value: Mapping[str, Any]) -> Redacted:
-        """`value` as JSON without the secrets in its strings: see `redact_json`."""
+        """Write `value` as JSON without the secrets in its strings: see `redact_json`."""
         return redact_json(value, self.redact_text)
 
     def redact_stream(self, pieces: Iterable[bytes]) -> Iterator[Redacted]:
-        """Pieces of whole lines of one text, without the secrets in it: see `redact_stream`."""
+        """Redact one text that comes in pieces of whole lines: see `redact_stream`."""
         return redact_stream(pieces, self._redact_and_count)
 
     @property
@@ -82,7 +82,7 @@ class Redactions:
 
 
 def _find_secrets(data: Sequence[bytes], clean: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """The kind and the text of each secret; of a multi-line secret, the first two lines."""
+    """Yield the kind and the text of each secret; of a multi-line secret, the first two lines."""
     # Redaction keeps the number of lines: it empties the further lines of a multi-line secret.
     following = zip([*data[1:], b""], [*clean[1:], b""], strict=False)
     for before, after, (more, left) in zip(data, clean, following, strict=False):
@@ -92,7 +92,7 @@ def _find_secrets(data: Sequence[bytes], clean: Sequence[bytes]) -> Iterator[tup
 
 
 def _find_removed(before: bytes, after: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The kind and text that each mark in a line replaced, found between the unchanged texts."""
+    """Yield the kind and text that each mark replaced, found between the unchanged texts."""
     first, *rest = _MARK.split(after)
     at = len(first)
     for kind, text in zip(rest[::2], rest[1::2], strict=True):

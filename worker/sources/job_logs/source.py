@@ -7,8 +7,8 @@ from worker.sources.session_reader import Reader
 
 
 def fetch(args: OfJob, reader: Reader) -> Document:
-    """The log as text."""
-    return reader.logs.log(args.job_id).make_document()
+    """Return the log as text."""
+    return reader.logs.read_log(args.job_id).make_document()
 
 
 JOB_LOG = SourceDef(

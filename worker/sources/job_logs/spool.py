@@ -107,7 +107,7 @@ class Spool:
         self.dropped_lines = range(first, segment.first + segment.lines)
 
     def chunks(self, most: int | None = None) -> Iterator[Redacted]:
-        """The log, with empty lines for what was left out, so that line N stays line N.
+        """Return the log, with empty lines for what was left out, so that line N stays line N.
 
         If the log has more than `most` bytes, more of its middle is left out.
         """
@@ -126,7 +126,7 @@ class Spool:
             yield from _make_gap(hidden)
 
     def _choose_hidden(self, most: int) -> range:
-        """The numbers of the lines to leave out, dropped ones included, to keep `most` bytes."""
+        """Choose the lines to leave out, dropped ones included, to keep `most` bytes."""
         blocks, size = list(self._blocks), self.size
         at = next(
             (n for n, one in enumerate(blocks) if one.first >= self.dropped_lines.stop > 0), None
@@ -152,7 +152,7 @@ class Spool:
         )
 
     def block(self, number: int) -> tuple[int, list[str]]:
-        """Some lines around line `number` (from 1), after the number of the first of them."""
+        """Return the number of the first of some lines around line `number` (from 1), and these."""
         if number in self.dropped_lines:
             return number, [""]
         at = bisect_right(self._blocks, number, key=lambda block: block.first) - 1

@@ -7,7 +7,7 @@ from worker.core.text.untrusted import UNSEEN
 
 
 def reveal_invisible(data: Redacted) -> Redacted:
-    """`data` with each invisible character in the form `<U+200B>`; bytes that are not UTF-8 stay.
+    """Write each invisible character in the form `<U+200B>`; bytes that are not UTF-8 stay.
 
     Such characters hide text from humans. They can also break a build, so they are not removed.
     """

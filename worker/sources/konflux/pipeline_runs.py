@@ -85,8 +85,8 @@ class Konflux:
         """Whether the session's project has a namespace."""
         return subject.project.lower() in self._tenants
 
-    def pipeline_runs(self, args: NoArguments, reader: Reader) -> RawDocument:
-        """The merge request's PipelineRuns as JSON, newest first."""
+    def list_pipeline_runs(self, args: NoArguments, reader: Reader) -> RawDocument:
+        """Return the merge request's PipelineRuns as JSON, newest first."""
         tenant = self._get_tenant(reader.subject)
         missing: list[str] = []
         found: dict[str, Run] = {}
@@ -98,8 +98,8 @@ class Konflux:
             missing.append("runs: the cluster has none for this merge request (any more)")
         return RawDocument(content, "; ".join(missing))
 
-    def task_runs(self, args: OfPipelineRun, reader: Reader) -> RawDocument:
-        """The TaskRuns of one PipelineRun as JSON, failed ones first."""
+    def list_task_runs(self, args: OfPipelineRun, reader: Reader) -> RawDocument:
+        """Return the TaskRuns of one PipelineRun as JSON, failed ones first."""
         tenant = self._get_tenant(reader.subject)
         self._find_own_run(tenant, "pipelineruns", args.pipeline_run, reader.subject)
         missing: list[str] = []
@@ -110,8 +110,8 @@ class Konflux:
             {"task_runs": [_describe_task_run(run) for run in ordered]}, "; ".join(missing)
         )
 
-    def pod_log(self, args: OfTaskRun, reader: Reader) -> RawDocument:
-        """The log of one step of a TaskRun. Quotes use its line numbers."""
+    def read_pod_log(self, args: OfTaskRun, reader: Reader) -> RawDocument:
+        """Return the log of one step of a TaskRun. Quotes use its line numbers."""
         tenant = self._get_tenant(reader.subject)
         run = self._find_own_run(tenant, "taskruns", args.task_run, reader.subject)
         if not run.status.podName:
@@ -129,7 +129,7 @@ class Konflux:
         )
 
     def _make_page_url(self, tenant: Tenant, run: Run) -> str:
-        """The web page with the log of a TaskRun, "" if it is not known."""
+        """Return the web page with the log of a TaskRun, "" if it is not known."""
         pipeline_run = run.metadata.labels.get("tekton.dev/pipelineRun", "")
         if not self._ui_url or not pipeline_run:
             return ""
@@ -145,7 +145,7 @@ class Konflux:
     def _list_runs(
         self, tenant: Tenant, kind: str, selector: str, missing: list[str]
     ) -> dict[str, Run]:
-        """Runs by name from all places; failures are added to `missing`, or raised if all fail."""
+        """List runs by name from all places; failures go to `missing`; raises if all fail."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}"
         query: Query = {"labelSelector": selector, "limit": LIMIT}
         found: dict[str, Run] = {}
@@ -165,7 +165,7 @@ class Konflux:
         return found
 
     def _find_own_run(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> Run:
-        """The run of that name. Raises SourceError if its labels are not the merge request's."""
+        """Find the run of that name. Raises SourceError without the merge request's labels."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}/{name}"
         what = f"{kind.removesuffix('s')} {name}"
         run = ask_in_turn(self._places, lambda place: place.one(path, Run, what))
@@ -176,7 +176,7 @@ class Konflux:
         return run
 
     def _read_log(self, tenant: Tenant, pod: str, container: str) -> tuple[bytes, str]:
-        """The log of a container, and what is missing of it."""
+        """Return the log of a container, and what is missing of it."""
         path = f"/api/v1/namespaces/{tenant.namespace}/pods/{quote(pod, safe='')}/log"
         what = f"the log of {container}"
         query = {"container": container}
@@ -188,7 +188,7 @@ class Konflux:
 
 
 def _choose_step(steps: Sequence[Step], name: str) -> Step:
-    """The step of this name; without a name, the only one that failed, or the only one at all.
+    """Choose the step of this name; without a name, the only failed one or the only one.
 
     Raises ArgumentError if there is not exactly one.
     """
@@ -214,7 +214,7 @@ def open_konflux(
     tenants: Mapping[str, Tenant],
     ui_url: str = "",
 ) -> tuple[SourceDef[Any], ...]:
-    """The rows, none without both `url` and `tenants`. Raises ConfigError for a bad `ca_file`."""
+    """Make the rows; none without `url` or `tenants`. Raises ConfigError for a bad `ca_file`."""
     if not url or not tenants:
         return ()
     named = {"Konflux": url, "the Konflux archive": archive_url}
@@ -227,7 +227,7 @@ def open_konflux(
 
 
 def _make_selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
-    """Label selectors, any of which marks a run as the merge request's."""
+    """Yield label selectors, any of which marks a run as the merge request's."""
     for prefix in PREFIXES:
         yield f"{prefix}/sha={subject.sha}"
         if tenant.repository:
@@ -277,7 +277,7 @@ def _describe_task_run(run: Run) -> dict[str, Any]:
 
 
 def _make_rows(konflux: Konflux) -> tuple[SourceDef[Any], ...]:
-    """The sources, for sessions of a configured project only."""
+    """Return the sources, for sessions of a configured project only."""
     runs = SourceDef(
         name="konflux_list_pipelineruns",
         description=(
@@ -285,7 +285,7 @@ def _make_rows(konflux: Konflux) -> tuple[SourceDef[Any], ...]:
             "tests, with status and message, newest first."
         ),
         args=NoArguments,
-        fetch=konflux.pipeline_runs,
+        fetch=konflux.list_pipeline_runs,
         note="the merge request's Konflux runs: which failed, and why by Tekton's account",
         applies=konflux.applies,
     )
@@ -293,7 +293,7 @@ def _make_rows(konflux: Konflux) -> tuple[SourceDef[Any], ...]:
         name="konflux_list_taskruns",
         description="The TaskRuns of a Konflux PipelineRun with their steps, failed ones first.",
         args=OfPipelineRun,
-        fetch=konflux.task_runs,
+        fetch=konflux.list_task_runs,
         note="the tasks of such a run and how each step ended",
         applies=konflux.applies,
     )
@@ -304,7 +304,7 @@ def _make_rows(konflux: Konflux) -> tuple[SourceDef[Any], ...]:
             "are those of the file, so that grep -n gives numbers you can quote."
         ),
         args=OfTaskRun,
-        fetch=konflux.pod_log,
+        fetch=konflux.read_pod_log,
         note="the log of a step; quote it as `konflux TASKRUN STEP line N` (grep -n)",
         applies=konflux.applies,
         timeout=120.0,

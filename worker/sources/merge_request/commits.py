@@ -13,7 +13,7 @@ MAX_MESSAGE = 4000
 
 
 def fetch(args: NoArguments, reader: Reader) -> RawDocument:
-    """The commits as JSON, newest first."""
+    """Return the commits as JSON, newest first."""
     path = f"{reader.merge_request}/commits"
     found = reader.client.many(path, wire.Commit, "the commits", pages=PAGES)
     missing = f"commits before the newest {len(found.items)}" if found.more else ""
@@ -21,7 +21,7 @@ def fetch(args: NoArguments, reader: Reader) -> RawDocument:
 
 
 def describe_commit(commit: wire.Commit) -> dict[str, Any]:
-    """A commit with its message; the title is the message's first line."""
+    """Return a commit with its message; the title is the message's first line."""
     message = visible(commit.message or commit.title).strip()
     cut = len(message) - MAX_MESSAGE
     return present(

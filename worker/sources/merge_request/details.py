@@ -15,7 +15,7 @@ COMMIT_PAGES = 1
 
 
 def fetch(args: NoArguments, reader: Reader) -> RawDocument:
-    """The merge request, its pipeline and commits as JSON."""
+    """Return the merge request, its pipeline and commits as JSON."""
     mr = reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
     missing: list[str] = []
     pipeline = _read_pipeline(reader, missing)
@@ -59,7 +59,7 @@ def _read_pipeline(reader: Reader, missing: list[str]) -> dict[str, Any] | None:
 
 
 def describe_pipeline(pipeline: wire.Pipeline) -> dict[str, Any]:
-    """What an analyst needs of a pipeline."""
+    """Return what an analyst needs of a pipeline."""
     return present(
         id=pipeline.id,
         status=pipeline.status,

@@ -6,7 +6,7 @@ from worker.core.ports import Document
 from worker.core.text.preview_diff import preview_diff
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
-from worker.sources.base import NoArguments, RawDocument, SourceDef, redacted_document
+from worker.sources.base import NoArguments, RawDocument, SourceDef, redact_document
 from worker.sources.session_reader import Reader
 
 PAGES = 100
@@ -22,13 +22,16 @@ SHOWN_WHOLE = 8192
 
 
 def fetch(args: NoArguments, reader: Reader) -> Document:
-    """A summary, a line for each file, then the diffs."""
+    """Return a summary, a line for each file, then the diffs."""
     return _make_document(read_changed_files(reader), reader)
 
 
 def show_diff(found: Listing[wire.DiffFile], reader: Reader, limit: int) -> tuple[str, bool]:
-    """A diff that was read, and whether that is all of it: up to twice `limit` bytes, and up to
-    `SHOWN_WHOLE`, are shown whole; of a longer one a preview of at most `limit` bytes."""
+    """Return the text of a diff that was read, and whether that is all of it.
+
+    A diff is shown whole up to twice `limit` bytes, at most `SHOWN_WHOLE`; of a longer one there is
+    a preview of at most `limit` bytes.
+    """
     document = _make_document(found, reader)
     if not document.preview or not found.items:
         return "", False
@@ -45,8 +48,8 @@ def _make_document(found: Listing[wire.DiffFile], reader: Reader) -> Document:
 
 
 def make_diff_document(diff: str, missing: str, reader: Reader) -> Document:
-    """A diff as a document; its preview begins with the hunks that the failing jobs' logs name."""
-    document = redacted_document(RawDocument(diff, missing), reader.redact)
+    """Make a document whose preview begins with the hunks that the failing jobs' logs name."""
+    document = redact_document(RawDocument(diff, missing), reader.redact)
     text, project = document.data.decode(errors="replace"), reader.subject.project
 
     def preview(limit: int) -> str:
@@ -56,7 +59,7 @@ def make_diff_document(diff: str, missing: str, reader: Reader) -> Document:
 
 
 def read_changed_files(reader: Reader, pages: int = PAGES) -> Listing[wire.DiffFile]:
-    """The files, read until there are no more or enough. Raises SourceError."""
+    """Return the files, read until there are no more or enough. Raises SourceError."""
     path = f"{reader.merge_request}/diffs"
     items: list[wire.DiffFile] = []
     for number in range(1, pages + 1):
@@ -72,7 +75,7 @@ def read_changed_files(reader: Reader, pages: int = PAGES) -> Listing[wire.DiffF
 def split_by_size(
     files: tuple[wire.DiffFile, ...],
 ) -> tuple[list[wire.DiffFile], list[wire.DiffFile]]:
-    """The files whose diffs are there and fit in `MAX_SIZE`, and the others."""
+    """Return the files whose diffs are there and fit in `MAX_SIZE`, and the others."""
     shown: list[wire.DiffFile] = []
     others: list[wire.DiffFile] = []
     room = MAX_SIZE
@@ -84,7 +87,7 @@ def split_by_size(
 
 
 def list_left_out(files: list[wire.DiffFile]) -> list[str]:
-    """The files whose diffs are not shown, and why."""
+    """Return the files whose diffs are not shown, and why."""
     return [f"the diff of {each.new_path} ({_explain_left_out(each)})" for each in files]
 
 
@@ -95,7 +98,7 @@ def _explain_left_out(file: wire.DiffFile) -> str:
 
 
 def render_diff(files: tuple[wire.DiffFile, ...], shown: list[wire.DiffFile]) -> str:
-    """A summary of all `files`, then the diffs of the `shown` ones."""
+    """Return a summary of all `files`, then the diffs of the `shown` ones."""
     plural = "" if len(files) == 1 else "s"
     summary = [f"{len(files)} file{plural} changed", *map(_summarise_file, files), ""]
     return "\n".join([*summary, *map(write_unified_diff, shown)])
@@ -111,7 +114,7 @@ def _summarise_file(file: wire.DiffFile) -> str:
 
 
 def write_unified_diff(file: wire.DiffFile) -> str:
-    """One file's diff with the headers that `git apply` needs; GitLab gives the hunks alone."""
+    """Write one file's diff with the headers for `git apply`; GitLab gives the hunks alone."""
     lines = [f"diff --git a/{file.old_path} b/{file.new_path}"]
     if file.new_file:
         lines.append(f"new file mode {file.b_mode or '100644'}")

@@ -19,7 +19,7 @@ MAX_NOTES = 500
 
 
 def fetch(args: NoArguments, reader: Reader) -> RawDocument:
-    """The threads as JSON, oldest first, without system notes, internal notes and our own."""
+    """List the threads as JSON, oldest first, without system notes, internal ones and our own."""
     path = f"{reader.merge_request}/discussions"
     found = reader.client.many(path, wire.Discussion, "the discussions", pages=PAGES)
     own = _find_own_ids(reader)
@@ -35,8 +35,8 @@ def fetch(args: NoArguments, reader: Reader) -> RawDocument:
 
 
 def _find_own_ids(reader: Reader) -> frozenset[int]:
-    """The bot's user ids; the read token's user is one of them."""
-    own = reader.own()
+    """Return the bot's user ids; the read token's user is one of them."""
+    own = reader.bot_ids()
     with suppress(SourceError):
         own |= {reader.client.one("/user", wire.User, "the read token's user").id}
     return own

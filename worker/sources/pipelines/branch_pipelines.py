@@ -23,7 +23,7 @@ class BranchPipelines(Arguments):
 
 
 def fetch(args: BranchPipelines, reader: Reader) -> RawDocument:
-    """The newest pipelines as JSON, newest first."""
+    """Return the newest pipelines as JSON, newest first."""
     branch = args.branch or reader.binding.target_branch()
     found = read_recent_pipelines(branch, SHOWN, reader)
     content = {"branch": branch, "pipelines": [describe_pipeline(each) for each in found.items]}
@@ -34,7 +34,7 @@ def fetch(args: BranchPipelines, reader: Reader) -> RawDocument:
 
 
 def read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
-    """The newest pipelines of a branch of the merge request's project. Raises SourceError."""
+    """Read the newest pipelines of a branch of the merge request's project. Raises SourceError."""
     path, what = f"{reader.target_project}/pipelines", f"the pipelines of {branch}"
     return reader.client.page(path, wire.Pipeline, what, 1, count, {"ref": branch})
 

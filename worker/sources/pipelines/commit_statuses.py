@@ -25,7 +25,7 @@ class Statuses(Arguments):
 
 
 def fetch(args: Statuses, reader: Reader) -> RawDocument:
-    """The statuses as JSON, failed ones first."""
+    """Return the statuses as JSON, failed ones first."""
     sha = args.sha or reader.subject.sha
     path = f"{reader.pipeline_project}/repository/commits/{sha}/statuses"
     what = f"the statuses of commit {sha}"
@@ -38,7 +38,7 @@ def fetch(args: Statuses, reader: Reader) -> RawDocument:
 def find_failed_outside(
     reader: Reader, ids: Collection[int], names: Collection[str]
 ) -> tuple[list[wire.Status], str]:
-    """The failed statuses of other systems on the pipeline's commit, and what is missing there.
+    """Find the failed statuses of other systems on the pipeline's commit, and what is missing.
 
     GitLab lists jobs of all the commit's pipelines among the statuses: `ids` and `names` are those
     of the pipeline's own jobs, to leave them out. Raises SourceError.

@@ -36,11 +36,11 @@ class DownstreamPipelines:
     def list_below(
         self, path: str, number: int, trail: Trail = (), *, allowed: bool = False
     ) -> list[dict[str, Any]]:
-        """The downstream pipelines of the one at `path`, in one list, each with its failed jobs,
-        and where it has some with its passed ones.
+        """List all pipelines below the one at `path`, each with its failed jobs and, if there are
+        any, its passed ones.
 
         `trail` names the trigger jobs that led to the one at `path`. `allowed` says that it may
-        fail: then all that it has started may.
+        fail: then whatever it has started may fail too.
         """
         self._seen.add(number)
         try:
@@ -102,11 +102,11 @@ class DownstreamPipelines:
     def _list_passed_jobs(
         self, path: str, number: int, project: int, trail: Trail
     ) -> list[dict[str, Any]]:
-        """The newest passed jobs of a pipeline; none if they cannot be read."""
+        """Return the newest passed jobs of a pipeline; none if they cannot be read."""
         what, query = f"the passed jobs of pipeline {number}", {"scope[]": "success"}
         with suppress(SourceError):
             found = self._reader.client.page(f"{path}/jobs", wire.Job, what, 1, PASSED, query)
-            self._adopt_jobs(found.items, project, trail)
+            self._allow_jobs(found.items, project, trail)
             return [{"id": job.id, "name": job.name} for job in reversed(found.items)]
         return []
 
@@ -116,7 +116,7 @@ class DownstreamPipelines:
         found = self._reader.client.many(
             f"{path}/jobs", wire.Job, f"the failed jobs of pipeline {number}", _QUERY
         )
-        self._adopt_jobs(found.items, project, trail)
+        self._allow_jobs(found.items, project, trail)
         return [
             present(
                 id=job.id,
@@ -131,10 +131,10 @@ class DownstreamPipelines:
             for job in found.items
         ]
 
-    def _adopt_jobs(self, jobs: Sequence[wire.Job], project: int, trail: Trail) -> None:
+    def _allow_jobs(self, jobs: Sequence[wire.Job], project: int, trail: Trail) -> None:
         reader = self._reader
         for job in jobs:
             if self._own:
                 reader.binding.learn_name(job.name)
             if self._own or reader.binding.has_name(job.name):
-                reader.logs.adopt(job.id, project, trail)
+                reader.logs.allow_job(job.id, project, trail)

@@ -20,15 +20,15 @@ BEYOND = "\0"
 
 
 def get_project_id(pipeline: wire.Pipeline, reader: Reader) -> int:
-    """The project that a pipeline ran in; the session's pipeline project if GitLab does not say."""
+    """Return the project that a pipeline ran in, if GitLab says it; else the session pipeline's."""
     return pipeline.project_id or reader.subject.pipeline_project_id
 
 
 def read_started_jobs(
     pipeline: wire.Pipeline, reader: Reader, triggers: Collection[str] = ()
 ) -> list[wire.Job] | Unknown:
-    """The jobs that the trigger jobs of these names have started; without names, those of all
-    downstream pipelines that did not pass. Unknown if any of them cannot be read."""
+    """Return the jobs that the trigger jobs of these names have started; without names, those of
+    all downstream pipelines that did not pass. Unknown if any of them cannot be read."""
     try:
         bridges = read_bridges(pipeline, reader)
         return [
@@ -41,7 +41,7 @@ def read_started_jobs(
 
 
 def read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Bridge]:
-    """The trigger jobs of a pipeline. Raises SourceError."""
+    """Return the trigger jobs of a pipeline. Raises SourceError."""
     path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}/bridges"
     return reader.client.many(
         path, wire.Bridge, f"the trigger jobs of pipeline {pipeline.id}"
@@ -49,17 +49,17 @@ def read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Bridg
 
 
 def get_trigger_name(job: wire.Job) -> str:
-    """The name of the trigger job that has started a job of `read_started_jobs`."""
+    """Return the name of the trigger job that has started a job of `read_started_jobs`."""
     return job.name.partition(BEYOND)[0]
 
 
 def get_plain_name(job: wire.Job) -> str:
-    """The name that the started pipeline's own configuration gives such a job."""
+    """Return the name that the started pipeline's own configuration gives such a job."""
     return job.name.rpartition(BEYOND)[2]
 
 
 def write_job_name(name: str) -> str:
-    """A job's name as it is shown to people."""
+    """Return a job's name as it is shown to people."""
     return name.replace(BEYOND, " > ")
 
 
@@ -70,7 +70,7 @@ def _is_wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
 
 
 def read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
-    """The started pipeline's jobs; if it may not be read, none with `skip`, else SourceError."""
+    """Yield the started pipeline's jobs. Raises SourceError unless it may be read, or `skip`."""
     child = bridge.downstream_pipeline
     if child is None:
         return

@@ -50,9 +50,12 @@ class _Run:
 
 @dataclass(slots=True)
 class _Search:
-    """Looks for the runs of a job on the target branch: in its newest pipelines, and as long as
-    none of these has it in those that they have started, whose jobs may also be named with their
-    trigger jobs. `jobs` are those it has seen, by pipeline; `gaps` says what could not be read."""
+    """Looks for the runs of a job on the target branch, in its newest pipelines.
+
+    As long as none of these has the job, it looks into those that they have started: a job there
+    may be named alone or with its trigger job. `jobs` are those it has read, by pipeline; `gaps`
+    says what could not be read.
+    """
 
     name: str
     branch: str
@@ -80,14 +83,14 @@ class _Search:
         return visible(self.name) in map(visible, names)
 
     def _find_below(self, pipeline: wire.Pipeline) -> list[wire.Job]:
-        """The runs in the pipelines that this one has started, which the session may read."""
+        """Find the runs in the pipelines that this one has started and the session may read."""
         started: list[wire.Job] = []
         try:
             for bridge in self._choose_bridges(pipeline):
                 started += read_jobs_behind(bridge, self.reader, skip=True)
             found = [job for job in started if self._is_meant(job)]
             for job in found:
-                self._adopt(job)
+                self._allow_job(job)
         except SourceError as error:
             self.gaps.append(f"what pipeline {pipeline.id} has started: {error}")
             return []
@@ -97,7 +100,7 @@ class _Search:
         return found
 
     def _choose_bridges(self, pipeline: wire.Pipeline) -> Iterator[wire.Bridge]:
-        """Those behind which such a job is known to be; all, as long as none is known."""
+        """Yield the trigger jobs known to have started such a job; all, while none is known."""
         for bridge in read_bridges(pipeline, self.reader) if self._left else ():
             wanted = bridge.name in self._triggers if self._triggers else True
             if wanted and bridge.downstream_pipeline and self._left:
@@ -106,14 +109,14 @@ class _Search:
         if not self._left and not self._triggers:
             self.gaps.append(f"what {self.branch} has started besides {STARTED} pipelines")
 
-    def _adopt(self, job: wire.Job) -> None:
+    def _allow_job(self, job: wire.Job) -> None:
         reader, project = self.reader, job.pipeline.project_id if job.pipeline else 0
         if project and reader.binding.has_name(get_plain_name(job)):
-            reader.logs.adopt(job.id, project, (get_trigger_name(job),))
+            reader.logs.allow_job(job.id, project, (get_trigger_name(job),))
 
 
 def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
-    """The runs of the job as JSON, newest first, every attempt."""
+    """Return the runs of the job as JSON, newest first, every attempt."""
     branch = reader.binding.target_branch()
     search = _Search(args.job_name, branch, reader)
     missing: list[str] = []
@@ -138,7 +141,7 @@ def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
 
 
 def read_last_green_log(args: JobRuns, reader: Reader) -> Document:
-    """The log of the newest run that passed; its last line says which run that is."""
+    """Return the log of the newest run that passed; its last line says which run that is."""
     branch = reader.binding.target_branch()
     search = _Search(args.job_name, branch, reader)
     for run in search.find_runs():
@@ -150,7 +153,7 @@ def read_last_green_log(args: JobRuns, reader: Reader) -> Document:
 
 
 def _name_all(pipelines: Iterable[Sequence[wire.Job]]) -> str:
-    """The names of the jobs that there are, which may show a misspelt one."""
+    """List the names of the jobs that there are: the wanted name may be misspelt."""
     shown = (write_job_name(job.name) for jobs in pipelines for job in jobs)
     names = dict.fromkeys(one_line(visible(name), 80) for name in shown)
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -175,7 +178,7 @@ def _describe_run(run: _Run) -> dict[str, Any]:
 
 
 def _make_log_document(run: _Run, branch: str, reader: Reader) -> Document:
-    document = reader.logs.log(run.job.id).make_document()
+    document = reader.logs.read_log(run.job.id).make_document()
     # At its end, so that line N of the file is line N of the job's log.
     where = f"job {run.job.id}, passed on {branch} at {run.pipeline.sha}, {run.job.web_url}"
     last = reader.redact(f"[this is the log of {where}]\n".encode(errors="replace"))

@@ -1,5 +1,5 @@
-"""A job's last passed run, found with few requests: on the target branch, or in earlier pipelines
-of the merge request; that of a downstream pipeline's job behind the same trigger jobs there."""
+"""Finds a job's last passed run with few requests: on the target branch, or in earlier pipelines of
+the merge request. For a downstream pipeline's job it follows the same trigger jobs there."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from worker.sources.api.client import ReadClient
 
 BRANCH_PIPELINES = 2
 """Passed pipelines of the target branch whose jobs are listed, and the most newer ones that did not
-pass: a job of theirs may have."""
+pass: the job itself may have passed there."""
 
 MR_PIPELINES = 2
 """Earlier pipelines of the merge request whose jobs are listed."""
@@ -50,10 +50,12 @@ class LastPassedJobs:
     def find(
         self, name: str, deadline: float, trail: Trail = (), project: int = 0, before: int = 0
     ) -> PassedJob | None:
-        """Return the newest passed run of the job `name` at the end of `trail`, or None. Those in
-        pipelines older than the one with the id `before` come first, if that is not 0. Past the
-        deadline (monotonic) nothing is requested; a later call reads the lists that this one did
-        not. `project` may be read too, besides the session's own."""
+        """Return the newest passed run of the job `name` at the end of `trail`, or None.
+
+        Unless `before` is 0, a run in a pipeline older than the one with that id is preferred. Past
+        the deadline (monotonic) nothing is requested; a later call reads the lists that this one
+        did not. `project` may be read too, besides the session's own.
+        """
         allowed = {self._subject.project_id, self._subject.pipeline_project_id, project}
         with self._lock:
             self._client = self._client.with_deadline(deadline)
@@ -66,8 +68,8 @@ class LastPassedJobs:
         return later
 
     def _find_pipelines(self, deadline: float) -> Iterator[wire.Pipeline]:
-        """Yield the pipelines, the newest first. A list that cannot be read until the deadline is
-        read by a later call."""
+        """Yield the pipelines, the newest first. A list that cannot be read before the deadline is
+        left to a later call."""
         for read_list, most in (
             (self._read_branch_pipelines, 2 * BRANCH_PIPELINES),
             (self._read_merge_request_pipelines, MR_PIPELINES),
@@ -81,7 +83,7 @@ class LastPassedJobs:
     def _get_jobs(
         self, pipeline: wire.Pipeline, trail: Trail, allowed: Collection[int], deadline: float
     ) -> dict[str, PassedJob]:
-        """The passed jobs at the end of the trail, by name; none if they cannot be read."""
+        """Return the passed jobs at the end of the trail, by name; none if they cannot be read."""
         where = pipeline.id, trail
         if where not in self._jobs and time.monotonic() <= deadline:
             self._jobs[where] = {}
@@ -105,7 +107,7 @@ class LastPassedJobs:
         return *newer[:BRANCH_PIPELINES], *passed[:BRANCH_PIPELINES]
 
     def _read_merge_request_pipelines(self) -> Sequence[wire.Pipeline]:
-        """The merge request's pipelines before the session's own, passed ones first."""
+        """Return the merge request's pipelines before the session's own, passed ones first."""
         subject = self._subject
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
         what = "the merge request's pipelines"
@@ -131,7 +133,7 @@ class LastPassedJobs:
         }
 
     def _list_started(self, project: int, number: int) -> dict[str, wire.Pipeline]:
-        """The pipelines that a pipeline has started, by the names of their trigger jobs."""
+        """Return the pipelines that a pipeline has started, by the names of their trigger jobs."""
         if number not in self._started:
             path, what = f"/projects/{project}/pipelines/{number}/bridges", "the trigger jobs"
             found = self._client.many(path, wire.Bridge, what).items

@@ -30,7 +30,7 @@ class OfPipeline(Arguments):
 
 
 def fetch(args: OfPipeline, reader: Reader) -> RawDocument:
-    """The pipeline, its jobs and those of the pipelines it has started, as JSON."""
+    """Return the pipeline, its jobs and those of the pipelines it has started, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
     path, pipeline, own = reader.find_pipeline(number, f"pipeline {number}")
     found = read_all_jobs(path, number, reader)
@@ -43,7 +43,7 @@ def fetch(args: OfPipeline, reader: Reader) -> RawDocument:
 
 
 def read_all_jobs(path: str, number: int, reader: Reader) -> Listing[wire.Job]:
-    """The jobs of the pipeline at `path`, earlier attempts too. Raises SourceError."""
+    """Return the jobs of the pipeline at `path`, earlier attempts too. Raises SourceError."""
     what = f"the jobs of pipeline {number}"
     query = {"include_retried": "true"}
     found = reader.client.many(f"{path}/jobs", wire.Job, what, query, PAGES)
@@ -70,7 +70,7 @@ def _group_attempts(jobs: Sequence[wire.Job]) -> dict[str, list[int]]:
 
 
 def find_retried_ids(jobs: Sequence[wire.Job]) -> frozenset[int]:
-    """The ids of retried jobs: GitLab does not mark them, but a newer job has the same name."""
+    """Find retried jobs: GitLab does not mark them, but a newer job has the same name."""
     newest = {name: ids[-1] for name, ids in _group_attempts(jobs).items()}
     return frozenset(job.id for job in jobs if job.id != newest[job.name])
 

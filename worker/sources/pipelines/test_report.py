@@ -35,15 +35,11 @@ def fetch(args: OfPipeline, reader: Reader) -> RawDocument:
         "failed": [_describe_case(suite, case) for suite, case in bad[:MAX_CASES]],
     }
     withheld = len(found.test_suites) - len(report.test_suites)
-    missing = [f"the tests of {withheld} jobs that the merge request does not have"] * bool(
-        withheld
-    )
-    missing += [_describe_missing(report, len(bad))] * (not withheld or len(bad) > MAX_CASES)
-    return RawDocument(content, "; ".join(filter(None, missing)))
+    return RawDocument(content, "; ".join(_list_missing(report, len(bad), withheld)))
 
 
 def _keep_own_jobs(report: wire.TestReport, reader: Reader) -> wire.TestReport:
-    """The report, with only the jobs whose names the merge request's own pipelines have too."""
+    """Keep only the jobs whose names the merge request's own pipelines have too."""
     kept = tuple(each for each in report.test_suites if reader.binding.has_suite(each.name))
     return report.model_copy(update={"test_suites": kept})
 
@@ -84,7 +80,7 @@ def _describe_case(suite: wire.TestSuite, case: wire.TestCase) -> dict[str, Any]
 
 
 def _get_text(output: Any, depth: int = 0) -> str:
-    """The output as text; if GitLab gives XML as nested values, their texts, one per line."""
+    """Return the output as text; of nested values, which were XML, their texts line by line."""
     if isinstance(output, Mapping):
         output = list(output.values())
     if isinstance(output, list):
@@ -93,7 +89,7 @@ def _get_text(output: Any, depth: int = 0) -> str:
 
 
 def clip_text(text: str) -> str:
-    """`text` without invisible characters; of a long text, the start and the end."""
+    """Return `text` without invisible characters; of a long text, the start and the end."""
     text = visible(text)
     if len(text) <= MAX_TEXT:
         return text
@@ -101,10 +97,13 @@ def clip_text(text: str) -> str:
     return f"{text[:half]}\n[{len(text) - 2 * half} characters cut]\n{text[-half:]}"
 
 
-def _describe_missing(report: wire.TestReport, bad: int) -> str:
-    if not report.test_suites:
-        return "no job of this pipeline has uploaded a test report that is still kept"
-    return f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""
+def _list_missing(report: wire.TestReport, bad: int, withheld: int) -> Iterator[str]:
+    if withheld:
+        yield f"the tests of {withheld} jobs that the merge request does not have"
+    elif not report.test_suites:
+        yield "no job of this pipeline has uploaded a test report that is still kept"
+    if bad > MAX_CASES:
+        yield f"{bad - MAX_CASES} more failed tests"
 
 
 TEST_REPORT = SourceDef(

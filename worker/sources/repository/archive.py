@@ -38,7 +38,7 @@ class SourceArchive(Arguments):
 
 
 def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
-    """A tar.gz that is streamed from GitLab into the sandbox."""
+    """Return a tar.gz that is streamed from GitLab into the sandbox."""
     ref = args.ref or reader.subject.sha
     folder = check_path(args.folder.strip("/")) if args.folder.strip("/") else ""
     query = {"sha": ref} | ({"path": folder} if folder else {})
@@ -58,7 +58,7 @@ def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
 
 
 def read_members(packed: Iterator[bytes], what: str) -> Iterator[Packed]:
-    """The regular files of a tar.gz without its top folder. Raises SourceError."""
+    """Yield the regular files of a tar.gz without its top folder. Raises SourceError."""
     budget = Budget(what)
     pipe = ChunkReader(inflate(packed, budget, what))
     with (

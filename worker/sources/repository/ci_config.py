@@ -53,7 +53,7 @@ class _OwnFile:
 
 
 def fetch(args: CiConfig, reader: Reader) -> RawDocument:
-    """The merged YAML, headed by GitLab's errors and warnings, or else the project's own file."""
+    """Return the merged YAML under GitLab's errors and warnings, or the project's own file."""
     ref = args.ref or reader.subject.sha
     path = f"{reader.pipeline_project}/ci/lint"
     what = f"the CI configuration at {ref}"
@@ -96,7 +96,7 @@ def has_foreign_includes(includes: tuple[wire.Include, ...], reader: Reader) -> 
 
 
 def _find_owner(include: wire.Include) -> str | None:
-    """The path of the project that an included file is in; None if it is not known."""
+    """Return the path of the project that an included file is in; None if it is not known."""
     match include.type:
         case "file":
             owner = include.extra.get("project")
@@ -114,7 +114,7 @@ def _find_owner(include: wire.Include) -> str | None:
 
 
 def _read_own_file(ref: str, reader: Reader) -> _OwnFile:
-    """The configuration file of the project that the pipeline ran in. Raises SourceError."""
+    """Return the configuration file of the project that the pipeline ran in. Raises SourceError."""
     what = "the project the pipeline ran in"
     project = reader.client.one(reader.pipeline_project, wire.Project, what)
     path = project.ci_config_path or DEFAULT_PATH
@@ -126,7 +126,7 @@ def _read_own_file(ref: str, reader: Reader) -> _OwnFile:
 
 
 def _make_own_document(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> RawDocument:
-    """The project's own file, headed by comment lines that say what is not shown, and why."""
+    """Return the project's own file under comment lines that say what is not shown, and why."""
     asked = dict.fromkeys(_list_own_includes(found.includes or (), own.project))
     head = [
         "# The merged configuration and GitLab's remarks on it are withheld: what is included may",
@@ -142,7 +142,7 @@ def _make_own_document(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader
 
 
 def _list_own_includes(includes: tuple[wire.Include, ...], project: str) -> Iterator[str]:
-    """The includes in the project's own files; those in other projects' files are left out."""
+    """Yield the includes of the project's own files; those of other projects' are left out."""
     for each in includes:
         if (each.context_project or "").lower() == project.lower():
             owner = _find_owner(each)
@@ -150,7 +150,7 @@ def _list_own_includes(includes: tuple[wire.Include, ...], project: str) -> Iter
 
 
 def _read_pipeline_errors(ref: str, reader: Reader) -> Iterator[str]:
-    """The pipeline's `yaml_errors`, which GitLab found with its author's rights, not the bot's."""
+    """Yield the pipeline's `yaml_errors`, found with its author's rights, not the bot's."""
     if ref != reader.subject.sha:
         return
     path = f"{reader.pipeline_project}/pipelines/{reader.subject.pipeline_id}"

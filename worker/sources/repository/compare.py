@@ -31,7 +31,7 @@ class Compare(Arguments):
 
 
 def fetch(args: Compare, reader: Reader) -> Document:
-    """The commits, a line for each file, then one unified diff."""
+    """Return the commits, a line for each file, then one unified diff."""
     new = args.new or reader.subject.sha
     found = _compare(args.old, new, args.straight, reader)
     if found.commits or args.old == new:

@@ -14,7 +14,7 @@ from worker.core.text.preview_file import find_lines, preview_file
 from worker.core.text.redacted_values import assume_redacted
 from worker.errors import ArgumentError
 from worker.sources.api.client import Blob, NoSuchFile
-from worker.sources.base import RawDocument, Ref, SourceDef, redacted_document
+from worker.sources.base import RawDocument, Ref, SourceDef, redact_document
 from worker.sources.session_reader import Reader
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -43,9 +43,9 @@ class File(Arguments):
 
 
 def fetch(args: File, reader: Reader) -> Document:
-    """The file, or only the start and end of a large one; for a range, its numbered lines."""
+    """Read the file, or only the start and end of a large one; of a range, the numbered lines."""
     path = check_path(args.path)
-    document = redacted_document(_read_whole(args, path, reader), reader.redact)
+    document = redact_document(_read_whole(args, path, reader), reader.redact)
     lines = list_known_lines(document)
     if args.first_line or args.last_line:
         return _cut_range(args, document, lines)
@@ -85,7 +85,7 @@ def join_ends(blob: Blob) -> RawDocument:
 
 
 def list_known_lines(document: Document) -> list[str]:
-    """The lines of a file whose numbers are known: all, or those before the place of a cut."""
+    """List the lines of a file whose numbers are known: all, or those before a cut."""
     lines = [line.rstrip("\r") for line in document.data.decode(errors="replace").split("\n")]
     if document.gaps:
         cut = next((at for at, line in enumerate(lines) if _CUT.fullmatch(line)), len(lines))
@@ -94,7 +94,7 @@ def list_known_lines(document: Document) -> list[str]:
 
 
 def _cut_range(args: File, whole: Document, lines: Sequence[str]) -> Document:
-    """Some lines of the redacted file: a multi-line secret is found only in the whole file."""
+    """Cut lines from the redacted file: a multi-line secret is found only in the whole file."""
     first, last = max(args.first_line, 1), args.last_line or len(lines)
     if first > min(last, len(lines)):
         raise ArgumentError(
@@ -112,13 +112,13 @@ def _number_lines(lines: Iterable[str], first: int = 1) -> Iterator[str]:
 
 
 def read_from_project(project: str, reader: Reader, path: str, ref: str) -> Blob:
-    """A file of one project, which is given by its API path. Raises SourceError."""
+    """Return a file of one project, which is given by its API path. Raises SourceError."""
     url = f"{project}/repository/files/{quote(path, safe='')}/raw"
     return reader.client.blob(url, f"the file {path} at {ref}", MAX_BYTES, {"ref": ref})
 
 
 def check_path(path: str) -> str:
-    """`path`, if it is a plain path that is safe in a URL; otherwise raises ArgumentError."""
+    """Return `path`. Raises ArgumentError unless it is a plain path that is safe in a URL."""
     parts = path.split("/")
     if {"", ".", ".."} & set(parts) or not path.isprintable():
         raise ArgumentError(f"path: {path!r} is not the plain path of a file in the repository")

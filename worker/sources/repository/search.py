@@ -23,7 +23,7 @@ class Search(Arguments):
 
 
 def fetch(args: Search, reader: Reader) -> RawDocument:
-    """Each hit with its lines, in the format of grep."""
+    """Return each hit with its lines, in the format of grep."""
     query = {"scope": "blobs", "search": args.text} | ({"ref": args.ref} if args.ref else {})
     path = f"{reader.target_project}/search"
     what = f"the search for {args.text!r}"

@@ -24,7 +24,7 @@ class Tree(Arguments):
 
 
 def fetch(args: Tree, reader: Reader) -> RawDocument:
-    """One path per line; the path of a folder ends with a slash."""
+    """Return one path per line; the path of a folder ends with a slash."""
     found = _read_tree(args, reader)
     lines = [each.path + ("/" if each.type == "tree" else "") for each in found.items]
     missing = f"everything after the first {len(lines)} entries" if found.more else ""

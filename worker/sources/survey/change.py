@@ -37,7 +37,7 @@ from worker.sources.survey.compared_logs import MAX_LOG, read_failure
 def read_change(
     group: Group, log: Log | None, project: str, diff: Listing[wire.DiffFile] | Unknown
 ) -> Change | Unknown:
-    """The kinds of files that `diff` changes, and the changed files that the group's error names.
+    """Describe the kinds of files that `diff` changes, and those that the group's error names.
 
     `log` is the log of the group's first job, if it was read; `project` the project's path.
     """
@@ -67,26 +67,25 @@ def read_change(
 
 
 def _name_dependency(file: wire.DiffFile) -> str:
-    """The file's path, with the first line of a Dockerfile that changes what is in its image."""
+    """Return the path, with the first line of a Dockerfile that changes what the image has."""
     line = find_changed_install(file.diff) if is_image(file.new_path) else 0
     return f"{file.new_path}:{line}" if line else file.new_path
 
 
 def _get_error_text(group: Group, log: Log | None) -> str:
-    """The error, and the lines about it in the log of the group's first job."""
+    """Return the error, and the lines about it in the log of the group's first job."""
     lines = read_failure(log, MAX_TEXT, 0).excerpt if log else group.jobs[0].excerpt.split("\n")
-    told, every = (
+    last, every = (
         select_error_lines("\n".join(some)) for some in (keep_last_command(lines), lines)
     )
-    return f"{group.text}\n{told if names_place(told) else every}"
+    return f"{group.text}\n{last if names_place(last) else every}"
 
 
 def _drop_few_of_many(touched: tuple[Touch, ...], failed: Sequence[str]) -> tuple[Touch, ...]:
-    """Leave out files that the error names only as some of many with failed tests: together they
-    have less than half of these."""
-    having = {each.path: _count_tests_in(each.path, failed) for each in touched}
-    few = sum(having.values()) < len(failed) / 2
-    return tuple(each for each in touched if not (few and having[each.path]))
+    """Leave out the files with failed tests if together they have less than half of these."""
+    counts = {each.path: _count_tests_in(each.path, failed) for each in touched}
+    few = sum(counts.values()) < len(failed) / 2
+    return tuple(each for each in touched if not (few and counts[each.path]))
 
 
 def _count_tests_in(path: str, failed: Sequence[str]) -> int:
@@ -94,7 +93,7 @@ def _count_tests_in(path: str, failed: Sequence[str]) -> int:
 
 
 def _list_failed_tests(log: Log) -> tuple[str, ...]:
-    """The failed tests that the log names; none if they cannot be counted."""
+    """Return the failed tests that the log names; none if they cannot be counted."""
     if log.spool.size > MAX_LOG or log.spool.dropped_lines:
         return ()
     cleaned = b"".join(log.spool.chunks())

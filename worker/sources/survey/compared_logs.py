@@ -35,8 +35,8 @@ own words."""
 
 
 class OwnLogs:
-    """The logs of the failing jobs, each asked for once at most: one that is not final, or has no
-    lines, would be fetched each time."""
+    """The logs of the failing jobs, each asked for at most once: the cache would fetch a log that
+    is not final, or has no lines, each time."""
 
     def __init__(self, reader: Reader, jobs: Iterable[FailingJob]) -> None:
         self._reader = reader
@@ -44,17 +44,17 @@ class OwnLogs:
         self._found: dict[int, Log | None] = {}
 
     def find(self, job_id: int) -> Log | None:
-        """The log, None if the survey has seen no line of it or it cannot be read again."""
+        """Return the log, None if the survey has seen no line of it or it cannot be read again."""
         if job_id in self._wanted and job_id not in self._found:
-            log = read_or_unknown(lambda: self._reader.logs.log(job_id))
+            log = read_or_unknown(lambda: self._reader.logs.read_log(job_id))
             self._found[job_id] = None if isinstance(log, Unknown) else log
         return self._found.get(job_id)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnErrors:
-    """The errors of a job of this pipeline. `usual` are the shapes of those lines of its log that
-    look like errors but stand in its last passed run's too: they are errors of no run."""
+    """The errors of a job of this pipeline. `usual` are the shapes of lines that look like errors
+    but are in the log of its last passed run too: in no run are they errors."""
 
     job: str
     errors: Errors = field(default_factory=dict[str, str])
@@ -62,17 +62,17 @@ class OwnErrors:
 
 
 def read_failure(log: Log, size: int, most: int) -> FailureLines:
-    """The lines of a log that tell of its failure: an excerpt of `size` bytes and at most `most`
-    others, without errors that the job's last passed run has too."""
+    """Read the lines of a log on its failure: an excerpt of `size` bytes and at most `most` others,
+    without errors that the job's last passed run has too."""
     cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
     lines = read_failure_lines(cleaned, log.preview(size), most)
-    return lines.drop_usual(lines.find_usual(log.read_last_pass()))
+    return lines.drop_usual(lines.find_usual(log.read_passed_lines()))
 
 
 def read_own_errors(
     jobs: Sequence[wire.Job], logs: OwnLogs, pool: Executor
 ) -> dict[int, OwnErrors]:
-    """The errors of jobs of this pipeline, whose logs were read for the survey, by job id."""
+    """Read the errors of jobs of this pipeline whose logs the survey has read, by job id."""
     read = pool.map(lambda job: _read_own(job, logs), jobs)
     return {job.id: found for job, found in zip(jobs, read, strict=True)}
 
@@ -83,8 +83,8 @@ def read_errors(
     reader: Reader,
     pool: Executor,
 ) -> dict[int, Errors]:
-    """The errors of these jobs of other pipelines, by job id; none where they are not known. What
-    is usual in this pipeline's jobs of the same names is left out."""
+    """Read the errors of these jobs of other pipelines, by job id; none where they are unknown.
+    What is usual in this pipeline's jobs of the same names is left out."""
     usual: dict[str, frozenset[str]] = {}
     for each in own:
         usual[each.job] = usual.get(each.job, frozenset()) | each.usual
@@ -104,7 +104,7 @@ def _read_own(job: wire.Job, logs: OwnLogs) -> OwnErrors:
         return OwnErrors(job.name)
     cleaned = b"".join(log.spool.chunks())
     lines = _read_lines(cleaned)
-    usual = lines.find_usual(log.read_last_pass())
+    usual = lines.find_usual(log.read_passed_lines())
     return OwnErrors(job.name, _find_errors(job, cleaned, lines.drop_usual(usual)), usual)
 
 
@@ -122,8 +122,8 @@ def _read_lines(cleaned: bytes) -> FailureLines:
 
 
 def _find_errors(job: wire.Job, cleaned: bytes, lines: FailureLines) -> Errors:
-    """The errors of a log, of which `lines` are a part; for a job that timed out, with its last
-    words, or none without these. None if the log may list too many of them to look at."""
+    """Find the errors of a log, of which `lines` are a part; none if the log may list too many to
+    look at. Those of a job that timed out include its last words; without these there are none."""
     found: Errors = find_exact_errors(lines.excerpt)
     if len(cleaned) > COMPARED and lines.is_list():
         found = {**find_exact_errors(lines.failures), **found} if lines.is_whole else _NOTHING

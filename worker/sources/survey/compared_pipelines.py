@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def read_or_unknown(read: Callable[[], T]) -> T | Unknown:
-    """What `read` returns, or Unknown with the reason if it raises SourceError."""
+    """Return what `read` returns, or Unknown with the reason if it raises SourceError."""
     try:
         return read()
     except SourceError as error:
@@ -27,7 +27,7 @@ def read_or_unknown(read: Callable[[], T]) -> T | Unknown:
 
 
 def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
-    """The pipelines to compare with the session's, from lists read in parallel. Raises nothing."""
+    """Find the pipelines to compare with the session's, in parallel. Raises nothing."""
     finding = pool.submit(
         read_or_unknown, lambda: _read_pipelines(reader, "failed", status="failed")
     )
@@ -46,7 +46,7 @@ def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
 
 
 def _find_own(listed: Sequence[wire.Pipeline] | Unknown, reader: Reader) -> wire.Pipeline:
-    """The session's pipeline; if GitLab does not give it, only what the session knows of it."""
+    """Find the session's pipeline; if GitLab does not give it, make it of what is known."""
     subject = reader.subject
     for each in get_items(listed):
         if each.id == subject.pipeline_id:
@@ -67,7 +67,7 @@ def _read_merge_request_pipelines(reader: Reader) -> Sequence[wire.Pipeline]:
 
 
 def _read_target_pipelines(mr: wire.MergeRequest, reader: Reader) -> Sequence[wire.Pipeline]:
-    """The newest pipelines of the target branch, then the merge base's if they are older."""
+    """Return the newest pipelines of the target branch, then the merge base's if they are older."""
     found = _read_pipelines(reader, "the target branch's", LISTED, ref=mr.target_branch)
     base = mr.diff_refs.base_sha if mr.diff_refs else None
     if base and base not in {each.sha for each in found}:

@@ -13,7 +13,7 @@ NAMED = 3
 def make_failing_run(
     job: FailingJob, errors: frozenset[str], listed: wire.Job | None, pipeline: wire.Pipeline
 ) -> Run:
-    """A failing job as a run; less is known of a job that its pipeline does not list."""
+    """Return a failing job as a run; less is known of a job that its pipeline does not list."""
     return Run(
         job_id=job.job_id,
         pipeline_id=pipeline.id if listed else 0,
@@ -36,8 +36,8 @@ def describe_run(
     ours: Run,
     words: Mapping[str, str],
 ) -> Run:
-    """A job with these errors as a run beside `ours`; `words` are those of the failing job's log
-    for each of its errors."""
+    """Describe a job with these errors as a run beside `ours`; `words` are those of the failing
+    job's log for each of its errors."""
     of_mr = wire.OF_MR.match(pipeline.ref)
     lacked = ours.errors - errors if ours.errors & errors else frozenset()
     return Run(

@@ -22,20 +22,20 @@ from worker.sources.survey.compared_logs import OwnLogs, read_errors, read_own_e
 from worker.sources.survey.compared_pipelines import find_pipelines, read_or_unknown
 from worker.sources.survey.compared_runs import describe_run, make_failing_run
 from worker.sources.survey.matrix import parse_dimensions
-from worker.sources.survey.merged_commits import find_carriers
+from worker.sources.survey.merged_commits import find_commits_with_change
 from worker.sources.survey.nearby_pipelines import ComparedPipelines, get_items, was_set_back
 
 LOGS = 8
 """Logs of other runs that are read."""
 
 SAMPLES = 8
-"""Logs more that are read of the other jobs of a group, one of each on the target branch."""
+"""Further logs that are read: of the other jobs of a group, one of each on the target branch."""
 
 RETRIED = 2
 """Logs of other jobs of the pipeline that failed and then passed."""
 
 FAILED = 3
-"""How many of the target branch's older pipelines are looked into: its newest failed ones."""
+"""Older failed pipelines of the target branch that are looked into, the newest first."""
 
 _NOT_OWN = Unknown("it is too far below the pipeline, or its trigger jobs cannot be read")
 
@@ -43,7 +43,7 @@ Diff = Listing[wire.DiffFile] | Unknown
 """The files that the merge request changes."""
 
 
-class Collection:
+class FactCollector:
     """Collects the facts of one survey, with parallel requests. Each group must have jobs."""
 
     def __init__(
@@ -52,32 +52,32 @@ class Collection:
         self._reader, self._pool, self._failing, self._diff = reader, pool, failing, diff
         self._listed: dict[int, wire.Job] = {}
         self._jobs: dict[int, Sequence[wire.Job] | Unknown] = {}
-        self._behind: dict[int, Sequence[wire.Job] | Unknown] = {}
+        self._started: dict[int, Sequence[wire.Job] | Unknown] = {}
         self._triggers: set[str] = set()
         self._errors: dict[int, frozenset[str]] = {}
         self._words: dict[str, str] = {}
         self._logs = OwnLogs(reader, (job for group in failing for job in group.jobs))
 
     def collect_facts(self) -> list[Facts]:
-        """The facts, in the order of the failing groups."""
+        """Return the facts, in the order of the failing groups."""
         near = find_pipelines(self._reader, self._pool)
-        wanted = [near.own, *near.aside]
+        wanted = [near.own, *near.of_other_kinds]
         for each in (near.attempts, near.target, near.earlier, near.elsewhere):
             wanted += get_items(each)
         pipelines = list({each.id: each for each in wanted}.values())
         self._read_jobs(pipelines)
-        self._follow(near.own, [each for each in pipelines if each.id != near.own.id])
+        self._add_started_jobs(near.own, [each for each in pipelines if each.id != near.own.id])
         self._listed = {job.id: job for job in self._list_all_jobs(near.own)}
         near = self._read_further_back(near)
         self._read_logs(near)
         found = [self._describe_group(each, near) for each in self._failing]
         if not (broken := self._find_breaking_commit(found, near)):
             return found
-        near = self._without_carriers(near, broken)
+        near = self._drop_runs_with_change(near, broken)
         return [self._describe_group(each, near) for each in self._failing]
 
     def _find_breaking_commit(self, found: Sequence[Facts], near: ComparedPipelines) -> str:
-        """The newest target-branch commit with the same error, except the change's base; or ""."""
+        """Find the target's newest commit with the same error, except the change's base; or ""."""
         failed = (
             run.sha
             for facts in found
@@ -87,24 +87,25 @@ class Collection:
         )
         return next(failed, "")
 
-    def _without_carriers(self, near: ComparedPipelines, newest: str) -> ComparedPipelines:
-        """`near` without the target's pipelines that are known to have run with the change."""
-        carriers = read_or_unknown(lambda: find_carriers(newest, near.base, self._reader))
-        if isinstance(carriers, Unknown) or not carriers:
+    def _drop_runs_with_change(self, near: ComparedPipelines, newest: str) -> ComparedPipelines:
+        """Remove the target's pipelines that are known to have run with the change from `near`."""
+        base, reader = near.base, self._reader
+        shas = read_or_unknown(lambda: find_commits_with_change(newest, base, reader))
+        if isinstance(shas, Unknown) or not shas:
             return near
         target = get_items(near.target)
-        left = [each for each in target if each.sha not in carriers]
-        recent = [each for each in target[: near.recent] if each.sha not in carriers]
-        taken = [each for each in target if each.sha in carriers]
-        return replace(near, target=left, recent=len(recent), carriers=taken)
+        left = [each for each in target if each.sha not in shas]
+        recent = [each for each in target[: near.recent] if each.sha not in shas]
+        taken = [each for each in target if each.sha in shas]
+        return replace(near, target=left, recent=len(recent), with_change=taken)
 
     def _read_jobs(self, pipelines: Sequence[wire.Pipeline]) -> None:
         read = self._pool.map(lambda each: read_or_unknown(lambda: self._get_jobs(each)), pipelines)
         self._jobs |= {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
 
     def _read_further_back(self, near: ComparedPipelines) -> ComparedPipelines:
-        """`near` with the target's pipelines back to the last in which a job failed that fails here
-        but did not finish in the newest ones; unchanged if there is no such pipeline."""
+        """Extend the target's pipelines of `near` back to the last one in which a job failed that
+        fails here and did not finish in the newest ones. Without such a one, nothing changes."""
         recent = get_items(near.target)[: near.recent]
         ran = {job.name for each in recent for job in self._list_runs(each) if _is_finished(job)}
         names = {self._get_group_name(group) for group in self._failing} - ran
@@ -124,7 +125,7 @@ class Collection:
         target = {each.id: each for each in (*recent, *between, *get_items(near.target))}
         return replace(near, target=list(target.values()), recent=len(recent) + len(between))
 
-    def _follow(self, own: wire.Pipeline, others: Sequence[wire.Pipeline]) -> None:
+    def _add_started_jobs(self, own: wire.Pipeline, others: Sequence[wire.Pipeline]) -> None:
         """Add the jobs that trigger jobs have started, if the failing jobs include one of them."""
         listed = self._jobs[own.id]
         foreign = self._get_own_ids() - {job.id for job in get_items(listed)}
@@ -133,21 +134,21 @@ class Collection:
         behind = get_items(read_started_jobs(own, self._reader))
         self._triggers = {get_trigger_name(job) for job in behind if job.id in foreign}
         if self._triggers:
-            self._behind = {own.id: behind}
+            self._started = {own.id: behind}
             self._read_started(others)
 
     def _read_started(self, pipelines: Sequence[wire.Pipeline]) -> None:
         read = self._pool.map(
             lambda each: read_started_jobs(each, self._reader, self._triggers), pipelines
         )
-        self._behind |= {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
+        self._started |= {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
 
     def _read_more(self, pipelines: Sequence[wire.Pipeline]) -> None:
         """Read the jobs of the pipelines that were not read yet, with those that their trigger jobs
         have started, if the failing jobs include one of these."""
         self._read_jobs([each for each in pipelines if each.id not in self._jobs])
         if self._triggers:
-            self._read_started([each for each in pipelines if each.id not in self._behind])
+            self._read_started([each for each in pipelines if each.id not in self._started])
 
     def _get_own_ids(self) -> set[int]:
         return {job.job_id for group in self._failing for job in group.jobs if job.job_id}
@@ -173,7 +174,9 @@ class Collection:
             if job.status == "failed" and job.id not in ours
         }
         wanted = sorted(failed.values(), key=lambda run: run[0].name not in firsts)[:LOGS]
-        samples = [failed[number] for number in self._sample(target, firsts) if number in failed]
+        samples = [
+            failed[number] for number in self._sample_runs(target, firsts) if number in failed
+        ]
         wanted += [run for run in samples if run not in wanted][:SAMPLES]
         retried = [(job, near.own) for job, _ in self._find_recovered(near.own)][:RETRIED]
         listed = [
@@ -189,8 +192,8 @@ class Collection:
         }
         self._assume_alike([near.own, *pipelines])
 
-    def _sample(self, target: Sequence[wire.Pipeline], firsts: set[str]) -> Iterable[int]:
-        """The ids of the newest failed runs on the target branch of the groups' other jobs."""
+    def _sample_runs(self, target: Sequence[wire.Pipeline], firsts: set[str]) -> Iterable[int]:
+        """Choose the newest failed runs on the target branch of the groups' other jobs, by id."""
         newest: dict[str, int] = {}
         for job in (job for pipeline in target for job in self._list_runs(pipeline)):
             if job.status == "failed" and job.name not in firsts:
@@ -215,7 +218,7 @@ class Collection:
     def _pair_failures(
         self, names: Sequence[str], pipelines: Sequence[wire.Pipeline]
     ) -> Iterator[tuple[wire.Job, wire.Job]]:
-        """The first of these jobs with each of the others, in the pipelines where both failed."""
+        """Pair the first of these jobs with each other one, in the pipelines where both failed."""
         for pipeline in pipelines:
             jobs = sorted(self._list_all_jobs(pipeline), key=lambda job: job.id)
             failed = {
@@ -233,7 +236,7 @@ class Collection:
         )
 
     def _find_recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
-        """The last failed run and the passed run of each other job that passed in the end."""
+        """Yield the last failed run and the passed run of each other job that passed in the end."""
         names = set(map(self._get_group_name, self._failing))
         jobs = sorted(get_items(self._jobs.get(own.id, ())), key=lambda job: job.id)
         newest = {job.name: job for job in jobs}
@@ -243,21 +246,21 @@ class Collection:
                 yield failed[name], passed
 
     def _list_runs(self, pipeline: wire.Pipeline) -> Iterator[wire.Job]:
-        """The pipeline's runs of jobs that fail here, newest first."""
+        """Return the pipeline's runs of jobs that fail here, newest first."""
         names = {self._get_job_name(job) for group in self._failing for job in group.jobs}
         jobs = sorted(self._list_all_jobs(pipeline), key=lambda job: -job.id)
         return (job for job in jobs if job.name in names)
 
     def _list_all_jobs(self, pipeline: wire.Pipeline) -> list[wire.Job]:
-        """The pipeline's jobs, and those that its trigger jobs have started, as far as read."""
-        read = (self._jobs.get(pipeline.id, ()), self._behind.get(pipeline.id, ()))
+        """List the pipeline's jobs and those that its trigger jobs have started, as far as read."""
+        read = (self._jobs.get(pipeline.id, ()), self._started.get(pipeline.id, ()))
         return [job for jobs in read for job in get_items(jobs)]
 
     def _get_group_name(self, group: Group) -> str:
         return self._get_job_name(group.jobs[0])
 
     def _get_job_name(self, job: FailingJob) -> str:
-        """The job's name as GitLab has it; the name in the survey is cleaned."""
+        """Return the job's name as GitLab has it; the name in the survey is cleaned."""
         return self._listed[job.job_id].name if job.job_id in self._listed else job.name
 
     # -------------------------------------------------------------------------------------- facts
@@ -286,7 +289,7 @@ class Collection:
         return self._errors.get(job_id, frozenset())
 
     def _add_own_facts(self, facts: Facts, group: Group, near: ComparedPipelines) -> Facts:
-        """The facts with those from the pipeline itself and from the job's own log."""
+        """Return the facts with those from the pipeline itself and from the job's own log."""
         first, recovered = group.jobs[0], list[tuple[Run, Run]]()
         for failed, passed in self._find_recovered(near.own):
             run = self._describe_run(failed, near.own, facts.run)
@@ -303,13 +306,13 @@ class Collection:
             return facts
         return replace(
             facts,
-            last_pass=log.last_pass(),
+            last_pass=log.describe_last_pass(),
             cut=log.describe_cut(self._listed[first.job_id].duration),
             clock=log.describe_clock(self._listed[first.job_id].started_at),
         )
 
     def _find_siblings(self, facts: Facts, own: wire.Pipeline) -> Iterator[Run]:
-        """The newest runs of the other jobs of the same matrix, by their names."""
+        """Yield the newest runs of the other jobs of the same matrix, by their names."""
         group = parse_dimensions(facts.name).get("group")
         newest = {job.name: job for job in sorted(self._list_all_jobs(own), key=lambda job: job.id)}
         for name, job in sorted(newest.items()):
@@ -324,14 +327,14 @@ class Collection:
             return replace(facts, attempts=why, target=why, earlier=why, elsewhere=why)
         ours = {run.job_id for run in facts.jobs}
         attempts = self._find_runs(facts, near.attempts)
-        aside = self._find_runs(facts, near.aside)
+        of_other_kinds = self._find_runs(facts, near.of_other_kinds)
         elsewhere = self._find_runs(facts, near.elsewhere)
         return replace(
             facts,
             attempts=attempts
             if isinstance(attempts, Unknown)
             else tuple(each for each in attempts if each.job_id not in ours),
-            runs_of_other_sources=tuple(get_items(aside)),
+            runs_of_other_sources=tuple(get_items(of_other_kinds)),
             earlier=self._find_runs(facts, near.earlier),
             elsewhere=elsewhere
             if isinstance(elsewhere, Unknown)
@@ -350,7 +353,7 @@ class Collection:
         found = Target(
             near.branch, runs, len(target), near.base, moved, gap, len(unread),
             may_hide_base_runs=any(each.sha == near.base for each in unread),
-            runs_with_change=tuple(get_items(self._find_runs(facts, near.carriers))),
+            runs_with_change=tuple(get_items(self._find_runs(facts, near.with_change))),
         )  # fmt: skip
         newest = found.runs_at_newest_commit
         first = min((each.pipeline_id for each in newest), default=0)
@@ -361,14 +364,14 @@ class Collection:
         return replace(found, may_hide_newer_runs=hidden or not seen or turned)
 
     def _get_jobs_read(self, name: str) -> Mapping[int, Sequence[wire.Job] | Unknown]:
-        """The jobs by pipeline id among which to look for this name: downstream ones or others."""
-        return self._behind if BEYOND in name else self._jobs
+        """Return the jobs to search for this name, by pipeline id: downstream ones or others."""
+        return self._started if BEYOND in name else self._jobs
 
     def _find_runs(
         self, facts: Facts, pipelines: Sequence[wire.Pipeline] | Unknown
     ) -> tuple[Run, ...] | Unknown:
-        """The runs of the job, newest pipeline first; Unknown if none was found and some pipelines
-        could not be read."""
+        """Find the runs of the job, newest pipeline first; Unknown if there are none and some
+        pipelines could not be read."""
         if isinstance(pipelines, Unknown):
             return pipelines
         read = self._get_jobs_read(facts.name)

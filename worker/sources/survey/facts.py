@@ -18,7 +18,7 @@ from worker.errors import UNFORESEEN, SourceError
 from worker.sources.merge_request.diff import read_changed_files
 from worker.sources.session_reader import Reader
 from worker.sources.survey.compared_pipelines import read_or_unknown
-from worker.sources.survey.fact_collection import Collection, Diff
+from worker.sources.survey.fact_collection import Diff, FactCollector
 
 _log = logging.getLogger(__name__)
 
@@ -36,14 +36,14 @@ WORKERS = 6
 
 
 def read_diff(reader: Reader) -> Diff:
-    """The files that the merge request changes, or why they are not known. Raises nothing."""
+    """Read which files the merge request changes, or why that is unknown. Raises nothing."""
     return read_or_unknown(lambda: read_changed_files(reader, DIFF_PAGES))
 
 
 def add_facts(
     groups: Sequence[Group], reader: Reader, diff: Diff, seconds: float = SECONDS
 ) -> tuple[Group, ...]:
-    """The groups, each with a ruling based on GitLab's record. Raises nothing."""
+    """Return the groups, each with a ruling based on GitLab's record. Raises nothing."""
     found = iter(collect_facts(groups, reader, diff, seconds))
     return tuple(
         replace(group, ruling=_make_ruling(facts))
@@ -65,14 +65,14 @@ def collect_facts(
     seconds: float = SECONDS,
     grace: float = GRACE,
 ) -> list[Facts]:
-    """What is known of each group of GitLab's jobs. Raises nothing."""
+    """Return what is known of each group of GitLab's jobs. Raises nothing."""
     failing = [group for group in groups if _is_recorded(group)]
     if not failing:
         return []
     bounded = reader.with_deadline(time.monotonic() + seconds)
     pool = ThreadPoolExecutor(WORKERS + 1, thread_name_prefix="facts")
     try:
-        future = pool.submit(Collection(bounded, pool, failing, diff).collect_facts)
+        future = pool.submit(FactCollector(bounded, pool, failing, diff).collect_facts)
         return future.result(max(0.0, seconds) + grace)
     except TimeoutError:
         return [_make_unread(group, "GitLab took too long") for group in failing]

@@ -8,7 +8,7 @@ _PARALLEL = re.compile(r"(?P<group>.+?)[ :]+(?P<part>\d+)/(?P<total>\d+)")
 
 
 def parse_dimensions(name: str) -> dict[str, Any]:
-    """`group` and `matrix` of `test: [3.12, linux]`, `group` and `part` of `test 2/5`, else {}."""
+    """Parse `a: [1, x]` as `group` and `matrix`, `a 2/5` as `group` and `part`; others as {}."""
     if found := _MATRIX.fullmatch(name):
         return {"group": found["group"], "matrix": found["values"].split(", ")}
     if found := _PARALLEL.fullmatch(name):
@@ -17,5 +17,5 @@ def parse_dimensions(name: str) -> dict[str, Any]:
 
 
 def get_family(name: str) -> str:
-    """The name that the variants of a matrix or parallel job share; else the job's own name."""
+    """Return the name that all variants of a matrix or parallel job share, or the job's own."""
     return str(parse_dimensions(name).get("group", name))

@@ -15,8 +15,8 @@ LISTED = 100
 _PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{7,64})\)")
 
 
-def find_carriers(newest: str, base: str, reader: Reader) -> frozenset[str]:
-    """The target branch's commits from `newest` back to the oldest that is one of the change's.
+def find_commits_with_change(newest: str, base: str, reader: Reader) -> frozenset[str]:
+    """Find the target's commits from `newest` back to the oldest that is one of the change's.
 
     Such a commit has the same title, or says that it was picked from one of the change's. Only
     commits after `base` are looked at. Raises SourceError.

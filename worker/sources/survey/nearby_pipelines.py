@@ -26,12 +26,12 @@ class ComparedPipelines:
     """The pipelines whose jobs are compared; each list is newest first.
 
     The first `recent` of `target` are the newest of the target branch; `older` follow on these.
-    `carriers` are those of `target` that were found to have run with the change and taken out.
+    `with_change` are those of `target` that were found to have run with the change and taken out.
     """
 
     own: wire.Pipeline
     attempts: Sequence[wire.Pipeline] | Unknown
-    aside: Sequence[wire.Pipeline]
+    of_other_kinds: Sequence[wire.Pipeline]
     earlier: Sequence[wire.Pipeline] | Unknown
     target: Sequence[wire.Pipeline] | Unknown
     elsewhere: Sequence[wire.Pipeline] | Unknown
@@ -39,11 +39,11 @@ class ComparedPipelines:
     base: str = ""
     recent: int = 0
     older: Sequence[wire.Pipeline] = ()
-    carriers: Sequence[wire.Pipeline] = ()
+    with_change: Sequence[wire.Pipeline] = ()
 
 
 def get_items(found: Sequence[T] | Unknown) -> Sequence[T]:
-    """What was found; nothing if it is Unknown."""
+    """Return what was found; nothing if it is Unknown."""
     return () if isinstance(found, Unknown) else found
 
 
@@ -54,7 +54,7 @@ def choose_pipelines(
     target: Sequence[wire.Pipeline] | Unknown,
     failed: Sequence[wire.Pipeline] | Unknown,
 ) -> ComparedPipelines:
-    """The pipelines to look into, of those that GitLab lists; `own` is the session's."""
+    """Return the pipelines to look into, of those that GitLab lists; `own` is the session's."""
     known = get_items(listed)
     same = [each for each in known if each.sha == own.sha and each.id != own.id]
     alike = [each for each in same if _get_kind(each) == _get_kind(own)]
@@ -67,7 +67,7 @@ def choose_pipelines(
     return ComparedPipelines(
         own=own,
         attempts=listed if isinstance(listed, Unknown) else [own, *alike[:AGAIN]],
-        aside=[each for each in same if each not in alike][:ASIDE],
+        of_other_kinds=[each for each in same if each not in alike][:ASIDE],
         earlier=listed if isinstance(listed, Unknown) else _keep_newest(known, own)[:BEFORE],
         target=target if isinstance(target, Unknown) else [*recent, *based],
         elsewhere=failed if isinstance(failed, Unknown) else _choose_others(failed, own, mr, shas),
@@ -79,20 +79,20 @@ def choose_pipelines(
 
 
 def was_set_back(target: Sequence[wire.Pipeline], newest: str) -> bool:
-    """Whether the branch may have been set back from the commit `newest` to an older one: that has
-    pipelines from before and after the first of `newest`."""
+    """Whether the branch may have been set back from the commit `newest` to an older one: one that
+    has pipelines both before and after the first of `newest`."""
     first = min(each.id for each in target if each.sha == newest)
     before = {each.sha for each in target if each.id < first}
     return any(each.id > first and each.sha in before for each in target)
 
 
 def _get_kind(pipeline: wire.Pipeline) -> tuple[int, str, str]:
-    """What decides a pipeline's variables and rules: its project, ref and source."""
+    """Return what decides a pipeline's variables and rules: its project, ref and source."""
     return pipeline.project_id, pipeline.ref, pipeline.source
 
 
 def _keep_newest(known: Sequence[wire.Pipeline], own: wire.Pipeline) -> list[wire.Pipeline]:
-    """The newest pipeline of each earlier commit."""
+    """Return the newest pipeline of each earlier commit."""
     older = (each for each in known if each.id < own.id and each.sha != own.sha)
     newest: dict[str, wire.Pipeline] = {}
     for each in sorted(older, key=lambda each: -each.id):
@@ -106,7 +106,7 @@ def _choose_others(
     mr: wire.MergeRequest | Unknown,
     shas: set[str],
 ) -> list[wire.Pipeline]:
-    """The newest failed pipeline of each other merge request or branch."""
+    """Return the newest failed pipeline of each other merge request or branch."""
     ours = {own.ref, *(() if isinstance(mr, Unknown) else (mr.source_branch, mr.target_branch))}
     iid = None if isinstance(mr, Unknown) else str(mr.iid)
     newest: dict[str, wire.Pipeline] = {}
@@ -120,7 +120,7 @@ def _choose_others(
 def _find_base(
     own: wire.Pipeline, mr: wire.MergeRequest | Unknown, target: Sequence[wire.Pipeline]
 ) -> str:
-    """The target branch's commit that the pipeline is built on.
+    """Return the target branch's commit that the pipeline is built on.
 
     A merged-results pipeline is built on the branch as it was then, not on the merge base.
     """

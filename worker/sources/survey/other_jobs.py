@@ -16,9 +16,9 @@ MOST_PASSED = 12
 _NAME = 80
 
 
-def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
-    """A line each on jobs that failed but may, that failed and were retried, that passed, and that
-    did not run, and on the runner if all that failed ran on one and all that passed on others.
+def describe_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
+    """Return a line each on the jobs that failed but may, failed and were retried, passed, and did
+    not run; and one on the runner on which all failed jobs ran and no passed one did.
 
     Among the passed ones, siblings of a failing job come first: other variants of its matrix.
     """
@@ -34,10 +34,10 @@ def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
         ("Did not run", [*map(_write_name, skipped)], MOST_PASSED),
     )
     lines = (f"{words}: {_join_names(names, most)}" for words, names, most in groups if names)
-    return (*lines, *_tell_runner(list(newest.values())))
+    return (*lines, *_describe_runner(list(newest.values())))
 
 
-def _tell_runner(jobs: Sequence[wire.Job]) -> Iterator[str]:
+def _describe_runner(jobs: Sequence[wire.Job]) -> Iterator[str]:
     """Tell of a runner on which all jobs ran that failed, and none that passed."""
     failed, passed = (
         [job.runner for job in jobs if job.status == status] for status in ("failed", "success")
@@ -51,14 +51,14 @@ def _tell_runner(jobs: Sequence[wire.Job]) -> Iterator[str]:
         yield f"All {len(failed)} failed jobs ran on {where}, and no job that passed did"
 
 
-def tell_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """A line on the jobs of a downstream pipeline (see `downstream`) that failed but may."""
+def describe_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return a line on the jobs of a downstream pipeline (see `downstream`) that failed but may."""
     names = [_write_below(job) for job in jobs if job.get("allow_failure")]
     return (f"Failed below, but is allowed to: {_join_names(names, MOST_NAMED)}",) if names else ()
 
 
-def tell_passed_below(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """A line on jobs that passed in downstream pipelines in which others failed."""
+def describe_passed_below(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return a line on jobs that passed in downstream pipelines in which others failed."""
     names = list(map(_write_below, jobs))
     return (f"Passed below: {_join_names(names, MOST_PASSED)}",) if names else ()
 

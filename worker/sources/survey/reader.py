@@ -36,11 +36,11 @@ from worker.sources.pipelines.pipeline_jobs import find_retried_ids, read_all_jo
 from worker.sources.repository.ci_config import DEFAULT_PATH
 from worker.sources.repository.file import read_from_project
 from worker.sources.session_reader import Reader
+from worker.sources.survey import other_jobs
 from worker.sources.survey.compared_logs import read_failure
 from worker.sources.survey.fact_collection import Diff
 from worker.sources.survey.facts import add_facts, read_diff
 from worker.sources.survey.matrix import get_family
-from worker.sources.survey.other_jobs import tell_allowed, tell_other_jobs, tell_passed_below
 
 MOST_LOGS = 12
 """Most logs that are read: first one of each family of jobs, then more of the same families."""
@@ -59,7 +59,7 @@ _THREADS = 6
 
 
 @dataclass(slots=True)
-class _Found:
+class _Draft:
     """What was found so far, and what is missing."""
 
     jobs: list[FailingJob] = field(default_factory=list)
@@ -76,49 +76,49 @@ class _Found:
 
 
 def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> Survey:
-    """The failing jobs of the session's pipeline, grouped by cause.
+    """Return the failing jobs of the session's pipeline, grouped by cause.
 
     `shown` is how many bytes of logs, and of the diff, the model will be shown at once; 0 for only
     the excerpts.
     """
     deadline = time.monotonic() + seconds
     timed = reader.with_deadline(deadline)
-    found = _Found()
+    draft = _Draft()
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="survey")
     try:
         diff = pool.submit(read_diff, timed)
-        _read_pipeline(timed, found)
-        _read_logs(found, reader, pool, deadline)
-        found.diff = _read_diff_in_time(diff, deadline)
+        _read_pipeline(timed, draft)
+        _read_logs(draft, reader, pool, deadline)
+        draft.diff = _read_diff_in_time(diff, deadline)
     finally:
         # A hanging request is not waited for: it has its own time-out.
         pool.shutdown(wait=False, cancel_futures=True)
-    survey = _make_survey(found, reader, deadline)
+    survey = _make_survey(draft, reader, deadline)
     if shown:
-        survey = _add_previews(survey, found.diff, reader, shown)
+        survey = _add_previews(survey, draft.diff, reader, shown)
     return reader.redact.redact_value(survey)
 
 
-def _make_survey(found: _Found, reader: Reader, deadline: float) -> Survey:
+def _make_survey(draft: _Draft, reader: Reader, deadline: float) -> Survey:
     subject = reader.subject
-    changed = _list_paths(found)
+    changed = _list_paths(draft)
     scene = Scene(subject.project, subject.sha, changed)
-    groups = group_jobs(found.jobs, lambda job: rules.recognise(job, scene))
-    inside = any(not job.external for job in found.jobs)
-    broken = None if inside else _match_configuration_rule(found, scene, reader)
+    groups = group_jobs(draft.jobs, lambda job: rules.recognise(job, scene))
+    inside = any(not job.external for job in draft.jobs)
+    broken = None if inside else _match_configuration_rule(draft, scene, reader)
     if broken:
-        groups = (Group("", one_line(found.errors, 300), (), broken), *groups)
+        groups = (Group("", one_line(draft.errors, 300), (), broken), *groups)
     bare = tuple(
         replace(group, jobs=tuple(job.without_log() for job in group.jobs)) for group in groups
     )
     left = max(LEAST, deadline - time.monotonic())
-    bare = tuple(map(_drop_doubtful_rule, add_facts(bare, reader, found.diff, left)))
-    whole = found.whole and _is_fully_read(bare)
-    return Survey(bare, tuple(found.missing), changed, whole, found.others)
+    bare = tuple(map(_drop_doubtful_rule, add_facts(bare, reader, draft.diff, left)))
+    whole = draft.whole and _is_fully_read(bare)
+    return Survey(bare, tuple(draft.missing), changed, whole, draft.others)
 
 
 def _add_previews(survey: Survey, diff: Diff, reader: Reader, shown: int) -> Survey:
-    """The survey with longer previews of the log of each group's first job, and of the diff."""
+    """Add longer previews of the log of each group's first job, and of the diff."""
     read = [group for group in survey.groups if group.jobs and group.jobs[0].excerpt]
     each = shown // max(len(read), 1)
     groups = tuple(_add_preview(group, reader, each) for group in survey.groups)
@@ -132,14 +132,14 @@ def _add_preview(group: Group, reader: Reader, most: int) -> Group:
         return group
     first, *others = group.jobs
     try:
-        preview = reader.logs.log(first.job_id).preview(most)
+        preview = reader.logs.read_log(first.job_id).preview(most)
     except SourceError:
         return group
     return replace(group, jobs=(replace(first, preview=preview), *others))
 
 
 def _drop_doubtful_rule(group: Group) -> Group:
-    """The group, its rule match marked uncertain if GitLab's record contradicts the verdict."""
+    """Mark the group's rule match uncertain if GitLab's record contradicts its verdict."""
     if not group.rule_match or not group.ruling:
         return group
     against = any(verdict == group.rule_match.verdict for verdict, _ in group.ruling.contradictions)
@@ -159,35 +159,36 @@ def _is_fully_read(groups: Sequence[Group]) -> bool:
 # ------------------------------------------------------------------------------------------- jobs
 
 
-def _read_pipeline(reader: Reader, found: _Found) -> None:
+def _read_pipeline(reader: Reader, draft: _Draft) -> None:
     number = reader.subject.pipeline_id
     path = f"{reader.pipeline_project}/pipelines/{number}"
     try:
         listed = read_all_jobs(path, number, reader)
     except SourceError as error:
-        found.add_missing(str(error))
+        draft.add_missing(str(error))
         return
     if listed.more:
-        found.add_missing(f"jobs older than the newest {len(listed.items)}")
+        draft.add_missing(f"jobs older than the newest {len(listed.items)}")
     retried = find_retried_ids(listed.items)
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
-    found.others = (*_tell_merge_result(listed.items, reader), *tell_other_jobs(listed.items))
+    draft.others = tuple(_describe_merge_result(listed.items, reader))
+    draft.others += other_jobs.describe_other_jobs(listed.items)
     variants = Counter(get_family(job.name) for job in newest)
-    found.jobs += [
+    draft.jobs += [
         _describe_failing(job, variants, reader) for job in sorted(failed, key=lambda job: job.id)
     ]
     if not newest:
-        found.errors = _read_errors(path, number, reader, found)
-    triggers = set(_read_downstream(path, number, reader, found))
-    _read_other_systems(listed.items, triggers, reader, found)
-    if len(found.jobs) > MOST_JOBS:
-        more = ", ".join(job.name for job in found.jobs[MOST_JOBS:])
-        found.add_missing(f"{len(found.jobs) - MOST_JOBS} more failing jobs: {more}")
-        found.jobs = found.jobs[:MOST_JOBS]
+        draft.errors = _read_errors(path, number, reader, draft)
+    triggers = set(_read_downstream(path, number, reader, draft))
+    _read_other_systems(listed.items, triggers, reader, draft)
+    if len(draft.jobs) > MOST_JOBS:
+        more = ", ".join(job.name for job in draft.jobs[MOST_JOBS:])
+        draft.add_missing(f"{len(draft.jobs) - MOST_JOBS} more failing jobs: {more}")
+        draft.jobs = draft.jobs[:MOST_JOBS]
 
 
-def _tell_merge_result(jobs: Sequence[wire.Job], reader: Reader) -> Iterator[str]:
+def _describe_merge_result(jobs: Sequence[wire.Job], reader: Reader) -> Iterator[str]:
     ref = next((job.pipeline.ref for job in jobs if job.pipeline), "")
     with suppress(SourceError):
         if said := reader.binding.describe_merge_result(ref):
@@ -197,16 +198,16 @@ def _tell_merge_result(jobs: Sequence[wire.Job], reader: Reader) -> Iterator[str
             )
 
 
-def _read_errors(path: str, number: int, reader: Reader, found: _Found) -> str:
+def _read_errors(path: str, number: int, reader: Reader, draft: _Draft) -> str:
     try:
         pipeline = reader.client.one(path, wire.Pipeline, f"pipeline {number}")
     except SourceError as error:
-        found.add_missing(str(error))
+        draft.add_missing(str(error))
         return ""
     return _clean_text(pipeline.yaml_errors or "", reader)
 
 
-def _read_downstream(path: str, number: int, reader: Reader, found: _Found) -> Iterator[str]:
+def _read_downstream(path: str, number: int, reader: Reader, draft: _Draft) -> Iterator[str]:
     """Find the failing jobs of downstream pipelines; yields the names of the trigger jobs."""
     started, passed = DownstreamPipelines(reader), list[dict[str, Any]]()
     for bridge in started.list_below(path, number):
@@ -214,23 +215,23 @@ def _read_downstream(path: str, number: int, reader: Reader, found: _Found) -> I
         if bridge.get("allow_failure"):
             continue
         if "not_read" in bridge and bridge.get("status") != "success":
-            found.add_missing(one_line(str(bridge["not_read"]), 300))
+            draft.add_missing(one_line(str(bridge["not_read"]), 300))
         if bridge.get("status") == "failed" and "pipeline" not in bridge:
-            found.jobs.append(_describe_bridge(bridge, reader))
-        found.jobs += [
+            draft.jobs.append(_describe_bridge(bridge, reader))
+        draft.jobs += [
             _describe_child(job, reader)
             for job in bridge.get("failed_jobs", ())
             if not job.get("allow_failure")
         ]
-        found.others += tell_allowed(bridge.get("failed_jobs", ()))
+        draft.others += other_jobs.describe_allowed(bridge.get("failed_jobs", ()))
         passed += bridge.get("passed_jobs", ())
-    found.others += tell_passed_below(passed)
+    draft.others += other_jobs.describe_passed_below(passed)
     for missing in started.missing_parts:
-        found.add_missing(missing)
+        draft.add_missing(missing)
 
 
 def _read_other_systems(
-    jobs: Sequence[wire.Job], triggers: Collection[str], reader: Reader, found: _Found
+    jobs: Sequence[wire.Job], triggers: Collection[str], reader: Reader, draft: _Draft
 ) -> None:
     """Find what other systems report as failed."""
     names = {job.name for job in jobs} | set(triggers)
@@ -239,10 +240,10 @@ def _read_other_systems(
     except NotFound:
         return
     except SourceError as error:
-        found.missing.append(str(error))
+        draft.missing.append(str(error))
         return
-    found.missing += [missing] if missing else []
-    found.jobs += [_describe_external(status, reader) for status in failed]
+    draft.missing += [missing] if missing else []
+    draft.jobs += [_describe_external(status, reader) for status in failed]
 
 
 def _describe_external(status: wire.Status, reader: Reader) -> FailingJob:
@@ -286,7 +287,7 @@ def _describe_child(job: dict[str, Any], reader: Reader) -> FailingJob:
 
 
 def _describe_bridge(bridge: dict[str, Any], reader: Reader) -> FailingJob:
-    """A trigger job that started nothing; it has no log."""
+    """Return a trigger job that started nothing; it has no log."""
     name = _clean_text(str(bridge.get("started_by", "?")), reader)
     reason = _clean_text(str(bridge.get("failure_reason", "")), reader)
     return FailingJob(0, name, "", reason, family=name, read=True)
@@ -296,16 +297,16 @@ def _clean_text(text: str, reader: Reader) -> str:
     return one_line(reader.redact.redact_text(text), 1000)
 
 
-def _match_configuration_rule(found: _Found, scene: Scene, reader: Reader) -> RuleMatch | None:
-    """The rule match for an invalid CI configuration, from GitLab's errors; None without errors."""
-    if not found.errors:
+def _match_configuration_rule(draft: _Draft, scene: Scene, reader: Reader) -> RuleMatch | None:
+    """Match GitLab's errors of an invalid CI configuration with a rule; None without errors."""
+    if not draft.errors:
         return None
     try:
         blob = read_from_project(reader.pipeline_project, reader, DEFAULT_PATH, reader.subject.sha)
     except SourceError:
-        return rules.explain_configuration_error(found.errors, scene)
+        return rules.explain_configuration_error(draft.errors, scene)
     text = blob.head.decode("utf-8", "replace")
-    return rules.explain_configuration_error(found.errors, scene, DEFAULT_PATH, text)
+    return rules.explain_configuration_error(draft.errors, scene, DEFAULT_PATH, text)
 
 
 def _read_diff_in_time(diff: Future[Diff], deadline: float) -> Diff:
@@ -315,42 +316,38 @@ def _read_diff_in_time(diff: Future[Diff], deadline: float) -> Diff:
         return Unknown("the diff: it took too long")
 
 
-def _list_paths(found: _Found) -> tuple[str, ...] | None:
-    """The paths that the merge request touches; None unless all of them are known."""
-    if isinstance(found.diff, Unknown):
-        found.missing.append(found.diff.why)
+def _list_paths(draft: _Draft) -> tuple[str, ...] | None:
+    """Return the paths that the merge request touches; None unless all of them are known."""
+    if isinstance(draft.diff, Unknown):
+        draft.missing.append(draft.diff.why)
         return None
-    if found.diff.more:
-        found.missing.append(f"changed files after the first {len(found.diff.items)}")
+    if draft.diff.more:
+        draft.missing.append(f"changed files after the first {len(draft.diff.items)}")
         return None
-    both = (path for file in found.diff.items for path in (file.old_path, file.new_path))
+    both = (path for file in draft.diff.items for path in (file.old_path, file.new_path))
     return tuple(dict.fromkeys(path for path in both if path))
 
 
 # ------------------------------------------------------------------------------------------- logs
 
 
-def _read_logs(found: _Found, reader: Reader, pool: ThreadPoolExecutor, deadline: float) -> None:
+def _read_logs(draft: _Draft, reader: Reader, pool: ThreadPoolExecutor, deadline: float) -> None:
     """Read the logs of some of the jobs, in parallel, until the deadline."""
-    chosen = _choose_jobs([job for job in found.jobs if job.job_id])
+    chosen = _choose_jobs([job for job in draft.jobs if job.job_id])
     reading = {job.job_id: pool.submit(_add_log, job, reader) for job in chosen}
     wait(reading.values(), max(0.0, deadline - time.monotonic()))
     done = {number: each.result() for number, each in reading.items() if each.done()}
     for number in reading.keys() - done.keys():
-        found.missing.append(f"the log of job {number}: it took too long")
-    found.missing += [each for each in done.values() if isinstance(each, str)][:8]
-    found.jobs = [_get_result(done, job) for job in found.jobs]
-    if len(chosen) < sum(job.job_id > 0 for job in found.jobs):
-        found.missing.append(f"only {len(chosen)} logs were read")
-
-
-def _get_result(done: dict[int, FailingJob | str], job: FailingJob) -> FailingJob:
-    found = done.get(job.job_id)
-    return found if isinstance(found, FailingJob) else job
+        draft.missing.append(f"the log of job {number}: it took too long")
+    draft.missing += [each for each in done.values() if isinstance(each, str)][:8]
+    read = {number: job for number, job in done.items() if isinstance(job, FailingJob)}
+    draft.jobs = [read.get(job.job_id, job) for job in draft.jobs]
+    if len(chosen) < sum(job.job_id > 0 for job in draft.jobs):
+        draft.missing.append(f"only {len(chosen)} logs were read")
 
 
 def _choose_jobs(jobs: Sequence[FailingJob]) -> list[FailingJob]:
-    """The first job of each family, then the second of each, and so on."""
+    """Return the first job of each family, then the second of each, and so on."""
     nth: dict[str, int] = {}
     ranked = []
     for job in jobs:
@@ -360,9 +357,9 @@ def _choose_jobs(jobs: Sequence[FailingJob]) -> list[FailingJob]:
 
 
 def _add_log(job: FailingJob, reader: Reader) -> FailingJob | str:
-    """The job with what its log shows, or why the log cannot be read."""
+    """Return the job with what its log shows, or why the log cannot be read."""
     try:
-        log = reader.logs.log(job.job_id)
+        log = reader.logs.read_log(job.job_id)
     except SourceError as error:
         return str(error)
     lines = log.lines
@@ -373,7 +370,7 @@ def _add_log(job: FailingJob, reader: Reader) -> FailingJob | str:
         job,
         excerpt=log.preview(EXCERPT),
         error_text=read_failure(log, TOLD, MOST_TOLD).write_text(),
-        green=log.green_job(),
+        green=log.find_passed_job_id(),
         read=True,
         began=has_script_begun(lines, log.spool.holds),
         end=tuple(enumerate(lines[first:], first + 1)),

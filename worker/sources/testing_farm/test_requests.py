@@ -128,8 +128,8 @@ class Farm:
         """Whether the session's project has repositories listed."""
         return subject.project.lower() in self._repositories
 
-    def request(self, args: OfRequest, reader: Reader) -> RawDocument:
-        """The request's state and outcome as JSON."""
+    def describe_request(self, args: OfRequest, reader: Reader) -> RawDocument:
+        """Return the request's state and outcome as JSON."""
         found = self._read_request(args.request_id, reader.subject)
         result = found.result or Result()
         tested = found.test.one
@@ -149,20 +149,20 @@ class Farm:
         )
         return RawDocument(content, final=found.state in ENDED)
 
-    def test_results(self, args: OfRequest, reader: Reader) -> RawDocument:
-        """Counts, and the tests that failed or ended in an error, as JSON."""
+    def list_failed_tests(self, args: OfRequest, reader: Reader) -> RawDocument:
+        """Return counts, and the tests that failed or ended in an error, as JSON."""
         found = self._read_request(args.request_id, reader.subject)
         what = f"the results of request {found.id}"
         report = Report().read(self._read_xml(found, what), what)
         bad = report.counts["failed"] + report.counts["error"]
         base = self._find_artifacts_url(found)
-        failed = [case.facts() | present(logs=_list_files(case, base)) for case in report.bad]
+        failed = [case.describe() | present(logs=_list_files(case, base)) for case in report.bad]
         content = {"counts": report.counts, "failed": failed}
         missing = f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""
         return RawDocument(content, missing)
 
-    def log(self, args: OfFile, reader: Reader) -> RawDocument:
-        """A file from the request's artifacts, as a log."""
+    def read_file(self, args: OfFile, reader: Reader) -> RawDocument:
+        """Return a file from the request's artifacts, as a log."""
         found = self._read_request(args.request_id, reader.subject)
         what = f"the file {args.file} of request {found.id}"
         if ".." in args.file.split("/"):
@@ -183,7 +183,7 @@ class Farm:
         )
 
     def _find_artifacts_url(self, found: TestRequest) -> str:
-        """The URL of a request's artifacts, "" if there is none that the operator allows."""
+        """Return the URL of a request's artifacts, "" if there is none that the operator allows."""
         url = (found.run.artifacts if found.run else None) or ""
         return url.rstrip("/") if self._is_allowed(url) else ""
 
@@ -224,7 +224,7 @@ class Farm:
 def open_testing_farm(
     url: str, results_url: str, token: str, repositories: Mapping[str, Sequence[str]]
 ) -> tuple[SourceDef[Any], ...]:
-    """The rows, none without `repositories`. The token goes to `url` only."""
+    """Return the rows, none without `repositories`. The token goes to `url` only."""
     if not repositories:
         return ()
     api = WebReader(url, "Testing Farm", token=token, variable="TESTING_FARM_API_TOKEN")
@@ -233,7 +233,7 @@ def open_testing_farm(
 
 
 def _list_files(case: Case, base: str) -> list[str]:
-    """The paths below `base` of the files that a test has left."""
+    """Return the paths below `base` of the files that a test has left."""
     found = (href.removeprefix("./").removeprefix(f"{base}/") for href in case.logs)
     # A path without a file extension is a folder.
     paths = (path for path in found if re.match(_FILE, path) and "://" not in path)
@@ -247,12 +247,12 @@ def _describe_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_rows(farm: Farm) -> tuple[SourceDef[Any], ...]:
-    """The sources, for sessions of a configured project only."""
+    """Return the sources, for sessions of a configured project only."""
     request = SourceDef(
         name="testing_farm_get_request",
         description="A Testing Farm request: state, overall result, what was tested and where.",
         args=OfRequest,
-        fetch=farm.request,
+        fetch=farm.describe_request,
         note="the state of a Testing Farm request whose id stands in a job's log",
         applies=farm.applies,
     )
@@ -260,7 +260,7 @@ def _make_rows(farm: Farm) -> tuple[SourceDef[Any], ...]:
         name="testing_farm_get_results",
         description="The results of a Testing Farm request: counts, and each failed test.",
         args=OfRequest,
-        fetch=farm.test_results,
+        fetch=farm.list_failed_tests,
         note="the failed tests of such a request, and the files that they have left",
         applies=farm.applies,
     )
@@ -271,7 +271,7 @@ def _make_rows(farm: Farm) -> tuple[SourceDef[Any], ...]:
             "are those of the file, so that grep -n gives numbers you can quote."
         ),
         args=OfFile,
-        fetch=farm.log,
+        fetch=farm.read_file,
         note="such a file; quote it as `testing farm REQUEST FILE line N` (grep -n)",
         applies=farm.applies,
         timeout=120.0,

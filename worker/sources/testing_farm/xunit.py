@@ -59,8 +59,8 @@ class Case:
     text: list[str] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
 
-    def facts(self) -> dict[str, object]:
-        """The fields for the model, without `logs`."""
+    def describe(self) -> dict[str, object]:
+        """Return the fields for the model, without `logs`."""
         return present(
             suite=self.suite,
             name=self.name,
@@ -148,8 +148,8 @@ class Report:
             self.bad.append(case)
 
     def _add_text(self, data: str) -> None:
-        said = self._path[-1] in ("failure", "error", "note")
-        if self._case and said and self._kept < MAX_TEXT:
+        is_kept = self._path[-1] in ("failure", "error", "note")
+        if self._case and is_kept and self._kept < MAX_TEXT:
             self._case.text.append(data[: MAX_TEXT - self._kept])
             self._kept += len(data)
 

@@ -192,7 +192,7 @@ def test_jobs_that_are_not_the_merge_requests_are_not_read(
                 fetch(reader, name, job_id=job.id, **more)
             assert what
         with pytest.raises(SourceError, match="is not of this merge request"):
-            _ = reader.logs.log(job.id).lines
+            _ = reader.logs.read_log(job.id).lines
     assert not [seen for seen in sim.requests if "/trace" in seen.path or "/artifacts" in seen.path]
 
 

@@ -30,13 +30,13 @@ def test_a_log_is_clean_and_its_lines_can_be_proven(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
     logs = logs_of(reader)
-    document = logs.log(scene.job.id).make_document()
+    document = logs.read_log(scene.job.id).make_document()
     lines = document.data.decode().splitlines()
     assert lines[2] == "$ pytest -q"
     assert "\x1b" not in document.data.decode()
     assert document.gaps == ""
-    assert list(logs.log(scene.job.id).lines) == lines
-    assert logs.url(scene.job.id, 3) == f"{scene.job.web_url}#L3"
+    assert list(logs.read_log(scene.job.id).lines) == lines
+    assert logs.link_line(scene.job.id, 3) == f"{scene.job.web_url}#L3"
     assert traces(sim) == 1
 
 
@@ -45,8 +45,8 @@ def test_the_line_proven_is_the_redacted_one_the_model_saw(
 ) -> None:
     scene.job.trace = b"password is hunter2\n"
     logs = logs_of(reader, lambda data: data.replace(b"hunter2", b"[redacted]"))
-    assert logs.log(scene.job.id).make_document().data == b"password is [redacted]\n"
-    assert logs.log(scene.job.id).lines[0] == "password is [redacted]"
+    assert logs.read_log(scene.job.id).make_document().data == b"password is [redacted]\n"
+    assert logs.read_log(scene.job.id).lines[0] == "password is [redacted]"
 
 
 def test_a_log_that_is_late_is_said_and_asked_for_again(
@@ -54,19 +54,19 @@ def test_a_log_that_is_late_is_said_and_asked_for_again(
 ) -> None:
     scene.job.trace = None
     logs = logs_of(reader)
-    first = logs.log(scene.job.id).make_document()
+    first = logs.read_log(scene.job.id).make_document()
     assert first.data == b""
     assert first.gaps.startswith(f"GitLab has no log for job {scene.job.id} (failed)")
     scene.job.trace = b"here it is\n"
-    assert logs.log(scene.job.id).make_document().data == b"here it is\n"
+    assert logs.read_log(scene.job.id).make_document().data == b"here it is\n"
 
 
 def test_the_log_of_a_running_job_is_not_kept(sim: GitLabSim, scene: Scene, reader: Reader) -> None:
     scene.job.status, scene.job.trace = "running", b"one\n"
     logs = logs_of(reader)
-    assert "still running" in logs.log(scene.job.id).make_document().gaps
+    assert "still running" in logs.read_log(scene.job.id).make_document().gaps
     scene.job.status, scene.job.trace = "failed", b"one\ntwo\n"
-    assert logs.log(scene.job.id).make_document().data == b"one\ntwo\n"
+    assert logs.read_log(scene.job.id).make_document().data == b"one\ntwo\n"
 
 
 def test_an_erased_log_is_an_error_that_says_so(
@@ -75,19 +75,19 @@ def test_an_erased_log_is_an_error_that_says_so(
     scene.job.erased = True
     logs = logs_of(reader)
     with pytest.raises(SourceError, match="was erased"):
-        logs.log(scene.job.id).make_document()
+        logs.read_log(scene.job.id).make_document()
 
 
 def test_a_job_that_cannot_be_read_has_a_link_all_the_same(sim: GitLabSim, reader: Reader) -> None:
     logs = logs_of(reader)
-    assert logs.url(4711, 1) == f"{sim.url}/team/service/-/jobs/4711"
+    assert logs.link_line(4711, 1) == f"{sim.url}/team/service/-/jobs/4711"
 
 
 def test_a_log_over_the_cap_keeps_both_ends_and_the_numbers_of_its_lines(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
     scene.job.trace = b"".join(b"line %06d\n" % number for number in range(400_000))
-    log = logs_of(reader, max_log=2_400_000).log(scene.job.id)
+    log = logs_of(reader, max_log=2_400_000).read_log(scene.job.id)
     dropped = log.spool.dropped_lines
     assert len(log.lines) == 400_000
     assert 100_000 < len(dropped) < 300_000
@@ -108,7 +108,7 @@ def test_a_part_of_a_log_keeps_the_numbers_of_its_lines_too(
 ) -> None:
     scene.job.trace = b"".join(b"line %06d\n" % number for number in range(800_000))
     for cap in (1 << 24, 4_800_000):
-        document = logs_of(reader, max_log=cap).log(scene.job.id).make_document()
+        document = logs_of(reader, max_log=cap).read_log(scene.job.id).make_document()
         assert document.part is not None
         part = b"".join(document.part(3_500_000))
         lines = part.split(b"\n")
@@ -122,8 +122,8 @@ def test_links_count_as_the_jobs_page_does_which_shows_only_the_end(
     scene.job.trace = b"".join(b"line %06d\n" % number for number in range(100_000))
     logs = logs_of(reader)
     shown = 500 * 1024 // 12
-    assert logs.url(scene.job.id, 5) == scene.job.web_url
-    assert logs.url(scene.job.id, 100_000) == f"{scene.job.web_url}#L{shown}"
+    assert logs.link_line(scene.job.id, 5) == scene.job.web_url
+    assert logs.link_line(scene.job.id, 100_000) == f"{scene.job.web_url}#L{shown}"
 
 
 def test_links_into_a_log_that_was_cut_count_from_the_same_line(
@@ -131,9 +131,9 @@ def test_links_into_a_log_that_was_cut_count_from_the_same_line(
 ) -> None:
     scene.job.trace = b"".join(b"line %06d\n" % number for number in range(100_000))
     logs = logs_of(reader, max_log=800_000)
-    assert logs.log(scene.job.id).lines[-1] == "line 099999"
-    assert logs.url(scene.job.id, 100_000) == f"{scene.job.web_url}#L{500 * 1024 // 12}"
-    assert logs.url(scene.job.id, 1) == scene.job.web_url
+    assert logs.read_log(scene.job.id).lines[-1] == "line 099999"
+    assert logs.link_line(scene.job.id, 100_000) == f"{scene.job.web_url}#L{500 * 1024 // 12}"
+    assert logs.link_line(scene.job.id, 1) == scene.job.web_url
 
 
 def test_the_cache_is_bounded_and_drops_what_was_used_least(
@@ -145,11 +145,11 @@ def test_the_cache_is_bounded_and_drops_what_was_used_least(
     ]
     logs = logs_of(reader, max_kept=1000)
     for job in (jobs[0], jobs[1], jobs[0], jobs[2]):
-        logs.log(job.id).make_document()
+        logs.read_log(job.id).make_document()
     assert traces(sim) == 3
-    logs.log(jobs[0].id).make_document()
+    logs.read_log(jobs[0].id).make_document()
     assert traces(sim) == 3
-    logs.log(jobs[1].id).make_document()
+    logs.read_log(jobs[1].id).make_document()
     assert traces(sim) == 4
 
 
@@ -158,7 +158,7 @@ def test_two_threads_that_want_the_same_log_read_it_once(
 ) -> None:
     logs = logs_of(reader)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: logs.log(scene.job.id).make_document().data, range(4)))
+        found = list(pool.map(lambda _: logs.read_log(scene.job.id).make_document().data, range(4)))
     assert len(set(found)) == 1
     assert traces(sim) == 1
 
@@ -172,7 +172,7 @@ def test_a_large_log_is_a_stream_with_a_preview_and_its_times(
         + noise
         + b"widget.c:7: error: no such widget\nsection_end:1700000042:step_script\r\x1b[0Kbye\n"
     )
-    document = logs_of(reader).log(scene.job.id).make_document()
+    document = logs_of(reader).read_log(scene.job.id).make_document()
     assert document.chunks is not None
     assert document.preview is not None
     assert document.lines == 200_003
@@ -207,9 +207,9 @@ def test_the_preview_of_a_failed_job_prefers_what_its_last_green_run_did_not_say
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
     scene.job.trace = noisy("the totals are off by 2", *["error: known trouble 1 of part 1"] * 300)
-    assert "the totals are off by 2" not in logs_of(reader).log(scene.job.id).preview(1000)
+    assert "the totals are off by 2" not in logs_of(reader).read_log(scene.job.id).preview(1000)
     green = with_green(sim, scene, noisy())
-    log = logs_of(reader).log(scene.job.id)
+    log = logs_of(reader).read_log(scene.job.id)
     assert "401: the totals are off by 2" in log.preview(1000)
     beside = {each.suffix: each for each in log.make_document().side_files()}
     assert b"".join(beside[".green"].chunks()) == noisy()
@@ -225,7 +225,7 @@ def test_a_job_that_only_merge_requests_have_is_compared_with_their_earlier_pipe
     passed = sim.add_job(earlier, scene.job.name, trace=noisy())
     later = replace(reader.subject, pipeline_id=earlier.id + 1)
     logs = JobLogs(reader.client, later, Redactions(bytes))
-    (beside,) = logs.log(scene.job.id).make_document().side_files()
+    (beside,) = logs.read_log(scene.job.id).make_document().side_files()
     assert f"job {passed.id}, " in beside.description
 
 
@@ -237,8 +237,8 @@ def test_of_two_passes_the_newer_one_is_compared(
     earlier = sim.run_pipeline(scene.mr, status="success")
     passed = sim.add_job(earlier, scene.job.name, trace=noisy())
     later = replace(reader.subject, pipeline_id=earlier.id + 1)
-    log = JobLogs(reader.client, later, Redactions(bytes)).log(scene.job.id)
-    assert log.green_job() == passed.id
+    log = JobLogs(reader.client, later, Redactions(bytes)).read_log(scene.job.id)
+    assert log.find_passed_job_id() == passed.id
 
 
 def test_an_older_pass_is_compared_rather_than_one_after_the_failure(
@@ -250,7 +250,10 @@ def test_an_older_pass_is_compared_rather_than_one_after_the_failure(
     after = sim.run_pipeline(scene.mr, status="success")
     sim.add_job(after, scene.job.name, trace=noisy())
     later = replace(reader.subject, pipeline_id=after.id + 1)
-    assert JobLogs(reader.client, later, Redactions(bytes)).log(failed.id).green_job() == before
+    assert (
+        JobLogs(reader.client, later, Redactions(bytes)).read_log(failed.id).find_passed_job_id()
+        == before
+    )
 
 
 def test_looking_for_the_green_run_costs_few_requests_and_its_lists_are_shared(
@@ -265,10 +268,10 @@ def test_looking_for_the_green_run_costs_few_requests_and_its_lists_are_shared(
         sim.add_job(green, name, trace=noisy())
     logs = logs_of(reader)
     before = len(sim.requests)
-    logs.log(scene.job.id).preview(500)
+    logs.read_log(scene.job.id).preview(500)
     first = len(sim.requests) - before
-    logs.log(other.id).preview(500)
-    logs.log(other.id).preview(900)
+    logs.read_log(other.id).preview(500)
+    logs.read_log(other.id).preview(900)
     assert (first, len(sim.requests) - before) == (8, 11)
 
 
@@ -278,10 +281,10 @@ def test_a_passed_job_and_a_short_log_are_not_compared(
     with_green(sim, scene, noisy())
     scene.job.trace = b"too short to leave anything out\n"
     before = len(sim.requests)
-    logs_of(reader).log(scene.job.id).preview(500)
+    logs_of(reader).read_log(scene.job.id).preview(500)
     assert len(sim.requests) - before == 2
     scene.job.status, scene.job.trace = "success", noisy()
-    log = logs_of(reader).log(scene.job.id)
+    log = logs_of(reader).read_log(scene.job.id)
     log.preview(500)
     assert len(sim.requests) - before == 4
     assert [each.suffix for each in log.make_document().side_files()] == []

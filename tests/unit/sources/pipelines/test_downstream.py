@@ -35,7 +35,7 @@ def test_failed_jobs_of_children_are_found_at_every_depth(
     assert document.gaps == ""
     job = below[1]["failed_jobs"][0]["id"]
     assert fetch(reader, "gitlab_get_job_log", job_id=job).data == b"smoke broke\n"
-    assert reader.logs.log(job).lines[0] == "smoke broke"
+    assert reader.logs.read_log(job).lines[0] == "smoke broke"
 
 
 def test_another_project_is_only_read_if_the_operator_lists_it(
@@ -56,7 +56,7 @@ def test_another_project_is_only_read_if_the_operator_lists_it(
     (told_of,) = told(fetch(allowed, "gitlab_list_pipeline_jobs"))["downstream"]
     assert told_of["failed_jobs"][0]["id"] == job
     assert fetch(allowed, "gitlab_get_job_log", job_id=job).data == b"deploy broke\n"
-    assert allowed.logs.url(job, 1).startswith(f"{other.web_url}/-/jobs/{job}")
+    assert allowed.logs.link_line(job, 1).startswith(f"{other.web_url}/-/jobs/{job}")
 
 
 def test_a_downstream_project_the_token_may_not_see_is_said(

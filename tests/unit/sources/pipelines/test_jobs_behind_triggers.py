@@ -47,7 +47,7 @@ def test_a_childs_job_comes_with_the_log_of_its_passed_run_behind_the_same_trigg
     assert (job.job_id, job.green) == (failed.id, passed.id)
     (green,) = (
         each
-        for each in reader.logs.log(failed.id).make_document().side_files()
+        for each in reader.logs.read_log(failed.id).make_document().side_files()
         if each.suffix == GREEN
     )
     assert b"".join(green.chunks()) == b"fine\n"

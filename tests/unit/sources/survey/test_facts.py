@@ -461,7 +461,7 @@ def test_what_was_installed_differently_from_the_last_pass_is_told(
     ) in group.facts
     (found,) = [
         each
-        for each in reader.logs.log(scene.job.id).make_document().side_files()
+        for each in reader.logs.read_log(scene.job.id).make_document().side_files()
         if each.suffix == ".installed"
     ]
     assert b"".join(found.chunks()) == "click 8.1.8 → 8.2.0\n".encode()

@@ -12,7 +12,7 @@ from worker.demo.gitlab.state import Bridge, Pipeline
 from worker.sources.api.client import ReadClient
 from worker.sources.api.wire import Job, Runner
 from worker.sources.session_reader import Reader
-from worker.sources.survey.other_jobs import tell_other_jobs
+from worker.sources.survey.other_jobs import describe_other_jobs
 from worker.sources.survey.reader import LEAST, MOST_LOGS, read_survey
 
 RACE = b"""\
@@ -118,14 +118,16 @@ def test_jobs_that_did_not_run_and_a_runner_on_which_all_failed_are_named() -> N
         *(Job(id=at, name=f"green{at}", status="success", runner=other) for at in (3, 4)),
         Job(id=5, name="deploy", status="skipped"),
     ]
-    passed, skipped, runner = tell_other_jobs(jobs)
+    passed, skipped, runner = describe_other_jobs(jobs)
     assert passed.startswith("Passed: ")
     assert skipped == "Did not run: job 5 (deploy)"
     assert runner == "All 2 failed jobs ran on shared-3, and no job that passed did"
-    assert len(tell_other_jobs([*jobs, jobs[2].model_copy(update={"id": 6, "runner": full})])) == 2
-    assert len(tell_other_jobs(jobs[1:])) == 2
+    assert (
+        len(describe_other_jobs([*jobs, jobs[2].model_copy(update={"id": 6, "runner": full})])) == 2
+    )
+    assert len(describe_other_jobs(jobs[1:])) == 2
     unknown = jobs[1].model_copy(update={"id": 7, "name": "red7", "runner": None})
-    assert len(tell_other_jobs([*jobs, unknown])) == 2
+    assert len(describe_other_jobs([*jobs, unknown])) == 2
 
 
 @pytest.mark.parametrize("kind", ["merge", "train"])

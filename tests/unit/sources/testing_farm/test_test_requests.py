@@ -185,7 +185,7 @@ def test_a_long_report_is_capped() -> None:
     report = Report().read([data[at : at + 999] for at in range(0, len(data), 999)], "it")
     assert report.counts["failed"] == 250
     assert len(report.bad) == xunit.MAX_CASES
-    facts = report.bad[0].facts()
+    facts = report.bad[0].describe()
     assert len(str(facts["message"])) == len(str(facts["output"])) == xunit.MAX_TEXT
 
 

@@ -143,8 +143,8 @@ class ReadClient:
         query: Query | None = None,
     ) -> Listing[T]:
         """Return page `number` (from 1) of a list, `size` items long. Raises SourceError."""
-        asked = {**(query or {}), "per_page": size, "page": number}
-        with _translate_errors(what), self._get(path, asked) as response:
+        full_query = {**(query or {}), "per_page": size, "page": number}
+        with _translate_errors(what), self._get(path, full_query) as response:
             found = decode_json(response, MAX_JSON)
             if not isinstance(found, list):
                 raise SourceError(f"{what}: GitLab's answer is not a list")
@@ -242,11 +242,11 @@ def _translate_errors(what: str) -> Iterator[None]:
 def _choose_kind(status: int, error: Exception) -> type[SourceError]:
     if status != 404:
         return SourceError
-    kinds = (kind for said, kind in _SAID.items() if said in str(error))
+    kinds = (kind for text, kind in _MESSAGES.items() if text in str(error))
     return next(kinds, NotFound)
 
 
-_SAID: Mapping[str, type[NotFound]] = {
+_MESSAGES: Mapping[str, type[NotFound]] = {
     "404 File Not Found": NoSuchFile,
     "404 Commit Not Found": NoSuchRef,
     "404 Ref Not Found": NoSuchRef,

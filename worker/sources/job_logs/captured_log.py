@@ -150,8 +150,8 @@ class Log:
         """Return the log as a source returns it."""
         spool = self.spool
         whole = spool.size <= HELD and not spool.dropped_lines
-        said = assume_redacted(b"a log of %d bytes" % spool.size)
-        data = Redacted.join_all(spool.chunks()) if whole else said
+        summary = assume_redacted(b"a log of %d bytes" % spool.size)
+        data = Redacted.join_all(spool.chunks()) if whole else summary
         return Document(
             data,
             DocumentKind.LOG,

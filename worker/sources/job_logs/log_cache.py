@@ -129,18 +129,18 @@ class JobLogs:
         project, job = self.find_job(job_id)
         if job.erased_at:
             raise SourceError(f"the log of job {job_id} ({job.name}) was erased")
-        read = self._read_trace(project, job, MAX_TRACE, SECONDS)
+        reading = self._read_trace(project, job, MAX_TRACE, SECONDS)
         has_failed = job.status == "failed"
         return Log(
-            spool=read.spool,
-            missing_parts=_list_missing(job, read),
+            spool=reading.spool,
+            missing_parts=_describe_missing(job, reading),
             web_url=job.web_url,
-            hidden_lines=read.hidden_lines,
-            final=job.status in ENDED and read.size > 0 and not read.broken,
-            began=read.timeline.began,
-            seconds=read.timeline.seconds,
-            outline=self._write_outline(read.timeline),
-            digest=read.digest,
+            hidden_lines=reading.hidden_lines,
+            final=job.status in ENDED and reading.size > 0 and not reading.broken,
+            began=reading.timeline.began,
+            seconds=reading.timeline.seconds,
+            outline=self._write_outline(reading.timeline),
+            digest=reading.digest,
             job_failed=has_failed,
             find_passed=(lambda: self._find_passed_log(job, project)) if has_failed else None,
         )
@@ -171,8 +171,8 @@ class JobLogs:
         with self._lock:
             if found.job.id in self._kept:
                 return self._kept[found.job.id].spool
-        read = self._read_trace(found.project, found.job, MAX_PASSED_TRACE, PASSED_SECONDS)
-        return None if read.broken or not read.size else read.spool
+        reading = self._read_trace(found.project, found.job, MAX_PASSED_TRACE, PASSED_SECONDS)
+        return None if reading.broken or not reading.size else reading.spool
 
     def _read_trace(self, project: int, job: wire.Job, most: int, seconds: float) -> "_Reading":
         path = f"/projects/{project}/jobs/{job.id}/trace"
@@ -266,22 +266,22 @@ class _Reading:
             self.broken = str(error)
 
 
-def _list_missing(job: wire.Job, read: _Reading) -> str:
-    spool = read.spool
-    said = []
-    if read.broken:
-        said.append(f"the log after its first {read.size} bytes: {read.broken}")
+def _describe_missing(job: wire.Job, reading: _Reading) -> str:
+    spool = reading.spool
+    reasons = []
+    if reading.broken:
+        reasons.append(f"the log after its first {reading.size} bytes: {reading.broken}")
     if spool.dropped_bytes:
         first, last = spool.dropped_lines[0], spool.dropped_lines[-1]
-        said.append(
+        reasons.append(
             f"lines {first} to {last}, {spool.dropped_bytes} bytes from the log's middle: in the "
             "file they are empty, and line numbers count them"
         )
     if job.status not in ENDED:
-        said.append(f"job {job.id} is still {job.status}: this is its log so far")
-    elif not read.size:
-        said.append(
+        reasons.append(f"job {job.id} is still {job.status}: this is its log so far")
+    elif not reading.size:
+        reasons.append(
             f"GitLab has no log for job {job.id} ({job.status}); right after a job ends it may "
             "come late, and a job that never started has none"
         )
-    return "; ".join(said)
+    return "; ".join(reasons)

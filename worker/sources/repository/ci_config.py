@@ -127,12 +127,12 @@ def _read_own_file(ref: str, reader: Reader) -> _OwnFile:
 
 def _make_own_document(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> RawDocument:
     """Return the project's own file under comment lines that say what is not shown, and why."""
-    asked = dict.fromkeys(_list_own_includes(found.includes or (), own.project))
+    includes = dict.fromkeys(_list_own_includes(found.includes or (), own.project))
     head = [
         "# The merged configuration and GitLab's remarks on it are withheld: what is included may",
         "# come from a project that is neither this merge request's nor listed by the operator in",
         "# sources.also_read. Files of this project: read them with gitlab_get_file.",
-        *(f"# included: {one_line(each, 300)}" for each in islice(asked, MAX_PROBLEMS)),
+        *(f"# included: {one_line(each, 300)}" for each in islice(includes, MAX_PROBLEMS)),
         *(f"# {one_line(each, 2000)}" for each in _read_pipeline_errors(ref, reader)),
         f"# {one_line(own.path, 300)} as it stands:" if own.data is not None else "# no own file",
     ]

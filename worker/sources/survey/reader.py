@@ -191,9 +191,9 @@ def _read_pipeline(reader: Reader, draft: _Draft) -> None:
 def _describe_merge_result(jobs: Sequence[wire.Job], reader: Reader) -> Iterator[str]:
     ref = next((job.pipeline.ref for job in jobs if job.pipeline), "")
     with suppress(SourceError):
-        if said := reader.binding.describe_merge_result(ref):
+        if explanation := reader.binding.describe_merge_result(ref):
             yield (
-                f"Merged results: {said}. A retried job runs on the same merge again, a new "
+                f"Merged results: {explanation}. A retried job runs on the same merge again, a new "
                 "pipeline on a new one."
             )
 

@@ -158,7 +158,7 @@ class Reader:
         return True
 
     def find_pipeline(self, number: int, what: str) -> tuple[str, wire.Pipeline, bool]:
-        """Find a pipeline: its API path, itself, and whether it is the merge request's own.
+        """Return a pipeline's API path, the pipeline, and whether it is the merge request's own.
 
         If not, it is a pipeline of the target branch; any other pipeline raises SourceError.
         """

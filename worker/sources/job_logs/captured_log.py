@@ -44,8 +44,8 @@ class Log:
     The job's page leaves out the first `hidden_lines` and counts from the next one. `final` says
     that the log will not change. `began` is its first timestamp, in epoch seconds by the runner's
     clock, `seconds` the time between its first and last one; both are 0 if it has none. `outline`
-    is its times and sections as JSON. `find_passed` finds the job's last passed run, `digest` is
-    made without it. Safe to share between threads.
+    is its times and sections as JSON. `find_passed` finds the job's last passed run; `digest`, if
+    given, was made without it. Safe to share between threads.
     """
 
     spool: Spool

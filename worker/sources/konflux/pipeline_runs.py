@@ -165,7 +165,7 @@ class Konflux:
         return found
 
     def _find_own_run(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> Run:
-        """Find the run of that name. Raises SourceError without the merge request's labels."""
+        """Find the run of that name. Raises SourceError if it lacks the merge request's labels."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}/{name}"
         what = f"{kind.removesuffix('s')} {name}"
         run = ask_in_turn(self._places, lambda place: place.one(path, Run, what))

@@ -52,14 +52,13 @@ def _end_line(text: str) -> str:
 
 
 def _head(text: str, room: int) -> str:
-    while len(text.encode()) > room:
-        text = text[: len(text) - max(1, (len(text.encode()) - room) // 4)]
+    text = clip_bytes(text, room, "")
     end = text.rfind("\n") + 1
     return text[:end] if end > len(text) // 2 else text
 
 
 def _tail(text: str, room: int) -> str:
-    while len(text.encode()) > room:
-        text = text[max(1, (len(text.encode()) - room) // 4) :]
+    data = text.encode()
+    text = data[max(0, len(data) - room) :].decode("utf-8", "ignore")
     start = text.find("\n", 0, -1) + 1
     return text[start:] if 0 < start < len(text) // 2 else text

@@ -2,7 +2,7 @@
 hunks that an error names, and others as they fit. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from worker.core.failure.changed_files import (
     FileChange,
@@ -79,7 +79,6 @@ class _Hunk:
     place: int
     path: str
     heading: str
-    text: str
     lines: tuple[str, ...]
     named: tuple[int, ...] = ()
     rank: int = 0
@@ -98,8 +97,7 @@ def _hunks(lines: Sequence[str]) -> list[_Hunk]:
         if not ends:
             continue
         if path and HUNK.match(lines[start]):
-            part = tuple(lines[start:at])
-            found.append(_Hunk(len(found), path, heading, "\n".join(part), part))
+            found.append(_Hunk(len(found), path, heading, tuple(lines[start:at])))
         if at < len(lines) and lines[at].startswith(_FILE):
             heading, path = lines[at], lines[at].rpartition(" b/")[2]
         start = at
@@ -110,15 +108,14 @@ def _rank_hunks(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]
     """Return the hunks with their rank, the most relevant to the error first."""
     texts: dict[str, list[str]] = {}
     for hunk in hunks:
-        texts.setdefault(hunk.path, []).append(hunk.text)
-    joined = {path: "\n".join(parts) for path, parts in texts.items()}
+        texts.setdefault(hunk.path, []).extend(hunk.lines)
     changed = [
         FileChange(path, "", find_definitions(text), find_added_lines(text))
-        for path, text in joined.items()
+        for path, text in ((path, "\n".join(parts)) for path, parts in texts.items())
     ]
     touched = {touch.path: touch for touch in find_touches(error, changed, project)}
     places = find_named_lines(error)
-    lines = {path: select_lines(path, places) for path in joined}
+    lines = {path: select_lines(path, places) for path in texts}
     ranked = [_with_rank(hunk, touched.get(hunk.path), lines[hunk.path]) for hunk in hunks]
     return sorted(ranked, key=lambda hunk: (hunk.rank, hunk.size, hunk.place))
 
@@ -134,7 +131,7 @@ def _with_rank(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
         rank = 4 if aside else 1 + (not touch.is_certain)
     else:
         rank = _rank_unnamed(hunk.path)
-    return _Hunk(hunk.place, hunk.path, hunk.heading, hunk.text, numbered, named, rank)
+    return replace(hunk, lines=numbered, named=named, rank=rank)
 
 
 def _rank_unnamed(path: str) -> int:
@@ -174,7 +171,7 @@ def _part(hunk: _Hunk, room: int) -> _Hunk | None:
             break
         start, end = min(start, at), max(end, at + 1)
     kept = (*_gap(lines[:start]), *lines[start:end], *_gap(lines[end:]))
-    return _Hunk(hunk.place, hunk.path, hunk.heading, "", (first, *kept))
+    return replace(hunk, lines=(first, *kept))
 
 
 def _gap(lines: Sequence[str]) -> Sequence[str]:

@@ -7,6 +7,7 @@ of lines never changes, and redacting twice changes nothing. Everything works on
 ASCII bytes never occur inside other characters, and data that is not text passes through.
 """
 
+import re
 from collections.abc import Iterable
 
 from worker.core.text.redact.base64_tokens import BASE64_RULES
@@ -17,7 +18,6 @@ from worker.core.text.redact.private_keys import find_private_keys
 from worker.core.text.redact.rules import Scanner
 from worker.core.text.redact.spans import mark, replace_spans
 from worker.core.text.redact.tokens import TOKEN_RULES
-from worker.core.text.redact.wide import redact_wide
 
 __all__ = ["KINDS", "MIN_SECRET", "Redactor", "mark"]
 
@@ -26,6 +26,9 @@ _SCANNER = Scanner(_RULES)
 
 KINDS = tuple(dict.fromkeys([*(rule.kind for rule in _RULES), "private-key", "secret"]))
 """Every kind that a mark may name."""
+
+_WIDE = re.compile(rb"(?:[^\0]\0){8,}+[^\0]?|(?:[^\0]\0{3}){8,}+[^\0]?")
+"""Text in UTF-16 or UTF-32: characters of one byte each, separated by one or three zero bytes."""
 
 
 class Redactor:
@@ -49,10 +52,20 @@ class Redactor:
         Its encoding may be any that contains ASCII, or UTF-16 or UTF-32.
         """
         if b"\0" in data:
-            data = redact_wide(data, self._narrow)
-        return self._narrow(data)
+            data = _WIDE.sub(self._redact_wide, data)
+        return self._redact_narrow(data)
 
-    def _narrow(self, data: bytes) -> bytes:
+    def _redact_wide(self, found: re.Match[bytes]) -> bytes:
+        """Redact wide characters as if each were a single byte."""
+        wide = found[0]
+        clean = self._redact_narrow(narrow := wide.replace(b"\0", b""))
+        if clean == narrow:
+            return wide
+        zeros = b"\0" * (wide.find(narrow[1:2], 1) - 1)
+        spread = zeros.join(clean[at : at + 1] for at in range(len(clean)))
+        return spread + zeros if wide.endswith(b"\0") else spread
+
+    def _redact_narrow(self, data: bytes) -> bytes:
         data = self._known.redact(data)
         lowered = data.lower()
         return replace_spans(data, [*find_private_keys(data), *_SCANNER.find(data, lowered)])

@@ -5,6 +5,7 @@ import binascii
 import re
 import string
 from collections.abc import Iterator
+from functools import partial
 
 from worker.core.text.redact.known import BASE64_SKIPPED, base64_core
 from worker.core.text.redact.rules import Rule
@@ -34,32 +35,24 @@ def _rule(kind: str, prefix: str, pattern: str) -> Iterator[Rule]:
     for shift in range(3):
         core = base64_core(prefix.encode(), shift).encode()
         if len(core) >= _LEAST_PREFIX:
-            yield Rule(kind, (core.lower(),), _Finder(core, shift, compiled).find)
+            yield Rule(kind, (core.lower(),), partial(_find, core, shift, compiled))
 
 
-class _Finder:
-    """Looks for a token whose prefix, in Base64, is `core`."""
-
-    __slots__ = ("_core", "_pattern", "_shift")
-
-    def __init__(self, core: bytes, shift: int, pattern: re.Pattern[bytes]) -> None:
-        self._core = core
-        self._shift = shift
-        self._pattern = pattern
-
-    def find(self, data: bytes, at: int) -> tuple[int, int] | None:
-        """Return where the Base64 text that contains the token begins and ends."""
-        first = at - BASE64_SKIPPED[self._shift]
-        if first < 0 or not data.startswith(self._core, at):
-            return None
-        if not self._pattern.match(_decode(data[first : first + _DECODED]), self._shift):
-            return None
-        before = data[max(0, first - _MOST_BEFORE) : first]
-        start = first - (len(before) - len(before.rstrip(_ALPHABET)))
-        return (start, _end(data, at))
+def _find(
+    core: bytes, shift: int, pattern: re.Pattern[bytes], data: bytes, at: int
+) -> tuple[int, int] | None:
+    """Return where the Base64 text begins and ends that contains a token with the prefix `core`."""
+    first = at - BASE64_SKIPPED[shift]
+    if first < 0 or not data.startswith(core, at):
+        return None
+    if not pattern.match(_decode(data[first : first + _DECODED]), shift):
+        return None
+    before = data[max(0, first - _MOST_BEFORE) : first]
+    start = first - (len(before) - len(before.rstrip(_ALPHABET)))
+    return (start, _find_end(data, at))
 
 
-def _end(data: bytes, at: int) -> int:
+def _find_end(data: bytes, at: int) -> int:
     found = _RUN.match(data, at)
     end = found.end() if found is not None else at
     wrapped = b"\n" in data[at:end] or b"\\n" in data[at:end]

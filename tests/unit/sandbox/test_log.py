@@ -12,7 +12,7 @@ import pytest
 
 from sandbox.image import log_text
 from sandbox.image.log_text import ROOM
-from worker.core.logs.excerpt import PassedLines
+from worker.core.logs.excerpt.passed_lines import PassedLines
 
 ROOT = str(Path(__file__).parents[3])
 SHOWN = 4096
@@ -453,6 +453,5 @@ def _shape(line: str) -> bytes:
 
 
 def _news(green: str, line: str) -> bool:
-    known = PassedLines()
-    known.feed(green.encode() + b"\n")
+    known = PassedLines([green.encode() + b"\n"])
     return bool(known.find_new({line.encode(): line.encode()}))

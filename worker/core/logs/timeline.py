@@ -1,7 +1,6 @@
 """When each part of a job log was written, by GitLab's section markers and runner timestamps."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,8 +19,8 @@ class Section:
 
     name: str
     first: int
-    start: int
     last: int = 0
+    start: int = 0
     end: int = 0
 
 
@@ -42,7 +41,7 @@ class Timeline:
     def open_section(self, name: bytes, at: int, line: int) -> None:
         """Record that a section begins with this line."""
         if len(self.sections) < MAX_SECTIONS:
-            section = Section(name.decode("ascii", "replace")[:_MAX_NAME], line, at)
+            section = Section(name.decode("ascii", "replace")[:_MAX_NAME], line, start=at)
             self.sections.append(section)
             self._open[section.name] = section
 
@@ -83,19 +82,9 @@ class Timeline:
         if not self.sections and not self.times:
             return {}
         return {
-            "sections": [_dump_section(section) for section in self.sections],
+            "sections": [asdict(section) for section in self.sections],
             "times": self.times,
         }
-
-
-def _dump_section(section: Section) -> Mapping[str, Any]:
-    return {
-        "name": section.name,
-        "first": section.first,
-        "last": section.last,
-        "start": section.start,
-        "end": section.end,
-    }
 
 
 def parse_stamp(stamp: bytes) -> int:

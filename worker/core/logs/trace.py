@@ -8,7 +8,7 @@ numbers that anchors such as `#L1843` use.
 import re
 from collections.abc import Iterable, Iterator
 
-from worker.core.logs.excerpt import Excerpt, PassedLines
+from worker.core.logs.excerpt import Excerpt
 from worker.core.logs.timeline import Timeline, parse_stamp
 from worker.core.text.untrusted import BREAKS, UNSEEN
 
@@ -51,8 +51,7 @@ def clean_trace(raw: bytes) -> bytes:
     what a carriage return overwrote, control and invisible characters. Lines longer than `MAX_LINE`
     are cut, and say so.
     """
-    cleaner = _Cleaner()
-    return cleaner.clean(raw)
+    return _Cleaner().clean(raw)
 
 
 def clean_pieces(raw: Iterable[bytes], timeline: Timeline | None = None) -> Iterator[bytes]:
@@ -82,9 +81,7 @@ def preview_log(cleaned: bytes, limit: int = 4096) -> str:
     At most `limit` bytes of UTF-8; long lines are clipped. A log that fits is shown from its
     script on.
     """
-    excerpt = Excerpt(limit)
-    excerpt.feed(cleaned)
-    return excerpt.write_text()
+    return make_excerpt([cleaned], limit=limit).write_text()
 
 
 def preview_trace(
@@ -95,27 +92,18 @@ def preview_trace(
     `green` is the trace of the same job's last run that passed, also in pieces: lines that it lacks
     count more.
     """
-    excerpt = Excerpt(limit, _read_passed(clean_pieces(green) if green is not None else None))
-    for lines in clean_pieces(raw):
-        excerpt.feed(lines)
-    return excerpt.write_text()
+    passed = clean_pieces(green) if green is not None else None
+    return make_excerpt(clean_pieces(raw), passed, limit).write_text()
 
 
-def make_excerpt(cleaned: Iterable[bytes], green: Iterable[bytes] | None = None) -> Excerpt:
+def make_excerpt(
+    cleaned: Iterable[bytes], green: Iterable[bytes] | None = None, limit: int = LONGEST_PREVIEW
+) -> Excerpt:
     """Make the excerpt of a cleaned log that comes in pieces of whole lines; more may be fed."""
-    excerpt = Excerpt(LONGEST_PREVIEW, _read_passed(green))
+    excerpt = Excerpt(limit, green)
     for lines in cleaned:
         excerpt.feed(lines)
     return excerpt
-
-
-def _read_passed(green: Iterable[bytes] | None) -> PassedLines | None:
-    if green is None:
-        return None
-    known = PassedLines()
-    for lines in green:
-        known.feed(lines)
-    return known
 
 
 def count_shown_lines(end: bytes) -> int:
@@ -137,6 +125,8 @@ class _Cleaner:
 
     def clean(self, raw: bytes) -> bytes:
         """Return the next whole lines of the trace, cleaned."""
+        if self._stamped is None:
+            self._stamped = _STAMPED.match(raw) is not None
         if self._timeline is None:
             return self._clean(_SECTION.sub(self._replace_marker, self._without_stamps(raw)))
         return b"".join(self._clean_timed(raw, self._timeline))
@@ -156,8 +146,6 @@ class _Cleaner:
             yield self._clean_and_count(b"".join((*kept, data[start:])))
 
     def _note_times(self, raw: bytes, timeline: Timeline) -> Iterator[bytes]:
-        if self._stamped is None:
-            self._stamped = _STAMPED.match(raw) is not None
         start, last = 0, b""
         for line in _WHEN.finditer(raw) if self._stamped else ():
             if line[1] == last:
@@ -192,8 +180,6 @@ class _Cleaner:
         return data + b"\n"
 
     def _without_stamps(self, data: bytes) -> bytes:
-        if self._stamped is None:
-            self._stamped = _STAMPED.match(data) is not None
         if not self._stamped:
             return data
         return _LINE_STAMP.sub(b"", _CONTINUED.sub(b"", data))
@@ -252,14 +238,8 @@ def _without_controls(data: bytes) -> bytes:
 
 
 def _readable(line: bytes) -> bytes:
-    if not line.isascii():
-        text = line.decode("utf-8", "replace")
-        line = UNSEEN.sub("", BREAKS.sub(" ", text)).encode()
-    return line if len(line) <= MAX_LINE else _clip_line(line.decode())
-
-
-def _clip_line(text: str) -> bytes:
-    if len(text) <= MAX_LINE:
-        return text.encode()
-    kept = MAX_LINE - 40
-    return f"{text[:kept]} [{len(text) - kept} characters cut]".encode()
+    text = UNSEEN.sub("", BREAKS.sub(" ", line.decode("utf-8", "replace")))
+    if len(text) > MAX_LINE:
+        kept = MAX_LINE - 40
+        text = f"{text[:kept]} [{len(text) - kept} characters cut]"
+    return text.encode()

@@ -4,22 +4,20 @@ One pass keeps the lines with words of trouble and the lines around them (`scan`
 weighed by itself (`marks`, with the formats of `logs.ecosystems`), by its place (`place`) and by
 the lines around it (`around`); warnings weigh less than failures (`warned`), and of failures that
 begin alike the first weighs most (`first`). The budget goes to the heaviest lines (`weights`,
-`worth`, `choose`), and little of it to blanks (`blanks`). If the last green log of the same job is
-available, new lines weigh more (`passed_lines`).
+`worth`, `choose`). If the last green log of the same job is available, new lines weigh more
+(`passed_lines`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import mul
 
 from worker.core.logs.excerpt import around, place, weights
-from worker.core.logs.excerpt.choose import GAP, Choice
+from worker.core.logs.excerpt.choose import Choice
 from worker.core.logs.excerpt.first import favour_first
-from worker.core.logs.excerpt.passed_lines import PassedLines
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import Found, Scan
 from worker.core.logs.excerpt.warned import find_warned
-
-__all__ = ["Digest", "Excerpt", "PassedLines"]
+from worker.core.logs.line_kinds import GAP
 
 CHUNK = 1 << 20
 """Bytes that are processed together."""
@@ -56,10 +54,11 @@ class Digest:
 class Excerpt:
     """The excerpt of a log that comes in pieces; memory does not grow with the log.
 
-    `limit` is the most bytes that a text of it may have.
+    `limit` is the most bytes that a text of it may have. `green` is the cleaned log of the last run
+    that passed, also in pieces.
     """
 
-    def __init__(self, limit: int, green: PassedLines | None = None) -> None:
+    def __init__(self, limit: int, green: Iterable[bytes] | None = None) -> None:
         self._limit = limit
         self._scan = Scan(green)
         self._whole: list[bytes] | None = []

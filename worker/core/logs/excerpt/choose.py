@@ -6,16 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
-from worker.core.logs.excerpt.blanks import shorten_blanks
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import CUT
 from worker.core.logs.excerpt.worth import SHORT, compute_worths, find_faint
+from worker.core.logs.line_kinds import GAP
 from worker.core.text.preview import clip_bytes
 
 SHOWN = 190
 """The most bytes shown of one line."""
 
-GAP = "…"
+_MANY = " " * 12
+_DEEP, _KEPT = 16, 4  # of the indentation that is deeper than _DEEP, one in _KEPT blanks is kept
+_BLANKS = re.compile(r"(?<=\S) {12,}(?=\S)")
+_POINTER = re.compile(r"(?:E )?[\s|?]*+(?:[\^~]|[-+][-+^~\s]*+$)")
+"""A line that points at a part of the line above it."""
 
 _REPEAT = 0.958  # a line's worth is multiplied by this for each chosen line of the same make
 _ENOUGH, _ALIKE = 5, 0.75  # chosen lines of one `_kind`; factor for each line beyond them
@@ -40,7 +44,7 @@ class Choice:
 
     def __init__(self, lines: list[Line], weights: list[float], total: int, limit: int) -> None:
         self._lines = lines
-        self._shown = shorten_blanks(lines)
+        self._shown = _shorten_blanks(lines)
         self._weights = weights
         self._total = total
         self._limit = limit - len(GAP.encode()) - 1
@@ -191,3 +195,25 @@ def _kind(text: str) -> str:
     quoted names and the progress before them; "" for a line with few letters."""
     kind = _NAMES.sub("", text[:200])
     return kind if sum(map(str.isalpha, kind)) > 3 else ""
+
+
+def _shorten_blanks(lines: list[Line]) -> list[str]:
+    """Return the texts of the lines, with long runs of blanks shortened and none at the end: blanks
+    cost as much as letters do, and say less.
+
+    What is indented deeper stays so. A line that points at a part of the one above it, and the one
+    above, keep their columns.
+    """
+    return [
+        line.text.rstrip()
+        if _MANY not in line.text or _POINTER.match(line.text) or _POINTER.match(below.text)
+        else _shorten_blanks_of(line.text.rstrip())
+        for line, below in zip(lines, [*lines[1:], *lines[-1:]], strict=True)
+    ]
+
+
+def _shorten_blanks_of(text: str) -> str:
+    bare = text.lstrip(" ")
+    depth = len(text) - len(bare)
+    depth -= max(0, depth - _DEEP) * (_KEPT - 1) // _KEPT
+    return " " * depth + _BLANKS.sub("  ", bare)

@@ -1,6 +1,7 @@
 """The lines of a run that passed, to find what is new in a run that failed."""
 
 import re
+from collections.abc import Iterable
 
 LOWER = bytes(range(256)).lower()
 DIGITS = b"0123456789"
@@ -10,14 +11,18 @@ _VOLATILE = re.compile(rb"(?<=\s)-\d{1,6}(?=:)|(?:/[\w.@+-]+)+/|\b(?=\w{0,80}\d)
 
 
 class PassedLines:
-    """Knows the lines of a cleaned log that were fed to it, and tells which others are new."""
+    """The lines of a cleaned log; tells which lines of another log are new.
 
-    def __init__(self) -> None:
+    The log comes in chunks of whole lines. If it has very many different ones, the first are kept.
+    """
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
         self._keys: set[bytes] = set()
         self._masks: set[int] = set()
+        for chunk in chunks:
+            self._add_lines(chunk)
 
-    def feed(self, chunk: bytes) -> None:
-        """Add the next whole lines. Of a log with very many different lines, the first are kept."""
+    def _add_lines(self, chunk: bytes) -> None:
         text = chunk.removesuffix(b"\n")
         lines = dict(
             zip(text.translate(LOWER, DIGITS).split(b"\n"), text.split(b"\n"), strict=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, filterfalse
 
@@ -114,8 +114,9 @@ class Found:
 class Scan:
     """Scans a log: feed it whole lines, in order, then ask what was found."""
 
-    def __init__(self, green: PassedLines | None = None) -> None:
-        self._green = green
+    def __init__(self, green: Iterable[bytes] | None = None) -> None:
+        """`green`: the last green log of the same job, if there is one."""
+        self._green = PassedLines(green) if green is not None else None
         self._new: set[bytes] = set()
         self._counts: Counter[bytes] = Counter()
         self._hit_mildness: dict[bytes, float] = {}  # of the lines that are hits, by their keys
@@ -222,9 +223,7 @@ class Scan:
     def _shrink(self) -> None:
         if len(self._hits) > 4 * HITS:
             self._hits = self._choose_best(self._hits, 2 * HITS)
-            self._kept = {
-                at: self._kept[at] for at in self._list_neighbours(self._hits) if at in self._kept
-            }
+            self._kept = self._select_kept(self._hits)
         if len(self._counts) > MAX_KEYS:
             self._counts = Counter(
                 {key: n for key, n in self._counts.items() if n > 1 and len(key) < 400}
@@ -233,11 +232,10 @@ class Scan:
                 key: mild for key, mild in self._hit_mildness.items() if key in self._counts
             }
 
-    def _list_neighbours(self, hits: list[tuple[int, bytes]]) -> list[int]:
-        around: set[int] = set()
-        for place, _ in hits:
-            around.update(range(place - BEFORE, place + AFTER + 1))
-        return sorted(around)
+    def _select_kept(self, hits: list[tuple[int, bytes]]) -> dict[int, tuple[bytes, bytes]]:
+        """Return the kept lines that are near one of the hits."""
+        near = {at for place, _ in hits for at in range(place - BEFORE, place + AFTER + 1)}
+        return {at: self._kept[at] for at in near & self._kept.keys()}
 
     def list_lines(self) -> Found:
         """Return everything that was kept, in order."""
@@ -251,7 +249,7 @@ class Scan:
         ]
         if within:
             hits = [*troubles[:_MOST_TROUBLES], *hits]
-        kept = {at: self._kept[at] for at in self._list_neighbours(hits) if at in self._kept}
+        kept = self._select_kept(hits)
         for at, line, key in self._tail:
             if end - _END <= at < end or at >= self._total - _RUNNER_END:
                 kept[at] = (line, key)

@@ -14,7 +14,7 @@ from worker.core.logs.headings import join_headings
 LONGEST = 1000
 """The most characters of a line that are read."""
 
-_NUMBER = re.compile(r"\d{1,9}: ?")
+_NUMBER = re.compile(r"^\d{1,9}: ?")
 
 _ASIDE = re.compile(
     r"\d{1,6}\.\d{1,3}s (?:call|setup|teardown) "
@@ -62,7 +62,7 @@ _PLACE = re.compile(r"[\w@.+~$/\\-]{1,300}\.\w{1,12}[\"']?(?:,? line |:|\(|:line
 
 def remove_asides(text: str) -> str:
     """Return `text` without lines that name files but are not about an error (`_ASIDE`)."""
-    return "\n".join(line for line in text.split("\n") if not _ASIDE.match(_bare(line)))
+    return "\n".join(line for line in text.split("\n") if not _ASIDE.match(_NUMBER.sub("", line)))
 
 
 def went_well(line: str) -> bool:
@@ -95,7 +95,7 @@ def names_place(text: str) -> bool:
 def _find_telling(text: str) -> Iterator[str]:
     warned, summary = False, False
     for line in join_headings(text.split("\n")):
-        bare = _bare(line)[:LONGEST]
+        bare = _NUMBER.sub("", line)[:LONGEST]
         summary = "warnings summary" in bare or (summary and not bare.startswith(("==", "-- ")))
         aside = summary or _ASIDE.match(bare) or went_well(bare) or _CALM.match(bare)
         place = _PLACE.search(bare) is not None
@@ -106,7 +106,3 @@ def _find_telling(text: str) -> Iterator[str]:
 
 def _fails(line: str) -> bool:
     return _FAILS.search(_NONE.sub("", line)) is not None
-
-
-def _bare(line: str) -> str:
-    return _NUMBER.sub("", line, 1) if _NUMBER.match(line) else line

@@ -6,13 +6,15 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from worker.core.logs.excerpt.choose import clip_text
 from worker.core.logs.ignored_failures import find_ignored
 from worker.core.logs.line_kinds import GAP, is_in_a_list, strip_line
-from worker.core.logs.signature import find_exact_errors
-from worker.core.logs.usual_lines import drop_usual, find_usual
+from worker.core.logs.normal_form import normalise_line, normalise_places
+from worker.core.logs.signature import find_exact_errors, list_telling_lines
 
 MOST = 5000
-"""The most lines of a log that are looked at for failed tests and errors with their places."""
+"""The most lines of a log that are looked at for failed tests and errors with their places, and of
+a passed run that are compared with its errors."""
 
 MOST_TOLD = 1000
 """The most of them that `FailureLines.write_text` adds to the excerpt."""
@@ -24,6 +26,8 @@ _LISTED = re.compile(
 )
 _LONGEST = 400
 _NUMBER = re.compile(r"(\d{1,9}): ")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_ZERO = re.compile(r"(?<![\w.,:-])0(?![\w.,:-]*\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +42,29 @@ class FailureLines:
     is_whole: bool = True
 
     def find_usual(self, passed: Iterable[str]) -> frozenset[str]:
-        """Return the shapes of those errors that the lines of a passed run have too."""
-        return find_usual((*self.excerpt, *self.failures), passed)
+        """Return the shapes of those errors that the lines of a passed run have too.
+
+        Passing tests print such lines, with other numbers in each run: they explain no failure. If
+        the run has very many lines like them, the first are compared.
+        """
+        telling = list_telling_lines((*self.excerpt, *self.failures))
+        shapes = frozenset(map(_make_shape, telling))
+        words = {max(_LETTERS.findall(shape), key=len, default="") for shape in shapes}
+        alike = (line for line in passed if not words.isdisjoint(_LETTERS.findall(line)))
+        # A long line is cut in an excerpt.
+        return shapes & {
+            _make_shape(each) for line in islice(alike, MOST) for each in {line, clip_text(line)}
+        }
 
     def drop_usual(self, usual: frozenset[str]) -> "FailureLines":
         """Return the lines without those of a `usual` shape."""
-        excerpt = drop_usual(self.excerpt, usual)
-        failures = drop_usual(self.failures, usual)
-        return FailureLines(tuple(excerpt), tuple(failures), self.is_whole)
+        if not usual:
+            return self
+        excerpt, failures = (
+            tuple(line for line in lines if _make_shape(line) not in usual)
+            for lines in (self.excerpt, self.failures)
+        )
+        return FailureLines(excerpt, failures, self.is_whole)
 
     def is_list(self) -> bool:
         """Whether the errors of the excerpt are some of a list of them, or it has no errors."""
@@ -81,6 +100,15 @@ def _read_lines(cleaned: bytes, excerpt: str, ignored: Collection[int], most: in
         tuple(line for line in candidates[:most] if is_in_a_list(strip_line(line))),
         len(candidates) <= most,
     )
+
+
+def _make_shape(line: str) -> str:
+    """Return a line without its numbers, but for a 0: `Errors: 0` is no error, `Errors: 2` is.
+
+    Only places are left out of failed tests and of errors with a place: their parameters matter.
+    """
+    text = strip_line(line)
+    return normalise_places(text) if is_in_a_list(text) else normalise_line(_ZERO.sub("none", text))
 
 
 def _read_number(line: str) -> int:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 
+from worker.core.logs.line_kinds import GAP
+
 _NUMBER = r"(?P<number>\d{1,9}: ?)?"
 _HEADING = re.compile(
     _NUMBER + r"(?:FILE: )?(?P<path>(?:[A-Za-z]:)?[\w@.+~$/\\-]{1,300}\.\w{1,12})\s*$"
@@ -41,7 +43,6 @@ _BARE = re.compile(
     _NUMBER + r"(?P<place>\S{1,300}\.(?:exs?|erl|l?hs):\d{1,7}(?::\d{1,7})?):"
     r"(?:(?P<kind>[a-z_]{3,40})| error:(?: \[(?P<code>[\w-]{1,20})\])?)\s*$"
 )
-_GAP = "…"
 
 
 def join_headings(lines: Iterable[str]) -> Iterator[str]:
@@ -68,7 +69,7 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
             continue
         if heading := _HEADING.match(line):
             path = heading["path"]
-        elif not line.strip() or line == _GAP:
+        elif not line.strip() or line == GAP:
             path = ""
         error = _ERROR.match(line[:1000]) if path else None
         yield _write_error(path, error) if error else line
@@ -114,7 +115,7 @@ def _write_warned(warned: re.Match[str]) -> str:
 
 
 def _write_bare(error: re.Match[str], below: Sequence[str]) -> str:
-    said = _UNNUMBERED.sub("", "".join(below), 1).strip(" \t•").removesuffix(_GAP)
+    said = _UNNUMBERED.sub("", "".join(below), 1).strip(" \t•").removesuffix(GAP)
     kind = error["kind"] or (f"[{error['code']}]" if error["code"] else "")
     words = ": ".join(filter(None, (f"{error['place']}: error", kind, said)))
     return f"{error['number'] or ''}{words}"
@@ -140,7 +141,7 @@ def _write_boxed(error: re.Match[str], below: Sequence[str]) -> str:
 
 def _write_finding(confidence: re.Match[str], below: Sequence[str]) -> str:
     """Return a finding of Brakeman's as an error with its place, "" if it names no place."""
-    paragraph = takewhile(lambda line: not _FINDING.match(line) and line != _GAP, below)
+    paragraph = takewhile(lambda line: not _FINDING.match(line) and line != GAP, below)
     fields: dict[str, str] = {}
     for found in filter(None, map(_FIELD.match, paragraph)):
         fields.setdefault(found["field"], found["value"])

@@ -40,29 +40,10 @@ class _Runner:
     failed: re.Pattern[str] = _NEVER
     row: re.Pattern[str] = _NEVER
 
-    def list_names(self, lines: Sequence[str]) -> frozenset[str]:
-        """Return the names of the tests that passed in the end each time."""
-        below = frozenset(self._list_below(lines))
-        passed, failed = set[str](), set[str]()
-        for number, line in enumerate(lines, 1):
-            if bad := self.failed.match(line):
-                failed.add(bad["name"])
-            elif listed := self.listed.match(line):
-                (passed if number in below else failed).add(listed["name"])
-        return frozenset(passed - failed)
-
-    def _list_below(self, lines: Sequence[str]) -> Iterator[int]:
-        """Yield the numbers of the lines that `listed` matches, of those below a `heading`."""
-        is_below = self.heading is _NEVER
-        for number, line in enumerate(lines, 1):
-            if self.listed.match(line):
-                if is_below:
-                    yield number
-            elif self.heading is not _NEVER:
-                is_below = self.heading.match(line) is not None
-
-    def find_lines(self, lines: Sequence[str], names: frozenset[str]) -> Iterator[int]:
-        """Yield the numbers of the lines about these tests."""
+    def find_lines(self, lines: Sequence[str]) -> Iterator[int]:
+        """Yield the numbers of the lines about the tests that passed in the end each time."""
+        if not (names := self._list_names(lines)):
+            return
         begun = 0
         for number, line in enumerate(lines, 1):
             if begins := self.begins.match(line):
@@ -72,6 +53,20 @@ class _Runner:
             named = self.listed.match(line) or self.row.match(line)
             if begun or (named and named["name"] in names):
                 yield number
+
+    def _list_names(self, lines: Sequence[str]) -> set[str]:
+        """Return the names of the tests that passed in the end each time."""
+        passed, failed = set[str](), set[str]()
+        is_below = self.heading is _NEVER
+        for line in lines:
+            listed = self.listed.match(line)
+            if bad := self.failed.match(line):
+                failed.add(bad["name"])
+            elif listed:
+                (passed if is_below else failed).add(listed["name"])
+            if not listed and self.heading is not _NEVER:
+                is_below = self.heading.match(line) is not None
+        return passed - failed
 
 
 _IN_BROWSER = (
@@ -128,7 +123,7 @@ def find_ignored(cleaned: bytes) -> frozenset[int]:
     if not any(marker in cleaned for marker in _MARKERS) or _COUNTED.search(cleaned):
         return frozenset()
     lines = cleaned.decode("utf-8", "replace").split("\n")
-    retried = (number for runner in _RUNNERS for number in _find_lines(runner, lines))
+    retried = (number for runner in _RUNNERS for number in runner.find_lines(lines))
     return frozenset((*retried, *_find_ignored_tasks(lines)))
 
 
@@ -143,8 +138,3 @@ def _find_ignored_tasks(lines: Sequence[str]) -> Iterator[int]:
             begins = 0
         elif number - begins > _TASK_LINES:
             begins = 0
-
-
-def _find_lines(runner: _Runner, lines: Sequence[str]) -> Iterator[int]:
-    names = runner.list_names(lines)
-    return runner.find_lines(lines, names) if names else iter(())

@@ -76,24 +76,16 @@ def _join_versions(versions: frozenset[str]) -> str:
 # ------------------------------------------------------------------------------------- the tools
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """The lines of one tool. Every such line contains `holds`, which is fast to search for."""
-
-    kind: str
-    holds: bytes
-    pattern: re.Pattern[bytes]
-
-
-def _line(kind: str, holds: str, pattern: bytes) -> _Line:
-    return _Line(kind, holds.encode(), re.compile(pattern))
+def _line(kind: str, holds: str, pattern: bytes) -> tuple[str, bytes, re.Pattern[bytes]]:
+    """Make a row of `_LINES`. Every such line contains `holds`, which is fast to search for."""
+    return kind, holds.encode(), re.compile(pattern)
 
 
 _TOOLS = (
     *("Python", "ruff", "mypy", "rustc", "cargo", "Gradle", "Apache Maven", "cmake version", "pip"),
     *("uv", "Docker version", "node", "npm", "yarn", "pnpm", "gcc version", "clang version"),
 )
-_LINES: tuple[_Line, ...] = (
+_LINES = (
     _line("pip", "Requirement already satisfied: ",
           rb"Requirement already satisfied: (" + _NAME + rb").{0,300} \((" + _VERSION + rb")\)"),
     _line("pip", ".whl", rb"\s*(?:Downloading|Using cached) (?:\S{1,200}/)?"
@@ -165,11 +157,11 @@ def _find_named(piece: bytes) -> Iterator[tuple[Package, str]]:
             for item in frozen[1].split(b",")[:MOST]:
                 if found := _FROZEN.fullmatch(item):
                     yield _package("pip", found[1]), found[2].decode()
-    for row in _LINES:
-        for line in _lines_with(row.holds, piece):
-            if found := row.pattern.match(line):
+    for kind, holds, pattern in _LINES:
+        for line in _lines_with(holds, piece):
+            if found := pattern.match(line):
                 version = found[2].decode("utf-8", "replace").rstrip(".,:")
-                yield _package(row.kind, found[1]), version
+                yield _package(kind, found[1]), version
 
 
 def _lines_with(text: bytes, piece: bytes) -> Iterator[bytes]:

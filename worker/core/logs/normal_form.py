@@ -1,7 +1,7 @@
 """The normal form of a log line: without what differs from run to run. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 LONGEST = 400
 """The most characters of a line that are read."""
@@ -32,89 +32,88 @@ def _keep(found: re.Match[str]) -> str:
     return text[:begin] + text[begin:end].translate(_KEPT_DIGITS) + text[end:]
 
 
-def _replace_all(line: str, more: "Sequence[tuple[re.Pattern[str], str]]") -> str:
+_Replacement = tuple[re.Pattern[str], str]
+"""A pattern, and what replaces it."""
+
+
+def _replace_all(line: str, more: Iterable[_Replacement]) -> str:
     text = line[:LONGEST]
     for pattern, placeholder in (*_VARIABLE, *more):
         text = pattern.sub(placeholder, text)
     return " ".join(text.split())
 
 
+def _compile(*rows: tuple[str, str]) -> tuple[_Replacement, ...]:
+    return tuple((re.compile(pattern), placeholder) for pattern, placeholder in rows)
+
+
 _UNITS = r"(?:ns|us|µs|ms|s|sec|secs|m|min|h|[KMGT]i?B|[kKMGTB]|%|x)?"
 
-_VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), placeholder)
-    for pattern, placeholder in (
-        (r"\x1b?\[[0-9;]{1,12}[mK]|\x1b\[[mK]|\x1b", ""),
-        (r"(?<=\[)< (?=\d{1,9} ?ms\]$)", ""),
-        (r"\bhttps?://[^/\s]{1,80}@", "https://"),
-        (
-            r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?"
-            r"(?: ?Z\b| ?[+-]\d\d:?\d\d\b)?",
-            "<time>",
-        ),
-        (r"\b\d{1,2}-[A-Z][a-z]{2}-\d{4}(?:::?| )\d\d:\d\d:\d\d(?:\.\d{1,9})?(?!\d)", "<time>"),
-        (r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:[A-Z][a-z]{2} +\d{1,2}|\d{1,2} [A-Z][a-z]{2})\b",
-         "<time>"),
-        (r"(?<![\d:.])\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?![\d:])", "<time>"),
-        (r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", "<id>"),
-        (r"\b0x[0-9a-fA-F]+\b", "<id>"),
-        (r"\b(?=[a-f]{0,63}\d)(?=\d{0,63}[a-f])[0-9a-f]{7,64}\b", "<id>"),
-        (r"\b[0-9a-fA-F]{32,128}\b", "<id>"),
-        (r"(?<=/nix/store/)[0-9a-z]{32}(?=-)", "<id>"),
-        # The thread of a pool that wrote a line of a program's log.
-        (r"(?<=<time> )(?P<pool>\[[\w.$-]{0,100}?(?:dispatcher|thread|worker|exec)-)\d{1,5}(?=\])",
-         r"\g<pool><n>"),
-        (r"(?<=/scripts-)\d{1,19}-\d{1,19}(?=/)", "<id>"),
-        (r"\brunner-[\w-]{1,60}?-project-\d+-concurrent-\d+\b", "<runner>"),
-        (r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.])", "<address>"),
-        (r"(?<![\w:])\[?(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}\]?(?![\w:])", "<address>"),
-        (r"(?<=[a-z0-9\]>]):\d{4,5}(?=[/\s'\",;)]|$)", ":<n>"),
-        # In a temporary folder, a file's own name is informative, but its parent folders are not.
-        (
-            r"(?<![\w.~-])/(?:private/)?(?:tmp|var/tmp|var/folders)/(?:[^\s/:'\"(),;]{1,100}/)*"
-            r"(?:(?<=/)(?:tmp[^\s/:'\"(),;]{0,100}|[^\s/:'\"(),;.]{1,100}))?(?=[\s/:'\"(),;]|$)",
-            "<tmp>",
-        ),
-        (r"(?<![\w.~-])/(?:private/)?(?:tmp|var/tmp|var/folders)/(?:[^\s/:'\"(),;]{1,100}/)*",
-         "<tmp>/"),
-        # Where a project is checked out, and in whose home folder, depends on the runner.
-        (r"(?<![\w.~-])/(?:[^\s/:'\"(),;<>]{1,100}/){2,24}"
-         r"(?=[^\s/:'\"(),;<>]{1,100}/[^\s/:'\"(),;<>])", "<dir>/"),
-        (r"\b[A-Z]:\\(?:[^\s\\:'\"]{1,100}\\){1,24}(?=[^\s\\:'\"]{1,100}\\[^\s\\:'\"])", "<dir>/"),
-        (r"\btmp[-_.]?(?=\w{0,40}[\dA-Z_])\w{4,40}\b", "<tmp>"),
-        (r"\b(?=[A-Za-z0-9]{8,64}\b)(?:[A-Za-z]{1,4}\d{1,4}){3,}[A-Za-z]{0,4}\b", "<id>"),
-    )
+_VARIABLE = _compile(
+    (r"\x1b?\[[0-9;]{1,12}[mK]|\x1b\[[mK]|\x1b", ""),
+    (r"(?<=\[)< (?=\d{1,9} ?ms\]$)", ""),
+    (r"\bhttps?://[^/\s]{1,80}@", "https://"),
+    (
+        r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?"
+        r"(?: ?Z\b| ?[+-]\d\d:?\d\d\b)?",
+        "<time>",
+    ),
+    (r"\b\d{1,2}-[A-Z][a-z]{2}-\d{4}(?:::?| )\d\d:\d\d:\d\d(?:\.\d{1,9})?(?!\d)", "<time>"),
+    (r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:[A-Z][a-z]{2} +\d{1,2}|\d{1,2} [A-Z][a-z]{2})\b",
+     "<time>"),
+    (r"(?<![\d:.])\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?![\d:])", "<time>"),
+    (r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", "<id>"),
+    (r"\b0x[0-9a-fA-F]+\b", "<id>"),
+    (r"\b(?=[a-f]{0,63}\d)(?=\d{0,63}[a-f])[0-9a-f]{7,64}\b", "<id>"),
+    (r"\b[0-9a-fA-F]{32,128}\b", "<id>"),
+    (r"(?<=/nix/store/)[0-9a-z]{32}(?=-)", "<id>"),
+    # The thread of a pool that wrote a line of a program's log.
+    (r"(?<=<time> )(?P<pool>\[[\w.$-]{0,100}?(?:dispatcher|thread|worker|exec)-)\d{1,5}(?=\])",
+     r"\g<pool><n>"),
+    (r"(?<=/scripts-)\d{1,19}-\d{1,19}(?=/)", "<id>"),
+    (r"\brunner-[\w-]{1,60}?-project-\d+-concurrent-\d+\b", "<runner>"),
+    (r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.])", "<address>"),
+    (r"(?<![\w:])\[?(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}\]?(?![\w:])", "<address>"),
+    (r"(?<=[a-z0-9\]>]):\d{4,5}(?=[/\s'\",;)]|$)", ":<n>"),
+    # In a temporary folder, a file's own name is informative, but its parent folders are not.
+    (
+        r"(?<![\w.~-])/(?:private/)?(?:tmp|var/tmp|var/folders)/(?:[^\s/:'\"(),;]{1,100}/)*"
+        r"(?:(?<=/)(?:tmp[^\s/:'\"(),;]{0,100}|[^\s/:'\"(),;.]{1,100}))?(?=[\s/:'\"(),;]|$)",
+        "<tmp>",
+    ),
+    (r"(?<![\w.~-])/(?:private/)?(?:tmp|var/tmp|var/folders)/(?:[^\s/:'\"(),;]{1,100}/)*",
+     "<tmp>/"),
+    # Where a project is checked out, and in whose home folder, depends on the runner.
+    (r"(?<![\w.~-])/(?:[^\s/:'\"(),;<>]{1,100}/){2,24}"
+     r"(?=[^\s/:'\"(),;<>]{1,100}/[^\s/:'\"(),;<>])", "<dir>/"),
+    (r"\b[A-Z]:\\(?:[^\s\\:'\"]{1,100}\\){1,24}(?=[^\s\\:'\"]{1,100}\\[^\s\\:'\"])", "<dir>/"),
+    (r"\btmp[-_.]?(?=\w{0,40}[\dA-Z_])\w{4,40}\b", "<tmp>"),
+    (r"\b(?=[A-Za-z0-9]{8,64}\b)(?:[A-Za-z]{1,4}\d{1,4}){3,}[A-Za-z]{0,4}\b", "<id>"),
 )  # fmt: skip
 """Bounded and without nested repeats, because log lines are untrusted."""
 
-_NUMBERS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), placeholder)
-    for pattern, placeholder in (
-        (r"\b(?P<said>(?:HTTP(?:/\d(?:\.\d)?)?|status(?: code)?:?|code:?|error:?) )(?=[45]\d\d\b)"
-         r"4(?=\d\d\b)", r"\g<said>&4"),
-        (rf"(?<![\w&])[-+]?\d[\d.,_]*(?:[eE][-+]?\d{{1,4}})?{_UNITS}(?![A-Za-z\d])", "<n>"),
-        (r"(?<=\[gw)\d+(?=\])|(?<=\bport )\d+", "<n>"),
-    )
+_NUMBERS = _compile(
+    (r"\b(?P<said>(?:HTTP(?:/\d(?:\.\d)?)?|status(?: code)?:?|code:?|error:?) )(?=[45]\d\d\b)"
+     r"4(?=\d\d\b)", r"\g<said>&4"),
+    (rf"(?<![\w&])[-+]?\d[\d.,_]*(?:[eE][-+]?\d{{1,4}})?{_UNITS}(?![A-Za-z\d])", "<n>"),
+    (r"(?<=\[gw)\d+(?=\])|(?<=\bport )\d+", "<n>"),
 )  # fmt: skip
 """Numbers: two failures whose texts differ only in these have the same signature."""
 
-_RUN_IDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), placeholder)
-    for pattern, placeholder in (
-        (r"(?i:\b(?P<id>pid|tid|seed|(?:process|thread)(?=[ :=-]{1,2}\d{4})"
-         r"|port(?=[ :=-]{1,2}\d{5})|goroutine(?= \d{1,15} \[))(?:[ :=]{1,2}|-))\d{1,15}\b",
-         r"\g<id> <n>"),
-        (r"(?P<type>\b[A-Z]\w{0,100}|\[[A-Z])@(?=[a-f]{0,8}\d)(?=\d{0,8}[a-f])[0-9a-f]{5,8}\b",
-         r"\g<type>@<id>"),
-        (r"(?<![\w.])(?=\d{1,4}[hm]\d)(?:\d{1,4}h)?(?:\d{1,4}m)?(?:\d{1,5}(?:\.\d{1,9})?s)?"
-         r"(?![A-Za-z\d])", "<n>"),
-    )
+_RUN_IDS = _compile(
+    (r"(?i:\b(?P<id>pid|tid|seed|(?:process|thread)(?=[ :=-]{1,2}\d{4})"
+     r"|port(?=[ :=-]{1,2}\d{5})|goroutine(?= \d{1,15} \[))(?:[ :=]{1,2}|-))\d{1,15}\b",
+     r"\g<id> <n>"),
+    (r"(?P<type>\b[A-Z]\w{0,100}|\[[A-Z])@(?=[a-f]{0,8}\d)(?=\d{0,8}[a-f])[0-9a-f]{5,8}\b",
+     r"\g<type>@<id>"),
+    (r"(?<![\w.])(?=\d{1,4}[hm]\d)(?:\d{1,4}h)?(?:\d{1,4}m)?(?:\d{1,5}(?:\.\d{1,9})?s)?"
+     r"(?![A-Za-z\d])", "<n>"),
 )  # fmt: skip
 """Ids, hash codes and composed times, which a run has by chance unless a line compares values."""
 
 _KEPT_DIGITS = str.maketrans("0123456789", "⓪①②③④⑤⑥⑦⑧⑨")
 
-_SET: tuple[re.Pattern[str], ...] = tuple(
+_SET = tuple(
     re.compile(pattern)
     for pattern in (
         # The port of a service: one that a run has by chance has five digits.
@@ -131,7 +130,7 @@ _SET: tuple[re.Pattern[str], ...] = tuple(
 )
 """What somebody has set, which is the same in every run of one failure."""
 
-_COMPARED: tuple[re.Pattern[str], ...] = tuple(
+_COMPARED = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?P<quote>['\"])(?P<kept>[^'\"/\\]{1,200})(?P=quote)(?=\s{0,2}[=!]=)",
@@ -152,48 +151,42 @@ _COMPARES = re.compile(
 _UNIT = r"(?:ns|us|µs|ms|s|secs?|(?:milli)?seconds|mins?|minutes|[KMGT]i?B)"
 _MEASURE = rf"\d[\d.,]{{0,20}} ?{_UNIT}(?![A-Za-z\d])"
 
-_PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), placeholder)
-    for pattern, placeholder in (
-        # Ids of processes and threads, as Rust, a sanitizer, glog, Node, Erlang, a shell and NSLog
-        # tell.
-        (r"(?<=') \(\d{1,10}\)(?= panicked at )", ""),
-        (r"^==\d{1,10}==", "==<n>=="),
-        (r"^[IWEF]\d{4} <time> +\d{1,10}\b|^\[ {0,8}\d{1,9}\.\d{3,6}\]", "<time>"),
-        (r"(?<=\(node:)\d{1,10}(?=\))|(?<=<)\d{1,6}\.\d{1,9}\.\d{1,6}(?=>)", "<n>"),
-        (r"(?P<pad>: {1,9})\d{1,10}(?= +(?:Segmentation fault|Aborted|Killed|Terminated|Bus error"
-         r"|Floating point exception|Illegal instruction|Trace/breakpoint trap)\b)", r"\g<pad><n>"),
-        (r"^\d{1,5}(?=\) )", "<n>"),
-        (r"^(?P<nslog>(?:<time> )?[\w.-]{1,60}\[)\d{3,9}:\d{4,12}(?=\] )", r"\g<nslog><n>"),
-        (r"(?<= in )\d{1,6}\.\d{1,3} \(\d{1,6}\.\d{1,3}\)(?= seconds)", "<n>"),
-        (r"(?<=<Thread\()Thread-\d{1,9}(?= \(|, )", "Thread-<n>"),
-        (r"(?<=started )(?P<daemon>daemon )?\d{6,20}\b", r"\g<daemon><n>"),
-        (r"(?<=::):\d{4,5}(?!\w)", ":<n>"),
-        (r"(?:(?<=[A-Za-z_)\]>])|(?<=[A-Za-z_]\d)|(?<=[A-Za-z_]\d\d)):\d{1,7}(?::\d{1,7})?"
-         r"(?=[^\w.-]|\.(?!\d)|-(?!\w)|$)|^\d{1,7}:\d{1,7}(?=\s)"
-         r"|\b(?:[Ll]ines?|[Cc]ol(?:umn)?|pid|port|L) ?\d{1,9}", "<place>"),
-        (r"^\d{1,6}/\d{1,6} Test +#\d{1,6}(?=: )", "Test"),
-        (r"(?P<file>\.\w{1,10})\(\d{1,7},\d{1,7}\)", r"\g<file><place>"),
-        (rf"(?P<before>[(\[]|(?i:\b(?:elapsed:?|in|after|took|within)) )(?:< )?{_MEASURE}",
-         r"\g<before><n>"),
-        (r"(?<=\[)\d{1,9}(?:/\d{1,9})?(?=\])(?<!\w)|(?<=\[gw)\d+(?=\])"
-         r"|(?<=\[) {0,3}\d{1,3}%(?=\])", "<n>"),
-        (r"(?P<label>\b(?:[Tt]ests?(?: run)?|Assertions|Failures|Errors|Warnings|Deprecations"
-         r"|Notices|Skipped|Incomplete|Risky|Passed|Failed|Ignored|Total):) \d{1,9}(?=, [A-Z]|$)",
-         r"\g<label> <n>"),
-        (r"(?<= in )\d{1,9} files? \(checked \d{1,9} source files?\)", "<n> files"),
-    )
+_PLACES = _compile(
+    # Ids of processes and threads, as Rust, a sanitizer, glog, Node, Erlang, a shell and NSLog
+    # tell.
+    (r"(?<=') \(\d{1,10}\)(?= panicked at )", ""),
+    (r"^==\d{1,10}==", "==<n>=="),
+    (r"^[IWEF]\d{4} <time> +\d{1,10}\b|^\[ {0,8}\d{1,9}\.\d{3,6}\]", "<time>"),
+    (r"(?<=\(node:)\d{1,10}(?=\))|(?<=<)\d{1,6}\.\d{1,9}\.\d{1,6}(?=>)", "<n>"),
+    (r"(?P<pad>: {1,9})\d{1,10}(?= +(?:Segmentation fault|Aborted|Killed|Terminated|Bus error"
+     r"|Floating point exception|Illegal instruction|Trace/breakpoint trap)\b)", r"\g<pad><n>"),
+    (r"^\d{1,5}(?=\) )", "<n>"),
+    (r"^(?P<nslog>(?:<time> )?[\w.-]{1,60}\[)\d{3,9}:\d{4,12}(?=\] )", r"\g<nslog><n>"),
+    (r"(?<= in )\d{1,6}\.\d{1,3} \(\d{1,6}\.\d{1,3}\)(?= seconds)", "<n>"),
+    (r"(?<=<Thread\()Thread-\d{1,9}(?= \(|, )", "Thread-<n>"),
+    (r"(?<=started )(?P<daemon>daemon )?\d{6,20}\b", r"\g<daemon><n>"),
+    (r"(?<=::):\d{4,5}(?!\w)", ":<n>"),
+    (r"(?:(?<=[A-Za-z_)\]>])|(?<=[A-Za-z_]\d)|(?<=[A-Za-z_]\d\d)):\d{1,7}(?::\d{1,7})?"
+     r"(?=[^\w.-]|\.(?!\d)|-(?!\w)|$)|^\d{1,7}:\d{1,7}(?=\s)"
+     r"|\b(?:[Ll]ines?|[Cc]ol(?:umn)?|pid|port|L) ?\d{1,9}", "<place>"),
+    (r"^\d{1,6}/\d{1,6} Test +#\d{1,6}(?=: )", "Test"),
+    (r"(?P<file>\.\w{1,10})\(\d{1,7},\d{1,7}\)", r"\g<file><place>"),
+    (rf"(?P<before>[(\[]|(?i:\b(?:elapsed:?|in|after|took|within)) )(?:< )?{_MEASURE}",
+     r"\g<before><n>"),
+    (r"(?<=\[)\d{1,9}(?:/\d{1,9})?(?=\])(?<!\w)|(?<=\[gw)\d+(?=\])"
+     r"|(?<=\[) {0,3}\d{1,3}%(?=\])", "<n>"),
+    (r"(?P<label>\b(?:[Tt]ests?(?: run)?|Assertions|Failures|Errors|Warnings|Deprecations"
+     r"|Notices|Skipped|Incomplete|Risky|Passed|Failed|Ignored|Total):) \d{1,9}(?=, [A-Z]|$)",
+     r"\g<label> <n>"),
+    (r"(?<= in )\d{1,9} files? \(checked \d{1,9} source files?\)", "<n> files"),
 )  # fmt: skip
 """Places, times of a run and test counts: what differs between two runs of one failure."""
 
-_MEASURED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), placeholder)
-    for pattern, placeholder in (
-        (rf"(?<![\w.]){_MEASURE}", "<n>"),
-        (r"(?:^|(?<=[(,:|=] )|(?<=[(,=]))\d{1,9}(?= (?:passed|failed|skipped|todo|deselected"
-         r"|xfailed|xpassed|ignored|measured|filtered|total)\b)"
-         r"|\b\d{1,9}(?= (?:failures?|errors?|warnings?|tests?|examples|snapshots|problems?)\b)",
-         "<n>"),
-    )
+_MEASURED = _compile(
+    (rf"(?<![\w.]){_MEASURE}", "<n>"),
+    (r"(?:^|(?<=[(,:|=] )|(?<=[(,=]))\d{1,9}(?= (?:passed|failed|skipped|todo|deselected"
+     r"|xfailed|xpassed|ignored|measured|filtered|total)\b)"
+     r"|\b\d{1,9}(?= (?:failures?|errors?|warnings?|tests?|examples|snapshots|problems?)\b)",
+     "<n>"),
 )  # fmt: skip
 """Times, sizes and counts, which a run has by chance unless a line compares values."""

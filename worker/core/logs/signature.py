@@ -214,29 +214,21 @@ def _keep_weighty(telling: Sequence["_WeightedLine"]) -> list["_WeightedLine"]:
 _NPM = re.compile(r"npm (?:ERR!|error) ")
 _WORD = re.compile(r"[a-z]{3,}")
 _LICENCE = re.compile(r"licen[cs]e exception", re.IGNORECASE)
-_ANYBODYS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        error errors fail fails failed failing failure failures fatal exception exceptions
-        assertion assertionerror runtimeerror valueerror the and was were with from that this
-        some there are task tasks test tests testing build compile step issue issues problem
-        problems warning warnings found info debug time summary total result results report
-        skipped passed run running short none true false null dir tmp err code exit status job
-        script command see above below following details traceback most recent call last end log
-        """,
-    )
-)
-_COUNTED_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        completed done finished note notes hint hints infos warn skip skips pass passes runs
-        assertions leaks success successes suite suites offenses inspected detected seconds ignored
-        pending todo unnecessary
-        """,
-    )
-)
+_COMMON = """
+error errors fail fails failed failing failure failures fatal exception exceptions assertion
+assertionerror runtimeerror valueerror the and was were with from that this some there are task
+tasks test tests testing build compile step issue issues problem problems warning warnings found
+info debug time summary total result results report skipped passed run running short none true
+false null dir tmp err code exit status job script command see above below following details
+traceback most recent call last end log
+"""
+_COUNTED = """
+completed done finished note notes hint hints infos warn skip skips pass passes runs assertions
+leaks success successes suite suites offenses inspected detected seconds ignored pending todo
+unnecessary
+"""
+_COMMON_WORDS = frozenset(_COMMON.split())
+_COUNTED_WORDS = frozenset(_COUNTED.split())
 _COUNTS = re.compile(r"<n> (?!m?s\))[a-z]|[a-z](?:: ?|=| )<n>", re.IGNORECASE)
 """A count of something, which how long a test took is not."""
 
@@ -300,13 +292,13 @@ _TEST_ROW = re.compile(r"(\S{1,300}\.py::.{1,300}?) (?:FAILED|ERROR)(?: \[ ?<n>\
 def _is_tally(normal: str) -> bool:
     """Whether a line only counts what failed, passed or was skipped."""
     words = set(_WORD.findall(normal.lower()))
-    return not words - _ANYBODYS - _COUNTED_WORDS and _COUNTS.search(normal) is not None
+    return not words - _COMMON_WORDS - _COUNTED_WORDS and _COUNTS.search(normal) is not None
 
 
 def _says_nothing(normal: str) -> bool:
     """Whether a line has only words that occur in any failure."""
     words = set(_WORD.findall(normal.lower()))
-    return not words - _ANYBODYS or _LICENCE.search(normal) is not None
+    return not words - _COMMON_WORDS or _LICENCE.search(normal) is not None
 
 
 def _weight(names: set[str]) -> float:
@@ -317,15 +309,7 @@ def _weight(names: set[str]) -> float:
 
 _SPEAKS = frozenset(
     (
-        "fault",
-        "trouble",
-        "named",
-        "crossed",
-        "colon_error",
-        "loud",
-        "judged",
-        "numbered",
-        "opens",
-        "summary",
+        *("fault", "trouble", "named", "crossed", "colon_error"),
+        *("loud", "judged", "numbered", "opens", "summary"),
     )
 )

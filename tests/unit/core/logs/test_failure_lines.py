@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.logs.usual_lines import drop_usual, find_usual
+from worker.core.logs.failure_lines import FailureLines
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,6 @@ from worker.core.logs.usual_lines import drop_usual, find_usual
 def test_an_error_is_usual_if_a_passed_run_has_it_with_other_numbers(
     line: str, passed: str, is_usual: bool
 ) -> None:
-    lines = [line, "E   KeyError: 'tide'"]
-    usual = find_usual(lines, ["$ make", passed])
-    assert drop_usual(lines, usual) == lines[is_usual:]
+    lines = FailureLines((line, "E   KeyError: 'tide'"), ())
+    usual = lines.find_usual(["$ make", passed])
+    assert lines.drop_usual(usual).excerpt == lines.excerpt[is_usual:]

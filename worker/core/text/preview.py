@@ -7,9 +7,9 @@ _ROOM = 96  # for the line in between
 
 
 def most_shown(limit: int) -> int:
-    """Return the most bytes that are shown: up to a quarter more than `limit`.
+    """Return the most bytes that are shown whole: a quarter more than `limit`.
 
-    Cutting off so little would save less than the call to read it would cost.
+    To cut off less would save less than the call that reads it costs.
     """
     return limit + limit // 4
 
@@ -26,22 +26,22 @@ def head_and_tail(output: str | bytes, limit: int = LIMIT) -> str:
     if len(text.encode()) <= most_shown(limit):
         return text
     half = (limit - _ROOM) // 2
-    head = _head(text[:half], half)
-    tail = _tail(text[-half:], half)
+    head = _cut_head(text[:half], half)
+    tail = _cut_tail(text[-half:], half)
     cut = text[len(head) : len(text) - len(tail)]
-    return f"{_end_line(head)}{_mark(cut)}\n{tail}"
+    return f"{_end_line(head)}{_write_mark(cut)}\n{tail}"
 
 
 def clip_bytes(text: str, limit: int, mark: str) -> str:
-    """Return `text` if it has at most `limit` bytes, else as much of its head as fits with `mark`
-    behind it."""
+    """Return `text` if it has at most `limit` bytes, else as much of its head as fits, followed by
+    `mark`."""
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
         return text
     return data[: max(limit - len(mark.encode()), 0)].decode("utf-8", "ignore") + mark
 
 
-def _mark(cut: str) -> str:
+def _write_mark(cut: str) -> str:
     lines = cut.count("\n")
     counted = f", {lines:,} lines" if lines else ""
     return f"[… {len(cut.encode()):,} bytes{counted} not shown …]"
@@ -51,13 +51,13 @@ def _end_line(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-def _head(text: str, room: int) -> str:
+def _cut_head(text: str, room: int) -> str:
     text = clip_bytes(text, room, "")
     end = text.rfind("\n") + 1
     return text[:end] if end > len(text) // 2 else text
 
 
-def _tail(text: str, room: int) -> str:
+def _cut_tail(text: str, room: int) -> str:
     data = text.encode()
     text = data[max(0, len(data) - room) :].decode("utf-8", "ignore")
     start = text.find("\n", 0, -1) + 1

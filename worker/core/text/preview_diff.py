@@ -22,7 +22,7 @@ MAX_LINE = 500
 _FILE = "diff --git "
 _LEAST = 300  # the least bytes in which a part of a hunk is shown
 _SUMMARY = 40
-"""The most per cent of a preview that names files: that a file is not changed may be the cause."""
+"""The most per cent of a preview that lists files: an unchanged file may be the cause."""
 
 _MARK = 64  # bytes reserved for a line that says what is left out
 
@@ -38,15 +38,15 @@ def number_diff(diff: str) -> str:
 def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
     """Return a diff of at most `limit` bytes whole; of a longer one its summary and hunks that fit.
 
-    Hunks with lines that the text of an `error` names are chosen first, then those of files that it
-    names, or whose tests it names, then those of other source files, of tests, and of documents and
+    Hunks with lines that the text of an `error` names come first, then those of files that it names
+    or whose tests it names, then those of other source files, of tests, and of documents and
     manifests; among equals, small ones first. `project` is the project's path.
     """
     if len(diff.encode()) <= limit:
         return number_diff(diff)
     head, _, rest = diff.partition(f"\n{_FILE}")
     heading = _cut_lines(head.split("\n"), limit * _SUMMARY // 100)
-    hunks = _rank_hunks(_hunks(f"{_FILE}{rest}".split("\n")), error, project)
+    hunks = _rank_hunks(_split_hunks(f"{_FILE}{rest}".split("\n")), error, project)
     shown = _choose_fitting(hunks, limit - len(heading.encode()) - _MARK)
     left = len(hunks) - len(shown)
     mark = [f"[… {left:,} of {len(hunks):,} hunks are not shown …]"] if left else []
@@ -88,7 +88,7 @@ class _Hunk:
         return sum(len(line.encode()) + 1 for line in self.lines)
 
 
-def _hunks(lines: Sequence[str]) -> list[_Hunk]:
+def _split_hunks(lines: Sequence[str]) -> list[_Hunk]:
     """Return the hunks of all files of a diff, in order."""
     found: list[_Hunk] = []
     start, heading, path = 0, "", ""
@@ -116,11 +116,11 @@ def _rank_hunks(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]
     touched = {touch.path: touch for touch in find_touches(error, changed, project)}
     places = find_named_lines(error)
     lines = {path: select_lines(path, places) for path in texts}
-    ranked = [_with_rank(hunk, touched.get(hunk.path), lines[hunk.path]) for hunk in hunks]
+    ranked = [_rank_hunk(hunk, touched.get(hunk.path), lines[hunk.path]) for hunk in hunks]
     return sorted(ranked, key=lambda hunk: (hunk.rank, hunk.size, hunk.place))
 
 
-def _with_rank(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
+def _rank_hunk(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
     numbered = tuple(_number_lines(hunk.lines))
     starts = tuple(f"{number:>5} " for number in lines)
     named = tuple(at for at, line in enumerate(numbered) if starts and line.startswith(starts))
@@ -146,7 +146,7 @@ def _choose_fitting(hunks: Sequence[_Hunk], room: int) -> list[_Hunk]:
     headed: set[str] = set()
     for hunk in hunks:
         heading = 0 if hunk.heading in headed else len(hunk.heading.encode()) + 1
-        shown = hunk if hunk.size + heading <= room else _part(hunk, room - heading)
+        shown = hunk if hunk.size + heading <= room else _cut_hunk(hunk, room - heading)
         if shown:
             chosen.append(shown)
             headed.add(hunk.heading)
@@ -154,8 +154,9 @@ def _choose_fitting(hunks: Sequence[_Hunk], room: int) -> list[_Hunk]:
     return sorted(chosen, key=lambda hunk: hunk.place)
 
 
-def _part(hunk: _Hunk, room: int) -> _Hunk | None:
-    """Return the lines of a long hunk around its first named line, else its first changed line."""
+def _cut_hunk(hunk: _Hunk, room: int) -> _Hunk | None:
+    """Return the lines of a long hunk around its first named line, else around its first changed
+    one; None if there is too little room."""
     if room < _LEAST:
         return None
     first, *lines = (line[:MAX_LINE] for line in hunk.lines)
@@ -170,12 +171,12 @@ def _part(hunk: _Hunk, room: int) -> _Hunk | None:
         if room < 0:
             break
         start, end = min(start, at), max(end, at + 1)
-    kept = (*_gap(lines[:start]), *lines[start:end], *_gap(lines[end:]))
+    kept = (*_mark_gap(lines[:start]), *lines[start:end], *_mark_gap(lines[end:]))
     return replace(hunk, lines=(first, *kept))
 
 
-def _gap(lines: Sequence[str]) -> Sequence[str]:
-    """Return what stands for the lines that are left out: the lines, if that is not longer."""
+def _mark_gap(lines: Sequence[str]) -> Sequence[str]:
+    """Return a mark for lines that are left out, or the lines themselves if they are no longer."""
     mark = f"[… {len(lines):,} lines of this hunk not shown …]"
     short = len("\n".join(lines).encode()) <= len(mark.encode())
     return lines if short else (mark,)

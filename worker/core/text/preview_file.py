@@ -1,4 +1,4 @@
-"""The preview of a source file that is too long: the lines near what an error names. Pure."""
+"""The preview of a source file that is too long: lines near those that an error names. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +17,7 @@ _MARK = 40  # bytes reserved for a line that says what is left out
 def find_lines(path: str, lines: Sequence[str], error: str) -> tuple[int, ...]:
     """Return the numbers of the lines of a file that the text of an error names.
 
-    It names them by place ("src/app.py:12"), or else by the name of what is defined there.
+    It names a line by its place ("src/app.py:12"), or else by what is defined there.
     """
     named = [
         number for number in select_lines(path, find_named_lines(error)) if number <= len(lines)
@@ -38,7 +38,7 @@ def preview_file(
     At most `limit` bytes of UTF-8, and `most` lines. If no line is named, return the file's
     beginning without its opening comment.
     """
-    ranked = _by_distance(len(lines), named) or _from_its_start(lines)
+    ranked = _rank_by_distance(len(lines), named) or _rank_from_start(lines)
     return "\n".join(_show_lines(lines, sorted(_choose_fitting(lines, ranked[:most], limit))))
 
 
@@ -55,7 +55,7 @@ def _choose_fitting(lines: Sequence[str], ranked: Iterable[int], limit: int) -> 
     return chosen
 
 
-def _by_distance(count: int, named: Sequence[int]) -> list[int]:
+def _rank_by_distance(count: int, named: Sequence[int]) -> list[int]:
     """Return the numbers of the lines near a named one, the nearest first."""
     distances: dict[int, int] = {}
     for each in dict.fromkeys(named):
@@ -64,14 +64,13 @@ def _by_distance(count: int, named: Sequence[int]) -> list[int]:
     return sorted(distances, key=lambda number: (distances[number], number))
 
 
-def _from_its_start(lines: Sequence[str]) -> list[int]:
+def _rank_from_start(lines: Sequence[str]) -> list[int]:
     """Return the numbers of the lines, from the first one that is not a comment."""
-    said = (at for at, line in enumerate(lines) if _says(line))
-    first = next(said, 0)
+    first = next((at for at, line in enumerate(lines) if _is_code(line)), 0)
     return list(range(first + 1, len(lines) + 1))
 
 
-def _says(line: str) -> bool:
+def _is_code(line: str) -> bool:
     text = line.strip()
     return bool(text) and not text.startswith(_COMMENT)
 
@@ -79,15 +78,15 @@ def _says(line: str) -> bool:
 def _show_lines(lines: Sequence[str], chosen: Sequence[int]) -> list[str]:
     shown, last = list[str](), 0
     for number in chosen:
-        shown += _gap(lines, last, number - 1)
+        shown += _mark_gap(lines, last, number - 1)
         shown += number_lines([lines[number - 1]], number)
         last = number
-    return shown + _gap(lines, last, len(lines))
+    return shown + _mark_gap(lines, last, len(lines))
 
 
-def _gap(lines: Sequence[str], shown: int, last: int) -> list[str]:
-    """Return what stands for the lines after the number `shown` up to `last`: these lines, if that
-    is not longer."""
+def _mark_gap(lines: Sequence[str], shown: int, last: int) -> list[str]:
+    """Return a mark for the lines after the number `shown` up to `last`, or these lines themselves
+    if they are no longer."""
     count = last - shown
     mark = f"[… {count:,} line{'' if count == 1 else 's'} not shown …]"
     if count > len(mark):

@@ -1,9 +1,9 @@
-"""Redaction of a text that comes in pieces: a secret that spans two pieces is found too."""
+"""Redacts a text that comes in pieces; a secret that spans two pieces is found too."""
 
 from collections.abc import Callable, Iterable, Iterator
 
 OVERLAP = 300
-"""How many lines at the end of the text so far are searched again, with what comes next."""
+"""How many of the last lines are searched again together with the next piece."""
 
 _LEAST = 1 << 16
 _MOST = 16 << 20  # the most bytes held back, however few of them are certain
@@ -24,7 +24,7 @@ def redact_chunks(
             if len(held) > _MOST:
                 yield clean
                 held = b""
-            elif cut := _sure(held, clean, overlap):
+            elif cut := _find_certain_line(held, clean, overlap):
                 yield clean[: cut[1]]
                 held = held[cut[0] :]
         held += piece
@@ -32,9 +32,9 @@ def redact_chunks(
         yield redact(held)
 
 
-def _sure(raw: bytes, clean: bytes, overlap: int) -> tuple[int, int] | None:
-    """Return where a line begins in both texts that no secret reaches into: the last such line that
-    is at least `overlap` lines before the end. None if there is none."""
+def _find_certain_line(raw: bytes, clean: bytes, overlap: int) -> tuple[int, int] | None:
+    """Return where, in both texts, the last line begins that no secret reaches into and that is at
+    least `overlap` lines before the end. None if there is none."""
     raw_at, clean_at = len(raw), len(clean)
     for _ in range(overlap):
         raw_at, clean_at = raw.rfind(b"\n", 0, raw_at), clean.rfind(b"\n", 0, clean_at)

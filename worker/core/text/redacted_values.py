@@ -1,7 +1,7 @@
 """A type for bytes without secrets: documents are made of nothing else.
 
 Strings are redacted before they are encoded: in JSON, a token at the beginning of a line follows
-the letter of an escape (`\\n`) and would be missed, but is a token again once it is decoded.
+the letter of an escape (`\\n`) and would be missed, yet it is a token again once decoded.
 """
 
 import json
@@ -54,7 +54,7 @@ class Redacted(bytes):
 
 
 def assume_redacted(data: bytes) -> Redacted:
-    """Mark data as redacted that was made of redacted bytes alone: read back, packed, escaped.
+    """Mark as redacted what was made of redacted bytes alone: read back, packed or escaped.
 
     tests/law names the few modules that may call this.
     """
@@ -77,7 +77,7 @@ def redact_json(value: Mapping[str, Any], redact: Callable[[str], str]) -> Redac
     Strings lose their secrets and invisible characters. Raises TypeError, ValueError or
     RecursionError for what is not JSON.
     """
-    clean = redact_values(value, lambda text: redact(_visible(text)))
+    clean = redact_values(value, lambda text: redact(_remove_invisible(text)))
     return Redacted(_to_json(clean).encode(errors="replace"), _KEY)
 
 
@@ -87,24 +87,26 @@ def redact_json(value: Mapping[str, Any], redact: Callable[[str], str]) -> Redac
 def redact_values(value: T, redact: Callable[[str], str]) -> T:
     """Return `value` with every string in it redacted, including the keys of mappings.
 
-    Looks into mappings, lists, tuples and dataclasses. A string's key in a mapping may show that it
-    is a secret, as may the `name` or `key` beside a `value`; the strings of a list are also
+    Looks into mappings, lists, tuples and dataclasses. The key of a string in a mapping may reveal
+    that it is a secret, as may the `name` or `key` beside a `value`; the strings of a list are
     searched as the lines of one text.
     """
-    return cast(T, _values(value, "", cache(redact)))
+    return cast(T, _redact_any(value, "", cache(redact)))
 
 
-def _values(value: Any, name: str, redact: Callable[[str], str]) -> Any:
+def _redact_any(value: Any, name: str, redact: Callable[[str], str]) -> Any:
     if _is_text(value):
         return _redact_string(value, name, redact)
     if isinstance(value, Mapping):
         return _redact_mapping(value, redact)
     if isinstance(value, list | tuple):
-        items = _items(value, name, redact)
+        items = _redact_items(value, name, redact)
         return tuple(items) if isinstance(value, tuple) else items
     if is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in fields(value)]
-        return replace(value, **{each: _values(getattr(value, each), "", redact) for each in names})
+        return replace(
+            value, **{each: _redact_any(getattr(value, each), "", redact) for each in names}
+        )
     return value
 
 
@@ -126,7 +128,7 @@ def _redact_mapping(value: Mapping[Any, Any], redact: Callable[[str], str]) -> d
         name = redact(key) if _is_text(key) else key
         while name in redacted:  # two keys were secrets and now look the same; keep both values
             name = f"{name}'"
-        redacted[name] = _values(item, named if key == "value" and named else str(key), redact)
+        redacted[name] = _redact_any(item, named if key == "value" and named else str(key), redact)
     return redacted
 
 
@@ -136,33 +138,33 @@ def _read_name(value: Mapping[Any, Any]) -> str:
     return next((each for each in names if isinstance(each, str)), "")
 
 
-def _items(value: Sequence[Any], name: str, redact: Callable[[str], str]) -> list[Any]:
+def _redact_items(value: Sequence[Any], name: str, redact: Callable[[str], str]) -> list[Any]:
     if value and all(map(_is_text, value)):
         text = "\n".join(value)
         lines = _redact_string(text, name, redact).split("\n")
         if len(lines) == text.count("\n") + 1:
             each = iter(lines)
             return ["\n".join(islice(each, item.count("\n") + 1)) for item in value]
-    return [_values(item, name, redact) for item in value]
+    return [_redact_any(item, name, redact) for item in value]
 
 
 # ------------------------------------------------------------------------------------------ JSON
 
 
-def _visible(text: str) -> str:
+def _remove_invisible(text: str) -> str:
     return visible(text.encode(errors="replace").decode())
 
 
 def _to_json(value: Mapping[str, Any]) -> str:
-    lines = [f"{json.dumps(key)}:{_field(item)}" for key, item in value.items()]
+    lines = [f"{json.dumps(key)}:{_write_field(item)}" for key, item in value.items()]
     return "{" + ",\n".join(lines) + "}\n"
 
 
-def _field(item: Any) -> str:
+def _write_field(item: Any) -> str:
     if isinstance(item, list | tuple) and item:
-        return "[\n" + ",\n".join(map(_compact, item)) + "\n]"
-    return _compact(item)
+        return "[\n" + ",\n".join(map(_write_compact, item)) + "\n]"
+    return _write_compact(item)
 
 
-def _compact(item: Any) -> str:
+def _write_compact(item: Any) -> str:
     return json.dumps(item, separators=(",", ":"), ensure_ascii=False)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 Counts = tuple[tuple[str, int, str], ...]
-"""Tuples of a kind of secret (as in `redact.mark`), a count and a document ("" if it is not known),
+"""A kind of secret (as in `redact.mark`), a count and a document ("" if unknown), for each of them;
 ordered by kind and document."""
 
 _PROPER = (
@@ -42,7 +42,7 @@ def describe_counts(found: Counts) -> str:
     for kind, number, _ in found:
         total[kind] += number
     return ", ".join(
-        f"{number} {_name(kind)}{'s' * (number != 1)}" for kind, number in total.items()
+        f"{number} {_name_kind(kind)}{'s' * (number != 1)}" for kind, number in total.items()
     )
 
 
@@ -57,5 +57,5 @@ def count_all(found: Counts) -> int:
     return sum(number for _, number, _ in found)
 
 
-def _name(kind: str) -> str:
+def _name_kind(kind: str) -> str:
     return " ".join(_NAMES.get(part, part) for part in kind.split("-"))

@@ -1,4 +1,4 @@
-"""Our own sentences, which contain names given by strangers, for the model and the note. Pure."""
+"""Our own sentences for the model and the note, which may contain strangers' names. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -71,10 +71,8 @@ def join_parts(parts: Iterable[str | Name | Link]) -> Remark:
 
 
 def describe_distance(one: str, other: str) -> str:
-    """Say how long before or after `other` the time `one` is (both ISO 8601), such as "2 h before".
-
-    "" if one of them cannot be read.
-    """
+    """Say how long before or after `other` the time `one` is (both ISO 8601), such as "2 h before";
+    "" if one of them cannot be parsed."""
     then, now = parse_time(one), parse_time(other)
     if then is None or now is None:
         return ""
@@ -87,11 +85,11 @@ def describe_distance(one: str, other: str) -> str:
 
 
 OLD = 12 * 3600
-"""Seconds from which on a run's age is told."""
+"""The least age of a run, in seconds, that is mentioned."""
 
 
 def describe_age(run: Run, other: Run) -> str:
-    """Say when `run` was, such as "on 2026-01-14, 315 d before"; "" if not long before `other`."""
+    """Say when `run` was, such as "on 2026-01-14, 315 d before"; "" if that is not `OLD`."""
     then, now = parse_time(run.started_at), parse_time(other.started_at)
     if then is None or now is None or now - then < OLD:
         return ""
@@ -101,10 +99,10 @@ def describe_age(run: Run, other: Run) -> str:
 
 def dump_remark(sentence: Remark) -> list[Any]:
     """Return the sentence as JSON values."""
-    return [_part_out(part) for part in sentence]
+    return [_dump_part(part) for part in sentence]
 
 
-def _part_out(part: str | Name | Link) -> Any:
+def _dump_part(part: str | Name | Link) -> Any:
     match part:
         case Name(text):
             return {"name": text}
@@ -116,10 +114,10 @@ def _part_out(part: str | Name | Link) -> Any:
 
 def load_remark(parts: Sequence[Any]) -> Remark:
     """Read what `dump_remark` wrote. Raises KeyError or TypeError for anything else."""
-    return tuple(_part_in(part) for part in parts[:MAX_PARTS])
+    return tuple(_load_part(part) for part in parts[:MAX_PARTS])
 
 
-def _part_in(part: Any) -> str | Name | Link:
+def _load_part(part: Any) -> str | Name | Link:
     if isinstance(part, str):
         return part[:MAX_NAME]
     if "name" in part:

@@ -8,12 +8,12 @@ MAX_TEXT = 8_000
 """The most characters of a text that are read."""
 
 ASKED, SHOWN = 200, 360
-"""Characters of a section's first sentence: the most that a model is asked for, and the most that
-are shown whole."""
+"""The most characters of a section's first sentence that a model is asked for, and that are shown
+whole."""
 
 ASKED_EACH, ADVISED_EACH = 130, 80
-"""Where several causes have a sentence each: the most characters that a model is asked for of one
-of these, and of one on what to do about it."""
+"""If several causes have a sentence each: the most characters that a model is asked for of such a
+sentence, and of one on what to do about it."""
 
 _ATOM = re.compile(
     r"`{1,3}[^`\n]{1,2000}?`{1,3}"  # a span of code
@@ -26,7 +26,7 @@ _ATOM = re.compile(
 _WIDE_ENDS = "。！？"
 _END = re.compile(
     r"[.!?…][\"'”’)\]]{0,2}(?=\s)"
-    # No blank follows these. An emphasis that follows directly may end with the sentence.
+    # No blank follows these. Emphasis that follows directly may end with the sentence.
     rf"|[{_WIDE_ENDS}]{{1,3}}[\"'”’）」』)\]]{{0,2}}(?![*_{_WIDE_ENDS}])"
 )
 _SHORT = re.compile(
@@ -66,13 +66,13 @@ def split_sentences(text: str) -> list[str]:
     An item of a list is one or more sentences. Code, links and brackets are never split.
     """
     found: list[str] = []
-    for part in _parts(text[:MAX_TEXT]):
-        found += _of_line(part)
+    for part in _split_paragraphs(text[:MAX_TEXT]):
+        found += _split_line(part)
     return found
 
 
 def after_sentences(text: str, sentences: list[str]) -> str:
-    """Return the part of a text after `sentences`, the first of its `split_sentences`."""
+    """Return the part of a text after `sentences`, which are its first ones (`split_sentences`)."""
     at = 0
     for character in "".join(sentences):
         if not character.isspace():
@@ -96,7 +96,7 @@ def split_clauses(text: str, marks: str) -> list[str]:
 
     The marks of Chinese and Japanese that mean the same need no blank.
     """
-    atoms = _atoms(text)
+    atoms = _find_atoms(text)
     found, start = [], 0
     wide = "".join(_WIDE_MARKS.get(mark, "") for mark in marks)
     for end in re.finditer(rf"[{re.escape(marks)}]\s+" + (rf"|[{wide}]\s*" if wide else ""), text):
@@ -121,18 +121,18 @@ def begin_words(text: str, longest: int) -> str:
     """
     if len(text) <= longest:
         return text
-    atoms = _atoms(text)
+    atoms = _find_atoms(text)
     ends = (blank.start() for blank in re.finditer(r"\s+", text[: longest + 1]))
     words = text[: max((end for end in ends if not _is_inside(end, atoms)), default=0)]
     return remove_open_end(words)
 
 
 def remove_open_end(words: str) -> str:
-    """Return a text without the marks and the words at its end that only lead to the next word."""
+    """Return a text without the final marks and words that only lead to the next word."""
     return _LEADS_ON.sub("", words, count=1)
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split_paragraphs(text: str) -> Iterator[str]:
     """Yield the list items and the paragraphs, each as one line."""
     held: list[str] = []
     for line in text.split("\n"):
@@ -146,8 +146,8 @@ def _parts(text: str) -> Iterator[str]:
         yield " ".join(held)
 
 
-def _of_line(line: str) -> list[str]:
-    atoms = _atoms(line)
+def _split_line(line: str) -> list[str]:
+    atoms = _find_atoms(line)
     found, start = [], 0
     for end in _END.finditer(line):
         if _is_inside(end.start(), atoms):
@@ -165,7 +165,7 @@ def _goes_on(line: str, start: int, end: re.Match[str]) -> bool:
     return abbreviation is not None or not _NEXT.match(line, end.end())
 
 
-def _atoms(line: str) -> list[tuple[int, int]]:
+def _find_atoms(line: str) -> list[tuple[int, int]]:
     return [found.span() for found in _ATOM.finditer(line)]
 
 

@@ -6,7 +6,7 @@ FARTHEST = 2
 
 
 def correct_spelling(name: str, known: Iterable[str]) -> str | None:
-    """The one known name within edit distance 2 of `name`; None if there is none, or several."""
+    """Return the only known name within edit distance 2 of `name`, None if none or several are."""
     near = [other for other in known if _is_near(name, other)]
     return near[0] if len(near) == 1 else None
 

@@ -19,10 +19,8 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
 
 
 def parse_objects(text: str, name: str) -> list[dict[str, Any]]:
-    """Return the objects of the list `name` of a JSON object, or if it has none, the object.
-
-    This is how the calls and the results of a batch are written. Anything else gives [].
-    """
+    """Return the objects in the list `name` of a JSON object, or the object if it has no such list;
+    [] for anything else. The calls and results of a batch are written so."""
     whole = parse_json(text)
     listed = whole.get(name) if isinstance(whole, dict) else None
     parts = listed if isinstance(listed, list) else [whole]

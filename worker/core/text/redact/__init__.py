@@ -1,9 +1,9 @@
 """Removes secrets from text, once, where the text comes in.
 
-It looks for five things: the process's own secrets in every form in which they may appear; private
-keys; well-known tokens and credentials in known places; values of keys whose name suggests a
-secret; and tokens in Base64. A secret becomes a mark such as `[redacted: gitlab-token]`; the number
-of lines never changes, and redacting twice changes nothing. Everything works on bytes: in UTF-8,
+It removes five things: the process's own secrets in every form in which they may appear; private
+keys; well-known tokens, and credentials in known places; values of keys whose name suggests a
+secret; and tokens in Base64. A mark such as `[redacted: gitlab-token]` replaces each; the number of
+lines never changes, and redacting twice changes nothing more. Everything works on bytes: in UTF-8,
 ASCII bytes never occur inside other characters, and data that is not text passes through.
 """
 

@@ -22,15 +22,15 @@ _RUN = re.compile(
     rb"[A-Za-z0-9+/_-]*+={0,2}"
     rb"(?:[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40}[A-Za-z0-9+/]{60,}+={0,2})*+"
 )
-"""The rest of a Base64 text, also if it is wrapped into long lines."""
+"""The rest of a Base64 text, which may be wrapped into long lines."""
 
 _LAST_LINE = re.compile(
     rb"[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40}[A-Za-z0-9+/]{2,76}={0,2}(?=\s|\\n|\"|$)"
 )
 
 
-def _rule(kind: str, prefix: str, pattern: str) -> Iterator[Rule]:
-    """Yield a rule for each of the three positions of the prefix in a group of three bytes."""
+def _list_rules(kind: str, prefix: str, pattern: str) -> Iterator[Rule]:
+    """Yield a rule for each position that the prefix may have in a group of three bytes."""
     compiled = re.compile(pattern.encode())
     for shift in range(3):
         core = base64_core(prefix.encode(), shift).encode()
@@ -70,12 +70,12 @@ def _decode(encoded: bytes) -> bytes:
         return b""
 
 
-def _rules() -> Iterator[Rule]:
-    yield from _rule("private-key", "-----BEGIN ", r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
-    yield from _rule("jwt", "eyJhbGciOi", r"eyJhbGciOi[\w-]{4,160}\.[\w-]{8}")
+def _make_rules() -> Iterator[Rule]:
+    yield from _list_rules("private-key", "-----BEGIN ", r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+    yield from _list_rules("jwt", "eyJhbGciOi", r"eyJhbGciOi[\w-]{4,160}\.[\w-]{8}")
     for token in TOKENS:
         for prefix in token.prefixes.split():
-            yield from _rule(token.kind, prefix, token_pattern(token))
+            yield from _list_rules(token.kind, prefix, token_pattern(token))
 
 
-BASE64_RULES = tuple(_rules())
+BASE64_RULES = tuple(_make_rules())

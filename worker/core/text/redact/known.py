@@ -28,30 +28,25 @@ class KnownSecrets:
             for form in _forms(secret.strip())
         }
         self._forms = tuple(sorted(known, key=lambda form: (-len(form), form)))
-        self._engine = _engine(self._forms)
+        flat = [_flat(form) for form in self._forms]
+        self._engine = BytesAhoCorasick(flat, implementation=Implementation.DFA)
 
     def redact(self, data: bytes) -> bytes:
-        """Return `data` without any of them, also if one is wrapped over several lines."""
-        if self._engine is None or not (found := self._find_forms(data)):
+        """Return `data` without these secrets, including those wrapped over several lines."""
+        if not self._forms or not (found := self._find_forms(data)):
             return data
         for index in found:
             form = self._forms[index]
             data = data.replace(form, _MARK + b"\n" * form.count(b"\n"))
-        # Those that are left are wrapped over several lines.
+        # What is still there is wrapped over several lines.
         for index in self._find_forms(data):
             data = _allow_wraps(self._forms[index]).sub(_mark_lines, data)
         return data
 
     def _find_forms(self, data: bytes) -> list[int]:
         """Return the indexes of the forms in `data`, ignoring line breaks; the longest first."""
-        assert self._engine is not None
         matches = self._engine.find_matches_as_indexes(_flat(data), overlapping=True)
         return sorted({index for index, _, _ in matches})
-
-
-def _engine(forms: tuple[bytes, ...]) -> BytesAhoCorasick | None:
-    flat = [_flat(form) for form in forms]
-    return BytesAhoCorasick(flat, implementation=Implementation.DFA) if flat else None
 
 
 def _forms(secret: str) -> Iterator[str]:
@@ -75,14 +70,14 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def base64_core(raw: bytes, shift: int) -> str:
-    """Return the Base64 characters that `raw` alone determines if it begins `shift` bytes in."""
+    """Return the Base64 characters that depend on `raw` alone if `shift` bytes precede it."""
     encoded = base64.b64encode(b"\0" * shift + raw).decode().rstrip("=")
     last = len(encoded) - (1 if (shift + len(raw)) % 3 else 0)
     return encoded[BASE64_SKIPPED[shift] : last]
 
 
 BASE64_SKIPPED = (0, 2, 3)
-"""How many Base64 characters of a group the preceding bytes influence, by their number (0 to 2)."""
+"""How many Base64 characters of a group depend on the bytes before it: for 0, 1 and 2 of them."""
 
 
 def _flat(data: bytes) -> bytes:

@@ -78,11 +78,11 @@ _KEYS = re.compile(
 
 
 def _find(data: bytes, at: int) -> tuple[int, int] | None:
-    if (word := _WORD.match(data, at)) is None or _goes_on(data, word.end()):
+    if (word := _WORD.match(data, at)) is None or _is_part_of_word(data, word.end()):
         return None
-    after = _end(_SUFFIX, data, word.end())
+    after = _match_end(_SUFFIX, data, word.end())
     before = _read_name_start(data, at)
-    value = _separate(data, at - len(before), after, before, word[1] is not None)
+    value = _find_start(data, at - len(before), after, before, word[1] is not None)
     if value is None:
         return None
     if _is_no_name(data[max(0, at - len(before) - len(_MARK)) : value]):
@@ -93,21 +93,21 @@ def _find(data: bytes, at: int) -> tuple[int, int] | None:
     if lines := list_block_lines(data, at - len(before), value):
         secret = any(_looks_secret(data[slice(*line)], word, constant) for line in lines)
         return (lines[0][0], lines[-1][1]) if secret else None
-    if (found := _value(data, value, constant)) is None:
+    if (found := _find_value(data, value, constant)) is None:
         return None
     if not _looks_secret(data[slice(*found)], word, constant):
         return None
     start, end = found
-    return (start, end if end - start < _LONGEST else _end(_REST, data, end))
+    return (start, end if end - start < _LONGEST else _match_end(_REST, data, end))
 
 
 def _looks_secret(value: bytes, word: re.Match[bytes], constant: bool) -> bool:
-    """Whether a value looks like one of a key with this word, of which group 1 names passwords."""
+    """Whether a value fits a key with this `word`, whose group 1 is a word for passwords."""
     head = value[:_HEAD]
     return looks_like_password(head, constant) if word[1] else looks_generated(head)
 
 
-def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+def _match_end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
     found = pattern.match(data, at)
     return found.end() if found is not None else at
 
@@ -117,8 +117,8 @@ def _is_no_name(text: bytes) -> bool:
     return text.startswith(_MARK) or _TEST_PASSED.search(text) is not None
 
 
-def _goes_on(data: bytes, end: int) -> bool:
-    """Whether the word is the beginning of another, as in `tokenizer` or `AUTHOR`."""
+def _is_part_of_word(data: bytes, end: int) -> bool:
+    """Whether the word is only the beginning of another, as in `tokenizer` or `AUTHOR`."""
     following = data[end : end + 1]
     return following.islower() or (following.isupper() and data[end - 1 : end].isupper())
 
@@ -145,7 +145,7 @@ def _is_secret_name(before: bytes, word: bytes, suffix: bytes) -> bool:
     return True
 
 
-def _separate(data: bytes, start: int, at: int, before: bytes, password: bool) -> int | None:
+def _find_start(data: bytes, start: int, at: int, before: bytes, password: bool) -> int | None:
     """Return where the value begins, None if none follows the name from `start` to `at`."""
     found = _SEPARATOR.match(data, at)
     if found is None and before.startswith(b"-"):
@@ -162,7 +162,7 @@ def _is_set_by_blank(data: bytes, start: int, before: bytes) -> bool:
     return data[max(0, start - 4) : start] == b"ENV " or before == b"_auth"
 
 
-def _value(data: bytes, at: int, constant: bool) -> tuple[int, int] | None:
+def _find_value(data: bytes, at: int, constant: bool) -> tuple[int, int] | None:
     """Return where the value begins and ends; in quotes it may contain a few more characters."""
     if (quote := _QUOTE.match(data, at)) is not None:
         at = quote.end()

@@ -1,8 +1,8 @@
 """Private keys: PEM, OpenSSH, PGP, SSH2 and PuTTY, whatever prefix their lines have.
 
 A key extends from its first line to its last. The lines between may be prefixed by the marks of a
-diff, the names and numbers of `grep`, quotes or timestamps: they only need to contain Base64 again
-and again. If the first or the last line is missing, as in a text that was cut, the key is the lines
+diff, the names and numbers of `grep`, quotes or timestamps, as long as every few lines contain
+Base64. If the first or the last line is missing, as in a text that was cut, the key is the lines
 that consist of Base64 after the same prefix.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from worker.core.text.redact.spans import Span
 
 MOST_LINES = 250
-"""The most lines of a key. It is less than `redact_stream.OVERLAP`, which a stream reads again."""
+"""The most lines of a key: fewer than the `redact_stream.OVERLAP` lines searched again."""
 
 _MOST_BYTES = 1 << 18
 _MOST_GAP = 12
@@ -36,7 +36,7 @@ _LINE_END = re.compile(
     rb"\r?\n|(?<!\\)(?:\\++r)?\\++n|(?:%0[dD])?%0[aA]|(?<!\\)\\++u000[aA]|&#(?:10|x[aA]);"
     rb"|<br ?/?>"
 )
-"""A line's end, also in JSON, in a URL and in HTML. A run of backslashes is read once."""
+"""A line end, plain or as in JSON, a URL or HTML. A run of backslashes is read only once."""
 
 _SOME_BASE64 = re.compile(rb"[A-Za-z0-9+/]{16}")
 _CHARACTER = rb"(?:[A-Za-z0-9+/]|\\{1,3}/|%2[bBfF])"
@@ -66,23 +66,23 @@ class _Marker(NamedTuple):
 
 
 def find_private_keys(data: bytes) -> Iterator[Span]:
-    """Yield every private key, whole or cut."""
-    markers = list(_markers(data))
+    """Yield where every private key is, whole or cut."""
+    markers = list(_find_markers(data))
     done = 0
     for index, marker in enumerate(markers):
         if marker.start < done:
             continue
         following = markers[index + 1] if index + 1 < len(markers) else None
         if marker.begins:
-            found = _from_beginning(data, marker, following)
+            found = _find_from_begin(data, marker, following)
         else:
-            found = _before_end(data, marker, max(done, markers[index - 1].end if index else 0))
+            found = _find_to_end(data, marker, max(done, markers[index - 1].end if index else 0))
         if found is not None:
             done = found[1]
             yield Span(*found, 0, "private-key")
 
 
-def _markers(data: bytes) -> Iterator[_Marker]:
+def _find_markers(data: bytes) -> Iterator[_Marker]:
     if b"PRIVATE" not in data and b"Private-" not in data:
         return
     for found in _MARKER.finditer(data):
@@ -97,13 +97,13 @@ def _markers(data: bytes) -> Iterator[_Marker]:
         )
 
 
-def _from_beginning(
+def _find_from_begin(
     data: bytes, begin: _Marker, following: _Marker | None
 ) -> tuple[int, int] | None:
     if following is not None and not following.begins and _holds_key(data, begin, following):
         return (begin.start, following.end)
     limit = following.start if following is not None else len(data)
-    end = _end_of_cut(data, begin, limit)
+    end = _find_cut_end(data, begin, limit)
     return (begin.start, end) if end is not None else None
 
 
@@ -114,19 +114,19 @@ def _holds_key(data: bytes, begin: _Marker, end: _Marker) -> bool:
     if data.count(b"\n", begin.end, end.start) > MOST_LINES:
         return False
     gap = 0
-    for _, line in _lines(data, begin.end, end.start):
+    for _, line in _split_lines(data, begin.end, end.start):
         gap = 0 if _SOME_BASE64.search(line) else gap + 1
         if gap > _MOST_GAP:
             return False
     return True
 
 
-def _end_of_cut(data: bytes, begin: _Marker, limit: int) -> int | None:
+def _find_cut_end(data: bytes, begin: _Marker, limit: int) -> int | None:
     """Return where a key without an end marker ends, None if no key follows its first line."""
     prefix: bytes | None = None
     end, gap = None, 0
-    for start, line in _lines(data, begin.end, limit):
-        found = _body(line)
+    for start, line in _split_lines(data, begin.end, limit):
+        found = _find_body(line)
         if found is not None and found.is_long and prefix in (None, found.prefix):
             prefix, end, gap = found.prefix, start + found.end, 0
             if not found.ends_line:
@@ -143,13 +143,13 @@ def _end_of_cut(data: bytes, begin: _Marker, limit: int) -> int | None:
     return end
 
 
-def _before_end(data: bytes, marker: _Marker, floor: int) -> tuple[int, int] | None:
+def _find_to_end(data: bytes, marker: _Marker, floor: int) -> tuple[int, int] | None:
     """Return where a key without a begin marker begins and ends, None if there is no key."""
     prefix: bytes | None = None
     begin, gap = None, 0
-    lines = list(_lines(data, max(floor, marker.start - _MOST_BYTES // 8), marker.start))
+    lines = list(_split_lines(data, max(floor, marker.start - _MOST_BYTES // 8), marker.start))
     for start, line in reversed(lines[-MOST_LINES:-1]):
-        found = _body(line)
+        found = _find_body(line)
         if found is None and gap < _MOST_BLANK and _BLANK.match(line):
             gap += 1
         elif found is None or prefix not in (None, found.prefix):
@@ -174,7 +174,7 @@ class _Body(NamedTuple):
     ends_line: bool
 
 
-def _body(line: bytes) -> _Body | None:
+def _find_body(line: bytes) -> _Body | None:
     """Return the first long Base64 of a line, else the last short one, None if there is none."""
     body = None
     for found in _BODY.finditer(line):
@@ -191,7 +191,7 @@ def _to_body(line: bytes, found: re.Match[bytes]) -> _Body:
     base64, prefix = found[1], line[max(0, start - _LONGEST_PREFIX) : start]
     is_last = base64.endswith((b"=", b"3D", b"3d")) or not base64.isalpha() or end - start >= 16
     is_long = _LONG.match(base64) is not None
-    return _Body(start, end, _shape(prefix), is_long, is_last, found[2] is not None)
+    return _Body(start, end, _make_shape(prefix), is_long, is_last, found[2] is not None)
 
 
 def _is_header(data: bytes, begin: _Marker, line: bytes) -> bool:
@@ -199,10 +199,10 @@ def _is_header(data: bytes, begin: _Marker, line: bytes) -> bool:
     if _BLANK.match(line) or _HEADER.search(line, 0, _LONGEST_PREFIX):
         return True
     before = data[max(0, begin.start - _LONGEST_PREFIX) : begin.start].rpartition(b"\n")[2]
-    return len(line) < _LONGEST_PREFIX and _shape(line) == _shape(before)
+    return len(line) < _LONGEST_PREFIX and _make_shape(line) == _make_shape(before)
 
 
-def _lines(data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+def _split_lines(data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     """Yield each line between two positions, and where it begins."""
     for found in _LINE_END.finditer(data, start, end):
         yield start, data[start : found.start()]
@@ -210,6 +210,6 @@ def _lines(data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     yield start, data[start:end]
 
 
-def _shape(prefix: bytes) -> bytes:
+def _make_shape(prefix: bytes) -> bytes:
     """Return a prefix without what differs from line to line: its numbers and their width."""
     return re.sub(rb"[0-9]+|\s+", b"0", prefix[-_LONGEST_PREFIX:].strip().replace(b":", b"-"))

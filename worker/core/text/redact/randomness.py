@@ -1,4 +1,4 @@
-"""Whether a value looks generated, or chosen by a human to satisfy a password policy."""
+"""Tells whether a value looks generated, or chosen by a person to meet a password policy."""
 
 import math
 import re
@@ -40,14 +40,14 @@ _MOST_SPACES = 3
 
 def looks_generated(value: bytes) -> bool:
     """Whether a value is too irregular to be a name, a path, a place, a number or a version."""
-    lower, upper, _, _ = kinds = _kinds(value)
+    lower, upper, _, _ = kinds = _find_kinds(value)
     if len(value) < 12 or sum(kinds) < 2:
         return False
     if _count_digits(value) < 2 and not (lower and upper and len(value) >= 20):
         return False
     if _HARMLESS.match(value) or not _has_odd_part(value):
         return False
-    return _entropy(value) >= 3.0
+    return _compute_entropy(value) >= 3.0
 
 
 def looks_like_password(value: bytes, constant: bool) -> bool:
@@ -56,7 +56,7 @@ def looks_like_password(value: bytes, constant: bool) -> bool:
     `constant` says that the key is written in capitals, as CI/CD variables are: then the value is a
     literal rather than code.
     """
-    _, _, digit, symbol = kinds = _kinds(value)
+    _, _, digit, symbol = kinds = _find_kinds(value)
     if len(value) < 6 or not (digit or constant or sum(kinds) > 1 + symbol):
         return False
     if _HARMLESS.match(value):
@@ -72,12 +72,12 @@ def looks_like_password(value: bytes, constant: bool) -> bool:
 
 def _is_set(value: bytes) -> bool:
     """Whether the value of a constant is a real value rather than a placeholder word."""
-    _, _, digit, _ = kinds = _kinds(value)
+    _, _, digit, _ = kinds = _find_kinds(value)
     return (digit and sum(kinds) >= 2) or (value.isalpha() and not _COMMON.match(value))
 
 
 def _is_irregular(value: bytes) -> bool:
-    return sum(_kinds(value)) >= 2 and (_is_one_word(value) or _has_odd_part(value))
+    return sum(_find_kinds(value)) >= 2 and (_is_one_word(value) or _has_odd_part(value))
 
 
 def _is_one_word(value: bytes) -> bool:
@@ -95,7 +95,7 @@ def _has_odd_part(value: bytes) -> bool:
     return len(_NUMBERED.findall(value)) >= 3
 
 
-def _kinds(value: bytes) -> tuple[bool, ...]:
+def _find_kinds(value: bytes) -> tuple[bool, ...]:
     """Return whether the value has small letters, capitals, digits and symbols, in this order."""
     return tuple(kind.search(value) is not None for kind in _CLASSES)
 
@@ -104,7 +104,7 @@ def _count_digits(value: bytes) -> int:
     return len(value) - len(value.translate(None, b"0123456789"))
 
 
-def _entropy(value: bytes) -> float:
+def _compute_entropy(value: bytes) -> float:
     """Return the entropy in bits per character."""
     size = len(value)
     return -sum(n / size * math.log2(n / size) for n in Counter(value).values())

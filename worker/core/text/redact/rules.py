@@ -16,7 +16,7 @@ Finder = Callable[[bytes, int], tuple[int, int] | None]
 class Rule:
     """A kind of secret. Every secret of the kind has one of `hints` (in lower case) near it.
 
-    `find` must examine only a bounded part of the text around the hint, or return all that it has
+    `find` must examine only a bounded part of the text around the hint, or return all that it
     examined: otherwise a hostile text would take more than linear time.
     """
 

@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A secret in a text, from `start` up to `end`. Of equally long ones the lowest `rank` wins."""
+    """A secret in a text, from `start` up to, but not including, `end`.
+
+    Of overlapping secrets the longest names the kind, of equally long ones the lowest `rank`.
+    """
 
     start: int
     end: int
@@ -36,15 +39,12 @@ def _merge(spans: Iterable[Span]) -> list[Span]:
     for span in sorted(spans):
         if merged and span.start < merged[-1].end:
             last = merged[-1]
-            kind = span if (_order(span) < (-longest, last.rank)) else last
-            longest = max(longest, span.end - span.start)
+            length = span.end - span.start
+            kind = span if (-length, span.rank) < (-longest, last.rank) else last
+            longest = max(longest, length)
             end = max(last.end, span.end)
             merged[-1] = Span(last.start, end, kind.rank, kind.kind)
         else:
             merged.append(span)
             longest = span.end - span.start
     return merged
-
-
-def _order(span: Span) -> tuple[int, int]:
-    return (span.start - span.end, span.rank)

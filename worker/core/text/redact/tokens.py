@@ -143,7 +143,7 @@ def token_pattern(token: Token) -> str:
     return ("" if token.distinct else START) + f"(?:{prefixes})(?:{token.body})"
 
 
-def _rules() -> Iterator[Rule]:
+def _make_rules() -> Iterator[Rule]:
     for token in TOKENS:
         yield match_rule(token.kind, token.prefixes.lower(), token_pattern(token))
 
@@ -164,7 +164,7 @@ def find_jwt(data: bytes, at: int) -> tuple[int, int] | None:
 
 
 TOKEN_RULES = (
-    *_rules(),
+    *_make_rules(),
     # The prefix `sk-` alone is not enough: names in lower case with dashes may contain it.
     match_rule(
         "openai-key",

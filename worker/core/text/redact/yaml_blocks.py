@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]{0,20}[mK]?")
-"""What colours a text; without its end where that counts as the beginning of a key."""
+"""A colour; its end may be missing, as it may have been taken for the beginning of a key."""
 
 _BLANKS = rb"(?:[ \t]|\x1b\[[0-9;]{0,20}[mK]){0,20}+"
 _MARK = rb"%b(?:[!&][\w!/:.-]{0,60}+[ \t]{1,4}){0,2}[|>][+-]?[1-9]?[+-]?%b" % (_BLANKS, _BLANKS)
@@ -15,25 +15,24 @@ _HEADER_INSIDE = re.compile(rb":%b(?:#|$)" % _MARK)
 _LINE_NUMBER = re.compile(rb"\d{1,9}(?=\D{0,3}$)")
 _DIGITS = re.compile(rb"\d{1,9}")
 _MOST_LINES = 100
-"""A longer block is redacted up to here. Less than what is read again of a text in pieces."""
+"""A longer block is redacted up to here. Fewer than `redact_stream.OVERLAP`."""
 
 _LONGEST_LINE = 4096
 _LINES = {
     b"\n": re.compile(rb"[^\n]{0,%d}" % _LONGEST_LINE),
     b"\\n": re.compile(rb"(?:[^\"\\\n]|\\(?!n)[^\n]){0,%d}" % _LONGEST_LINE),
 }
-"""By what ends a line: also the escape in a string of JSON, which a quote ends."""
+"""A line, by what ends it: a newline, or its escape in a JSON string, which a quote ends."""
 
 _LONGEST_PREFIX = 120
 
 
 def list_block_lines(data: bytes, name: int, value: int) -> list[tuple[int, int]]:
-    """Return where the lines of the block begin and end, without the blanks around them.
+    """Return where each line of the block begins and ends, without blanks; [] if there is no block.
 
-    `name` is where the key begins, `value` where its value does; [] if that is no block. Before the
-    key there may be what a log puts before every line, or the mark of a diff; anything may be
-    coloured. A block ends before what may be the head of another one, so that every line is
-    examined for one block only.
+    The key begins at `name`, its value at `value`. Before the key there may be the prefix of a
+    log's lines or the mark of a diff, and anything may be coloured. A block ends before what may be
+    the head of another, so that every line is examined for one block only.
     """
     header = _HEADER.match(data, value)
     if header is None or _remove_colours(data[name:value]).rstrip(b" \t")[-1:] != b":":
@@ -58,7 +57,7 @@ def _remove_colours(text: bytes) -> bytes:
 
 
 def _find_coloured(line: bytes, at: int) -> int:
-    """Return where in `line` that byte is which is the one `at` in the line without colours."""
+    """Return the index in `line` of the byte at index `at` of the line without colours."""
     for colour in _COLOUR.finditer(line):
         if colour.start() > at:
             break
@@ -67,9 +66,9 @@ def _find_coloured(line: bytes, at: int) -> int:
 
 
 def _find_line_start(data: bytes, name: int, value: int, end: bytes) -> int:
-    """Return where the line of a key begins; of a longer one, a place not far before it.
+    """Return where the line of a key begins, or a place not far before the key in a long line.
 
-    `name` may be a letter too early: that of the escape before it.
+    `name` may be one character too early, if an escape such as `\\n` precedes the key.
     """
     first = max(0, name - _LONGEST_PREFIX)
     line = data.rfind(end, first, value)
@@ -91,10 +90,10 @@ def _read_lines(data: bytes, at: int, end: bytes) -> Iterator[tuple[int, bytes]]
 
 
 def _split_prefix(line: bytes, prefix: bytes) -> tuple[bytes, bool]:
-    """Return what a line holds after what corresponds to the `prefix` of the key, without the
-    blanks around it, and whether it is indented further than the key.
+    """Return the rest of a line after what corresponds to the key's `prefix`, without the blanks
+    around it, and whether it is indented further than the key.
 
-    The number of a line may have more digits than that of the key's line.
+    A line's number may have more digits than that of the key's line.
     """
     skipped = len(prefix.rstrip(b" \t"))
     column = len(prefix) - skipped

@@ -1,8 +1,8 @@
 """The formats in which the tools of each ecosystem begin and end a block that explains a failure.
 
 Regular expressions, matched at the beginning of a line, after blanks and a log level in brackets.
-They are joined into one expression, so a line that an ecosystem shares with another one stands here
-once. They must have no capturing groups, and nothing that can match a long text in two ways.
+They are joined into one expression, so a format that ecosystems share is listed once. None may have
+a capturing group, or a part that can match a long text in two ways.
 """
 
 OPENS = (

@@ -1,8 +1,8 @@
-"""Which lines of a failed job's log tell what failed, and where. Pure.
+"""Which lines of a failed job's log say what failed, and where. Pure.
 
-A log names many files that have nothing to do with its failure: files of tests that passed, and
-files that were compiled, covered or warned about. Only lines that speak of a failure or name a
-place in the code count. Doubtful lines are left out: a missing fact misleads nobody.
+A log names many files that have nothing to do with its failure: those of tests that passed, and
+those that were compiled, covered or warned about. Only lines that mention a failure or a place in
+the code count. Doubtful lines are left out: a missing fact misleads nobody.
 """
 
 import re
@@ -21,9 +21,9 @@ _ASIDE = re.compile(
     r"|\S{1,200}\.\w{1,8} +\d{1,7} +\d{1,7} .{0,60}\d%| *\S{1,200}\.\w{1,8} +\| +[\d.]{1,6} +\|"
     r"| {0,8}\S{0,200} ?\w{0,40}Warning: |\S{1,300} PASSED\b"
 )
-"""Lines on how long tests took, what they covered, what they warned about, which passed."""
+"""Lines about the duration, the coverage and the warnings of tests, and about tests that passed."""
 
-_WELL = re.compile(
+_TEST_PROGRESS = re.compile(
     r"(?:(?:\[\w{1,7}\] )?\[ {0,2}\d{1,3}%\] )?PASS(?:ED)?(?: \S{1,300}\.py::"
     r"|\b(?!.{0,300}(?:(?i:error)|Exception): ))|\[ {7}OK \]|\[ RUN {6}\]"
     r"|=== (?:RUN|PAUSE|CONT|NAME) "
@@ -34,16 +34,16 @@ _WELL = re.compile(
     r"|Passed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
     r"|\d\d:\d\d \+\d{1,6}(?: ~\d{1,6})?(?: -\d{1,6})?: (?!Some tests failed|.{0,600} \[E\]$)"
 )
-"""A test that passed, or that has only begun, as its runner marks it."""
+"""How a runner reports a test that passed or has only begun."""
 
-_CALM = re.compile(
+_HARMLESS = re.compile(
     r"\W{0,8}(?:warning\b|(?:DEBUG|INFO|TRACE|NOTICE)\b)|\$ |w: \S"
     r"|.{0,400}(?:: warning:|\d\d:\d\d\S{0,12} (?:DEBUG|INFO|TRACE)\b)",
     re.IGNORECASE,
 )
 """A warning, a log line of a program, or an echoed command."""
 
-_NONE = re.compile(
+_NO_FAILURE = re.compile(
     r"\b(?:0|no|zero) (?:\w{1,20} )?(?:errors?|fail\w{0,10})\b|\b(?:errors?|fail\w{0,10})\b: ?0\b",
     re.IGNORECASE,
 )
@@ -61,29 +61,29 @@ _PLACE = re.compile(r"[\w@.+~$/\\-]{1,300}\.\w{1,12}[\"']?(?:,? line |:|\(|:line
 
 
 def remove_asides(text: str) -> str:
-    """Return `text` without lines that name files but are not about an error (`_ASIDE`)."""
+    """Return `text` without lines that name files but report no error (`_ASIDE`)."""
     return "\n".join(line for line in text.split("\n") if not _ASIDE.match(_NUMBER.sub("", line)))
 
 
-def went_well(line: str) -> bool:
-    """Whether a line says no more than that a test passed or has begun, whatever its name."""
-    return _WELL.match(line.strip()) is not None
+def is_test_progress(line: str) -> bool:
+    """Whether a line only says that a test passed or has begun, whatever the test's name."""
+    return _TEST_PROGRESS.match(line.strip()) is not None
 
 
 def select_error_lines(text: str) -> str:
-    """Return the lines of a log, with or without their numbers, that tell of the failure."""
-    return "\n".join(_find_telling(text))
+    """Return the lines of a log, with or without their numbers, that are about the failure."""
+    return "\n".join(_find_error_lines(text))
 
 
 _ECHO = re.compile(r"(?:\d{1,9}: ?)?\$ \S")
-_AFTER = re.compile(r"(?:\d{1,9}: ?)?(?:Running after_script|Uploading artifacts)\b")
+_AFTER_SCRIPT = re.compile(r"(?:\d{1,9}: ?)?(?:Running after_script|Uploading artifacts)\b")
 
 
 def keep_last_command(lines: Sequence[str]) -> list[str]:
-    """Return the lines below the last command of a job's script, which failed it; all if no command
-    is echoed. What runs after a script that failed is left out."""
-    script = list(takewhile(lambda line: not _AFTER.match(line), lines))
-    last = max((at for at, line in enumerate(script) if _ECHO.match(line)), default=-1)
+    """Return the output of a script's last command, which is the one that failed; all lines if no
+    command is echoed. What runs after a failed script is left out."""
+    script = list(takewhile(lambda line: not _AFTER_SCRIPT.match(line), lines))
+    last = max((index for index, line in enumerate(script) if _ECHO.match(line)), default=-1)
     return script[last + 1 :] if last >= 0 else list(lines)
 
 
@@ -92,12 +92,12 @@ def names_place(text: str) -> bool:
     return any(_PLACE.search(line[:LONGEST]) for line in text.split("\n"))
 
 
-def _find_telling(text: str) -> Iterator[str]:
+def _find_error_lines(text: str) -> Iterator[str]:
     warned, summary = False, False
     for line in join_headings(text.split("\n")):
         bare = _NUMBER.sub("", line)[:LONGEST]
         summary = "warnings summary" in bare or (summary and not bare.startswith(("==", "-- ")))
-        aside = summary or _ASIDE.match(bare) or went_well(bare) or _CALM.match(bare)
+        aside = summary or _ASIDE.match(bare) or is_test_progress(bare) or _HARMLESS.match(bare)
         place = _PLACE.search(bare) is not None
         if not aside and not (warned and place) and (place or _fails(bare)):
             yield line
@@ -105,4 +105,4 @@ def _find_telling(text: str) -> Iterator[str]:
 
 
 def _fails(line: str) -> bool:
-    return _FAILS.search(_NONE.sub("", line)) is not None
+    return _FAILS.search(_NO_FAILURE.sub("", line)) is not None

@@ -1,31 +1,31 @@
-"""What a log says about how a test failed. Pure."""
+"""The reason that a log gives for a failed test. Pure."""
 
 import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from worker.core.logs.error_lines import went_well
-from worker.core.logs.line_kinds import GAP, MERE, TEST, is_row, strip_line
+from worker.core.logs.error_lines import is_test_progress
+from worker.core.logs.line_kinds import GAP, NOISE, TEST, is_row, strip_line
 from worker.core.logs.normal_form import normalise_line
 
 
-def diagnose(test: str, lines: Sequence[str]) -> str:
-    """Return what the log says about how a test failed. For a TAP result this is Perl's warning
-    about the code, else the values got and expected; for a test of pytest's in which a worker
-    crashed, that; for any other test, the line after it."""
+def find_reason(test: str, lines: Sequence[str]) -> str:
+    """Return why a test failed, "" if the log does not say. For a TAP result this is Perl's warning
+    about the code, else the values got and expected; if a worker of pytest-xdist crashed, that; for
+    a test of ExUnit's, the mismatch; for any other test, the line after it."""
     if crash := _find_crash(test.removeprefix("FAILED "), lines):
         return crash
     if _EXUNIT.match(test):
         return _find_mismatch(test, lines)
     if not test.startswith("not ok "):
-        return _line_after(test, lines)
+        return _find_line_after(test, lines)
     texts = [strip_line(line) for line in lines]
-    told = [at for at, text in enumerate(texts) if _TOLD.match(text)]
-    before, after = _split_told(test, texts, told) if told else _split_results(test, texts)
+    named = [at for at, text in enumerate(texts) if _PERL_FAILED.match(text)]
+    before, after = _split_messages(test, texts, named) if named else _split_results(test, texts)
     warned = [text for text in before if _WARNED.match(text)]
     compared = [found[0].strip("# ") for text in after if (found := _COMPARED.match(text))][:2]
-    said = warned[-1] if warned else ", ".join(compared)
-    return said or ("" if told else _line_after(test, lines))
+    reason = warned[-1] if warned else ", ".join(compared)
+    return reason or ("" if named else _find_line_after(test, lines))
 
 
 def _find_crash(name: str, lines: Sequence[str]) -> str:
@@ -39,19 +39,20 @@ _CRASHED = re.compile(r"(worker '\w{1,20}' crashed) while running '(.{1,300})'")
 _Texts = tuple[Sequence[str], Sequence[str]]
 
 
-def _split_told(test: str, texts: Sequence[str], told: Sequence[int]) -> _Texts:
+def _split_messages(test: str, texts: Sequence[str], named: Sequence[int]) -> _Texts:
     """Return what Perl wrote before and after it named the failed test, up to the tests that it
-    named before and after; nothing if it did not name it. Perl's messages are not in sequence with
-    the results."""
+    named before and after; nothing if it did not name it. `named` are the indexes of the lines in
+    which it names one: they are not in sequence with the results."""
     name = test.partition(" - ")[2]
-    at = next((at for at in told if name and f"'{name}'" in texts[at]), None)
+    at = next((at for at in named if name and f"'{name}'" in texts[at]), None)
     if at is None:
         return (), ()
-    return _cut_around(texts, at, _TOLD)
+    return _cut_around(texts, at, _PERL_FAILED)
 
 
 def _split_results(test: str, texts: Sequence[str]) -> _Texts:
-    """Return the lines around the failed test's result, up to the adjacent results, twice."""
+    """Return the lines around the failed test's result, up to the adjacent results: the same for
+    before and after, as either may explain it."""
     before, after = _cut_around(texts, texts.index(test), _RESULT)
     return (*before, *after), (*before, *after)
 
@@ -66,30 +67,30 @@ def _cut_around(texts: Sequence[str], at: int, ends: re.Pattern[str]) -> _Texts:
     return before[::-1], [*takewhile(goes_on, texts[at + 1 :])]
 
 
-_TOLD = re.compile(r"#\s+Failed (?:\(TODO\) )?test")
+_PERL_FAILED = re.compile(r"#\s+Failed (?:\(TODO\) )?test")
 _RESULT = re.compile(r"(?:not )?ok \d")
 
 
-def _line_after(test: str, lines: Sequence[str]) -> str:
-    """Return what follows the line of a failed test: usually its assertion. "" if that is about
-    another test, unless it is a part of this one."""
+def _find_line_after(test: str, lines: Sequence[str]) -> str:
+    """Return the line after that of a failed test, usually its assertion; "" if that line is about
+    another test that is no part of this one."""
     if is_row(test):  # Playwright's rows come before its blocks, which say why
         first = next((at for at, line in enumerate(lines) if _is_block_of(test, line)), None)
         lines = [] if first is None else lines[first:]
     texts = [text for text in map(strip_line, lines) if text != _FRAME]
     test = _find_details(test, texts)
     following = texts[texts.index(test) + 1 :] if test in texts else []
-    told = (
+    telling = (
         text
         for text in takewhile(lambda text: text != GAP, following[:2])
-        if any(map(str.isalpha, text)) and not MERE.match(normalise_line(text))
+        if any(map(str.isalpha, text)) and not NOISE.match(normalise_line(text))
     )
-    said = next(told, "")
+    said = next(telling, "")
     if _EXCEPTION.fullmatch(said):  # its message begins on the next line
         said = f"{said} {next(iter(following[following.index(said) + 1 :]), '')}".strip()
     part = test.split(" (")[0]
     is_another = TEST.match(said) and not said.startswith(part)
-    return "" if said == GAP or is_another or went_well(said) else said
+    return "" if said == GAP or is_another or is_test_progress(said) else said
 
 
 def _is_block_of(test: str, line: str) -> bool:
@@ -97,8 +98,8 @@ def _is_block_of(test: str, line: str) -> bool:
 
 
 def _find_details(test: str, texts: Sequence[str]) -> str:
-    """Return the line that heads Jest's details of a test, of a test in its list; else the test. In
-    the list, the next line may be the next group of tests."""
+    """Return the line that heads Jest's details of a test in its list; for any other test, the test
+    itself. In the list, the next line may be the next group of tests."""
     listed = _LISTED.fullmatch(test)
     end = f" › {listed[1]}" if listed else ""
     heads = (text for text in texts if end and text.startswith("● ") and text.endswith(end))

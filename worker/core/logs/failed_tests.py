@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 MOST = 2000
-"""The most tests that are told apart."""
+"""The most tests that are listed."""
 
 _FAILED = re.compile(
     r"(?:FAILED|ERROR) (?P<pytest>[^\s:]{1,300}\.py::[^\s\[]{1,200}(?:\[.{0,200}?\])?)(?: - |$)"
@@ -26,7 +26,7 @@ _UNNAMED = re.compile(
 def list_failed_tests(lines: Iterable[str]) -> tuple[str, ...]:
     """Return the failed tests in the words of their tools, each once.
 
-    None if there are more than `MOST`, or if any tool names a test without its file or class.
+    () if there are more than `MOST`, or if any tool names a test without its file or class.
     """
     found: dict[str, None] = {}
     for line in lines:

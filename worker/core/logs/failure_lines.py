@@ -1,5 +1,5 @@
-"""The lines of a log that its errors are read from: those of an excerpt, and every failed test and
-error with a place, since not all of them fit into an excerpt. Pure."""
+"""The lines that a log's errors are read from: those of an excerpt, and every failed test and error
+with its place, as an excerpt has no room for all of them. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -13,8 +13,8 @@ from worker.core.logs.normal_form import normalise_line, normalise_places
 from worker.core.logs.signature import find_exact_errors, list_telling_lines
 
 MOST = 5000
-"""The most lines of a log that are looked at for failed tests and errors with their places, and of
-a passed run that are compared with its errors."""
+"""The most lines of a log that are examined for failed tests and errors with their places, and the
+most lines of a passed run that are compared with them."""
 
 MOST_TOLD = 1000
 """The most of them that `FailureLines.write_text` adds to the excerpt."""
@@ -32,10 +32,10 @@ _ZERO = re.compile(r"(?<![\w.,:-])0(?![\w.,:-]*\w)")
 
 @dataclass(frozen=True, slots=True)
 class FailureLines:
-    """`excerpt` are the lines of an excerpt, with their numbers, and `failures` those of the whole
-    log that name a failed test or an error with its place. Neither has lines about a failure that
-    is ignored (see `ignored_failures`). `is_whole`: all lines of the log that look like these were
-    looked at."""
+    """`excerpt` has an excerpt's lines, with their numbers; `failures` those of the whole log that
+    name a failed test or an error with its place. Neither has lines about an ignored failure
+    (see `ignored_failures`). `is_whole`: every line of the log that looks like one was examined.
+    """
 
     excerpt: tuple[str, ...]
     failures: tuple[str, ...]
@@ -67,12 +67,12 @@ class FailureLines:
         return FailureLines(excerpt, failures, self.is_whole)
 
     def is_list(self) -> bool:
-        """Whether the errors of the excerpt are some of a list of them, or it has no errors."""
+        """Whether the errors of the excerpt are part of a longer list, or it has no errors."""
         errors = find_exact_errors(self.excerpt)
         return not errors or any(map(is_in_a_list, errors.values()))
 
     def write_text(self) -> str:
-        """Return the excerpt and, if its errors are some of a list, the others below a gap."""
+        """Return the excerpt and, if its errors are part of a list, the others below a gap."""
         if not self.is_list():
             return "\n".join(self.excerpt)
         known = {_NUMBER.sub("", line, 1).strip()[:_LONGEST] for line in self.excerpt}
@@ -81,10 +81,10 @@ class FailureLines:
 
 
 def read_failure_lines(cleaned: bytes, excerpt: str, most: int = MOST) -> FailureLines:
-    """Return the lines of a cleaned log that look like failures, the first `most` of them, and the
-    lines of an excerpt of it.
+    """Return the lines of an excerpt of a cleaned log, and the log's lines that name a failure, of
+    the first `most` that look like it.
 
-    Where a log tells of no other failure than of those that are ignored, they are not left out.
+    If a log has ignored failures and no others, they are not left out.
     """
     ignored = find_ignored(cleaned)
     lines = _read_lines(cleaned, excerpt, ignored, most)

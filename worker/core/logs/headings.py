@@ -35,11 +35,11 @@ _TABLE = re.compile(r"(?:\d{1,9}: ?)? {1,3}Line {2,8}(?P<path>\S{1,300}\.\w{1,8}
 _ROW = re.compile(_NUMBER + r" {1,4}:?(?P<at>\d{1,7}|-)? {2,12}(?P<said>\S.{0,400})$")
 _RULE = re.compile(r"(?:\d{1,9}: ?)?\s{0,3}-{4,10} -{4,200}\s*$")
 _STRICT = "warnings treated as errors"
-_WARNED = re.compile(
+_SPHINX = re.compile(
     _NUMBER + r"(?P<path>\S{1,300}\.\w{1,8}):(?:docstring of (?P<what>[\w.]{1,300}):)?"
     r"(?P<at>\d{1,7}): WARNING: (?P<said>.*)$"
 )
-_BARE = re.compile(
+_PLACE_ALONE = re.compile(
     _NUMBER + r"(?P<place>\S{1,300}\.(?:exs?|erl|l?hs):\d{1,7}(?::\d{1,7})?):"
     r"(?:(?P<kind>[a-z_]{3,40})| error:(?: \[(?P<code>[\w-]{1,20})\])?)\s*$"
 )
@@ -55,8 +55,8 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
     path, lines = "", _join_tables(list(lines))
     strict = any(_STRICT in line for line in lines)
     for at, line in enumerate(lines):
-        if strict and (warned := _WARNED.match(line[:1000])):
-            yield _write_warned(warned)
+        if strict and (warning := _SPHINX.match(line[:1000])):
+            yield _write_sphinx(warning)
             continue
         if boxed := _BOX_ERROR.match(line[:1000]):
             yield _write_boxed(boxed, lines[at + 1 : at + _BOX_LINES]) or line
@@ -64,8 +64,8 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
         if finding := _FINDING.match(line):
             yield _write_finding(finding, lines[at + 1 : at + _FINDING_LINES]) or line
             continue
-        if bare := _BARE.match(line[:1000]):
-            yield _write_bare(bare, lines[at + 1 : at + 2])
+        if bare := _PLACE_ALONE.match(line[:1000]):
+            yield _write_with_next(bare, lines[at + 1 : at + 2])
             continue
         if heading := _HEADING.match(line):
             path = heading["path"]
@@ -76,8 +76,8 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _join_tables(lines: list[str]) -> list[str]:
-    """Return the lines; each error in a table of PHPStan's is one line with its place, at the place
-    of its first line, and its other lines are left out."""
+    """Return the lines; each error in a table of PHPStan's becomes one line that begins with its
+    place, where the first of its lines was."""
     joined: list[str] = []
     path, inside = "", False
     for line in lines:
@@ -108,13 +108,13 @@ _OPEN = "\0"
 """Marks the end of an error that may go on in the next line."""
 
 
-def _write_warned(warned: re.Match[str]) -> str:
-    what = f" (docstring of {warned['what']})" if warned["what"] else ""
-    place = f"{warned['number'] or ''}{warned['path']}:{warned['at']}"
-    return f"{place}: error: {warned['said']}{what}"
+def _write_sphinx(warning: re.Match[str]) -> str:
+    what = f" (docstring of {warning['what']})" if warning["what"] else ""
+    place = f"{warning['number'] or ''}{warning['path']}:{warning['at']}"
+    return f"{place}: error: {warning['said']}{what}"
 
 
-def _write_bare(error: re.Match[str], below: Sequence[str]) -> str:
+def _write_with_next(error: re.Match[str], below: Sequence[str]) -> str:
     said = _UNNUMBERED.sub("", "".join(below), 1).strip(" \t•").removesuffix(GAP)
     kind = error["kind"] or (f"[{error['code']}]" if error["code"] else "")
     words = ": ".join(filter(None, (f"{error['place']}: error", kind, said)))

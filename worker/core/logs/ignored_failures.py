@@ -1,12 +1,12 @@
-"""Failures in a log by which its job did not fail: tests that passed when their runner tried them
-again, and tasks whose failure is ignored. Pure."""
+"""Failures in a log that did not fail its job: tests that passed when their runner repeated them,
+and tasks whose failure is ignored. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _MARKERS = (b" FLAKY", b" flaky\n", b" interrupted\n", b"] Flakes:", b"...ignoring\n")
-"""One of these is in each log that has such failures."""
+"""Every log with such failures contains one of these."""
 
 _TASK_FAILED = re.compile(r"(?:fatal|failed): \[[^\]]{1,200}\]")
 _TASK_LINES = 200
@@ -15,12 +15,12 @@ _TASK_LINES = 200
 _NEVER = re.compile(r"(?!)")
 
 
-_COUNTED = re.compile(rb"fail-?on-?flaky|failOnFlakeCount", re.IGNORECASE)
-"""Where flaky tests are to fail the job, none of them is ignored."""
+_FAIL_ON_FLAKY = re.compile(rb"fail-?on-?flaky|failOnFlakeCount", re.IGNORECASE)
+"""How a runner is told that flaky tests fail the job: then none of them is ignored."""
 
-_OVER = re.compile(r"\$ |ERROR: Job failed|\[\d{1,6}/\d{1,6}\] ")
+_OUTPUT_END = re.compile(r"\$ |ERROR: Job failed|\[\d{1,6}/\d{1,6}\] ")
 _MOST_LINES = 200
-"""What ends whatever a runner prints about a test, and the most lines that it may have."""
+"""What ends a runner's output about a test, and the most lines that this output may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class _Runner:
     """How a test runner reports such tests; the group `name` is a test's name.
 
     `listed` names one, below a line `heading` if the runner has one. `failed` names a test that
-    failed for good: if it also does that elsewhere in the log, nothing of it is ignored. `begins`
-    is the first line of what is printed about a failed attempt, `ends` the first line that belongs
-    to something else; `row` is a single line about an attempt.
+    failed for good: nothing about that test is ignored, even if it is also `listed`. `begins` is
+    the first line of the output of a failed attempt, `ends` the first line that belongs to
+    something else; `row` is a single line about an attempt.
     """
 
     listed: re.Pattern[str]
@@ -48,7 +48,7 @@ class _Runner:
         for number, line in enumerate(lines, 1):
             if begins := self.begins.match(line):
                 begun = number if begins["name"] in names else 0
-            elif self.ends.match(line) or _OVER.match(line) or number - begun > _MOST_LINES:
+            elif self.ends.match(line) or _OUTPUT_END.match(line) or number - begun > _MOST_LINES:
                 begun = 0
             named = self.listed.match(line) or self.row.match(line)
             if begun or (named and named["name"] in names):
@@ -60,8 +60,8 @@ class _Runner:
         is_below = self.heading is _NEVER
         for line in lines:
             listed = self.listed.match(line)
-            if bad := self.failed.match(line):
-                failed.add(bad["name"])
+            if failure := self.failed.match(line):
+                failed.add(failure["name"])
             elif listed:
                 (passed if is_below else failed).add(listed["name"])
             if not listed and self.heading is not _NEVER:
@@ -120,7 +120,7 @@ _RUNNERS = (
 
 def find_ignored(cleaned: bytes) -> frozenset[int]:
     """Return the numbers, from 1, of the lines of a cleaned log that are about such failures."""
-    if not any(marker in cleaned for marker in _MARKERS) or _COUNTED.search(cleaned):
+    if not any(marker in cleaned for marker in _MARKERS) or _FAIL_ON_FLAKY.search(cleaned):
         return frozenset()
     lines = cleaned.decode("utf-8", "replace").split("\n")
     retried = (number for runner in _RUNNERS for number in runner.find_lines(lines))

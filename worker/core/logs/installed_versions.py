@@ -1,7 +1,7 @@
-"""What was installed according to a job's log, and how that differs from another run. Pure.
+"""What a job's log says was installed, and how that differs from another run. Pure.
 
-A dependency whose version changed between the last run that passed and the failed one is often the
-whole cause, and no line of the failed log says so.
+A dependency whose version changed since the last run that passed is often the whole cause, and no
+line of the failed log says so.
 """
 
 import re
@@ -46,7 +46,7 @@ def find_versions(cleaned: Iterable[bytes]) -> Versions:
     """Return what a cleaned log, in whole-line pieces, names as installed, downloaded or used."""
     found: dict[Package, set[str]] = {}
     for piece in cleaned:
-        for package, version in _find_named(piece):
+        for package, version in _read_versions(piece):
             if package in found or len(found) < MOST:
                 found.setdefault(package, set()).add(version)
     return {package: frozenset(versions) for package, versions in found.items()}
@@ -147,25 +147,25 @@ _FROZEN = re.compile(rb"([\w.-]{1,100})==(\d[\w.+!]{0,60})")
 _PIP_ITEM = re.compile(rb"(\S{1,100}?)-(\d[\w.+!]{0,60})")
 
 
-def _find_named(piece: bytes) -> Iterator[tuple[Package, str]]:
-    for line in _lines_with(_PIP_LIST, piece):
+def _read_versions(piece: bytes) -> Iterator[tuple[Package, str]]:
+    for line in _find_lines(_PIP_LIST, piece):
         for item in line.removeprefix(_PIP_LIST).split(b" ")[:MOST]:
             if found := _PIP_ITEM.fullmatch(item):
                 yield _package("pip", found[1]), found[2].decode()
-    for line in _lines_with(b"==", piece):
+    for line in _find_lines(b"==", piece):
         if frozen := _FREEZE.match(line):
             for item in frozen[1].split(b",")[:MOST]:
                 if found := _FROZEN.fullmatch(item):
                     yield _package("pip", found[1]), found[2].decode()
     for kind, holds, pattern in _LINES:
-        for line in _lines_with(holds, piece):
+        for line in _find_lines(holds, piece):
             if found := pattern.match(line):
                 version = found[2].decode("utf-8", "replace").rstrip(".,:")
                 yield _package(kind, found[1]), version
 
 
-def _lines_with(text: bytes, piece: bytes) -> Iterator[bytes]:
-    """The lines of `piece` that hold `text`, each once."""
+def _find_lines(text: bytes, piece: bytes) -> Iterator[bytes]:
+    """Yield the lines of `piece` that contain `text`, each once."""
     at = piece.find(text)
     while at >= 0:
         end = piece.find(b"\n", at)

@@ -1,5 +1,5 @@
-"""What a line of a failed job's log is by its form: a failed test, an error, or no more than noise
-that a tool writes after any error. Pure."""
+"""Classifies a line of a failed job's log by its form: a failed test, an error, or the noise that a
+tool writes after any error. Pure."""
 
 import re
 
@@ -31,7 +31,7 @@ _BLOCK = re.compile(r"\d{1,5}\) \[")
 GAP = "…"
 """What stands for lines that an excerpt leaves out."""
 
-MERE = re.compile(
+NOISE = re.compile(
     r"(?:error:? |fatal:? |##\[error\])?(?:job failed|build failed|process (?:completed|exited|\")|"
     r"command (?:failed|exited)|script (?:failed|exited|returned)|the command .{1,200} (?:exited|"
     r"returned)|cleaning up|uploading|exited? with|exit (?:code|status)|make(?:\[<n>\])?: \*\*\*|"
@@ -83,8 +83,8 @@ WEAK = re.compile(
     r"> Task \S{1,200} FAILED$"
     r"|_{3,80} (?:ERROR at (?:setup|teardown) of )?(?P<test>.{1,300}?) _{3,80}$"
 )
-"""What is an error only if the log has no better one: a step of Gradle's that failed, the heading
-above pytest's details of a `test`."""
+"""An error only if the log has no better one: a failed step of Gradle's, or the heading above
+pytest's details of a `test`."""
 
 TEST = re.compile(
     r"FAILED (?!- RETRYING: )|ERROR \S{1,300}\.py::|FAIL: |--- FAIL: |(?:\s|^)[✕✗✖✘●] |not ok "
@@ -111,7 +111,7 @@ SERVER_SAID = (
     r"remote: .{0,200}\b(?:not allowed|denied|forbidden|(?i:error)|not found|could not be found"
     r"|invalid|expired|blocked)\b|Temporary failure resolving '"
 )
-"""What a Git server says about why it refuses something, and apt where it finds no server."""
+"""Why a Git server refuses something, and what apt says if it finds no server."""
 
 PLAIN = re.compile(
     r"(?:E {1,8})?[A-Za-z_][\w.$]{0,120}(?:Error|Exception|Failure|Failed)\b(?:$|:| )"
@@ -122,8 +122,8 @@ PLAIN = re.compile(
     r"|\S{1,200}: line \d{1,7}: +\d{1,10} (?:Killed|Segmentation fault|Aborted|Bus error"
     r"|Illegal instruction|Floating point exception)\b|" + SERVER_SAID
 )
-"""A line that begins with an exception, or with a tool's word for an error; or a shell's on a
-program that was killed."""
+"""A line that begins with an exception or with a tool's word for an error, or in which a shell
+reports a killed program."""
 
 LOCATED = re.compile(
     r"[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?:? (?:fatal )?[Ee]rror\b|error\[\w{1,12}\]: "
@@ -149,8 +149,8 @@ def strip_line(line: str) -> str:
 
 
 def is_row(line: str) -> bool:
-    """Whether a line names a failed test and no more; how it failed is told elsewhere, by
-    Playwright in a block that begins with a number and a bracket."""
+    """Whether a line only names a failed test. How it failed stands elsewhere in the log; for
+    Playwright, in a block that begins with a number and a bracket."""
     text = _NUMBER.sub("", line[:LONGEST], 1).strip()
     return _ROW.match(text) is not None and not _BLOCK.match(text)
 

@@ -1,4 +1,4 @@
-"""The normal form of a log line: without what differs from run to run. Pure."""
+"""The normal form of a log line, which lacks what differs from run to run. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -16,20 +16,20 @@ def normalise_places(line: str) -> str:
     """Replace what differs between two runs of the same failure (places, times and counts, but no
     values) by placeholders, and collapse blanks."""
     text = line[:LONGEST]
-    for pattern in _SET:
-        text = pattern.sub(_keep, text)
+    for pattern in _CONFIGURED:
+        text = pattern.sub(_protect_digits, text)
     if not _COMPARES.search(text):
         return _replace_all(text, (*_RUN_IDS, *_PLACES, *_MEASURED))
-    for pattern in _COMPARED:
-        text = pattern.sub(_keep, text)
+    for pattern in _COMPARED_VALUES:
+        text = pattern.sub(_protect_digits, text)
     return _replace_all(text, _PLACES)
 
 
-def _keep(found: re.Match[str]) -> str:
-    """Return the match; the digits of its group `kept` become ones that no pattern replaces."""
+def _protect_digits(found: re.Match[str]) -> str:
+    """Return the match; digits of its group `kept` become characters that no pattern replaces."""
     begin, end = (at - found.start() for at in found.span("kept"))
     text = found[0]
-    return text[:begin] + text[begin:end].translate(_KEPT_DIGITS) + text[end:]
+    return text[:begin] + text[begin:end].translate(_PROTECTED_DIGITS) + text[end:]
 
 
 _Replacement = tuple[re.Pattern[str], str]
@@ -109,14 +109,14 @@ _RUN_IDS = _compile(
     (r"(?<![\w.])(?=\d{1,4}[hm]\d)(?:\d{1,4}h)?(?:\d{1,4}m)?(?:\d{1,5}(?:\.\d{1,9})?s)?"
      r"(?![A-Za-z\d])", "<n>"),
 )  # fmt: skip
-"""Ids, hash codes and composed times, which a run has by chance unless a line compares values."""
+"""Ids, hash codes and composed times: chance, unless the line compares values."""
 
-_KEPT_DIGITS = str.maketrans("0123456789", "⓪①②③④⑤⑥⑦⑧⑨")
+_PROTECTED_DIGITS = str.maketrans("0123456789", "⓪①②③④⑤⑥⑦⑧⑨")
 
-_SET = tuple(
+_CONFIGURED = tuple(
     re.compile(pattern)
     for pattern in (
-        # The port of a service: one that a run has by chance has five digits.
+        # The port of a service. A random one has five digits.
         r"(?:://[^\s/:@'\"]{1,100}|\blocalhost|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}|::)"
         r":(?P<kept>\d{2,4})(?!\w|[.:]\d)",
         r"\b[Pp]orts?[ :]{1,2}(?P<kept>\d{2,4})(?!\w|[.:]\d)",
@@ -128,9 +128,9 @@ _SET = tuple(
         r"(?:==|\b[vV]ersions? ['\"]?|\bv)(?P<kept>\d{1,6}(?:\.\d{1,6}){1,3})(?!\w)",
     )
 )
-"""What somebody has set, which is the same in every run of one failure."""
+"""Values that a person configured: the same in every run of one failure."""
 
-_COMPARED = tuple(
+_COMPARED_VALUES = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?P<quote>['\"])(?P<kept>[^'\"/\\]{1,200})(?P=quote)(?=\s{0,2}[=!]=)",
@@ -140,20 +140,19 @@ _COMPARED = tuple(
         r"(?<!at )(?<!address )\b(?P<kept>0x[0-9a-fA-F]{1,8})\b",
     )
 )
-"""Values that a line compares. Files in temporary folders and addresses in memory are none."""
+"""Values that a line compares, apart from temporary files and addresses in memory."""
 
 _COMPARES = re.compile(
     r"(?i:assert|expect|\b(?:got|want(?:ed)?|actual|should|to be|left|right|equals?)\b)|[=!]="
     r"|(?<!\S)[<>]=?(?!\S)|\bis not\b"
 )
-"""A line that may compare values, all of which are a part of its error."""
+"""A part of a line that may compare values: then its values are part of its error."""
 
 _UNIT = r"(?:ns|us|µs|ms|s|secs?|(?:milli)?seconds|mins?|minutes|[KMGT]i?B)"
 _MEASURE = rf"\d[\d.,]{{0,20}} ?{_UNIT}(?![A-Za-z\d])"
 
 _PLACES = _compile(
-    # Ids of processes and threads, as Rust, a sanitizer, glog, Node, Erlang, a shell and NSLog
-    # tell.
+    # Ids of processes and threads: of Rust, a sanitizer, glog, Node, Erlang, a shell and NSLog.
     (r"(?<=') \(\d{1,10}\)(?= panicked at )", ""),
     (r"^==\d{1,10}==", "==<n>=="),
     (r"^[IWEF]\d{4} <time> +\d{1,10}\b|^\[ {0,8}\d{1,9}\.\d{3,6}\]", "<time>"),
@@ -189,4 +188,4 @@ _MEASURED = _compile(
      r"|\b\d{1,9}(?= (?:failures?|errors?|warnings?|tests?|examples|snapshots|problems?)\b)",
      "<n>"),
 )  # fmt: skip
-"""Times, sizes and counts, which a run has by chance unless a line compares values."""
+"""Times, sizes and counts: chance, unless the line compares values."""

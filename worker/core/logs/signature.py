@@ -1,7 +1,7 @@
 """What failed, as a short key: the same for the same error in other runs, jobs and pipelines.
 
-It is made from the most telling lines of a failed job's excerpt, without what differs from run to
-run (times, ids, numbers, the runner's folders). Pure.
+It is made from the most telling lines of a failed job's excerpt, without what differs between runs
+(times, ids, numbers, the runner's folders). Pure.
 """
 
 import hashlib
@@ -9,15 +9,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from worker.core.logs.error_lines import went_well
+from worker.core.logs.error_lines import is_test_progress
 from worker.core.logs.excerpt import weights
 from worker.core.logs.excerpt.marks import find_marks
-from worker.core.logs.failed_test_reason import diagnose
+from worker.core.logs.failed_test_reason import find_reason
 from worker.core.logs.headings import join_headings
 from worker.core.logs.line_kinds import (
     GAP,
     LOCATED,
-    MERE,
+    NOISE,
     PLACED,
     PLAIN,
     SERVER_SAID,
@@ -47,7 +47,7 @@ _LEAST = -0.5
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`key` is "" if no line tells anything; `text` is the most telling line, unchanged.
+    """`key` is "" if no line is telling; `text` is the most telling line, unchanged.
 
     `others` are the errors of tools that fetch something, and the names of the other failed tests.
     `build_errors` are the normal forms of all errors if they have places and no test failed, as
@@ -69,15 +69,15 @@ def make_signature(lines: Sequence[str]) -> Signature:
     lines = [*join_headings(lines)]
     telling = _find_telling(lines)
     kept = _keep_weighty(telling)
-    found = frozenset(each.normal for each in kept) or _last_trouble(lines)
+    found = frozenset(each.normal for each in kept) or _find_last_trouble(lines)
     if not found:
         return Signature()
-    text = _text(telling, kept, lines)
+    text = _choose_text(telling, kept, lines)
     joined = "\n".join(sorted(found))
     return Signature(
         hashlib.sha256(joined.encode()).hexdigest()[:KEY],
         one_line(text, TEXT),
-        _name_others(kept, text),
+        _list_others(kept, text),
         found if _is_build(kept) else frozenset(),
     )
 
@@ -88,7 +88,7 @@ def _is_build(kept: Sequence["_WeightedLine"]) -> bool:
 
 
 def lead_with(error: str, base: Signature) -> Signature:
-    """Return the signature of a failure with one error more, which is its text."""
+    """Return the signature of the failure `base` with one more `error`, which becomes its text."""
     joined = f"{normalise_line(error)}\n{base.key}"
     return Signature(
         hashlib.sha256(joined.encode()).hexdigest()[:KEY],
@@ -101,9 +101,9 @@ def find_errors(lines: Sequence[str]) -> frozenset[str]:
     """Return the normal forms of every failed test and every error in the lines; if no line is
     telling, the normal form of the last line that says what could not be done."""
     lines = [*join_headings(lines)]
-    return frozenset(each.normal for each in _keep_weighty(_find_telling(lines))) or _last_trouble(
-        lines
-    )
+    return frozenset(
+        each.normal for each in _keep_weighty(_find_telling(lines))
+    ) or _find_last_trouble(lines)
 
 
 def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
@@ -120,24 +120,24 @@ def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
 
 
 def list_telling_lines(lines: Sequence[str]) -> list[str]:
-    """Return all lines that may be a part of a key, without numbers: each error, however little it
-    tells beside others, and whatever says what could not be done."""
+    """Return all lines that may be part of a key, without numbers: every error, even if others tell
+    more, and every line that says what could not be done."""
     texts = map(strip_line, lines)
     telling = {each.text for each in _find_telling(lines)}
     return [text for text in texts if text in telling or TROUBLE.search(text)]
 
 
-def _text(
+def _choose_text(
     telling: Sequence["_WeightedLine"], kept: Sequence["_WeightedLine"], lines: Sequence[str]
 ) -> str:
     """Return the signature's text.
 
-    If tests failed, it is the first one that says how it failed, with that, else the first one.
-    Otherwise it is the heaviest line; but if that is an error with its place, the first such error,
-    from which the others follow.
+    If tests failed, it is the first one whose reason is known, with that reason, else the first.
+    Otherwise it is the heaviest line; but if that is an error with its place, it is the first such
+    error: the others follow from it.
     """
     if not kept:
-        return next(iter(_last_trouble(lines)), "")
+        return next(iter(_find_last_trouble(lines)), "")
     tests = [each.text for each in kept if each.is_test]
     others = [each for each in kept if not each.is_test and not each.is_summary] or kept
     if not tests:
@@ -155,13 +155,13 @@ _TRIED = 10
 
 def _explain(test: str, lines: Sequence[str]) -> str:
     """Return the failed test with how it failed, "" if nothing says how."""
-    said = "" if _says(test) else diagnose(test, lines)
-    return f"{test}: {said}" if said else test if _says(test) else ""
+    said = "" if _says_how(test) else find_reason(test, lines)
+    return f"{test}: {said}" if said else test if _says_how(test) else ""
 
 
-def _name_others(kept: Sequence["_WeightedLine"], error: str) -> tuple[str, ...]:
-    """Return the names of the failed tests other than that of the `error`, each once even if the
-    tool names it in several ways. If any test failed, the errors of tools that fetch something come
+def _list_others(kept: Sequence["_WeightedLine"], error: str) -> tuple[str, ...]:
+    """Return the names of the failed tests other than that of `error`, each once even if the tool
+    has several names for it. If any test failed, the errors of tools that fetch something come
     first."""
     tests = [each.text for each in kept if each.is_test]
     named: dict[str, str] = {}
@@ -180,23 +180,23 @@ _MESSAGE = re.compile(
 _FETCHED = re.compile(r"curl: \(|wget: |fatal: |E: ")
 
 
-def _says(test: str) -> bool:
+def _says_how(test: str) -> bool:
     """Whether a line that names a failed test also says how it failed."""
-    said = _TELLS.search(test) or test.startswith("rspec ")
+    said = _HOW.search(test) or test.startswith("rspec ")
     return bool(said) and not test.startswith("not ok ")
 
 
-_TELLS = re.compile(r" - |\.\.: |: error: (?:-\[[^\]]{1,400}\]|\w{1,200}\.\w{1,200}) : ")
+_HOW = re.compile(r" - |\.\.: |: error: (?:-\[[^\]]{1,400}\]|\w{1,200}\.\w{1,200}) : ")
 
 
-def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
+def _find_last_trouble(lines: Sequence[str]) -> frozenset[str]:
     for line in reversed(lines):
         text = strip_line(line)
         normal = normalise_line(text)
         if (
             TROUBLE.search(normal)
-            and not went_well(text)
-            and not MERE.match(normal)
+            and not is_test_progress(text)
+            and not NOISE.match(normal)
             and not _is_tally(normal)
             and not _says_nothing(normal)
         ):
@@ -230,7 +230,7 @@ unnecessary
 _COMMON_WORDS = frozenset(_COMMON.split())
 _COUNTED_WORDS = frozenset(_COUNTED.split())
 _COUNTS = re.compile(r"<n> (?!m?s\))[a-z]|[a-z](?:: ?|=| )<n>", re.IGNORECASE)
-"""A count of something, which how long a test took is not."""
+"""A count of something; the duration of a test is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +257,16 @@ def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
         normal = normalise_line(text)
         is_test = TEST.match(text) is not None
         silent = _is_tally(normal) or (not is_test and _says_nothing(normal))
-        if silent or MERE.match(normal) or went_well(text) or text == GAP or normal in found:
+        if (
+            silent
+            or NOISE.match(normal)
+            or is_test_progress(text)
+            or text == GAP
+            or normal in found
+        ):
             continue
         names = find_marks(_NPM.sub("", normal).replace("<n>", "1"))
-        weight = _weight(names)
+        weight = _weigh_marks(names)
         is_plain = is_test or PLAIN.match(text) is not None
         if is_plain or weight >= _LEAST:
             summary = "summary" in names
@@ -301,10 +307,10 @@ def _says_nothing(normal: str) -> bool:
     return not words - _COMMON_WORDS or _LICENCE.search(normal) is not None
 
 
-def _weight(names: set[str]) -> float:
+def _weigh_marks(names: set[str]) -> float:
     if "ended" in names or names.isdisjoint(_SPEAKS):
         return _LEAST - 1
-    return weights.of_marks(names)[0]
+    return weights.sum_marks(names)[0]
 
 
 _SPEAKS = frozenset(

@@ -1,4 +1,4 @@
-"""When each part of a job log was written, by GitLab's section markers and runner timestamps."""
+"""When each part of a job log was written, from section markers and the runner's timestamps."""
 
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime

@@ -2,7 +2,7 @@
 
 GitLab's page leaves out empty lines, breaks lines at section markers, joins continued lines and
 lets a carriage return clear its line. Only a log that is cleaned in the same way has the line
-numbers that anchors such as `#L1843` use.
+numbers of anchors such as `#L1843`.
 """
 
 import re
@@ -21,10 +21,10 @@ PIECE = 1 << 20
 _MAX_HELD = 16 * PIECE  # of one line
 
 LARGE = 16 << 20
-"""Bytes of a cleaned log from which on it is read only once, while it is streamed."""
+"""A cleaned log of at least this many bytes is read only once, while it is streamed."""
 
 LONGEST_PREVIEW = 1 << 16
-"""The most bytes of a preview that an excerpt of a log can give."""
+"""The most bytes of a preview, unless the caller sets a limit."""
 
 PAGE_BYTES = 500 * 1024
 """The job's page shows this many bytes of the end of a trace, and counts its lines from there."""
@@ -169,7 +169,10 @@ class _Cleaner:
             return b""
         longest = max(map(len, lines))
         # After dropping empty lines: the page counts a line that holds only control characters.
-        data = _without_controls(b"\n".join(lines))
+        data = b"\n".join(lines)
+        if b"\x1b" in data:
+            data = _ESCAPE.sub(b"", data)
+        data = data.translate(None, _CONTROL)
         if not data.isascii() or longest > MAX_LINE:
             data = b"\n".join(
                 [
@@ -229,12 +232,6 @@ def _after_returns(data: bytes) -> Iterator[bytes]:
         start = data.rfind(b"\r", at, end) + 1
         at = data.find(b"\r", end)
     yield data[start:]
-
-
-def _without_controls(data: bytes) -> bytes:
-    if b"\x1b" in data:
-        data = _ESCAPE.sub(b"", data)
-    return data.translate(None, _CONTROL)
 
 
 def _readable(line: bytes) -> bytes:

@@ -113,7 +113,7 @@ def test_a_failure_is_shown_whole_however_much_follows(failure: list[str], after
 
 
 def test_every_mark_and_every_value_of_the_place_has_a_weight() -> None:
-    assert weights.of_marks(marks.NAMES)
+    assert weights.sum_marks(marks.NAMES)
     assert len(weights.PLACE) == len(place.NAMES)
 
 
@@ -214,7 +214,7 @@ def test_every_word_of_trouble_is_found_also_within_others_and_far_into_a_log() 
     log = "\n".join(lines) + "\n"
     pass_over = scan.Scan()
     pass_over.feed(log.encode())
-    assert set(range(0, 100 * len(words), 100)) <= set(pass_over.list_lines().hits)
+    assert set(range(0, 100 * len(words), 100)) <= set(pass_over.make_result().hits)
 
 
 RUNNER = [

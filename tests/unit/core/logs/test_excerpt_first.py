@@ -4,7 +4,7 @@ from tests.unit.core.logs.test_excerpt import calm, log, texts
 from worker.core.logs import trace
 from worker.core.logs.excerpt.first import favour_first
 from worker.core.logs.excerpt.place import Line
-from worker.core.logs.excerpt.scan import Found, Kept
+from worker.core.logs.excerpt.scan import KeptLine, ScanResult
 
 HEAD, DETAIL = frozenset(("opens", "crossed")), frozenset(("expected",))
 
@@ -24,11 +24,11 @@ def favour(
 ) -> list[float]:
     """Return the new weights of lines that are given by index, with their marks and weights."""
     read = [
-        Line(Kept(at, b"", 1, None), str(at), marks, str(at), False)
+        Line(KeptLine(at, b"", 1, None), str(at), marks, str(at), False)
         for at, (marks, _) in lines.items()
     ]
     total = max(lines) + 1
-    found = Found([line.source for line in read], [], [*commands], [], [], 0, total, total)
+    found = ScanResult([line.source for line in read], [], [*commands], [], [], 0, total, total)
     return favour_first(found, read, [weight for _, weight in lines.values()])
 
 

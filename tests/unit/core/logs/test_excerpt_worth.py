@@ -4,14 +4,14 @@ from tests.unit.core.logs.test_excerpt import calm, log, texts
 from worker.core.logs import trace
 from worker.core.logs.excerpt.choose import Choice
 from worker.core.logs.excerpt.place import Line
-from worker.core.logs.excerpt.scan import Kept
+from worker.core.logs.excerpt.scan import KeptLine
 from worker.core.logs.excerpt.worth import compute_worths
 
 
 def test_copies_of_a_line_are_worth_the_same() -> None:
     said = ["Caused by: the tax table is empty", "the shelf is full", "    ^"]
     lines = [
-        Line(Kept(at, text.encode(), 2, None), text, frozenset(), text, False)
+        Line(KeptLine(at, text.encode(), 2, None), text, frozenset(), text, False)
         for at, text in enumerate((*said, *said))
     ]
     first, other, short, *copies = compute_worths(lines, [1.0, -2.0, 0.5, -3.0, 2.0, -4.0])
@@ -75,7 +75,9 @@ def test_what_was_raised_is_shown_with_its_stack_trace() -> None:
 def choose(weights: list[float]) -> list[str]:
     """Return what is shown of lines with these weights."""
     lines = [
-        Line(Kept(at, b"", 1, None), f"the shelf {at} of the depot", frozenset(), f"{at}", False)
+        Line(
+            KeptLine(at, b"", 1, None), f"the shelf {at} of the depot", frozenset(), f"{at}", False
+        )
         for at in range(len(weights))
     ]
     return texts(Choice(lines, weights, len(lines), 4_096).write_text())

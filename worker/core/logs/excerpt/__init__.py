@@ -2,10 +2,10 @@
 
 One pass keeps the lines with words of trouble and the lines around them (`scan`). Each line is
 weighed by itself (`marks`, with the formats of `logs.ecosystems`), by its place (`place`) and by
-the lines around it (`around`); warnings weigh less than failures (`warned`), and of failures that
-begin alike the first weighs most (`first`). The budget goes to the heaviest lines (`weights`,
-`worth`, `choose`). If the last green log of the same job is available, new lines weigh more
-(`passed_lines`).
+the lines around it (`around`); warnings weigh less than failures (`warned`), and the first of
+several failures that begin alike weighs most (`first`). The budget of bytes is spent on the
+heaviest lines (`weights`, `worth`, `choose`). If the last green log of the same job is available,
+new lines weigh more (`passed_lines`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from worker.core.logs.excerpt import around, place, weights
 from worker.core.logs.excerpt.choose import Choice
 from worker.core.logs.excerpt.first import favour_first
 from worker.core.logs.excerpt.place import Line
-from worker.core.logs.excerpt.scan import Found, Scan
+from worker.core.logs.excerpt.scan import Scan, ScanResult
 from worker.core.logs.excerpt.warned import find_warned
 from worker.core.logs.line_kinds import GAP
 
@@ -29,22 +29,22 @@ _PASSED = "Job succeeded"
 class Digest:
     """What was found in a log; small, however large the log is."""
 
-    def __init__(self, found: Found, whole: bytes | None) -> None:
+    def __init__(self, scan: ScanResult, whole: bytes | None) -> None:
         self._whole = whole
-        self._total = found.total
-        self._end_lines = found.end_lines
-        self._first = 0 if found.troubles else found.first
-        self._lines = place.list_lines(found)
-        self._weights = _compute_weights(found, self._lines)
-        if _has_passed(self._lines):
+        self._total = scan.total
+        self._end_lines = scan.end_lines
+        self._first = 0 if scan.troubles else scan.first
+        self._lines = place.list_lines(scan)
+        self._weights = _compute_weights(scan, self._lines)
+        if self._lines and self._lines[-1].text == _PASSED:
             self._whole = None
-            self._lines, self._weights = _choose_end(found, self._lines)
+            self._lines, self._weights = _choose_end(scan, self._lines)
 
     def write_text(self, limit: int) -> str:
         """Return the explaining lines as `1843: text`, in order, gaps marked, in `limit` bytes.
 
-        A log that fits is shown whole, but for what the runner did before the script if nothing was
-        wrong there; of a job that passed, only the end is shown.
+        A log that fits is shown whole, except for what the runner did before the script if nothing
+        went wrong there. If the job passed, only the end is shown.
         """
         if self._whole is not None and (shown := _number_lines(self._whole, self._first, limit)):
             return shown
@@ -73,7 +73,7 @@ class Excerpt:
     def make_digest(self) -> Digest:
         """Return what was found so far."""
         whole = b"".join(self._whole) if self._whole is not None else None
-        return Digest(self._scan.list_lines(), whole)
+        return Digest(self._scan.make_result(), whole)
 
     def write_text(self) -> str:
         """Return the text in at most `limit` bytes."""
@@ -87,13 +87,13 @@ class Excerpt:
             self._whole.append(lines)
 
 
-def _compute_weights(found: Found, lines: list[Line]) -> list[float]:
+def _compute_weights(scan: ScanResult, lines: list[Line]) -> list[float]:
     sums: dict[frozenset[str], tuple[float, float]] = {}
     for line in lines:
         if line.marks not in sums:
-            sums[line.marks] = weights.of_marks(line.marks)
+            sums[line.marks] = weights.sum_marks(line.marks)
     own = [sums[line.marks][0] for line in lines]
-    placed = place.compute_rows(found, lines, own)
+    placed = place.compute_rows(scan, lines, own)
     alone = [
         sums[line.marks][1] + sum(map(mul, row, weights.PLACE))
         for line, row in zip(lines, placed, strict=True)
@@ -103,17 +103,17 @@ def _compute_weights(found: Found, lines: list[Line]) -> list[float]:
         weights.BASE_AROUND
         + sum(map(mul, row, weights.AROUND))
         + _weigh_news(line)
-        + _weigh_trouble(found, line)
+        + _weigh_trouble(scan, line)
         + _weigh_aside(line)
         for line, row in zip(lines, rows, strict=True)
     ]
-    return favour_first(found, lines, _weigh_warnings(lines, weighed))
+    return favour_first(scan, lines, _weigh_warnings(lines, weighed))
 
 
-def _weigh_trouble(found: Found, line: Line) -> float:
-    """Return the weight for being before the script and on or below a runner's trouble report, and
-    for an error there: it is from the log of what did not start, and may be the cause."""
-    if not found.troubles or not found.troubles[0] <= line.source.index < found.first:
+def _weigh_trouble(scan: ScanResult, line: Line) -> float:
+    """Return the weight of a line before the script that is on or below a report of the runner's
+    that a service is not healthy; an error there may be the cause, and weighs more."""
+    if not scan.troubles or not scan.troubles[0] <= line.source.index < scan.first:
         return 0.0
     is_cause = "fault" in line.marks and not line.text.startswith("Health check")
     return weights.TROUBLE + weights.STARTED_BADLY * is_cause
@@ -132,13 +132,9 @@ def _weigh_warnings(lines: list[Line], weighed: list[float]) -> list[float]:
     return [weight + less * is_warned for weight, is_warned in zip(weighed, warned, strict=True)]
 
 
-def _has_passed(lines: list[Line]) -> bool:
-    return bool(lines) and lines[-1].text == _PASSED
-
-
-def _choose_end(found: Found, lines: list[Line]) -> tuple[list[Line], list[float]]:
+def _choose_end(scan: ScanResult, lines: list[Line]) -> tuple[list[Line], list[float]]:
     """Return the last two kept lines of the script and the last line of all, with their weights."""
-    script = [line for line in lines[:-1] if found.first <= line.source.index < found.end]
+    script = [line for line in lines[:-1] if scan.first <= line.source.index < scan.end]
     shown = [*script[-2:], lines[-1]]
     return shown, [1.0] * len(shown)
 

@@ -1,4 +1,4 @@
-"""How much the lines around a weighed line weigh: the lines of one failure are close together."""
+"""The weights of the lines around each line: the lines of one failure are close together."""
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
@@ -8,7 +8,7 @@ NAMES = (
     *("mean3", "mean8", "between3", "between8", "fading_before", "fading_after"),
     *("below_best", "below_many"),
 )
-"""The names of the values of `rows`, in order."""
+"""The names of the values of `compute_rows`, in order."""
 
 _NONE = -6.0  # weight of a line that does not exist
 _FADE = 0.1  # how much a line's effect on the others falls with each line
@@ -20,10 +20,10 @@ _MANY = 20  # the rank of the weight that `below_many` compares with
 def compute_rows(places: list[int], weights: list[float]) -> Iterator[tuple[float, ...]]:
     """Return for each line, in order, the values of `NAMES`."""
     clipped = [max(_NONE, min(-_NONE, weight)) for weight in weights]
-    spread, own = _spread(places, clipped)
+    spread, own = _pad_gaps(places, clipped)
     ranked = sorted(clipped, reverse=True) or [_NONE]
     best, many = ranked[0], ranked[min(_MANY, len(ranked) - 1)]
-    columns = [[column[at] for at in own] for column in _columns(spread)]
+    columns = [[column[at] for at in own] for column in _compute_columns(spread)]
     nearest, further = zip(columns[2], columns[3], strict=True), zip(*columns[4:6], strict=True)
     return zip(
         *(clipped, *columns[:8]),
@@ -34,7 +34,7 @@ def compute_rows(places: list[int], weights: list[float]) -> Iterator[tuple[floa
     )
 
 
-def _columns(spread: list[float]) -> Iterator[list[float]]:
+def _compute_columns(spread: list[float]) -> Iterator[list[float]]:
     """Yield the columns for the `spread` weights: the weight before and after; the best of three
     before and after; the best of eight before and after; the means of three and of eight on both
     sides; and the best before and after, fading with the distance."""
@@ -62,7 +62,7 @@ def _fade_weights(weights: Iterable[float]) -> list[float]:
     return list(accumulate(weights, lambda best, weight: max(best - _FADE, weight)))
 
 
-def _spread(places: list[int], weights: list[float]) -> tuple[list[float], list[int]]:
+def _pad_gaps(places: list[int], weights: list[float]) -> tuple[list[float], list[int]]:
     """Return the weights, padded with missing lines before, after and where lines are left out; and
     the index of each weight in the result."""
     nothing = [_NONE] * _REACH

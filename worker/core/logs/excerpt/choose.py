@@ -64,24 +64,26 @@ class Choice:
 
         The lines with the indexes `end_lines` are always shown if they fit.
         """
-        self._heap = [(-self._value(j), j) for j in range(len(self._lines)) if self._tells(j)]
+        self._heap = [(-self._rate(j), j) for j in range(len(self._lines)) if self._tells(j)]
         heapq.heapify(self._heap)
-        self._take_first(end_lines)
+        self._take_certain(end_lines)
         while self._heap and self._limit - self._size > 20:
             known, j = heapq.heappop(self._heap)
-            if self._lines[j].source.index in self._written or self._is_enough(j):
+            if self._lines[j].source.index in self._written:
                 continue
-            value = self._value(j)
+            if self._alike[self._kind(j)] >= _MOST_ALIKE:
+                continue
+            value = self._rate(j)
             if value < -known:
                 heapq.heappush(self._heap, (-value, j))
             else:
-                self._take(j)
+                self._take_line(j)
         return "\n".join(self._show_lines())
 
-    def _take_first(self, end_lines: Sequence[int]) -> None:
-        """Take the lines that are always shown if they fit: the heaviest lines, the last line that
-        counts the failed tests, the exception that is raised most often, the first error of a
-        compiler, the first failed assertion with its line of code, and how the job ended."""
+    def _take_certain(self, end_lines: Sequence[int]) -> None:
+        """Take the lines that are always shown if they fit: the heaviest ones, the last count of
+        failed tests, the exception that is raised most often, the first error of a compiler, the
+        first failed assertion with its line of code, and how the job ended."""
         marks = [line.marks for line in self._lines]
         tallies = [j for j, names in enumerate(marks) if "tally" in names]
         raised = [j for j, names in enumerate(marks) if names >= _RAISES and self._worth[j]]
@@ -96,10 +98,10 @@ class Choice:
         heaviest = self._list_heaviest()
         for j in (*heaviest, *tallies[-1:], often, compiled, said_by, asserted, *ended):
             if j is not None:
-                self._take(j)
+                self._take_line(j)
 
     def _list_heaviest(self) -> list[int]:
-        """Return the heaviest lines: by worth alone, shorter ones would come before them."""
+        """Return the heaviest lines, which shorter ones would precede if ranked by value."""
         shown = filter(self._tells, range(len(self._lines)))
         ranked = sorted(shown, key=self._weights.__getitem__, reverse=True)
         copies: dict[str, int] = {}
@@ -112,19 +114,19 @@ class Choice:
         fitting = (j for j, names in enumerate(marks) if names >= wanted and "probe" not in names)
         return next((j for j in fitting if self._worth[j]), None)
 
-    def _value(self, j: int) -> float:
+    def _rate(self, j: int) -> float:
         line = self._lines[j]
         alike = max(0, self._alike[self._kind(j)] - _ENOUGH) if self._alike else 0
         worth: float = self._worth[j] * _REPEAT ** self._makes[line.make] * _ALIKE**alike
         length = min(len(self._shown[j]), SHOWN) + len(str(line.source.index)) + _BASE
-        value: float = worth * self._company(line.source.index) / length**_COST
+        value: float = worth * self._compute_company(line.source.index) / length**_COST
         return value
 
     def _tells(self, j: int) -> bool:
-        """Whether the line is shown for itself if there is room."""
+        """Whether the line may be chosen by itself if there is room."""
         return self._worth[j] > 0 and not self._faint[j]
 
-    def _company(self, at: int) -> float:
+    def _compute_company(self, at: int) -> float:
         """Return the factor for chosen lines around a line, so that a block is kept together."""
         beside = sum(at + step in self._written for step in (-1, 1))
         below, above = (
@@ -133,16 +135,12 @@ class Choice:
         )
         return 1 + _TOGETHER * beside + _BETWEEN * (below and above)
 
-    def _is_enough(self, j: int) -> bool:
-        """Whether so many lines of its kind are shown that one more would add nothing."""
-        return self._alike[self._kind(j)] >= _MOST_ALIKE
-
     def _kind(self, j: int) -> str:
         if j not in self._kinds:
             self._kinds[j] = _kind(self._lines[j].text)
         return self._kinds[j]
 
-    def _take(self, j: int) -> None:
+    def _take_line(self, j: int) -> None:
         line = self._lines[j]
         at = line.source.index
         if at in self._written or (line.text in self._texts and len(line.text) > SHORT):
@@ -161,7 +159,7 @@ class Choice:
         for step in range(-_REACH, _REACH + 1):
             near = self._index.get(at + step)
             if near is not None and self._tells(near) and at + step not in self._written:
-                heapq.heappush(self._heap, (-self._value(near), near))
+                heapq.heappush(self._heap, (-self._rate(near), near))
         self._fill_holes(at)
 
     def _fill_holes(self, at: int) -> None:
@@ -170,7 +168,7 @@ class Choice:
             hole = self._index.get(at + step)
             alone = at + 2 * step in self._written and at + step not in self._written
             if alone and hole is not None and self._worth[hole]:
-                self._take(hole)
+                self._take_line(hole)
 
     def _show_lines(self) -> list[str]:
         shown: list[str] = []

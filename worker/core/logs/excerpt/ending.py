@@ -1,6 +1,6 @@
 """How a job ended: its last command with its last output, and how far a stopped job had got.
 
-A model that sees only the loudest lines of a job misses these, and they often are the whole cause.
+These lines are often the whole cause, and a model that sees only the loudest ones misses them.
 """
 
 import re
@@ -52,10 +52,9 @@ class Ending:
     def list_lines(
         self, command: Piece | None, script: Sequence[Piece], last: Piece, counts: Counter[bytes]
     ) -> Iterator[Piece]:
-        """Yield what to show of a job that failed, the most telling first; nothing of another log.
+        """Yield the lines to show of a failed job, the most telling first; none of any other job.
 
-        `command` is the script's last command, `script` are the script's last lines, `last` is the
-        log's last line.
+        `command` is the script's last command, `script` its last lines, `last` the log's last line.
         """
         if not last[1].startswith(_FAILED):
             return
@@ -67,14 +66,14 @@ class Ending:
         output = [line for line in said if line[0] > since]
         if _STOPPED.search(last[1]):
             yield from output[-1:]
-            yield from self._before_stop(since, output, counts)
+            yield from self._list_before_stop(since, output, counts)
         else:
             yield from reversed(output[-_LAST:])
 
-    def _before_stop(
+    def _list_before_stop(
         self, since: int, output: Sequence[Piece], counts: Counter[bytes]
     ) -> Iterator[Piece]:
-        """Yield the test that was begun last, and the last lines that are not repetitive."""
+        """Yield the line of the test begun last, then the last lines that are not repetitive."""
         end = output[-1][0] if output else since
         if self._started and since < self._started[0] <= end:
             yield self._started

@@ -1,7 +1,7 @@
-"""Of failures that begin alike, the first: whoever reads a log begins there, and often ends there.
+"""Favours the first of failures that begin alike: a reader starts there, and often stops there.
 
-The later ones may follow from it. Without this, of many failed tests the one nearest to the end of
-the log would weigh most, and the budget would go to parts of several.
+The later ones may follow from it. Otherwise, of many failed tests, the one nearest to the end of
+the log would weigh most, and the budget would be spent on parts of several.
 """
 
 from bisect import bisect_right
@@ -9,21 +9,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from worker.core.logs.excerpt.place import Line
-from worker.core.logs.excerpt.scan import Found
+from worker.core.logs.excerpt.scan import ScanResult
 
 _FORMS = frozenset(("numbered", "crossed", "judged", "loud", "named", "colon_error"))
 """The marks by which two beginnings of a failure are alike, if both are of one command."""
 
 _NO_FAILURE = frozenset(("probe", "warned"))
 _LEAST = -3.0  # a line that weighs less is no beginning of a failure
-_LEAD, _MOST = 0.05, 2.0  # how much more than the best the first then weighs; the most added
+_LEAD, _MOST = 0.05, 2.0  # how far the first is put above the best; the most that is added
 _REACH, _GAP = 20, 2  # lines of one failure; lines that are further apart are of two
 
 
-def favour_first(found: Found, lines: list[Line], weights: list[float]) -> list[float]:
+def favour_first(scan: ScanResult, lines: list[Line], weights: list[float]) -> list[float]:
     """Return the weights; the first of each group of alike failures weighs as much as the best."""
     favoured = list(weights)
-    for heads in _group_heads(found, lines):
+    for heads in _group_heads(scan, lines):
         first, best = heads[0], max(heads, key=weights.__getitem__)
         if best == first or weights[first] < _LEAST:
             continue
@@ -33,14 +33,14 @@ def favour_first(found: Found, lines: list[Line], weights: list[float]) -> list[
     return favoured
 
 
-def _group_heads(found: Found, lines: list[Line]) -> Iterator[list[int]]:
-    """Yield the positions of the lines that open a failure, those of one command and form together,
-    in order."""
+def _group_heads(scan: ScanResult, lines: list[Line]) -> Iterator[list[int]]:
+    """Yield groups of positions of lines that begin a failure: those of one command and form, in
+    order."""
     groups: defaultdict[tuple[int, frozenset[str]], list[int]] = defaultdict(list)
     for j, line in enumerate(lines):
         opens = "opens" in line.marks and line.marks.isdisjoint(_NO_FAILURE)
-        if opens and line.source.index >= found.first:
-            command = bisect_right(found.commands, line.source.index)
+        if opens and line.source.index >= scan.first:
+            command = bisect_right(scan.commands, line.source.index)
             groups[command, line.marks & _FORMS].append(j)
     yield from groups.values()
 

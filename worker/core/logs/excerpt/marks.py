@@ -75,7 +75,7 @@ _WELL = re.compile(
     r"|.{1,250}(?:\.\.\. ?(?:ok|OK|passed)|\bPASSED(?:\s+\[ *\d+%\])?"
     r"|: (?: +OK(?: \([\d.]{1,9}s\))?|OK \([\d.]{1,9}s\)) *)$"
 )
-"""What passed tests, debug messages and progress look like, whatever words they contain."""
+"""How passed tests, debug messages and progress look, whatever words they contain."""
 
 _PREFIX = re.compile(
     r"#\d{1,4} (?:\d{1,6}\.\d{1,4} )?|\[\d\d:\d\d:\d\d(?:\.\d{1,6})?\]:? +"
@@ -87,7 +87,7 @@ _ANNOTATED = "##[error]"
 """How a runner marks a line as an error, whatever words it contains."""
 
 _NO_SOURCE = "(Unknown Source)"
-"""How Java names the place of any frame without debug information."""
+"""Java's place of a frame without debug information."""
 
 _LEVEL = r"\s*+(?:\[\w{4,7}\]:?\s+)?"
 _OPENS = re.compile(f"{_LEVEL}(?:{'|'.join(OPENS)})")
@@ -187,23 +187,23 @@ NAMES = (
 def find_marks(text: str) -> set[str]:
     """Return the names, out of `NAMES`, of the line's marks."""
     line = _PREFIX.sub("", text[:SHOWN], count=1) if _PREFIX.match(text) else text[:SHOWN]
-    found = _words(line.replace(_NO_SOURCE, ""))
+    found = _find_words(line.replace(_NO_SOURCE, ""))
     if text.startswith(_ANNOTATED):
         found.add("shouted")
     if head := _HEAD.match(line):
         found.add(str(head.lastgroup))
     found.update([_PARTS[at][1] for at, _, _ in _FINDER.find_matches_as_indexes(line, True)])
-    _patterns(line, found)
-    _shape(line, found)
+    _add_patterns(line, found)
+    _add_shape(line, found)
     return found
 
 
-def failing_end(text: str) -> bool:
+def says_command_failed(text: str) -> bool:
     """Whether the line says that a command failed."""
     return _EXIT.search(text[:1000]) is not None
 
 
-def _words(line: str) -> set[str]:
+def _find_words(line: str) -> set[str]:
     words = set(_WORD.findall(_PATHS.sub(" ", line) if "/" in line else line))
     found = {_CLASS[word] for word in map(str.lower, words) if word in _CLASS}
     if not words.isdisjoint(_SHOUTED):
@@ -211,7 +211,7 @@ def _words(line: str) -> set[str]:
     return found
 
 
-def _patterns(line: str, found: set[str]) -> None:
+def _add_patterns(line: str, found: set[str]) -> None:
     if "fault" in found or "named" in found or "soft" in found:
         lowered = line.lower()
         if any(hint in lowered for hint in _NOTHING_HINTS) and _NOTHING.search(line):
@@ -222,7 +222,7 @@ def _patterns(line: str, found: set[str]) -> None:
             found.add("tally")
     if ("." in line or ", line" in line) and _PLACE.search(line):
         found.add("place")
-    _asides(line, found)
+    _add_asides(line, found)
     if _OPENS.match(line):
         found.add("opens")
     elif _CLOSES.match(line):
@@ -231,7 +231,7 @@ def _patterns(line: str, found: set[str]) -> None:
         found.add("well")
 
 
-def _asides(line: str, found: set[str]) -> None:
+def _add_asides(line: str, found: set[str]) -> None:
     if _TRAILER.match(line):
         found.add("trailer")
     if "arning: " in line and _WARNED.match(line):
@@ -240,7 +240,7 @@ def _asides(line: str, found: set[str]) -> None:
         found.add("command")
 
 
-def _shape(line: str, found: set[str]) -> None:
+def _add_shape(line: str, found: set[str]) -> None:
     stripped = line.strip()
     blanks = len(line) - len(line.lstrip())
     if blanks:

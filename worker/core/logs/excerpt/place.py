@@ -1,4 +1,4 @@
-"""What a line's place in the log, and the lines around it, say about it."""
+"""The values of a line's place: where it is in the log, and what is near it."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from worker.core.logs.excerpt import marks
-from worker.core.logs.excerpt.scan import Found, Kept, cut_before_error
+from worker.core.logs.excerpt.scan import KeptLine, ScanResult, cut_before_error
 
 _STAMP = re.compile(
     r"^(?:\[task \S+\] ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?\s?)"
@@ -40,39 +40,38 @@ NAMES = (
     *("count", "makes", "first", "last", "like_previous", "like_next"),
     *("hits_after", "hits_before", "after_gap"),
 )
-"""The names of the values of `rows`, in order."""
+"""The names of the values of `compute_rows`, in order."""
 
 
 @dataclass(slots=True)
 class Line:
-    """A kept line: its text without a timestamp, its marks, and its make.
+    """A kept line. `text` has no timestamp; `ends`: it says that a command failed.
 
-    Lines that differ only in names and numbers have the same make. `ends`: the line says that a
-    command failed.
+    `make` is the same for lines that differ only in names and numbers.
     """
 
-    source: Kept
+    source: KeptLine
     text: str
     marks: frozenset[str]
     make: str
     ends: bool
 
 
-def list_lines(found: Found) -> list[Line]:
+def list_lines(scan: ScanResult) -> list[Line]:
     """Return the kept lines with their text, marks and make."""
     known: dict[bytes, tuple[frozenset[str], str, bool]] = {}
     sets: dict[frozenset[str], frozenset[str]] = {}
-    read = []
-    for kept in found.lines:
+    lines = []
+    for kept in scan.lines:
         data = cut_before_error(_without_colours(kept.data))
         text = without_stamp(data.decode("utf-8", "replace"))
         alike = kept.data.translate(_COUNTS)
         if alike not in known:
             seen = frozenset(marks.find_marks(text))
-            ends = not seen.isdisjoint(_MAY_END) and marks.failing_end(text)
-            known[alike] = sets.setdefault(seen, seen), _make(text), ends
-        read.append(Line(kept, text, *known[alike]))
-    return read
+            ends = not seen.isdisjoint(_MAY_END) and marks.says_command_failed(text)
+            known[alike] = sets.setdefault(seen, seen), _make_shape(text), ends
+        lines.append(Line(kept, text, *known[alike]))
+    return lines
 
 
 def without_stamp(text: str) -> str:
@@ -84,37 +83,39 @@ def _without_colours(data: bytes) -> bytes:
     return _COLOUR.sub(b"", data) if b"^[[" in data else data
 
 
-def compute_rows(found: Found, read: list[Line], own: list[float]) -> Iterator[tuple[float, ...]]:
+def compute_rows(
+    scan: ScanResult, lines: list[Line], own: list[float]
+) -> Iterator[tuple[float, ...]]:
     """Return for each line the values of `NAMES`; `own` is each line's weight by itself."""
-    if not read:
+    if not lines:
         return iter(())
-    places = [line.source.index for line in read]
+    places = [line.source.index for line in lines]
     gaps = [True, *(after - before > _GAP for before, after in pairwise(places)), True]
     columns = (
-        *_neighbours(own, gaps),
-        *_blocks(read, own, gaps),
-        *_exits(found, read),
-        *_commands(found, read),
-        *_ends(found, places),
-        *_repeats(read),
-        [math.log1p(len(found.hits) - bisect_right(found.hits, at)) for at in places],
-        [math.log1p(bisect_right(found.hits, at)) for at in places],
+        *_compute_neighbours(own, gaps),
+        *_compute_blocks(lines, own, gaps),
+        *_compute_exits(scan, lines),
+        *_compute_commands(scan, lines),
+        *_compute_ends(scan, places),
+        *_compute_repeats(lines),
+        [math.log1p(len(scan.hits) - bisect_right(scan.hits, at)) for at in places],
+        [math.log1p(bisect_right(scan.hits, at)) for at in places],
         [float(gap) for gap in gaps[:-1]],
     )
     return zip(*columns, strict=True)
 
 
-def _make(text: str) -> str:
+def _make_shape(text: str) -> str:
     return " ".join(_NAME.sub("#", text[:200]).split())
 
 
-def _neighbours(own: list[float], gaps: list[bool]) -> list[list[float]]:
-    before = _nearby(own, gaps[:-1])
-    after = [column[::-1] for column in _nearby(own[::-1], gaps[:0:-1])]
+def _compute_neighbours(own: list[float], gaps: list[bool]) -> list[list[float]]:
+    before = _compute_before(own, gaps[:-1])
+    after = [column[::-1] for column in _compute_before(own[::-1], gaps[:0:-1])]
     return [before[0], after[0], before[1], after[1], before[2], after[2]]
 
 
-def _nearby(own: list[float], gaps: list[bool]) -> list[list[float]]:
+def _compute_before(own: list[float], gaps: list[bool]) -> list[list[float]]:
     """Return the weight of the line before, the best of two before, and the best before, faded."""
     one, two, faded = [], [], []
     last = last_but_one = fading = _NONE
@@ -129,14 +130,14 @@ def _nearby(own: list[float], gaps: list[bool]) -> list[list[float]]:
     return [one, two, faded]
 
 
-def _blocks(read: list[Line], own: list[float], gaps: list[bool]) -> list[list[float]]:
+def _compute_blocks(lines: list[Line], own: list[float], gaps: list[bool]) -> list[list[float]]:
     """Return, for each line: the greatest weight of the lines that it is indented under; how near
     before it an opening line is, with no closing line between (two scales); how deep in a stack
     trace it is; and, for a line of a diff, how near before it the diff's header is."""
     parents, opened, inside, frames, diffs = [], [], [], [], []
     stack: list[tuple[int, float]] = []  # with the best weight so far
     since, head, depth = math.inf, math.inf, 0
-    for line, weight, gap in zip(read, own, gaps, strict=False):
+    for line, weight, gap in zip(lines, own, gaps, strict=False):
         if gap:
             stack, since, head, depth = [], math.inf, math.inf, 0
         indent = len(line.text) - len(line.text.lstrip())
@@ -161,43 +162,40 @@ def _count_since(line: Line, since: float) -> float:
     return math.inf if "closes" in line.marks else since + 1
 
 
-def _exits(found: Found, read: list[Line]) -> list[list[float]]:
+def _compute_exits(scan: ScanResult, lines: list[Line]) -> list[list[float]]:
     """Return how near before the end of a failing command each line is (three scales), and 1 if no
     such end follows."""
-    exits: list[float] = list(_find_endings(found, read) or [found.end - 1])
+    exits: list[float] = list(_find_endings(scan, lines) or [scan.end - 1])
     exits.append(math.inf)
-    distances = [exits[bisect_left(exits, line.source.index)] - line.source.index for line in read]
+    distances = [exits[bisect_left(exits, line.source.index)] - line.source.index for line in lines]
     near = [[math.exp(-distance / scale) for distance in distances] for scale in (5, 25, 120)]
     return [*near, [float(distance == math.inf) for distance in distances]]
 
 
-def _find_endings(found: Found, read: list[Line]) -> list[int]:
+def _find_endings(scan: ScanResult, lines: list[Line]) -> list[int]:
     """Return the indexes of the script's lines that say that a command failed."""
     return [
         line.source.index
-        for line in read
-        if line.ends and found.first <= line.source.index < found.end
+        for line in lines
+        if line.ends and scan.first <= line.source.index < scan.end
     ]
 
 
-def _commands(found: Found, read: list[Line]) -> list[list[float]]:
-    """Return, for each line: how many of the script's commands follow; whether its own command is
-    the last one; whether its own command says that it failed; whether no command has begun yet; and
-    how near after its own command the line is."""
-    begun, ends, places = (
-        found.commands,
-        _find_endings(found, read),
-        [line.source.index for line in read],
-    )
+def _compute_commands(scan: ScanResult, lines: list[Line]) -> list[list[float]]:
+    """Return, for each line: how many of the script's commands follow; whether its command is the
+    last one; whether its command says that it failed; whether no command has begun yet; and how
+    near the line is after its command."""
+    places = [line.source.index for line in lines]
+    begun, ends = scan.commands, _find_endings(scan, lines)
     own = [bisect_right(begun, at) for at in places]
     later = [len(begun) - count for count in own]
-    begun, ends = [*begun, found.total + 1], [*ends, found.total]
+    begun, ends = [*begun, scan.total + 1], [*ends, scan.total]
     following = [ends[bisect_left(ends, at)] for at in places]
     return [
         [math.log1p(min(count, 50)) for count in later],
         [float(count > 0 and not left) for count, left in zip(own, later, strict=True)],
         [
-            float(count > 0 and end < min(begun[count], found.total))
+            float(count > 0 and end < min(begun[count], scan.total))
             for count, end in zip(own, following, strict=True)
         ],
         [float(left > 0 and not count) for count, left in zip(own, later, strict=True)],
@@ -208,25 +206,25 @@ def _commands(found: Found, read: list[Line]) -> list[list[float]]:
     ]
 
 
-def _ends(found: Found, places: list[int]) -> list[list[float]]:
+def _compute_ends(scan: ScanResult, places: list[int]) -> list[list[float]]:
     """Return how near before the script's end each line is (three scales), and how far into it."""
-    length = max(1, found.end - found.first)
-    left = [found.end - 1 - at for at in places]
-    inside = [found.first <= at < found.end for at in places]
+    length = max(1, scan.end - scan.first)
+    left = [scan.end - 1 - at for at in places]
+    inside = [scan.first <= at < scan.end for at in places]
     return [
         *([math.exp(-n / scale) if n >= 0 else 0.0 for n in left] for scale in (8, 40, 200)),
-        [(at - found.first) / length * within for at, within in zip(places, inside, strict=True)],
+        [(at - scan.first) / length * within for at, within in zip(places, inside, strict=True)],
     ]
 
 
-def _repeats(read: list[Line]) -> list[list[float]]:
-    makes = [line.make for line in read]
+def _compute_repeats(lines: list[Line]) -> list[list[float]]:
+    makes = [line.make for line in lines]
     count = Counter(makes)
     first = {make: len(makes) - 1 - at for at, make in enumerate(reversed(makes))}
     last = {make: at for at, make in enumerate(makes)}
     like = [float(before == after) for before, after in pairwise(makes)]
     return [
-        [math.log2(line.source.count) for line in read],
+        [math.log2(line.source.count) for line in lines],
         [math.log2(count[make]) for make in makes],
         [float(first[make] == at) for at, make in enumerate(makes)],
         [float(last[make] == at) for at, make in enumerate(makes)],

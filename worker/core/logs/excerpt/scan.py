@@ -29,12 +29,12 @@ STEMS = (
     *((stem, 1.5) for stem in _HARD),
     *((stem, 0.0) for stem in _LOUD),
 )
-"""Words of trouble, the loudest last, each with how much it counts against a line."""
+"""Words of trouble, the loudest last, each with its mildness: what counts against its line."""
 
 _FINDER = BytesAhoCorasick([stem for stem, _ in STEMS])
 _MILDNESS = tuple(mildness for _, mildness in STEMS)
 _WINDOW = 1 << 17
-"""Bytes whose words are listed at once: a hostile log may consist of almost nothing else."""
+"""Bytes searched at once: almost every byte of a hostile log may be part of a match."""
 
 BEFORE, AFTER = 6, 24
 """Lines kept around a line with a word of trouble."""
@@ -78,11 +78,11 @@ _COMMANDS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptLine:
     """A kept line; `index` counts from 0.
 
-    `count` lines of the log are the same, digits and case aside. `new` says whether the last green
-    log lacks it, None if there is no green log.
+    `count` lines of the log are the same apart from digits and case. `new`: the last green log
+    lacks it; None if there is no green log.
     """
 
     index: int
@@ -92,16 +92,16 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ScanResult:
     """What a scan found: the kept lines in order, and where the job's script begins and ends.
 
     All but `lines` and `total` are line indexes. `hits` have a word of trouble or are new.
-    `commands` echo the script's last commands; on `troubles`, before the script, the runner says
-    that something it started is not healthy; `end_lines` say how a failed job ended, the most
-    telling first. The script is from `first` up to, but not including, `end`.
+    `commands` echo the script's last commands. `troubles` are before the script: there the runner
+    reports that a service it started is not healthy. `end_lines` say how a failed job ended, the
+    most telling first. The script is from `first` up to, but not including, `end`.
     """
 
-    lines: list[Kept]
+    lines: list[KeptLine]
     hits: list[int]
     commands: list[int]
     troubles: list[int]
@@ -196,7 +196,7 @@ class Scan:
         ]
 
     def _choose_best(self, hits: list[tuple[int, bytes]], most: int) -> list[tuple[int, bytes]]:
-        """Return the `most` telling hits, in order: loud ones, late ones, few of a kind."""
+        """Return at most `most` hits, in order; loud, late and rare ones are preferred."""
         if len(hits) > _ROUGHLY * most:
             hits = self._choose_rarest(hits, _ROUGHLY * most, [key for _, key in hits])
         if len(hits) > most:
@@ -237,7 +237,7 @@ class Scan:
         near = {at for place, _ in hits for at in range(place - BEFORE, place + AFTER + 1)}
         return {at: self._kept[at] for at in near & self._kept.keys()}
 
-    def list_lines(self) -> Found:
+    def make_result(self) -> ScanResult:
         """Return everything that was kept, in order."""
         first, end = self._find_script()
         within = [(at, key) for at, key in self._hits if first <= at < end]
@@ -256,14 +256,14 @@ class Scan:
         ending = list(self._list_end_lines(first, end))
         kept.update((at, (_cut_line(line), key)) for at, line, key in ending)
         lines = [
-            Kept(at, data, max(1, self._counts[key]), self._is_new(key))
+            KeptLine(at, data, max(1, self._counts[key]), self._is_new(key))
             for at, (data, key) in sorted(kept.items())
             if data and not data.isspace()
         ]
         commands = [at for at, _, _ in self._commands if first <= at < end]
         places, started = [at for at, _ in hits], [at for at, _ in troubles]
         ends = [at for at, _, _ in ending]
-        return Found(lines, places, commands, started, ends, first, end, self._total)
+        return ScanResult(lines, places, commands, started, ends, first, end, self._total)
 
     def _list_end_lines(self, first: int, end: int) -> Iterator[Piece]:
         """Yield the lines that say how a failed job ended."""
@@ -287,7 +287,7 @@ class Scan:
 
 
 def cut_before_error(line: bytes) -> bytes:
-    """Return a line; if its error begins far into it, only from shortly before the error on."""
+    """Return a line; if its error begins far into it, only the part from just before the error."""
     at = min((at for word in _RAISED if (at := line.find(word)) >= 0), default=0)
     if at <= _FAR:
         return line

@@ -1,4 +1,4 @@
-"""Which lines belong to a compiler's warning: the warning, and what introduces or explains it."""
+"""The lines that belong to a compiler's warning, with those that introduce or explain it."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from worker.core.logs.excerpt.place import Line
 
 _NEAR = 3
-"""The parts of a warning are fewer than this many lines apart."""
+"""Parts of one warning are fewer than this many lines apart."""
 
 _LEADS = re.compile(
     r"\S{1,200}: (?:In [a-z ]{0,20}function |At (?:top level|global scope):)|In file included from "
@@ -21,11 +21,11 @@ def find_warned(lines: list[Line]) -> Iterator[bool]:
     for line, leads in zip(lines, _find_leads(lines), strict=True):
         near = line.source.index - last < _NEAR
         last = line.source.index
-        is_warned = "warned" in line.marks or leads or (is_warned and near and _goes_on(line))
+        is_warned = "warned" in line.marks or leads or (is_warned and near and _continues(line))
         yield is_warned
 
 
-def _goes_on(line: Line) -> bool:
+def _continues(line: Line) -> bool:
     """Whether the line explains what a compiler said before."""
     explains = line.text[:1].isspace() or ": note: " in line.text
     return explains and not _LEADS.match(line.text)

@@ -1,12 +1,12 @@
 """The weights of a line's marks, of the values of its place, and of the lines around it.
 
-Fitted on failed logs in which people had marked the explaining lines, in three stages: the marks
-alone (by logistic regression; `logs.signature` uses these too); marks and place together, with the
-place computed from the results of the first stage; and the lines around a line, computed from the
-results of the second stage. The last two are fitted so that the marked lines of each log are its
-likeliest (a softmax over the log), the third on the second's results for projects that it had not
-seen. The whole is validated on projects that were left out; each project counts nearly the same,
-however many logs it has. Refit the last two stages when a mark or a value changes.
+Fitted in three stages on failed logs in which people had marked the explaining lines. First the
+marks alone, by logistic regression; `logs.signature` uses these too. Then marks and place together,
+the place computed from the first stage's results. Last the lines around a line, computed from the
+second stage's results for projects that it had not seen. The last two are fitted so that the marked
+lines of each log are its likeliest (a softmax over the log). Everything is validated on projects
+that were left out; each project counts nearly the same, however many logs it has. Refit the last
+two stages when a mark or a value changes.
 """
 
 from collections.abc import Iterable
@@ -144,8 +144,8 @@ NEW, OLD = 2.5, -3.0
 """The weights of a line that the last green log lacks, and of one that it has."""
 
 TROUBLE, STARTED_BADLY = 4.0, 4.0
-"""The weight of a line of the runner's report that something it started is not healthy, and what is
-added for an error in it.
+"""The weight of a line of the runner's report that a service it started is not healthy, and what
+is added for an error in it.
 
 Not fitted.
 """
@@ -165,8 +165,8 @@ Not fitted: people who mark a failure mark the whole block, but the budget has b
 _MOST = 6.0
 
 
-def of_marks(names: Iterable[str]) -> tuple[float, float]:
-    """Return a line's weight by itself, from -6 to 6, and its marks' part of its final weight."""
+def sum_marks(names: Iterable[str]) -> tuple[float, float]:
+    """Return a line's own weight, from -6 to 6, and what its marks add to its final weight."""
     pairs = [_MARKS[name] for name in names]
     own = _BASE_OWN + sum(first for first, _ in pairs)
     return max(-_MOST, min(_MOST, own)), _BASE + sum(second for _, second in pairs)

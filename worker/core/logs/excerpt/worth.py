@@ -10,7 +10,7 @@ SHORT = 11
 """A text that is at most this long says too little to be a copy of another."""
 
 _LEAST = -5.5  # the least weight of a line that is shown
-_FAINT, _FAINTER = -4.0, 4.0  # a faint line weighs less, and so much less than the heaviest
+_FAINT, _FAINTER = -4.0, 4.0  # a faint line weighs less, and this much less than the heaviest
 _IDLE = 2.6  # how much less than the heaviest line a line about work going well may weigh
 
 _FRAME = re.compile("[ \\t\u2500-\u257f]*")  # box drawing
@@ -27,8 +27,8 @@ _TELLS = frozenset(
 def compute_worths(lines: list[Line], weights: list[float]) -> list[float]:
     """Return how likely each line is to explain the failure, 0 for lines that are not shown.
 
-    Copies of a line are worth the same, so that one failure is shown whole, and not parts of
-    several. What was raised is worth no less than the stack trace below it.
+    Copies of a line are worth the same, so that one failure is shown whole instead of parts of
+    several. An exception is worth no less than the stack trace below it.
     """
     both = list(zip(lines, weights, strict=True))
     best = max((weight for line, weight in both if "well" not in line.marks), default=None)
@@ -42,10 +42,10 @@ def compute_worths(lines: list[Line], weights: list[float]) -> list[float]:
 
 
 def find_faint(lines: list[Line], weights: list[float], worths: list[float]) -> list[bool]:
-    """Return for each line whether it says too little to be shown because there is room for it.
+    """Return for each line whether it says too little to be shown merely because it fits.
 
-    Such a line is shown only between two others, or as how the job ended. A line of a drawn frame
-    without a word is one.
+    Such a line is shown only between two others, or if it says how the job ended. A line of a drawn
+    frame without words is one.
     """
     heaviest = max((w for w, worth in zip(weights, worths, strict=True) if worth), default=0.0)
     faint = min(_FAINT, heaviest - _FAINTER)

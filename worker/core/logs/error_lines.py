@@ -98,11 +98,7 @@ def _find_error_lines(text: str) -> Iterator[str]:
         bare = _NUMBER.sub("", line)[:LONGEST]
         summary = "warnings summary" in bare or (summary and not bare.startswith(("==", "-- ")))
         aside = summary or _ASIDE.match(bare) or is_test_progress(bare) or _HARMLESS.match(bare)
-        place = _PLACE.search(bare) is not None
-        if not aside and not (warned and place) and (place or _fails(bare)):
+        place = _PLACE.search(bare)
+        if not aside and (not warned if place else _FAILS.search(_NO_FAILURE.sub("", bare))):
             yield line
         warned = bare.startswith("warning")
-
-
-def _fails(line: str) -> bool:
-    return _FAILS.search(_NO_FAILURE.sub("", line)) is not None

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 from worker.core.logs.error_lines import is_test_progress
 from worker.core.logs.line_kinds import GAP, NOISE, TEST, is_row, strip_line
@@ -75,8 +75,7 @@ def _find_line_after(test: str, lines: Sequence[str]) -> str:
     """Return the line after that of a failed test, usually its assertion; "" if that line is about
     another test that is no part of this one."""
     if is_row(test):  # Playwright's rows come before its blocks, which say why
-        first = next((at for at, line in enumerate(lines) if _is_block_of(test, line)), None)
-        lines = [] if first is None else lines[first:]
+        lines = [*dropwhile(lambda line: strip_line(line) != test or is_row(line), lines)]
     texts = [text for text in map(strip_line, lines) if text != _FRAME]
     test = _find_details(test, texts)
     following = texts[texts.index(test) + 1 :] if test in texts else []
@@ -91,10 +90,6 @@ def _find_line_after(test: str, lines: Sequence[str]) -> str:
     part = test.split(" (")[0]
     is_another = TEST.match(said) and not said.startswith(part)
     return "" if said == GAP or is_another or is_test_progress(said) else said
-
-
-def _is_block_of(test: str, line: str) -> bool:
-    return strip_line(line) == test and not is_row(line)
 
 
 def _find_details(test: str, texts: Sequence[str]) -> str:

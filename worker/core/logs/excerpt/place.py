@@ -63,8 +63,8 @@ def list_lines(scan: ScanResult) -> list[Line]:
     sets: dict[frozenset[str], frozenset[str]] = {}
     lines = []
     for kept in scan.lines:
-        data = cut_before_error(_without_colours(kept.data))
-        text = without_stamp(data.decode("utf-8", "replace"))
+        data = _COLOUR.sub(b"", kept.data) if b"^[[" in kept.data else kept.data
+        text = without_stamp(cut_before_error(data).decode("utf-8", "replace"))
         alike = kept.data.translate(_COUNTS)
         if alike not in known:
             seen = frozenset(marks.find_marks(text))
@@ -77,10 +77,6 @@ def list_lines(scan: ScanResult) -> list[Line]:
 def without_stamp(text: str) -> str:
     """Return a line without the timestamp that some runners put at its beginning."""
     return _STAMP.sub("", text)
-
-
-def _without_colours(data: bytes) -> bytes:
-    return _COLOUR.sub(b"", data) if b"^[[" in data else data
 
 
 def compute_rows(

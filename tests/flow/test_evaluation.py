@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import evaluated
 from tests.evaluated import CASES, MODEL, answer_right, answer_so
 from tests.flow.product import DOCKER, Product, product
 from worker.demo import story
@@ -22,15 +23,9 @@ pytestmark = pytest.mark.usefixtures("bubblewrap")
 FOLDERS = find_cases((CASES,))
 
 
-def play(folder: Path, case: Case, script: Script) -> Played:
-    """Play a case in a process of its own, with a scripted model."""
-    with product(folder, script, "memory://") as made:
-        done = made.run("eval", "run", str(case.folder), "--model", MODEL, "--json")
-        assert done.returncode == 0, done.stderr
-        assert made.model.unexpected_requests == []
-    (fields,) = json.loads(done.stdout)["runs"]
-    del fields["right"]
-    return Played(**fields)
+def play(case: Case, script: Script) -> Played:
+    """Play a case with a scripted model and sandboxes of bubblewrap."""
+    return evaluated.play(case, MODEL, script, driver="bubblewrap")
 
 
 def test_there_are_enough_of_them() -> None:
@@ -38,9 +33,9 @@ def test_there_are_enough_of_them() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_a_right_answer_is_scored_as_right(folder: Path, tmp_path: Path) -> None:
+def test_a_right_answer_is_scored_as_right(folder: Path) -> None:
     case = load_case(folder)
-    made = play(tmp_path, case, answer_right(case))
+    made = play(case, answer_right(case))
     assert made.problem == ""
     assert made.is_right
     assert made.has_expected_line
@@ -64,16 +59,16 @@ CAUSE, PROOF = "billing/total.py rounds each row.", "assert 0.3.* == 0.38"
     ],
 )
 def test_a_planted_wrong_answer_is_found_out(
-    verdict: str, cause: str, line: str, scores: tuple[bool, ...], tmp_path: Path
+    verdict: str, cause: str, line: str, scores: tuple[bool, ...]
 ) -> None:
-    made = play(tmp_path, ROUNDING, answer_so(ROUNDING, verdict, cause, line))
+    made = play(ROUNDING, answer_so(ROUNDING, verdict, cause, line))
     found = (made.is_verdict_right, made.is_cause_right, made.has_expected_line)
     assert (*found, made.is_falsely_confident) == scores
 
 
-def test_an_invented_quote_proves_nothing(tmp_path: Path) -> None:
+def test_an_invented_quote_proves_nothing() -> None:
     script = answer_so(ROUNDING, CHANGE, CAUSE, "no line has this")
-    made = play(tmp_path, ROUNDING, script)
+    made = play(ROUNDING, script)
     assert not made.has_expected_line
     assert made.proven_quotes == 0
 
@@ -144,8 +139,7 @@ def test_a_failure_is_kept_edited_and_played(by_session: bool, tmp_path: Path) -
     assert {job.name for job in case.content.pipeline.jobs} >= {"unit-tests", "lint"}
     assert "ferrytimes/windows.py" in case.read_tree("head")
     assert "tests/test_windows.py" in case.read_tree("base")
-    (tmp_path / "again").mkdir()
-    played = play(tmp_path / "again", case, answer_right(case))
+    played = play(case, answer_right(case))
     assert played.is_right
     assert played.has_expected_line
 

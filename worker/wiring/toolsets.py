@@ -118,7 +118,9 @@ def make_toolset_factory(
     """
     rows, timeout = build_sources(settings), settings.sandbox.exec_timeout
     shown = settings.limits.preview_bytes
-    open_reader = partial(Reader.open, client, also=settings.sources.also_read, bot_ids=find_own_ids)
+    open_reader = partial(
+        Reader.open, client, also=settings.sources.also_read, bot_ids=find_own_ids
+    )
 
     def open_toolset(subject: Subject, workflow: Workflow) -> Toolset:
         reader = open_reader(subject, redactor.redact_data)

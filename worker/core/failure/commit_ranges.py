@@ -43,14 +43,13 @@ def find_ranges(facts: Facts) -> tuple[CommitRange, ...]:
 
 def _list_target_runs(facts: Facts) -> list[Run]:
     target = facts.known_target
-    if target is None or target.may_hide_newer_runs:
-        return []
-    return [run for runs in target.runs_by_commit for run in runs]
+    by_commit = [] if target.may_hide_newer_runs else target.runs_by_commit
+    return [run for runs in by_commit for run in runs]
 
 
 def _find_on_target(facts: Facts) -> Iterator[CommitRange]:
     failed, runs = list_steady_failures(facts), _list_target_runs(facts)
-    if failed and len(failed) < len(runs) and facts.known_target:
+    if failed and len(failed) < len(runs):
         yield from _make_range(runs[len(failed)], failed[-1], facts.known_target.branch)
 
 
@@ -62,5 +61,5 @@ def _find_in_merge_request(facts: Facts) -> Iterator[CommitRange]:
 
 def _make_range(passed: Run, failed: Run, branch: str) -> Iterator[CommitRange]:
     known = _SHA.fullmatch(passed.sha) and _SHA.fullmatch(failed.sha)
-    if passed.status == "success" and known and passed.sha != failed.sha:
+    if passed.has_passed and known and passed.sha != failed.sha:
         yield CommitRange(passed.sha, failed.sha, branch)

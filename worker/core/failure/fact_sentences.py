@@ -62,9 +62,9 @@ def describe_facts(facts: Facts, settled: Verdict | None = None) -> Iterator[Rem
 def _tell_this_commit(facts: Facts) -> Iterator[Remark]:
     if facts.run.reason and facts.run.reason != "script_failure":
         yield remark("GitLab's failure reason: ", name(facts.run.reason))
-    if isinstance(facts.attempts, tuple) and facts.attempts:
-        yield _tell_passed_first(facts, facts.attempts) or remark(
-            "other runs on this commit: ", *_count_outcomes(facts, facts.attempts)
+    if attempts := facts.known_attempts:
+        yield _tell_passed_first(facts, attempts) or remark(
+            "other runs on this commit: ", *_count_outcomes(facts, attempts)
         )
     if facts.runs_of_other_sources:
         yield remark(
@@ -84,7 +84,7 @@ def _tell_this_commit(facts: Facts) -> Iterator[Remark]:
 def _tell_passed_first(facts: Facts, attempts: Sequence[Run]) -> Remark:
     """Tell the order of all runs on this commit if they passed first and then always failed in the
     same way: the counts alone would not show that."""
-    passed = [run for run in attempts if run.status == "success"]
+    passed = [run for run in attempts if run.has_passed]
     failed = [facts.run, *(run for run in attempts if facts.has_same_error(run))]
     if not passed or len(passed) + len(failed) != len(attempts) + 1:
         return ()
@@ -97,10 +97,14 @@ def _tell_passed_first(facts: Facts, attempts: Sequence[Run]) -> Remark:
 
 
 def _list_jobs(runs: Sequence[Run]) -> Remark:
-    """List some of the runs, the oldest first, and how many more there are."""
-    oldest_first = sort_newest_first(runs)[::-1]
-    more = f" and {len(oldest_first) - SHOWN} more" if len(oldest_first) > SHOWN else ""
-    return remark(*join_parts(map(job, oldest_first[:SHOWN])), more)
+    """List the runs, the oldest first."""
+    return _list_first([job(run) for run in reversed(sort_newest_first(runs))])
+
+
+def _list_first(parts: Sequence[str | Name | Link], most: int = SHOWN) -> Remark:
+    """List the first `most` of the parts, and say how many more there are."""
+    left = len(parts) - most
+    return remark(*join_parts(parts[:most]), f" and {left} more" if left > 0 else "")
 
 
 def _tell_siblings(facts: Facts) -> Iterator[Remark]:
@@ -109,10 +113,9 @@ def _tell_siblings(facts: Facts) -> Iterator[Remark]:
     for words, status in (("passed", "success"), ("failed", "failed")):
         runs = [run for run in facts.siblings if run.status == status]
         if runs:
-            more = f" and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
-            shown = join_parts(name(run.place) for run in runs[:SHOWN])
-            parts += ["; " if parts else "", *shown, more, f" {words}"]
-    if any(run.status == "success" for run in facts.siblings):
+            listed = _list_first([name(run.place) for run in runs])
+            parts += ["; " if parts else "", *listed, f" {words}"]
+    if any(run.has_passed for run in facts.siblings):
         yield remark("of the same matrix ", *parts)
 
 
@@ -226,11 +229,9 @@ def _tell_installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
     if not packages and not settled and not _is_explained(facts):
         packages = list(changes)
     if packages:
-        left = len(packages) - INSTALLED
         yield remark(
-            "installed differently from the last run that passed (",
-            job(facts.last_pass.run), "): ",
-            *join_parts(map(name, packages[:INSTALLED])), f" and {left} more" if left > 0 else "",
+            "installed differently from the last run that passed (", job(facts.last_pass.run),
+            "): ", *_list_first(list(map(name, packages)), INSTALLED),
         )  # fmt: skip
 
 
@@ -328,31 +329,25 @@ _DIFFERENT = "failed in another way"
 
 def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
     """Count the runs by outcome, and list some of each."""
-    remarks: list[Remark] = []
+    parts: list[str | Name | Link] = []
     for words, found in (
         ("failed in the same way", [each for each in runs if facts.has_same_error(each)]),
-        ("passed", [each for each in runs if each.status == "success"]),
+        ("passed", [each for each in runs if each.has_passed]),
         *_group_partly_alike(facts, runs),
         (_DIFFERENT, [each for each in runs if _is_different(facts, each)]),
         ("failed, not compared", [each for each in runs if _is_unread(facts, each)]),
     ):
         if found:
-            shown = join_parts(job(each) for each in found[:SHOWN])
-            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             age = _tell_age(facts, found) if words == "passed" else ""
             how = _tell_errors(found) if words == _DIFFERENT else ()
-            remarks.append(
-                remark(
-                    "; " if remarks else "",
-                    *(f"{len(found)} {words} (", *shown, more, age, ")", *how),
-                )
-            )
+            parts += ["; " if parts else "", f"{len(found)} {words} ("]
+            parts += [*_list_first(list(map(job, found))), age, ")", *how]
     partly = next(filter(facts.has_some_errors, runs), None)
     if partly and partly.missing_errors:
         left = len(facts.run.errors - partly.errors) - len(partly.missing_errors)
         named = join_parts(map(name, partly.missing_errors))
-        remarks.append(remark("; not there: ", *named, f" and {left} more" if left > 0 else ""))
-    return tuple(part for each in remarks for part in each) or ("none has ended",)
+        parts += ["; not there: ", *named, f" and {left} more" if left > 0 else ""]
+    return remark(*parts) or ("none has ended",)
 
 
 def _tell_errors(runs: Sequence[Run]) -> Remark:

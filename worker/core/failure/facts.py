@@ -43,6 +43,11 @@ class Run:
     missing_errors: tuple[str, ...] = ()
     seconds: float = 0.0
 
+    @property
+    def has_passed(self) -> bool:
+        """Whether it ended in success."""
+        return self.status == "success"
+
     def is_after(self, other: "Run") -> bool:
         """Whether it ran later than `other`: by the clock, else by the order of the ids."""
         ours, theirs = parse_time(self.started_at), parse_time(other.started_at)
@@ -65,13 +70,13 @@ def get_day(at: str) -> str:
     return "" if parse_time(at) is None else datetime.fromisoformat(at).date().isoformat()
 
 
-def _later_first(one: Run, other: Run) -> int:
+def _compare_newest_first(one: Run, other: Run) -> int:
     return -1 if one.is_after(other) else 1
 
 
 def sort_newest_first(runs: Iterable[Run]) -> list[Run]:
     """Sort the runs by when they ran, the latest first."""
-    return sorted(runs, key=cmp_to_key(_later_first))
+    return sorted(runs, key=cmp_to_key(_compare_newest_first))
 
 
 def select_same_source(runs: Iterable[Run], run: Run) -> list[Run]:
@@ -81,12 +86,8 @@ def select_same_source(runs: Iterable[Run], run: Run) -> list[Run]:
 
 def find_pass_after(run: Run, runs: Iterable[Run]) -> Run | None:
     """Return the first of `runs` that passed later than `run`, None if there is none."""
-    greens = sorted((each for each in runs if each.status == "success"), key=_job_id)
-    return next((each for each in greens if each.is_after(run)), None)
-
-
-def _job_id(run: Run) -> int:
-    return run.job_id
+    later = (each for each in runs if each.has_passed and each.is_after(run))
+    return min(later, key=lambda each: each.job_id, default=None)
 
 
 def group_by_commit(runs: Iterable[Run]) -> list[list[Run]]:
@@ -148,9 +149,7 @@ class Target:
     @property
     def runs_at_newest_commit(self) -> list[Run]:
         """The finished runs at the newest commit that has any; none if newer ones may be hidden."""
-        return (
-            self.runs_by_commit[0] if self.runs_by_commit and not self.may_hide_newer_runs else []
-        )
+        return [] if self.may_hide_newer_runs else next(iter(self.runs_by_commit), [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +228,9 @@ class Facts:
         return self.attempts if isinstance(self.attempts, tuple) else ()
 
     @property
-    def known_target(self) -> Target | None:
-        """The `target`, None if it is not known."""
-        return self.target if isinstance(self.target, Target) else None
+    def known_target(self) -> Target:
+        """The `target`, or one without runs if it is not known."""
+        return self.target if isinstance(self.target, Target) else Target("", (), 0)
 
     def has_same_error(self, run: Run) -> bool:
         """Whether a run failed for the same reason with all errors of the failing one. Errors that

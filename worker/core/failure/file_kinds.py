@@ -1,5 +1,4 @@
-"""What kind of file a path is, which tells what a change to it can break; and which of GitLab's
-failure reasons a commit can cause. Pure."""
+"""What kind of file a path is, which tells what a change to it can break. Pure."""
 
 import re
 
@@ -114,28 +113,3 @@ _TEST = re.compile(
 def is_test(path: str) -> bool:
     """Whether a file is a test or belongs to tests, judged by its path."""
     return _TEST.search(path[-500:]) is not None
-
-
-NEVER_THE_CHANGE = frozenset(
-    {"api_failure", "ci_quota_exceeded", "data_integrity_failure"}
-    | {"scheduler_failure", "stale_schedule"}
-)
-"""GitLab's failure reasons (app/models/concerns/enums/ci/commit_status.rb) that no commit can
-cause."""
-
-UNLESS_CONFIGURED = frozenset(
-    {
-        "image_pull_failure",
-        "no_matching_runner",
-        "runner_system_failure",
-        "runner_unsupported",
-        "stuck_or_timeout_failure",
-        "unmet_prerequisites",
-    }
-)
-"""Failure reasons that a commit can cause only by changing the CI configuration: a tag that no
-runner has, an image that does not exist. A time limit or a log limit is not among them: code can
-exceed both."""
-
-WITHOUT_RUNNER = frozenset({"no_matching_runner", "runner_unsupported", "stuck_or_timeout_failure"})
-"""Those of them that no image can cause: no runner took the job, if it has never started."""

@@ -18,7 +18,6 @@ from worker.core.failure.facts import (
     select_same_source,
     sort_newest_first,
 )
-from worker.core.failure.file_kinds import NEVER_THE_CHANGE, UNLESS_CONFIGURED, WITHOUT_RUNNER
 from worker.core.text.remarks import (
     Remark,
     describe_distance,
@@ -31,14 +30,40 @@ from worker.core.text.remarks import (
 
 # --------------------------------------------------------------------------------- infrastructure
 
+_NEVER_THE_CHANGE = frozenset(
+    {"api_failure", "ci_quota_exceeded", "data_integrity_failure"}
+    | {"scheduler_failure", "stale_schedule"}
+)
+"""GitLab's failure reasons (app/models/concerns/enums/ci/commit_status.rb) that no commit can
+cause."""
+
+_UNLESS_CONFIGURED = frozenset(
+    {
+        "image_pull_failure",
+        "no_matching_runner",
+        "runner_system_failure",
+        "runner_unsupported",
+        "stuck_or_timeout_failure",
+        "unmet_prerequisites",
+    }
+)
+"""Failure reasons that a commit can cause only by changing the CI configuration: a tag that no
+runner has, an image that does not exist. A time limit or a log limit is not among them: code can
+exceed both."""
+
+_WITHOUT_RUNNER = frozenset(
+    {"no_matching_runner", "runner_unsupported", "stuck_or_timeout_failure"}
+)
+"""Those of them that no image can cause: no runner took the job, if it has never started."""
+
 
 def prove_infrastructure(facts: Facts) -> Remark | None:
     reasons = {each.reason for each in facts.jobs}
-    if not reasons or not reasons <= NEVER_THE_CHANGE | UNLESS_CONFIGURED:
+    if not reasons or not reasons <= _NEVER_THE_CHANGE | _UNLESS_CONFIGURED:
         return None
-    if not reasons <= NEVER_THE_CHANGE and (_is_configured(facts) or _always_dies(facts)):
+    if not reasons <= _NEVER_THE_CHANGE and (_is_configured(facts) or _always_dies(facts)):
         return None
-    if _waited_in_vain(facts) is False or find_unexplained_run(facts):
+    if _has_run_though_stuck(facts) or find_unexplained_run(facts):
         return None
     return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
 
@@ -48,11 +73,11 @@ def _is_configured(facts: Facts) -> bool:
     jobs run, and the job has not passed on this commit. What an image is built from does not matter
     to a job that no runner took."""
     change = facts.change
-    if any(each.status == "success" for each in facts.known_attempts):
+    if any(each.has_passed for each in facts.known_attempts):
         return False
     if not isinstance(change, Change) or not change.whole:
         return True
-    taken = not {each.reason for each in facts.jobs} <= WITHOUT_RUNNER
+    taken = not {each.reason for each in facts.jobs} <= _WITHOUT_RUNNER
     return change.may_configure if taken else change.may_choose_runner
 
 
@@ -62,15 +87,14 @@ def _always_dies(facts: Facts) -> bool:
     Then its script may be the cause: a runner reports running out of memory as a system failure.
     """
     deaths = [each for each in facts.known_attempts if each.reason == facts.run.reason]
-    target = facts.known_target
-    newest = target.runs_at_newest_commit[:1] if target else []
-    return len(deaths) >= 2 and any(each.status == "success" for each in newest)
+    newest = facts.known_target.runs_at_newest_commit[:1]
+    return len(deaths) >= 2 and any(each.has_passed for each in newest)
 
 
-def _waited_in_vain(facts: Facts) -> bool | None:
-    """Whether no runner took the jobs with `stuck_or_timeout_failure`; None if no job has it."""
-    stuck = [each for each in facts.jobs if each.reason == "stuck_or_timeout_failure"]
-    return not any(each.has_started for each in stuck) if stuck else None
+def _has_run_though_stuck(facts: Facts) -> bool:
+    """Whether a runner took one of the jobs with `stuck_or_timeout_failure`."""
+    stuck = (each for each in facts.jobs if each.reason == "stuck_or_timeout_failure")
+    return any(each.has_started for each in stuck)
 
 
 def find_unexplained_run(facts: Facts) -> Run | None:
@@ -78,7 +102,7 @@ def find_unexplained_run(facts: Facts) -> Run | None:
     explain, None if there is none: what the runner did later does not explain such a run."""
     before = (each for each in facts.runs_of_other_sources if facts.run.is_after(each))
     runs = (*facts.known_attempts, *before)
-    outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
+    outside = _NEVER_THE_CHANGE | _UNLESS_CONFIGURED
     failed = [each for each in runs if each.status == "failed" and each.reason not in outside]
     return next((each for each in failed if not _is_explained(each, facts, runs)), None)
 
@@ -132,7 +156,7 @@ def prove_flaky_there(facts: Facts) -> Remark | None:
     here. Nor if the branch's newest commit fails steadily: `prove_preexisting` covers that.
     """
     target = facts.known_target
-    if target is None or _stays_red_here(facts) or _stays_red_there(facts, target):
+    if _stays_red_here(facts) or _stays_red_there(facts, target):
         return None
     recent = [each for each in target.all_runs if _is_recent(each, facts)]
     if not (passes := _find_passes(facts, recent, target.all_runs)):
@@ -173,13 +197,11 @@ def _is_recent(run: Run, facts: Facts) -> bool:
 def prove_preexisting(facts: Facts) -> Remark | None:
     """The newest run at the newest commit, or every run of the commit the change is built on."""
     target = facts.known_target
-    if target is None:
-        return None
     if newest := _fails_at_the_newest_commit(facts, target):
         return _tell_same_failure(facts, target, newest)
     base = [each for each in target.finished_runs if each.sha and each.sha == target.base]
     if base and not target.may_hide_base_runs and all(map(facts.has_same_error, base)):
-        mended = any(each.status == "success" for each in target.runs_at_newest_commit[:1])
+        mended = any(each.has_passed for each in target.runs_at_newest_commit[:1])
         return _tell_same_failure(facts, target, sort_newest_first(base)[0], mended=mended)
     return None
 
@@ -199,13 +221,9 @@ def _fails_at_the_newest_commit(facts: Facts, target: Target) -> Run | None:
 
 
 def _tell_same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
+    ago = describe_distance(run.started_at, facts.run.started_at)
     return remark(
         "same failure on ", name(target.branch), ": ", pipeline(run), ", ", job(run),
-        *_tell_distance(run, facts.run), ", without this change",
+        f", {ago} this failure" if ago else "", ", without this change",
         "; it passes there since: a rebase brings that" if mended else "",
     )  # fmt: skip
-
-
-def _tell_distance(run: Run, ours: Run) -> tuple[str, ...]:
-    ago = describe_distance(run.started_at, ours.started_at)
-    return (f", {ago} this failure",) if ago else ()

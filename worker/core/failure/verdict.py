@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from worker.core.failure.commit_ranges import CommitRange, find_ranges, list_steady_failures
-from worker.core.failure.facts import (
-    Facts,
-    Run,
-    find_pass_after,
-    sort_newest_first,
-)
+from worker.core.failure.facts import Facts, Run, find_pass_after, sort_newest_first
 from worker.core.failure.proofs import (
     find_unexplained_run,
     prove_flaky_here,
@@ -136,13 +131,13 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     if any(_find_proof(each)[0] is not hard for each in facts.rest):
         hard, because = None, ()
     objections = ((verdict, _find_objection(rule, facts)) for verdict, rule in CONTRADICTIONS)
-    against = [(verdict, why) for verdict, why in objections if why]
+    against = tuple((verdict, why) for verdict, why in objections if why)
     return Ruling(
         name=facts.name,
         jobs=tuple(each.job_id for each in facts.jobs),
         hard=hard,
         because=because,
-        contradictions=() if hard else tuple(against),
+        contradictions=() if hard else against,
         record=tuple(record),
         origin=_find_origin(facts),
         recovery=_find_recovery(facts) or (because if hard is Verdict.FLAKY else ()),
@@ -162,24 +157,22 @@ def _find_objection(rule: "Rule", facts: Facts) -> Remark:
 
 def _find_origin(facts: Facts) -> Remark:
     target = facts.known_target
-    runs = target.finished_runs if target else []
-    failed = [each for each in runs if facts.find_same_errors(each)]
-    if target is None or not failed:
+    failed = [each for each in target.finished_runs if facts.find_same_errors(each)]
+    if not failed:
         return ()
     return remark("on ", name(target.branch), ": ", job(sort_newest_first(failed)[0]))
 
 
 def _find_recovery(facts: Facts) -> Remark:
     """Return where the failure came and went, though that does not prove that it is flaky."""
-    passed_here = find_pass_after(facts.run, facts.known_attempts)
-    if green := passed_here or next(filter(_is_green, facts.known_attempts), None):
+    passed = [each for each in facts.known_attempts if each.has_passed]
+    if green := find_pass_after(facts.run, passed) or next(iter(passed), None):
         return remark("passed on the same commit in ", job(green))
-    for failed, passed in facts.recoveries[:1]:
-        return remark("same error in ", job(failed), ", which passed on a retry: ", job(passed))
+    for failed, retried in facts.recoveries[:1]:
+        return remark("same error in ", job(failed), ", which passed on a retry: ", job(retried))
     target = facts.known_target
-    runs = target.finished_runs if target else []
-    for failed in sort_newest_first(run for run in runs if facts.has_same_error(run)):
-        if target and (green := find_pass_after(failed, runs)):
+    for failed in sort_newest_first(filter(facts.has_same_error, target.finished_runs)):
+        if green := find_pass_after(failed, target.finished_runs):
             return remark(
                 "on ", name(target.branch), ", one commit: " if green.sha == failed.sha else ": ",
                 job(failed), " failed alike, ", job(green), " passed",
@@ -190,22 +183,16 @@ def _find_recovery(facts: Facts) -> Remark:
 # ---------------------------------------------------------------------------------- contradictions
 
 
-def _failed_again(facts: Facts) -> Remark | None:
-    """The job failed at least twice in the same way on one commit, and has not passed since."""
+def _never_passed(facts: Facts) -> Remark | None:
+    """Against "flaky": the job failed at least twice in the same way on one commit, and never
+    passed on it. One that passed there before it failed may well be flaky."""
     again = [each for each in facts.known_attempts if facts.has_same_error(each)]
-    failed = [facts.run, *again]
-    if not again or any(find_pass_after(each, facts.known_attempts) for each in failed):
+    if not again or any(each.has_passed for each in facts.known_attempts):
         return None
     return remark(
-        name(facts.name), f" failed {len(failed)} times in the same way on this commit and has "
+        name(facts.name), f" failed {len(again) + 1} times in the same way on this commit and has "
         "not passed since: ", job(facts.run), ", ", job(again[0]),
     )  # fmt: skip
-
-
-def _never_passed(facts: Facts) -> Remark | None:
-    """Against "flaky": as `_failed_again`, and no pass before the first failure either. A job that
-    passed before on the same commit may well be flaky."""
-    return None if any(map(_is_green, facts.known_attempts)) else _failed_again(facts)
 
 
 def _failed_before(facts: Facts) -> Remark | None:
@@ -222,20 +209,19 @@ def _failed_before(facts: Facts) -> Remark | None:
 def find_pass_on_target(facts: Facts) -> Remark | None:
     """Against "already failing": the job's newest run on the target branch's newest commit passed,
     and none of its failures there may be this one."""
-    target, newest = facts.known_target, _list_newest_runs(facts)
-    if target is None or not newest or not _is_green(newest[0]):
+    target, errors = facts.known_target, facts.run.errors
+    newest = next(iter(target.runs_at_newest_commit), None)
+    if newest is None or not newest.has_passed:
         return None
-    failed = [each for each in target.finished_runs if not _is_green(each)]
-    if any(
-        facts.run.errors & each.errors or not (each.errors and facts.run.errors) for each in failed
-    ):
+    failed = [each for each in target.finished_runs if not each.has_passed]
+    if any(errors & each.errors or not (each.errors and errors) for each in failed):
         return None
-    ago = describe_distance(newest[0].started_at, facts.run.started_at)
-    built_on = ", on the commit this pipeline is built on" if newest[0].sha == target.base else ""
+    ago = describe_distance(newest.started_at, facts.run.started_at)
+    built_on = ", on the commit this pipeline is built on" if newest.sha == target.base else ""
     return remark(
         name(facts.name), " passed when it last ran on ", name(target.branch), f"{built_on}: ",
-        pipeline(newest[0]), ", ", job(newest[0]), f", {ago}" if ago else "",
-        _tell_short_pass(newest[0], facts.run),
+        pipeline(newest), ", ", job(newest), f", {ago}" if ago else "",
+        _tell_short_pass(newest, facts.run),
     )  # fmt: skip
 
 
@@ -270,15 +256,3 @@ look the same there."""
 REFUTABLE = frozenset({Verdict.TARGET})
 """Verdicts that the record can refute, because they claim something that it shows. A flake may fail
 twice in a row, and an outage may fail a script before it fails the runner."""
-
-
-# ------------------------------------------------------------------------------------------- runs
-
-
-def _list_newest_runs(facts: Facts) -> list[Run]:
-    target = facts.known_target
-    return target.runs_at_newest_commit if target else []
-
-
-def _is_green(run: Run) -> bool:
-    return run.status == "success"

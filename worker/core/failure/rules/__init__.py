@@ -18,7 +18,4 @@ RULES: tuple[Rule, ...] = (*lines.RULES, *reasons.RULES)
 
 def recognise(job: FailingJob, scene: Scene) -> RuleMatch | None:
     """Return what the first rule that applies says of a failing job, None if none applies."""
-    for rule in RULES:
-        if ruled := apply_rule(rule, job, scene):
-            return ruled
-    return None
+    return next(filter(None, (apply_rule(rule, job, scene) for rule in RULES)), None)

@@ -1,10 +1,11 @@
 """What a rule is, and how it is applied to a failing job."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
-from worker.core.failure.file_kinds import is_ci, may_configure
+from worker.core.failure.file_kinds import may_configure
 from worker.core.failure.jobs import FailingJob, RuleMatch
 from worker.core.finding import Verdict
 
@@ -22,16 +23,6 @@ class Scene:
     project: str = ""
     sha: str = ""
     changed_paths: tuple[str, ...] | None = ()
-
-    @property
-    def may_change_configuration(self) -> bool:
-        """Whether the merge request may have changed the configuration of its jobs."""
-        return self.changed_paths is None or any(map(may_configure, self.changed_paths))
-
-    @property
-    def changes_configuration(self) -> bool:
-        """Whether the merge request is known to change a file of the CI configuration."""
-        return any(map(is_ci, self.changed_paths or ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +56,17 @@ def compile_patterns(*texts: str) -> tuple[re.Pattern[str], ...]:
 
 def may_change_configuration(scene: Scene, line: str) -> bool:
     """For `Rule.doubtful`: whether the merge request may have changed its jobs' configuration."""
-    return scene.may_change_configuration
+    return scene.changed_paths is None or any(map(may_configure, scene.changed_paths))
 
 
 def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
     """Return what `rule` says of a job, or None if it does not apply."""
     if job.reason not in rule.reasons or (rule.before_script_only and _may_have_begun(job)):
         return None
-    said = _find_line(rule, job) if rule.lines else _find_quoted_line(rule, job)
-    if said is None:
+    found = _find_line(rule, job)
+    if found is None:
         return None
-    number, text = said
+    number, text = found
     return RuleMatch(
         rule=rule.name,
         verdict=rule.verdict.value,
@@ -92,18 +83,17 @@ def _may_have_begun(job: FailingJob) -> bool:
     return job.has_started and not (job.read and job.end and not job.began)
 
 
-def _find_quoted_line(rule: Rule, job: FailingJob) -> tuple[int, str]:
-    """Return the line that a rule without `lines` can quote, or (0, "")."""
-    return _last(rule.quoted_lines, _runners(job)) or (0, "")
-
-
 def _find_line(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
+    """Return the line that the rule needs, None if there is none; (0, "") if it needs none and can
+    quote none."""
     if rule.script:
-        return _last_trouble(rule, job)
-    return _last(rule.lines, _runners(job))
+        return _find_last_trouble(rule, job)
+    if rule.lines:
+        return _find_last_match(rule.lines, _get_runner_lines(job))
+    return _find_last_match(rule.quoted_lines, _get_runner_lines(job)) or (0, "")
 
 
-def _runners(job: FailingJob) -> Sequence[tuple[int, str]]:
+def _get_runner_lines(job: FailingJob) -> Sequence[tuple[int, str]]:
     """Return the lines at the log's end that the runner wrote."""
     if not job.began:
         return job.end
@@ -111,12 +101,11 @@ def _runners(job: FailingJob) -> Sequence[tuple[int, str]]:
     return job.end[final[-1] :] if final else ()
 
 
-def _last(
-    wanted: Iterable[re.Pattern[str]], lines: Sequence[tuple[int, str]]
+def _find_last_match(
+    patterns: Sequence[re.Pattern[str]], lines: Sequence[tuple[int, str]]
 ) -> tuple[int, str] | None:
-    wanted = tuple(wanted)
     for number, text in reversed(lines):
-        if any(pattern.search(text[:LONGEST]) for pattern in wanted):
+        if any(pattern.search(text[:LONGEST]) for pattern in patterns):
             return number, text
     return None
 
@@ -150,31 +139,21 @@ _TROUBLE = re.compile(
 )
 
 
-def _last_trouble(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
+def _find_last_trouble(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
     """Return the line near the script's end that matches, if the log shows no other trouble."""
     if not job.began:
         return None
-    script = _script(job.end)
-    found = _last(rule.lines, script[-NEAR_END:])
-    shown = [*(text for _, text in script), *_texts(job.excerpt)]
-    return found if found and not any(_other(rule, text[:LONGEST]) for text in shown) else None
+    script = [*takewhile(lambda line: not _AFTER.match(line[1]), job.end)]
+    found = _find_last_match(rule.lines, script[-NEAR_END:])
+    excerpt = (re.sub(r"^\d{1,9}: ?", "", line) for line in job.excerpt.split("\n"))
+    shown = [*(text for _, text in script), *excerpt]
+    return None if any(_is_other_trouble(rule, text[:LONGEST]) for text in shown) else found
 
 
-def _other(rule: Rule, text: str) -> bool:
+def _is_other_trouble(rule: Rule, text: str) -> bool:
     """Whether a line says that something else went wrong."""
     if _TESTED.search(text):
         return True
     if any(pattern.search(text) for pattern in rule.lines) or _AFTER.match(text):
         return False
     return bool(_TROUBLE.search(text)) and not _MERELY.search(text)
-
-
-def _script(end: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
-    for at, (_, text) in enumerate(end):
-        if _AFTER.match(text):
-            return end[:at]
-    return end
-
-
-def _texts(excerpt: str) -> list[str]:
-    return [re.sub(r"^\d{1,9}: ?", "", line) for line in excerpt.split("\n")]

@@ -2,6 +2,7 @@
 
 import re
 
+from worker.core.failure.file_kinds import is_ci
 from worker.core.failure.jobs import RuleMatch
 from worker.core.failure.rules.base import Scene
 from worker.core.finding import Verdict
@@ -23,7 +24,7 @@ def explain_configuration_error(
     said = one_line(errors, MOST)
     if not said:
         return None
-    ours = scene.changes_configuration
+    ours = any(map(is_ci, scene.changed_paths or ()))
     line = find_line(said, text) if file else 0
     where = f" (`{file}`, line {line})" if line else ""
     return RuleMatch(

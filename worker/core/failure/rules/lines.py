@@ -1,6 +1,13 @@
 """Rules that need a line of the job's log: a rate limit, a full disk, no network, no image."""
 
-from worker.core.failure.rules.base import Rule, Scene, compile_patterns
+from dataclasses import replace
+
+from worker.core.failure.rules.base import (
+    Rule,
+    Scene,
+    compile_patterns,
+    may_change_configuration,
+)
 from worker.core.finding import Verdict
 
 _PREPARING = frozenset(
@@ -9,29 +16,7 @@ _PREPARING = frozenset(
 """The failure reasons that GitLab gives if the runner could not prepare a job; older runners report
 script_failure for an image."""
 
-_LIMITED = compile_patterns(
-    r"toomanyrequests\b",
-    r"you have reached your (?:unauthenticated )?pull rate limit",
-    r"pull\w* .{1,200}: 429 too many requests",
-)
-_LIMIT_REACHED = (
-    "The container registry refused to give out an image: its limit of pulls in a time is reached."
-)
-_RETRY_LATER = (
-    "Retry later. If it happens often, let the runners sign in to the registry or use the "
-    "dependency proxy."
-)
-
-_FULL = compile_patterns(
-    r"(?:^|[:\s\])])no space left on device[.)'\"\]]{0,3}$",
-    r"^(?:npm (?:ERR!|error) )(?:code ENOSPC|nospc\b)",
-    r"\bENOSPC: no space left on device\b",
-    r"disk quota exceeded[.)]?$",
-)
-_DISK_FULL = "The runner's disk was full, so the job could not write."
-_FREE_DISK = (
-    "Retry the job, on another runner if you can. Tell whoever keeps the runners to free disk."
-)
+_SCRIPT = frozenset({"script_failure"})
 
 _DOWN = (
     r"(?:no such host|i/o timeout|connection refused|connection reset by peer|TLS handshake timeout"
@@ -46,42 +31,51 @@ def _is_own_image(scene: Scene, line: str) -> bool:
     have changed the image's name, or its pipeline or project should have built the image."""
     text = line.lower()
     ours = scene.project.lower() in text or (scene.sha and scene.sha[:8] in text)
-    return scene.may_change_configuration or bool(ours)
+    return may_change_configuration(scene, line) or bool(ours)
 
+
+_RATE_LIMIT = Rule(
+    name="registry-rate-limit",
+    verdict=Verdict.INFRASTRUCTURE,
+    cause=(
+        "The container registry refused to give out an image: its limit of pulls in a time is "
+        "reached."
+    ),
+    to_do=(
+        "Retry later. If it happens often, let the runners sign in to the registry or use the "
+        "dependency proxy."
+    ),
+    reasons=_PREPARING,
+    lines=compile_patterns(
+        r"toomanyrequests\b",
+        r"you have reached your (?:unauthenticated )?pull rate limit",
+        r"pull\w* .{1,200}: 429 too many requests",
+    ),
+)
+_DISK_FULL = Rule(
+    name="disk-full",
+    verdict=Verdict.INFRASTRUCTURE,
+    cause="The runner's disk was full, so the job could not write.",
+    to_do="Retry the job, on another runner if you can. Tell whoever keeps the runners to free "
+    "disk.",
+    reasons=_PREPARING,
+    lines=compile_patterns(r"\bno space left on device\b", r"\bdisk quota exceeded\b"),
+)
 
 RULES = (
-    Rule(
-        name="registry-rate-limit",
-        verdict=Verdict.INFRASTRUCTURE,
-        cause=_LIMIT_REACHED,
-        to_do=_RETRY_LATER,
-        reasons=_PREPARING,
-        lines=_LIMITED,
-    ),
-    Rule(
-        name="registry-rate-limit-in-script",
-        verdict=Verdict.INFRASTRUCTURE,
-        cause=_LIMIT_REACHED,
-        to_do=_RETRY_LATER,
-        reasons=frozenset({"script_failure"}),
-        lines=_LIMITED,
-        script=True,
-    ),
-    Rule(
-        name="disk-full",
-        verdict=Verdict.INFRASTRUCTURE,
-        cause=_DISK_FULL,
-        to_do=_FREE_DISK,
-        reasons=_PREPARING,
-        lines=compile_patterns(r"\bno space left on device\b", r"\bdisk quota exceeded\b"),
-    ),
-    Rule(
+    _RATE_LIMIT,
+    replace(_RATE_LIMIT, name="registry-rate-limit-in-script", reasons=_SCRIPT, script=True),
+    _DISK_FULL,
+    replace(
+        _DISK_FULL,
         name="disk-full-in-script",
-        verdict=Verdict.INFRASTRUCTURE,
-        cause=_DISK_FULL,
-        to_do=_FREE_DISK,
-        reasons=frozenset({"script_failure"}),
-        lines=_FULL,
+        reasons=_SCRIPT,
+        lines=compile_patterns(
+            r"(?:^|[:\s\])])no space left on device[.)'\"\]]{0,3}$",
+            r"^(?:npm (?:ERR!|error) )(?:code ENOSPC|nospc\b)",
+            r"\bENOSPC: no space left on device\b",
+            r"disk quota exceeded[.)]?$",
+        ),
         script=True,
         # The script itself may have filled the disk.
         doubtful=lambda scene, line: True,

@@ -8,13 +8,13 @@ from worker.core.finding import Verdict
 _RETRY = "Retry the job. If it goes on, tell whoever keeps GitLab and its runners."
 
 
-def _make_infrastructure_rule(name: str, cause: str, to_do: str, *reasons: str) -> Rule:
+def _make_infrastructure_rule(name: str, cause: str, to_do: str, reason: str) -> Rule:
     return Rule(
         name=name,
         verdict=Verdict.INFRASTRUCTURE,
-        cause=f"{cause} (GitLab: {', '.join(reasons)}).",
+        cause=f"{cause} (GitLab: {reason}).",
         to_do=to_do,
-        reasons=frozenset(reasons),
+        reasons=frozenset({reason}),
         # The tags that select a runner are part of the configuration.
         doubtful=may_change_configuration,
     )

@@ -5,14 +5,13 @@ from worker.core.finding.line_numbers import correct_line_numbers
 from worker.core.finding.model import CLAIMS, Evidence, Finding, HiddenPart, Unproven, WithheldPart
 from worker.core.finding.parse import is_finding, parse_finding
 from worker.core.finding.proof import (
-    QuoteCheck,
-    check_quotes,
+    ReplyPart,
     find_unproven,
     prove_finding,
+    prove_reply,
     require_evidence,
 )
 from worker.core.finding.quotes import Prose, scan_quotes
-from worker.core.finding.reply import ReplyPart, prove_reply
 from worker.core.finding.sections import split_lead
 
 __all__ = [
@@ -21,12 +20,10 @@ __all__ = [
     "Finding",
     "HiddenPart",
     "Prose",
-    "QuoteCheck",
     "ReplyPart",
     "Unproven",
     "Verdict",
     "WithheldPart",
-    "check_quotes",
     "correct_line_numbers",
     "find_unproven",
     "is_finding",

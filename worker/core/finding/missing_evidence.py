@@ -5,7 +5,7 @@ transcript, where the sources said what they could not give.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import find_results
@@ -14,58 +14,41 @@ from worker.core.finding import Finding, Verdict
 
 MAX_NAMED = 3
 
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """Advice on missing evidence. `signs` are words from the sources' messages; one is enough."""
-
-    signs: tuple[str, ...]
-    advice: str
-
-
-REMEDIES = (
-    Remedy(
-        ("they expired at",),
-        "Keep the job's artifacts longer: `artifacts: expire_in: 1 week` in `.gitlab-ci.yml`.",
+REMEDIES = {
+    ("they expired at",): (
+        "Keep the job's artifacts longer: `artifacts: expire_in: 1 week` in `.gitlab-ci.yml`."
     ),
-    Remedy(
-        ("it has kept none", "has no artifacts"),
+    ("it has kept none", "has no artifacts"): (
         "Let the job keep its reports when it fails: `artifacts: when: always` with their "
-        "`paths` (by default GitLab keeps them only when a job succeeds).",
+        "`paths` (by default GitLab keeps them only when a job succeeds)."
     ),
-    Remedy(
-        ("uploaded a test report",),
+    ("uploaded a test report",): (
         "Let the job upload its test results: `artifacts: reports: junit: report.xml` together "
-        "with `artifacts: when: always`.",
+        "with `artifacts: when: always`."
     ),
-    Remedy(
-        ("was erased",),
+    ("was erased",): (
         "Don't erase job logs before the merge request is merged, or keep the tool's own log with "
-        "`artifacts: when: always`.",
+        "`artifacts: when: always`."
     ),
-    Remedy(
-        ("bytes, cut from its middle", "of the log's", "exceeded limit"),
+    ("bytes, cut from its middle", "of the log's", "exceeded limit"): (
         "Make the log smaller: write the verbose output to a file and keep that with "
-        "`artifacts: when: always`.",
+        "`artifacts: when: always`."
     ),
-    Remedy(
-        (
-            "too little access",
-            "has not the scope",
-            "refuses the read token",
-            "may not see it",
-            "permission",
-            "HTTP 403",
-            "403 Forbidden",
-        ),
-        "Let Sandpiper's read token see it: at least the role Reporter and the scope `read_api`.",
+    (
+        "too little access",
+        "has not the scope",
+        "refuses the read token",
+        "may not see it",
+        "permission",
+        "HTTP 403",
+        "403 Forbidden",
+    ): ("Let Sandpiper's read token see it: at least the role Reporter and the scope `read_api`."),
+    ("GitLab has no log",): (
+        "Keep the tool's own log with `artifacts: when: always`; GitLab has none for the job."
     ),
-    Remedy(
-        ("GitLab has no log",),
-        "Keep the tool's own log with `artifacts: when: always`; GitLab has none for the job.",
-    ),
-)
-"""Ordered by how much the change helps, the most helpful first."""
+}
+"""Advice on missing evidence, by words from the sources' messages of which one is enough. The most
+helpful change comes first."""
 
 USUAL = (
     "Keep what the job leaves behind: `artifacts: when: always` with the tool's own logs and "
@@ -96,7 +79,7 @@ def _reason(line: str) -> str:
 
 def _advice(known: list[str], said: str) -> str:
     text = "\n".join([*known, said])
-    fitting = (remedy.advice for remedy in REMEDIES if any(sign in text for sign in remedy.signs))
+    fitting = (advice for signs, advice in REMEDIES.items() if any(sign in text for sign in signs))
     return next(fitting, USUAL)
 
 

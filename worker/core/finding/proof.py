@@ -1,13 +1,19 @@
-"""Proves quotes: each one is byte for byte in the captured evidence, or is left out."""
+"""Proves quotes: each one is byte for byte in the captured evidence, or is left out.
+
+In a reply in free text, a quote that is not proven is struck out with a remark.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache
 from itertools import islice
 
 from worker.core.failure.verdict import Verdict
 from worker.core.finding.line_numbers import correct_line_numbers
 from worker.core.finding.model import CLAIMS, Evidence, Finding, Unproven
+from worker.core.finding.parse import MAX_QUOTES
+from worker.core.finding.quotes import scan_quotes
 from worker.core.ports import Captures
 from worker.core.ports.evidence import Place, ReportedTest, name_place
 from worker.core.text.untrusted import visible
@@ -33,15 +39,10 @@ MOST_OTHERS = 4
 
 UNREADABLE = "this is not in the form of a quote"
 
+ReplyPart = str | Evidence | Unproven
+"""A part of a reply: Markdown, a proven quote, or one that must not be shown."""
+
 _AFTER_NUMBER = re.compile(r"[:|][ \t]?| [+ ]")
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteCheck:
-    """The quotes that are proven and linked, in their order, and those that are not."""
-
-    proven_quotes: tuple[Evidence, ...]
-    unproven_quotes: tuple[Unproven, ...]
 
 
 def prove_finding(finding: Finding, captures: Captures) -> Finding:
@@ -50,17 +51,13 @@ def prove_finding(finding: Finding, captures: Captures) -> Finding:
     Where a quote is on another line than it says, the number is corrected, also in the prose. If no
     quote of a verdict could be proven, the verdict becomes UNKNOWN.
     """
-    checked = check_quotes(finding.evidence, captures)
-    unproven = finding.unproven + len(checked.unproven_quotes)
-    proven = replace(finding, evidence=checked.proven_quotes, unproven=unproven)
+    evidence, failed = _check_quotes(finding.evidence, captures)
+    unproven = finding.unproven + len(failed)
+    proven = replace(finding, evidence=evidence, unproven=unproven)
     proven = correct_line_numbers(proven, finding.evidence)
-    if checked.proven_quotes or not unproven or finding.verdict not in CLAIMS:
+    if evidence or not unproven or finding.verdict not in CLAIMS:
         return proven
-    doubt = (
-        f"The model said “{finding.verdict}”, but none of its quotes could be proven: take what it "
-        "says for a guess."
-    )
-    return replace(proven, verdict=Verdict.UNKNOWN, doubt=doubt)
+    return _doubt(proven, "none of its quotes could be proven")
 
 
 def require_evidence(finding: Finding, others: Iterable[str] = ()) -> Finding:
@@ -70,60 +67,80 @@ def require_evidence(finding: Finding, others: Iterable[str] = ()) -> Finding:
     """
     if finding.verdict not in CLAIMS or finding.evidence or set(others) == {finding.verdict}:
         return finding
-    doubt = (
-        f"The model said “{finding.verdict}”, but quoted nothing that proves it: take what it "
-        "says for a guess."
-    )
+    return _doubt(finding, "quoted nothing that proves it")
+
+
+def _doubt(finding: Finding, why: str) -> Finding:
+    doubt = f"The model said “{finding.verdict}”, but {why}: take what it says for a guess."
     return replace(finding, verdict=Verdict.UNKNOWN, doubt=doubt)
 
 
 def find_unproven(finding: Finding, captures: Captures) -> tuple[Unproven, ...]:
     """Every quote of `finding` that cannot be proven, and why."""
     unread = (Unproven("", _clip_line(text), UNREADABLE) for text in finding.unread)
-    return (*unread, *check_quotes(finding.evidence, captures).unproven_quotes)
+    return (*unread, *_check_quotes(finding.evidence, captures)[1])
 
 
-def check_quotes(quotes: Iterable[Evidence], captures: Captures) -> QuoteCheck:
-    """Prove each quote, or say why it is not proven. The same lines are given only once."""
-    texts = _Texts(captures)
+def _check_quotes(
+    quotes: Iterable[Evidence], captures: Captures
+) -> tuple[tuple[Evidence, ...], tuple[Unproven, ...]]:
+    """Return the quotes that are proven, with their links, and those that are not.
+
+    Of quotes of the same lines only the first is returned.
+    """
+
+    @cache
+    def read_lines(place: Place) -> Sequence[str] | str:
+        try:
+            return captures.read_lines(place)
+        except (SourceError, ArgumentError) as error:
+            return f"{name_place(place)} could not be read: {error}"
+
     proven: dict[tuple[Place, int, int, str], Evidence] = {}
     failed: list[Unproven] = []
     for quote in quotes:
-        found = prove_quote(quote, texts, captures.link_lines)
+        found = prove_quote(quote, read_lines, captures.link_lines)
         if isinstance(found, Unproven):
             failed.append(found)
         else:
             text = "" if found.line else found.text
             proven.setdefault((found.place, found.line, found.last, text), found)
-    return QuoteCheck(tuple(proven.values()), tuple(failed))
+    return tuple(proven.values()), tuple(failed)
 
 
-class _Texts:
-    """The lines of each place, read once, or why they cannot be read."""
+def prove_reply(text: str, captures: Captures) -> tuple[ReplyPart, ...]:
+    """Split `text` into parts and prove its quotes, but not those after the first `MAX_QUOTES`."""
+    parts: list[ReplyPart] = []
+    count = 0
+    for each in scan_quotes(text, replying=True):
+        if isinstance(each, Evidence):
+            count += 1
+            parts.append(_prove_in_reply(each, captures, count))
+        elif parts and isinstance(parts[-1], str):
+            parts[-1] += "\n" + each.text
+        else:
+            parts.append(each.text)
+    return tuple(part for part in parts if not isinstance(part, str) or part.strip())
 
-    def __init__(self, captures: Captures) -> None:
-        self._captures = captures
-        self._known: dict[Place, Sequence[str] | str] = {}
 
-    def __call__(self, place: Place) -> Sequence[str] | str:
-        if place not in self._known:
-            try:
-                self._known[place] = self._captures.read_lines(place)
-            except (SourceError, ArgumentError) as error:
-                self._known[place] = f"{name_place(place)} could not be read: {error}"
-        return self._known[place]
+def _prove_in_reply(quote: Evidence, captures: Captures, count: int) -> ReplyPart:
+    if count > MAX_QUOTES:
+        return Unproven(quote.where, quote.text, "too many quotes", lead=quote.lead)
+    proven, failed = _check_quotes((quote,), captures)
+    return proven[0] if proven else failed[0]
 
 
 def prove_quote(
     quote: Evidence,
-    texts: Callable[[Place], Sequence[str] | str],
+    read_lines: Callable[[Place], Sequence[str] | str],
     url: Callable[[Place, int, int], str],
 ) -> Evidence | Unproven:
-    """The quote as captured, with its link; or why it is not proven.
+    """Return the quote as captured, with its link; or why it is not proven.
 
-    A quote that is nowhere near its line, but on exactly one other, is proven there.
+    A quote that is nowhere near its line, but on exactly one other, is proven there. `read_lines`
+    returns the lines of a place, or why they cannot be read.
     """
-    lines = texts(quote.place)
+    lines = read_lines(quote.place)
     if isinstance(lines, str):
         return _unproven(quote, lines)
     start, wanted = _find_start(quote, lines)

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 from worker.core.text.untrusted_json import parse_object
 
@@ -90,11 +90,11 @@ def load_aftermath(stored: bytes | None) -> Aftermath | None:
         return None
     if not isinstance(sha, str) or not sha.isalnum():
         return None
-    pipeline = int(_number(fields.get("pipeline_id")))
-    paths = fields.get("changed")
-    changed = tuple(each for each in paths if isinstance(each, str)) if _is_list(paths) else None
-    at = _number(fields.get("at"))
-    return Aftermath(became, pipeline, sha[:64], at, changed[:MOST_PATHS] if changed else changed)
+    pipeline, at = int(_number(fields.get("pipeline_id"))), _number(fields.get("at"))
+    changed = None
+    if isinstance(paths := fields.get("changed"), list):
+        changed = tuple(each for each in paths if isinstance(each, str))[:MOST_PATHS]
+    return Aftermath(became, pipeline, sha[:64], at, changed)
 
 
 def dump_aftermath(after: Aftermath) -> bytes:
@@ -109,10 +109,6 @@ def dump_aftermath(after: Aftermath) -> bytes:
     if after.changed_paths is not None:
         fields["changed"] = [path[:_PATH] for path in after.changed_paths[:MOST_PATHS]]
     return json.dumps(fields).encode(errors="replace")
-
-
-def _is_list(value: object) -> TypeGuard[list[object]]:
-    return isinstance(value, list)
 
 
 def describe_aftermath(feedback: Feedback, after: Aftermath | None) -> tuple[str, ...]:

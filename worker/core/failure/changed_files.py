@@ -132,8 +132,7 @@ def find_named_lines(text: str) -> tuple[tuple[str, int], ...]:
 
 def select_lines(path: str, named: Iterable[tuple[str, int]]) -> tuple[int, ...]:
     """Return the line numbers among the `named` places that are in the repository's file `path`."""
-    parts = tuple(path.split("/"))
-    return tuple(number for each, number in named if _means(each, parts))
+    return tuple(number for each, number in named if _means(each, path))
 
 
 def find_defining_lines(lines: Sequence[str], text: str) -> tuple[int, ...]:
@@ -179,10 +178,11 @@ def _is_telling(name: str) -> bool:
     return len(name) >= 6 and _TELLING.search(name) is not None
 
 
-def _means(named: str, parts: tuple[str, ...]) -> bool:
-    """Whether a path, as a tool wrote it, may be the file whose path has these parts."""
-    found = tuple(part for part in named.replace("\\", "/").split("/") if part not in ("", "."))
-    return _ends(parts, found) or _ends(found, parts)
+def _means(named: str, path: str) -> bool:
+    """Whether a path, as a tool wrote it, may be the repository's file `path`."""
+    parts, wanted = named.replace("\\", "/").split("/"), path.split("/")
+    found = [part for part in parts if part not in ("", ".")]
+    return _ends(wanted, found) or _ends(found, wanted)
 
 
 def _own_lines(text: str) -> list[tuple[str, int]]:
@@ -196,21 +196,19 @@ def _added_line(
     """Return the first line that the error names in the file; 0 unless all named lines are new."""
     if touch.names_tests or not all(any(_adds(each, line) for each in changed) for line in lines):
         return 0
-    return next((line[1] for line in lines if _means(line[0], tuple(touch.path.split("/")))), 0)
+    return next(iter(select_lines(touch.path, lines)), 0)
 
 
 def _is_elsewhere(changed: FileChange, lines: Sequence[tuple[str, int]]) -> bool:
     """Whether the error names lines of a changed file, and all of them are far from its changes."""
-    parts = tuple(changed.path.split("/"))
-    named = [number for path, number in lines if _means(path, parts)]
-    known = bool(changed.hunks) and not changed.is_new
-    return (
-        known and bool(named) and not any(line in each for line in named for each in changed.hunks)
-    )
+    named = select_lines(changed.path, lines)
+    if not changed.hunks or changed.is_new or not named:
+        return False
+    return not any(line in each for line in named for each in changed.hunks)
 
 
 def _adds(changed: FileChange, line: tuple[str, int]) -> bool:
-    return line[1] in changed.added_lines and _means(line[0], tuple(changed.path.split("/")))
+    return line[1] in changed.added_lines and _means(line[0], changed.path)
 
 
 # ------------------------------------------------------------------------------- held against paths
@@ -354,7 +352,7 @@ def _as_package(word: Word, folder: tuple[str, ...]) -> bool | None:
 
 
 def _as_module(word: Word, place: _Place) -> bool | None:
-    if place.suffix not in _MODULES or len(word.parts) < 1:
+    if place.suffix not in _MODULES or not word.parts:
         return None
     stem = (*place.parts[:-1], place.stem)
     if place.stem in ("__init__", "mod") and len(stem) > 1:

@@ -47,8 +47,8 @@ def _read_lines(diff: str) -> Iterator[tuple[int, bool, bool]]:
 class _Side:
     """The file before or after: whether its instruction installs, and goes on in the next line."""
 
-    installs: bool = False
-    goes_on: bool = False
+    installs: bool
+    goes_on: bool
 
     def read_line(self, text: str) -> bool:
         """Read the next line; returns whether it belongs to an instruction that installs."""

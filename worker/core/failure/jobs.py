@@ -136,6 +136,13 @@ class Group:
         """The verdict that the record proves, or ""."""
         return str(self.ruling.hard or "") if self.ruling else ""
 
+    def contradicts(self, verdict: str) -> bool:
+        """Whether GitLab's record proves another verdict than this one, or speaks against it."""
+        ruling = self.ruling
+        return ruling is not None and (
+            ruling.hard not in (None, verdict) or verdict in dict(ruling.contradictions)
+        )
+
     @property
     def external(self) -> bool:
         """Whether another system reported the failure: GitLab has no job, log or history of it."""

@@ -139,13 +139,11 @@ def record_resolution(known: KnownFailure, of: int, became: str, by: int) -> Kno
 def forget_merge_request(known: KnownFailure, mr_iid: int) -> KnownFailure | None:
     """Return `known` without a merge request's sightings and finding; None if none is left."""
     kept = tuple(each for each in known.sightings if each.mr_iid != mr_iid)
-    finding = known.finding
-    if finding and finding.mr_iid == mr_iid:
-        finding = None
     if not kept:
         return None
-    left = min(known.count, len(kept))
-    return replace(known, sightings=kept, count=left, finding=finding, resolution="")
+    own = known.finding is not None and known.finding.mr_iid == mr_iid
+    finding, count = None if own else known.finding, min(known.count, len(kept))
+    return replace(known, sightings=kept, count=count, finding=finding, resolution="")
 
 
 def make_hit(known: KnownFailure, mr_iid: int, sha: str, hosts: Collection[str] = ()) -> Hit | None:
@@ -212,8 +210,7 @@ def _names_change(survey: Survey, changed: Iterable[str], project: str) -> bool:
 
     Never if this merge request has seen every error on this very commit.
     """
-    same = all(group.hit and group.hit.same for group in survey.groups)
-    if same:
+    if all(group.hit and group.hit.same for group in survey.groups):
         return False
     paths = [FileChange(path) for path in changed]
     if any(is_ci(each.path) for each in paths):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from worker.core.failure.jobs import Group, Survey
+from worker.core.failure.jobs import Survey
 from worker.core.failure.known import list_keys
 from worker.core.finding import Finding, Verdict
 from worker.core.text.foreign_addresses import remove_foreign_hosts
@@ -81,7 +81,7 @@ def write_fact(finding: Finding, survey: Survey, redact: Callable[[str], str]) -
         return ""
     if judged and (judged.model is not finding.verdict or judged.because):
         return ""
-    if not survey.groups or not all(_agrees(each, finding.verdict) for each in survey.groups):
+    if not survey.groups or any(each.contradicts(finding.verdict) for each in survey.groups):
         return ""
     cause = next(iter(split_sentences(before_code(redact(finding.cause)))), "")
     if not (plain := write_plain(redact(write_plain(cause, _CAUSE)), _CAUSE)):
@@ -92,23 +92,10 @@ def write_fact(finding: Finding, survey: Survey, redact: Callable[[str], str]) -
     return one_line(redact(sentence), _TEXT)
 
 
-def _agrees(group: Group, verdict: Verdict) -> bool:
-    """Whether nothing in GitLab's record of the group contradicts the verdict."""
-    ruling = group.ruling
-    return ruling is None or (
-        ruling.hard in (None, verdict) and verdict not in dict(ruling.contradictions)
-    )
-
-
 def is_settled(survey: Survey, verdict: str) -> bool:
     """Whether GitLab's record alone proves the verdict on every failing job."""
-    return (
-        survey.whole
-        and bool(survey.groups)
-        and all(
-            group.ruling is not None and group.ruling.hard == verdict for group in survey.groups
-        )
-    )
+    proven = [group.hard_verdict for group in survey.groups]
+    return survey.whole and bool(verdict) and set(proven) == {verdict}
 
 
 def make_fact(text: str, verdict: str, survey: Survey, found_at: float, source: Source) -> Fact:
@@ -159,20 +146,17 @@ def _merge(before: Fact, fact: Fact) -> Fact:
 
 def remove_sources(facts: Iterable[Fact], unwanted: Callable[[Source], bool]) -> tuple[Fact, ...]:
     """Return `facts` without `unwanted` sources; a fact whose text comes from one is dropped."""
-    kept = (each for each in facts if not unwanted(each.sources[0]))
     return tuple(
-        replace(each, sources=tuple(one for one in each.sources if not unwanted(one)))
-        for each in kept
+        replace(each, sources=tuple(source for source in each.sources if not unwanted(source)))
+        for each in facts
+        if not unwanted(each.sources[0])
     )
 
 
 def remove_old(facts: Iterable[Fact], before: float) -> tuple[Fact, ...]:
     """Return `facts` without those whose day ended `before` that time (epoch seconds)."""
-    return tuple(each for each in facts if _end_of(each.day) >= before)
-
-
-def _end_of(day: str) -> float:
-    return datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() + 86_400
+    days = ((each, datetime.fromisoformat(f"{each.day}T00:00Z")) for each in facts)
+    return tuple(each for each, day in days if day.timestamp() + 86_400 >= before)
 
 
 def tell_facts(facts: Iterable[Fact], hosts: Collection[str]) -> str:

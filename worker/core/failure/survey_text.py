@@ -87,14 +87,8 @@ def tell_leads(survey: Survey) -> str:
     """Return the text about known errors that resemble unexplained ones, "" if there are none."""
     if not survey.leads:
         return ""
-    leads = [f"- {_lead(each)}" for each in survey.leads]
+    leads = [f"- {_write_finding(each)}" for each in survey.leads]
     return "\n".join([_LEADS, *leads])
-
-
-def _lead(hit: Hit) -> str:
-    ended = f"; the last time {one_line(hit.resolution, _NAME)}" if hit.resolution else ""
-    where = f"; {hit.url}" if hit.url else ""
-    return f"verdict then: {hit.verdict}; cause then: {one_line(hit.cause, _TEXT)}{ended}{where}"
 
 
 def tell_diff(survey: Survey) -> str:
@@ -191,32 +185,26 @@ def _write_jobs(jobs: Sequence[FailingJob], named: int) -> list[str]:
 
 def _write_rule(ruled: RuleMatch, group: Group) -> str:
     """Return the line about what a rule says; only a lead if GitLab's record contradicts it."""
-    sure = ruled.certain and not _is_contradicted(ruled.verdict, group)
+    sure = ruled.certain and not group.contradicts(ruled.verdict)
     words = "certain" if sure else "likely, to be checked"
     where = f" (line {ruled.line}: {one_line(ruled.text, _NAME)})" if ruled.line else ""
     return f"recognised by rule {ruled.rule}, {words}: {ruled.cause}{where}"
 
 
 def _write_hit(hit: Hit, group: Group) -> str:
-    where = f"; {hit.url}" if hit.url else ""
     times = "once" if hit.count == 1 else f"{hit.count} times"
     others = f"{len(hit.others)} other merge request{'s' if len(hit.others) > 1 else ''}"
     seen = others if hit.others else "this merge request only"
+    doubt = ", which the facts below speak against now" if group.contradicts(hit.verdict) else ""
+    return f"seen before: {times}, in {seen}; {_write_finding(hit, doubt)}"
+
+
+def _write_finding(hit: Hit, doubt: str = "") -> str:
+    """Return what was found then and how it ended; `doubt` follows the verdict."""
     ended = f"; the last time {one_line(hit.resolution, _NAME)}" if hit.resolution else ""
-    not_now = ", which the facts below speak against now"
-    doubt = not_now if _is_contradicted(hit.verdict, group) else ""
-    return (
-        f"seen before: {times}, in {seen}; verdict then: {hit.verdict}{doubt}; "
-        f"cause then: {one_line(hit.cause, _TEXT)}{ended}{where}"
-    )
-
-
-def _is_contradicted(verdict: str, group: Group) -> bool:
-    """Whether GitLab's record proves another verdict, or contradicts this one."""
-    ruling = group.ruling
-    return ruling is not None and (
-        ruling.hard not in (None, verdict) or verdict in dict(ruling.contradictions)
-    )
+    where = f"; {hit.url}" if hit.url else ""
+    cause = one_line(hit.cause, _TEXT)
+    return f"verdict then: {hit.verdict}{doubt}; cause then: {cause}{ended}{where}"
 
 
 def _write_excerpt(group: Group) -> str:

@@ -33,15 +33,16 @@ class Rule:
     them must also match one of the job's last lines: where only the runner writes (before the
     script began or after it ended) or, with `script`, near the script's end if nothing else went
     wrong there. With `quoted_lines`, the rule quotes a line that matches one of them, if any.
-    `doubtful` says when a model must be asked all the same. A rule whose verdict is unknown is only
-    a lead for the model. A `before_script_only` rule applies only if the script never began.
+    `doubtful` says when a model must be asked all the same. The usual verdict is infrastructure; a
+    rule whose verdict is unknown is only a lead for the model. A `before_script_only` rule applies
+    only if the script never began.
     """
 
     name: str
-    verdict: Verdict
     cause: str
     to_do: str
     reasons: frozenset[str]
+    verdict: Verdict = Verdict.INFRASTRUCTURE
     lines: tuple[re.Pattern[str], ...] = ()
     quoted_lines: tuple[re.Pattern[str], ...] = ()
     script: bool = False

@@ -21,17 +21,17 @@ def explain_configuration_error(
     change does not touch the configuration, the fault is in something that it includes or on the
     target branch: that needs an investigation.
     """
-    said = one_line(errors, MOST)
-    if not said:
+    message = one_line(errors, MOST)
+    if not message:
         return None
     ours = any(map(is_ci, scene.changed_paths or ()))
-    line = find_line(said, text) if file else 0
+    line = find_line(message, text) if file else 0
     where = f" (`{file}`, line {line})" if line else ""
     return RuleMatch(
         rule="configuration",
         verdict=(Verdict.CHANGE if ours else Verdict.UNKNOWN).value,
-        cause=f"GitLab could not make the pipeline's jobs, for its configuration is wrong: {said}"
-        f"{where}",
+        cause=f"GitLab could not make the pipeline's jobs, for its configuration is wrong: "
+        f"{message}{where}",
         to_do=f"Correct {f'line {line} of `{file}`' if line else 'the CI configuration'}; the "
         "pipeline editor checks it before you push.",
         certain=ours,
@@ -48,12 +48,12 @@ def find_line(errors: str, text: str) -> int:
         return int(numbered[1])
     if not (named := _NAMED.search(errors)):
         return 0
-    begins = [at for at, line in enumerate(lines) if _key(line, named[1]) and line[:1] != " "]
+    begins = [at for at, line in enumerate(lines) if _opens_key(line, named[1]) and line[:1] != " "]
     if not begins:
         return 0
     wanted = (named[2] or "").split(":")[-1] or (_KEYS.search(errors) or [""] * 2)[1]
-    block = range(begins[0] + 1, _end(lines, begins[0]))
-    inside = (at for at in block if wanted and _key(lines[at].strip(), wanted))
+    block = range(begins[0] + 1, _find_block_end(lines, begins[0]))
+    inside = (at for at in block if wanted and _opens_key(lines[at].strip(), wanted))
     return next(inside, begins[0]) + 1
 
 
@@ -65,13 +65,13 @@ _NAMED = re.compile(r"\bjobs:([^:]{1,255}?)((?::[\w-]{1,80}){0,4}) (?:config|job
 _KEYS = re.compile(r"unknown keys?: ([\w.-]{1,80})")
 
 
-def _key(line: str, name: str) -> bool:
+def _opens_key(line: str, name: str) -> bool:
     """Whether a line opens the mapping `name`."""
     start = line.replace('"', "").replace("'", "")
     return start.startswith(f"{name}:")
 
 
-def _end(lines: list[str], begin: int) -> int:
+def _find_block_end(lines: list[str], begin: int) -> int:
     """Return the index of the line after the block that line `begin` opens."""
     inside = (" ", "#", "\t", "-")
     rest = range(begin + 1, len(lines))

@@ -8,7 +8,6 @@ from worker.core.failure.rules.base import (
     compile_patterns,
     may_change_configuration,
 )
-from worker.core.finding import Verdict
 
 _PREPARING = frozenset(
     {"runner_system_failure", "image_pull_failure", "script_failure", "unknown_failure", ""}
@@ -36,7 +35,6 @@ def _is_own_image(scene: Scene, line: str) -> bool:
 
 _RATE_LIMIT = Rule(
     name="registry-rate-limit",
-    verdict=Verdict.INFRASTRUCTURE,
     cause=(
         "The container registry refused to give out an image: its limit of pulls in a time is "
         "reached."
@@ -54,7 +52,6 @@ _RATE_LIMIT = Rule(
 )
 _DISK_FULL = Rule(
     name="disk-full",
-    verdict=Verdict.INFRASTRUCTURE,
     cause="The runner's disk was full, so the job could not write.",
     to_do="Retry the job, on another runner if you can. Tell whoever keeps the runners to free "
     "disk.",
@@ -82,7 +79,6 @@ RULES = (
     ),
     Rule(
         name="registry-unreachable",
-        verdict=Verdict.INFRASTRUCTURE,
         cause="The runner could not reach the container registry to get the job's image.",
         to_do="Retry the job. If it goes on, tell whoever keeps the runners or the registry.",
         reasons=_PREPARING,
@@ -94,7 +90,6 @@ RULES = (
     ),
     Rule(
         name="repository-unreachable",
-        verdict=Verdict.INFRASTRUCTURE,
         cause="The runner could not fetch the repository from GitLab.",
         to_do="Retry the job. If it goes on, tell whoever keeps the runners or GitLab.",
         reasons=_PREPARING,
@@ -107,7 +102,6 @@ RULES = (
     ),
     Rule(
         name="image-pull",
-        verdict=Verdict.INFRASTRUCTURE,
         cause=(
             "The runner could not get the job's image: the registry does not have it or does not "
             "let the runner have it."

@@ -11,7 +11,6 @@ _RETRY = "Retry the job. If it goes on, tell whoever keeps GitLab and its runner
 def _make_infrastructure_rule(name: str, cause: str, to_do: str, reason: str) -> Rule:
     return Rule(
         name=name,
-        verdict=Verdict.INFRASTRUCTURE,
         cause=f"{cause} (GitLab: {reason}).",
         to_do=to_do,
         reasons=frozenset({reason}),
@@ -23,14 +22,12 @@ def _make_infrastructure_rule(name: str, cause: str, to_do: str, reason: str) ->
 RULES = (
     Rule(
         name="ci-minutes",
-        verdict=Verdict.INFRASTRUCTURE,
         cause="The namespace has no compute minutes left, so GitLab ran no job.",
         to_do="Buy compute minutes, wait for the next month, or use your own runner.",
         reasons=frozenset({"ci_quota_exceeded"}),
     ),
     Rule(
         name="artifacts-gone",
-        verdict=Verdict.INFRASTRUCTURE,
         cause=(
             "The job needs the artifacts of an earlier job, and they are not there: expired, "
             "deleted, or never uploaded (GitLab: missing_dependency_failure)."
@@ -100,7 +97,6 @@ RULES = (
     ),
     Rule(
         name="runner-system-failure",
-        verdict=Verdict.INFRASTRUCTURE,
         cause="The runner itself failed, not the job's script (GitLab: runner_system_failure).",
         to_do="Retry the job. If it goes on, give the line above to whoever keeps the runners.",
         reasons=frozenset({"runner_system_failure"}),

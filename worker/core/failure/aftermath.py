@@ -79,7 +79,7 @@ def load_feedback(stored: bytes | None) -> Feedback:
     if not isinstance(votes, dict):
         return Feedback()
     kept = {voter: vote for voter, vote in votes.items() if vote in (UP, DOWN)}
-    return Feedback(dict(list(kept.items())[:MOST_VOTERS]), _number(fields.get("at")))
+    return Feedback(dict(list(kept.items())[:MOST_VOTERS]), _read_number(fields.get("at")))
 
 
 def load_aftermath(stored: bytes | None) -> Aftermath | None:
@@ -90,7 +90,7 @@ def load_aftermath(stored: bytes | None) -> Aftermath | None:
         return None
     if not isinstance(sha, str) or not sha.isalnum():
         return None
-    pipeline, at = int(_number(fields.get("pipeline_id"))), _number(fields.get("at"))
+    pipeline, at = int(_read_number(fields.get("pipeline_id"))), _read_number(fields.get("at"))
     changed = None
     if isinstance(paths := fields.get("changed"), list):
         changed = tuple(each for each in paths if isinstance(each, str))[:MOST_PATHS]
@@ -119,7 +119,7 @@ def describe_aftermath(feedback: Feedback, after: Aftermath | None) -> tuple[str
     return tuple(lines)
 
 
-def _number(value: object) -> float:
+def _read_number(value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 2**53:
         return 0.0
     return float(value)

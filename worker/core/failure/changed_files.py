@@ -25,9 +25,10 @@ class FileChange:
     """A changed file.
 
     `old_path` is its path before it was renamed. `defines` are the names whose definitions the diff
-    adds, removes or edits, `added_lines` the numbers of the lines it adds, `hunks` the lines that
-    it changes with those around; none if they are not known. `is_new` says that the file did not
-    exist before. `submodule` is the commit to which it moves a submodule.
+    adds, removes or edits, `added_lines` the numbers of the lines it adds, `hunks` the lines
+    of the new file that it shows, changed ones and context; each is empty if not known. `is_new`
+    says that the file did not exist before. `submodule` is the commit to which the diff moves a
+    submodule, "" if it moves none.
     """
 
     path: str
@@ -46,9 +47,9 @@ class Touch:
     `line` is a line that the error names and the change has added; 0 if there is none, or if the
     error also names a line of the project that the change has not added. `names_tests` says that
     the words name the file's tests rather than the file. `is_new` is `FileChange.is_new`.
-    `is_elsewhere`: the error names lines of the file, but none that the change edits, nor one near
-    these, nor a definition there. `is_submodule`: it is one that the change moves, and the error
-    does not name its commit.
+    `is_elsewhere`: the error names lines of the file, but no line in or near an edit and no edited
+    definition. `is_submodule`: the file is a submodule that the change moves to another commit, and
+    the error does not name that commit.
     """
 
     path: str
@@ -80,12 +81,12 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
     text = remove_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
     words = index_words(text, project)
     named = frozenset(_IDENTIFIER.findall(text))
-    found = [(each, touch) for each in changed if (touch := _touch(each, words, named))]
-    lines = _own_lines(text)
+    found = [(each, touch) for each in changed if (touch := _find_touch(each, words, named))]
+    lines = _find_project_lines(text)
     touches = (
         replace(
             touch,
-            line=_added_line(touch, changed, lines),
+            line=_find_added_line(touch, changed, lines),
             is_new=each.is_new,
             is_elsewhere=not each.defines & named and _is_elsewhere(each, lines),
             is_submodule=bool(each.submodule) and each.submodule[:_SHORT_SHA] not in text,
@@ -100,7 +101,7 @@ def _rank(touch: Touch) -> tuple[bool, bool, bool]:
 
 
 def count_tests(failed: Iterable[str], paths: Iterable[str], project: str) -> int:
-    """Return how many of the failed tests are tests of one of the files at these paths."""
+    """Return how many of the failed tests belong to one of the files at `paths`."""
     changed = [FileChange(path) for path in paths]
     words = (index_words(test, project) for test in failed)
     return sum(any(_find_test(each, named) for each in changed) for named in words)
@@ -113,8 +114,8 @@ def find_added_lines(diff: str) -> frozenset[int]:
 
 def find_hunks(diff: str) -> tuple[range, ...]:
     """Return the lines of the new file that a diff's hunks show."""
-    found = filter(None, map(HUNK.match, diff.split("\n")))
-    starts = ((int(each["new"]), int(each["count"] or 1)) for each in found)
+    headers = filter(None, map(HUNK.match, diff.split("\n")))
+    starts = ((int(each["new"]), int(each["count"] or 1)) for each in headers)
     return tuple(range(start, start + count) for start, count in starts)
 
 
@@ -132,7 +133,7 @@ def find_named_lines(text: str) -> tuple[tuple[str, int], ...]:
 
 def select_lines(path: str, named: Iterable[tuple[str, int]]) -> tuple[int, ...]:
     """Return the line numbers among the `named` places that are in the repository's file `path`."""
-    return tuple(number for each, number in named if _means(each, path))
+    return tuple(number for each, number in named if _may_mean(each, path))
 
 
 def find_defining_lines(lines: Sequence[str], text: str) -> tuple[int, ...]:
@@ -146,7 +147,7 @@ def find_defining_lines(lines: Sequence[str], text: str) -> tuple[int, ...]:
 
 
 def find_definitions(diff: str) -> frozenset[str]:
-    """Return the names that are defined on changed lines of a diff, or in its hunks' headers."""
+    """Return the names that a diff's changed lines and hunk headers define."""
     lines = (line for line in diff.split("\n") if line[:1] in ("+", "-", "@"))
     return frozenset(
         name for line in lines for name in _DEFINES.findall(line[:400]) if _is_telling(name)
@@ -178,19 +179,19 @@ def _is_telling(name: str) -> bool:
     return len(name) >= 6 and _TELLING.search(name) is not None
 
 
-def _means(named: str, path: str) -> bool:
-    """Whether a path, as a tool wrote it, may be the repository's file `path`."""
+def _may_mean(named: str, path: str) -> bool:
+    """Whether the path `named`, as a tool wrote it, may mean the repository's file `path`."""
     parts, wanted = named.replace("\\", "/").split("/"), path.split("/")
     found = [part for part in parts if part not in ("", ".")]
-    return _ends(wanted, found) or _ends(found, wanted)
+    return _ends_with(wanted, found) or _ends_with(found, wanted)
 
 
-def _own_lines(text: str) -> list[tuple[str, int]]:
+def _find_project_lines(text: str) -> list[tuple[str, int]]:
     """Return the places that an error names, without those in third-party code."""
     return [each for each in find_named_lines(text) if not is_foreign(each[0].replace("\\", "/"))]
 
 
-def _added_line(
+def _find_added_line(
     touch: Touch, changed: Sequence[FileChange], lines: Sequence[tuple[str, int]]
 ) -> int:
     """Return the first line that the error names in the file; 0 unless all named lines are new."""
@@ -208,7 +209,7 @@ def _is_elsewhere(changed: FileChange, lines: Sequence[tuple[str, int]]) -> bool
 
 
 def _adds(changed: FileChange, line: tuple[str, int]) -> bool:
-    return line[1] in changed.added_lines and _means(line[0], changed.path)
+    return line[1] in changed.added_lines and _may_mean(line[0], changed.path)
 
 
 # ------------------------------------------------------------------------------- held against paths
@@ -244,7 +245,7 @@ class _Place:
     folder: str
 
 
-def _place(path: str) -> _Place:
+def _make_place(path: str) -> _Place:
     parts = tuple(path.split("/"))
     stem, dot, suffix = parts[-1].rpartition(".")
     if not stem:
@@ -252,7 +253,7 @@ def _place(path: str) -> _Place:
     return _Place(parts, parts[-1], stem, dot + suffix, parts[-2] if len(parts) > 1 else "")
 
 
-def _touch(
+def _find_touch(
     changed: FileChange, words: Mapping[str, Sequence[Word]], named: frozenset[str]
 ) -> Touch | None:
     """Return the best proof that the words name the file, by its present or its former path."""
@@ -268,10 +269,10 @@ def _touch(
 def _list_named(changed: FileChange, words: Mapping[str, Sequence[Word]]) -> Iterator[Touch]:
     """Yield a touch for each word that names the file, by its present or its former path."""
     for path in dict.fromkeys((changed.path, changed.old_path or changed.path)):
-        place = _place(path)
+        place = _make_place(path)
         for key in dict.fromkeys((place.name, place.stem, place.folder)):
             for word in words.get(key, ()):
-                sure = _names(word, place)
+                sure = _compare_word(word, place)
                 if sure is not None:
                     package = sure and _is_package(word, place)
                     yield Touch(changed.path, word.text, sure, names_package=package)
@@ -279,7 +280,7 @@ def _list_named(changed: FileChange, words: Mapping[str, Sequence[Word]]) -> Ite
 
 def _find_test(changed: FileChange, words: Mapping[str, Sequence[Word]]) -> Touch | None:
     """Return the changed file if the error names its tests: `sum.py` is named by `test_sum.py`."""
-    place = _place(changed.path)
+    place = _make_place(changed.path)
     for part, named in words.items() if place.suffix in _TESTABLE else ():
         word = next((word for word in named if _is_test_of(place, part, word)), None)
         if word is not None:
@@ -302,56 +303,59 @@ def _is_test_of(place: _Place, part: str, word: Word) -> bool:
     return fits and found is not None and (found["a"] or found["b"]) == place.stem
 
 
-def _names(word: Word, place: _Place) -> bool | None:
-    """Return True if the word can only mean this path, False if it may, None if it can't."""
+def _compare_word(word: Word, place: _Place) -> bool | None:
+    """Return True if the word can only mean this path, False if it may mean it, None if not."""
     if word.is_dotted:
-        return _as_file(word, place) if _is_file(word, place) else _as_module(word, place)
-    return _as_path(word, place)
+        return _compare_file(word, place) if _is_file(word, place) else _compare_module(word, place)
+    return _compare_path(word, place)
 
 
 def _is_file(word: Word, place: _Place) -> bool:
     return ".".join(word.parts) == place.name.lstrip(".")
 
 
-def _as_file(word: Word, place: _Place) -> bool:
+def _compare_file(word: Word, place: _Place) -> bool:
     """Whether a bare file name is certain: only for a non-source file at the repository's root."""
     return len(place.parts) == 1 and place.suffix not in _MODULES | _IMPORTED | {".go"}
 
 
-def _as_path(word: Word, place: _Place) -> bool | None:
+def _compare_path(word: Word, place: _Place) -> bool | None:
     parts = place.parts
     if word.is_rooted and word.parts == parts:
         return True
-    if _ends(parts, word.parts):  # from a folder of the repository
+    if _ends_with(parts, word.parts):  # from a folder of the repository
         return False
-    if not word.is_rooted and _ends(word.parts, parts):  # from the container's root
+    if not word.is_rooted and _ends_with(word.parts, parts):  # from the container's root
         return len(parts) >= 2
     if place.suffix in _IMPORTED:
         stem = (*parts[:-1], place.stem)
-        if _ends(stem, word.parts) or (place.stem == "index" and _ends(parts[:-1], word.parts)):
+        if _ends_with(stem, word.parts) or (
+            place.stem == "index" and _ends_with(parts[:-1], word.parts)
+        ):
             return word.is_rooted and word.parts == stem and len(stem) > 1
     if place.suffix == ".go":
-        return _as_package(word, parts[:-1])
+        return _compare_package(word, parts[:-1])
     return None
 
 
 def _is_package(word: Word, place: _Place) -> bool:
     """Whether a word that names the file for certain is its package's name."""
     if place.suffix == ".go":
-        return word.parts != place.parts and not _ends(word.parts, place.parts)
+        return word.parts != place.parts and not _ends_with(word.parts, place.parts)
     return place.stem in ("__init__", "mod") and word.is_dotted and not _is_file(word, place)
 
 
-def _as_package(word: Word, folder: tuple[str, ...]) -> bool | None:
-    """Compare a word with a Go package: its folder. The project's path is already cut off."""
+def _compare_package(word: Word, folder: tuple[str, ...]) -> bool | None:
+    """As `_compare_word`, for a Go package, whose name is its folder. The project's own path has
+    been removed from the word."""
     if word.is_absolute:
         return None
     if word.is_rooted and word.parts == folder:
         return True
-    return False if len(folder) >= 2 and _ends(word.parts, folder) else None
+    return False if len(folder) >= 2 and _ends_with(word.parts, folder) else None
 
 
-def _as_module(word: Word, place: _Place) -> bool | None:
+def _compare_module(word: Word, place: _Place) -> bool | None:
     if place.suffix not in _MODULES or not word.parts:
         return None
     stem = (*place.parts[:-1], place.stem)
@@ -367,5 +371,5 @@ def _as_module(word: Word, place: _Place) -> bool | None:
     return False if place.stem == given[0] and _is_telling(place.stem) else None
 
 
-def _ends(whole: Sequence[str], end: Sequence[str]) -> bool:
+def _ends_with(whole: Sequence[str], end: Sequence[str]) -> bool:
     return 0 < len(end) <= len(whole) and tuple(whole[-len(end) :]) == tuple(end)

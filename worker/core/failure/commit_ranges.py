@@ -24,7 +24,7 @@ _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def make_range(old: str, new: str, branch: str) -> CommitRange:
-    """Make a range of stored values. Raises ValueError or TypeError for anything else."""
+    """Make a range from stored values. Raises ValueError or TypeError if they are not valid."""
     if not _SHA.fullmatch(old) or not _SHA.fullmatch(new):
         raise ValueError(f"{old[:80]!r} and {new[:80]!r} are not both ids of commits")
     return CommitRange(old, new, str(branch))

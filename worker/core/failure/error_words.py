@@ -35,26 +35,26 @@ def index_words(text: str, project: str) -> Mapping[str, Sequence[Word]]:
     `project` is the project's path: it shows which container paths are files of the project.
     """
     found: dict[str, list[Word]] = {}
-    for word in _words(text, project):
+    for word in _find_words(text, project):
         for part in {*word.parts, ".".join(word.parts)}:
             found.setdefault(part, []).append(word)
     return found
 
 
 def is_foreign(path: str) -> bool:
-    """Whether a path is one of the system or of an installed package, by its folders."""
+    """Whether a path belongs to the system or an installed package, judged by its folders."""
     parts = [part for part in path.split("/") if part not in ("", ".", "~")]
     top = parts[0] if path.startswith(("/", "~")) and parts else ""
     return bool(_FOREIGN & set(parts)) or top in _FOREIGN_TOPS or "pkg/mod/" in path
 
 
-def _words(text: str, project: str) -> Iterator[Word]:
+def _find_words(text: str, project: str) -> Iterator[Word]:
     """Yield the words that may name a file, each once, at most `MAX_WORDS`."""
     seen: set[str] = set()
     before: tuple[str, ...] = ()
     for found in _TOKEN.finditer(text):
         token = found[0].rstrip(".-+$\\/")
-        word = _word(token, project.lower()) if len(token) > 2 else None
+        word = _make_word(token, project.lower()) if len(token) > 2 else None
         # In `com.x.Y.run(Y.java:12)` the class already says which Y.java is meant.
         framed = text[found.start() - 1 : found.start()] == "(" and token.split(".")[0] in before
         before = word.parts if word and word.is_dotted else ()
@@ -66,16 +66,16 @@ def _words(text: str, project: str) -> Iterator[Word]:
             return
 
 
-def _word(token: str, project: str) -> Word | None:
+def _make_word(token: str, project: str) -> Word | None:
     head = token.replace("\\", "/").split("::")[0]
     if "/" in head:
-        return _path_word(token, head, project)
+        return _make_path_word(token, head, project)
     named = head if "." in head else token.replace("::", ".")
     parts = tuple(part for part in named.replace("$", ".").split(".") if part)
     return Word(token, parts, is_dotted=True)
 
 
-def _path_word(token: str, path: str, project: str) -> Word | None:
+def _make_path_word(token: str, path: str, project: str) -> Word | None:
     absolute = path.startswith(("/", "~"))
     parts = [part for part in path.split("/") if part not in ("", ".", "~")]
     up = parts.count("..")

@@ -178,8 +178,8 @@ def _tell_coming_and_going(facts: Facts, target: Target) -> Iterator[Remark]:
 
 
 def _is_told_as_pass(facts: Facts, target: Target, base: Sequence[Run]) -> bool:
-    """Whether the only run on the commit the change is built on is the pass that the verdict names:
-    the newest one on the target branch's newest commit."""
+    """Whether the commit that the change is built on has a single run, the pass that the verdict
+    names: the newest run at the target branch's newest commit."""
     return [*base] == [*target.runs_at_newest_commit[:1]] and bool(find_pass_on_target(facts))
 
 
@@ -211,16 +211,17 @@ def _tell_other_jobs_there(facts: Facts) -> Iterator[Remark]:
 
 
 def _tell_elsewhere(facts: Facts) -> Iterator[Remark]:
-    found = facts.elsewhere
-    if isinstance(found, tuple) and found:
-        places = [part for run in found[:SHOWN] for part in (name(run.place), " ", job(run), "; ")]
+    runs = facts.elsewhere
+    if isinstance(runs, tuple) and runs:
+        places = [part for run in runs[:SHOWN] for part in (name(run.place), " ", job(run), "; ")]
         yield remark("same error elsewhere: ", *places[:-1])
 
 
 def _tell_installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
-    """Tell which packages differ from the last run that passed. Image digests are named only if
-    nothing else differs or may explain the failure, since they change with every build of the same
-    tag; those of `latest` always, which may be another version.
+    """Tell which packages differ from the last run that passed.
+
+    Image digests change with every build of a tag, so they are named only if nothing else differs
+    or may explain the failure. Those of `latest` are always named: it may be another version.
     """
     if not facts.last_pass:
         return
@@ -307,9 +308,10 @@ def _get_folder(path: str) -> str:
 
 
 def _tell_named_tests(change: Change) -> Iterator[Remark]:
-    """Tell to which changed files the failing tests belong, and how many of them, if that is known.
+    """Tell which changed files the failing tests belong to, and how many of the tests do, if
+    that is known.
 
-    Says nothing if it is less than half of them.
+    Say nothing if fewer than half of them do.
     """
     found = [each.path for each in change.touches if each.names_tests]
     ours, whole = change.tests_of_touched, change.failed_tests
@@ -361,7 +363,7 @@ def _tell_errors(runs: Sequence[Run]) -> Remark:
 
 
 _PLACEHOLDER = re.compile(r"<(?:address|dir|id|n|place|runner|time|tmp)>")
-"""What stands in a normal form for what differs from run to run."""
+"""Stands in an error's normal form for what differs from run to run."""
 
 
 def _tell_age(facts: Facts, passed: Sequence[Run]) -> str:

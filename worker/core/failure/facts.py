@@ -1,4 +1,4 @@
-"""What GitLab shows about failing jobs, as values: `verdict` decides by them. Pure."""
+"""What GitLab shows about failing jobs: the values from which `verdict` decides. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -95,10 +95,10 @@ def group_by_commit(runs: Iterable[Run]) -> list[list[Run]]:
 
     Commits are ordered by their first pipeline: a late retry does not make a commit newer.
     """
-    found: dict[str, list[Run]] = {}
+    by_commit: dict[str, list[Run]] = {}
     for each in filter(_is_finished, runs):
-        found.setdefault(each.sha, []).append(each)
-    newest = sorted(found.values(), key=lambda runs: -min(run.pipeline_id for run in runs))
+        by_commit.setdefault(each.sha, []).append(each)
+    newest = sorted(by_commit.values(), key=lambda runs: -min(run.pipeline_id for run in runs))
     return list(map(sort_newest_first, newest))
 
 
@@ -157,8 +157,9 @@ class Change:
     """What the merge request changes: how many `files`, and those whose kind matters.
 
     `touches` are the changed files that the error names for certain, by themselves or by their
-    package, and those whose tests it names. Of the log's `failed_tests`, `tests_of_touched` are
-    tests of these; both are 0 if the log names tests without their files. `whole` says that every
+    package, and those whose tests it names. `failed_tests` counts the tests that failed in the log,
+    `tests_of_touched` those of them that test such a file; both are 0 if the log does not name the
+    tests' files. `whole` says that every
     changed file was seen. `may_configure` says that one of them may decide how jobs run: any YAML
     file may be part of the CI configuration, but `ci` names only those that are known to be.
     `may_choose_runner` says the same of which runners may take jobs, which no image decides.
@@ -192,7 +193,8 @@ class Facts:
     """What is known of the failing jobs that have one error; `run` is their representative.
 
     `attempts` are its other runs on the same commit in the same kind of pipeline;
-    `runs_of_other_sources` are its runs in other kinds, where other rules and variables may apply.
+    `runs_of_other_sources` its runs there in other kinds, to which other rules and variables may
+    apply.
     `earlier` are its runs in the merge request's pipelines on earlier commits, newest first.
     `elsewhere` are runs with the same error in other merge requests and branches. `siblings` are
     the newest runs of the other jobs of its matrix. `recoveries` are pairs of runs of another job

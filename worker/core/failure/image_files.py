@@ -33,7 +33,7 @@ def find_changed_install(diff: str) -> int:
 
 
 def _read_lines(diff: str) -> Iterator[tuple[int, bool, bool]]:
-    """Yield of each line its number, whether it is changed and whether its instruction installs."""
+    """Yield each line's number, whether it is changed, and whether its instruction installs."""
     for _, hunk in groupby(read_hunks(diff), key=lambda line: line.hunk):
         lines = list(hunk)
         goes_on = lines[0].new > 1

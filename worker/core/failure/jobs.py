@@ -35,13 +35,13 @@ class FailingJob:
     `family` is the name that the jobs of one matrix share, `family_size` how many jobs of the
     pipeline have it. `reason` is GitLab's failure_reason. `external`: it is not a job but a status
     that another system reported on the commit; `excerpt` is what that system said, `url` its page.
-    `read` says that the log was read, `began` that, by its log, the script had begun. `green` is
-    the id of the job's last run that passed, whose log is saved with this one's; 0 if there is
-    none. `kept_bytes` is the size of the archive of its artifacts, 0 if it kept none or that is not
-    known. While a survey is made, `end` holds the log's last lines with their numbers for the
-    rules, and `error_text` the lines of the whole log that tell of the failure, for the signature;
-    `has_started` says that a runner took the job.
-    `preview` shows the model more of the log than `excerpt` does; it is not stored.
+    `read` says that the log was read, `began` that it shows the script running. `green` is the id
+    of the job's last run that passed, whose log is saved with this one's; 0 if there is none.
+    `kept_bytes` is the size of the archive of its artifacts, 0 if there is none or its size is not
+    known. Three fields are only set while a survey is made: `end` holds the log's last lines with
+    their numbers, for the rules; `error_text` the lines of the whole log about the failure, for the
+    signature; `has_started` says that a runner took the job. `preview` shows the model more of the
+    log than `excerpt` does; it is not stored.
     """
 
     job_id: int
@@ -113,7 +113,7 @@ class Hit:
 class Group:
     """Failing jobs with one cause; the first job represents the group.
 
-    `key` is the error's signature, "" if no line tells the error. `text` is the error, `others` are
+    `key` is the error's signature, "" if no line shows an error. `text` is the error, `others` are
     what else failed. `ruling` is what GitLab's record says of the jobs. A broken configuration is a
     group without jobs.
     """
@@ -151,7 +151,7 @@ class Group:
     @property
     def job_names(self) -> str:
         """The jobs in a few words, such as `unit-tests (12 of 12 variants)`."""
-        return ", ".join(_families(self.jobs)) or "the pipeline's configuration"
+        return ", ".join(_name_families(self.jobs)) or "the pipeline's configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ class Survey:
     were retried, which passed. `changed_paths` are the paths that the merge request changes, None
     if they are not known. `whole` says that every failing job is in a group and its log was read
     where it matters. `diff_preview` shows the merge request's diff to the model, all of it if
-    `is_diff_whole`; `leads` are known errors that resemble the unexplained ones. None of these is
-    stored.
+    `is_diff_whole`; `leads` are known errors that resemble the unexplained ones. These three are
+    not stored.
     """
 
     groups: tuple[Group, ...] = ()
@@ -233,7 +233,7 @@ def group_jobs(
         groups.setdefault(name, _JobGroup(found, ruled)).jobs.append(job)
     groups = _merge_builds(groups)
     for job in unread:
-        _with_family(groups, job).jobs.append(job)
+        _find_family_group(groups, job).jobs.append(job)
     listed = [
         Group(
             group.signature.key,
@@ -250,7 +250,7 @@ def group_jobs(
 
 
 def _merge_builds(groups: Mapping[str, _JobGroup]) -> dict[str, _JobGroup]:
-    """Return the groups; one whose build errors another has too is merged into that one."""
+    """Merge each group into another that has all its build errors and more."""
     merged: dict[str, _JobGroup] = {}
     for name, group in sorted(groups.items(), key=lambda each: -len(each[1].errors)):
         whole = (other for other in merged.values() if group.errors and group.errors < other.errors)
@@ -262,7 +262,8 @@ def _merge_builds(groups: Mapping[str, _JobGroup]) -> dict[str, _JobGroup]:
 
 
 def _make_signature(job: FailingJob) -> Signature:
-    """Return the signature of a job's errors; a test that its time limit has ended leads them."""
+    """Return the signature of a job's errors. If the job met its time limit, the test that was
+    still running comes first."""
     signature = make_signature((job.error_text or job.excerpt).split("\n"))
     timed_out = job.reason == "job_execution_timeout"
     test = find_unfinished_test(line for _, line in job.end) if timed_out else ""
@@ -275,7 +276,7 @@ def _name_group(job: FailingJob, found: Signature, ruled: RuleMatch | None) -> s
     return found.key or f"{job.reason} {job.family or job.name}"
 
 
-def _with_family(groups: dict[str, _JobGroup], job: FailingJob) -> _JobGroup:
+def _find_family_group(groups: dict[str, _JobGroup], job: FailingJob) -> _JobGroup:
     alike = [
         group
         for group in groups.values()
@@ -286,7 +287,7 @@ def _with_family(groups: dict[str, _JobGroup], job: FailingJob) -> _JobGroup:
     return groups.setdefault(f"unread {job.reason}", _JobGroup(Signature(), None))
 
 
-def _families(jobs: Sequence[FailingJob]) -> list[str]:
+def _name_families(jobs: Sequence[FailingJob]) -> list[str]:
     counted: dict[str, list[FailingJob]] = {}
     for job in jobs:
         counted.setdefault(job.family or job.name, []).append(job)

@@ -151,21 +151,21 @@ def make_hit(known: KnownFailure, mr_iid: int, sha: str, hosts: Collection[str] 
 
     Its texts lose the addresses of hosts other than `hosts`. None if the entry has no finding.
     """
-    found = known.finding
-    if found is None:
+    finding = known.finding
+    if finding is None:
         return None
     others = {each.mr_iid for each in known.sightings} - {mr_iid}
     return Hit(
         count=known.count,
         first=known.first,
         last=known.last,
-        found_at=found.found_at,
-        verdict=found.verdict,
-        cause=remove_foreign_hosts(found.cause, hosts),
-        to_do=remove_foreign_hosts(found.to_do, hosts),
-        url=found.url,
-        job_url=found.job_url,
-        mr_iid=found.mr_iid,
+        found_at=finding.found_at,
+        verdict=finding.verdict,
+        cause=remove_foreign_hosts(finding.cause, hosts),
+        to_do=remove_foreign_hosts(finding.to_do, hosts),
+        url=finding.url,
+        job_url=finding.job_url,
+        mr_iid=finding.mr_iid,
         others=tuple(sorted(others)),
         same=any(each.mr_iid == mr_iid and each.sha == sha for each in known.sightings),
         agreements=known.agreements,
@@ -181,8 +181,8 @@ _OTHERS = frozenset({Verdict.FLAKY, Verdict.INFRASTRUCTURE, Verdict.TARGET})
 def find_answers(survey: Survey, project: str, now: float, settings: Settings) -> tuple[Hit, ...]:
     """Return the hits that can be used instead of asking a model, one for each group.
 
-    Return none if there is any doubt: every failing job must have been seen, every error must be
-    known with the same verdict, no hard fact may prove another one, and no error may name what the
+    In doubt there are none: every failing job must have been seen, every error must be known with
+    the same verdict, GitLab's record must not prove another one, and no error may name what the
     merge request changes.
     """
     hits = [group.hit for group in survey.groups if group.hit]
@@ -195,14 +195,14 @@ def find_answers(survey: Survey, project: str, now: float, settings: Settings) -
 
 
 def _is_sure(group: Group, now: float, days: float) -> bool:
-    found = group.hit
-    if found is None or not group.key or group.hard_verdict not in ("", found.verdict):
+    hit = group.hit
+    if hit is None or not group.key or group.hard_verdict not in ("", hit.verdict):
         return False
-    if found.verdict == Verdict.CHANGE:
-        return found.same and not found.resolution and now - found.found_at <= days * DAY
-    most = min(days, TARGET_DAYS) if found.verdict == Verdict.TARGET else days
-    fresh = 0 <= now - found.found_at <= most * DAY
-    return found.verdict in _OTHERS and fresh and len(found.others) >= ENOUGH <= found.agreements
+    if hit.verdict == Verdict.CHANGE:
+        return hit.same and not hit.resolution and now - hit.found_at <= days * DAY
+    most = min(days, TARGET_DAYS) if hit.verdict == Verdict.TARGET else days
+    fresh = 0 <= now - hit.found_at <= most * DAY
+    return hit.verdict in _OTHERS and fresh and len(hit.others) >= ENOUGH <= hit.agreements
 
 
 def _names_change(survey: Survey, changed: Iterable[str], project: str) -> bool:
@@ -227,12 +227,12 @@ def _names_change(survey: Survey, changed: Iterable[str], project: str) -> bool:
 
 def dump_known_failure(known: KnownFailure) -> bytes:
     """Return an entry's bytes; the oldest sightings are dropped to keep it within `MAX_ENTRY`."""
-    while len(data := _encode(known)) > MAX_ENTRY and known.sightings:
+    while len(data := _encode_entry(known)) > MAX_ENTRY and known.sightings:
         known = replace(known, sightings=known.sightings[1:])
     return data
 
 
-def _encode(known: KnownFailure) -> bytes:
+def _encode_entry(known: KnownFailure) -> bytes:
     fields = to_stored(known) | {
         "sightings": [to_stored(each) for each in known.sightings],
         "finding": to_stored(known.finding) if known.finding else None,
@@ -242,8 +242,7 @@ def _encode(known: KnownFailure) -> bytes:
 
 
 def load_known_failure(data: bytes | None, key: str) -> KnownFailure | None:
-    """Read the entry of the error with this key; None without one, or if the bytes are not a valid
-    one."""
+    """Return the entry of the error with this key; None if there is none or it is not valid."""
     try:
         return _load_fields(json.loads(data or b""), key)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):

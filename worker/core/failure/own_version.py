@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 Masked = Iterator[tuple[int, str]]
-"""Numbers of a diff's lines with the project's own version, and the lines without it."""
+"""The numbers of a diff's lines with the project's own version, and these lines without it."""
 
 
 def list_other_changes(path: str, diff: str) -> list[str]:
@@ -48,7 +48,7 @@ _FIRST_HUNK = re.compile(r"@@ -[01]\b")
 
 def _mask_composer(lines: Sequence[str]) -> Masked:
     """Mask the version directly in the manifest's object, if the diff shows where that begins: the
-    packages of a repository are written like it."""
+    packages of a repository look the same."""
     if _FIRST_HUNK.match(lines[0]):
         hunks = (at for at, line in enumerate(lines) if at and line.startswith("@@"))
         yield from _mask_json(lines[: next(hunks, len(lines))], lambda keys: keys == ["{"])

@@ -58,6 +58,7 @@ _WITHOUT_RUNNER = frozenset(
 
 
 def prove_infrastructure(facts: Facts) -> Remark | None:
+    """Proof of "infrastructure": GitLab's reasons are none that the change can have caused."""
     reasons = {each.reason for each in facts.jobs}
     if not reasons or not reasons <= _NEVER_THE_CHANGE | _UNLESS_CONFIGURED:
         return None
@@ -69,9 +70,9 @@ def prove_infrastructure(facts: Facts) -> Remark | None:
 
 
 def _is_configured(facts: Facts) -> bool:
-    """Whether the change may have made the job impossible to run: it changes, or may change, how
-    jobs run, and the job has not passed on this commit. What an image is built from does not matter
-    to a job that no runner took."""
+    """Whether the change may have made the job impossible to run: it may change how jobs run, and
+    the job has not passed on this commit. A changed image does not matter to a job that no runner
+    took."""
     change = facts.change
     if any(each.has_passed for each in facts.known_attempts):
         return False
@@ -98,8 +99,8 @@ def _has_run_though_stuck(facts: Facts) -> bool:
 
 
 def find_unexplained_run(facts: Facts) -> Run | None:
-    """Return a run on this commit that failed for a reason of its own and that the record does not
-    explain, None if there is none: what the runner did later does not explain such a run."""
+    """Return a run on this commit that failed by itself and whose failure the record does not
+    explain; None if there is none. What the runner did later is no explanation."""
     before = (each for each in facts.runs_of_other_sources if facts.run.is_after(each))
     runs = (*facts.known_attempts, *before)
     outside = _NEVER_THE_CHANGE | _UNLESS_CONFIGURED
@@ -129,15 +130,16 @@ def prove_flaky_here(facts: Facts) -> Remark | None:
     passes = [(facts.run, green)] if green else _find_passes(facts, attempts, attempts)
     if not passes:
         return None
-    told = [part for failed, green in passes for part in (
+    parts = [part for failed, green in passes for part in (
         ", ", "failed in ", job(failed), " and passed on the same commit in ", job(green),
     )]  # fmt: skip
-    return remark(name(facts.name), " ", *told[1:])
+    return remark(name(facts.name), " ", *parts[1:])
 
 
 def _find_passes(facts: Facts, failed: Iterable[Run], runs: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """Return for each of the failing job's errors one of the `failed` runs with it, and a later one
-    of `runs` that passed on its commit in a pipeline of its source; nothing if an error has none.
+    """Return, for each of the failing job's errors, a pair: one of the `failed` runs with it, and a
+    later one of `runs` that passed on the same commit in a pipeline of the same source. Return
+    nothing if an error has no such pair.
     """
     left, found = set(facts.run.errors), list[tuple[Run, Run]]()
     for each in sorted(failed, key=lambda run: -len(facts.find_same_errors(run))):
@@ -150,9 +152,9 @@ def _find_passes(facts: Facts, failed: Iterable[Run], runs: Sequence[Run]) -> li
 
 def prove_flaky_there(facts: Facts) -> Remark | None:
     """Proof of "flaky": recent runs on the target branch with each of the errors, then a pass on
-    the same commit in a pipeline of the same source, be the change in that commit or not.
+    the same commit in a pipeline of the same source, whether or not it contains the change.
 
-    It proves nothing if the job has failed here repeatedly: it may be flaky there and permanent
+    That proves nothing if the job has failed here repeatedly: it may be flaky there and permanent
     here. Nor if the branch's newest commit fails steadily: `prove_preexisting` covers that.
     """
     target = facts.known_target
@@ -177,8 +179,8 @@ def _stays_red_here(facts: Facts) -> bool:
 
 
 def _stays_red_there(facts: Facts, target: Target) -> bool:
-    """Whether the newest run of the branch's newest commit failed with one of the errors, and none
-    that did so on this commit was followed by a pass."""
+    """Whether the newest run of the branch's newest commit failed with one of the errors, and no
+    run that did so on that commit passed later."""
     runs = next(iter(group_by_commit(target.all_runs)), [])
     return bool(runs and facts.find_same_errors(runs[0])) and not any(
         facts.find_same_errors(each) and find_pass_after(each, select_same_source(runs, each))
@@ -195,7 +197,8 @@ def _is_recent(run: Run, facts: Facts) -> bool:
 
 
 def prove_preexisting(facts: Facts) -> Remark | None:
-    """The newest run at the newest commit, or every run of the commit the change is built on."""
+    """Proof of "already failing": the same failure in the newest run at the newest commit, or in
+    every run of the commit that the change is built on."""
     target = facts.known_target
     if newest := _fails_at_the_newest_commit(facts, target):
         return _tell_same_failure(facts, target, newest)

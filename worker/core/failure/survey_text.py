@@ -20,8 +20,8 @@ _CUT = "\n…"
 
 @dataclass(frozen=True, slots=True)
 class _Detail:
-    """How much a survey tells: how many facts and other errors of a group, and how many jobs by
-    name; and how long the error, a line on what is not known, and any other line may be."""
+    """How much of a survey is shown: how many `facts` and `others` (errors) of a group, and how
+    many jobs by name; and how long the `error`, a `gap` and any other `line` may be."""
 
     facts: int = 1
     others: int = 0
@@ -38,8 +38,8 @@ _DETAILS = (
     _Detail(facts=0, named=8, error=0, gap=_SHORT, line=_NAME),
     _Detail(facts=0, named=0, error=0, gap=_SHORT, line=0),
 )
-"""From the most to the least: the first with which the survey fits is used. With the last one,
-failing jobs are named by their ids alone."""
+"""From the most to the least; the first that fits is used. The last one names failing jobs by their
+ids alone."""
 
 _OPENING = """\
 Survey of the failing jobs, made by the host before you were asked. Jobs with the very same errors
@@ -152,8 +152,8 @@ def _write_head(number: int, group: Group, detail: _Detail, sharing: int) -> str
 
 
 def _write_others(others: Sequence[str], most: int) -> str:
-    """Return the line about what failed besides the error. It says how much more there is at least,
-    because of a very long log not all was read."""
+    """Return the line about what failed besides the error. It says "at least", because a very long
+    log is not read in full."""
     left = len(others) - most
     more = f"; and at least {left:,} more" if left > 0 else ""
     return f"failed too: {'; '.join(one_line(each, _NAME) for each in others[:most])}{more}"

@@ -83,9 +83,10 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class FinalVerdict:
-    """The verdict of a note and the model's own; `because` says why they differ, if they do.
+    """The verdict of a note and the model's own; `because` says why they differ.
 
-    It is empty if the model claims nothing, or is right about one of several errors.
+    `because` is empty if they agree, if the model claims nothing, or if it is right about one of
+    several errors.
     """
 
     verdict: Verdict
@@ -164,7 +165,7 @@ def _find_origin(facts: Facts) -> Remark:
 
 
 def _find_recovery(facts: Facts) -> Remark:
-    """Return where the failure came and went, though that does not prove that it is flaky."""
+    """Return where the failure came and went, which need not prove that it is flaky."""
     passed = [each for each in facts.known_attempts if each.has_passed]
     if green := find_pass_after(facts.run, passed) or next(iter(passed), None):
         return remark("passed on the same commit in ", job(green))
@@ -250,8 +251,8 @@ CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
     (Verdict.TARGET, find_pass_on_target),
     (Verdict.INFRASTRUCTURE, _failed_before),
 )
-"""A pass *before* the failure is in neither table: drift, an outage, a time bomb and a flake all
-look the same there."""
+"""A pass *before* the failure counts in neither table: drift, an outage, a time bomb and a flake
+look alike there."""
 
 REFUTABLE = frozenset({Verdict.TARGET})
 """Verdicts that the record can refute, because they claim something that it shows. A flake may fail

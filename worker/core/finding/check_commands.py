@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
+from itertools import dropwhile
 from posixpath import basename
 
 _FILEWISE = frozenset(
@@ -40,7 +41,7 @@ _WITH = {
     "yarn": {"t", "test"},
     "zig": {"build", "test"},
 }
-"""Programs, and the first words after them with which they are checks."""
+"""Programs that are checks if one of these words follows directly."""
 
 _OPTIONS = {
     "black": {"--check"},
@@ -48,12 +49,12 @@ _OPTIONS = {
     "prettier": {"--check", "-c"},
     "ruff": {"--check", "check"},
 }
-"""Programs that are checks with one of these words only."""
+"""Programs that are checks only if one of these words follows."""
 
 _OF_GOALS = frozenset(
     ("gradle", "gradlew", "just", "make", "mvn", "mvnw", "npm", "pnpm", "rake", "sbt", "yarn")
 )
-"""Programs that run what they are asked for by name."""
+"""Programs that run a target or a script of the project by its name."""
 
 _GOAL = re.compile(
     r"(?:^|[:_-])(?:all|assemble|build|check|ci|compile|e2e|lint|package|spec|tests?|types?|unit"
@@ -70,6 +71,9 @@ _IDLE = frozenset(
 _PYTHON = re.compile(r"python(?:3(?:\.\d{1,2})?)?")
 _SHELLS = frozenset({"bash", "node", "perl", "python", "python3", "ruby", "sh"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_OPTION = re.compile(r"-.*|\d[\d.]*[smhd]?")
+"""An option of `nice` or `timeout`, or its value, such as `10` or `60s`."""
+
 _RUNNERS = (
     ("bundle", "exec"),
     ("env",),
@@ -84,7 +88,8 @@ _RUNNERS = (
 def list_arguments(words: Sequence[str], own: Collection[str]) -> tuple[str, ...] | None:
     """Return the arguments of a check, without options; None if the command is no check.
 
-    `own` are commands that the project's jobs run: of these a script of the project counts too.
+    `own` are commands that the project's jobs run. A script of the project is a check if it is one
+    of these.
     """
     words = _remove_runner(list(words))
     if not words or not _IDLE.isdisjoint(words):
@@ -137,16 +142,9 @@ def _remove_runner(words: list[str]) -> list[str]:
         elif _ASSIGNMENT.match(words[0]):
             words = words[1:]
         elif words[0] in ("nice", "timeout"):
-            words = _remove_options(words[1:])
+            words = [*dropwhile(_OPTION.fullmatch, words[1:])]
         else:
             break
-    return words
-
-
-def _remove_options(words: list[str]) -> list[str]:
-    """Return the words after options and numbers, such as `-n 10` or `60s`."""
-    while words and re.fullmatch(r"-.*|\d[\d.]*[smhd]?", words[0]):
-        words = words[1:]
     return words
 
 

@@ -1,7 +1,7 @@
-"""Tells which checks a script has surely run over changed files, and with its exit status. Pure.
+"""Finds the checks that a script certainly ran over changed files, with its exit status. Pure.
 
-The script is the model's, and all that is known of its end is one exit status. Where that may be
-another command's, or a check may not have run, nothing is said of the check.
+The script is the model's, and only its exit status is known. A check is left out if that may be
+another command's status, or if the check may not have run.
 """
 
 import re
@@ -40,8 +40,8 @@ _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where changed files are in the sandbox: their paths, and the repository's folder there, ""
-    if they stand alone."""
+    """Where changed files are in the sandbox: the paths of the `files`, and the repository's folder
+    `root`, "" if they stand alone."""
 
     root: str
     files: tuple[str, ...]
@@ -68,11 +68,11 @@ class _Step:
 def find_checks(
     script: str, exit_code: int | None, place: Place, own: Collection[str], *, makes_change: bool
 ) -> tuple[str, ...]:
-    """Return the checks that a script has run over the changed files of `place`, and that ended
-    with its exit status.
+    """Return the checks that a script ran over the changed files of `place` and whose exit status
+    is the script's.
 
-    `own`: see `list_arguments`. `makes_change` says that the script has made the change; then only
-    a check after all that names the files counts.
+    `own`: see `list_arguments`. `makes_change` says that the script made the change; then a check
+    counts only if it follows everything that names the files.
     """
     lists = split_script(script.replace("\\\n", " "))
     steps = _read_steps(lists, place)
@@ -99,7 +99,7 @@ def _may_precede(script: str, check: str, place: Place) -> bool:
 
 
 def _read_steps(lists: Sequence[CommandList], place: Place) -> list[_Step] | None:
-    """Return the commands in order; None if some may run otherwise than they stand there."""
+    """Return the commands in order; None if some may not run as they are written."""
     steps: list[_Step] = []
     folder, stops, joined = HOME, False, False
     for of, each in enumerate(lists):
@@ -116,14 +116,14 @@ def _read_steps(lists: Sequence[CommandList], place: Place) -> list[_Step] | Non
             return None
         stops |= bool(re.search("[eu]", options.replace("pipefail", "")))
         joined |= "pipefail" in options
-        # Whether a list has come to its end is not known, and so not whether its folders are there.
+        # The list may have stopped early, so the folder it changed to is not certain.
         moved = any(step.at and step.words[:1] == ("cd",) for step in steps[first:])
         folder = "" if moved or not _exists(folder, place) else folder
     return steps
 
 
 def _read_options(step: _Step, of: CommandList) -> str | None:
-    """Return the shell's options that a command sets, None if they are not those that are known."""
+    """Return the shell options that a command sets, None if one is not known."""
     if step.words[:1] != ("set",):
         return ""
     known = all(map(_SETS.fullmatch, step.words[1:]))
@@ -155,7 +155,7 @@ def _change_folder(
     if words[0] != "cd" or len(words) != 2 or "||" in of.joins or not _is_plain(words[1]):
         return ""
     to = _resolve(words[1], folder)
-    # What is joined by "&&" has not gone on if the folder is not there.
+    # Without the folder, what follows the "&&" has not run.
     sure = _exists(to, place) or at < len(of.joins)
     return to if to and sure else ""
 

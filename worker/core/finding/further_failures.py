@@ -31,20 +31,20 @@ _FOLLOWS_FROM_IT = re.compile(
 
 
 def count_named_failures(cause: str) -> int:
-    """Counts the sentences up to the last one that names another failure; 0 if no sentence after
-    the first one does."""
+    """Return the number of sentences up to the last one that names another failure; 0 if no
+    sentence after the first one does."""
     sentences = split_sentences(before_code(cause))
-    named = [at for at, each in enumerate(sentences, 1) if at > 1 and names_failure(each)]
+    named = [at for at, each in enumerate(sentences, 1) if at > 1 and _names_failure(each)]
     return named[-1] if named else 0
 
 
 def list_named_failures(cause: str) -> list[str]:
-    """Returns the sentences after the first one that name another failure."""
-    return [each for each in split_sentences(before_code(cause))[1:] if names_failure(each)]
+    """Return the sentences after the first one that name another failure."""
+    return [each for each in split_sentences(before_code(cause))[1:] if _names_failure(each)]
 
 
-def names_failure(sentence: str) -> bool:
-    """Whether a sentence names another failure than the one told before it."""
+def _names_failure(sentence: str) -> bool:
+    """Whether a sentence names another failure than the sentences before it."""
     found = _NAMES_FAILURE.search(sentence[:600])
     if found is None or _DENIES_FAILURE.search(sentence[: found.end()]):
         return False

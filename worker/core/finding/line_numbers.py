@@ -21,9 +21,6 @@ class _Move:
     last: int
     shift: int
 
-    def moves(self, first: int, last: int) -> bool:
-        return self.first <= first <= last <= self.last
-
 
 _BLANK = r"[`*_)\]]{0,4},?[ \t]{1,4}(?:(?:at|on|in)[ \t]{1,4})?[(\[*_`]{0,4}"
 _NUMBERED = re.compile(
@@ -51,7 +48,7 @@ _KINDS: dict[str | None, tuple[type, ...]] = {
     "file": (RepoFile, JobArtifact),
     "artifact": (JobArtifact,),
 }
-"""Of which kinds of place the words for a document may tell."""
+"""The kinds of place that a word for a document may mean."""
 
 
 def correct_line_numbers(finding: Finding, claimed: Iterable[Evidence]) -> Finding:
@@ -86,8 +83,8 @@ def _is_same(quote: Evidence, other: Evidence) -> bool:
 
 
 def _correct_text(text: str, moves: Sequence[_Move], kept: set[int]) -> str:
-    """The text with its numbers corrected, but not within blocks of code, nor where a line or the
-    one before or after it names another place: the number may be of that one."""
+    """Return the text with its numbers corrected, except in blocks of code and where the line, or
+    the one before or after it, names another place: the number may belong to that one."""
     lines = text.split("\n")
     coded = find_fenced_lines(lines)
     prose = ["" if at in coded else line for at, line in enumerate(lines)]
@@ -105,7 +102,8 @@ def _correct_line(line: str, moves: Sequence[_Move], kept: set[int]) -> str:
         shifts = {
             move.shift
             for move in moves
-            if move.moves(first, last) and _may_name(found["name"], found["sign"], move.place)
+            if move.first <= first <= last <= move.last
+            and _may_name(found["name"], found["sign"], move.place)
         }
         if len(shifts) != 1 or kept.intersection((first, last)):
             return found[0]
@@ -134,7 +132,8 @@ def _is_path(word: str, place: Place) -> bool:
 
 
 def _may_name(name: str | None, sign: str, place: Place) -> bool:
-    """Whether the word before a line's number is the place, or no place before the word "line"."""
+    """Whether the word before a line's number names the place, or, before "line", no place at
+    all."""
     word = (name or "").rstrip(".")
     if isinstance(place, JobLog) and word == str(place.job_id):
         return True

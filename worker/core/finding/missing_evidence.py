@@ -60,30 +60,30 @@ def fill_missing_evidence(finding: Finding, context: Context) -> Finding:
     """Return `finding`; if it abstains, with the missing evidence and advice on how to keep it."""
     if finding.verdict is not Verdict.ABSTAIN:
         return finding
-    reasons = map(_reason, find_unavailable(context))
-    known = list(dict.fromkeys((*reasons, *_incomplete(context))))
+    reasons = map(_get_reason, find_unavailable(context))
+    known = list(dict.fromkeys((*reasons, *_list_incomplete(context))))
     missing = finding.missing_evidence or "; ".join(known[:MAX_NAMED])
-    advice = finding.next_time or _advice(known, finding.missing_evidence)
+    advice = finding.next_time or _choose_advice(known, finding.missing_evidence)
     return replace(finding, missing_evidence=missing, next_time=advice)
 
 
 def select_untold(lines: Iterable[str], finding: Finding | None) -> Iterator[str]:
-    """Select the `find_unavailable` lines that `finding` does not name already."""
+    """Return the `find_unavailable` lines that `finding` does not name yet."""
     said = finding.missing_evidence if finding else ""
-    return (line for line in lines if _reason(line) not in said)
+    return (line for line in lines if _get_reason(line) not in said)
 
 
-def _reason(line: str) -> str:
+def _get_reason(line: str) -> str:
     return line.partition(": ")[2]
 
 
-def _advice(known: list[str], said: str) -> str:
+def _choose_advice(known: list[str], said: str) -> str:
     text = "\n".join([*known, said])
     fitting = (advice for signs, advice in REMEDIES.items() if any(sign in text for sign in signs))
     return next(fitting, USUAL)
 
 
-def _incomplete(context: Context) -> Iterator[str]:
-    """What is missing from this turn's documents, as they said."""
+def _list_incomplete(context: Context) -> Iterator[str]:
+    """Yield what this turn's documents say is missing from them."""
     for result in find_results(context.messages[context.turn_start :]):
         yield from (entry["missing"] for entry in find_entries(result, "missing"))

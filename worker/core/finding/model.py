@@ -68,8 +68,8 @@ class HiddenPart:
 class Finding:
     """An answer, taken apart.
 
-    `unproven` counts the quotes that were left out, `unread` holds those among them that could not
-    even be read. `missing_evidence` says what evidence was missing, `next_time` how to keep it.
+    `unproven` counts the quotes that were left out; `unread` holds those of them that could not be
+    read at all. `missing_evidence` says what evidence was missing, `next_time` how to keep it.
     `doubt` says why the verdict is not the model's. `rulings` are what GitLab's record says of each
     error, `final_verdict` is the model's verdict as corrected by them.
     """

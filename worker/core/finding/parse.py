@@ -18,29 +18,29 @@ MAX_QUOTES = 20
 
 def parse_finding(text: str) -> Finding:
     """Parse an answer. Never raises: an answer without a verdict is UNKNOWN."""
-    found = split_sections(text)
-    verdict, said = _verdict(found.get("verdict", ""))
-    evidence, prose, unread = _evidence(found.get("evidence", ""))
-    details = (found.get("", ""), said, found.get("details", ""), prose)
+    sections = split_sections(text)
+    verdict, wording = _read_verdict(sections.get("verdict", ""))
+    evidence, prose, unread = _read_evidence(sections.get("evidence", ""))
+    details = (sections.get("", ""), wording, sections.get("details", ""), prose)
     return Finding(
         verdict=verdict,
-        what_failed=found.get("failed", ""),
-        cause=found.get("cause", ""),
+        what_failed=sections.get("failed", ""),
+        cause=sections.get("cause", ""),
         evidence=evidence,
-        to_do=found.get("what to do", ""),
+        to_do=sections.get("what to do", ""),
         details="\n\n".join(part for part in details if part),
         unproven=len(unread),
         unread=unread,
-        missing_evidence=found.get("missing", ""),
-        next_time=found.get("keep it next time", ""),
+        missing_evidence=sections.get("missing", ""),
+        next_time=sections.get("keep it next time", ""),
     )
 
 
 def is_finding(text: str) -> bool:
     """Whether an answer has a finding's sections: a verdict, and a cause or missing evidence."""
-    found = split_sections(text)
-    named = _list_named(found.get("verdict", ""))
-    return bool(named) and bool(found.get("cause") or found.get("missing"))
+    sections = split_sections(text)
+    named = _list_named(sections.get("verdict", ""))
+    return bool(named) and bool(sections.get("cause") or sections.get("missing"))
 
 
 _WORDS = tuple(
@@ -74,12 +74,12 @@ _DENIAL = re.compile(
     re.IGNORECASE,
 )
 _REACH = 80
-"""The most characters between a denial and what it denies."""
+"""How many characters before a claim are searched for a denial of it."""
 
 
-def _verdict(text: str) -> tuple[Verdict, str]:
-    """The first verdict named in a section and not denied, and the section's text if it says
-    more."""
+def _read_verdict(text: str) -> tuple[Verdict, str]:
+    """Return the first verdict that a section names and does not deny, and the section's text if
+    that says more."""
     places = _list_named(text)
     verdict = min(places)[1] if places else Verdict.UNKNOWN
     bare = " ".join(re.findall(r"\w+", text)).lower()
@@ -87,7 +87,7 @@ def _verdict(text: str) -> tuple[Verdict, str]:
 
 
 def _list_named(text: str) -> list[tuple[int, Verdict]]:
-    """The verdicts that a section names and does not deny, each with its first place."""
+    """Return the verdicts that a section names and does not deny, each with its first place."""
     plain = _EMPHASIS.sub("", text)
     places = ((_find_claim(word, plain), verdict) for verdict, word in _WORDS)
     return [(at, verdict) for at, verdict in places if at is not None]
@@ -99,13 +99,13 @@ def _find_claim(word: re.Pattern[str], text: str) -> int | None:
 
 
 def _is_denied(text: str, at: int) -> bool:
-    """Whether what begins there is denied, in the same clause."""
+    """Whether the same clause denies what begins at `at`."""
     before = _CLAUSE_END.split(text[max(0, at - _REACH) : at])[-1]
     return bool(_DENIAL.search(before))
 
 
-def _evidence(text: str) -> tuple[tuple[Evidence, ...], str, tuple[str, ...]]:
-    """The quotes of a section, its prose, and the items that are no readable quote."""
+def _read_evidence(text: str) -> tuple[tuple[Evidence, ...], str, tuple[str, ...]]:
+    """Return the quotes of a section, its prose, and the items that are no readable quote."""
     quotes: list[Evidence] = []
     prose: list[str] = []
     unread: list[str] = []

@@ -35,7 +35,7 @@ MAX_LIKELY = 2_000
 """The most of these lines that are compared without their blanks."""
 
 MOST_OTHERS = 4
-"""The most lines that are looked for there; all but the last are named."""
+"""The most other lines with a quote that are found; all but the last are named."""
 
 UNREADABLE = "this is not in the form of a quote"
 
@@ -76,7 +76,7 @@ def _doubt(finding: Finding, why: str) -> Finding:
 
 
 def find_unproven(finding: Finding, captures: Captures) -> tuple[Unproven, ...]:
-    """Every quote of `finding` that cannot be proven, and why."""
+    """Return every quote of `finding` that cannot be proven, and why."""
     unread = (Unproven("", _clip_line(text), UNREADABLE) for text in finding.unread)
     return (*unread, *_check_quotes(finding.evidence, captures)[1])
 
@@ -142,7 +142,7 @@ def prove_quote(
     """
     lines = read_lines(quote.place)
     if isinstance(lines, str):
-        return _unproven(quote, lines)
+        return _make_unproven(quote, lines)
     start, wanted = _find_start(quote, lines)
     if not start:
         others = _find_elsewhere(wanted, lines) if quote.line else []
@@ -159,21 +159,21 @@ def _has_numbers(quote: Evidence) -> bool:
 
 
 def _find_start(quote: Evidence, lines: Sequence[str]) -> tuple[int, Sequence[str]]:
-    """The number of the line on which the quote begins, 0 if it is not near its own, and its texts.
+    """Return the number of the line near its own on which the quote begins, or 0, and its texts.
 
-    These may have the numbers of their lines before them, as previews show them.
+    The texts may begin with their lines' numbers, as previews show them; these are removed.
     """
     wanted = quote.text.split("\n")
-    for at in _starts(quote, len(lines)):
-        if _stands(wanted, lines, at):
+    for at in _list_starts(quote, len(lines)):
+        if _matches_at(wanted, lines, at):
             return at, wanted
-        if _has_numbers(quote) and _stands(bare := _remove_numbers(wanted, at), lines, at):
+        if _has_numbers(quote) and _matches_at(bare := _remove_numbers(wanted, at), lines, at):
             return at, bare
     return 0, wanted
 
 
 def _remove_numbers(texts: Sequence[str], first: int) -> list[str]:
-    """The texts without the numbers of their lines, from `first` on, and a diff's mark."""
+    """Return the texts without their lines' numbers, from `first` on, and without a diff's mark."""
     return [_remove_number(text, str(number)) for number, text in enumerate(texts, first)]
 
 
@@ -182,8 +182,8 @@ def _remove_number(text: str, number: str) -> str:
     return (text[mark.end() :] if mark else text).strip()
 
 
-def _starts(quote: Evidence, count: int) -> Iterator[int]:
-    """The numbers of the lines that the quote may begin on, the nearest first."""
+def _list_starts(quote: Evidence, count: int) -> Iterator[int]:
+    """Yield the numbers of the lines on which the quote may begin, the nearest first."""
     if not _has_numbers(quote):
         yield from range(1, count + 1)
         return
@@ -192,15 +192,17 @@ def _starts(quote: Evidence, count: int) -> Iterator[int]:
     yield from sorted(near, key=lambda number: abs(number - quote.line))
 
 
-def _stands(wanted: Sequence[str], lines: Sequence[str], at: int) -> bool:
-    """Whether the lines from number `at` on hold the texts, one each."""
+def _matches_at(wanted: Sequence[str], lines: Sequence[str], at: int) -> bool:
+    """Whether the lines from number `at` on match the texts, one each."""
     if at - 1 + len(wanted) > len(lines) or not any(wanted):
         return False
     among = len(wanted) > 1
-    return all(_holds(lines[number], text, among) for number, text in enumerate(wanted, at - 1))
+    return all(
+        _matches_line(lines[number], text, among) for number, text in enumerate(wanted, at - 1)
+    )
 
 
-def _holds(line: str, text: str, among: bool) -> bool:
+def _matches_line(line: str, text: str, among: bool) -> bool:
     """Whether the line is `text`, or contains it and `text` has at least MIN_QUOTE characters.
 
     A text `among` others may be empty, because lines may be.
@@ -212,7 +214,7 @@ def _holds(line: str, text: str, among: bool) -> bool:
 
 
 def _dedent(lines: Sequence[str]) -> str:
-    """The lines without their common indentation."""
+    """Return the lines without their common indentation."""
     lines = [line.rstrip() for line in lines]
     indents = [len(line) - len(line.lstrip()) for line in lines if line]
     return "\n".join(line[min(indents, default=0) :] for line in lines)
@@ -222,21 +224,21 @@ def _explain_miss(
     quote: Evidence, wanted: Sequence[str], lines: Sequence[str], others: Sequence[int]
 ) -> Unproven:
     place = name_place(quote.place)
-    if at := _find_other_blanks(wanted, lines, _starts(quote, len(lines))):
+    if at := _find_other_blanks(wanted, lines, _list_starts(quote, len(lines))):
         shown = _show_lines(lines, at, at + len(wanted) - 1)
-        return _unproven(quote, f"only its blanks differ from {place}", tuple(shown))
+        return _make_unproven(quote, f"only its blanks differ from {place}", tuple(shown))
     if not _has_numbers(quote):
-        return _unproven(quote, f"{place} has no such line", tuple(_show_lines(lines, 1, 5)))
+        return _make_unproven(quote, f"{place} has no such line", tuple(_show_lines(lines, 1, 5)))
     if others:
-        return _unproven(quote, _name_lines(others, place))
+        return _make_unproven(quote, _name_lines(others, place))
     if at := _find_other_blanks(wanted, lines, _list_likely_starts(wanted, lines)):
         shown = _show_lines(lines, at, at + len(wanted) - 1)
         reason = f"it stands on line {at} of {place}, not there, and its blanks differ"
-        return _unproven(quote, reason, tuple(shown))
+        return _make_unproven(quote, reason, tuple(shown))
     if quote.line > len(lines):
-        return _unproven(quote, f"{place} has {len(lines)} lines")
+        return _make_unproven(quote, f"{place} has {len(lines)} lines")
     shown = _show_lines(lines, max(1, quote.line - NEAR), quote.line + NEAR)
-    return _unproven(quote, f"{place} has on these lines", tuple(shown))
+    return _make_unproven(quote, f"{place} has on these lines", tuple(shown))
 
 
 def _name_lines(numbers: Sequence[int], place: str) -> str:
@@ -248,8 +250,8 @@ def _name_lines(numbers: Sequence[int], place: str) -> str:
 
 
 def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iterable[int]) -> int:
-    """The first of the line numbers `starts` on which the texts begin if blanks are ignored, 0 if
-    there is none."""
+    """Return the first of the line numbers `starts` on which the texts begin if blanks are ignored,
+    0 if there is none."""
     texts = [_strip_blanks(text) for text in wanted]
     long = sum(map(len, texts)) >= MIN_QUOTE
     holds = str.__contains__ if long else str.__eq__
@@ -262,7 +264,7 @@ def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iter
 
 
 def _list_likely_starts(wanted: Sequence[str], lines: Sequence[str]) -> Iterator[int]:
-    """The numbers of the first MAX_LIKELY lines that have the longest word of the first text."""
+    """Yield the numbers of the first MAX_LIKELY lines with the longest word of the first text."""
     word = max(wanted[0].removesuffix("…").split(), key=len, default="")
     searched = enumerate(islice(lines, MAX_SEARCHED), 1)
     yield from islice((number for number, line in searched if word in line), MAX_LIKELY)
@@ -273,12 +275,12 @@ def _strip_blanks(text: str) -> str:
 
 
 def _find_elsewhere(wanted: Sequence[str], lines: Sequence[str]) -> list[int]:
-    """The numbers of the first MOST_OTHERS lines of the document on which the texts begin."""
+    """Return the numbers of the first MOST_OTHERS lines on which the texts begin."""
     part = wanted[0].removesuffix("…").rstrip()
     found = (
         number
         for number, line in enumerate(islice(lines, MAX_SEARCHED), 1)
-        if part in line and _stands(wanted, lines, number)
+        if part in line and _matches_at(wanted, lines, number)
     )
     return list(islice(found, MOST_OTHERS))
 
@@ -288,11 +290,11 @@ def _show_lines(lines: Sequence[str], first: int, last: int) -> Iterator[str]:
         yield f"{number}: {_clip_line(lines[number - 1])}"
 
 
-def _unproven(quote: Evidence, reason: str, near: tuple[str, ...] = ()) -> Unproven:
+def _make_unproven(quote: Evidence, reason: str, near: tuple[str, ...] = ()) -> Unproven:
     return Unproven(quote.where, _clip_line(quote.text), reason, near, quote.lead)
 
 
 def _clip_line(text: str) -> str:
-    """`text` clipped, on one line. It keeps its blanks, for the model may copy it as a quote."""
+    """Return `text` clipped, on one line, with its blanks: the model may copy it as a quote."""
     line = visible(text).replace("\n", " / ")
     return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"

@@ -37,7 +37,7 @@ MAX_SPAN = 5
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A line that is no quote. `item` says that a quote belongs there: it is a bullet or code."""
+    """A line that is no quote. `item` says that one was expected: it is a bullet or code."""
 
     text: str
     item: bool = False
@@ -66,8 +66,8 @@ _STEP = r"`?(?P<step>[a-z0-9][a-z0-9.-]{0,62})`?"
 _REQUEST = r"`?(?P<request>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})`?"
 
 
-def _form(place: str, *at: str) -> tuple[re.Pattern[str], ...]:
-    """The patterns of a place: ` line 12` is tried before `:12`, which may be part of a path."""
+def _compile(place: str, *at: str) -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of a place: ` line 12` before `:12`, which may be part of a path."""
     return tuple(
         re.compile(f"{_LEAD}{place}{each}{_TEXT}", re.IGNORECASE)
         for each in at or (_IN_WORDS, _IN_SIGNS)
@@ -75,20 +75,20 @@ def _form(place: str, *at: str) -> tuple[re.Pattern[str], ...]:
 
 
 _FORMS = (
-    *_form(rf"job{_BLANK}{_JOB}(?:{_ANY}\([^()]{{1,200}}\))?"),
-    *_form(rf"artifact{_BLANK}(?:job{_BLANK})?{_JOB}[ \t,:/]{{1,3}}{_PATH}"),
-    *_form(rf"artifact{_BLANK}{_PATH}{_BLANK}(?:of|from|in){_BLANK}job{_BLANK}{_JOB}"),
-    *_form(rf"(?:konflux|tekton){_BLANK}{_TASK}[ \t,:/]{{1,3}}(?:step{_BLANK})?{_STEP}"),
-    *_form(rf"testing[ _-]farm{_BLANK}(?:request{_BLANK})?{_REQUEST}[ \t,:/]{{1,3}}{_PATH}"),
-    *_form(rf"file{_BLANK}{_PATH}{_REF}"),
-    *_form(rf"test{_BLANK}{_NAME}", ""),
+    *_compile(rf"job{_BLANK}{_JOB}(?:{_ANY}\([^()]{{1,200}}\))?"),
+    *_compile(rf"artifact{_BLANK}(?:job{_BLANK})?{_JOB}[ \t,:/]{{1,3}}{_PATH}"),
+    *_compile(rf"artifact{_BLANK}{_PATH}{_BLANK}(?:of|from|in){_BLANK}job{_BLANK}{_JOB}"),
+    *_compile(rf"(?:konflux|tekton){_BLANK}{_TASK}[ \t,:/]{{1,3}}(?:step{_BLANK})?{_STEP}"),
+    *_compile(rf"testing[ _-]farm{_BLANK}(?:request{_BLANK})?{_REQUEST}[ \t,:/]{{1,3}}{_PATH}"),
+    *_compile(rf"file{_BLANK}{_PATH}{_REF}"),
+    *_compile(rf"test{_BLANK}{_NAME}", ""),
 )
-_BARE_FILES = _form(rf"(?!\w{{1,20}}://)(?=[^\s]{{0,1000}}[./]){_PATH}{_REF}")
+_BARE_FILES = _compile(rf"(?!\w{{1,20}}://)(?=[^\s]{{0,1000}}[./]){_PATH}{_REF}")
 _JOINED = re.compile(r"\w(?:[./\[]|::)\w")
 
 
 def scan_quotes(text: str, *, replying: bool = False) -> Iterator[Evidence | Prose]:
-    """The quotes of a text and all its other lines, in order.
+    """Yield the quotes of a text and all its other lines, in order.
 
     In a reply (`replying`) only an unambiguous quote counts, and none inside code.
     """
@@ -99,36 +99,38 @@ def scan_quotes(text: str, *, replying: bool = False) -> Iterator[Evidence | Pro
         line = lines[at]
         below = below and bool(_NESTED.match(line))
         coded = replying and at in inside
-        quote = None if coded else _head(line, replying, bare=not below)
+        quote = None if coded else _read_head(line, replying, bare=not below)
         if quote is None:
             yield Prose(line, item=at in inside or bool(_ITEM.match(line)))
             at += 1
         else:
             below = bool(_ITEM.match(line))
-            quote, at = _whole(quote, lines, at, inside, replying)
+            quote, at = _read_quote(quote, lines, at, inside, replying)
             yield quote
 
 
-def _head(line: str, replying: bool, *, bare: bool = True) -> Evidence | None:
-    """The quote that begins on a line; only with `bare` may a file lack the word "file"."""
+def _read_head(line: str, replying: bool, *, bare: bool = True) -> Evidence | None:
+    """Return the quote that begins on a line; only with `bare` may a file lack the word "file"."""
     if ":" not in line:
         return None
     for form in (*_FORMS, *_BARE_FILES) if bare and not replying else _FORMS:
         found = form.match(line)
-        if found and (place := _place(found.groupdict(), replying)):
+        if found and (place := _read_place(found.groupdict(), replying)):
             fields = found.groupdict()
             first, last = int(fields.get("first") or 0), int(fields.get("last") or 0)
-            lead = _lead(line)
-            return Evidence(place, first, _bare(found["text"]), last=max(first, last), lead=lead)
+            lead = _read_lead(line)
+            return Evidence(
+                place, first, _strip_marks(found["text"]), last=max(first, last), lead=lead
+            )
     return None
 
 
-def _lead(line: str) -> str:
+def _read_lead(line: str) -> str:
     mark = _MARK.match(line)
     return f"{mark[0]} " if mark else f"{line[: len(line) - len(line.lstrip())]}- "
 
 
-def _place(fields: dict[str, str | None], replying: bool) -> Place | None:
+def _read_place(fields: dict[str, str | None], replying: bool) -> Place | None:
     job, path, name = fields.get("job"), fields.get("path"), fields.get("name")
     if (task := fields.get("task")) and (step := fields.get("step")):
         return TaskStep(task, step)
@@ -149,20 +151,20 @@ def _is_telling(name: str) -> bool:
     return name.startswith("`") or (" " not in name and bool(_JOINED.search(name)))
 
 
-def _whole(
+def _read_quote(
     quote: Evidence, lines: list[str], head: int, inside: set[int], replying: bool
 ) -> tuple[Evidence, int]:
-    """The quote that begins on line `head`, with the text below it, and the number of the line
-    after it."""
+    """Return the quote that begins on line `head`, with the text below it, and the number of the
+    line after it."""
     declared = max(quote.last - quote.line + 1, 1)
     lazy = not replying and bool(_ITEM.match(lines[head]))
     column = _indent(lines[head])
     texts = [quote.text] if quote.text else []
     at = head + 1
-    skip = at if texts else _next(lines, at)
+    skip = at if texts else _find_text(lines, at)
     if len(texts) < declared and skip in inside and FENCE.match(lines[skip]):
-        return _with_block(quote, texts, lines, skip, inside)
-    if not texts and skip < len(lines) and _begins(lines[skip], replying, lazy, column):
+        return _add_block(quote, texts, lines, skip, inside)
+    if not texts and skip < len(lines) and _may_begin_text(lines[skip], replying, lazy, column):
         texts, at = [lines[skip]], skip + 1
     if not texts:
         return _set_text(quote, texts), at
@@ -173,16 +175,16 @@ def _whole(
 def _read_below(
     lines: list[str], start: int, most: int, column: int, lazy: bool
 ) -> tuple[list[str], int]:
-    """At most `most` further lines of a quote whose item begins in `column`, and the number of the
-    line after them.
+    """Return at most `most` further lines of a quote whose item begins in `column`, and the number
+    of the line after them.
 
     Lines outside the item (allowed if `lazy`) count only if the quote then has all the lines that
     it declares.
     """
     at = sure = start
-    while (following := _next(lines, at)) < len(lines) and following < start + most:
+    while (following := _find_text(lines, at)) < len(lines) and following < start + most:
         line, near = lines[following], lazy and following == at
-        if _belongs(line, column) or (near and _is_named(line)):
+        if _belongs(line, column) or (near and _names_file(line)):
             sure = following + 1 if sure == at else sure
         elif not near or at - start >= MAX_SPAN - 1 or not _may_belong(line):
             break
@@ -191,12 +193,12 @@ def _read_below(
     return lines[start:end], end
 
 
-def _next(lines: list[str], at: int) -> int:
-    """The number of the next line that is not empty, from `at` on."""
+def _find_text(lines: list[str], at: int) -> int:
+    """Return the number of the first line from `at` on that is not empty."""
     return next((number for number in range(at, len(lines)) if lines[number].strip()), len(lines))
 
 
-def _with_block(
+def _add_block(
     quote: Evidence, texts: list[str], lines: list[str], at: int, inside: set[int]
 ) -> tuple[Evidence, int]:
     mark = FENCE.match(lines[at])
@@ -207,19 +209,19 @@ def _with_block(
     return _set_text(quote, [*texts, *lines[at + 1 : end]]), end + 1
 
 
-def _begins(line: str, replying: bool, lazy: bool, column: int) -> bool:
+def _may_begin_text(line: str, replying: bool, lazy: bool, column: int) -> bool:
     """Whether the text of a quote that has none yet begins on this line."""
     if _belongs(line, column):
         return True
     if replying or _ITEM.match(line) or FENCE.match(line):
         return False
-    return not _head(line, False, bare=not lazy)
+    return not _read_head(line, False, bare=not lazy)
 
 
-def _is_named(line: str) -> bool:
+def _names_file(line: str) -> bool:
     """Whether the line begins with a file's name, as lines of a compiler or a traceback do."""
-    named = not _ITEM.match(line) and _head(line, False)
-    return bool(named) and not _head(line, False, bare=False)
+    named = not _ITEM.match(line) and _read_head(line, False)
+    return bool(named) and not _read_head(line, False, bare=False)
 
 
 def _may_belong(line: str) -> bool:
@@ -227,7 +229,7 @@ def _may_belong(line: str) -> bool:
 
     It may begin like a list item, as lines of a diff do.
     """
-    return not FENCE.match(line) and not _head(line, False, bare=bool(_ITEM.match(line)))
+    return not FENCE.match(line) and not _read_head(line, False, bare=bool(_ITEM.match(line)))
 
 
 def _belongs(line: str, column: int) -> bool:
@@ -238,7 +240,7 @@ def _belongs(line: str, column: int) -> bool:
     """
     if _NESTED.match(line):
         return True
-    return _indent(line) > column and not _head(line, True, bare=False)
+    return _indent(line) > column and not _read_head(line, True, bare=False)
 
 
 def _indent(line: str) -> int:
@@ -247,12 +249,12 @@ def _indent(line: str) -> int:
 
 def _set_text(quote: Evidence, texts: list[str]) -> Evidence:
     if len(texts) < 2:
-        return replace(quote, text=_bare(texts[0]) if texts else "")
+        return replace(quote, text=_strip_marks(texts[0]) if texts else "")
     return replace(quote, text="\n".join(each.strip() for each in texts[:MAX_SPAN]))
 
 
-def _bare(text: str) -> str:
-    """A quote without the blanks and backticks around it."""
+def _strip_marks(text: str) -> str:
+    """Return a quote without the blanks and backticks around it."""
     text = text.strip()
     ticks = len(text) - len(text.lstrip("`"))
     if ticks and text.endswith("`" * ticks) and len(text) > 2 * ticks:

@@ -1,4 +1,4 @@
-"""Tells what advice says of a retry. Pure."""
+"""What advice says about a retry. Pure."""
 
 import re
 

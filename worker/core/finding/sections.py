@@ -27,25 +27,25 @@ FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
 
 
 def split_sections(text: str) -> dict[str, str]:
-    """The text of each section by its name; the text before the first one has the name ""."""
-    found: dict[str, list[str]] = {}
+    """Return the text of each section by its name; "" is the text before the first section."""
+    sections: dict[str, list[str]] = {}
     name = ""
-    for line, start in _find_headings(text):
-        if start:
-            name = _ALIASES.get(start[1].lower(), start[1].lower())
-            line = (start[2] or "").strip()
-        found.setdefault(name, []).append(line)
-    return {name: "\n".join(part).strip() for name, part in found.items()}
+    for line, heading in _find_headings(text):
+        if heading:
+            name = _ALIASES.get(heading[1].lower(), heading[1].lower())
+            line = (heading[2] or "").strip()
+        sections.setdefault(name, []).append(line)
+    return {name: "\n".join(lines).strip() for name, lines in sections.items()}
 
 
 def join_sections(sections: Mapping[str, str]) -> str:
-    """The text that `split_sections` takes apart into these sections."""
+    """Return the text that `split_sections` splits into these sections."""
     titles = {name: f"## {name.capitalize()}\n" for name in sections if name}
     return "\n\n".join(titles.get(name, "") + text for name, text in sections.items() if text)
 
 
 def split_lead(text: str) -> tuple[str, str]:
-    """The text before the first section, and the rest of the text."""
+    """Return the text before the first section, and the rest of the text."""
     lines = list(_find_headings(text))
     first = next((number for number, (_, start) in enumerate(lines) if start), len(lines))
     lead, rest = ("\n".join(line for line, _ in part) for part in (lines[:first], lines[first:]))
@@ -53,7 +53,7 @@ def split_lead(text: str) -> tuple[str, str]:
 
 
 def _find_headings(text: str) -> Iterator[tuple[str, re.Match[str] | None]]:
-    """The lines, each with its match as a heading if it is one."""
+    """Yield the lines, each with its match as a heading if it is one."""
     lines = text.split("\n")
     inside = find_fenced_lines(lines)
     heading = next((form for form in _HEADINGS if any(map(form.match, lines))), None)
@@ -62,7 +62,7 @@ def _find_headings(text: str) -> Iterator[tuple[str, re.Match[str] | None]]:
 
 
 def find_fenced_lines(lines: list[str]) -> set[int]:
-    """The indices of the lines of closed fences, including their fence marks."""
+    """Return the indices of the lines in closed fences, including the fence marks."""
     inside: set[int] = set()
     opened: tuple[int, str] | None = None
     for number, line in enumerate(lines):

@@ -1,6 +1,6 @@
-"""Tells from its text what a shell script runs, enough to name its last command. Pure.
+"""Reads what a shell script runs from its text, well enough to name its last command. Pure.
 
-The text is the model's, and no shell reads it here: what cannot be separated stays one command.
+The text is the model's, and no shell reads it here: what cannot be split stays one command.
 """
 
 import re

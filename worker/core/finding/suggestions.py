@@ -74,9 +74,9 @@ Change = tuple[Suggestion, ...]
 class Offers:
     """What became of an answer's changes.
 
-    `links` are those that are on the diff: the file's name with the line, and the URL.
-    `left_out_count` counts the suggestions that are
-    not; `text` shows these as Markdown, each change with its reason.
+    `links` are the changes that are on the diff: the file's name with the line, and the URL.
+    `left_out_count` counts the suggestions that are not; `text` shows these as Markdown, each
+    change with its reason.
     """
 
     links: tuple[tuple[str, str], ...] = ()
@@ -85,17 +85,20 @@ class Offers:
 
 
 def name_place(change: Change) -> str:
-    """Name the place of a change shortly, as `app.py:12` or `app.py:12-15`."""
+    """Return a short name for the place of a change, as `app.py:12` or `app.py:12-15`."""
     path, first = change[0].path.rpartition("/")[2], change[0].first
     last = max(fix.last for fix in change if fix.path == change[0].path)
     return f"{path}:{first}" if last == first else f"{path}:{first}-{last}"
 
 
 def read_suggestions(text: str) -> tuple[str, tuple[Suggestion, ...]]:
-    """`text` without its suggestions, and these; "as shown below" becomes "as in the fix", and a
-    line that has announced a suggestion ends in a full stop."""
+    """Return `text` without its suggestions, and the suggestions.
+
+    "As shown below" becomes "as in the fix", and a line that announced a suggestion ends in a full
+    stop.
+    """
     found, kept = list[Suggestion](), list[str]()
-    for part in _split(text):
+    for part in _split_text(text):
         if isinstance(part, Suggestion):
             found.append(part)
             kept = _end_paragraph(kept)
@@ -106,33 +109,33 @@ def read_suggestions(text: str) -> tuple[str, tuple[Suggestion, ...]]:
 
 
 def _end_paragraph(lines: list[str]) -> list[str]:
-    """The lines with a blank one at the end; a colon at the end of the text becomes a full stop."""
+    """Return the lines and a blank one; a colon at the end of the text becomes a full stop."""
     said = "\n".join(lines).rstrip()
     return [*(f"{said[:-1]}." if said.endswith(":") else said).split("\n"), ""] if said else []
 
 
 def write_in_place(text: str) -> str:
-    """`text` with each suggestion as a plain block of code, below its file and lines."""
+    """Return `text` with each suggestion as a plain block of code, below its file and lines."""
     kept, below = list[str](), False
-    for part in _split(text):
+    for part in _split_text(text):
         if isinstance(part, Suggestion):
-            kept += [*[""] * bool(kept and kept[-1].strip()), _block(part, ""), ""]
+            kept += [*[""] * bool(kept and kept[-1].strip()), _write_block(part, ""), ""]
         elif part.strip() or not below:
             kept.append(part)
         below = isinstance(part, Suggestion)
     return "\n".join(kept)
 
 
-def _split(text: str) -> Iterator[str | Suggestion]:
-    """The suggestions of a text, and its other lines."""
+def _split_text(text: str) -> Iterator[str | Suggestion]:
+    """Yield the suggestions of a text and its other lines, in order."""
     lines, at = text.split("\n"), 0
     while at < len(lines):
         caution = _CAUTION.match(lines[at])
         start = _skip_blank(lines, at + 1) if caution else at
         opening = _OPENING.match(lines[start]) if start < len(lines) else None
-        end = _end(lines, start + 1, opening["fence"]) if opening else 0
+        end = _find_fence_end(lines, start + 1, opening["fence"]) if opening else 0
         if opening and end:
-            found = _suggestion(opening, lines[start + 1 : end])
+            found = _make_suggestion(opening, lines[start + 1 : end])
             yield replace(found, caution=caution[1][:MAX_CAUTION].strip()) if caution else found
             at = end + 1
         else:
@@ -141,13 +144,15 @@ def _split(text: str) -> Iterator[str | Suggestion]:
 
 
 def _skip_blank(lines: Sequence[str], at: int) -> int:
-    """The number of a line, or of the next one if it is blank."""
+    """Return the number of a line, or of the next one if that line is blank."""
     return at + (at < len(lines) and not lines[at].strip())
 
 
 def split_code(text: str) -> tuple[str, str]:
-    """A section's prose before its first block of code, and the rest; lines that announce that
-    block, or say what to check before it is applied, belong to the rest."""
+    """Return a section's prose before its first block of code, and the rest.
+
+    Lines that announce the block or say what to check before it is applied belong to the rest.
+    """
     prose = before_code(text)
     if prose == text:
         return text, ""
@@ -161,7 +166,7 @@ def split_code(text: str) -> tuple[str, str]:
 
 
 def group_changes(found: Iterable[Suggestion]) -> tuple[Change, ...]:
-    """The suggestions as changes, in the order of their first suggestions."""
+    """Return the suggestions as changes, in the order of their first suggestions."""
     changes: dict[str, list[Suggestion]] = {}
     for number, fix in enumerate(found):
         changes.setdefault(fix.group.lower() or f"alone {number}", []).append(fix)
@@ -169,16 +174,17 @@ def group_changes(found: Iterable[Suggestion]) -> tuple[Change, ...]:
 
 
 def write_text(change: Change, reason: str) -> str:
-    """The change as Markdown; `reason` says why it is not on the diff, "" if it need not be."""
+    """Return the change as Markdown; `reason` says why it is not on the diff, "" if it need not
+    be."""
     why = f"not on the diff: {reason}" if reason else ""
     if len(change) == 1:
-        return _block(change[0], why)
+        return _write_block(change[0], why)
     title = f"These {len(change)} belong together{f' ({why})' if why else ''}:"
-    return "\n\n".join([title, *(_block(fix, "") for fix in change)])
+    return "\n\n".join([title, *(_write_block(fix, "") for fix in change)])
 
 
-def _block(fix: Suggestion, why: str) -> str:
-    place = f"Replace {_lines_of(fix)} of `{fix.path}`{f' ({why})' if why else ''} with:"
+def _write_block(fix: Suggestion, why: str) -> str:
+    place = f"Replace {_name_lines(fix)} of `{fix.path}`{f' ({why})' if why else ''} with:"
     runs = re.findall("`{3,}", fix.text)
     fence = "`" * max([3, *(len(run) + 1 for run in runs)])
     caution = f"\n\nCheck: {fix.caution}" if fix.caution else ""
@@ -186,10 +192,10 @@ def _block(fix: Suggestion, why: str) -> str:
 
 
 def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion | str:
-    """The change as one suggestion, or why it cannot be one.
+    """Return the change as one suggestion, or why it cannot be one.
 
-    `lines` returns a file's lines at the head commit, for those between the suggestions. They are
-    as we show them, and so is what a suggestion copies: what stands for other characters there
+    `lines` returns a file's lines at the head commit; those between the suggestions are needed.
+    These lines, and what a suggestion copies of them, are as we show them: a placeholder in them
     would be written into the file.
     """
     if any(_STAND_IN.search(fix.text) for fix in change):
@@ -214,7 +220,7 @@ def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Sug
 
 
 def apply_suggestions(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list[str] | None:
-    """The lines of a file after the changes; None if these do not fit it or each other."""
+    """Return the lines of a file after the changes; None if these do not fit it or each other."""
     changed, end = list(lines), len(lines) + 1
     for fix in sorted(fixes, key=lambda fix: fix.first, reverse=True):
         if not 0 < fix.first <= fix.last < end:
@@ -225,7 +231,7 @@ def apply_suggestions(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list
 
 
 def find_change_position(change: Change, changes: Changes) -> Position | str:
-    """Where on the diff the change goes, at the last of its places there, or why it has none.
+    """Return the last place that the change has on the diff, or why it has none there.
 
     If the change has several suggestions, the others may be elsewhere in the file.
     """
@@ -240,12 +246,12 @@ def find_change_position(change: Change, changes: Changes) -> Position | str:
 
 
 def find_position(fix: Suggestion, changes: Changes) -> Position | str:
-    """Where on the diff the suggestion goes, or why it has no place there.
+    """Return the suggestion's place on the diff, or why it has none there.
 
     Every line it replaces must be shown by the diff, added or unchanged, in one piece.
     """
     if not 0 < fix.first <= fix.last or fix.last - fix.first > MAX_LINES:
-        return f"{_lines_of(fix)} cannot be replaced at once"
+        return f"{_name_lines(fix)} cannot be replaced at once"
     if len(fix.text) > MAX_TEXT:
         return f"the replacement has {len(fix.text)} characters"
     file = next((each for each in changes.files if each.new_path == fix.path), None)
@@ -269,8 +275,8 @@ def find_position(fix: Suggestion, changes: Changes) -> Position | str:
     )
 
 
-def _end(lines: list[str], at: int, fence: str) -> int:
-    """The number of the line that closes the fence, or 0."""
+def _find_fence_end(lines: list[str], at: int, fence: str) -> int:
+    """Return the number of the line that closes the fence, or 0."""
     for number in range(at, len(lines)):
         line = lines[number].strip()
         if len(line) >= len(fence) and not line.strip(fence[0]):
@@ -278,12 +284,12 @@ def _end(lines: list[str], at: int, fence: str) -> int:
     return 0
 
 
-def _suggestion(opening: re.Match[str], lines: list[str]) -> Suggestion:
+def _make_suggestion(opening: re.Match[str], lines: list[str]) -> Suggestion:
     first = int(opening["first"])
     last = int(opening["last"] or first)
     text = "\n".join(lines)
     return Suggestion(opening["path"], first, last, text, opening["group"] or "")
 
 
-def _lines_of(fix: Suggestion) -> str:
+def _name_lines(fix: Suggestion) -> str:
     return f"line {fix.first}" if fix.first == fix.last else f"lines {fix.first} to {fix.last}"

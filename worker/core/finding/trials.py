@@ -32,10 +32,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the sandbox has shown about a change that was looked for in it.
+    """What the sandbox showed about a change that was looked for there.
 
     `runs` are checks that ran with the change in place; `alone` says that no other change of the
-    answer was there. `is_used` says that any command has run something with the change in place,
+    answer was in place. `is_used` says that a command ran something with the change in place,
     `is_foreign` that the failed jobs' logs name no program of these checks.
     """
 
@@ -46,7 +46,7 @@ class Trial:
 
 
 def mark_foreign(trial: Trial, logs: Sequence[Sequence[str]]) -> Trial:
-    """Return the trial, marked if no line of the failed jobs' `logs` names a program of it."""
+    """Return the trial, marked as foreign if the failed jobs' `logs` name no program of it."""
     programs = {name_program(run.command.split()).removesuffix("w") for run in trial.runs}
     if not programs or not any(logs) or any(map(_ANYTHING.fullmatch, programs)):
         return trial
@@ -63,15 +63,15 @@ _LONGEST = 1000
 
 
 def find_trial(context: Context, changed: float, place: Place, own: Collection[str]) -> Trial:
-    """The newest checks of the turn that ran over the files of `place` after they were `changed`
-    (epoch seconds). `own` are commands that the project's jobs run.
+    """Return the newest checks of the turn that ran over the files of `place` after they were
+    `changed` (epoch seconds). `own` are commands that the project's jobs run.
 
     Commands that may have ended earlier are left out, and so are commands that only read or wrote
     files, for instance to make the change.
     """
     found: list[Run] = []
     is_used = False
-    for each in _commands(context):
+    for each in _list_commands(context):
         later = each.begun >= changed
         if only_touches_files(each.script) or not (later or (each.ended > changed and each.known)):
             continue
@@ -83,13 +83,13 @@ def find_trial(context: Context, changed: float, place: Place, own: Collection[s
 
 def is_named(context: Context, names: Collection[str]) -> bool:
     """Whether a command of the turn names one of the files."""
-    return any(name in each.script for each in _commands(context) for name in names)
+    return any(name in each.script for each in _list_commands(context) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A script that ran between the times `begun` and `ended`; None is the exit status of one that
-    timed out. `known` says that no other script ran between the two.
+    """A script that ran between the times `begun` and `ended`; `exit_code` is None if it timed out.
+    `known` says that no other script ran between the two times.
     """
 
     script: str
@@ -99,21 +99,21 @@ class _Command:
     known: bool
 
 
-def _commands(context: Context) -> Iterator[_Command]:
-    """The turn's commands, in order."""
+def _list_commands(context: Context) -> Iterator[_Command]:
+    """Yield the turn's commands, in order."""
     costs = [cost for cost in context.calls if cost.turn == context.turn]
     ends = [*(after.sent_at for _, after in pairwise(costs)), float("inf")]
     for cost, ended in zip(costs, ends, strict=False):
         if 0 <= cost.message < len(context.messages):
-            yield from _of_answer(
+            yield from _read_calls(
                 context.messages[cost.message :], cost.sent_at + cost.seconds, ended
             )
 
 
-def _of_answer(messages: Sequence[Message], begun: float, ended: float) -> Iterator[_Command]:
-    """The commands that the first of the messages called, which ran between the two times.
+def _read_calls(messages: Sequence[Message], begun: float, ended: float) -> Iterator[_Command]:
+    """Yield the commands that the first of the messages called, all between the two times.
 
-    They ran one after the other, each when the previous result was there.
+    They ran one after the other, each once the previous one had returned.
     """
     answer, *after = messages
     results = takewhile(lambda message: isinstance(message, ToolResult), after)
@@ -129,7 +129,7 @@ def _of_answer(messages: Sequence[Message], begun: float, ended: float) -> Itera
 
 
 def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | None:
-    """The script and its exit status, if it did run."""
+    """Return the script and its exit status; None if it did not run."""
     if call.name != TOOL and not correct_spelling(call.name, [TOOL]):
         return None
     script = parse_object(call.arguments).get("command")

@@ -93,10 +93,10 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
         )
         for each, touch in found
     )
-    return tuple(sorted(touches, key=_rank)[:MAX_TOUCHES])
+    return tuple(sorted(touches, key=_rank_touch)[:MAX_TOUCHES])
 
 
-def _rank(touch: Touch) -> tuple[bool, bool, bool]:
+def _rank_touch(touch: Touch) -> tuple[bool, bool, bool]:
     return touch.names_tests, not touch.is_certain, touch.names_package
 
 
@@ -257,7 +257,7 @@ def _find_touch(
     changed: FileChange, words: Mapping[str, Sequence[Word]], named: frozenset[str]
 ) -> Touch | None:
     """Return the best proof that the words name the file, by its present or its former path."""
-    found = sorted(_list_named(changed, words), key=_rank)
+    found = sorted(_list_named(changed, words), key=_rank_touch)
     defined = sorted(changed.defines & named)
     if found and not found[0].names_package:
         return found[0]
@@ -361,14 +361,14 @@ def _compare_module(word: Word, place: _Place) -> bool | None:
     stem = (*place.parts[:-1], place.stem)
     if place.stem in ("__init__", "mod") and len(stem) > 1:
         stem = stem[:-1]
-    given = word.parts[1:] if word.parts[0] == "crate" else word.parts
+    names = word.parts[1:] if word.parts[0] == "crate" else word.parts
     for root in ((), *_SOURCES):
         module = stem[len(root) :]
-        if stem[: len(root)] == root and len(module) >= 2 and given[: len(module)] == module:
+        if stem[: len(root)] == root and len(module) >= 2 and names[: len(module)] == module:
             return True
-    if any(given[: len(stem) - at] == stem[at:] for at in range(len(stem) - 1)):
+    if any(names[: len(stem) - at] == stem[at:] for at in range(len(stem) - 1)):
         return False
-    return False if place.stem == given[0] and _is_telling(place.stem) else None
+    return False if place.stem == names[0] and _is_telling(place.stem) else None
 
 
 def _ends_with(whole: Sequence[str], end: Sequence[str]) -> bool:

@@ -128,11 +128,11 @@ def add_fact(facts: Sequence[Fact], fact: Fact) -> tuple[Fact, ...]:
         [each for each in facts if each.key != fact.key], lambda other: other == source
     )
     before = next((each for each in facts if each.key == fact.key), None)
-    merged = _merge(before, fact) if before else fact
+    merged = _merge_facts(before, fact) if before else fact
     return tuple(sorted([merged, *others], key=lambda each: each.day, reverse=True))
 
 
-def _merge(before: Fact, fact: Fact) -> Fact:
+def _merge_facts(before: Fact, fact: Fact) -> Fact:
     (source,) = fact.sources
     again = source in before.sources
     others = tuple(each for each in before.sources if each != source)

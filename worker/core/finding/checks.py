@@ -184,10 +184,10 @@ def _is_within(path: str, folder: str) -> bool:
 
 def _is_run_over(step: _Step, place: Place, own: Collection[str]) -> bool:
     """Whether the command is a check that reads the changed files."""
-    given = list_arguments(step.words, own)
-    if given is None or re.search(r"[()]", _QUOTED.sub("", step.text)):
+    arguments = list_arguments(step.words, own)
+    if arguments is None or re.search(r"[()]", _QUOTED.sub("", step.text)):
         return False
-    paths = [path for each in given if (path := _resolve(each, step.folder))]
+    paths = [path for each in arguments if (path := _resolve(each, step.folder))]
     if paths and (looks_at_files(step.words) or place.root == HOME):
         return all(any(_is_within(file, path) for path in paths) for file in place.files)
     # Below the folder in which all commands begin, there may be other copies of the repository.

@@ -69,16 +69,16 @@ def fill_missing_evidence(finding: Finding, context: Context) -> Finding:
 
 def select_untold(lines: Iterable[str], finding: Finding | None) -> Iterator[str]:
     """Return the `find_unavailable` lines that `finding` does not name yet."""
-    said = finding.missing_evidence if finding else ""
-    return (line for line in lines if _get_reason(line) not in said)
+    named = finding.missing_evidence if finding else ""
+    return (line for line in lines if _get_reason(line) not in named)
 
 
 def _get_reason(line: str) -> str:
     return line.partition(": ")[2]
 
 
-def _choose_advice(known: list[str], said: str) -> str:
-    text = "\n".join([*known, said])
+def _choose_advice(known: list[str], named: str) -> str:
+    text = "\n".join([*known, named])
     fitting = (advice for signs, advice in REMEDIES.items() if any(sign in text for sign in signs))
     return next(fitting, USUAL)
 

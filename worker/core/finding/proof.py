@@ -57,7 +57,7 @@ def prove_finding(finding: Finding, captures: Captures) -> Finding:
     proven = correct_line_numbers(proven, finding.evidence)
     if evidence or not unproven or finding.verdict not in CLAIMS:
         return proven
-    return _doubt(proven, "none of its quotes could be proven")
+    return _add_doubt(proven, "none of its quotes could be proven")
 
 
 def require_evidence(finding: Finding, others: Iterable[str] = ()) -> Finding:
@@ -67,10 +67,10 @@ def require_evidence(finding: Finding, others: Iterable[str] = ()) -> Finding:
     """
     if finding.verdict not in CLAIMS or finding.evidence or set(others) == {finding.verdict}:
         return finding
-    return _doubt(finding, "quoted nothing that proves it")
+    return _add_doubt(finding, "quoted nothing that proves it")
 
 
-def _doubt(finding: Finding, why: str) -> Finding:
+def _add_doubt(finding: Finding, why: str) -> Finding:
     doubt = f"The model said “{finding.verdict}”, but {why}: take what it says for a guess."
     return replace(finding, verdict=Verdict.UNKNOWN, doubt=doubt)
 

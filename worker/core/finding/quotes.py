@@ -158,7 +158,7 @@ def _read_quote(
     line after it."""
     declared = max(quote.last - quote.line + 1, 1)
     lazy = not replying and bool(_ITEM.match(lines[head]))
-    column = _indent(lines[head])
+    column = _count_indent(lines[head])
     texts = [quote.text] if quote.text else []
     at = head + 1
     skip = at if texts else _find_text(lines, at)
@@ -181,15 +181,15 @@ def _read_below(
     Lines outside the item (allowed if `lazy`) count only if the quote then has all the lines that
     it declares.
     """
-    at = sure = start
+    at = sure_end = start
     while (following := _find_text(lines, at)) < len(lines) and following < start + most:
         line, near = lines[following], lazy and following == at
-        if _belongs(line, column) or (near and _names_file(line)):
-            sure = following + 1 if sure == at else sure
+        if _is_in_item(line, column) or (near and _names_file(line)):
+            sure_end = following + 1 if sure_end == at else sure_end
         elif not near or at - start >= MAX_SPAN - 1 or not _may_belong(line):
             break
         at = following + 1
-    end = at if at - start >= min(most, MAX_SPAN - 1) else sure
+    end = at if at - start >= min(most, MAX_SPAN - 1) else sure_end
     return lines[start:end], end
 
 
@@ -211,7 +211,7 @@ def _add_block(
 
 def _may_begin_text(line: str, replying: bool, lazy: bool, column: int) -> bool:
     """Whether the text of a quote that has none yet begins on this line."""
-    if _belongs(line, column):
+    if _is_in_item(line, column):
         return True
     if replying or _ITEM.match(line) or FENCE.match(line):
         return False
@@ -232,7 +232,7 @@ def _may_belong(line: str) -> bool:
     return not FENCE.match(line) and not _read_head(line, False, bare=bool(_ITEM.match(line)))
 
 
-def _belongs(line: str, column: int) -> bool:
+def _is_in_item(line: str, column: int) -> bool:
     """Whether the line is inside the list item that begins in `column`.
 
     An indented line without a bullet always is, whatever it looks like. Any other line is if it is
@@ -240,10 +240,10 @@ def _belongs(line: str, column: int) -> bool:
     """
     if _NESTED.match(line):
         return True
-    return _indent(line) > column and not _read_head(line, True, bare=False)
+    return _count_indent(line) > column and not _read_head(line, True, bare=False)
 
 
-def _indent(line: str) -> int:
+def _count_indent(line: str) -> int:
     return len(line) - len(line.lstrip(" \t>"))
 
 

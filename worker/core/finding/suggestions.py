@@ -110,8 +110,8 @@ def read_suggestions(text: str) -> tuple[str, tuple[Suggestion, ...]]:
 
 def _end_paragraph(lines: list[str]) -> list[str]:
     """Return the lines and a blank one; a colon at the end of the text becomes a full stop."""
-    said = "\n".join(lines).rstrip()
-    return [*(f"{said[:-1]}." if said.endswith(":") else said).split("\n"), ""] if said else []
+    text = "\n".join(lines).rstrip()
+    return [*(f"{text[:-1]}." if text.endswith(":") else text).split("\n"), ""] if text else []
 
 
 def write_in_place(text: str) -> str:

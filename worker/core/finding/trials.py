@@ -117,9 +117,9 @@ def _read_calls(messages: Sequence[Message], begun: float, ended: float) -> Iter
     """
     answer, *after = messages
     results = takewhile(lambda message: isinstance(message, ToolResult), after)
-    given = {result.call_id: result for result in results if isinstance(result, ToolResult)}
+    by_call = {result.call_id: result for result in results if isinstance(result, ToolResult)}
     calls = answer.calls if isinstance(answer, Assistant) else ()
-    ran = [(result, _read_run(call, result)) for call in calls if (result := given.get(call.id))]
+    ran = [(result, _read_run(call, result)) for call in calls if (result := by_call.get(call.id))]
     alone = sum(run is not None for _, run in ran) == 1
     for result, run in ran:
         if run:

@@ -62,7 +62,7 @@ class _Commands(click.Group):
 @click.option("--config", metavar="FILE", help="Default: $SANDPIPER_CONFIG, ./sandpiper.yaml.")
 @click.pass_context
 def cli(ctx: click.Context, config: str | None) -> None:
-    """Explains why GitLab merge-request pipelines fail."""
+    """Explain why GitLab merge-request pipelines fail."""
     ctx.obj = config
 
 

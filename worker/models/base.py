@@ -61,7 +61,7 @@ class Target:
     info: ModelInfo = field(default_factory=ModelInfo)
 
     def choose_max_tokens(self, request: Request) -> int:
-        """Returns the limit of the answer to this request in tokens, with room for thinking."""
+        """Return the limit of the answer to this request in tokens, with room for thinking."""
         if not request.max_output:
             return self.max_tokens
         thinking = _THINKING if self.info.may_think() else 0
@@ -192,15 +192,15 @@ class Codec(Protocol):
     """One body format, bound to one model. Every method is pure."""
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
-        """Returns the body of `request`; `bare` rebuilds every message from its canonical form."""
+        """Return the body of `request`; `bare` rebuilds every message from its canonical form."""
         ...
 
     def decode(self, body: bytes) -> Decoded:
-        """Decodes the body of a 200 answer. Raises ValueError if it is not an answer."""
+        """Decode the body of a 200 answer. Raises ValueError if it is not an answer."""
         ...
 
     def classify(self, status: int, body: bytes) -> Failure:
-        """Returns what an answer with a status other than 200 means; its body may be anything."""
+        """Return what an answer with a status other than 200 means; its body may be anything."""
         ...
 
 

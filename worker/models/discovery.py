@@ -45,7 +45,7 @@ class Comparison:
 def compare_models(
     provider: str, served: Iterable[ServedModel], unusable_ids: int, catalogue: Catalogue
 ) -> Comparison:
-    """Sorts the models that `provider` serves by what the catalogue says about them."""
+    """Sort the models that `provider` serves by what the catalogue says about them."""
     by_kind: dict[str, list[ServedModel]] = {}
     for model in served:
         entry = catalogue.resolve_name(f"{provider}/{model.id}")
@@ -61,7 +61,7 @@ def compare_models(
 
 
 def format_entries(comparisons: Sequence[Comparison]) -> str:
-    """Returns YAML for `models.catalogue` with what the providers state about models that differ
+    """Return YAML for `models.catalogue` with what the providers state about models that differ
     from the catalogue or are missing there; "" if they state nothing about them."""
     lines = [
         f"    {json.dumps(_make_key(each.provider, model))}: {_format_fields(model)}"
@@ -77,7 +77,7 @@ def _make_key(provider: str, model: ServedModel) -> str:
 
 
 def _list_fields(model: ServedModel) -> dict[str, Any]:
-    """Returns the fields of an entry; `max_output` only if it is smaller than the window."""
+    """Return the fields of an entry; `max_output` only if it is smaller than the window."""
     sizes = {"window": model.window} if model.window else {}
     if 0 < model.max_output < model.window:
         sizes["max_output"] = model.max_output
@@ -86,7 +86,7 @@ def _list_fields(model: ServedModel) -> dict[str, Any]:
 
 
 def _format_fields(model: ServedModel) -> str:
-    """Returns the fields as YAML: JSON without its quotes."""
+    """Return the fields as YAML: JSON without its quotes."""
     return json.dumps(_list_fields(model)).replace('"', "")
 
 

@@ -71,7 +71,7 @@ def gemini(base_url: str, model: str) -> Endpoint:
 
 
 def vertex(version: str) -> Callable[[str, str, str], str]:
-    """Returns a `Provider.locate` that makes the base URL of Vertex AI in API version `version`."""
+    """Return a `Provider.locate` that makes the base URL of Vertex AI in API version `version`."""
 
     def locate(base_url: str, project: str, location: str) -> str:
         location = location or "global"

@@ -33,7 +33,7 @@ class FallbackModel(ModelWrapper):
         self._others, self._clock = list(models[1:]), clock
 
     def reply(self, request: Request) -> Reply:
-        """Returns the first answer, else the last model's refusal, with the cost of all attempts.
+        """Return the first answer, else the last model's refusal, with the cost of all attempts.
 
         Each model has half of the time until the request's deadline, the last one all of it.
         Raises ContextOverflow, or the last model's error with all failures in its text.
@@ -60,7 +60,7 @@ class FallbackModel(ModelWrapper):
             _log.warning("%s; going on with %s", failures[-1], self.name)
 
     def _limit_time(self, request: Request) -> Request:
-        """Returns the request with a deadline that leaves time for the next model."""
+        """Return the request with a deadline that leaves time for the next model."""
         if request.deadline is None:
             return request
         now = self._clock.monotonic()

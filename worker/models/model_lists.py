@@ -21,7 +21,7 @@ _WINDOWS = ("max_model_len", "context_length", "context_window", "max_context_le
 
 
 def parse_anthropic(body: bytes) -> Page:
-    """Parses a page of GET /v1/models; retired models are left out. Raises ValueError."""
+    """Parse a page of GET /v1/models; retired models are left out. Raises ValueError."""
     answer = _parse_object(body)
     page = _make_page(
         (each.get("id"), _make_claude(each))
@@ -35,7 +35,7 @@ def parse_anthropic(body: bytes) -> Page:
 
 
 def parse_gemini(body: bytes) -> Page:
-    """Parses a page of GET /v1beta/models; models without generateContent are left out. Raises
+    """Parse a page of GET /v1beta/models; models without generateContent are left out. Raises
     ValueError."""
     answer = _parse_object(body)
     page = _make_page(
@@ -48,7 +48,7 @@ def parse_gemini(body: bytes) -> Page:
 
 
 def parse_openai(body: bytes) -> Page:
-    """Parses the answer to GET /models, which has one part only. Raises ValueError."""
+    """Parse the answer to GET /models, which has one part only. Raises ValueError."""
     answer = _parse_object(body)
     return _make_page(
         (each.get("id"), _make_compatible(each)) for each in _list_objects(answer.get("data"))
@@ -83,7 +83,7 @@ def _make_compatible(entry: Mapping[str, Any]) -> ServedModel:
 
 
 def _make_page(entries: Iterable[tuple[Any, ServedModel]]) -> Page:
-    """Makes a page from ids and what is known about them; only the first of equal ids is kept."""
+    """Make a page from ids and what is known about them; only the first of equal ids is kept."""
     models: dict[str, ServedModel] = {}
     skipped = 0
     for name, model in entries:

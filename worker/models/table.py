@@ -127,7 +127,7 @@ def build_model(
     level: str = "",
     **options: Unpack[HttpOptions],
 ) -> HttpModel:
-    """Builds the model of `spec`, "provider/model". `base_url` may be "" for the provider's own.
+    """Build the model of `spec`, "provider/model". `base_url` may be "" for the provider's own.
 
     `project` and `location` are Google Cloud's, for Vertex AI only; a location of "" is "global".
     `level` is the reasoning level that requests state; with "" they state the catalogue's `effort`,
@@ -154,7 +154,7 @@ def list_models(
     deadline: float,
     transport: httpx.BaseTransport | None = None,
 ) -> Page:
-    """Asks the provider `who` which models it serves, until `deadline` on the monotonic clock.
+    """Ask the provider `who` which models it serves, until `deadline` on the monotonic clock.
 
     Raises ConfigError for an unknown provider, one without such a list, or a URL or key that cannot
     work; ModelError if the request fails.
@@ -179,7 +179,7 @@ def list_models(
 
 
 def get_provider(who: str, where: str = "") -> Provider:
-    """Returns the row of a provider. Raises ConfigError."""
+    """Return the row of a provider. Raises ConfigError."""
     if who not in PROVIDERS:
         names = ", ".join(sorted(PROVIDERS))
         raise ConfigError(f"{where}unknown provider {who!r}; known: {names}")
@@ -201,7 +201,7 @@ def _check_level(spec: str, base_url: str, catalogue: Catalogue, level: str) -> 
 
 
 def _get_base_url(who: str, base_url: str, project: str, location: str) -> str:
-    """Returns the provider's base URL. Raises ConfigError."""
+    """Return the provider's base URL. Raises ConfigError."""
     provider = PROVIDERS[who]
     if provider.locate is None:
         return base_url or provider.base_url

@@ -121,7 +121,7 @@ def _write_with_next(error: re.Match[str], below: Sequence[str]) -> str:
     return f"{error['number'] or ''}{words}"
 
 
-_UNNUMBERED = re.compile(r"\d{1,9}: ?")
+_UNNUMBERED = re.compile(r"^\d{1,9}: ?")
 
 
 def _write_error(path: str, error: re.Match[str]) -> str:

@@ -38,7 +38,7 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 def decode(body: bytes) -> Decoded:
-    """Decodes the body of a 200 answer. Raises ValueError if it is not a message."""
+    """Decode the body of a 200 answer. Raises ValueError if it is not a message."""
     message = parse_members(body.decode())
     if get_value(message, "type") != "message" or "content" not in message:
         raise ValueError(f"not a message but {get_value(message, 'type')!r}")
@@ -85,7 +85,7 @@ def _parse_call(block: Mapping[str, Any]) -> ToolCall:
 
 
 def parse_usage(usage: Any) -> Usage:
-    """Returns the tokens as billed; `input_tokens` excludes those read from or written to the
+    """Return the tokens as billed; `input_tokens` excludes those read from or written to the
     cache."""
     return Usage(
         uncached_input=get_count(usage, "input_tokens"),
@@ -108,7 +108,7 @@ _TRANSIENT = frozenset({408, 409, 429})
 
 
 def classify(status: int, body: bytes) -> Failure:
-    """Classifies by error code, then by status; a status 400 also by wording."""
+    """Classify by error code, then by status; a status 400 also by wording."""
     if errors.is_google_error(body):  # Vertex AI's own errors have Google's form
         return errors.classify(status, body)
     reason, code = _parse_error(body)
@@ -124,7 +124,7 @@ def classify(status: int, body: bytes) -> Failure:
 
 
 def _parse_error(body: bytes) -> tuple[str, str]:
-    """Returns the message and code of an error body; gateways may answer in any form."""
+    """Return the message and code of an error body; gateways may answer in any form."""
     text = body.decode("utf-8", "replace")
     try:
         answer = parse_json(text)

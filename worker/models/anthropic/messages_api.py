@@ -57,7 +57,7 @@ class AnthropicMessages:
         self._sides = FragmentCache(self._encode_side)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
-        """Returns the body: head, tools, system, messages, in the order of the cached prefix."""
+        """Return the body: head, tools, system, messages, in the order of the cached prefix."""
         marks = sorted(request.marks)[-_MAX_MARKS:]
         # A mark at the end of the system text is for other sessions, so it gets only a spare slot.
         head = self._encode_head(request, marked=len(marks) < _MAX_MARKS, bare=bare)
@@ -70,7 +70,7 @@ class AnthropicMessages:
         return b",".join(messages)
 
     def _encode_head(self, request: Request, *, marked: bool, bare: bool) -> bytes:
-        """Returns everything before the messages, with a cache mark at its end if it is `marked`
+        """Return everything before the messages, with a cache mark at its end if it is `marked`
         and there is a system text."""
         system, tools = request.system, request.tools
         max_tokens = self._target.choose_max_tokens(request)
@@ -85,7 +85,7 @@ class AnthropicMessages:
         return opening + (_MARK if marked else b"") + b"}]"
 
     def _state_level(self, request: Request, max_tokens: int, bare: bool) -> dict[str, Any]:
-        """Returns the fields that state the reasoning level. Models before adaptive thinking take a
+        """Return the fields that state the reasoning level. Models before adaptive thinking take a
         number of thinking tokens, which must be less than `max_tokens`."""
         level = self._target.info.get_stated_level()
         if level is None:
@@ -128,7 +128,7 @@ class AnthropicMessages:
         return messages
 
     def _encode_side(self, side: Sequence[Message], bare: bool = False) -> Fragment:
-        """Returns one side of the conversation as one message of the body."""
+        """Return one side of the conversation as one message of the body."""
         opening = _MODEL if isinstance(side[0], Assistant) else _USER
         fragments = [self._encode_message(message, bare) for message in put_results_first(side)]
         mark_at, end = None, len(opening)
@@ -164,7 +164,7 @@ def _can_send_back(message: Assistant, blocks: Sequence[Slice]) -> bool:
 
 
 def _copy_content(content: str, blocks: Sequence[Slice]) -> Fragment | None:
-    """Returns the content byte for byte. Raises ValueError for text that UTF-8 cannot encode."""
+    """Return the content byte for byte. Raises ValueError for text that UTF-8 cannot encode."""
     kept = _drop_empty_texts(blocks)
     if not kept:
         return None
@@ -178,7 +178,7 @@ def _copy_content(content: str, blocks: Sequence[Slice]) -> Fragment | None:
 
 
 def _drop_empty_texts(blocks: Sequence[Slice]) -> Sequence[Slice]:
-    """Returns the blocks without empty texts, which answers may contain, but the API refuses in
+    """Return the blocks without empty texts, which answers may contain, but the API refuses in
     requests; what is left then does not end in thinking, which it refuses too."""
     kept = [block for block in blocks if not _is_empty_text(block.value)]
     while kept and len(kept) < len(blocks) and kept[-1].value.get("type") in _UNMARKABLE:
@@ -204,13 +204,13 @@ def _rebuild_answer(message: Assistant) -> Fragment:
 
 
 def _join_blocks(blocks: Sequence[bytes]) -> Fragment:
-    """Joins blocks; a cache mark would go before the closing brace of the last one."""
+    """Join blocks; a cache mark would go before the closing brace of the last one."""
     joined = b",".join(blocks)
     return Fragment(joined, len(joined) - 1)
 
 
 def _mark_message(side: Fragment) -> bytes:
-    """Returns a message with a cache mark on the last block that may have one."""
+    """Return a message with a cache mark on the last block that may have one."""
     at = side.mark_at
     return side.json if at is None else side.json[:at] + _MARK + side.json[at:]
 
@@ -243,7 +243,7 @@ def _encode_result(result: ToolResult) -> bytes:
 
 
 def _make_id(call_id: str) -> str:
-    """Returns the id if the API accepts it, else a derived one, the same for call and result."""
+    """Return the id if the API accepts it, else a derived one, the same for call and result."""
     if _ID.fullmatch(call_id):
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -11,7 +11,7 @@ _LEVELS = {
 
 
 def _pick_levels(first: str, last: str, *, without: str = "") -> tuple[Level, ...]:
-    """Returns the levels from `first` to `last`; no model has both "none" and "minimal"."""
+    """Return the levels from `first` to `last`; no model has both "none" and "minimal"."""
     names = list(_LEVELS)
     chosen = names[names.index(first) : names.index(last) + 1]
     left_out = {without, "minimal"} if first == "none" else {without}
@@ -19,7 +19,7 @@ def _pick_levels(first: str, last: str, *, without: str = "") -> tuple[Level, ..
 
 
 def _make_budgets(**budgets: int) -> tuple[Level, ...]:
-    """Returns levels as numbers of thinking tokens. The numbers are our choice, within the range
+    """Return levels as numbers of thinking tokens. The numbers are our choice, within the range
     that the provider documents and the longest answer that is requested."""
     return tuple(Level(name, budget=budget) for name, budget in budgets.items())
 
@@ -43,7 +43,7 @@ def _make_claude(
     default: str = "high",
     thinks_if_asked: bool = False,
 ) -> ModelInfo:
-    """Makes an entry. `cost` is the price of input, output and cache reads. Cache writes cost 1.25
+    """Make an entry. `cost` is the price of input, output and cache reads. Cache writes cost 1.25
     times (5 minutes) or twice (1 hour) the input. `thinks_if_asked`: see `ModelInfo`."""
     per_input, output, read = cost
     return ModelInfo(
@@ -62,7 +62,7 @@ _BUDGETS = _make_budgets(none=0, low=2048, medium=6144, high=10_240)
 
 
 def _make_old_claude(cost: tuple[float, float, float]) -> ModelInfo:
-    """Makes the entry of a model without adaptive thinking, which takes a number of tokens."""
+    """Make the entry of a model without adaptive thinking, which takes a number of tokens."""
     info = _make_claude(cost, _BUDGETS, default="none")
     return replace(info, window=200_000, max_output=64_000, takes_temperature=True)
 
@@ -108,7 +108,7 @@ _ANTHROPIC = {
 def _make_gemini_rate(
     per_input: float, output: float, read: float, above: int = 0, since: date = date.min
 ) -> Rate:
-    """Makes a rate. Caching is implicit: writing to the cache costs as much as uncached input."""
+    """Make a rate. Caching is implicit: writing to the cache costs as much as uncached input."""
     return Rate(per_input, output, per_input, per_input, read, above, since)
 
 
@@ -191,7 +191,7 @@ def _make_gpt(
     default: str = "",
     write: float = 1.25,
 ) -> ModelInfo:
-    """Makes an entry. Above 272K input tokens the whole request costs 2x for input and cache, and
+    """Make an entry. Above 272K input tokens the whole request costs 2x for input and cache, and
     1.5x for output.
 
     A model with the level "none" accepts tools over Chat Completions only at that level.

@@ -93,11 +93,11 @@ class ModelInfo:
         return bool(self.chat_effort) or (bool(self.levels) and thinks)
 
     def find_level(self, name: str) -> Level | None:
-        """Returns the listed level of this name, or None."""
+        """Return the listed level of this name, or None."""
         return next((level for level in self.levels if level.name == name), None)
 
     def get_stated_level(self) -> Level | None:
-        """Returns the level that requests state, or None if they state none."""
+        """Return the level that requests state, or None if they state none."""
         return (self.find_level(self.effort) or Level(self.effort)) if self.effort else None
 
 
@@ -121,7 +121,7 @@ class Catalogue:
     models: Mapping[str, ModelInfo]
 
     def get_info(self, model: str, level: str = "") -> ModelInfo:
-        """Returns what is known about a model id, which may have its provider before it.
+        """Return what is known about a model id, which may have its provider before it.
 
         With a `level`, `window` is that of the level, and `effort` is the level.
         """
@@ -133,7 +133,7 @@ class Catalogue:
         return replace(info, effort=level, window=window)
 
     def get_levels(self, model: str) -> tuple[str, ...]:
-        """Returns the names of a model's reasoning levels, from least to most; () if unknown."""
+        """Return the names of a model's reasoning levels, from least to most; () if unknown."""
         return tuple(level.name for level in self.get_info(model).levels)
 
     def check_level(self, model: str, level: str, where: str = "") -> None:
@@ -152,7 +152,7 @@ class Catalogue:
             )
 
     def resolve_name(self, model: str) -> Entry:
-        """Returns the entry of a model's name. The name is looked up with and without its provider,
+        """Return the entry of a model's name. The name is looked up with and without its provider,
         each also without the date at its end. Otherwise, returns the entry of the longest listed
         name that it begins with, or an empty entry.
         """
@@ -168,12 +168,12 @@ class Catalogue:
         return Entry(prefix, replace(info, has_assumed_price=bool(info.rates)), is_assumed=True)
 
     def _find_prefix(self, name: str) -> str:
-        """Returns the longest listed name of which `name` is a variant; "" if there is none."""
+        """Return the longest listed name of which `name` is a variant; "" if there is none."""
         ends = [at for at, char in enumerate(name) if char in _PARTS_OF_NAMES]
         return next((name[:end] for end in reversed(ends) if name[:end] in self.models), "")
 
     def compute_price(self, model: str, usage: Usage, day: date) -> float | None:
-        """Returns the cost of one call in dollars, or None if a price it needs is unknown."""
+        """Return the cost of one call in dollars, or None if a price it needs is unknown."""
         rate = choose_rate(self.get_info(model).rates, usage.input, day)
         if rate is None or (usage.cache_read and rate.read is None):
             return None
@@ -187,7 +187,7 @@ class Catalogue:
 
 
 def list_current_rates(rates: Iterable[Rate], day: date) -> list[Rate]:
-    """Returns the rates valid on `day`, one for each `above_tokens`, and all future ones."""
+    """Return the rates valid on `day`, one for each `above_tokens`, and all future ones."""
     steps: dict[int, list[Rate]] = {}
     for rate in sorted(rates, key=lambda rate: rate.valid_from):
         steps.setdefault(rate.above_tokens, []).append(rate)
@@ -199,7 +199,7 @@ def list_current_rates(rates: Iterable[Rate], day: date) -> list[Rate]:
 
 
 def choose_rate(rates: tuple[Rate, ...], tokens: int, day: date) -> Rate | None:
-    """Returns the newest valid rate of the highest tier that the request reaches."""
+    """Return the newest valid rate of the highest tier that the request reaches."""
     candidates = [
         rate for rate in rates if rate.valid_from <= day and rate.above_tokens < max(tokens, 1)
     ]

@@ -25,7 +25,7 @@ _PRICES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 
 
 def extend_catalogue(entries: Mapping[str, Mapping[str, Any]]) -> Catalogue:
-    """Returns the built-in catalogue with `entries` (model id → fields) added. Raises ConfigError
+    """Return the built-in catalogue with `entries` (model id → fields) added. Raises ConfigError
     naming the field that contradicts another one.
 
     The fields are those that an entry of `models.catalogue` states; the settings have checked the
@@ -68,7 +68,7 @@ def _make_info(model: str, fields: Mapping[str, Any]) -> ModelInfo:
 
 
 def _make_levels(fields: Mapping[str, Mapping[str, Any]]) -> tuple[Level, ...]:
-    """Makes reasoning levels of name → fields, from least to most."""
+    """Make reasoning levels of name → fields, from least to most."""
     return tuple(
         Level(name, fields[name].get("window", 0), fields[name].get("thinking_tokens"))
         for name in sorted(fields, key=EFFORTS.index)
@@ -90,7 +90,7 @@ def _check_levels(where: str, info: ModelInfo) -> None:
 
 
 def _make_own_rate(where: str, fields: Mapping[str, Any]) -> tuple[Rate, ...]:
-    """Makes the price beside the tiers; () if the entry states none."""
+    """Make the price beside the tiers; () if the entry states none."""
     return (_make_rate(where, fields),) if any(name in fields for name in _PRICES) else ()
 
 
@@ -100,7 +100,7 @@ def _make_tiers(where: str, fields: Mapping[str, Any]) -> tuple[Rate, ...]:
 
 
 def _add_tiers(where: str, rates: Iterable[Rate], tiers: Sequence[Rate]) -> tuple[Rate, ...]:
-    """Returns the rates with the tiers, which replace those of the same tokens and day, or of any
+    """Return the rates with the tiers, which replace those of the same tokens and day, or of any
     day if they have none. Raises ConfigError if short requests would have no price."""
     stated = {(each.above_tokens, each.valid_from) for each in tiers}
     kept = [

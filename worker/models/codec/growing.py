@@ -37,7 +37,7 @@ class FragmentCache:
         self._lock = Lock()
 
     def encode_groups(self, messages: Sequence[Message]) -> tuple[Fragment, ...]:
-        """Returns one fragment for each group of `group_messages(messages)`."""
+        """Return one fragment for each group of `group_messages(messages)`."""
         messages = tuple(messages)
         opening = messages[:1]
         cached = self._conversations.get(opening, _Conversation())

@@ -30,7 +30,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 def parse_json(text: str) -> Any:
-    """Parses strict JSON. Raises ValueError, also for NaN and for nesting too deep to read."""
+    """Parse strict JSON. Raises ValueError, also for NaN and for nesting too deep to read."""
     try:
         return _DECODER.decode(text)
     except RecursionError as error:
@@ -38,12 +38,12 @@ def parse_json(text: str) -> Any:
 
 
 def dump_json(value: Any) -> bytes:
-    """Returns compact JSON in UTF-8, with U+FFFD for lone surrogates, which it cannot encode."""
+    """Return compact JSON in UTF-8, with U+FFFD for lone surrogates, which it cannot encode."""
     return repair_surrogates(_ENCODER.encode(value)).encode()
 
 
 def repair_surrogates(text: str) -> str:
-    """Returns `text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    """Return `text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -52,7 +52,7 @@ def repair_surrogates(text: str) -> str:
 
 
 def parse_members(text: str) -> dict[str, Slice]:
-    """Returns the members of the JSON object `text`. Raises ValueError if it is not one."""
+    """Return the members of the JSON object `text`. Raises ValueError if it is not one."""
     if not isinstance(parse_json(text), dict):
         raise ValueError("a JSON object was expected")
     members: dict[str, Slice] = {}
@@ -64,7 +64,7 @@ def parse_members(text: str) -> dict[str, Slice]:
 
 
 def parse_elements(text: str) -> list[Slice]:
-    """Returns the elements of the JSON array `text`. Raises ValueError if it is not one."""
+    """Return the elements of the JSON array `text`. Raises ValueError if it is not one."""
     if not isinstance(parse_json(text), list):
         raise ValueError("a JSON array was expected")
     elements: list[Slice] = []
@@ -87,7 +87,7 @@ def _skip_blanks(text: str, at: int) -> int:
 
 
 def parse_arguments(arguments: str) -> dict[str, Any]:
-    """Returns the arguments of a call that can be sent back, {} if they are no JSON object."""
+    """Return the arguments of a call that can be sent back, {} if they are no JSON object."""
     try:
         value = parse_json(arguments)
         dump_json(value)
@@ -97,12 +97,12 @@ def parse_arguments(arguments: str) -> dict[str, Any]:
 
 
 def get_value(members: Mapping[str, Slice], name: str) -> Any:
-    """Returns the value of a member, or None if it is not there."""
+    """Return the value of a member, or None if it is not there."""
     return members[name].value if name in members else None
 
 
 def join_array(elements: Iterable[Slice]) -> str:
-    """Returns a JSON array of the elements, each byte for byte as it was parsed."""
+    """Return a JSON array of the elements, each byte for byte as it was parsed."""
     return f"[{','.join(element.text for element in elements)}]"
 
 
@@ -110,8 +110,9 @@ _MOST_COUNTED = 10**9
 
 
 def get_count(value: Any, *path: str) -> int:
-    """Returns the number of tokens under nested members, 0 if there is none or it cannot be true:
+    """Return the number of tokens under nested members, 0 if there is none or it cannot be true:
     a sum of money cannot be computed from 10^400 tokens."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, int) and 0 <= value <= _MOST_COUNTED else 0
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_count and 0 <= value <= _MOST_COUNTED else 0

@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 
 
 def read_tool_name(name: Any) -> str:
-    """Returns the tool name of a call in an answer. If it has none, returns "unknown", so that the
+    """Return the tool name of a call in an answer. If it has none, returns "unknown", so that the
     model is told which tools exist. Raises ValueError if the name is not text."""
     if name is None or name == "":
         return UNKNOWN
@@ -26,12 +26,12 @@ def read_tool_name(name: Any) -> str:
 
 
 def make_tool_name(name: str) -> str:
-    """Returns `name` in a form that every provider accepts."""
+    """Return `name` in a form that every provider accepts."""
     return _FOREIGN.sub("_", name)[:64] or UNKNOWN
 
 
 def make_call_id(call_id: str, allowed: re.Pattern[str]) -> str:
-    """Returns `call_id` if `allowed` matches it, else nine hex digits that all servers accept."""
+    """Return `call_id` if `allowed` matches it, else nine hex digits that all servers accept."""
     if allowed.fullmatch(call_id):
         return call_id
     return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]

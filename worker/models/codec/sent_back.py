@@ -16,7 +16,7 @@ def encode_answer(
     message: Assistant,
     bare: bool,
 ) -> T:
-    """Returns the copy of the wire form if the model `origin` gave the answer, unless `bare`. If
+    """Return the copy of the wire form if the model `origin` gave the answer, unless `bare`. If
     `copy` returns nothing or raises ValueError, the wire form cannot be sent back."""
     if not bare and message.wire is not None and message.wire.origin == origin:
         with suppress(ValueError):

@@ -11,7 +11,7 @@ _UNUSABLE = frozenset({StopReason.REFUSED, StopReason.BLOCKED})
 
 
 def parse_parts(text: str, name: str) -> list[Slice]:
-    """Parses a JSON array of parts. Raises ValueError, with the `name` of a part, if one is not an
+    """Parse a JSON array of parts. Raises ValueError, with the `name` of a part, if one is not an
     object with a type."""
     parts = parse_elements(text)
     if not all(isinstance(part.value, dict) and isinstance(get_type(part), str) for part in parts):
@@ -20,14 +20,14 @@ def parse_parts(text: str, name: str) -> list[Slice]:
 
 
 def get_type(part: Slice) -> Any:
-    """Returns the type of a part."""
+    """Return the type of a part."""
     return part.value.get("type")
 
 
 def select_parts(
     parts: Sequence[Slice], stop: StopReason, *, call: str, thinking: Collection[str]
 ) -> list[Slice]:
-    """Returns the parts that may be shown, run and sent back; `call` and `thinking` are types.
+    """Return the parts that may be shown, run and sent back; `call` and `thinking` are types.
 
     A refused or blocked answer is dropped completely. Calls of an unfinished answer are never run;
     without its calls, an answer must not end in thinking.

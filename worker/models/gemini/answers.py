@@ -52,7 +52,7 @@ _WHOLE = frozenset({StopReason.END, StopReason.PAUSED})
 
 
 def decode(body: bytes) -> Decoded:
-    """Decodes the body of a 200 answer. Raises ValueError if it is not an answer."""
+    """Decode the body of a 200 answer. Raises ValueError if it is not an answer."""
     answer = parse_members(body.decode())
     candidates = get_value(answer, "candidates")
     if not candidates:
@@ -78,7 +78,7 @@ def decode(body: bytes) -> Decoded:
 
 
 def _decode_blocked_prompt(answer: Mapping[str, Slice]) -> Decoded:
-    """Decodes an answer without candidates: the prompt was blocked."""
+    """Decode an answer without candidates: the prompt was blocked."""
     feedback = get_value(answer, "promptFeedback")
     if not isinstance(feedback, dict) or not feedback.get("blockReason"):
         raise ValueError("neither a candidate nor a reason why there is none")
@@ -108,7 +108,7 @@ def _get_continuation_fields(candidate: Mapping[str, Slice]) -> Mapping[str, Any
 
 
 def _get_parts(candidate: Mapping[str, Slice]) -> Sequence[Slice]:
-    """Returns the parts; the answer may lack content and parts."""
+    """Return the parts; the answer may lack content and parts."""
     content = candidate.get("content")
     if content is None or content.value is None:
         return ()
@@ -122,7 +122,7 @@ def _get_parts(candidate: Mapping[str, Slice]) -> Sequence[Slice]:
 
 
 def _decode_parts(parts: Sequence[Slice], stop: StopReason, seed: str) -> Decoded:
-    """Decodes text, calls and wire form of the parts that may be shown, run and sent back."""
+    """Decode text, calls and wire form of the parts that may be shown, run and sent back."""
     kept = _select_parts(parts, stop)
     calls = [part.value["functionCall"] for part in kept if _is_call(part)]
     return Decoded(
@@ -139,7 +139,7 @@ def _decode_parts(parts: Sequence[Slice], stop: StopReason, seed: str) -> Decode
 
 
 def _select_parts(parts: Sequence[Slice], stop: StopReason) -> Sequence[Slice]:
-    """Returns the parts to keep: none of a broken or blocked answer, no calls of a truncated one.
+    """Return the parts to keep: none of a broken or blocked answer, no calls of a truncated one.
 
     Thoughts are never shown; those without a signature are dropped, as they are of no use later.
     """
@@ -165,7 +165,7 @@ def _get_texts(parts: Sequence[Slice]) -> list[str]:
 
 
 def _parse_call(call: Any, fallback: str) -> ToolCall:
-    """Parses a call; `fallback` is its id if it has none, as with models before Gemini 3."""
+    """Parse a call; `fallback` is its id if it has none, as with models before Gemini 3."""
     if not isinstance(call, dict):
         raise ValueError("a functionCall is not an object")
     call_id, arguments = call.get("id") or fallback, call.get("args") or {}
@@ -176,7 +176,7 @@ def _parse_call(call: Any, fallback: str) -> ToolCall:
 
 
 def parse_usage(usage: Any) -> Usage:
-    """Returns the tokens as billed. Gemini's prompt count includes cached tokens; its count of the
+    """Return the tokens as billed. Gemini's prompt count includes cached tokens; its count of the
     answer excludes thoughts."""
     prompt = get_count(usage, "promptTokenCount")
     cached = min(prompt, get_count(usage, "cachedContentTokenCount"))

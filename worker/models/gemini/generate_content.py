@@ -62,7 +62,7 @@ class GenerateContent:
         self._fragment = lru_cache(maxsize=_REMEMBERED)(self._encode_message)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
-        """Returns the body. System text, tools and limits come first: they stay the same in a
+        """Return the body. System text, tools and limits come first: they stay the same in a
         session."""
         parts = [self._encode_head(request), b',"contents":[']
         parts.append(b",".join(self._encode_contents(request, bare)))
@@ -85,7 +85,7 @@ class GenerateContent:
         return dump_json(fields)[:-1]
 
     def _state_level(self, max_tokens: int) -> dict[str, Any]:
-        """Returns the fields that state the reasoning level. Older models take a number of thinking
+        """Return the fields that state the reasoning level. Older models take a number of thinking
         tokens, which count as part of the answer."""
         level = self._target.info.get_stated_level()
         if level is not None and level.budget is not None:
@@ -139,7 +139,7 @@ class GenerateContent:
         )
 
     def _rebuild_answer(self, message: Assistant) -> bytes:
-        """Rebuilds the answer from its canonical form; its first call gets the dummy signature if
+        """Rebuild the answer from its canonical form; its first call gets the dummy signature if
         the model uses signatures."""
         parts = [_encode_text(message.text)] if message.text.strip() or not message.calls else []
         for number, call in enumerate(message.calls):
@@ -159,7 +159,7 @@ def _is_same_call(sent: Any, call: ToolCall) -> bool:
 
 
 def _copy_parts(parts: Sequence[Slice]) -> bytes | None:
-    """Returns the parts byte for byte. Raises ValueError for text that UTF-8 cannot encode."""
+    """Return the parts byte for byte. Raises ValueError for text that UTF-8 cannot encode."""
     # An empty text is accepted only if it carries a signature.
     kept = [
         part.text
@@ -178,7 +178,7 @@ def _list_calls(side: Sequence[Message]) -> Iterable[ToolCall]:
 
 
 def _use_call_name(message: Message, called: Mapping[str, str]) -> Message:
-    """Returns the message; a result gets the name of its call, as this API demands."""
+    """Return the message; a result gets the name of its call, as this API demands."""
     if not isinstance(message, ToolResult):
         return message
     name = called.get(message.call_id, message.name)
@@ -190,7 +190,7 @@ def _encode_content(role: str, parts: Sequence[bytes]) -> bytes:
 
 
 def _declare_function(spec: ToolSpec) -> dict[str, Any]:
-    """Declares a function; one without arguments has no schema at all."""
+    """Declare a function; one without arguments has no schema at all."""
     declared: dict[str, Any] = {"name": _make_name(spec.name), "description": spec.description}
     if spec.parameters.get("properties"):
         declared["parametersJsonSchema"] = dict(spec.parameters)
@@ -219,7 +219,7 @@ def _encode_result(result: ToolResult) -> bytes:
 
 
 def _make_response(result: ToolResult) -> dict[str, Any]:
-    """Returns an object with "output" or "error", which tells this API how the call ended."""
+    """Return an object with "output" or "error", which tells this API how the call ended."""
     content: Any = result.content if result.content.strip() else "(no output)"
     try:
         value = parse_json(content)
@@ -233,12 +233,12 @@ def _make_response(result: ToolResult) -> dict[str, Any]:
 
 
 def _make_id(call_id: str) -> dict[str, str]:
-    """Returns the id as a member, the same in call and result; {} for an id with `NO_ID`."""
+    """Return the id as a member, the same in call and result; {} for an id with `NO_ID`."""
     return {} if call_id.startswith(NO_ID) else {"id": make_call_id(call_id, _ID)}
 
 
 def _make_name(name: str) -> str:
-    """Returns the name if the API accepts it, else one derived from it."""
+    """Return the name if the API accepts it, else one derived from it."""
     if _NAME.fullmatch(name):
         return name
     return f"_{_FOREIGN.sub('_', name)}"[:64]

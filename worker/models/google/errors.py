@@ -23,7 +23,7 @@ def is_google_error(body: bytes) -> bool:
 
 
 def classify(status: int, body: bytes) -> Failure:
-    """Classifies by status and details; a status 400 also by wording."""
+    """Classify by status and details; a status 400 also by wording."""
     error = _parse_error(body)
     reason = str(error.get("message", "")) if error else body.decode("utf-8", "replace")
     details = list(_get_details(error))
@@ -37,7 +37,7 @@ def classify(status: int, body: bytes) -> Failure:
 
 
 def _parse_error(body: bytes) -> Mapping[str, Any]:
-    """Returns the error object of a body, which may be in a list of one; {} if there is none."""
+    """Return the error object of a body, which may be in a list of one; {} if there is none."""
     try:
         answer = parse_json(body.decode("utf-8", "replace"))
     except ValueError:
@@ -55,7 +55,7 @@ def _get_details(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _find_cause(reason: str, kind: str, details: list[Mapping[str, Any]]) -> Cause:
-    """Returns the cause of a status 400, which Google also uses for a bad key."""
+    """Return the cause of a status 400, which Google also uses for a bad key."""
     if any(part.get("reason") == "API_KEY_INVALID" for part in details) or _BAD_KEY.search(reason):
         return Cause.BAD_KEY
     if _OVERFLOW.search(reason):
@@ -73,7 +73,7 @@ def _is_daily_quota(detail: Mapping[str, Any]) -> bool:
 
 
 def _get_retry_delay(details: list[Mapping[str, Any]]) -> float | None:
-    """Returns the delay of RetryInfo in seconds."""
+    """Return the delay of RetryInfo in seconds."""
     for detail in details:
         if match := _DELAY.fullmatch(str(detail.get("retryDelay"))):
             return float(match[1])

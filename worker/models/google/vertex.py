@@ -48,7 +48,7 @@ class GoogleAuth(httpx.Auth):
             yield request
 
     def _get_token(self, refused: str = "") -> str:
-        """Returns a token other than `refused`. If several threads need a new one, only the first
+        """Return a token other than `refused`. If several threads need a new one, only the first
         fetches it."""
         with self._hold_lock(), _translate_errors():
             fetch = _Fetch()

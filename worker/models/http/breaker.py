@@ -35,7 +35,7 @@ OnChange = Callable[[str, Circuit], None]
 
 
 def ignore_change(provider: str, circuit: Circuit) -> None:
-    """Does nothing."""
+    """Do nothing."""
 
 
 class Breaker:
@@ -49,7 +49,7 @@ class Breaker:
         self._failed_at = 0.0
 
     def request_entry(self) -> float:
-        """Returns the seconds to wait before a request. After 0.0, send it, and call `report_end`
+        """Return the seconds to wait before a request. After 0.0, send it, and call `report_end`
         at its end."""
         with self._lock:
             if self.circuit is Circuit.CLOSED:
@@ -61,7 +61,7 @@ class Breaker:
             return 0.0
 
     def report_end(self, *, failed: bool) -> None:
-        """Records the end of a request; `failed` says that it failed for a transient reason."""
+        """Record the end of a request; `failed` says that it failed for a transient reason."""
         with self._lock:
             if not failed:
                 self._failures = 0

@@ -35,7 +35,7 @@ OnFailure = Callable[[str, ModelError, bool], None]
 
 
 def ignore_failure(model: str, error: ModelError, again: bool) -> None:
-    """Does nothing."""
+    """Do nothing."""
 
 
 class HttpOptions(TypedDict, total=False):
@@ -109,7 +109,7 @@ class HttpModel:
         self._url = httpx.URL(endpoint.url)
 
     def reply(self, request: Request) -> Reply:
-        """Asks the model; transient failures are retried. Raises ModelError or ContextOverflow."""
+        """Ask the model; transient failures are retried. Raises ModelError or ContextOverflow."""
         try:
             return self._ask_until_readable(self._codec.encode(request), request.deadline)
         except BoundElsewhere as error:
@@ -120,11 +120,11 @@ class HttpModel:
             return replace(bare, bare=True)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._connection.close()
 
     def _ask_until_readable(self, body: bytes, deadline: float | None) -> Reply:
-        """Returns the answer, with the cost of all tries. After a broken answer it asks again."""
+        """Return the answer, with the cost of all tries. After a broken answer it asks again."""
         cost: float | None = 0.0
         tries = 0
         while True:
@@ -140,7 +140,7 @@ class HttpModel:
     def _ask_for_all_parts(
         self, body: bytes, deadline: float | None
     ) -> tuple[Decoded, float | None]:
-        """Returns the answer with all its parts, and their cost."""
+        """Return the answer with all its parts, and their cost."""
         answer, cost = self._ask_for_part(body, deadline)
         for _ in range(MAX_CONTINUATIONS):
             if not answer.continuation_fields:
@@ -176,7 +176,7 @@ class HttpModel:
             self._clock.sleep(wait)
 
     def _choose_wait(self, error: ModelError, attempt: int, deadline: float | None) -> float | None:
-        """Returns the seconds until the next attempt, or None if no further one is made."""
+        """Return the seconds until the next attempt, or None if no further one is made."""
         if not error.transient or attempt >= self._max_attempts:
             return None
         wait = error.retry_after
@@ -222,7 +222,7 @@ class HttpModel:
 
 
 def _estimate_usage(answer: Decoded, request_bytes: int) -> Usage:
-    """Returns the usage that the server states, else an estimate from the bytes sent and received.
+    """Return the usage that the server states, else an estimate from the bytes sent and received.
 
     Budgets depend on the usage, but some servers do not report it.
     """

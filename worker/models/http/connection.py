@@ -60,7 +60,7 @@ class Connection:
     def send(
         self, url: httpx.URL, body: bytes | None, deadline: float | None, max_answer: int
     ) -> Received:
-        """Posts a JSON body, or gets a document if `body` is None. Raises ModelError if there is no
+        """Post a JSON body, or gets a document if `body` is None. Raises ModelError if there is no
         answer, or one of more than `max_answer` bytes."""
         # Not `build_request`: it would merge headers, cookies and parameters anew each time.
         request = httpx.Request(
@@ -75,14 +75,14 @@ class Connection:
         return Received(response.status_code, response.headers, received)
 
     def make_refusal(self, received: Received, failure: Failure) -> ModelError:
-        """Returns the error for an answer other than 200."""
+        """Return the error for an answer other than 200."""
         wait = retry.get_retry_after(received.headers, self._clock.now())
         if wait is None:
             wait = failure.retry_after
         return self.errors.make_refusal(received.status, received.headers, failure, wait)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._client.close()
 
     def _make_timeouts(self, deadline: float | None) -> Mapping[str, float]:
@@ -98,7 +98,7 @@ class Connection:
     def _read_body(
         self, response: httpx.Response, deadline: float | None, max_answer: int
     ) -> bytes:
-        """Returns the body. Raises ModelError if it is too large or not complete by the
+        """Return the body. Raises ModelError if it is too large or not complete by the
         deadline."""
         received = bytearray()
         for chunk in response.iter_bytes():
@@ -128,7 +128,7 @@ class Connection:
 
 @cache
 def get_ssl_context() -> ssl.SSLContext:
-    """Returns the context shared by all clients: loading the CA bundle takes longer than a
+    """Return the context shared by all clients: loading the CA bundle takes longer than a
     request."""
     return httpx.create_ssl_context()
 
@@ -138,7 +138,7 @@ class _NoCookies(httpx.Cookies):
     short answer."""
 
     def extract_cookies(self, response: httpx.Response) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
 
 class _Client(httpx.Client):
@@ -168,7 +168,7 @@ def _make_http_client(
 
 
 def _get_host(who: str, base_url: str, provider: Provider) -> str:
-    """Returns the scheme and host of a base URL, for messages. Raises a ConfigError that does not
+    """Return the scheme and host of a base URL, for messages. Raises a ConfigError that does not
     show the URL."""
     variable = f" (${provider.url_env})" if provider.url_env else ""
     problem = f"models.providers.{who}.base_url{variable}: expected http(s)://host"
@@ -184,7 +184,7 @@ def _get_host(who: str, base_url: str, provider: Provider) -> str:
 
 
 def _check_key(who: str, key: str, provider: Provider) -> str:
-    """Returns the key, stripped for a header. Raises a ConfigError that does not show the key."""
+    """Return the key, stripped for a header. Raises a ConfigError that does not show the key."""
     stripped = key.strip()
     if provider.key_env and not stripped and not provider.key_optional:
         raise ConfigError(f"{who}: no API key: set {provider.key_env}")

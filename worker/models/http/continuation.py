@@ -13,12 +13,12 @@ _DROPPED = frozenset({StopReason.MALFORMED, StopReason.BLOCKED, StopReason.REFUS
 
 
 def add_fields(body: bytes, fields: Mapping[str, Any]) -> bytes:
-    """Returns the JSON object `body` with `fields` added at its end."""
+    """Return the JSON object `body` with `fields` added at its end."""
     return body[:-1] + b"," + dump_json(dict(fields))[1:]
 
 
 def join_answers(first: Decoded, rest: Decoded) -> Decoded:
-    """Joins both parts into one answer that ends as `rest` does.
+    """Join both parts into one answer that ends as `rest` does.
 
     The input tokens are those of `rest`, whose request contained the whole conversation. The client
     adds up the costs.

@@ -12,7 +12,7 @@ READ_TIMEOUT = 15.0
 
 
 def fetch_models(connection: Connection, listing: Listing, url: httpx.URL, deadline: float) -> Page:
-    """Fetches the whole list of models at `url`, sorted by id, as one part. Raises ModelError."""
+    """Fetch the whole list of models at `url`, sorted by id, as one part. Raises ModelError."""
     models: dict[str, ServedModel] = {}
     skipped, query = 0, dict(listing.query)
     for _ in range(MAX_PARTS):

@@ -42,7 +42,7 @@ _ADVICE = {
 
 
 def clean_text(text: str, key: str = "") -> str:
-    """Returns foreign text on one line: printable, cut, and without `key` or Google's tokens."""
+    """Return foreign text on one line: printable, cut, and without `key` or Google's tokens."""
     line = "".join(char for char in " ".join(text.split()) if char.isprintable())
     if len(key) >= _SHORTEST_KEY:
         line = line.replace(key, "[key]")
@@ -51,7 +51,7 @@ def clean_text(text: str, key: str = "") -> str:
 
 
 def find_stated_limit(reason: str) -> int:
-    """Returns the limit in tokens that a provider's `reason` states, or 0 if it states none."""
+    """Return the limit in tokens that a provider's `reason` states, or 0 if it states none."""
     match = _LIMIT.search(reason[:2000].replace(",", ""))
     limit = int(next(filter(None, match.groups()))) if match else 0
     return limit if limit >= _LEAST_LIMIT else 0
@@ -79,7 +79,7 @@ class ErrorWriter:
     def make_refusal(
         self, status: int, headers: Mapping[str, str], failure: Failure, retry_after: float | None
     ) -> ModelError:
-        """Returns the error for an answer other than 200."""
+        """Return the error for an answer other than 200."""
         what, advice = (part.format(**self._fields) for part in self._advice[failure.cause])
         text = f"{self._who}: {what} ({self._make_reference(status, headers)})"
         text += f": {advice}" if advice else ""
@@ -96,11 +96,11 @@ class ErrorWriter:
     def make_failure(
         self, what: str, *, transient: bool = True, kind: str = "failed"
     ) -> ModelError:
-        """Returns the error for a request without a usable answer."""
+        """Return the error for a request without a usable answer."""
         return ModelError(f"{self._who}: {what}", transient=transient, kind=kind)
 
     def quote_text(self, text: str) -> str:
-        """Returns foreign text on one line: printable, cut, and without the key."""
+        """Return foreign text on one line: printable, cut, and without the key."""
         return clean_text(text, self._key)
 
     @staticmethod

@@ -15,7 +15,7 @@ def is_transient(headers: Mapping[str, str], classified: bool) -> bool:
 
 
 def get_retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Returns the seconds that the server asks us to wait, or None; `now` is in epoch seconds."""
+    """Return the seconds that the server asks us to wait, or None; `now` is in epoch seconds."""
     milliseconds = _parse_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -25,7 +25,7 @@ def get_retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def compute_backoff(attempt: int, jitter: float) -> float:
-    """Returns the wait in seconds after attempt `attempt` (from 1); `jitter` is in [0, 1)."""
+    """Return the wait in seconds after attempt `attempt` (from 1); `jitter` is in [0, 1)."""
     return min(0.5 * 2.0 ** (attempt - 1), 8.0) * (1.0 - 0.25 * jitter)
 
 

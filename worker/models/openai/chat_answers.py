@@ -32,7 +32,7 @@ _UNUSABLE = frozenset({StopReason.REFUSED, StopReason.BLOCKED})
 
 
 def decode(body: bytes) -> Decoded:
-    """Decodes the body of a 200 answer. Raises ValueError if it is not a completion."""
+    """Decode the body of a 200 answer. Raises ValueError if it is not a completion."""
     whole = parse_members(body.decode())
     choice = _get_choice(whole)
     message = parse_members(choice["message"].text) if "message" in choice else {}
@@ -56,7 +56,7 @@ def decode(body: bytes) -> Decoded:
 
 
 def _get_choice(whole: Mapping[str, Slice]) -> dict[str, Slice]:
-    """Returns the first choice. A gateway may answer an error with status 200."""
+    """Return the first choice. A gateway may answer an error with status 200."""
     if "choices" not in whole:
         raise ValueError(f"not a completion but {str(get_value(whole, 'error'))[:200]!r}")
     choices = parse_elements(whole["choices"].text)
@@ -82,7 +82,7 @@ def _get_stop_reason(
 
 
 def _list_calls(message: Mapping[str, Slice]) -> Iterator[tuple[Any, Any, Any]]:
-    """Yields the id, name and arguments of each call."""
+    """Yield the id, name and arguments of each call."""
     calls = get_value(message, "tool_calls") or ()
     if not isinstance(calls, list | tuple):
         raise ValueError("tool_calls is not a list")
@@ -94,7 +94,7 @@ def _list_calls(message: Mapping[str, Slice]) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _get_text(content: Any) -> str:
-    """Returns the text, or the joined texts of a list of parts."""
+    """Return the text, or the joined texts of a list of parts."""
     if isinstance(content, str):
         return repair_surrogates(content)
     parts = content if isinstance(content, list) else []
@@ -103,7 +103,7 @@ def _get_text(content: Any) -> str:
 
 
 def _keep_wire_form(message: Mapping[str, Slice], whole: bool) -> str:
-    """Returns the parts of the message to send back, verbatim; the calls only if they will run."""
+    """Return the parts of the message to send back, verbatim; the calls only if they will run."""
     kept = [
         f'"{name}":{message[name].text}'
         for name in _KEPT

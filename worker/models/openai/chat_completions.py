@@ -56,7 +56,7 @@ class OpenAIChat:
         self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
-        """Returns the body: head, tools, messages, in the order of the cached prefix."""
+        """Return the body: head, tools, messages, in the order of the cached prefix."""
         parts = [self._encode_head(request), b',"messages":[']
         parts.append(b",".join(self._encode_messages(request, bare)))
         parts.append(b"]")

@@ -42,7 +42,7 @@ _TRANSIENT = frozenset({408, 409, 429})
 
 
 def classify(status: int, body: bytes) -> Failure:
-    """Classifies by code if there is one, then by wording, then by status."""
+    """Classify by code if there is one, then by wording, then by status."""
     reason, codes = _parse_error(body)
     words = " ".join((reason, *codes))
     if _SPENT & codes:
@@ -61,7 +61,7 @@ def classify(status: int, body: bytes) -> Failure:
 
 
 def _parse_error(body: bytes) -> tuple[str, frozenset[str]]:
-    """Returns the message and codes of an error body; its form differs from server to server."""
+    """Return the message and codes of an error body; its form differs from server to server."""
     text = body.decode("utf-8", "replace")
     try:
         answer = parse_json(text)
@@ -80,7 +80,7 @@ def _parse_error(body: bytes) -> tuple[str, frozenset[str]]:
 
 
 def _get_text(message: Any) -> str:
-    """Returns the text of a message; FastAPI gives a list of places and reasons."""
+    """Return the text of a message; FastAPI gives a list of places and reasons."""
     if not isinstance(message, list):
         return str(message)
     return "; ".join(

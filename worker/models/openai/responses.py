@@ -56,7 +56,7 @@ class OpenAIResponses:
         self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
-        """Returns the body: head, instructions, tools, input, in the order of the cached prefix."""
+        """Return the body: head, instructions, tools, input, in the order of the cached prefix."""
         parts = [self._encode_head(request)]
         if self._keyed:
             parts.append(b',"prompt_cache_key":' + dump_json(_make_cache_key(request)))
@@ -135,7 +135,7 @@ def _encode_call(call_id: str, call: ToolCall) -> bytes:
 
 
 def _encode_tool(spec: ToolSpec) -> dict[str, Any]:
-    """Encodes a tool, flat and not strict: strict schemas must require every property."""
+    """Encode a tool, flat and not strict: strict schemas must require every property."""
     return {
         "type": "function",
         "name": spec.name,
@@ -155,7 +155,7 @@ def _encode_result(result: ToolResult, call_id: str) -> bytes:
 
 
 def _make_cache_key(request: Request) -> str:
-    """Returns a key that is the same for all requests of a session, and for no other session."""
+    """Return a key that is the same for all requests of a session, and for no other session."""
     if request.session:
         return request.session[:_MAX_KEY]
     first = next((each.text for each in request.messages if isinstance(each, User)), "")

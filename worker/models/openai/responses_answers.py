@@ -23,7 +23,7 @@ _PASSING = frozenset({"server_error", "rate_limit_exceeded"})
 
 
 def decode(body: bytes) -> Decoded:
-    """Decodes the body of a 200 answer. Raises ValueError if it is not a finished response."""
+    """Decode the body of a 200 answer. Raises ValueError if it is not a finished response."""
     response = parse_members(body.decode())
     if "output" not in response:
         raise ValueError(f"not a response but {str(get_value(response, 'error'))[:200]!r}")
@@ -77,7 +77,7 @@ def _read_incomplete(details: Any) -> tuple[StopReason, str]:
 
 
 def _read_failed(error: Any) -> tuple[StopReason, str]:
-    """Returns why a response failed for good. Raises ValueError if it may be retried: a failure of
+    """Return why a response failed for good. Raises ValueError if it may be retried: a failure of
     the server, or a rate limit."""
     fields = error if isinstance(error, dict) else {}
     code = str(fields.get("code") or "server_error")
@@ -95,7 +95,7 @@ def _get_parts(items: Sequence[Slice]) -> Iterator[Mapping[str, Any]]:
 
 
 def _get_texts(items: Sequence[Slice]) -> list[str]:
-    """Returns the texts of the final answer if the phases are marked, else all texts."""
+    """Return the texts of the final answer if the phases are marked, else all texts."""
     final = [item for item in items if item.value.get("phase") == "final_answer"]
     parts = [part for part in _get_parts(final or items) if part.get("type") == "output_text"]
     texts = [part.get("text") for part in parts]

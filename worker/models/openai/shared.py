@@ -30,7 +30,7 @@ class Sent:
 
 
 def split_side(side: Sequence[Message]) -> tuple[list[ToolResult], list[str]]:
-    """Splits a side into results, which must directly follow their calls, and the texts after
+    """Split a side into results, which must directly follow their calls, and the texts after
     them."""
     results = [message for message in side if isinstance(message, ToolResult)]
     texts = [message.text for message in side if isinstance(message, User)]
@@ -38,13 +38,13 @@ def split_side(side: Sequence[Message]) -> tuple[list[ToolResult], list[str]]:
 
 
 def get_result_text(result: ToolResult) -> str:
-    """Returns a result's text; these APIs have no flag for errors."""
+    """Return a result's text; these APIs have no flag for errors."""
     content = result.content if result.content.strip() else "(no output)"
     return f"ERROR: {content}" if result.is_error else content
 
 
 def repair_arguments(text: str) -> str:
-    """Returns the arguments, or {} if they are not an object. Several servers parse every call of
+    """Return the arguments, or {} if they are not an object. Several servers parse every call of
     the history, so a call that does not parse would make all later requests fail."""
     try:
         return text if isinstance(parse_json(text), dict) else "{}"
@@ -62,7 +62,7 @@ def do_calls_match(message: Assistant, sent_calls: Sequence[tuple[Any, Any]]) ->
 
 
 def parse_tool_calls(calls: Iterable[tuple[Any, Any, Any]]) -> tuple[ToolCall, ...]:
-    """Parses the id, name and arguments of each call of an answer. Raises ValueError if one cannot
+    """Parse the id, name and arguments of each call of an answer. Raises ValueError if one cannot
     be a call.
 
     Some servers give calls no id, or the same id to all; an id is then made from the call itself.
@@ -82,7 +82,7 @@ def parse_tool_calls(calls: Iterable[tuple[Any, Any, Any]]) -> tuple[ToolCall, .
 
 
 def parse_usage(usage: Any, question: str, answer: str) -> Usage:
-    """Returns the tokens as billed. The fields are "<question>_tokens", "<answer>_tokens" and their
+    """Return the tokens as billed. The fields are "<question>_tokens", "<answer>_tokens" and their
     details; cached tokens are part of the former, reasoning of the latter."""
     read = get_count(usage, f"{question}_tokens_details", "cached_tokens")
     written = get_count(usage, f"{question}_tokens_details", "cache_write_tokens")

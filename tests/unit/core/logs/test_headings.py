@@ -96,6 +96,14 @@ def test_the_error_in_a_box_begins_with_its_place_and_ends_with_its_reason() -> 
     assert [*join_headings(numbered)][2] == f"42: {joined[2]}"
 
 
+def test_a_number_in_the_message_below_a_place_is_part_of_it() -> None:
+    below = "    Couldn't match 5: Int with Bool"
+    for numbers in (("", ""), ("8: ", "9: ")):
+        lines = [f"{numbers[0]}src/Cart.hs:7:12: error:", numbers[1] + below]
+        wanted = f"{numbers[0]}src/Cart.hs:7:12: error: {below.strip()}"
+        assert next(join_headings(lines)) == wanted
+
+
 def test_an_error_of_npm_is_what_it_says_and_not_its_advice() -> None:
     made = make_signature(
         [

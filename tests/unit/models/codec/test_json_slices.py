@@ -69,7 +69,7 @@ def test_numbers_json_cannot_say_are_refused(value: Any) -> None:
         dump_json(value)
 
 
-@pytest.mark.parametrize("value", [-1, 10**400, 7.5, "7", None, [7]])
+@pytest.mark.parametrize("value", [-1, 10**400, 7.5, "7", True, None, [7]])
 def test_a_count_that_cannot_be_true_is_none(value: Any) -> None:
     assert get_count({"usage": {"input": value}}, "usage", "input") == 0
     assert get_count({"usage": {"input": 7}}, "usage", "input") == 7

@@ -173,7 +173,7 @@ def replace_in_background(
     """Replace a dead sandbox with a new one that has the files of the first usable archive.
 
     If the start fails, it is tried again for a while, because the engine may be down; each attempt
-    calls `open_archives`. Raises nothing, as `start_in_background`.
+    calls `open_archives`. Raises nothing, like `start_in_background`.
     """
 
     def start() -> tuple[Sandbox, StartState]:

@@ -227,10 +227,12 @@ def _find_bwrap() -> str:
         )
     if not Path("/usr/bin/python3").exists():
         raise SandboxUnavailable("bubblewrap's sandbox needs /usr/bin/python3: install python3")
-    name = subprocess.run([bwrap, "--version"], capture_output=True, text=True, timeout=20).stdout
-    version = re.search(r"(\d+)\.(\d+)", name)
+    output = subprocess.run([bwrap, "--version"], capture_output=True, text=True, timeout=20).stdout
+    version = re.search(r"(\d+)\.(\d+)", output)
     if version is None or (int(version[1]), int(version[2])) < _OLDEST:
-        raise SandboxUnavailable(f"bubblewrap 0.8 or newer is needed; {bwrap} is {name.strip()!r}")
+        raise SandboxUnavailable(
+            f"bubblewrap 0.8 or newer is needed; {bwrap} is {output.strip()!r}"
+        )
     return bwrap
 
 

@@ -32,10 +32,10 @@ class Workflow(BaseModel):
     `model_tier` overrides what people prefer, but not what they force; `plan` and `gate` override
     the settings `loop.plan` and `loop.gate`, `context` those fields of the settings that it names.
     A `compact` workflow has short descriptions of the tools and short previews, and `small_text`
-    in place of `text`. It announces only `small_tools`, if there are any; the others may still be
-    called and fetched. With `find_tool`, too, only `small_tools` are announced, and a tool that
-    finds the others. `lead_steps` says whether the first step of a plan is taken for the model,
-    which is then reminded of the next; None means only in compact workflows.
+    in place of `text`, if there is one. It announces only `small_tools`, if there are any; the
+    others may still be called and fetched. With `find_tool`, too, only `small_tools` are announced,
+    and a tool that finds the others. `lead_steps` says whether the first step of a plan is taken
+    for the model, which is then reminded of the next; None means only in compact workflows.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

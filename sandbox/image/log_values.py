@@ -10,7 +10,8 @@ MOST_VALUES = 20
 """The most values that are looked for."""
 
 RARE = 4
-"""The most other lines with a rare value. A common one, such as a process id, tells nothing."""
+"""A value is rare if at most so many other lines have it; a common one, such as a process id, tells
+nothing."""
 
 MOST_LINES = 4
 _SHOWN = 200

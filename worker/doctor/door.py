@@ -37,8 +37,8 @@ def check_receiver(installation: Installation) -> Iterator[Line]:
 
 
 def _ask_receiver(client: httpx.Client, installation: Installation) -> Iterator[Line]:
-    """Check readiness if it can be seen, as many proxies forward only what GitLab needs, and the
-    signature."""
+    """Check the signature, and readiness if it can be seen: many proxies forward only what GitLab
+    needs."""
     is_visible = client.get("/healthz").status_code == httpx.codes.OK
     ready = client.get("/readyz") if is_visible else None
     if ready is not None and ready.status_code not in (httpx.codes.OK, httpx.codes.NOT_FOUND):

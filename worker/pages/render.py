@@ -1,6 +1,7 @@
 """Renders the templates beside this file. Everything is escaped; there are no scripts.
 
-A text that others wrote passes the filter `line`, which caps it, and a URL the filter `web_url`.
+What others wrote is capped, and URLs are checked, by the filters `line` and `web_url` or before
+they get here.
 """
 
 import base64

@@ -76,8 +76,9 @@ class Lease:
 
     def confirm_held(self) -> None:
         """Check the lease before something is posted or committed: like `check_held`, but always
-        ask the store."""
-        self.retry_while_away(self._registration.send_heartbeat)
+        ask the store, unless the lease is known to be lost."""
+        if not self._registration.is_lost:
+            self.retry_while_away(self._registration.send_heartbeat)
         if self._registration.is_lost:
             why = "another worker has taken over"
             if self._registration.is_given_up:

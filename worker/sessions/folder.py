@@ -29,7 +29,7 @@ _FOLDER_ATTEMPTS = 100
 """A writer may miss its folder while others remove it; it is made again as often as this."""
 
 _LIVING = ("slots/", "workers/")
-"""What concerns only workers that are alive, and so needs not survive a loss of power."""
+"""What concerns only workers that are alive, and so need not survive a loss of power."""
 
 _SESSIONS = "sessions/"
 """Where a writer that died may have left much of what was said."""
@@ -105,9 +105,10 @@ class Folder:
         path = self._root / name
         with _translate_errors(f"write {path}"), self._make_scratch_file(path) as (scratch, file):
             durable = not name.startswith(_LIVING)
-            _write_content(file, content, sync=durable)
+            _finish_file(file, content, durable)
             won = _link(scratch, path)
-            _sync(path.parent, durable)
+            if durable:
+                _sync(path.parent)
             return won
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
@@ -115,12 +116,13 @@ class Folder:
         path = self._root / name
         with _translate_errors(f"write {path}"), self._make_scratch_file(path) as (scratch, file):
             durable = not name.startswith(_LIVING)
-            _write_content(file, content, sync=durable)
+            _finish_file(file, content, durable)
             with lock_folder(path.parent, self._lock_seconds):
                 if _digest(path) != version:
                     return False
                 scratch.replace(path)
-            _sync(path.parent, durable)
+            if durable:
+                _sync(path.parent)
             return True
 
     def write(self, name: str, content: bytes) -> None:
@@ -145,7 +147,7 @@ class Folder:
                 with _translate_errors(f"write {path}"):
                     size += file.write(chunk)
             with _translate_errors(f"write {path}"):
-                _write_content(file, b"", sync=True)
+                _finish_file(file, b"", durable=True)
                 scratch.replace(path)
                 _sync(path.parent)
         return size
@@ -247,17 +249,17 @@ def _link(scratch: Path, path: Path) -> bool:
     return True
 
 
-def _write_content(file: BufferedWriter, content: bytes, *, sync: bool) -> None:
+def _finish_file(file: BufferedWriter, content: bytes, durable: bool) -> None:
+    """Write the rest and close the file, so that it is whole before it gets its name."""
     file.write(content)
     file.flush()
-    if sync:
+    if durable:
         os.fsync(file.fileno())
+    file.close()
 
 
-def _sync(folder: Path, durable: bool = True) -> None:
+def _sync(folder: Path) -> None:
     """Make the names in `folder` durable. Without one there is nothing to do: others emptied it."""
-    if not durable:
-        return
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

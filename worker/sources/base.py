@@ -100,7 +100,7 @@ class NoArguments(Arguments):
 
 
 class OfJob(Arguments):
-    """Of which job."""
+    """The arguments of a source that is about one job."""
 
     job_id: int = Field(gt=0, description="The job's id, from gitlab_list_pipeline_jobs.")
 

@@ -99,7 +99,8 @@ class Evidence:
             raise SourceError("what was kept of it is damaged") from error
 
     def link_lines(self, place: KeptPlace) -> str:
-        """Link a document; "" without a page. Raises SourceError for one that was not read."""
+        """Return a link to a document; "" if it has no page. Raises SourceError if it was not
+        read."""
         return self._find(place).url
 
     def _find(self, place: KeptPlace) -> _Kept:

@@ -1,6 +1,7 @@
 """Wrappers that time and count the calls of a job's parts. Each implements its part's Protocol.
 
-A method that only times its part's method is that method, decorated; mypy checks it all the same.
+A method that adds only a time or a count is its part's method, decorated; one that adds nothing is
+that method itself. mypy checks both against the Protocol.
 """
 
 import time

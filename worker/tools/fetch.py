@@ -66,7 +66,7 @@ def fetch_batch(args: FetchBatch, context: ToolContext, number: int) -> ToolOutp
 
 
 def _is_taken(index: int, targets: Sequence[str]) -> bool:
-    """Whether an earlier request of the batch writes the same file, or any its main file."""
+    """Whether an earlier request of the batch writes the same file, or any request the main one."""
     target = targets[index]
     first = documents.find_main_path(target)
     return target in targets[:index] or (first != target and first in targets)

@@ -43,7 +43,8 @@ class Connection(HttpToolsProtocol):
     _last_log: ClassVar[float] = 0.0
 
     order = (False, 0.0)
-    """Whether the peer waits for us, not we for the peer; and since when. The least is dropped."""
+    """Whether the peer waits for us (else we for the peer), and since when; the connection with the
+    least is dropped first."""
 
     _timer: asyncio.TimerHandle | None = None
     _extra = 0  # bytes of the present request besides its body

@@ -98,7 +98,7 @@ class ModelChains:
 
 
 def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
-    """Return the model; that of a compatible server in the wrapper that its tools need."""
+    """Return the model; a compatible server's is wrapped if its tool calls are texts, or forced."""
     if not model.name.startswith("openai-compatible/"):
         return model
     info = build_catalogue(settings).get_info(model.name)

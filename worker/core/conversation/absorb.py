@@ -94,7 +94,7 @@ def _record_reply(
         return replace(spent, halt=_explain_unusable(reply)), ()
     broken = reply.stop not in _COMPLETE or reply.dropped_calls > 0
     if broken and not ask.final:
-        # The answer did not heed the warning, here and below, so it is given again.
+        # The warning had no effect, here and below, so it is given again.
         return _record_broken(replace(spent, warned_dimensions=before.warned_dimensions), reply)
     calls = () if ask.final else reply.calls
     if not calls and not reply.text.strip():

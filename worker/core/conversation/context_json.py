@@ -107,7 +107,8 @@ class _GrowingList(Generic[T]):
 
 
 _CHANGING = ("outcome", "usage", "cost_usd", "turn_usage", "cache", "folds", "calls", "messages")
-"""The fields of `Context` that change during a turn; all others are encoded once."""
+"""The fields of `Context` that change with each step; the others are encoded again only when one of
+them changes."""
 
 _CONSTANT = tuple(name for name in Context.__slots__ if name not in _CHANGING)
 

@@ -26,9 +26,9 @@ class FileChange:
 
     `old_path` is its path before it was renamed. `defines` are the names whose definitions the diff
     adds, removes or edits, `added_lines` the numbers of the lines it adds, `hunks` the lines
-    of the new file that it shows, changed ones and context; each is empty if not known. `is_new`
-    says that the file did not exist before. `submodule` is the commit to which the diff moves a
-    submodule, "" if it moves none.
+    of the new file that the diff shows, changed ones and context; each is empty if not known.
+    `is_new` says that the file did not exist before. `submodule` is the commit to which the diff
+    moves a submodule, "" if it moves none.
     """
 
     path: str

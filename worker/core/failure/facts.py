@@ -159,9 +159,9 @@ class Change:
     `touches` are the changed files that the error names for certain, by themselves or by their
     package, and those whose tests it names. `failed_tests` counts the tests that failed in the log,
     `tests_of_touched` those of them that test such a file; both are 0 if the log does not name the
-    tests' files. `whole` says that every
-    changed file was seen. `may_configure` says that one of them may decide how jobs run: any YAML
-    file may be part of the CI configuration, but `ci` names only those that are known to be.
+    tests' files. `whole` says that every changed file was seen. `may_configure` says that one of
+    them may decide how jobs run: any YAML file may be part of the CI configuration, but `ci` names
+    only those that are known to be.
     `may_choose_runner` says the same of which runners may take jobs, which no image decides.
     """
 

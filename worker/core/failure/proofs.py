@@ -180,7 +180,7 @@ def _stays_red_here(facts: Facts) -> bool:
 
 def _stays_red_there(facts: Facts, target: Target) -> bool:
     """Whether the newest run of the branch's newest commit failed with one of the errors, and no
-    run that did so on that commit passed later."""
+    run that did so on that commit was followed by a pass."""
     runs = next(iter(group_by_commit(target.all_runs)), [])
     return bool(runs and facts.find_same_errors(runs[0])) and not any(
         facts.find_same_errors(each) and find_pass_after(each, select_same_source(runs, each))

@@ -27,7 +27,7 @@ FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
 
 
 def split_sections(text: str) -> dict[str, str]:
-    """Return the text of each section by its name; "" is the text before the first section."""
+    """Return the text of each section by its name; "" names the text before the first section."""
     sections: dict[str, list[str]] = {}
     name = ""
     for line, heading in _find_headings(text):

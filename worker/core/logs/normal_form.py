@@ -109,7 +109,7 @@ _RUN_IDS = _compile(
     (r"(?<![\w.])(?=\d{1,4}[hm]\d)(?:\d{1,4}h)?(?:\d{1,4}m)?(?:\d{1,5}(?:\.\d{1,9})?s)?"
      r"(?![A-Za-z\d])", "<n>"),
 )  # fmt: skip
-"""Ids, hash codes and composed times: chance, unless the line compares values."""
+"""Ids, hash codes and composed times. They differ by chance, unless the line compares values."""
 
 _PROTECTED_DIGITS = str.maketrans("0123456789", "⓪①②③④⑤⑥⑦⑧⑨")
 
@@ -188,4 +188,4 @@ _MEASURED = _compile(
      r"|\b\d{1,9}(?= (?:failures?|errors?|warnings?|tests?|examples|snapshots|problems?)\b)",
      "<n>"),
 )  # fmt: skip
-"""Times, sizes and counts: chance, unless the line compares values."""
+"""Times, sizes and counts. They differ by chance, unless the line compares values."""

@@ -21,7 +21,7 @@ PIECE = 1 << 20
 _MAX_HELD = 16 * PIECE  # of one line
 
 LARGE = 16 << 20
-"""A cleaned log of at least this many bytes is read only once, while it is streamed."""
+"""A cleaned log of more than this many bytes is read only once, while it is streamed."""
 
 LONGEST_PREVIEW = 1 << 16
 """The most bytes of a preview, unless the caller sets a limit."""

@@ -1,4 +1,4 @@
-"""A language model: what it is asked, and what it answers. A helper is a small one."""
+"""A language model: what it is asked, and what it answers; and a helper, asked for small things."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

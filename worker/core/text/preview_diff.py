@@ -22,7 +22,8 @@ MAX_LINE = 500
 _FILE = "diff --git "
 _LEAST = 300  # the least bytes in which a part of a hunk is shown
 _SUMMARY = 40
-"""The most per cent of a preview that lists files: an unchanged file may be the cause."""
+"""The most per cent of a preview that the list of files may take. That a file is not among them may
+matter more than a hunk."""
 
 _MARK = 64  # bytes reserved for a line that says what is left out
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 Counts = tuple[tuple[str, int, str], ...]
-"""A kind of secret (as in `redact.mark`), a count and a document ("" if unknown), for each of them;
-ordered by kind and document."""
+"""How often each kind of secret (as in `redact.mark`) was redacted in each document: the kind, the
+number, the document ("" if unknown); ordered by kind and document."""
 
 _PROPER = (
     *("AWS", "Airtable", "Alibaba", "Anthropic", "Artifactory", "Atlassian", "Azure", "Brevo"),

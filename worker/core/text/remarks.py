@@ -89,7 +89,8 @@ OLD = 12 * 3600
 
 
 def describe_age(run: Run, other: Run) -> str:
-    """Say when `run` was, such as "on 2026-01-14, 315 d before"; "" if that is not `OLD`."""
+    """Say when `run` was, such as "on 2026-01-14, 315 d before"; "" if it was less
+    than `OLD` seconds before `other`."""
     then, now = parse_time(run.started_at), parse_time(other.started_at)
     if then is None or now is None or now - then < OLD:
         return ""

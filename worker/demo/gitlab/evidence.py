@@ -145,7 +145,7 @@ def search_text(call: Call) -> Answer:
 def compare_commits(call: Call) -> Answer:
     """Compare two commits.
 
-    Unless `straight`, the first stands for their common ancestor: an older commit adds nothing.
+    Without `straight`, a last commit that is an ancestor of the first adds nothing.
     """
     owner = call.find_project(Access.REPORTER)
     first, last = call.get_value("from"), call.get_value("to")

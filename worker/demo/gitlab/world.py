@@ -198,7 +198,7 @@ class World:
     def add_pipeline(
         self, project: Project, user: User, *, ref: str, sha: str, source: str, status: str
     ) -> Pipeline:
-        """Add a pipeline that no merge request lists."""
+        """Add a pipeline, without listing it in a merge request."""
         number, iid = self.make_id("pipeline"), len(self.pipelines) + 1
         created_at = self.advance_clock()
         pipeline = Pipeline(number, iid, project, ref, sha, source, status, user, created_at)
@@ -291,7 +291,7 @@ class World:
             del note.merge_request.discussions[thread.id]
 
     def announce(self, note: Note, action: str) -> None:
-        """Notify the listeners, where GitLab fires hooks."""
+        """Notify the listeners, when GitLab would fire its hooks."""
         for listener in self.note_listeners:
             listener(note, action)
 

@@ -64,7 +64,7 @@ class WholeParts:
 
     `named_failures` counts the sentences of the cause up to the last one that names another
     failure; 0 if none does. `has_extra_advice`: `cause` and `to_do` are about what is missing and
-    how to keep it next time, and there is advice besides. `has_origin`: there is a link to the same
+    how to keep it next time, and there is other advice. `has_origin`: there is a link to the same
     failure elsewhere.
     `jobs_level` is the most detailed level of `failed_jobs.shorten_jobs` that takes no more lines
     than level 2. `tests`: see `failed_jobs.count_tests`. `is_advice_brief`: the first sentence of
@@ -90,7 +90,7 @@ class PartLimits:
     shown; those in `one_line` are shown with one line only. `jobs_level` is the level of
     `failed_jobs.shorten_jobs`, `tests` its number of tests, `longest` one of `LONGEST`,
     `further_size` one of `BEGINNINGS`, `quote_size` one of `QUOTE_SIZES`. `origin`: see
-    `WholeParts.has_origin`. `extra_advice`: the first sentence of the advice besides is shown.
+    `WholeParts.has_origin`. `extra_advice`: the first sentence of that other advice is shown.
     """
 
     cause: int = 1

@@ -75,7 +75,8 @@ def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, l
         title = clean_line(footer.digest.title, frozenset(), 80)
         yield title, _clean_lines(footer.digest.lines)
     if footer.missing_sources:
-        yield "Not available", _cut_lines(_clean_lines(footer.missing_sources))
+        shown = _clean_lines(footer.missing_sources[:MOST_TOLD])
+        yield "Not available", _cut_lines([*shown, *footer.missing_sources[MOST_TOLD:]])
     masked = [_write_masked_in(*each) for each in group_by_document(footer.redaction_counts)]
     if len(masked) > 1 or any(each not in small_print for each in masked):
         yield "Masked before it was read", _cut_lines(masked)

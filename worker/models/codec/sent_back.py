@@ -16,8 +16,8 @@ def encode_answer(
     message: Assistant,
     bare: bool,
 ) -> T:
-    """Return the copy of the wire form if the model `origin` gave the answer, unless `bare`. If
-    `copy` returns nothing or raises ValueError, the wire form cannot be sent back."""
+    """Return the copy of the wire form if the model `origin` gave the answer and it is not to be
+    `bare`; else, and if `copy` returns nothing or raises ValueError, the rebuilt answer."""
     if not bare and message.wire is not None and message.wire.origin == origin:
         with suppress(ValueError):
             if copied := copy(message, message.wire.content):

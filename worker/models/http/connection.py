@@ -60,7 +60,7 @@ class Connection:
     def send(
         self, url: httpx.URL, body: bytes | None, deadline: float | None, max_answer: int
     ) -> Received:
-        """Post a JSON body, or gets a document if `body` is None. Raises ModelError if there is no
+        """Post a JSON body, or get a document if `body` is None. Raises ModelError if there is no
         answer, or one of more than `max_answer` bytes."""
         # Not `build_request`: it would merge headers, cookies and parameters anew each time.
         request = httpx.Request(

@@ -25,7 +25,8 @@ from worker.core.text.untrusted_json import parse_json, parse_object
 NAME = "tool_call"
 MOST_CALLS = 20
 UNNAMED = "unnamed"
-"""The name of a call without one beside others; its result says that there is no such tool."""
+"""The name given to a call that has none, if others beside it have one. The call's result says that
+there is no such tool."""
 
 _FENCE = re.compile(r"(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)")
 

@@ -18,10 +18,15 @@ class Answer(BaseModel):
 
 
 class User(Answer):
-    """A user; `bot` is given for a single one only."""
+    """A user, as other objects name them."""
 
     id: int = 0
     username: str = ""
+
+
+class Account(Answer):
+    """What GitLab says of a single user."""
+
     bot: bool = False
 
 

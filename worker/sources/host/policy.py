@@ -35,7 +35,7 @@ DEFAULT = Policy()
 def is_bot(client: ReadClient, user_id: int) -> bool:
     """Whether GitLab says that the account is a bot, whatever its name. Raises SourceError."""
     try:
-        return client.one(f"/users/{user_id}", wire.User, f"user {user_id}").bot
+        return client.one(f"/users/{user_id}", wire.Account, f"user {user_id}").bot
     except NotFound:
         return False
 

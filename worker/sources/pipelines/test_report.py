@@ -20,7 +20,7 @@ MAX_DEPTH = 20
 
 
 def fetch(args: OfPipeline, reader: Reader) -> RawDocument:
-    """Count of each suite, then the tests that failed or ended in an error, as JSON."""
+    """Return the counts of each suite, then the tests that failed or ended in an error, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
     what = f"the test report of pipeline {number}"
     path, own = f"{reader.pipeline_project}/pipelines/{number}", True

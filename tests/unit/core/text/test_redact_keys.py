@@ -80,7 +80,7 @@ def test_two_markers_far_apart_take_no_log_between_them() -> None:
 def test_hostile_keys_take_linear_time() -> None:
     begin, end = (line + "\n" for line in (KEYS["pkcs8"][0], KEYS["pkcs8"][-1]))
     body = made(BASE64, 64) + "\n"
-    size = 300_000
+    size = 75_000
     hostile = [
         *(begin, end, begin + body, end + body, begin + "\n", "BEGIN ", "BEGIN PRIVATE KEY "),
         *("Private-Lines: 3\n", begin.strip() + "\\n", "-" * 64, begin + body * 240, "PRIVATE KEY"),
@@ -97,4 +97,4 @@ def test_hostile_keys_take_linear_time() -> None:
 @pytest.mark.parametrize("last", ["", "!", "!" * 13])
 def test_a_long_line_after_a_begin_marker_takes_linear_time(unit: str, last: str) -> None:
     begin = "-----BEGIN RSA PRIVATE KEY-----\n"
-    assert takes_linear_time(PLAIN.redact_text, unit, 200_000, begin, last)
+    assert takes_linear_time(PLAIN.redact_text, unit, 50_000, begin, last)

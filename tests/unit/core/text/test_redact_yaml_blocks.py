@@ -108,7 +108,7 @@ def test_a_block_in_two_pieces_is_redacted_as_the_whole_is() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", HOSTILE, ids=lambda part: part[:12])
 def test_hostile_blocks_take_linear_time(part: str) -> None:
-    assert takes_linear_time(REDACTOR.redact_text, part, 200_000)
+    assert takes_linear_time(REDACTOR.redact_text, part, 50_000)
 
 
 @pytest.mark.slow

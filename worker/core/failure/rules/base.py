@@ -146,6 +146,8 @@ def _find_last_trouble(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
         return None
     script = [*takewhile(lambda line: not _AFTER.match(line[1]), job.end)]
     found = _find_last_match(rule.lines, script[-NEAR_END:])
+    if found is None:
+        return None
     excerpt = (re.sub(r"^\d{1,9}: ?", "", line) for line in job.excerpt.split("\n"))
     shown = [*(text for _, text in script), *excerpt]
     return None if any(_is_other_trouble(rule, text[:LONGEST]) for text in shown) else found

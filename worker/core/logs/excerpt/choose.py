@@ -44,7 +44,7 @@ class Choice:
 
     def __init__(self, lines: list[Line], weights: list[float], total: int, limit: int) -> None:
         self._lines = lines
-        self._shown = _shorten_blanks(lines)
+        self._shown = _shorten_lines(lines)
         self._weights = weights
         self._total = total
         self._limit = limit - len(GAP.encode()) - 1
@@ -195,7 +195,7 @@ def _kind(text: str) -> str:
     return kind if sum(map(str.isalpha, kind)) > 3 else ""
 
 
-def _shorten_blanks(lines: list[Line]) -> list[str]:
+def _shorten_lines(lines: list[Line]) -> list[str]:
     """Return the texts of the lines, with long runs of blanks shortened and none at the end: blanks
     cost as much as letters do, and say less.
 
@@ -205,12 +205,12 @@ def _shorten_blanks(lines: list[Line]) -> list[str]:
     return [
         line.text.rstrip()
         if _MANY not in line.text or _POINTER.match(line.text) or _POINTER.match(below.text)
-        else _shorten_blanks_of(line.text.rstrip())
+        else _shorten_blanks(line.text.rstrip())
         for line, below in zip(lines, [*lines[1:], *lines[-1:]], strict=True)
     ]
 
 
-def _shorten_blanks_of(text: str) -> str:
+def _shorten_blanks(text: str) -> str:
     bare = text.lstrip(" ")
     depth = len(text) - len(bare)
     depth -= max(0, depth - _DEEP) * (_KEPT - 1) // _KEPT

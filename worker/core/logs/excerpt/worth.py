@@ -10,7 +10,7 @@ SHORT = 11
 """A text that is at most this long says too little to be a copy of another."""
 
 _LEAST = -5.5  # the least weight of a line that is shown
-_FAINT, _FAINTER = -4.0, 4.0  # a faint line weighs less, and this much less than the heaviest
+_FAINT, _FAINTER = -4.0, 4.0  # a faint line weighs less, and is so much below the heaviest line
 _IDLE = 2.6  # how much less than the heaviest line a line about work going well may weigh
 
 _FRAME = re.compile("[ \\t\u2500-\u257f]*")  # box drawing

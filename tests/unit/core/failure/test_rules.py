@@ -97,6 +97,28 @@ RECOGNISED = [
         ),
     ),
     (
+        "registry-certificate",
+        job(
+            pull(
+                'Error response from daemon: Get "https://registry.example.com/v2/": tls: failed '
+                "to verify certificate: x509: certificate has expired or is not yet valid: current "
+                "time 2026-11-20T09:00:00Z is after 2026-11-19T23:59:59Z"
+            ),
+            "image_pull_failure",
+        ),
+    ),
+    (
+        "registry-certificate",
+        job(
+            f"{PREPARING.format(image='registry.example.com/x/y:1')}"
+            "ERROR: Job failed: prepare environment: waiting for pod running: pulling image "
+            '"registry.example.com/x/y:1": image pull failed: Failed to pull image: failed to do '
+            'request: Head "https://registry.example.com/v2/x/y/manifests/1": tls: failed to '
+            "verify certificate: x509: certificate signed by unknown authority\n",
+            "runner_system_failure",
+        ),
+    ),
+    (
         "image-pull",
         job(
             pull("Error response from daemon: manifest for python:3.99 not found: manifest unknown")
@@ -276,6 +298,12 @@ NEAR_MISSES = {
     "a script prints what a runner would": job(
         f'{STEP}ERROR: Job failed: failed to pull image "x": manifest unknown\n{AFTER}'
     ),
+    "a script meets a certificate that has expired": job(
+        f"{STEP}curl: (60) x509: certificate has expired or is not yet valid\n{AFTER}"
+    ),
+    "a script pulls an image of its own and does not trust the registry": job(
+        f'{STEP}failed to pull image "x": x509: certificate signed by unknown authority\n{AFTER}'
+    ),
     "a script cannot resolve a host of its own": job(
         f"{STEP}fatal: unable to access 'https://x.example/a.git/': Could not resolve host: x\n"
         f"{AFTER}"
@@ -303,6 +331,7 @@ def test_a_near_miss_is_left_to_the_model(case: str) -> None:
         (job("", "runner_system_failure"), CI_TOUCHED),
         (job("", "runner_system_failure"), IMAGE_TOUCHED),
         (job("", "runner_system_failure"), Scene("group/app", "", None)),
+        (job(pull("x509: certificate signed by unknown authority")), CI_TOUCHED),
         (job(pull("manifest unknown")), CI_TOUCHED),
         (job(pull("manifest unknown", "registry.example.com/group/app/test:1")), CLEAN),
         (job(pull("manifest unknown", "registry.example.com/other/base:4f0e2d1c")), CLEAN),

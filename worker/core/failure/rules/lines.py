@@ -24,6 +24,8 @@ _DOWN = (
     r"|Client\.Timeout exceeded|context deadline exceeded)"
 )
 
+_UNTRUSTED = r"x509: certificate (?:has expired or is not yet valid|signed by unknown authority)"
+
 
 def _is_own_image(scene: Scene, line: str) -> bool:
     """For `Rule.doubtful`: whether this merge request may be to blame for the missing image. It may
@@ -87,6 +89,24 @@ RULES = (
             rf"image pull failed.{{0,500}}{_DOWN}",
             rf"error response from daemon: .{{0,300}}/v2/.{{0,300}}{_DOWN}",
         ),
+    ),
+    Rule(
+        name="registry-certificate",
+        cause=(
+            "The runner could not trust the container registry: the registry's certificate has "
+            "expired, or the runner does not know who signed it."
+        ),
+        to_do=(
+            "Tell whoever keeps the registry to renew its certificate, or whoever keeps the "
+            "runners to trust its authority and to see that their clock is right; then retry."
+        ),
+        reasons=_PREPARING,
+        lines=compile_patterns(
+            rf"failed to pull image .{{0,500}}{_UNTRUSTED}",
+            rf"image pull failed.{{0,500}}{_UNTRUSTED}",
+        ),
+        # The change may have named another registry.
+        doubtful=may_change_configuration,
     ),
     Rule(
         name="repository-unreachable",

@@ -299,6 +299,30 @@ def test_a_store_that_is_away_between_two_steps_costs_no_run(world: World, tmp_p
     assert len(world.at.list_notes()) == 1
 
 
+class Deadly(FolderStore):
+    """A store whose worker dies when the note is posted and the turn is not committed."""
+
+    def commit_turn(self, key: Any, turn: int, context: bytes) -> None:
+        raise Killed
+
+
+def test_a_worker_that_dies_between_the_note_and_the_commit_costs_no_model_call_and_no_note(
+    world: World, tmp_path: Path
+) -> None:
+    world.at.script_answers(FINDING)
+    with pytest.raises(Killed):
+        world.run(sessions=Deadly(tmp_path))
+    (note,) = world.at.list_notes()
+    said = note.body
+    assert "A race in the test." in said
+    assert world.at.list_sessions() == []
+    assert isinstance(world.run(), Finished)
+    assert world.at.list_notes() == [note]
+    assert note.body == said
+    assert world.at.load_context().note_text == said
+    assert len(world.at.model.requests) == 1
+
+
 class Uncommitted(FolderStore):
     """A store that is away when the work is done."""
 

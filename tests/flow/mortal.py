@@ -69,6 +69,8 @@ class MortalWriter(MortalPart):
         if not options.get("hurried"):
             self._death.at("before the edit")
         self._part.edit_note(*arguments, **options)
+        if not options.get("hurried"):
+            self._death.at("after the edit")
 
 
 class Model(MortalPart):

@@ -43,6 +43,7 @@ POINTS = [
     "in a model call",
     "in a command",
     "before the edit",
+    "after the edit",
     "after the commit",
 ]
 TAKEN_OVER = 30.0

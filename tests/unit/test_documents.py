@@ -17,8 +17,6 @@ from worker.settings import Settings, load, reference
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
 from worker.telemetry.metrics import Metrics
 
-pytestmark = pytest.mark.slow
-
 DOCUMENTS = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "worker/README.md"),
     *("worker/telemetry/README.md", "worker/models/README.md", "worker/evaluation/README.md"),

@@ -10,7 +10,6 @@ from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.demo.script import Script
 from worker.models import table
-from worker.models.base import Dialect
 from worker.models.http.client import HttpModel
 
 
@@ -46,8 +45,8 @@ class Wire:
 
 
 _VERTEX = {"project": "my-project", "location": "eu"}
-_OWN = {"dialect": Dialect(limit="max_completion_tokens")}
-_THINKS = {"dialect": Dialect(reasoning="reasoning_content", call_id="[a-zA-Z0-9]{9}")}
+_OWN = {"dialect": {"limit": "max_completion_tokens"}}
+_THINKS = {"dialect": {"reasoning": "reasoning_content", "call_id": "[a-zA-Z0-9]{9}"}}
 
 WIRES: dict[str, Wire] = {
     "anthropic": Wire("anthropic/claude-sonnet-5-5", AnthropicSim),

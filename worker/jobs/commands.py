@@ -42,6 +42,8 @@ _NOT_YET = "Pipeline {} has not been looked at yet. Write `/sandpiper analyze` t
 _UNREADABLE = "What was found cannot be read any more. Write `/sandpiper analyze` to begin anew."
 
 _WAITS = "A run has begun and is not finished; nothing is at work on it now."
+_RECOVERY_SECONDS = 120.0
+"""In less time another worker continues what a dead one left."""
 _REMOVED = "This conversation is not stored any more. Write `/sandpiper analyze` to start anew."
 _NOTHING_STORED = "Nothing is stored of this merge request now."
 
@@ -252,7 +254,7 @@ def _answer_in_session(
     *,
     first_look: bool = False,
 ) -> Ended | str:
-    if reason := _explain_unanswered(key, deps):
+    if reason := _explain_unanswered(comment, key, deps):
         return reason
     ended = session.answer_reply(
         key,
@@ -269,11 +271,16 @@ def _answer_in_session(
     return ended
 
 
-def _explain_unanswered(key: SessionKey, deps: Deps) -> str:
-    """Return why a session cannot be replied to; "" if it can, or soon can."""
+def _explain_unanswered(comment: Comment, key: SessionKey, deps: Deps) -> str:
+    """Return why a session cannot be replied to; "" if it can. Raises Busy if it soon can: its
+    worker has died, perhaps after it posted the note that is replied to."""
     if _has_begun(key, deps):
         return ""
-    return _WAITS if _has_checkpoint(key, 0, deps) else _REMOVED
+    if not _has_checkpoint(key, 0, deps):
+        return _REMOVED
+    if deps.runtime.clock.now() - comment.note.written_at < _RECOVERY_SECONDS:
+        raise Busy(f"session {key.session_id} waits for another worker")
+    return _WAITS
 
 
 def _describe_asker(comment: Comment) -> str:

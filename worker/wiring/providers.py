@@ -6,7 +6,6 @@ from contextlib import ExitStack, closing, contextmanager
 
 from worker.core.ports import Helper, Model
 from worker.core.routing.tiers import Signal, TierModel, TierRules
-from worker.models.base import Dialect
 from worker.models.fallback import FallbackModel
 from worker.models.helper import ModelHelper
 from worker.models.http import breaker
@@ -51,7 +50,7 @@ def _build_model(
         clock=SystemClock(),
         project=provider.project,
         location=provider.location,
-        dialect=_make_dialect(provider),
+        dialect=_list_dialect_fields(provider),
         catalogue=build_catalogue(settings),
         level=level,
         on_failure=on_failure,
@@ -156,12 +155,11 @@ def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStac
     return ModelHelper(model, SystemClock(), settings.models.helper_timeout)
 
 
-def _make_dialect(provider: ProviderSettings) -> Dialect | None:
-    """Make the operator's settings of a compatible server; None for the endpoint's default."""
+def _list_dialect_fields(provider: ProviderSettings) -> dict[str, str]:
+    """Return the fields of `Dialect` that the operator has set for a compatible server."""
     fields = {
         "limit": provider.max_tokens_field,
         "reasoning": provider.send_reasoning,
         "call_id": provider.call_id,
     }
-    stated = {name: value for name, value in fields.items() if value}
-    return Dialect(**stated) if stated else None
+    return {name: value for name, value in fields.items() if value}

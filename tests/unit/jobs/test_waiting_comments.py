@@ -115,10 +115,26 @@ def test_a_reply_to_a_session_that_is_not_stored_any_more_is_told_so(told: Job) 
     assert "not stored any more" in read_answer(told.ask("Why?", root.discussion_id))
 
 
-def test_a_reply_to_a_run_that_waits_for_its_model_is_told_so(at: Job) -> None:
+def test_a_reply_to_a_run_that_nobody_continues_is_told_so(at: Job) -> None:
     postpone(at)
     (root,) = at.list_notes()
-    assert "nothing is at work on it now" in read_answer(at.ask("Why?", root.discussion_id))
+    asked = at.write_comment("Why?", root.discussion_id)
+    with pytest.raises(Busy):
+        at.run_comment(asked)
+    at.clock.sleep(7 * 86_400.0)  # GitLab's clock is some days ahead
+    assert "nothing is at work on it now" in read_answer(at.run_comment(asked))
+
+
+def test_a_reply_to_a_run_that_another_worker_continues_is_answered(at: Job) -> None:
+    postpone(at)
+    (root,) = at.list_notes()
+    asked = at.write_comment("Why?", root.discussion_id)
+    with pytest.raises(Busy):
+        at.run_comment(asked)
+    at.script_answers(FINDING, says("Because."))
+    assert isinstance(at.run_failed(), Finished)
+    assert isinstance(at.run_comment(asked), Finished)
+    assert "Because." in at.list_notes()[-1].body
 
 
 def test_status_tells_of_a_run_that_waits_for_its_model_and_stop_ends_it(at: Job) -> None:

@@ -21,7 +21,6 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request, StopReason
 from worker.errors import ConfigError, ModelError
 from worker.models import table
-from worker.models.base import Dialect
 from worker.models.catalogue.operator_entries import extend_catalogue
 from worker.models.http.client import HttpModel
 
@@ -100,8 +99,14 @@ def test_openai_s_own_needs_a_key() -> None:
         (
             "qwen3",
             LOCAL,
-            {"dialect": Dialect(limit="max_completion_tokens")},
+            {"dialect": {"limit": "max_completion_tokens"}},
             {"max_completion_tokens": 16_000},
+        ),
+        (
+            "gpt-6.2-sol",
+            "https://api.openai.com/v1",
+            {"dialect": {"call_id": "[a-z]{9}"}},
+            {"max_completion_tokens": 21_000},
         ),
         (
             "qwen3",

@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypedDict
@@ -12,7 +12,7 @@ import httpx
 from worker.core.conversation.messages import Usage, add_cost
 from worker.core.ports import Clock, Reply, Request, StopReason
 from worker.errors import ModelError
-from worker.models.base import MAX_TOKENS, Cause, Decoded, Dialect, Provider, Target
+from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target
 from worker.models.catalogue.model_info import Catalogue
 from worker.models.http import continuation, retry
 from worker.models.http.connection import Connection, Received
@@ -45,7 +45,7 @@ class HttpOptions(TypedDict, total=False):
     timeout: float
     max_attempts: int
     jitter: Callable[[], float]
-    dialect: Dialect | None
+    dialect: Mapping[str, str]
     on_failure: OnFailure
 
 
@@ -53,8 +53,9 @@ class HttpModel:
     """A `core.ports.Model`. Safe to use from several threads; `close` it at the end.
 
     `timeout` is how many seconds the provider may be silent; `jitter` returns values in [0, 1).
-    `dialect` replaces that of the endpoint; `catalogue` has the model's limits and prices. `level`
-    is the reasoning level that requests state; "" stands for the catalogue's `effort`, if any.
+    `dialect` replaces these fields of the endpoint's dialect; `catalogue` has the model's limits
+    and prices. `level` is the reasoning level that requests state; "" stands for the catalogue's
+    `effort`, if any.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class HttpModel:
         timeout: float = READ_TIMEOUT,
         max_attempts: int = MAX_ATTEMPTS,
         jitter: Callable[[], float] = random.random,
-        dialect: Dialect | None = None,
+        dialect: Mapping[str, str] | None = None,
         on_failure: OnFailure = ignore_failure,
     ) -> None:
         info = catalogue.get_info(name, level)
@@ -88,7 +89,7 @@ class HttpModel:
                 origin=name,
                 max_tokens=max_tokens,
                 head=endpoint.head,
-                dialect=dialect or endpoint.dialect,
+                dialect=replace(endpoint.dialect, **(dialect or {})),
                 info=info,
             )
         )

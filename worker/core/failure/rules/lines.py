@@ -89,6 +89,8 @@ RULES = (
             rf"image pull failed.{{0,500}}{_DOWN}",
             rf"error response from daemon: .{{0,300}}/v2/.{{0,300}}{_DOWN}",
         ),
+        # The change may have named another registry.
+        doubtful=may_change_configuration,
     ),
     Rule(
         name="registry-certificate",

@@ -33,7 +33,7 @@ while True:
     threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
 """
 
-CALL = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"n": "0000000"}}
+CALL = {"type": "tool_use", "id": "toolu_0000000", "name": "look", "input": {"n": "0000000"}}
 SAY = {"type": "text", "text": "It was a time-out."}
 
 

@@ -160,8 +160,10 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     parts.watch(_report_answer(reply, find_room(limits, context.turn_usage), seconds))
     kept_notice = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
-    after = absorb_reply(context, ask, reply, name, kept_notice, at=sent_at, seconds=seconds)
-    return replace(record_model(after, name), cache=marked.cache)
+    after = absorb_reply(
+        *(context, ask, reply, name, kept_notice), at=sent_at, seconds=seconds, cache=marked.cache
+    )
+    return record_model(after, name)
 
 
 def _handle_overflow(

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from worker.core.conversation import prompts
-from worker.core.conversation.context import CallCost, Context
+from worker.core.conversation.context import CacheMark, CallCost, Context
 from worker.core.conversation.decide import Ask, record_request
 from worker.core.conversation.limits import MAX_BROKEN, MAX_CALLS, TurnUsage
 from worker.core.conversation.messages import (
@@ -35,6 +36,7 @@ def absorb_reply(
     *,
     at: float = 0.0,
     seconds: float = 0.0,
+    cache: CacheMark | None = None,
 ) -> Context:
     """Return `context` after `reply` to `ask`.
 
@@ -44,7 +46,8 @@ def absorb_reply(
     text is kept, and the history says what was wrong. `origin` tags the verbatim wire form; if the
     provider refused earlier ones, they are removed. `kept_notice` is the ephemeral text of the
     request if it must stay in the history as sent, because the answer's signed thinking depends on
-    it; else "". The request was sent `at` (epoch seconds) and took `seconds`.
+    it; else "". The request was sent `at` (epoch seconds), took
+    `seconds`, and left `cache` as the newest mark of the prompt cache.
     """
     reply = _drop_too_many_calls(reply)
     reply = replace(reply, calls=rename_repeated_calls(reply.calls, context.messages))
@@ -63,7 +66,7 @@ def absorb_reply(
         tier=tier,
         reasoning=level,
     )
-    return _charge_call(replace(context, turn_usage=spent, messages=before + added), cost)
+    return _charge_call(context, spent, cost, messages=before + added, cache=cache)
 
 
 def _drop_too_many_calls(reply: Reply) -> Reply:
@@ -85,11 +88,7 @@ def _record_reply(
     before: TurnUsage, ask: Ask, reply: Reply, origin: str, notice: str
 ) -> tuple[TurnUsage, tuple[Message, ...]]:
     """Return the usage after the reply, without its costs, and the messages that it adds."""
-    spent = replace(
-        record_request(before, ask),
-        iterations=before.iterations + 1,
-        context_tokens=reply.usage.input,
-    )
+    spent = record_request(before, ask, reply.usage.input)
     if reply.stop in _UNUSABLE:
         return replace(spent, halt=_explain_unusable(reply)), ()
     broken = reply.stop not in _COMPLETE or reply.dropped_calls > 0
@@ -141,13 +140,13 @@ def charge_helper(context: Context, task: str, answers: Sequence[HelperAnswer]) 
             *(context.turn, each.model, each.usage, each.cost_usd, each.sent_at, each.seconds),
             task=task,
         )
-        context = _charge_call(context, cost)
+        context = _charge_call(context, context.turn_usage, cost)
     return context
 
 
-def _charge_call(context: Context, call: CallCost) -> Context:
-    """Add a call to the costs of the turn and of the session."""
-    spent = context.turn_usage
+def _charge_call(context: Context, spent: TurnUsage, call: CallCost, **changes: Any) -> Context:
+    """Return `context` with `changes`, and the call added to the costs of the turn (`spent`) and of
+    the session."""
     return replace(
         context,
         usage=context.usage + call.usage,
@@ -156,6 +155,7 @@ def _charge_call(context: Context, call: CallCost) -> Context:
             spent, usage=spent.usage + call.usage, cost_usd=add_cost(spent.cost_usd, call.cost_usd)
         ),
         calls=(*context.calls, call),
+        **changes,
     )
 
 

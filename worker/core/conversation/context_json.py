@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from operator import attrgetter, is_
 from typing import Any, Generic, TypeVar
 
 from worker.core.conversation.context import (
@@ -53,7 +54,7 @@ class Dumper:
     def __init__(self) -> None:
         self._messages = _GrowingList(_dump_message)
         self._calls = _GrowingList(_dump_call)
-        self._constant_of: Context | None = None
+        self._constant_values: tuple[Any, ...] = ()
         self._constant = b""
 
     def dump(self, context: Context) -> bytes:
@@ -71,11 +72,10 @@ class Dumper:
 
     def _encode_constant(self, context: Context) -> bytes:
         """The JSON of what stays the same during a turn, the system prompt and tools above all."""
-        last = self._constant_of
-        if last is None or any(
-            getattr(last, name) is not getattr(context, name) for name in _CONSTANT
-        ):
-            self._constant_of, self._constant = context, _encode(_constant_fields(context))[1:-1]
+        values = _get_constant_values(context)
+        if not self._constant or not all(map(is_, values, self._constant_values)):
+            self._constant_values = values
+            self._constant = _encode(_constant_fields(context))[1:-1]
         return self._constant
 
 
@@ -111,6 +111,7 @@ _CHANGING = ("outcome", "usage", "cost_usd", "turn_usage", "cache", "folds", "ca
 them changes."""
 
 _CONSTANT = tuple(name for name in Context.__slots__ if name not in _CHANGING)
+_get_constant_values = attrgetter(*_CONSTANT)
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 

@@ -137,8 +137,13 @@ def _stop(context: Context, reason: str) -> Stop:
     return Stop(Outcome(Status.PARTIAL if text else Status.FAILED, text, reason))
 
 
-def record_request(spent: TurnUsage, ask: Ask) -> TurnUsage:
-    """Return `spent` after the request of `ask` was sent, so that no warning is given twice."""
+def record_request(spent: TurnUsage, ask: Ask, tokens: int) -> TurnUsage:
+    """Return `spent` after the request of `ask`, of so many `tokens`, was answered. No warning is
+    given twice."""
     return replace(
-        spent, warned_dimensions=spent.warned_dimensions.union(ask.soft), final=frozenset(ask.final)
+        spent,
+        iterations=spent.iterations + 1,
+        context_tokens=tokens,
+        warned_dimensions=spent.warned_dimensions.union(ask.soft),
+        final=frozenset(ask.final),
     )

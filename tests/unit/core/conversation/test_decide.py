@@ -135,10 +135,11 @@ def test_text_of_an_earlier_turn_is_no_fallback_of_this_one() -> None:
 
 
 def test_asking_remembers_what_was_warned_of() -> None:
-    after = record_request(spent(), Ask(soft=(Dimension.COST,)))
+    after = record_request(spent(), Ask(soft=(Dimension.COST,)), 7)
     assert after.warned_dimensions == {Dimension.COST}
     assert not after.final
-    assert record_request(after, Ask(final=(Dimension.COST,))).final
+    assert (after.iterations, after.context_tokens) == (1, 7)
+    assert record_request(after, Ask(final=(Dimension.COST,)), 7).final
 
 
 @pytest.mark.parametrize(

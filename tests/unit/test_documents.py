@@ -35,7 +35,8 @@ LONGEST = 400
 _CODE = re.compile(r"`([^`\n]+)`")
 _BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"[a-z][a-z0-9_]*(?:\.[A-Za-z0-9_-]+)+")
-_VARIABLE = re.compile(r"\b(?:SANDPIPER|GITLAB|ANTHROPIC|OPENAI|GEMINI)_[A-Z_0-9]+\b")
+_OWNERS = {name.partition("_")[0] for names in SECRETS.values() for name in names}
+_VARIABLE = re.compile(rf"\b(?:{'|'.join(sorted(_OWNERS))})_[A-Z_0-9]+\b")
 _LINK = re.compile(r"\]\(([^)#:]+)(?:#([^)]*))?\)")
 _METRIC = re.compile(r"\bsandpiper_[a-z_]+\b")
 

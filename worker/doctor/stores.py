@@ -71,7 +71,7 @@ def check_space(installation: Installation) -> Iterator[Line]:
         yield report_good("disk", finding)
 
 
-def check_clock(installation: Installation) -> Iterator[Line]:
+def check_store_clock(installation: Installation) -> Iterator[Line]:
     """Check that S3's clock and ours agree: S3 refuses requests that are 15 minutes off."""
     if not installation.settings.store.startswith("s3://"):
         return

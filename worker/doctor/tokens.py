@@ -24,6 +24,7 @@ SKEW = 300.0
 """Seconds of clock difference at which the receiver refuses signed webhooks."""
 
 _NOTICED = 30.0
+"""Seconds of clock difference that are warned of."""
 
 
 def check_gitlab(installation: Installation) -> Iterator[Line]:
@@ -131,7 +132,7 @@ def _describe_account(account: Account) -> str:
     return f"@{account.username}{scopes}{until}"
 
 
-def check_clock(installation: Installation) -> Iterator[Line]:
+def check_gitlab_clock(installation: Installation) -> Iterator[Line]:
     """Check that GitLab's clock and ours agree, as signatures of webhooks and of S3 require."""
     require_gitlab(installation)
     ahead = installation.gitlab.connection().ahead

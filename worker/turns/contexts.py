@@ -28,7 +28,7 @@ from worker.core.routing.tiers import TierChoice
 from worker.core.text.redacted_values import redact_values
 from worker.core.triggers import Replied
 from worker.forge.defence.neutralise import neutralise
-from worker.forge.text.parts import remove_tokens
+from worker.forge.text.note_parts import remove_tokens
 from worker.playbook import Workflow
 from worker.turns import stored_turns
 from worker.turns.parts import Deps

@@ -76,12 +76,12 @@ def write_bodies(
     of it with the finding, "" without one.
 
     Changes that a finding advises go on the diff as well, unless the turn is `private` or was to
-    answer a question; `trials` says which ones the sandbox has run. `gives_up` is `Run.gives_up`:
-    what was found before is posted all the same, without its changes.
+    answer a question; `trials` says which ones the sandbox has run. `gives_up` is `Run.gives_up`.
     """
     outcome = context.outcome or NO_OUTCOME
     footer = _make_footer(context, found, deps)
-    if outcome.status is Status.FAILED:
+    # Writing the finding may be what its runs have died of, so a plain reason is posted.
+    if gives_up or outcome.status is Status.FAILED:
         jobs = () if gives_up or context.turn else triage.list_failed_jobs(context.survey)
         return note.write_failure(
             marker, context.subject, outcome.reason, footer, jobs, deps.gitlab.hosts
@@ -91,7 +91,7 @@ def write_bodies(
     if footer.found_by == KNOWN and context.survey:
         body = write_known_failure(marker, found, context.survey.groups, footer, deps.gitlab.hosts)
         return body, body
-    hidden = private or bool(gives_up) or not context.investigates
+    hidden = private or not context.investigates
     shown, offers = offer_changes(context, found, trials, toolset.captures, deps, private=hidden)
     layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers)
     body = note.write_finding(marker, layout, footer)

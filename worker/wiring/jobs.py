@@ -8,6 +8,7 @@ from functools import partial
 from secrets import token_hex
 
 from worker import playbook
+from worker.core.conversation.context import Subject
 from worker.core.conversation.folds.fold import FoldSettings
 from worker.core.conversation.limits import Limits
 from worker.core.failure.known import Settings as KnownSettings
@@ -20,7 +21,7 @@ from worker.errors import ForgeError
 from worker.forge.gitlab.checked import CheckedNoteWriter
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import GitLabWriter
-from worker.playbook import Playbook
+from worker.playbook import Playbook, Workflow
 from worker.queue.journal import Journal
 from worker.sessions.store import Store
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings
@@ -39,6 +40,7 @@ from worker.turns.parts import (
     Queue,
     Runtime,
     Storage,
+    Toolset,
 )
 from worker.wiring.clock import SystemClock
 from worker.wiring.engines import SandboxTools, build_sandboxes, leave_out_pool
@@ -76,13 +78,13 @@ def build_deps(
     gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.list_secrets())
     redact = partial(_redact, redactor)
     client = _open_client(settings, opened)
-    chains, rules = build_chains(settings, watched, opened), make_tier_rules(settings)
     pages = build_pages(settings)
     hosts = pages.link_places | settings.sources.list_link_places()
     writer = writer or _open_writer(gitlab, opened)
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
+    runtime = _build_runtime(settings, toolsets, redact, watched, opened)
     store = open_watched_store(settings, watched)
-    driver, reader = build_sandboxes(settings), _build_gitlab_reader(client, gitlab)
+    reader = _build_gitlab_reader(client, gitlab)
     deps = Deps(
         GitLab(
             *(reader, reader, reader, writer),
@@ -91,25 +93,7 @@ def build_deps(
             gitlab.url,
             hosts,
         ),
-        Runtime(
-            model=partial(chains.make_chain, rules.default),
-            sandboxes=driver,
-            toolset=toolsets,
-            playbook=_load_playbook(settings, chains, rules),
-            limits=_build_limits(settings, rules),
-            clock=clock,
-            redact=redact,
-            choices={
-                each.spec: partial(chains.make_alone, each.spec)
-                for each in list_run_models(settings)
-            },
-            describe_tools=SandboxTools().describe_versions,
-            helper=build_helper(settings, watched, opened),
-            choosable=settings.models.choosable,
-            plan=settings.loop.plan,
-            gate=settings.loop.gate,
-            make_model=chains.make_chain,
-        ),
+        runtime,
         Storage(
             store,
             known_failures=NoKnownFailures() if salt else store.known_failures,
@@ -120,6 +104,33 @@ def build_deps(
         _build_options(settings, pages.make_linker(), salt),
     )
     return watched.wrap_deps(deps) if watched else deps
+
+
+def _build_runtime(
+    settings: Settings,
+    toolsets: Callable[[Subject, Workflow], Toolset],
+    redact: Callable[[str], str],
+    watched: Telemetry | None,
+    opened: ExitStack,
+) -> Runtime:
+    chains, rules = build_chains(settings, watched, opened), make_tier_rules(settings)
+    specs = [each.spec for each in list_run_models(settings)]
+    return Runtime(
+        model=partial(chains.make_chain, rules.default),
+        sandboxes=build_sandboxes(settings),
+        toolset=toolsets,
+        playbook=_load_playbook(settings, chains, rules),
+        limits=_build_limits(settings, rules),
+        clock=SystemClock(),
+        redact=redact,
+        choices={spec: partial(chains.make_alone, spec) for spec in specs},
+        describe_tools=SandboxTools().describe_versions,
+        helper=build_helper(settings, watched, opened),
+        choosable=settings.models.choosable,
+        plan=settings.loop.plan,
+        gate=settings.loop.gate,
+        make_model=chains.make_chain,
+    )
 
 
 def _build_queue(settings: Settings, store: Store, clock: Clock) -> Queue:

@@ -323,18 +323,6 @@ def test_a_worker_that_dies_between_the_note_and_the_commit_costs_no_model_call_
     assert len(world.at.model.requests) == 1
 
 
-def test_giving_up_keeps_what_was_found(world: World, tmp_path: Path) -> None:
-    world.at.script_answers(FINDING)
-    with pytest.raises(Killed):
-        world.run(sessions=Deadly(tmp_path))
-    run = Run(gives_up="given up: 3 workers died while they were at it")
-    run_trigger(world.at.make_trigger(), world.at.build_deps(), run)
-    (note,) = world.at.list_notes()
-    assert "A race in the test." in note.body
-    assert "iven up: 3 workers died while they were at it" in note.body
-    assert len(world.at.model.requests) == 1
-
-
 class Uncommitted(FolderStore):
     """A store that is away when the work is done."""
 

@@ -10,7 +10,7 @@ from worker.core.text.sentences import before_code, split_clauses, split_sentenc
 from worker.core.text.untrusted import one_line
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text.code import write_code_line, write_suggestion_block
-from worker.forge.text.parts import clean_line, remove_tokens
+from worker.forge.text.note_parts import clean_line, remove_tokens
 
 MAX_CAUTION = 700
 MAX_COMMAND = 180

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import takewhile
 
 from worker.core.text.sentences import (
@@ -56,25 +57,36 @@ class _Failed:
         return _ASIDE.sub(r"\1)", names) + self.says + detail if detail else names
 
 
-def shorten_jobs(text: str, level: int, tests: int = 1) -> str:
-    """Return what failed, on one line. Level 0 is all of it, 1 each job with its first `tests`
-    tests or steps, none of them cut, and the number of the others, 2 the jobs and as much about
-    each as fits on one line of the note, 3 the first three jobs, 4 nothing.
+class Detail(IntEnum):
+    """How much is said of what failed, the most first."""
 
-    From level 1 on, jobs that are allowed to fail are left out if there are others.
+    WHOLE = 0
+    FIRST_TESTS = 1
+    """Each job with its first tests or steps, none of them cut, and the number of the others."""
+    ONE_LINE = 2
+    """The jobs, and as much about each as fits on one line of the note."""
+    NAMES = 3
+    """The first three jobs."""
+    NOTHING = 4
+
+
+def shorten_jobs(text: str, detail: Detail, tests: int = 1) -> str:
+    """Return what failed, on one line; with FIRST_TESTS the first `tests` of each job.
+
+    Unless it is WHOLE, jobs that are allowed to fail are left out if there are others.
     """
     sentences = _split(text)
-    if not sentences or level >= 4:
+    if not sentences or detail is Detail.NOTHING:
         return ""
-    if level == 0:
+    if detail is Detail.WHOLE:
         return join_sentences(sentences)
     failed = _list_blocking_jobs(sentences)
-    if level <= 2:
+    if detail <= Detail.ONE_LINE:
         line = _fill_line(failed)
         first = "; ".join(_write_first_failures(each, tests) for each in failed)
-        return line if level == 2 or len(line) > len(first) else first
+        return line if detail is Detail.ONE_LINE or len(line) > len(first) else first
     names = [name for each in failed for name in each.name_jobs()]
-    more = f" and {len(names) - 3} more" if level == 3 and len(names) > 3 else ""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3] if more else names) + more
 
 

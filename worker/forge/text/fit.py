@@ -18,6 +18,7 @@ from worker.core.text.sentences import (
     split_clauses,
     split_sentences,
 )
+from worker.forge.text.failed_jobs import Detail
 
 BEGINNINGS = (90, 160, 250, 400)
 """How many characters may be shown of a sentence about another failure that does not fit."""
@@ -65,9 +66,8 @@ class WholeParts:
     `named_failures` counts the sentences of the cause up to the last one that names another
     failure; 0 if none does. `has_extra_advice`: `cause` and `to_do` are about what is missing and
     how to keep it next time, and there is other advice. `has_origin`: there is a link to the same
-    failure elsewhere.
-    `jobs_level` is the most detailed level of `failed_jobs.shorten_jobs` that takes no more lines
-    than level 2. `tests`: see `failed_jobs.count_tests`. `is_advice_brief`: the first sentence of
+    failure elsewhere. `jobs_detail` is the most detail about what failed that takes no more lines
+    than ONE_LINE. `tests`: see `failed_jobs.count_tests`. `is_advice_brief`: the first sentence of
     what to do is so short (`BRIEF`) that the next one says more than another one of the cause.
     """
 
@@ -76,7 +76,7 @@ class WholeParts:
     quotes: Sequence[QuoteShape] = ()
     named_failures: int = 0
     has_origin: bool = False
-    jobs_level: int = 2
+    jobs_detail: Detail = Detail.ONE_LINE
     tests: int = 0
     is_advice_brief: bool = False
     has_extra_advice: bool = False
@@ -87,17 +87,17 @@ class PartLimits:
     """How much of each part is shown.
 
     `cause` and `to_do` count sentences. `quotes` are the numbers (from 0) of the quotes that are
-    shown; those in `one_line` are shown with one line only. `jobs_level` is the level of
-    `failed_jobs.shorten_jobs`, `tests` its number of tests, `longest` one of `LONGEST`,
-    `further_size` one of `BEGINNINGS`, `quote_size` one of `QUOTE_SIZES`. `origin`: see
-    `WholeParts.has_origin`. `extra_advice`: the first sentence of that other advice is shown.
+    shown; those in `one_line` are shown with one line only. `jobs_detail` and `tests` are those of
+    `failed_jobs.shorten_jobs`, `longest` is one of `LONGEST`, `further_size` one of `BEGINNINGS`,
+    `quote_size` one of `QUOTE_SIZES`. `origin`: see `WholeParts.has_origin`. `extra_advice`: the
+    first sentence of that other advice is shown.
     """
 
     cause: int = 1
     to_do: int = 1
     quotes: frozenset[int] = frozenset()
     one_line: frozenset[int] = frozenset()
-    jobs_level: int = 4
+    jobs_detail: Detail = Detail.NOTHING
     tests: int = 1
     longest: int = LONGEST[-1]
     further_size: int = BEGINNINGS[0]
@@ -126,7 +126,7 @@ class _Filler:
         failure with two sentences of advice, then a quote, then sentences, and only then the
         quote's other lines, details of what failed and further quotes."""
         whole, every = self._whole, range(len(self._whole.quotes))
-        self._add_jobs(3, 2, whole.jobs_level)
+        self._add_jobs(Detail.NAMES, Detail.ONE_LINE, whole.jobs_detail)
         if whole.has_origin:
             self._add(origin=True)
         if whole.has_extra_advice:
@@ -148,12 +148,12 @@ class _Filler:
             if all(whole.quotes[at].job != job for at in self._limits.quotes):
                 self._add_quote([at for at in every if whole.quotes[at].job == job])
         self._raise_limit("to_do", whole.to_do)
-        self._add_jobs(min(1, whole.jobs_level))
+        self._add_jobs(min(Detail.FIRST_TESTS, whole.jobs_detail))
         self._complete_quotes()
         for at in every:
             self._add_quote([at])
-        self._add_jobs(0)
-        if self._limits.jobs_level == 1:
+        self._add_jobs(Detail.WHOLE)
+        if self._limits.jobs_detail is Detail.FIRST_TESTS:
             self._raise_limit("tests", min(whole.tests, MAX_TESTS))
         self._complete_quotes()
         for size in BEGINNINGS[1:] if whole.named_failures else ():
@@ -174,9 +174,9 @@ class _Filler:
         self._limits = limits if fitting else self._limits
         return fitting
 
-    def _add_jobs(self, *levels: int) -> None:
-        for level in levels:
-            self._add(jobs_level=level)
+    def _add_jobs(self, *details: Detail) -> None:
+        for detail in details:
+            self._add(jobs_detail=detail)
 
     def _raise_limit(self, name: str, most: int) -> None:
         """Raise a limit by one, again and again, as long as that fits."""
@@ -191,10 +191,10 @@ class _Filler:
         if whole < 2 or getattr(limits, section) >= 2:
             return
         sizes = [each for each in QUOTE_SIZES if each <= limits.quote_size or not limits.quotes]
-        most = max(limits.jobs_level, 3) if section == "cause" else limits.jobs_level
-        levels = {limits.jobs_level, most}
-        for level, size in product(sorted(levels), sizes):
-            if self._add(**{section: 2, "quote_size": size, "jobs_level": level}):
+        least = max(limits.jobs_detail, Detail.NAMES) if section == "cause" else limits.jobs_detail
+        details = {limits.jobs_detail, least}
+        for detail, size in product(sorted(details), sizes):
+            if self._add(**{section: 2, "quote_size": size, "jobs_detail": detail}):
                 return
 
     def _lengthen_quote(self) -> None:
@@ -202,7 +202,7 @@ class _Filler:
         shown = self._limits.quote_size
         if self._limits.quotes and shown <= SHORT_QUOTE:
             any(
-                self._add(jobs_level=3, quote_size=size)
+                self._add(jobs_detail=Detail.NAMES, quote_size=size)
                 for size in QUOTE_SIZES
                 if size > SHORT_QUOTE
             )

@@ -9,7 +9,7 @@ from worker.core.conversation.digest import Digest
 from worker.core.text.redaction_counts import Counts, count_all, describe_counts, group_by_document
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text.code import write_code_line
-from worker.forge.text.parts import clean_line
+from worker.forge.text.note_parts import clean_line
 
 MAX_VISIBLE = 139
 """Characters of the small print that a reader sees."""

@@ -11,7 +11,7 @@ from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text.failed_jobs import cut_names
 from worker.forge.text.footer import Footer, write_small_print
 from worker.forge.text.layout import HEADLINES
-from worker.forge.text.parts import Hosts, clean_line
+from worker.forge.text.note_parts import Hosts, clean_line
 from worker.forge.text.render import render_template
 
 _CUTS = ((5, 480), (5, 100), (4, 80), (3, 60), (2, 60), (1, 60))

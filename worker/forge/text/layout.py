@@ -16,7 +16,7 @@ from worker.core.text.sentences import before_code
 from worker.core.text.untrusted import visible
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import changes, record
-from worker.forge.text.failed_jobs import LINE, count_tests, shorten_jobs
+from worker.forge.text.failed_jobs import LINE, Detail, count_tests, shorten_jobs
 from worker.forge.text.fit import (
     MAX_TESTS,
     PartLimits,
@@ -28,7 +28,7 @@ from worker.forge.text.fit import (
     is_brief,
     list_hidden_sentences,
 )
-from worker.forge.text.parts import MAX_REASON, Hosts, Parts, clean_line
+from worker.forge.text.note_parts import MAX_REASON, Hosts, Parts, clean_line
 from worker.forge.text.quotes import (
     announces_next,
     choose_line,
@@ -144,11 +144,12 @@ class Layout:
 
     def _find_hidden_jobs(self, limits: PartLimits) -> HiddenPart:
         text = visible(self.finding.what_failed).strip()
-        shown = shorten_jobs(text, limits.jobs_level, limits.tests)
-        whole, listed = shorten_jobs(text, 0), shorten_jobs(text, 1, MAX_TESTS)
+        shown = shorten_jobs(text, limits.jobs_detail, limits.tests)
+        whole = shorten_jobs(text, Detail.WHOLE)
+        listed = shorten_jobs(text, Detail.FIRST_TESTS, MAX_TESTS)
         is_shorter = shown.count("…") > text.count("…") or len(shown) < len(listed)
         is_cut = shown != whole and is_shorter
-        size = max(len(shown), LINE) if limits.jobs_level <= 2 else len(shown)
+        size = max(len(shown), LINE) if limits.jobs_detail <= Detail.ONE_LINE else len(shown)
         return HiddenPart("Failed", (whole,) if is_cut else (), size)
 
     def _list_brief_sections(self, limits: PartLimits) -> Iterator[tuple[str, str, int]]:
@@ -179,7 +180,7 @@ class Layout:
             quotes=self._describe_quotes(),
             has_origin=bool(record.write_origin(finding, frozenset())),
             named_failures=0 if abstains else count_named_failures(finding.cause),
-            jobs_level=_find_free_level(finding.what_failed),
+            jobs_detail=_find_free_detail(finding.what_failed),
             tests=count_tests(visible(finding.what_failed)),
             is_advice_brief=is_brief(to_do),
             has_extra_advice=abstains and count_sentences(finding.to_do) > 0,
@@ -244,7 +245,7 @@ class Layout:
         fold."""
         finding, hosts = self.finding, self.hosts
         parts = Parts(hosts, limits.longest)
-        failed = parts.write_jobs("Failed", finding.what_failed, limits.jobs_level, limits.tests)
+        failed = parts.write_jobs("Failed", finding.what_failed, limits.jobs_detail, limits.tests)
         abstains = finding.verdict is Verdict.ABSTAIN
         fill = self._fill_abstention if abstains else self._fill_sections
         said = _NOTHING_SAID | fill(parts, limits)
@@ -323,15 +324,16 @@ def _write_two_sentences(size: int) -> str:
     return f"{words[: size // 2 - 1].rstrip()}. {words[: size - size // 2 - 1].rstrip()}."
 
 
-def _find_free_level(what_failed: str) -> int:
-    """Return the most detailed level of `shorten_jobs` that takes no more lines than level 2."""
+def _find_free_detail(what_failed: str) -> Detail:
+    """Return the most detail that takes no more lines than ONE_LINE."""
     least, *more = (
         count_visible_lines(
-            f"**Failed:** {Parts(frozenset(), 0).write_jobs('', what_failed, level)}"
+            f"**Failed:** {Parts(frozenset(), 0).write_jobs('', what_failed, detail)}"
         )
-        for level in (2, 0, 1)
+        for detail in (Detail.ONE_LINE, Detail.WHOLE, Detail.FIRST_TESTS)
     )
-    return next((level for level, lines in zip((0, 1), more, strict=True) if lines <= least), 2)
+    fitting = zip((Detail.WHOLE, Detail.FIRST_TESTS), more, strict=True)
+    return next((detail for detail, lines in fitting if lines <= least), Detail.ONE_LINE)
 
 
 def _end_sentence(text: str) -> str:

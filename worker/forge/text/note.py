@@ -16,7 +16,7 @@ from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text.code import write_code_block, write_code_line
 from worker.forge.text.footer import Footer, list_folded_lines, write_small_print
 from worker.forge.text.layout import Layout
-from worker.forge.text.parts import (
+from worker.forge.text.note_parts import (
     MAX_BRIEF,
     MAX_SECTION,
     Hosts,

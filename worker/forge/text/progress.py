@@ -7,7 +7,7 @@ from worker.core.conversation.messages import ToolCall
 from worker.core.text.untrusted import one_line
 from worker.core.text.untrusted_json import parse_object
 from worker.forge.text.code import write_code_line
-from worker.forge.text.parts import remove_tokens
+from worker.forge.text.note_parts import remove_tokens
 
 MAX_TARGET = 70
 """Characters that are shown of a tool call's argument."""

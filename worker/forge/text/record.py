@@ -8,7 +8,7 @@ from worker.core.finding.retries import advises_against_retry
 from worker.core.text.remarks import Link, Name, Remark
 from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text.code import write_code_line
-from worker.forge.text.parts import Hosts, clean_line, remove_tokens
+from worker.forge.text.note_parts import Hosts, clean_line, remove_tokens
 
 MAX_LINES, MOST_OTHERS = 40, 2
 TITLE = "What GitLab and the logs show"

@@ -4,8 +4,8 @@ import re
 
 from worker.core.conversation.context import Outcome, Status, Subject
 from worker.forge.defence.spans import is_plain_url
+from worker.forge.text.note_parts import MAX_BRIEF, clean_line
 from worker.forge.text.older_note import make_pipeline_url
-from worker.forge.text.parts import MAX_BRIEF, clean_line
 
 
 def say_why_stopped(outcome: Outcome, subject: Subject, limit: int = MAX_BRIEF) -> str:

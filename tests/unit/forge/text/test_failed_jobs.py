@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.forge.text.failed_jobs import shorten_jobs
+from worker.forge.text.failed_jobs import Detail, shorten_jobs
 
 T = "`tests/integration/test_of_the_storefront.py::test_{}`".format
 CPP = "`linking of build/release/bin/{} with everything it needs`".format
@@ -93,7 +93,10 @@ JOBS = [
 def test_every_job_that_blocks_is_named_with_as_much_about_it_as_fits_on_a_line(
     text: str, with_first: str, line: str
 ) -> None:
-    assert [shorten_jobs(text, 1), shorten_jobs(text, 2)] == [with_first, line]
+    assert [shorten_jobs(text, Detail.FIRST_TESTS), shorten_jobs(text, Detail.ONE_LINE)] == [
+        with_first,
+        line,
+    ]
     assert len(line.replace("`", "")) <= 92
 
 
@@ -101,9 +104,12 @@ def test_of_a_matrix_is_said_how_many_of_its_jobs_failed() -> None:
     jobs = "`build` (2 of 2 variants: `build: [host]` 500005, `build: [arm, 1]` 500006)"
     text = f"{jobs}, cloning the submodule `vendor/calibration-data`, before any script ran"
     short = "`build` (2 of 2 variants)"
-    assert shorten_jobs(text, 0) == text
-    assert shorten_jobs(text, 2) == f"{short}, cloning the submodule `vendor/calibration-data` …"
-    assert shorten_jobs(text, 3) == short
+    assert shorten_jobs(text, Detail.WHOLE) == text
+    assert (
+        shorten_jobs(text, Detail.ONE_LINE)
+        == f"{short}, cloning the submodule `vendor/calibration-data` …"
+    )
+    assert shorten_jobs(text, Detail.NAMES) == short
     said = "`unit` (7) `load(data: [object Object])`, data: [object Object]"
-    assert shorten_jobs(said, 0) == said
-    assert shorten_jobs("`a` (1), `b` (2), `c` (3)", 3) == "`a` (1), `b` (2), `c` (3)"
+    assert shorten_jobs(said, Detail.WHOLE) == said
+    assert shorten_jobs("`a` (1), `b` (2), `c` (3)", Detail.NAMES) == "`a` (1), `b` (2), `c` (3)"

@@ -16,7 +16,7 @@ from worker.core.text.sentences import split_sentences
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.forge.text import note
 from worker.forge.text.changes import write_diff_links
-from worker.forge.text.failed_jobs import shorten_jobs
+from worker.forge.text.failed_jobs import Detail, shorten_jobs
 from worker.forge.text.fit import LONGEST
 from worker.forge.text.layout import HEADLINES, Layout
 
@@ -204,8 +204,14 @@ def test_what_to_do_is_said_once(advice: str, folded: str) -> None:
 def test_of_a_long_list_as_many_whole_tests_are_named_as_fit(name: str) -> None:
     names = [name.format(number) for number in range(60)]
     text = f"`unit` (500002): {', '.join(names)}"
-    assert shorten_jobs(text, 1, 6) == f"`unit` (500002): {', '.join(names[:6])} and 54 more tests"
-    assert shorten_jobs(text, 1, 60) == f"`unit` (500002): {', '.join(names[:59])} and {names[59]}"
+    assert (
+        shorten_jobs(text, Detail.FIRST_TESTS, 6)
+        == f"`unit` (500002): {', '.join(names[:6])} and 54 more tests"
+    )
+    assert (
+        shorten_jobs(text, Detail.FIRST_TESTS, 60)
+        == f"`unit` (500002): {', '.join(names[:59])} and {names[59]}"
+    )
     shown = shown_of(written(replace(FULL, what_failed=text)))
     (line,) = (each for each in shown.splitlines() if "**Failed:**" in each)
     count = 60 - int(line.rpartition(" and ")[2].split()[0])

@@ -23,7 +23,7 @@ from worker.forge.defence.neutralise import neutralise, neutralise_line
 from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text import fit
 from worker.forge.text.code import write_code_block, write_code_line
-from worker.forge.text.failed_jobs import cut_names, shorten_jobs
+from worker.forge.text.failed_jobs import Detail, cut_names, shorten_jobs
 from worker.forge.text.quotes import cut_line, squeeze_blanks, squeeze_line
 
 MAX_QUOTE = 300
@@ -65,11 +65,11 @@ class Parts:
         self.fold_section(title, rest)
         return clean_line(line, self._hosts, MAX_SECTION)
 
-    def write_jobs(self, title: str, text: str, level: int, tests: int = 1) -> str:
+    def write_jobs(self, title: str, text: str, detail: Detail, tests: int = 1) -> str:
         """Return what failed on one line (see `shorten_jobs`), and fold all if that is cut."""
         text = visible(text).strip()
-        line = shorten_jobs(text, level, tests)
-        if line != shorten_jobs(text, 0):
+        line = shorten_jobs(text, detail, tests)
+        if line != shorten_jobs(text, Detail.WHOLE):
             self.fold_section(title, text)
         return clean_line(line, self._hosts, MAX_SECTION)
 

@@ -145,6 +145,7 @@ def test_sending_ends_with_the_process_whatever_becomes_of_the_connection(
         send_pieces(stream, MANY, soon())
     assert time.monotonic() - began < 3
     assert stream.get_exit_code() == 137
+    server.join()
 
 
 def test_a_reset_hides_nothing_of_what_came_before_it(server: Server, stream: ExecStream) -> None:

@@ -212,9 +212,9 @@ def test_the_image_is_built_once(sandbox_image: str) -> None:
 def test_an_archive_whose_unpacking_is_killed_is_to_blame(sandbox: DockerSandbox) -> None:
     def download() -> Iterator[bytes]:
         yield b"\x1f\x8b"
-        # As the kernel does without memory. The session's first process has the lowest number; by
-        # its age it may not be told from its child, for which a busy machine lets us wait.
-        out(sandbox, "until pkill -9 -P $(pgrep -u $(id -u) | head -n 1); do sleep 0.05; done")
+        # As the kernel does without memory, to the process that has started the decompressor.
+        parent = "$(ps -o ppid= -C igzip,gzip)"
+        out(sandbox, f"until kill -9 {parent} 2>/dev/null; do sleep 0.05; done")
         yield from [bytes(1 << 16)] * 20
 
     with pytest.raises(SandboxLimit, match="cannot be unpacked"):

@@ -67,8 +67,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def needs_services(item: pytest.Item) -> bool:
-    """Whether a test asks for such a fixture."""
-    return not SERVICES.isdisjoint(getattr(item, "fixturenames", ()))
+    """Whether a test asks for such a fixture, or is given its name as a parameter."""
+    given = getattr(getattr(item, "callspec", None), "params", {}).values()
+    names = {*getattr(item, "fixturenames", ()), *(each for each in given if type(each) is str)}
+    return not SERVICES.isdisjoint(names)
 
 
 def rank(path: str) -> int:

@@ -53,6 +53,7 @@ def test_names_and_reasons_of_strangers_do_nothing(at: At, reason: str) -> None:
     noted(at, at.run_failed(pipeline))
 
 
+@pytest.mark.slow
 def test_sixty_jobs_with_lines_of_a_megabyte_end_in_a_note_in_time(at: At) -> None:
     pipeline = at.sim.run_pipeline(at.scene.mr)
     for number in range(60):

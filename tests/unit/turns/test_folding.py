@@ -149,6 +149,7 @@ def test_a_long_session_is_never_refused(strategy: Strategy) -> None:
     assert max(map(count_tokens, run.model.requests)) <= 20_000 * 0.85
 
 
+@pytest.mark.slow
 def test_pruning_goes_on_until_it_saves_too_little_and_then_messages_are_left_out() -> None:
     model = StrictModel(20_000, steps=400)
     ended = Run(model, limits(Strategy.PRUNE))()
@@ -176,6 +177,7 @@ def test_what_a_run_sends_only_grows_between_two_folds() -> None:
     assert changes == len({fold.made_at for fold in ended.folds})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [Strategy.PRUNE, Strategy.WINDOW, Strategy.SUMMARY])
 def test_a_run_that_is_killed_anywhere_sends_the_same(strategy: Strategy) -> None:
     steps = 25 if strategy is Strategy.PRUNE else 40

@@ -132,6 +132,7 @@ def test_unnamed_source_comes_before_tests_and_these_before_documents() -> None:
     assert len(orders) <= 4
 
 
+@pytest.mark.slow
 def test_no_mark_stands_where_the_lines_themselves_are_not_longer() -> None:
     long = [f"+{'x' * 60}"] * 20
     new = file("src/new.py", "\n".join(["@@ -0,0 +1,22 @@", *long, "+c", "+d"]))

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.sources.conftest import subject_of
 from tests.worlds import branch_pipeline, child_pipeline, job_in
@@ -90,6 +92,7 @@ def test_one_failed_test_more_counts_however_many_fail(sim: GitLabSim, scene: Sc
         assert group.hard_verdict == settled
 
 
+@pytest.mark.slow
 def test_a_log_that_may_list_too_many_failed_tests_tells_no_error(
     sim: GitLabSim, scene: Scene
 ) -> None:

@@ -278,7 +278,8 @@ def _explain_unanswered(comment: Comment, key: SessionKey, deps: Deps) -> str:
         return ""
     if not _has_checkpoint(key, 0, deps):
         return _REMOVED
-    if deps.runtime.clock.now() - comment.note.written_at < _RECOVERY_SECONDS:
+    # A time that lies far ahead, as owners of a project can set it, must not make it wait for ever.
+    if abs(deps.runtime.clock.now() - comment.note.written_at) < _RECOVERY_SECONDS:
         raise Busy(f"session {key.session_id} waits for another worker")
     return _WAITS
 

@@ -7,6 +7,7 @@ from tests.fakes import says
 from tests.jobs import FINDING, Job, read_answer, read_reason, run_trigger
 from tests.simulators.gitlab import GitLabSim, Note
 from worker.core.conversation.context import Status
+from worker.core.failure.facts import parse_time
 from worker.core.triggers import Replied, Trigger
 from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
 from worker.turns.parts import Run
@@ -115,20 +116,27 @@ def test_a_reply_to_a_session_that_is_not_stored_any_more_is_told_so(told: Job) 
     assert "not stored any more" in read_answer(told.ask("Why?", root.discussion_id))
 
 
-def test_a_reply_to_a_run_that_nobody_continues_is_told_so(at: Job) -> None:
-    postpone(at)
+def ask_in_time(at: Job) -> Note:
+    """Write a reply to the note on the run; our clock is moved to GitLab's."""
     (root,) = at.list_notes()
     asked = at.write_comment("Why?", root.discussion_id)
+    at.clock.sleep((parse_time(asked.created_at) or 0.0) - at.clock.now())
+    return asked
+
+
+@pytest.mark.parametrize("passed", [130.0, -10 * 365 * 86_400.0], ids=["late", "ahead of its time"])
+def test_a_reply_to_a_run_that_nobody_continues_is_told_so(at: Job, passed: float) -> None:
+    postpone(at)
+    asked = ask_in_time(at)
     with pytest.raises(Busy):
         at.run_comment(asked)
-    at.clock.sleep(7 * 86_400.0)  # GitLab's clock is some days ahead
+    at.clock.sleep(passed)
     assert "nothing is at work on it now" in read_answer(at.run_comment(asked))
 
 
 def test_a_reply_to_a_run_that_another_worker_continues_is_answered(at: Job) -> None:
     postpone(at)
-    (root,) = at.list_notes()
-    asked = at.write_comment("Why?", root.discussion_id)
+    asked = ask_in_time(at)
     with pytest.raises(Busy):
         at.run_comment(asked)
     at.script_answers(FINDING, says("Because."))

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 
 from worker.core.conversation.messages import Assistant, Message, ToolResult
@@ -55,7 +54,6 @@ def _list_batches(messages: Sequence[Message]) -> Iterator[_Batch]:
         yield sorted((call.name, normalise_arguments(call.arguments)) for call in message.calls)
 
 
-@lru_cache(maxsize=64)
 def normalise_arguments(arguments: str) -> str:
     """Return JSON text with one spacing and order of keys; text that is no JSON as it is."""
     try:

@@ -141,11 +141,14 @@ class _NoCookies(httpx.Cookies):
         """Do nothing."""
 
 
+_NO_COOKIES = _NoCookies()
+
+
 class _Client(httpx.Client):
     @property  # type: ignore[misc]  # read-only on purpose
     def cookies(self) -> httpx.Cookies:
         """No cookies, whatever was answered."""
-        return _NoCookies()
+        return _NO_COOKIES
 
 
 def _make_http_client(

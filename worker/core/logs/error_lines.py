@@ -6,8 +6,7 @@ the code count. Doubtful lines are left out: a missing fact misleads nobody.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Iterator
 
 from worker.core.logs.headings import join_headings
 
@@ -73,18 +72,6 @@ def is_test_progress(line: str) -> bool:
 def select_error_lines(text: str) -> str:
     """Return the lines of a log, with or without their numbers, that are about the failure."""
     return "\n".join(_find_error_lines(text))
-
-
-_ECHO = re.compile(r"(?:\d{1,9}: ?)?\$ \S")
-_AFTER_SCRIPT = re.compile(r"(?:\d{1,9}: ?)?(?:Running after_script|Uploading artifacts)\b")
-
-
-def keep_last_command(lines: Sequence[str]) -> list[str]:
-    """Return the output of a script's last command, which is the one that failed; all lines if no
-    command is echoed. What runs after a failed script is left out."""
-    script = list(takewhile(lambda line: not _AFTER_SCRIPT.match(line), lines))
-    last = max((index for index, line in enumerate(script) if _ECHO.match(line)), default=-1)
-    return script[last + 1 :] if last >= 0 else list(lines)
 
 
 def names_place(text: str) -> bool:

@@ -25,8 +25,9 @@ from worker.core.failure.file_kinds import (
 from worker.core.failure.image_files import find_changed_install
 from worker.core.failure.jobs import Group
 from worker.core.logs import trace
-from worker.core.logs.error_lines import keep_last_command, names_place, select_error_lines
+from worker.core.logs.error_lines import names_place, select_error_lines
 from worker.core.logs.failed_tests import list_failed_tests
+from worker.core.logs.failing_command import keep_last_command
 from worker.core.logs.ignored_failures import find_ignored
 from worker.sources.api import wire
 from worker.sources.api.client import Listing

@@ -1,14 +1,16 @@
 """A job over the simulated GitLab whose failures are surveyed, and kept."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from tests.fakes import says
+from tests.fakes import ScriptedModel, says
 from tests.jobs import EchoToolset, Job
-from tests.simulators.gitlab import MergeRequest, Pipeline
+from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline
 from worker.core.conversation.messages import User
 from worker.core.failure import known
 from worker.core.failure.jobs import Survey
-from worker.core.ports import Reply
+from worker.core.ports import Reply, Request
 from worker.jobs import dispatch
 from worker.sources.api.client import ReadClient
 from worker.sources.captures import CapturedDocuments
@@ -41,8 +43,30 @@ class SurveyedToolset(EchoToolset):
         return read_survey(self.reader)
 
 
+QUOTE = "- job JOB line LINE: ERROR"
+"""Stands for the first error of the excerpt that the survey shows."""
+
+_SHOWN = re.compile(
+    r"excerpt of job (?P<job>\d+):\n(?: {4}.*\n)*? {4}(?P<line>\d+): (?P<error>E {3}.*)"
+)
+
+
+class QuotingModel(ScriptedModel):
+    """Answers from a list, and quotes the log that it is shown."""
+
+    def reply(self, request: Request) -> Reply:
+        answer, opening = super().reply(request), request.messages[0]
+        shown = _SHOWN.search(opening.text) if isinstance(opening, User) else None
+        quote = f"- job {shown['job']} line {shown['line']}: {shown['error']}" if shown else QUOTE
+        return replace(answer, text=answer.text.replace(QUOTE, quote))
+
+
 class At(Job):
     """A job with a survey, and failures that are kept."""
+
+    def __init__(self, sim: GitLabSim, folder: Path) -> None:
+        super().__init__(sim, folder)
+        self.model = QuotingModel([])
 
     def toolset(self, subject: object, workflow: object) -> SurveyedToolset:
         client = ReadClient(self.sim.url, self.scene.read_token, timeout=(2.0, 2.0))
@@ -97,6 +121,6 @@ def concludes(verdict: str, cause: str = CAUSE) -> Reply:
     """A whole answer, with a quote that holds in every merge request here."""
     return says(
         f"## Verdict\n{verdict}\n\n## Failed\nclock\n\n## Cause\n{cause}\n\n## Evidence\n"
-        "- app/sum.py line 1: def total(xs):\n\n"
+        f"{QUOTE}\n\n"
         "## What to do\nRetry it.\n"
     )

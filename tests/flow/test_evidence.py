@@ -97,6 +97,38 @@ def test_an_invented_quote_is_repaired_on_request(tmp_path: Path) -> None:
         assert len(made.model.requests) == 3
 
 
+def test_a_banner_proves_no_cause_and_the_line_that_does_is_asked_for(tmp_path: Path) -> None:
+    said: list[str] = []
+    model = Model(())
+    with told(tmp_path, model) as made:
+        job = made.scene.pipeline.jobs[2]
+        log = quotes.truth(made.gitlab, f"{made.scene.mr.project.path}/-/jobs/{job.id}")
+        banner, ender = f"job J line 1: {log[0]}", f"job {job.id} line {len(log)}: {log[-1]}"
+        assert "Running with gitlab-runner" in banner
+        assert "Job failed: exit code" in ender
+        model.answers = (finding(banner, ender), finding(f"job J line 1658: {TRUE}", ender))
+        body = analysed(made)
+        said = [asked.human for asked in model.asked]
+        assert "Caused by this change" in body
+        assert TRUE in body.partition("<details>")[0]
+    assert said[-1].startswith(repair_request.NO_PROOF)
+    assert "Why it proves nothing: any run prints it." in said[-1]
+    assert len(said) == 3
+
+
+def test_a_verdict_that_no_quote_proves_is_shown_as_not_clear(tmp_path: Path) -> None:
+    model = Model(())
+    with told(tmp_path, model) as made:
+        job = made.scene.pipeline.jobs[2]
+        log = quotes.truth(made.gitlab, f"{made.scene.mr.project.path}/-/jobs/{job.id}")
+        model.answers = (finding(f"job J line {len(log)}: {log[-1]}"),)
+        body = analysed(made)
+        assert "Not clear whether this change is the cause" in body
+        assert "said “caused by this change”, but quoted nothing that proves it" in body
+        assert [each.texts for each in quotes.check(made.gitlab, body)] == [(log[-1],)]
+        assert len(model.asked) == 3
+
+
 FIRST = "Windows that touch are not joined any more."
 REST = [
     f"Reason {n}: the end of one is{' compared with the start of the next' * 4}." for n in "abc"

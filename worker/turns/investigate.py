@@ -30,7 +30,7 @@ from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts
 from worker.turns.loop import LoopParts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
-from worker.turns.report import find_hidden, read_verdict
+from worker.turns.report import find_context_quotes, find_hidden, read_verdict
 from worker.turns.sandbox import Workspace
 from worker.turns.tiers import change_model, find_signal, open_model
 from worker.turns.trials import Trials, find_trials
@@ -159,6 +159,7 @@ def make_examiner(workflow: str, toolset: Toolset, deps: Deps) -> Examiner:
             *(outcome.text, toolset.captures, deps.runtime.redact),
             partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
             find_hidden(replace(context, outcome=outcome), toolset, deps),
+            find_context_quotes(replace(context, outcome=outcome), toolset, deps),
         ),
     )
 

@@ -34,17 +34,30 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
         # The text above its sections answers the question, and is posted separately.
         outcome = replace(outcome, text=finding.split_lead(outcome.text)[1])
         context = replace(context, found_by=ASKED)
-    proven = quote_repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact)
+    survey = context.survey
+    proven = finding.mark_context(
+        quote_repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact),
+        toolset.captures,
+        (survey and survey.changed_paths) or (),
+    )
     complete = missing_evidence.fill_missing_evidence(
         triage.require_proof(proven, context), context
     )
-    return triage.settle_verdict(triage.list_all_jobs(complete, context.survey), context.survey)
+    return triage.settle_verdict(triage.list_all_jobs(complete, survey), survey)
 
 
 def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | None:
     """Return the verdict that the note would have, None if the answer is no finding."""
     found = read_finding(context, toolset, deps)
     return found.verdict if found else None
+
+
+def find_context_quotes(
+    context: Context, toolset: Toolset, deps: Deps
+) -> tuple[finding.Evidence, ...]:
+    """Return the turn's quotes if none of them proves its verdict and nothing else settles it."""
+    found = read_finding(context, toolset, deps)
+    return found.evidence if found and found.doubt else ()
 
 
 def find_hidden(context: Context, toolset: Toolset, deps: Deps) -> tuple[finding.HiddenPart, ...]:

@@ -124,7 +124,7 @@ def test_a_part_that_the_model_does_not_mend_costs_only_itself(at: At) -> None:
     body = noted(at, ran)
     assert "**Flaky: not caused by this change**" in body
     assert "Cause: The key is [redacted: secret]." in body
-    assert "def total(xs):" in body
+    assert "the ferry clock did not tick" in body
     assert "Vault9" not in body
     assert "Vault9" not in at.load_context(at.list_sessions()[-1]).note_text
     assert len(at.model.requests) == 2

@@ -91,6 +91,7 @@ def test_a_run_taken_up_again_is_not_surveyed_again(at: At) -> None:
         at.run_failed(pipeline)
     at.on_asking = lambda iteration: None
     at.clock.time += 10_000
+    at.script_answers(says("## Verdict\nunknown\n\n## Cause\nIt quotes no log.\n"))
     seen = len(at.sim.requests)
     finished(at.run_failed(pipeline))
     assert at.first().count("Group 1: clock") == 1

@@ -17,6 +17,7 @@ from worker.core.conversation.limits import Limits, find_reached_limits
 from worker.core.conversation.messages import Assistant, User
 from worker.core.conversation.repair_request import Objections, write_repair_request
 from worker.core.finding import (
+    Evidence,
     Finding,
     HiddenPart,
     WithheldPart,
@@ -58,18 +59,22 @@ def find_objections(
     redact: Callable[[str], str],
     find_withheld: Callable[[str], tuple[WithheldPart, ...]],
     hidden: tuple[HiddenPart, ...] = (),
+    context_quotes: tuple[Evidence, ...] = (),
 ) -> Objections:
     """Find what is wrong with an `answer`.
 
     `find_withheld` finds the parts of the redacted answer that must not be posted; `hidden` are
-    those that a note has no room for.
+    those that a note has no room for; `context_quotes` are its quotes if none proves its verdict.
     """
     answer = redact(answer)
     finding = parse_finding(answer)
     # The reasons contain names that other people chose.
     unproven = redact_values(find_unproven(finding, captures), redact)
+    context_quotes = redact_values(context_quotes, redact)
     several = bool(list_named_failures(finding.cause))
-    return Objections(unproven, find_withheld(answer), hidden, several=several)
+    return Objections(
+        unproven, find_withheld(answer), hidden, several=several, context_quotes=context_quotes
+    )
 
 
 def ask_for_repair(context: Context, objections: Objections) -> Context:

@@ -1,6 +1,7 @@
 """The model's final answer as a value, and the proof of what it quotes."""
 
 from worker.core.failure.verdict import Verdict
+from worker.core.finding.cause_proof import Claim, find_lack, mark_context
 from worker.core.finding.line_numbers import correct_line_numbers
 from worker.core.finding.model import CLAIMS, Evidence, Finding, HiddenPart, Unproven, WithheldPart
 from worker.core.finding.parse import is_finding, parse_finding
@@ -16,6 +17,7 @@ from worker.core.finding.sections import split_lead
 
 __all__ = [
     "CLAIMS",
+    "Claim",
     "Evidence",
     "Finding",
     "HiddenPart",
@@ -25,8 +27,10 @@ __all__ = [
     "Verdict",
     "WithheldPart",
     "correct_line_numbers",
+    "find_lack",
     "find_unproven",
     "is_finding",
+    "mark_context",
     "parse_finding",
     "prove_finding",
     "prove_reply",

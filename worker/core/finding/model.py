@@ -15,7 +15,8 @@ class Evidence:
 
     `line` counts from 1 and is 0 if the place has no line numbers; `last` is the quote's last line.
     `url` links to the lines; it is "" until the quote is proven. `lead` is the indentation and the
-    mark of the list item that it is.
+    mark of the list item that it is. `lacks` says why the quote proves no cause and is only
+    context, "" if it does prove one.
     """
 
     place: Place
@@ -24,6 +25,7 @@ class Evidence:
     url: str = ""
     last: int = 0
     lead: str = field(default="- ", compare=False)
+    lacks: str = field(default="", compare=False)
 
     @property
     def where(self) -> str:

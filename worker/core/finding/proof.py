@@ -61,11 +61,13 @@ def prove_finding(finding: Finding, captures: Captures) -> Finding:
 
 
 def require_evidence(finding: Finding, others: Iterable[str] = ()) -> Finding:
-    """Return `finding`; a verdict that claims something and quotes nothing becomes UNKNOWN.
+    """Return `finding`; a verdict that claims something and quotes nothing that proves it becomes
+    UNKNOWN.
 
     It stays if there are other verdicts (`others`), such as a rule's, and all of them agree.
     """
-    if finding.verdict not in CLAIMS or finding.evidence or set(others) == {finding.verdict}:
+    proven = any(not quote.lacks for quote in finding.evidence)
+    if finding.verdict not in CLAIMS or proven or set(others) == {finding.verdict}:
         return finding
     return _add_doubt(finding, "quoted nothing that proves it")
 

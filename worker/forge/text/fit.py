@@ -122,10 +122,12 @@ class _Filler:
         self._limits = next(filter(fits, sizes), PartLimits())
 
     def fill(self) -> PartLimits:
-        """Return limits with all that fits: the names of the jobs first, then what names another
-        failure with two sentences of advice, then a quote, then sentences, and only then the
-        quote's other lines, details of what failed and further quotes."""
+        """Return limits with all that fits: the beginning of a quote first, then the names of the
+        jobs, then what names another failure with two sentences of advice, then more of the quote,
+        then sentences, and only then the quote's other lines, details of what failed and further
+        quotes."""
         whole, every = self._whole, range(len(self._whole.quotes))
+        self._reserve_quote()
         self._add_jobs(Detail.NAMES, Detail.ONE_LINE, whole.jobs_detail)
         if whole.has_origin:
             self._add(origin=True)
@@ -133,9 +135,8 @@ class _Filler:
             self._add(extra_advice=True)
         named = whole.named_failures
         if named:
-            self._add_causes(named, every)
-        if not self._limits.quotes:
-            self._add_quote(every)
+            self._add_causes(named)
+        self._enlarge_quote()
         self._lengthen_quote()
         if named > self._limits.cause:
             self._add(further_size=BEGINNINGS[1])
@@ -160,13 +161,30 @@ class _Filler:
             self._add(further_size=size)
         return self._limits
 
-    def _add_causes(self, count: int, quotes: Iterable[int]) -> None:
-        """Add the sentences that name the causes of several failures. Why something else has
-        failed, and what to do about it, matter more than the proof of the first cause."""
-        for to_do in dict.fromkeys((min(self._whole.to_do, 2), 1)):
-            both = {"cause": count, "to_do": to_do}
-            if self._add_quote(quotes, **both) or self._add(**both):
+    def _reserve_quote(self) -> None:
+        """Show the beginning of one quote, if need be by cutting first sentences that are longer
+        than the model is asked for. What a reader cannot check is worth less than all else."""
+        before = self._limits
+        for longest in (size for size in LONGEST if ASKED <= size <= before.longest):
+            self._limits = replace(before, longest=longest)
+            if self._add_quote(range(len(self._whole.quotes)), QUOTE_SIZES[-1:]):
                 return
+        self._limits = before
+
+    def _enlarge_quote(self) -> None:
+        """Show as much of the reserved quote as fits; if there is none, any that fits."""
+        if self._limits.quotes:
+            any(self._add(quote_size=size) for size in QUOTE_SIZES)
+        else:
+            self._add_quote(range(len(self._whole.quotes)), QUOTE_SIZES)
+
+    def _add_causes(self, count: int) -> None:
+        """Add the sentences that name the causes of several failures. Why something else has
+        failed, and what to do about it, matter more than the rest of the first cause's proof."""
+        any(
+            self._add(cause=count, to_do=to_do)
+            for to_do in dict.fromkeys((min(self._whole.to_do, 2), 1))
+        )
 
     def _add(self, **changes: Any) -> bool:
         limits = replace(self._limits, **changes)
@@ -211,12 +229,12 @@ class _Filler:
         for at in sorted(self._limits.one_line):
             self._add(one_line=self._limits.one_line - {at})
 
-    def _add_quote(self, numbers: Iterable[int], **changes: int) -> bool:
-        """Add the first of these quotes that fits, together with the `changes`.
+    def _add_quote(self, numbers: Iterable[int], sizes: Iterable[int] = ()) -> bool:
+        """Add the first of these quotes that fits in one of the `sizes`, which are those of the
+        visible quotes if none are given.
 
         Those from what failed come first, those without a legible line last. Of longer quotes, a
-        single line is tried first. The first visible quote is cut rather than left out. Return
-        whether one fit.
+        single line is tried first. Return whether one fit.
         """
         limits, shapes = self._limits, self._whole.quotes
         if len(limits.quotes) >= MAX_QUOTES:
@@ -226,9 +244,9 @@ class _Filler:
             shape = shapes[at]
             return not shape.fails, not shape.legible, shape.announces, at
 
-        sizes = [limits.quote_size] if limits.quotes else QUOTE_SIZES
+        sizes = (*sizes,) or (limits.quote_size,)
         return any(
-            self._add(quotes=limits.quotes | {at}, one_line=lines, quote_size=size, **changes)
+            self._add(quotes=limits.quotes | {at}, one_line=lines, quote_size=size)
             for at in sorted(set(numbers) - limits.quotes, key=rank)
             if not shapes[at].repeats
             for lines in self._list_line_choices(at)

@@ -11,6 +11,7 @@ from worker.core.finding import Evidence, Finding, HiddenPart, Verdict
 from worker.core.finding.further_failures import count_named_failures
 from worker.core.finding.retries import advises_against_retry
 from worker.core.finding.suggestions import Offers
+from worker.core.logs.bystanders import Bystander
 from worker.core.ports.evidence import RepoFile
 from worker.core.text.sentences import before_code
 from worker.core.text.untrusted import visible
@@ -56,6 +57,9 @@ _FIELDS = {
     "Missing": "missing_evidence",
     "Keep it next time": "next_time",
 }
+_EMPTY = frozenset(map(str, Bystander))
+"""What quotes lack that tell nothing: another quote is shown before them."""
+
 _MOST_ROOM, _STEP = 400, 20
 MOST_CAUSE, MOST_ADVICE, MOST_ADVICE_WITH_LINKS = 270, 150, 110
 """How many characters of the cause and of what to do, without and with changes on the diff, the
@@ -202,7 +206,7 @@ class Layout:
             several="\n" in quote.text,
             legible="\n" not in quote.text or line is not None,
             announces=announces_next((line or quote).text),
-            fails=is_of_failure(quote, self._failed_jobs),
+            fails=is_of_failure(quote, self._failed_jobs) and quote.lacks not in _EMPTY,
             job=job if job in self._failed_jobs else 0,
         )
 

@@ -11,7 +11,14 @@ from worker.core.conversation import context_json, quote_repair, repair_request
 from worker.core.conversation.context import ASKED, Context, Outcome, Status
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import Assistant, User
-from worker.core.finding import HiddenPart, Unproven, Verdict, find_unproven, parse_finding
+from worker.core.finding import (
+    Evidence,
+    HiddenPart,
+    Unproven,
+    Verdict,
+    find_unproven,
+    parse_finding,
+)
 from worker.core.ports.evidence import JobLog
 from worker.errors import ModelError
 from worker.turns.examination import Examiner
@@ -133,6 +140,24 @@ def test_a_repair_of_nothing_but_quotes_corrects_the_line_in_the_first_answers_c
     found = quote_repair.make_finding(asked, ended, held, str)
     assert [quote.line for quote in found.evidence] == [16]
     assert found.cause == "A race (line 16)."
+
+
+def test_quotes_none_of_which_proves_the_verdict_are_asked_for_one_that_does() -> None:
+    banner = Evidence(JobLog(7), 1, "it began", last=1, lacks="any run prints it")
+    captures = Held({JobLog(7): "it began\nerror: no such file"})
+    objections = quote_repair.find_objections(
+        *(ANSWER.format("- job 7 line 1: it began"), captures, str),
+        find_withheld=lambda answer: (),
+        context_quotes=(banner,),
+    )
+    asked = quote_repair.ask_for_repair(context(User("event"), Assistant(BAD)), objections)
+    request = asked.messages[-1]
+    assert isinstance(request, User)
+    assert request.text.startswith(repair_request.NO_PROOF)
+    assert "- job 7 line 1: it began\n  Why it proves nothing: any run prints it." in request.text
+    assert "What is missing is a line that shows the cause" in request.text
+    assert request.text.count("Write your whole answer once more") == 1
+    assert quote_repair.was_repaired(asked)
 
 
 def test_a_repair_that_says_nothing_leaves_the_first_answer() -> None:

@@ -88,8 +88,27 @@ def test_of_any_finding_eight_lines_are_shown_with_the_first_sentences_whole(
         assert count_visible_lines(body) <= MAX_LINES
         for sentence in _main_sentences(finding):
             assert plain(sentence) in plain(shown)
+        assert ("- [job 4711" in shown) == bool(finding.evidence)
         assert all(line.count("`") % 2 == 0 for line in shown.replace("```", "").split("\n"))
         assert all("…" not in line or line.startswith("- [") for line in shown.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cause": "It goes on, " * 29 + "and ends.", "to_do": "Put it back, " * 26 + "and wait."},
+        {"cause": "Why it fails. " * 40, "to_do": "What to do. " * 40},
+        {"doubt": "The model said “flaky”, but quoted nothing that proves it. " * 2},
+        {"what_failed": ", ".join(f"`job-{number}` (47{number})" for number in range(60))},
+        {"verdict": Verdict.ABSTAIN, "missing_evidence": "The log is gone. " * 30},
+    ],
+)
+def test_one_quote_is_visible_whatever_else_is_said(changes: dict[str, object]) -> None:
+    long = replace(FULL.evidence[0], text="E   AssertionError: " + "a word and " * 30)
+    found = replace(FULL, evidence=(long,), cause=LONG, to_do=LONG)
+    shown = shown_of(written(replace(found, **changes)))  # type: ignore[arg-type]
+    assert "- [job 4711, line 5]" in shown
+    assert count_visible_lines(shown) <= MAX_LINES
 
 
 CAUSE = "`VAT` is 0.07 now, and `test_vat` expects 0.19."
@@ -309,10 +328,13 @@ def test_a_second_cause_is_shown_or_pointed_to() -> None:
     both = shown_of(written(replace(full, cause=f"{'The dot is not escaped, ' * 8}so. {OTHER}")))
     assert OTHER in both
     assert short.text in both
-    # Why it failed comes before the proof of the first cause.
+    # A quote comes before a second sentence, and why something else failed before the rest of it.
     other = shown_of(written(replace(full, cause=f"{'The dot is not escaped, ' * 12}so. {OTHER}")))
-    assert OTHER in other
-    assert "- [" not in other
+    assert f"so. {POINTER}\n" in other
+    assert short.text in other
+    room = shown_of(written(replace(full, evidence=(long,), cause=f"It is so. {OTHER}")))
+    assert f"It is so. {OTHER}" in room
+    assert "Argument isn't numeric" in room
     endless = f"{'The dot is not escaped, ' * 12}so. {OTHER[:-1]}{', and so it goes on' * 12}."
     one = shown_of(written(replace(full, cause=endless)))
     assert OTHER[:-1] not in one
@@ -320,7 +342,7 @@ def test_a_second_cause_is_shown_or_pointed_to() -> None:
     assert "- [" in one
 
 
-def test_what_to_do_about_a_second_cause_is_shown_before_a_quote() -> None:
+def test_a_quote_is_shown_before_what_to_do_about_a_second_cause() -> None:
     said = "The change passes `ttl = 60` to the module `dns`, which has no variable of this name."
     both = {
         "cause": f"{said} {OTHER}",
@@ -331,8 +353,8 @@ def test_what_to_do_about_a_second_cause_is_shown_before_a_quote() -> None:
     full = replace(FULL, what_failed=f"`validate` (4710), `unit-tests` (4711): {'a' * 60}")
     shown = shown_of(written(replace(full, **both)))  # type: ignore[arg-type]
     assert both["cause"] in shown
-    assert both["to_do"] in shown
-    assert "- [" not in shown
+    assert both["to_do"].split(" Have ")[0] in shown
+    assert "- [" in shown
     endless = both | {"to_do": f"{TO_DO} {LONG * 4}"}
     shown = shown_of(written(replace(full, **endless)))  # type: ignore[arg-type]
     assert both["cause"] in shown

@@ -5,6 +5,22 @@ import re
 from worker.core.failure.image_files import find_changed_install
 from worker.core.failure.own_version import list_other_changes
 
+MODULES = frozenset(
+    {".py", ".pyi", ".pyx", ".java", ".kt", ".scala", ".groovy", ".rs", ".clj"}
+    | {".ex", ".exs", ".hs", ".erl", ".cs", ".swift"}
+)
+"""The suffixes of files that a dotted name may mean."""
+
+IMPORTED = frozenset(
+    {".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".vue", ".svelte", ".css", ".scss", ".json"}
+)
+"""The suffixes of files that are imported by their path."""
+
+TESTABLE = (MODULES | IMPORTED | {".go", ".rb", ".php", ".c", ".cc", ".cpp"}) - {
+    *(".css", ".scss", ".json")
+}
+"""The suffixes of source files, which may have tests."""
+
 _CI = re.compile(
     r"(?:^|/)(?:\.gitlab-ci[^/]{0,80}|[^/]{1,80}\.gitlab-ci|[^/]{0,80}gitlab-ci[^/]{0,80})\.ya?ml$"
     r"|^\.gitlab/(?!issue_templates/|merge_request_templates/)|^\.?ci/|^\.tekton/",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from worker.core.logs.headings import join_headings
+from worker.core.logs.named_places import PLACE, is_stack_head
 
 LONGEST = 1000
 """The most characters of a line that are read."""
@@ -57,8 +58,6 @@ _FAILS = re.compile(
 )
 """A word of failure that is not part of a path or of a test's name."""
 
-_PLACE = re.compile(r"[\w@.+~$/\\-]{1,300}\.\w{1,12}[\"']?(?:,? line |:|\(|:line )\d{1,7}(?!\.?\d)")
-
 
 def remove_asides(text: str) -> str:
     """Return `text` without lines that name files but report no error (`_ASIDE`)."""
@@ -87,18 +86,14 @@ def keep_last_command(lines: Sequence[str]) -> list[str]:
     return script[last + 1 :] if last >= 0 else list(lines)
 
 
-def names_place(text: str) -> bool:
-    """Whether any line names a place in a file."""
-    return any(_PLACE.search(line[:LONGEST]) for line in text.split("\n"))
-
-
 def _find_error_lines(text: str) -> Iterator[str]:
     warned, summary = False, False
     for line in join_headings(text.split("\n")):
         bare = _NUMBER.sub("", line)[:LONGEST]
         summary = "warnings summary" in bare or (summary and not bare.startswith(("==", "-- ")))
         aside = summary or _ASIDE.match(bare) or is_test_progress(bare) or _HARMLESS.match(bare)
-        place = _PLACE.search(bare)
-        if not aside and (not warned if place else _FAILS.search(_NO_FAILURE.sub("", bare))):
+        place = PLACE.search(bare)
+        tells = is_stack_head(bare) or _FAILS.search(_NO_FAILURE.sub("", bare))
+        if not aside and (not warned if place else tells):
             yield line
         warned = bare.startswith("warning")

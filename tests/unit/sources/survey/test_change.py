@@ -135,6 +135,7 @@ def test_a_dockerfile_changes_dependencies_in_a_line_that_installs(
 RSPEC = ["  1) Sheet has a line", "     # ./spec/sheet_spec.rb:5:in `block'",
          "rspec ./spec/sheet_spec.rb:4 # Sheet has a line"]  # fmt: skip
 NAMED = "the error names what this change edits: spec/sheet_spec.rb"
+LINE = "line 5 of spec/sheet_spec.rb, which the error names, is one that this change adds"
 ASIDE = (
     "this change edits a file that the error names, but not at the lines that it names: "
     "spec/sheet_spec.rb"
@@ -147,7 +148,7 @@ ASIDE = (
         ("@@ -6,6 +6,11 @@\n c\n c\n c\n+  it 'marks'\n c\n c\n c\n", ASIDE),
         ("@@ -40,2 +40,3 @@ def sheet_line\n c\n+x\n c\n", ASIDE),
         ("@@ -3,6 +3,7 @@\n c\n c\n c\n+x\n c\n c\n c\n", NAMED),
-        ("@@ -5 +5 @@\n-x\n+y\n", NAMED),
+        ("@@ -5 +5 @@\n-x\n+y\n", LINE),
         ("@@ -40,2 +40,3 @@ def has_a_line\n c\n+x\n c\n", NAMED),
         ("", NAMED),
     ],

@@ -7,7 +7,7 @@ that can mean only one path is certain; any other may mean a file of the same na
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from worker.core.failure.error_words import Word, ends_with, index_words, is_foreign
@@ -18,7 +18,7 @@ from worker.core.failure.file_changes import (
     is_elsewhere,
     is_telling,
 )
-from worker.core.failure.file_kinds import IMPORTED, MODULES, TESTABLE
+from worker.core.failure.file_kinds import IMPORTED, MODULES, TESTABLE, is_test
 from worker.core.logs.error_lines import remove_asides
 from worker.core.logs.named_places import MAX_TEXT, find_places
 
@@ -67,9 +67,14 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
     text = remove_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
     words = index_words(text, project)
     named = find_identifiers(text)
-    found = [(each, touch) for each in changed if (touch := _find_touch(each, words, named))]
-    found = sorted(found, key=lambda pair: _rank_touch(pair[1]))[:MAX_TOUCHES]
     places = [each for each in find_places(text) if not is_foreign(each.path)]
+    tests = {each.path.rpartition("/")[2] for each in places if is_test(each.path)}
+    found = [
+        (each, touch)
+        for each in changed
+        if (touch := _find_touch(each, words, named)) and not _is_beside(touch, tests)
+    ]
+    found = sorted(found, key=lambda pair: _rank_touch(pair[1]))[:MAX_TOUCHES]
     lines = find_own_added_lines(text, changed, project) if found else {}
     return tuple(
         replace(
@@ -81,6 +86,13 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
         )
         for each, touch in found
     )
+
+
+def _is_beside(touch: Touch, tests: Collection[str]) -> bool:
+    """Whether a file of tests is only in the package whose tests failed, and those named are of
+    other files."""
+    aside = touch.names_package and is_test(touch.path)
+    return aside and bool(tests) and touch.path.rpartition("/")[2] not in tests
 
 
 def _rank_touch(touch: Touch) -> tuple[bool, bool, bool]:

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 import requests
@@ -94,6 +95,14 @@ def _limit_wait(response: requests.Response, **_: Any) -> None:
     else:
         return
     response.headers["Retry-After"] = str(min(seconds, MAX_WAIT))
+
+
+def read_date(response: requests.Response) -> float | None:
+    """Return the server's time, in epoch seconds; None if the answer has no valid Date header."""
+    try:
+        return parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
+    except ValueError:
+        return None
 
 
 def _is_number(text: str) -> bool:

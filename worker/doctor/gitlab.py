@@ -6,13 +6,12 @@ See https://docs.gitlab.com/api/personal_access_tokens/ and https://docs.gitlab.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
 from worker.core.failure.audience import Access
 from worker.errors import SandpiperError
-from worker.gitlab_client import FOREIGN, Connections, decode_json, explain_failure
+from worker.gitlab_client import FOREIGN, Connections, decode_json, explain_failure, read_date
 
 TIMEOUT = (3.0, 6.0)
 """Seconds to connect, and seconds between two reads."""
@@ -72,8 +71,8 @@ class Client:
                 max_retries=0,
             )
             with response:
-                date, more = response.headers.get("Date"), response.headers.get("X-Next-Page", "")
-                return Answer(decode_json(response, _CAP), _parse_date(date), bool(more.strip()))
+                date, more = read_date(response), response.headers.get("X-Next-Page", "")
+                return Answer(decode_json(response, _CAP), date, bool(more.strip()))
         except FOREIGN as error:
             failure = explain_failure(error, what, self.role)
             status = getattr(error, "response_code", None) or 0
@@ -93,13 +92,6 @@ class Client:
 def list_objects(value: object) -> Iterator[Json]:
     """Yield the objects of a JSON list."""
     return (each for each in (value if isinstance(value, list) else []) if isinstance(each, dict))
-
-
-def _parse_date(date: str | None) -> float | None:
-    try:
-        return parsedate_to_datetime(date).timestamp() if date else None
-    except ValueError:
-        return None
 
 
 def encode_path(path: str) -> str:

@@ -227,6 +227,12 @@ _HEADERS: tuple[Case, ...] = (
     (f"< Set-Cookie: session={_RANDOM}; Path=/; HttpOnly", _RANDOM),
     (f"set-cookie: __Host-id=s%3A{_RANDOM}.{made(BASE64, 20)}; Secure", _RANDOM),
     (f'"Cookie": "connect.sid={_RANDOM}"', _RANDOM),
+    (f"Cookie: path=/; theme=dark; JSESSIONID={made(HEX, 32)}", made(HEX, 32)),
+    (f"cookie: remember={_RANDOM}", _RANDOM),
+    ("Cookie: auth=hunter2", "hunter2"),
+    ("Cookie: sessionid=qwertyuiop", "qwertyuiop"),
+    (f"Set-Cookie: sid=%2F{_RANDOM}; SameSite=Lax", _RANDOM),
+    (f"`Cookie: a=b; c=${_RANDOM}`", _RANDOM),
 )
 
 _OPTIONS: tuple[Case, ...] = (

@@ -7,45 +7,31 @@ that can mean only one path is certain; any other may mean a file of the same na
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from worker.core.failure.error_words import Word, index_words, is_foreign
+from worker.core.failure.error_words import Word, ends_with, index_words, is_foreign
+from worker.core.failure.file_changes import (
+    FileChange,
+    find_identifiers,
+    find_own_added_lines,
+    is_elsewhere,
+    is_telling,
+)
+from worker.core.failure.file_kinds import IMPORTED, MODULES, TESTABLE, is_test
 from worker.core.logs.error_lines import remove_asides
-from worker.core.text.diffs import HUNK, read_hunks
-
-MAX_TEXT = 16_384
-"""The most characters of an error that are read."""
+from worker.core.logs.named_places import MAX_TEXT, find_places
 
 MAX_TOUCHES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """A changed file.
-
-    `old_path` is its path before it was renamed. `defines` are the names whose definitions the diff
-    adds, removes or edits, `added_lines` the numbers of the lines it adds, `hunks` the lines
-    of the new file that the diff shows, changed ones and context; each is empty if not known.
-    `is_new` says that the file did not exist before. `submodule` is the commit to which the diff
-    moves a submodule, "" if it moves none.
-    """
-
-    path: str
-    old_path: str = ""
-    defines: frozenset[str] = frozenset()
-    added_lines: frozenset[int] = frozenset()
-    hunks: tuple[range, ...] = ()
-    is_new: bool = False
-    submodule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
     """A changed file, and the words of the error that name it. `is_certain`: they name no other.
 
-    `line` is a line that the error names and the change has added; 0 if there is none, or if the
-    error also names a line of the project that the change has not added. `names_tests` says that
+    `line` is a line that the error names and the change has added; 0 if there is none, or if a
+    message of the error names a line of the project that the change has not added. Of a stack, the
+    innermost frame of the project's code is such a line. `names_tests` says that
     the words name the file's tests rather than the file. `is_new` is `FileChange.is_new`.
     `is_elsewhere`: the error names lines of the file, but no line in or near an edit and no edited
     definition. `is_submodule`: the file is a submodule that the change moves to another commit, and
@@ -80,20 +66,33 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
     changed = tuple(changed)
     text = remove_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
     words = index_words(text, project)
-    named = frozenset(_IDENTIFIER.findall(text))
-    found = [(each, touch) for each in changed if (touch := _find_touch(each, words, named))]
-    lines = _find_project_lines(text)
-    touches = (
+    named = find_identifiers(text)
+    places = [each for each in find_places(text) if not is_foreign(each.path)]
+    tests = {each.path.rpartition("/")[2] for each in places if is_test(each.path)}
+    found = [
+        (each, touch)
+        for each in changed
+        if (touch := _find_touch(each, words, named)) and not _is_beside(touch, tests)
+    ]
+    found = sorted(found, key=lambda pair: _rank_touch(pair[1]))[:MAX_TOUCHES]
+    lines = find_own_added_lines(text, changed, project) if found else {}
+    return tuple(
         replace(
             touch,
-            line=_find_added_line(touch, changed, lines),
+            line=0 if touch.names_tests else lines.get(touch.path, 0),
             is_new=each.is_new,
-            is_elsewhere=not each.defines & named and _is_elsewhere(each, lines),
+            is_elsewhere=not each.defines & named and is_elsewhere(each, places),
             is_submodule=bool(each.submodule) and each.submodule[:_SHORT_SHA] not in text,
         )
         for each, touch in found
     )
-    return tuple(sorted(touches, key=_rank_touch)[:MAX_TOUCHES])
+
+
+def _is_beside(touch: Touch, tests: Collection[str]) -> bool:
+    """Whether a file of tests is only in the package whose tests failed, and those named are of
+    other files."""
+    aside = touch.names_package and is_test(touch.path)
+    return aside and bool(tests) and touch.path.rpartition("/")[2] not in tests
 
 
 def _rank_touch(touch: Touch) -> tuple[bool, bool, bool]:
@@ -107,131 +106,23 @@ def count_tests(failed: Iterable[str], paths: Iterable[str], project: str) -> in
     return sum(any(_find_test(each, named) for each in changed) for named in words)
 
 
-def find_added_lines(diff: str) -> frozenset[int]:
-    """Return the line numbers, in the new file, of the lines that a diff's hunks add."""
-    return frozenset(line.new for line in read_hunks(diff) if line.sign == "+")
-
-
-def find_hunks(diff: str) -> tuple[range, ...]:
-    """Return the lines of the new file that a diff's hunks show."""
-    headers = filter(None, map(HUNK.match, diff.split("\n")))
-    starts = ((int(each["new"]), int(each["count"] or 1)) for each in headers)
-    return tuple(range(start, start + count) for start, count in starts)
-
-
-def find_submodule_commit(diff: str) -> str:
-    """Return the commit to which a diff moves a submodule, "" if it is not about one."""
-    found = _SUBMODULE.search(diff)
-    return found[1] if found else ""
-
-
-def find_named_lines(text: str) -> tuple[tuple[str, int], ...]:
-    """Return the places (such as `path:12`) that an error names, each once, in order."""
-    found = ((each[1], int(each[2])) for each in _LINE.finditer(text[:MAX_TEXT]))
-    return tuple(dict.fromkeys(found))
-
-
-def select_lines(path: str, named: Iterable[tuple[str, int]]) -> tuple[int, ...]:
-    """Return the line numbers among the `named` places that are in the repository's file `path`."""
-    return tuple(number for each, number in named if _may_mean(each, path))
-
-
-def find_defining_lines(lines: Sequence[str], text: str) -> tuple[int, ...]:
-    """Return the numbers of the lines that define what the error names, such as a test."""
-    named = frozenset(_IDENTIFIER.findall(text[:MAX_TEXT]))
-    return tuple(
-        number
-        for number, line in enumerate(lines, 1)
-        if any(name in named and _is_telling(name) for name in _DEFINES.findall(line[:400]))
-    )
-
-
-def find_definitions(diff: str) -> frozenset[str]:
-    """Return the names that a diff's changed lines and hunk headers define."""
-    lines = (line for line in diff.split("\n") if line[:1] in ("+", "-", "@"))
-    return frozenset(
-        name for line in lines for name in _DEFINES.findall(line[:400]) if _is_telling(name)
-    )
-
-
 # --------------------------------------------------------------------------------- names and lines
 
 _SCHEME = re.compile(r"(?:webpack|file)://+(?:\./)?", re.IGNORECASE)
-_SUBMODULE = re.compile(r"^\+Subproject commit ([0-9a-f]{40,64})$", re.MULTILINE)
 _SHORT_SHA = 7
-_LINE = re.compile(
-    r"([\w@.+~$/\\-]{1,300}\.\w{1,12})(?:[\"']?, line |:|\(|:line )(\d{1,7})(?![\d.])"
-)
 _TEST_NAME = re.compile(
     r"(?:test_(?P<a>\w{2,80})|(?P<b>\w{2,80}?)(?:_test|_spec|\.test|\.spec|[-.]tests?"
     r"|(?<=[a-z0-9])(?:Tests?|Spec|IT)))",
 )
-_DEFINES = re.compile(
-    r"\b(?:def|class|func|function|fn|const|let|var|type|struct|interface|enum|trait|object|module)"
-    r"[ \t]+(?:\([^()\n]{0,80}\)[ \t]*)?([A-Za-z_]\w{3,80})"
-)
-_TELLING = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w{5,80}")
-
-
-def _is_telling(name: str) -> bool:
-    """Whether a name has at least two words: names such as `sum` and `main` are too common."""
-    return len(name) >= 6 and _TELLING.search(name) is not None
-
-
-def _may_mean(named: str, path: str) -> bool:
-    """Whether the path `named`, as a tool wrote it, may mean the repository's file `path`."""
-    parts, wanted = named.replace("\\", "/").split("/"), path.split("/")
-    found = [part for part in parts if part not in ("", ".")]
-    return _ends_with(wanted, found) or _ends_with(found, wanted)
-
-
-def _find_project_lines(text: str) -> list[tuple[str, int]]:
-    """Return the places that an error names, without those in third-party code."""
-    return [each for each in find_named_lines(text) if not is_foreign(each[0].replace("\\", "/"))]
-
-
-def _find_added_line(
-    touch: Touch, changed: Sequence[FileChange], lines: Sequence[tuple[str, int]]
-) -> int:
-    """Return the first line that the error names in the file; 0 unless all named lines are new."""
-    if touch.names_tests or not all(any(_adds(each, line) for each in changed) for line in lines):
-        return 0
-    return next(iter(select_lines(touch.path, lines)), 0)
-
-
-def _is_elsewhere(changed: FileChange, lines: Sequence[tuple[str, int]]) -> bool:
-    """Whether the error names lines of a changed file, and all of them are far from its changes."""
-    named = select_lines(changed.path, lines)
-    if not changed.hunks or changed.is_new or not named:
-        return False
-    return not any(line in each for line in named for each in changed.hunks)
-
-
-def _adds(changed: FileChange, line: tuple[str, int]) -> bool:
-    return line[1] in changed.added_lines and _may_mean(line[0], changed.path)
 
 
 # ------------------------------------------------------------------------------- held against paths
 
-_MODULES = frozenset(
-    {".py", ".pyi", ".pyx", ".java", ".kt", ".scala", ".groovy", ".rs", ".clj"}
-    | {".ex", ".exs", ".hs", ".erl", ".cs", ".swift"}
-)
 _SOURCES = (
     *(("src", kind, tongue) for kind in ("main", "test", "it") for tongue in
       ("java", "kotlin", "scala", "groovy", "clojure")),
     *(("src",), ("lib",)),
 )  # fmt: skip
-_IMPORTED = frozenset(
-    {".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".vue", ".svelte", ".css", ".scss", ".json"}
-)
-
-
-_TESTABLE = (_MODULES | _IMPORTED | {".go", ".rb", ".php", ".c", ".cc", ".cpp"}) - {
-    *(".css", ".scss", ".json")
-}
-"""The suffixes of source files, which may have tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +172,7 @@ def _list_named(changed: FileChange, words: Mapping[str, Sequence[Word]]) -> Ite
 def _find_test(changed: FileChange, words: Mapping[str, Sequence[Word]]) -> Touch | None:
     """Return the changed file if the error names its tests: `sum.py` is named by `test_sum.py`."""
     place = _make_place(changed.path)
-    for part, named in words.items() if place.suffix in _TESTABLE else ():
+    for part, named in words.items() if place.suffix in TESTABLE else ():
         word = next((word for word in named if _is_test_of(place, part, word)), None)
         if word is not None:
             return Touch(changed.path, word.text, is_certain=False, names_tests=True)
@@ -292,9 +183,9 @@ def _is_test_of(place: _Place, part: str, word: Word) -> bool:
     """Whether a part of a word names the file's tests: a file of the same language, a class or a
     module. A function of such a name does not count: it may test anything."""
     stem, _, suffix = part.rpartition(".")
-    is_file = "." + suffix in _TESTABLE
+    is_file = "." + suffix in TESTABLE
     if is_file:
-        fits = "." + suffix == place.suffix or {"." + suffix, place.suffix} <= _IMPORTED
+        fits = "." + suffix == place.suffix or {"." + suffix, place.suffix} <= IMPORTED
         fits = fits and part in (word.parts[-1], ".".join(word.parts))
     else:
         stem = part
@@ -316,21 +207,23 @@ def _is_file(word: Word, place: _Place) -> bool:
 
 def _compare_file(word: Word, place: _Place) -> bool:
     """Whether a bare file name is certain: only for a non-source file at the repository's root."""
-    return len(place.parts) == 1 and place.suffix not in _MODULES | _IMPORTED | {".go"}
+    return len(place.parts) == 1 and place.suffix not in MODULES | IMPORTED | {".go"}
 
 
 def _compare_path(word: Word, place: _Place) -> bool | None:
     parts = place.parts
     if word.is_rooted and word.parts == parts:
         return True
-    if _ends_with(parts, word.parts):  # from a folder of the repository
+    if word.is_upward and word.parts == parts and place.suffix not in IMPORTED:
+        return len(parts) > 1  # from a build's folder; an import is relative to its own file
+    if ends_with(parts, word.parts):  # from a folder of the repository
         return False
-    if not word.is_rooted and _ends_with(word.parts, parts):  # from the container's root
+    if not word.is_rooted and ends_with(word.parts, parts):  # from the container's root
         return len(parts) >= 2
-    if place.suffix in _IMPORTED:
+    if place.suffix in IMPORTED:
         stem = (*parts[:-1], place.stem)
-        if _ends_with(stem, word.parts) or (
-            place.stem == "index" and _ends_with(parts[:-1], word.parts)
+        if ends_with(stem, word.parts) or (
+            place.stem == "index" and ends_with(parts[:-1], word.parts)
         ):
             return word.is_rooted and word.parts == stem and len(stem) > 1
     if place.suffix == ".go":
@@ -341,7 +234,7 @@ def _compare_path(word: Word, place: _Place) -> bool | None:
 def _is_package(word: Word, place: _Place) -> bool:
     """Whether a word that names the file for certain is its package's name."""
     if place.suffix == ".go":
-        return word.parts != place.parts and not _ends_with(word.parts, place.parts)
+        return word.parts != place.parts and not ends_with(word.parts, place.parts)
     return place.stem in ("__init__", "mod") and word.is_dotted and not _is_file(word, place)
 
 
@@ -352,11 +245,11 @@ def _compare_package(word: Word, folder: tuple[str, ...]) -> bool | None:
         return None
     if word.is_rooted and word.parts == folder:
         return True
-    return False if len(folder) >= 2 and _ends_with(word.parts, folder) else None
+    return False if len(folder) >= 2 and ends_with(word.parts, folder) else None
 
 
 def _compare_module(word: Word, place: _Place) -> bool | None:
-    if place.suffix not in _MODULES or not word.parts:
+    if place.suffix not in MODULES or not word.parts:
         return None
     stem = (*place.parts[:-1], place.stem)
     if place.stem in ("__init__", "mod") and len(stem) > 1:
@@ -368,8 +261,4 @@ def _compare_module(word: Word, place: _Place) -> bool | None:
             return True
     if any(names[: len(stem) - at] == stem[at:] for at in range(len(stem) - 1)):
         return False
-    return False if place.stem == names[0] and _is_telling(place.stem) else None
-
-
-def _ends_with(whole: Sequence[str], end: Sequence[str]) -> bool:
-    return 0 < len(end) <= len(whole) and tuple(whole[-len(end) :]) == tuple(end)
+    return False if place.stem == names[0] and is_telling(place.stem) else None

@@ -12,7 +12,7 @@ class Word:
     """A word that may name a file; `parts` are the word split at slashes, dots or colons.
 
     `is_dotted`: it has no slashes. `is_rooted`: the parts seem to begin at the repository's root.
-    `is_absolute`: it was written as an absolute path.
+    `is_absolute`: it was written as an absolute path, `is_upward`: as one that begins with `..`.
     """
 
     text: str
@@ -20,13 +20,18 @@ class Word:
     is_dotted: bool = False
     is_rooted: bool = False
     is_absolute: bool = False
+    is_upward: bool = False
 
 
 _TOKEN = re.compile(r"[\w@.+~$/\\-]+(?:::[\w.]+)*")
 _FOREIGN = frozenset(
     {"site-packages", "dist-packages", "node_modules", ".cargo", ".m2", ".gradle", ".nuget"}
+    | {"gems", ".rustup"}
 )
-_FOREIGN_TOPS = frozenset({"usr", "lib", "lib64", "opt", "root", "etc", "System", "Library"})
+_FOREIGN_TOPS = frozenset(
+    {"usr", "lib", "lib64", "bin", "sbin", "opt", "root", "etc", "nix", "rustc"}
+    | {"System", "Library"}
+)
 
 
 def index_words(text: str, project: str) -> Mapping[str, Sequence[Word]]:
@@ -43,9 +48,21 @@ def index_words(text: str, project: str) -> Mapping[str, Sequence[Word]]:
 
 def is_foreign(path: str) -> bool:
     """Whether a path belongs to the system or an installed package, judged by its folders."""
+    path = path.replace("\\", "/")
     parts = [part for part in path.split("/") if part not in ("", ".", "~")]
     top = parts[0] if path.startswith(("/", "~")) and parts else ""
     return bool(_FOREIGN & set(parts)) or top in _FOREIGN_TOPS or "pkg/mod/" in path
+
+
+def split_path(path: str, project: str) -> tuple[tuple[str, ...], bool]:
+    """Return the parts of a path that a tool wrote, and whether they begin at the repository's root
+    for certain: then they are those after the project's own path."""
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in _NOWHERE]
+    inside = _remove_project(parts, project.lower())
+    return (tuple(parts), False) if inside is None else (inside, True)
+
+
+_NOWHERE = frozenset({"", ".", "..", "~"})
 
 
 def _find_words(text: str, project: str) -> Iterator[Word]:
@@ -85,7 +102,10 @@ def _make_path_word(token: str, path: str, project: str) -> Word | None:
     inside = _remove_project(parts, project)
     if inside is not None:
         return Word(token, inside, is_rooted=True, is_absolute=absolute)
-    return Word(token, tuple(parts), is_rooted=not absolute and not up, is_absolute=absolute)
+    return Word(
+        token, tuple(parts), is_rooted=not absolute and not up, is_absolute=absolute,
+        is_upward=path.startswith("../"),
+    )  # fmt: skip
 
 
 def _remove_project(parts: Sequence[str], project: str) -> tuple[str, ...] | None:
@@ -96,3 +116,8 @@ def _remove_project(parts: Sequence[str], project: str) -> tuple[str, ...] | Non
         if tuple(lower[at : at + len(home)]) == home and at > 0:
             return tuple(parts[at + len(home) :])
     return None
+
+
+def ends_with(whole: Sequence[str], end: Sequence[str]) -> bool:
+    """Whether a path's parts end with those of another, which has at least one."""
+    return 0 < len(end) <= len(whole) and tuple(whole[-len(end) :]) == tuple(end)

@@ -4,6 +4,23 @@ import re
 
 from worker.core.failure.image_files import find_changed_install
 from worker.core.failure.own_version import list_other_changes
+from worker.core.failure.tool_settings import drop_settings
+
+MODULES = frozenset(
+    {".py", ".pyi", ".pyx", ".java", ".kt", ".scala", ".groovy", ".rs", ".clj"}
+    | {".ex", ".exs", ".hs", ".erl", ".cs", ".swift"}
+)
+"""The suffixes of files that a dotted name may mean."""
+
+IMPORTED = frozenset(
+    {".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".vue", ".svelte", ".css", ".scss", ".json"}
+)
+"""The suffixes of files that are imported by their path."""
+
+TESTABLE = (MODULES | IMPORTED | {".go", ".rb", ".php", ".c", ".cc", ".cpp"}) - {
+    *(".css", ".scss", ".json")
+}
+"""The suffixes of source files, which may have tests."""
 
 _CI = re.compile(
     r"(?:^|/)(?:\.gitlab-ci[^/]{0,80}|[^/]{1,80}\.gitlab-ci|[^/]{0,80}gitlab-ci[^/]{0,80})\.ya?ml$"
@@ -27,7 +44,7 @@ _MANIFESTS_OF_MORE = frozenset(
 """Manifests that also hold other things: scripts, settings, build targets."""
 
 _REQUIREMENT = re.compile(
-    r"[\"'][\w@./-]{1,100}[\"']\s*:\s*[\"'](?:[~^<>=*]|v?\d|workspace:|file:|git|npm:)"
+    r"[\"'][\w@./-]{1,100}[\"']\s*:\s*[\"'](?:[~^<>=*]|v?\d|workspace:|file:|git[+:@]|git(?:hub|lab):|npm:)"
     r"|^\s*(?!version\b)[\w.-]{1,100}\s*=\s*(?:[\"'][~^<>=*]?\s*\d|\{.{0,200}(?:version|path|git|workspace)\s*=)"
     r"|[\"'][\w.-]{1,100}(?:\[[\w,.-]{1,80}\])?\s*(?:[~=<>!]=|<|>)\s*\d"
     r"|<version>|<(?:group|artifact)Id>|<parent>|<dependency>"
@@ -36,6 +53,9 @@ _REQUIREMENT = re.compile(
     r"|\b(?:requires|dependencies|install_requires|engines|toolchain|rust-version)\b"
 )
 """What a changed line of such a manifest contains if it is about a dependency."""
+
+_OPTION = re.compile(r"\s{0,80}(?!\w{0,80}[vV]ersion)[\w.]{1,100}\s?=\s?[\"']")
+"""How Gradle's builds set an option of a task or a plug-in that is not a version."""
 
 _REQUIREMENTS = re.compile(
     r"requirements[^/]{0,80}\.(?:txt|in)$|(?:Docker|Container)file\.[^/]{1,80}$|\.[Dd]ockerfile$"
@@ -86,10 +106,12 @@ def changes_dependency(path: str, diff: str) -> bool:
         return False
     if diff and is_image(path):
         return bool(find_changed_install(diff))
-    changed = list_other_changes(path, diff)
+    changed = list_other_changes(path, drop_settings(path, diff))
     if not diff or path.rpartition("/")[2].lower() not in _MANIFESTS_OF_MORE:
         return not diff or bool(changed)
-    return any(_REQUIREMENT.search(line[:400]) for line in changed)
+    is_gradle = ".gradle" in path.lower()
+    lines = (line[:400] for line in changed if not is_gradle or not _OPTION.match(line[:400]))
+    return any(map(_REQUIREMENT.search, lines))
 
 
 def is_lock(path: str) -> bool:
@@ -100,7 +122,8 @@ def is_lock(path: str) -> bool:
 
 def is_docs(path: str) -> bool:
     """Whether a file is prose or a picture."""
-    return path.lower().endswith(_DOCS) and not is_dependency(path)
+    name = path.rpartition("/")[2]
+    return name.lower().endswith(_DOCS) and name != "CMakeLists.txt" and not is_dependency(path)
 
 
 _TEST = re.compile(

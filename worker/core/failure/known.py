@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from worker.core.failure.changed_files import FileChange, find_touches
+from worker.core.failure.changed_files import find_touches
+from worker.core.failure.file_changes import FileChange
 from worker.core.failure.file_kinds import is_ci
 from worker.core.failure.jobs import FailingJob, Group, Hit, Survey
 from worker.core.finding import Verdict

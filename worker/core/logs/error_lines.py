@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from worker.core.logs.headings import join_headings
+from worker.core.logs.named_places import PLACE, is_stack_head
 
 LONGEST = 1000
 """The most characters of a line that are read."""
@@ -32,8 +33,9 @@ _TEST_PROGRESS = re.compile(
     r"|\*\* \S{1,300} +(?:PASS|SKIP) |[\w:]{1,200}#test_.{1,200} = [\d.]{1,9} s = [.S]$"
     r"|Passed \S.{0,300} \[(?:< )?\d[ \w]{0,30}\]$"
     r"|\d\d:\d\d \+\d{1,6}(?: ~\d{1,6})?(?: -\d{1,6})?: (?!Some tests failed|.{0,600} \[E\]$)"
+    r"|(?:\[\d{1,6}/\d{1,6}\]|- {1,4}\d{1,6}) \[[^\]]{1,40}\] › |(?:SKIP(?:PED)?|XFAIL|XPASS) \S"
 )
-"""How a runner reports a test that passed or has only begun."""
+"""How a runner reports a test that passed, was skipped or has only begun."""
 
 _HARMLESS = re.compile(
     r"\W{0,8}(?:warning\b|(?:DEBUG|INFO|TRACE|NOTICE)\b)|\$ |w: \S"
@@ -56,12 +58,26 @@ _FAILS = re.compile(
 )
 """A word of failure that is not part of a path or of a test's name."""
 
-_PLACE = re.compile(r"[\w@.+~$/\\-]{1,300}\.\w{1,12}[\"']?(?:,? line |:|\(|:line )\d{1,7}(?!\.?\d)")
-
 
 def remove_asides(text: str) -> str:
-    """Return `text` without lines that name files but report no error (`_ASIDE`)."""
-    return "\n".join(line for line in text.split("\n") if not _ASIDE.match(_NUMBER.sub("", line)))
+    """Return `text` without lines that name files but report no error: `_ASIDE`, and lists."""
+    return "\n".join(line for line in text.split("\n") if not _is_aside(_NUMBER.sub("", line)))
+
+
+_LISTED = 3
+"""The least files of a list: a command's arguments, or what a runner is going to look at."""
+
+_FILE = re.compile(
+    r"(?:^|(?<=[\s,'\"=]))(?=[^\s/]{0,100}/)[\w@.+~$/\\-]{1,300}\.[A-Za-z]\w{0,11}(?=[\s,'\"]|$)"
+)
+
+
+def _is_aside(line: str) -> bool:
+    """Whether a line reports no error of a file that it names."""
+    line = line[:LONGEST]
+    if _ASIDE.match(line):
+        return True
+    return len(set(_FILE.findall(line))) >= _LISTED and not PLACE.search(line)
 
 
 def is_test_progress(line: str) -> bool:
@@ -74,18 +90,35 @@ def select_error_lines(text: str) -> str:
     return "\n".join(_find_error_lines(text))
 
 
-def names_place(text: str) -> bool:
-    """Whether any line names a place in a file."""
-    return any(_PLACE.search(line[:LONGEST]) for line in text.split("\n"))
-
-
 def _find_error_lines(text: str) -> Iterator[str]:
     warned, summary = False, False
-    for line in join_headings(text.split("\n")):
+    for line in join_headings(_drop_passed(text.split("\n"))):
         bare = _NUMBER.sub("", line)[:LONGEST]
         summary = "warnings summary" in bare or (summary and not bare.startswith(("==", "-- ")))
-        aside = summary or _ASIDE.match(bare) or is_test_progress(bare) or _HARMLESS.match(bare)
-        place = _PLACE.search(bare)
-        if not aside and (not warned if place else _FAILS.search(_NO_FAILURE.sub("", bare))):
+        aside = summary or _is_aside(bare) or is_test_progress(bare) or _HARMLESS.match(bare)
+        place = PLACE.search(bare)
+        tells = is_stack_head(bare) or _FAILS.search(_NO_FAILURE.sub("", bare))
+        if not aside and (not warned if place else tells):
             yield line
         warned = bare.startswith("warning")
+
+
+_GO_TEST = re.compile(
+    r"(?:\d{1,9}: ?)?\s{0,40}(?:=== (?:RUN|CONT|NAME) {1,3}|--- (?P<ended>PASS|SKIP): )"
+    r"(?P<name>\S{1,300})"
+)
+
+
+def _drop_passed(lines: Sequence[str]) -> list[str]:
+    """Return the lines without what Go's tests log that passed in the end."""
+    marks = [_GO_TEST.match(line) for line in lines]
+    passed = {mark["name"] for mark in marks if mark and mark["ended"]}
+    kept, test = list[str](), ""
+    for line, mark in zip(lines, marks, strict=True):
+        if mark:
+            test = "" if mark["ended"] else mark["name"]
+        elif not line[:1].isspace() and not _NUMBER.sub("", line)[:1].isspace():
+            test = ""
+        if test not in passed:
+            kept.append(line)
+    return kept

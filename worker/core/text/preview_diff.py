@@ -4,16 +4,15 @@ hunks that an error names, and others as they fit. Pure."""
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from worker.core.failure.changed_files import (
+from worker.core.failure.changed_files import Touch, find_touches
+from worker.core.failure.file_changes import (
     FileChange,
-    Touch,
     find_added_lines,
     find_definitions,
-    find_named_lines,
-    find_touches,
     select_lines,
 )
 from worker.core.failure.file_kinds import is_dependency, is_docs, is_test
+from worker.core.logs.named_places import find_places
 from worker.core.text.diffs import HUNK
 
 MAX_LINE = 500
@@ -115,7 +114,7 @@ def _rank_hunks(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]
         for path, text in ((path, "\n".join(parts)) for path, parts in texts.items())
     ]
     touched = {touch.path: touch for touch in find_touches(error, changed, project)}
-    places = find_named_lines(error)
+    places = find_places(error)
     lines = {path: select_lines(path, places) for path in texts}
     ranked = [_rank_hunk(hunk, touched.get(hunk.path), lines[hunk.path]) for hunk in hunks]
     return sorted(ranked, key=lambda hunk: (hunk.rank, hunk.size, hunk.place))

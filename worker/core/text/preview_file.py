@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from worker.core.failure.changed_files import find_defining_lines, find_named_lines, select_lines
+from worker.core.failure.file_changes import find_defining_lines, select_lines
+from worker.core.logs.named_places import find_places
 
 NEAR = 20
 """The most lines shown on each side of a named line."""
@@ -19,9 +20,8 @@ def find_lines(path: str, lines: Sequence[str], error: str) -> tuple[int, ...]:
 
     It names a line by its place ("src/app.py:12"), or else by what is defined there.
     """
-    named = [
-        number for number in select_lines(path, find_named_lines(error)) if number <= len(lines)
-    ]
+    found = select_lines(path, find_places(error))
+    named = [number for number in found if number <= len(lines)]
     return tuple(named) or find_defining_lines(lines, error)
 
 

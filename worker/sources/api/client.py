@@ -22,6 +22,7 @@ from worker.gitlab_client import (
     decode_json,
     explain_failure,
     read_chunks,
+    read_date,
 )
 from worker.sources.api.downloads import Downloads
 
@@ -98,12 +99,21 @@ class ReadClient:
         self._downloads = Downloads({"https", own.scheme}, hosts, timeout)
         self._retries = retries
         self._deadline = deadline
+        self._dates = list[tuple[float, float]]()
 
     def with_deadline(self, deadline: float) -> "ReadClient":
         """Return a copy that requests and streams nothing after `deadline` (monotonic)."""
         other = copy(self)
         other._deadline = deadline
         return other
+
+    def get_time(self) -> float | None:
+        """Return what GitLab's own clock shows now, in epoch seconds, by the Date header of an
+        answer; None if no answer has had one."""
+        if not self._dates:
+            return None
+        date, read_at = self._dates[-1]
+        return date + time.monotonic() - read_at
 
     def one(self, path: str, model: type[T], what: str, query: Query | None = None) -> T:
         """Return the object at `path` (below /api/v4). Raises SourceError, NotFound on 404."""
@@ -189,7 +199,7 @@ class ReadClient:
     def _request(self, path: str, query: Query) -> requests.Response:
         if self._is_past_deadline():
             raise requests.Timeout
-        return self.connections.get().http_request(
+        response = self.connections.get().http_request(
             "get",
             path,
             query_data=dict(query),
@@ -197,6 +207,9 @@ class ReadClient:
             retry_transient_errors=True,
             max_retries=self._retries,
         )
+        if (date := read_date(response)) is not None:
+            self._dates[:] = [(date, time.monotonic())]  # copies of this client share it
+        return response
 
     def _download(self, path: str, query: Query) -> requests.Response:
         """Get a file, following one redirect, as GitLab may keep large files in an object store.

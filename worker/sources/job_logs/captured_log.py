@@ -21,6 +21,9 @@ _LIMIT = re.compile(r"^Job's log exceeded limit of (\d{1,12}) bytes", re.IGNOREC
 CLOCKS_DIFFER = 600
 """Seconds from which on the clocks of a runner and of GitLab count as different."""
 
+_SAME_TIME = 60
+"""Seconds by which times of GitLab's may differ: it runs on several machines."""
+
 HELD = 1 << 20
 """Most bytes of a log that its document holds in memory; a longer log is a stream."""
 
@@ -128,18 +131,23 @@ class Log:
         whole = f" of the job's {duration:,.0f} s" if duration else ""
         return f"the runner cut the log at {int(found[1]):,} bytes{kept}{whole}"
 
-    def describe_clock(self, started_at: str | None) -> str:
+    def describe_clock(self, started_at: str | None, now: float | None) -> str:
         """Say how far the runner's clock is from GitLab's; "" if they agree or it is unknown.
 
-        `started_at` is when the job began by GitLab's clock.
+        `started_at` is when the job began by GitLab's record, `now` what GitLab's own clock shows.
+        The record is taken for that clock's only of a job that has just ended by it: nearer to now
+        than the two clocks are to each other. Of an imported or restored job it may be anything.
         """
-        by_gitlab = parse_time(started_at or "")
-        if not self.began or by_gitlab is None or abs(self.began - by_gitlab) < CLOCKS_DIFFER:
+        began = parse_time(started_at or "")
+        if not self.began or began is None or now is None:
             return ""
-        off = timedelta(seconds=int(abs(self.began - by_gitlab)))
-        side = "behind" if self.began < by_gitlab else "ahead of"
+        apart, ago = abs(self.began - began), now - began - self.seconds
+        if apart < CLOCKS_DIFFER or not -_SAME_TIME <= ago < apart:
+            return ""
+        off = timedelta(seconds=int(apart))
+        side = "behind" if self.began < began else "ahead of"
         ours, theirs = (
-            f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}" for at in (self.began, by_gitlab)
+            f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}" for at in (self.began, began)
         )
         return (
             f"the runner's clock is {off} (h:mm:ss) {side} GitLab's: its log begins at {ours} UTC, "

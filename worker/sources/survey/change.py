@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 
-from worker.core.failure.changed_files import (
-    MAX_TEXT,
+from worker.core.failure.changed_files import Touch, count_tests, find_touches
+from worker.core.failure.facts import Change, Unknown
+from worker.core.failure.file_changes import (
     FileChange,
-    Touch,
-    count_tests,
     find_added_lines,
     find_definitions,
     find_hunks,
     find_submodule_commit,
-    find_touches,
 )
-from worker.core.failure.facts import Change, Unknown
 from worker.core.failure.file_kinds import (
     changes_dependency,
     is_ci,
@@ -25,10 +22,11 @@ from worker.core.failure.file_kinds import (
 from worker.core.failure.image_files import find_changed_install
 from worker.core.failure.jobs import Group
 from worker.core.logs import trace
-from worker.core.logs.error_lines import names_place, select_error_lines
+from worker.core.logs.error_lines import select_error_lines
 from worker.core.logs.failed_tests import list_failed_tests
 from worker.core.logs.failing_command import keep_last_command
 from worker.core.logs.ignored_failures import find_ignored
+from worker.core.logs.named_places import MAX_TEXT, names_place
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
 from worker.sources.job_logs.captured_log import Log

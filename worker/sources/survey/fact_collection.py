@@ -304,11 +304,12 @@ class FactCollector:
         log = self._logs.find(first.job_id)
         if log is None or first.job_id not in self._listed:
             return facts
+        job = self._listed[first.job_id]
         return replace(
             facts,
             last_pass=log.describe_last_pass(),
-            cut=log.describe_cut(self._listed[first.job_id].duration),
-            clock=log.describe_clock(self._listed[first.job_id].started_at),
+            cut=log.describe_cut(job.duration),
+            clock=log.describe_clock(job.started_at, self._reader.client.get_time()),
         )
 
     def _find_siblings(self, facts: Facts, own: wire.Pipeline) -> Iterator[Run]:

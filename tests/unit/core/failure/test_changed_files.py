@@ -2,14 +2,8 @@
 
 import pytest
 
-from worker.core.failure.changed_files import (
-    MAX_TOUCHES,
-    FileChange,
-    count_tests,
-    find_added_lines,
-    find_definitions,
-    find_touches,
-)
+from worker.core.failure.changed_files import MAX_TOUCHES, count_tests, find_touches
+from worker.core.failure.file_changes import FileChange, find_added_lines, find_definitions
 
 PROJECT = "team/service"
 

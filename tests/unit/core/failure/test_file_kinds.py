@@ -28,6 +28,7 @@ CASES = [
     ("app/dockerfile.py", ""),
     ("docs/index.md", "docs"),
     ("README.rst", "docs"),
+    ("lib/CMakeLists.txt", ""),
     ("app/sum.py", ""),
     ("", ""),
 ]
@@ -53,6 +54,11 @@ def test_a_path_is_of_one_kind(path: str, kind: str) -> None:
         ("pom.xml", "      <version>3.2</version>", True),
         ("build.gradle", '    implementation "a:b:1"', True),
         ("build.gradle", "    useJUnitPlatform()", False),
+        ("build.gradle", '    maxHeapSize = "1g"', False),
+        ("build.gradle", '    jvmTarget = "17"', False),
+        ("build.gradle", '    toolVersion = "10.3"', True),
+        ("package.json", '    "prepare": "git config core.hooksPath .hooks"', False),
+        ("package.json", '    "tide": "git+ssh://git@host.example/tide.git"', True),
         ("uv.lock", "anything", True),
         ("Dockerfile", "RUN make", False),
         ("Dockerfile", "FROM debian:13", True),
@@ -188,6 +194,59 @@ def test_the_version_of_the_project_itself_is_no_dependency(
     assert changes_dependency(path, diff) is changes
 
 
+IN = {
+    "pyproject.toml": "[{}]\n name = 1",
+    "setup.cfg": "[{}]\n name = 1",
+    "Cargo.toml": "[{}]\n",
+    "package.json": '{{\n   "{}": {{',
+    "composer.json": '{{\n   "{}": {{',
+    "pom.xml": "<plugin>\n <artifactId>a</artifactId>\n <{}>",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "within", "line", "changes"),
+    [
+        ("pyproject.toml", "tool.mypy", 'python_version = "3.11"', False),
+        ("pyproject.toml", "tool.pytest.ini_options", 'minversion = "7.0"', False),
+        ("pyproject.toml", "tool.poetry.dependencies", 'click = "^8.2"', True),
+        ("pyproject.toml", "dependency-groups", '    "click>=8.2",', True),
+        ("pyproject.toml", "project", '    "click>=8.2",', True),
+        ("pyproject.toml", "build-system", 'requires = ["hatchling>=1.2"]', True),
+        ("setup.cfg", "tox:tox", 'minversion = "4"', False),
+        ("Cargo.toml", "profile.release", 'strip = "1"', False),
+        ("Cargo.toml", "workspace.dependencies", 'serde = "1"', True),
+        ("Cargo.toml", "target.'cfg(unix)'.dependencies", 'libc = "0.2"', True),
+        ("package.json", "scripts", '    "a": "1 && 2"', False),
+        ("package.json", "jest", '    "testTimeout": "30"', False),
+        ("package.json", "devDependencies", '    "jest": "^30"', True),
+        ("package.json", "engines", '    "node": ">=22"', True),
+        ("composer.json", "scripts", '    "a": "2"', False),
+        ("composer.json", "require-dev", '    "a/b": "^2"', True),
+        ("pom.xml", "configuration", "<rule><version>3.6</version></rule>", False),
+        ("pom.xml", "configuration>\n <path", "<version>3.6</version>", True),
+        ("pom.xml", "executions", "<version>3.6</version>", True),
+    ],
+)  # fmt: skip
+def test_the_settings_of_a_tool_are_no_dependency(
+    path: str, within: str, line: str, changes: bool
+) -> None:
+    head = "".join(f" {each}\n" for each in IN[path].format(within).split("\n"))
+    assert changes_dependency(path, f"@@ -1,9 +1,9 @@\n{head}+{line}\n") is changes
+    assert changes_dependency(path, f"@@ -1,9 +1,8 @@\n{head}-{line}\n") is changes
+
+
+def test_what_only_ends_in_a_hunk_encloses_what_is_above() -> None:
+    lines = " <a/>\n+<version>3.6</version>\n </rule>\n </{}>\n"
+    assert not changes_dependency("pom.xml", "@@ -9,3 +9,4 @@\n" + lines.format("configuration"))
+    assert changes_dependency("pom.xml", "@@ -9,3 +9,4 @@\n" + lines.format("executions"))
+
+
+def test_a_line_whose_place_in_a_manifest_is_not_shown_may_be_a_dependency() -> None:
+    assert changes_dependency("package.json", '@@ -9,2 +9,3 @@\n   "b": "^1",\n+  "a": "^2",\n }')
+    assert changes_dependency("pyproject.toml", '@@ -9 +9,2 @@\n a = "1"\n+b = "2"\n')
+
+
 def test_a_hostile_diff_is_read_in_no_time() -> None:
     for part in ('"version":', "{", "<a", "<version>", "</a>", '"a": {', 'version = "'):
         for path in ("pom.xml", "package-lock.json", "Cargo.lock"):
@@ -201,6 +260,9 @@ def test_a_hostile_diff_is_read_in_no_time() -> None:
         ("Cargo.lock", "", '+version = ""\n'),
         ("Cargo.lock", "", '-version = ""\n+version = ""\n'),
         ("package.json", "+{", '"version":"",'),
+        ("package.json", "", '+{"a":[\n'),
+        ("pom.xml", "", "+<a>\n"),
+        ("pom.xml", "", "+</a>\n"),
         ("package-lock.json", "+{", '"":{"version":"",'),
         ("composer.json", "@@ -1 +1 @@\n+{", '"version":"",'),
     ],

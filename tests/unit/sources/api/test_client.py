@@ -20,6 +20,7 @@ from worker.gitlab_client import (
     decode_json,
     explain_failure,
     read_chunks,
+    read_date,
 )
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound, ReadClient, keep_ends
@@ -162,6 +163,26 @@ def test_an_answer_that_breaks_off_is_transient(
     with pytest.raises(SourceError, match="no connection to GitLab") as caught:
         client.one("/user", wire.User, "the user")
     assert caught.value.transient
+
+
+def test_gitlabs_clock_is_read_from_the_dates_of_its_answers(
+    sim: GitLabSim, scene: Scene, client: ReadClient
+) -> None:
+    assert client.get_time() is None
+    path = f"/projects/{scene.project.id}"
+    client.with_deadline(time.monotonic() + 9.0).one(path, wire.Project, "the project")
+    shown = client.get_time()
+    assert shown is not None
+    assert abs(shown - time.time()) < 5.0  # a header has whole seconds
+
+
+@pytest.mark.parametrize(
+    ("header", "date"), [("Thu, 01 Jan 1970 00:01:40 GMT", 100.0), ("soon", None), (None, None)]
+)
+def test_a_date_that_is_none_says_no_time(header: str | None, date: float | None) -> None:
+    response = requests.Response()
+    response.headers.update({"Date": header} if header else {})
+    assert read_date(response) == date
 
 
 def test_the_token_does_not_follow_a_redirect(sim: GitLabSim, client: ReadClient) -> None:

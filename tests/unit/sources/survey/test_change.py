@@ -135,6 +135,7 @@ def test_a_dockerfile_changes_dependencies_in_a_line_that_installs(
 RSPEC = ["  1) Sheet has a line", "     # ./spec/sheet_spec.rb:5:in `block'",
          "rspec ./spec/sheet_spec.rb:4 # Sheet has a line"]  # fmt: skip
 NAMED = "the error names what this change edits: spec/sheet_spec.rb"
+LINE = "line 5 of spec/sheet_spec.rb, which the error names, is one that this change adds"
 ASIDE = (
     "this change edits a file that the error names, but not at the lines that it names: "
     "spec/sheet_spec.rb"
@@ -147,7 +148,7 @@ ASIDE = (
         ("@@ -6,6 +6,11 @@\n c\n c\n c\n+  it 'marks'\n c\n c\n c\n", ASIDE),
         ("@@ -40,2 +40,3 @@ def sheet_line\n c\n+x\n c\n", ASIDE),
         ("@@ -3,6 +3,7 @@\n c\n c\n c\n+x\n c\n c\n c\n", NAMED),
-        ("@@ -5 +5 @@\n-x\n+y\n", NAMED),
+        ("@@ -5 +5 @@\n-x\n+y\n", LINE),
         ("@@ -40,2 +40,3 @@ def has_a_line\n c\n+x\n c\n", NAMED),
         ("", NAMED),
     ],
@@ -181,6 +182,39 @@ def test_a_submodule_is_what_the_error_is_about_only_with_its_new_commit(
     scene.mr.diffs[:] = [DiffFile("vendor/data", hunk)]
     facts = _list_facts(sim, scene, [line])
     assert [each for each in facts if "vendor/data" in each] == [told]
+
+
+GO_FAILED = [
+    "    x_test.go:9: expected 3",
+    "--- FAIL: TestX (0.00s)",
+    "FAIL\texample.com/{}/a\t0.1s",
+]
+LISTS = {
+    "what a passed test logged": ("a/other_test.go", [
+        "=== RUN   TestOther", "    other_test.go:12: connecting", "--- PASS: TestOther (0.00s)",
+        "=== RUN   TestX", *GO_FAILED]),
+    "a test file of the same package": ("a/other_test.go", GO_FAILED),
+    "a test that began": ("e2e/b.spec.ts", [
+        "[1/9] [chromium] › e2e/b.spec.ts:3:1 › works",
+        "  1) [chromium] › e2e/a.spec.ts:5:1 › logs in ─────", "    Error: Timed out 5000ms"]),
+    "a test that was skipped": ("e2e/b.spec.ts", [
+        "  -  1 [chromium] › e2e/b.spec.ts:3:1 › works",
+        "  ✘  2 [chromium] › e2e/a.spec.ts:5:1 › logs in (5.0s)", "    Error: Timed out 5000ms"]),
+    "a summary of skips": ("tests/test_b.py", [
+        "SKIPPED [1] tests/test_b.py:12: needs docker", "XFAIL tests/test_b.py::test_error - known",
+        "FAILED tests/test_a.py::test_x - TimeoutError"]),
+    "a command's arguments": ("src/a.ts", [
+        "src/b.ts:3:1: error: bad", "error Command failed: eslint src/a.ts src/b.ts src/c.ts"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "lines"), LISTS.values(), ids=LISTS)
+def test_a_file_that_a_runner_only_lists_is_not_named_by_the_error(
+    sim: GitLabSim, scene: Scene, path: str, lines: list[str]
+) -> None:
+    scene.mr.diffs[:] = [DiffFile(path, "")]
+    facts = _list_facts(sim, scene, [each.format(scene.project.path) for each in lines])
+    assert not any("names" in each for each in facts)
 
 
 PYTEST = [

@@ -5,33 +5,50 @@ import pytest
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.sources.conftest import subject_of
 from tests.worlds import branch_pipeline
+from worker.core.failure.facts import parse_time
 from worker.core.logs.signature import make_signature
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.survey.reader import read_survey
 
 
-def _open(sim: GitLabSim, scene: Scene) -> Reader:
-    client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
+def _open(sim: GitLabSim, scene: Scene, made: type[ReadClient] = ReadClient) -> Reader:
+    client = made(sim.url, scene.read_token, timeout=(2.0, 2.0))
     return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes)
 
 
+STARTED = "2026-11-20T09:00:02.500Z"
+
+
 @pytest.mark.parametrize(
-    ("stamp", "started_at", "told"),
+    ("stamp", "started_at", "now", "told"),
     [
-        ("2026-11-19T20:11:53", "2026-11-20T09:00:02.500Z", "12:48:09 (h:mm:ss) behind"),
-        ("2026-11-22T10:00:00", "2026-11-20T09:00:00.000Z", "2 days, 1:00:00 (h:mm:ss) ahead of"),
-        ("2026-11-20T09:02:00", "2026-11-20T09:00:00.000Z", ""),
-        ("2026-11-20T09:02:00", None, ""),
+        ("2026-11-19T20:11:53", STARTED, "2026-11-20T09:04:00", "12:48:09 (h:mm:ss) behind"),
+        ("2026-11-22T10:00:00", STARTED, "2026-11-20T09:00:00", "2 days, 0:59:57 (h:mm:ss) ahead"),
+        ("2026-11-20T08:45:00", STARTED, "2026-11-20T09:12:00", "0:15:02 (h:mm:ss) behind"),
+        ("2026-11-20T08:45:00", STARTED, "2026-11-20T10:00:00", ""),
+        ("2026-11-19T20:11:53", STARTED, "2026-11-28T09:00:00", ""),
+        ("2026-11-22T10:00:00", STARTED, "2026-11-22T10:03:00", ""),
+        ("2026-11-19T20:11:53", STARTED, "2026-11-19T20:14:00", ""),
+        ("2026-11-19T20:11:53", STARTED, "", ""),
+        ("2026-11-20T09:02:00", STARTED, "2026-11-20T09:04:00", ""),
+        ("2026-11-19T20:11:53", None, "2026-11-20T09:04:00", ""),
     ],
-)
-def test_a_runners_wrong_clock_is_told(
-    sim: GitLabSim, scene: Scene, stamp: str, started_at: str | None, told: str
+    ids=["behind", "ahead", "a little behind", "a little behind, long ago", "long ago",
+         "GitLab's clock is the runner's", "GitLab's record lies ahead of its clock",
+         "GitLab's clock is not known", "alike", "no record"],
+)  # fmt: skip
+def test_a_runners_wrong_clock_is_told_where_gitlabs_own_clock_says_so(
+    sim: GitLabSim, scene: Scene, stamp: str, started_at: str | None, now: str, told: str
 ) -> None:
+    class Dated(ReadClient):
+        def get_time(self) -> float | None:
+            return parse_time(f"{now}Z")
+
     words = ("Running with gitlab-runner 19.1.0", "FAILED tests/test_sum.py::test_sum - assert 1")
     lines = [f"{stamp}.000000Z 00O {each}\n" for each in words]
     scene.job.trace, scene.job.started_at = "".join(lines).encode(), started_at
-    (group,) = read_survey(_open(sim, scene)).groups
+    (group,) = read_survey(_open(sim, scene, Dated)).groups
     clocks = [fact for fact in group.facts if "clock" in fact]
     begins = f"{stamp.replace('T', ' ')} UTC"
     assert len(clocks) == bool(told)

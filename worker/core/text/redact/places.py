@@ -39,6 +39,46 @@ def _option_rule(hints: str, commands: bytes, pattern: str) -> Rule:
     return Rule("secret", rule.hints, find)
 
 
+def _cookie_rule(hint: str, pattern: str) -> Rule:
+    """Make a rule for the pairs of a header with cookies, if one of them is a cookie's value."""
+    rule = match_rule("cookie", hint, pattern)
+
+    def find(data: bytes, at: int) -> tuple[int, int] | None:
+        if (found := rule.find(data, at)) is None:
+            return None
+        pairs = (pair.strip().partition(b"=") for pair in data[slice(*found)].split(b";"))
+        return found if any(_holds_secret(name, value) for name, _, value in pairs) else None
+
+    return Rule("cookie", rule.hints, find)
+
+
+_HEAD = 200
+"""The most bytes of a cookie's value that are examined."""
+
+_ATTRIBUTE = re.compile(
+    rb"(?i:samesite|path|domain|expires|max-?age|secure|httponly|priority|partitioned|size|limit)$"
+)
+_SECRET_NAME = re.compile(rb"(?i:sess|sid|auth|token|csrf|xsrf|jwt|key|pass|secret|login|user|id$)")
+_PLACEHOLDER = re.compile(
+    rb"(?i:\W{0,40}|.{0,5}|(?-i:\$\{?(?:[A-Z_][A-Z0-9_]{0,60}|[a-z_]{1,40})\}?)"
+    rb"|\{{1,2}[\w.-]{0,80}\}{0,2}|<[\w.-]{0,80}>?|%(?:[sdrv]|\w{1,40}%|\(\w{1,40}\)s)|\[redacted.{0,60}|x{4,80}"
+    rb"|(?:my|your|some|the|an?|fake|dummy|test|invalid|deleted|expired|missing|example|undefined"
+    rb"|value|cookie|session|accept|reject)(?:[_-][a-z]{1,20})?)$"
+)
+_WORDS = re.compile(
+    rb"(?:[A-Z]?[a-z]{1,15}|[A-Z]{1,10})(?:[-_.](?:[A-Z]?[a-z]{1,15}|[A-Z]{1,10})){0,4}(?:-8)?$"
+    rb"|[0-9]{1,8}$"
+)
+
+
+def _holds_secret(name: bytes, value: bytes) -> bool:
+    """Whether a pair may be somebody's cookie, and not an attribute, a setting or a placeholder."""
+    value = value.rstrip(b"`.,)]>")[:_HEAD]
+    if _ATTRIBUTE.match(name) or _PLACEHOLDER.match(value):
+        return False
+    return bool(_SECRET_NAME.search(name)) or not _WORDS.match(value)
+
+
 _OF_LOGIN = re.compile(rb"password[ \t]++(\S{6,128})[ \t\r]*+(?:\n|$)")
 
 
@@ -127,14 +167,12 @@ PLACE_RULES = (
     ),
     match_rule("mailchimp-key", "-us", r"[a-f0-9]{32}-us[0-9]{1,2}(?!\w)", before=32),
     match_rule("maxmind-key", "_mmk", r"\w{6}_[A-Za-z0-9]{29}_mmk(?!\w)", before=36),
-    match_rule(
-        "cookie",
+    _cookie_rule(
         "set-cookie",
         r"(?i:set-cookie2?)(?:\\{0,3}[\"'])?[ \t]*+(?::|=>?)[ \t]*+(?:\\{0,3}[\"'])?"
         + r"([\w.$!%*+~^-]{1,128}=(?![;,\s\"'])[^\s;\"'\\]{6,}+)",
     ),
-    match_rule(
-        "cookie",
+    _cookie_rule(
         "cookie",
         r"(?i:(?<!set-)cookie)(?:\\{0,3}[\"'])?[ \t]*+(?::|=>)[ \t]*+(?:\\{0,3}[\"'])?"
         r"((?:[\w.$!%*+~^-]{1,128}=[^\s;\"'\\]*+(?:;[ \t]*+(?=[\w.$!%*+~^-]{1,128}=))?)++)",

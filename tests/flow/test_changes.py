@@ -72,11 +72,11 @@ def analysis(made: Product) -> str:
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([FETCH], "; nobody has run it yet."),
-        ([FETCH, command(RUN)], "; nobody has run it yet."),
+        ([FETCH], "; no check that we know of has run with it."),
+        ([FETCH, command(RUN)], "; no check that we know of has run with it."),
         (
             [FETCH, command("cat ferrytimes/windows.py")],
-            "; nobody has run it yet.",
+            "; no check that we know of has run with it.",
         ),
         (
             [
@@ -84,11 +84,11 @@ def analysis(made: Product) -> str:
                 command(EDIT + "; sed -i 's/merge(/unite(/' ferrytimes/windows.py"),
                 command(RUN),
             ],
-            "; nobody has run it yet.",
+            "; no check that we know of has run with it.",
         ),
         (
             [FETCH, command(RUN), command(EDIT)],
-            "; nobody has run it yet.",
+            "; no check that we know of has run with it.",
         ),
         (
             [FETCH, command("cat ferrytimes/windows.py", f"{EDIT}; {RUN}")],
@@ -107,7 +107,7 @@ def analysis(made: Product) -> str:
         ),
         (
             [FETCH, command(f"{EDIT}; {RUN}; sed -n 1p ferrytimes/windows.py"), command(OWN)],
-            "; no test, build or lint has run with it yet.",
+            "; no check that we know of has run with it.",
         ),
     ],
     ids=[

@@ -24,7 +24,7 @@ from worker.forge.defence.neutralise import neutralise, neutralise_line
 from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text import fit
 from worker.forge.text.code import write_code_block, write_code_line
-from worker.forge.text.failed_jobs import Detail, cut_names, shorten_jobs
+from worker.forge.text.failed_jobs import Detail, FailedLine, cut_names
 from worker.forge.text.quotes import cut_line, squeeze_blanks, squeeze_line
 
 MAX_QUOTE = 300
@@ -66,12 +66,14 @@ class Parts:
         self.fold_section(title, rest)
         return clean_line(line, self._hosts, MAX_SECTION)
 
-    def write_jobs(self, title: str, text: str, detail: Detail, tests: int = 1) -> str:
-        """Return what failed on one line (see `shorten_jobs`), and fold all if that is cut."""
-        text = visible(text).strip()
-        line = shorten_jobs(text, detail, tests)
-        if line != shorten_jobs(text, Detail.WHOLE):
-            self.fold_section(title, text)
+    def write_jobs(self, title: str, failed: FailedLine, detail: Detail, tests: int = 1) -> str:
+        """Return what failed on one line, and fold all of it if that is cut, or if the model says
+        more of it."""
+        line, whole = failed.write(detail, tests), failed.write(Detail.WHOLE)
+        if line != whole:
+            self.fold_section(title, whole if failed.jobs else failed.text)
+        if failed.jobs and not failed.is_told(whole):
+            self.fold_section("What the model says failed", failed.text)
         return clean_line(line, self._hosts, MAX_SECTION)
 
     def write_quotes(

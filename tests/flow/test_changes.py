@@ -72,11 +72,11 @@ def analysis(made: Product) -> str:
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([FETCH], "; nobody has run it yet."),
-        ([FETCH, command(RUN)], "; nobody has run it yet."),
+        ([FETCH], "; no check that we know of has run with it."),
+        ([FETCH, command(RUN)], "; no check that we know of has run with it."),
         (
             [FETCH, command("cat ferrytimes/windows.py")],
-            "; nobody has run it yet.",
+            "; no check that we know of has run with it.",
         ),
         (
             [
@@ -84,11 +84,11 @@ def analysis(made: Product) -> str:
                 command(EDIT + "; sed -i 's/merge(/unite(/' ferrytimes/windows.py"),
                 command(RUN),
             ],
-            "; nobody has run it yet.",
+            "; no check that we know of has run with it.",
         ),
         (
             [FETCH, command(RUN), command(EDIT)],
-            "; nobody has run it yet.",
+            "; no check that we know of has run with it.",
         ),
         (
             [FETCH, command("cat ferrytimes/windows.py", f"{EDIT}; {RUN}")],
@@ -107,7 +107,7 @@ def analysis(made: Product) -> str:
         ),
         (
             [FETCH, command(f"{EDIT}; {RUN}; sed -n 1p ferrytimes/windows.py"), command(OWN)],
-            "; no test, build or lint has run with it yet.",
+            "; no check that we know of has run with it.",
         ),
     ],
     ids=[
@@ -150,10 +150,10 @@ def test_changes_that_ran_together_are_not_said_to_have_run_alone(tmp_path: Path
         assert f"- `{RUN}`: exit status 0\n" in note.body
 
 
-IMPORT = "from collections.abc import Iterable, Sequence"
+WORDS = '        """They have a minute in common."""'
 NEEDED = "def merge(windows: Sequence[Window]) -> list[Window]:"
 TOGETHER = (
-    f"```suggestion ferrytimes/windows.py:5 A\n{IMPORT}\n```\n\n"
+    f"```suggestion ferrytimes/windows.py:21 A\n{WORDS}\n```\n\n"
     f"and use it:\n```suggestion ferrytimes/windows.py:37 A\n{NEEDED}\n```"
 )
 ELSEWHERE = (
@@ -172,11 +172,11 @@ def test_what_belongs_together_is_one_note_and_what_is_left_out_is_said(tmp_path
         first, *others = on_the_diff(made)
         body = analysis(made)
     assert len(others) == 2
-    assert f"\n ```suggestion:-32+0\n {IMPORT}\n " in first.body
+    assert f"\n ```suggestion:-16+0\n {WORDS}\n " in first.body
     assert " def covers(self, other: Window)" in first.body
     assert first.body.endswith(f" {NEEDED}\n ```")
     shown, _, folded = body.partition("<details>")
-    places = ["windows.py:5-37", "timetable.py:40", "timetable.py:42"]
+    places = ["windows.py:21, 37", "timetable.py:40", "timetable.py:42"]
     links = ", ".join(
         f"[`{place}`]({each.web_url})" for place, each in zip(places, [first, *others], strict=True)
     )
@@ -186,7 +186,7 @@ def test_what_belongs_together_is_one_note_and_what_is_left_out_is_said(tmp_path
         "Replace line 37 of `ferrytimes/timetable.py` (not on the diff: at most 3 are put there)"
     )
     assert f"{fourth} with:" in folded
-    assert IMPORT not in body
+    assert WORDS not in body
     assert body.count("Take a sequence") == 1
 
 
@@ -212,7 +212,7 @@ def test_a_reply_names_the_lines_of_its_changes_and_puts_nothing_on_the_diff(
     assert "Use `touches` as in the fix. Apply on the diff: [`windows.py:41`](" in shown
     assert "Of this answer nothing goes on the diff" in asked[0]
     assert (
-        f"Replace line 5 of `ferrytimes/windows.py` with:\n\n ```text\n {IMPORT}\n ```\n" in answer
+        f"Replace line 21 of `ferrytimes/windows.py` with:\n\n ```text\n {WORDS}\n ```\n" in answer
     )
     assert (
         f"Replace line 37 of `ferrytimes/windows.py` with:\n\n ```text\n {NEEDED}\n ```\n" in answer

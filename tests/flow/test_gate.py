@@ -12,7 +12,7 @@ from worker.core.conversation import context_json, repair_request
 from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.messages import User
 from worker.core.gate.judge import TASK
-from worker.demo.script import Answer, Asked, Call, Say, Script
+from worker.demo.script import Answer, Asked, Call, Refuse, Say, Script, Truncated
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
@@ -59,12 +59,50 @@ def test_a_text_that_is_no_answer_is_asked_on(wire: str, text: str, tmp_path: Pa
 
 def test_a_second_text_that_is_no_answer_is_told_as_what_it_is(tmp_path: Path) -> None:
     with product(tmp_path, say_in_order(Say(PROMISE), Say(WRITTEN)), "memory://") as made:
-        ended = analyse(made, status=3)
+        ended = analyse(made, status=1)
         (note,) = made.notes()
     assert ended.outcome
-    assert ended.outcome.status is Status.PARTIAL
-    assert "the model gave no whole answer (it held a tool call written as text" in note.body
+    assert (ended.outcome.status, ended.outcome.text) == (Status.FAILED, "")
+    assert "model gave no whole answer (it held a tool call written as text" in note.body
     assert "also when it was asked again" in note.body
+
+
+BABBLE = "The log of the job is long, and so the log of the job is long, and so " * 40
+
+
+OFF = [Say(WRITTEN)], "model wrote its tool calls as text"
+CAUSE = [Say(f"## Verdict\nflaky\n\n## Cause\n{WRITTEN}")], OFF[1]
+CUT = [Truncated(BABBLE)] * 3, "was cut at its length limit, 3 times in a row"
+REFUSED = [Call(LOOK.calls, "The log of the job is long"), Refuse("no")], "was blocked"
+NATIVE = sorted(WIRES.keys() - {"chat"})
+
+
+@pytest.mark.parametrize(
+    ("wire", "gate", "told"),
+    [
+        *((wire, "off", OFF) for wire in NATIVE),
+        (NATIVE[0], "off", CAUSE),
+        *((wire, "rules", CUT) for wire in WIRES),
+        (NATIVE[1], "rules", REFUSED),
+    ],
+)
+def test_what_the_logs_show_stands_in_place_of_a_text_that_is_no_answer(
+    wire: str, gate: str, told: tuple[list[Answer], str], tmp_path: Path
+) -> None:
+    answers, reason = told
+    with product(tmp_path, say_in_order(*answers), "memory://", WIRES[wire][0]) as made:
+        lead_to(made, wire, 100_000, "")
+        page = made.folder / "sandpiper.yaml"
+        page.write_text(page.read_text() + f"loop: {{gate: {gate}}}\n")
+        ended = analyse(made, status=1)
+        (note,) = made.notes()
+    assert ended.outcome
+    assert (ended.outcome.status, ended.outcome.text) == (Status.FAILED, "")
+    assert reason in note.body
+    assert note.body.count("**No analysis this time.**") == 1
+    assert "<summary>What the logs show</summary>" in note.body
+    assert "Cause" not in note.body
+    assert not any(text in note.body for text in ("tool_call", BABBLE[:70]))
 
 
 def test_what_is_missing_and_what_is_not_proven_is_asked_for_at_once(tmp_path: Path) -> None:

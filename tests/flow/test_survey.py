@@ -96,7 +96,8 @@ def test_twelve_variants_and_a_linter_are_two_causes_for_model_and_reader(told: 
     assert "Group 1: unit-tests (12 of 12 variants)" in first
     assert "Group 2: lint" in first
     assert "Group 3" not in first
-    assert "**Failed:** 2 causes" in body
+    assert "**Failed:** `unit-tests` ([12 of 12 variants](" in body
+    assert f"`lint` ([{pipeline.jobs[-1].id}](" in body
     listed = [line for line in body.split("\n") if "unit-tests (12 of 12 variants)" in line]
     assert any(f"/-/jobs/{job.id})" in line for line in listed for job in pipeline.jobs[11:12])
     assert any(line.startswith("- lint: [") for line in body.split("\n"))

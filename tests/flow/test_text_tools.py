@@ -34,6 +34,30 @@ def write_fences() -> Script:
     return answer
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        f"<tool_call>\n{json.dumps(LOOK)}\n</tool_call>",
+        f"<think>\n## Verdict\nflaky\n</think>\n\nI look.\n[TOOL_CALLS][{json.dumps(LOOK)}]",
+        "<function=sandbox_exec>\n<parameter=command>\nls /tmp/data\n</parameter>\n</function>",
+    ],
+)
+def test_a_call_that_the_server_leaves_in_the_text_is_made(written: str, tmp_path: Path) -> None:
+    said = iter([written, FINDING])
+    with product(tmp_path, lambda asked: Say(next(said)), "memory://", ChatSim) as made:
+        lead_to(made, "chat", 100_000, "")
+        done = made.run("analyze", "northsound/ferrytimes!1")
+        assert done.returncode == 0, done.stderr
+        ended = read_newest(made)
+        assert [bool(each.get("tools")) for each in made.model.requests] == [True, False]
+    assert ended.outcome
+    assert (ended.outcome.text, ended.turn_usage.iterations) == (FINDING, 2)
+    (called,) = [
+        call for each in ended.messages if isinstance(each, Assistant) for call in each.calls
+    ]
+    assert (called.name, json.loads(called.arguments)) == ("sandbox_exec", LOOK["arguments"])
+
+
 def read_newest(made: Product) -> Context:
     return context_json.load_context(made.objects("context.json")[-1].read_bytes())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from worker.core.conversation.absorb import charge_helper
 from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.limits import Limits
-from worker.core.conversation.messages import User, find_results
+from worker.core.conversation.messages import Assistant, User, find_results
 from worker.core.conversation.model_switch import SET_TIER
 from worker.core.conversation.quote_repair import (
     choose_outcome,
@@ -20,11 +20,13 @@ from worker.core.conversation.repair_request import Objections
 from worker.core.failure.jobs import Survey
 from worker.core.gate.judge import MOST_TOKENS, TASK, read_judgement, write_case
 from worker.core.gate.question_parts import read_parts
-from worker.core.gate.rules import Candidate, Failure, Gate, find_failures
+from worker.core.gate.rules import Candidate, Failure, Gate, find_failures, is_no_answer
 from worker.core.ports import Helper
 
 _FINDING = "## Verdict"
 """A workflow that names this section asks for a finding."""
+
+_WRITTEN_CALL = "the model wrote its tool calls as text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ class Examiner:
 
     def conclude(self, context: Context, outcome: Outcome) -> Context:
         """Return the context with the outcome of its turn."""
-        failures = self._find_failures(context, outcome)
-        return replace(context, outcome=choose_outcome(context, outcome, failures))
+        chosen = choose_outcome(context, outcome, self._find_failures(context, outcome))
+        return replace(context, outcome=fail_without_answer(context, chosen))
 
     def _find_failures(self, context: Context, outcome: Outcome) -> tuple[Failure, ...]:
         # The reply to a repair may be only quotes, which are joined to the answer before it.
@@ -78,6 +80,30 @@ class Examiner:
             f"Another model that has read it says: {missing}", "it left something out"
         )
         return charge_helper(context, "gate", [answer]), (failure,) if missing else ()
+
+
+def fail_without_answer(context: Context, outcome: Outcome) -> Outcome:
+    """Return the outcome of a turn, FAILED if its text must not be shown as an answer."""
+    if not outcome.text or _can_be_shown(context, outcome):
+        return outcome
+    return Outcome(Status.FAILED, "", outcome.reason or _WRITTEN_CALL)
+
+
+def _can_be_shown(context: Context, outcome: Outcome) -> bool:
+    """Return whether an outcome's text can stand as the answer.
+
+    A call written as text never can. Where a finding is asked for, a text without sections can only
+    if it is the model's last word, whole, and says what was found.
+    """
+    candidate = _make_candidate(context, outcome.text)
+    if candidate.tells_by_call:
+        return False
+    if outcome.status is Status.DONE or candidate.has_sections or not candidate.is_finding_asked:
+        return True
+    spent, last = context.turn_usage, context.messages[-1]
+    is_flawed = spent.last_was_cut or spent.broken_answers > 0
+    is_last_word = isinstance(last, Assistant) and not last.calls
+    return is_last_word and not is_flawed and not is_no_answer(candidate)
 
 
 def _make_candidate(context: Context, text: str) -> Candidate:

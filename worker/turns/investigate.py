@@ -26,7 +26,7 @@ from worker.errors import (
 )
 from worker.forge.defence.finish import find_kept_back
 from worker.turns import planning, triage
-from worker.turns.examination import Examiner
+from worker.turns.examination import Examiner, fail_without_answer
 from worker.turns.folding import FoldParts
 from worker.turns.loop import LoopParts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
@@ -88,7 +88,8 @@ def end_context(context: Context, reason: str) -> Context:
         return context
     outcome = conclude_halted_turn(halt_turn(context, reason))
     text = quote_repair.find_first_answer(context) or outcome.text
-    return replace(context, outcome=replace(outcome, text=text))
+    outcome = fail_without_answer(context, replace(outcome, text=text))
+    return replace(context, outcome=outcome)
 
 
 def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:

@@ -4,11 +4,20 @@ from dataclasses import replace
 
 from worker.core import finding
 from worker.core.conversation import quote_repair
-from worker.core.conversation.context import ASKED, KNOWN, NO_OUTCOME, Context, Outcome, Status
+from worker.core.conversation.context import (
+    ASKED,
+    KNOWN,
+    NO_OUTCOME,
+    RULE,
+    Context,
+    Outcome,
+    Status,
+)
 from worker.core.conversation.digest import write_digest
 from worker.core.conversation.repair import find_unavailable
 from worker.core.failure.verdict import Verdict
 from worker.core.finding import missing_evidence, suggestions
+from worker.core.finding.failed_jobs import list_failed
 from worker.core.session_id import Marker
 from worker.core.text.redacted_values import redact_values
 from worker.forge.text import note
@@ -43,6 +52,10 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
     complete = missing_evidence.fill_missing_evidence(
         triage.require_proof(proven, context), context
     )
+    failed_jobs = list_failed(survey, complete.what_failed)
+    # What the host has written itself says no more than the jobs do.
+    said = "" if failed_jobs and context.found_by in (RULE, KNOWN) else complete.what_failed
+    complete = replace(complete, what_failed=said, failed_jobs=failed_jobs)
     return triage.settle_verdict(triage.list_all_jobs(complete, survey), survey)
 
 

@@ -128,11 +128,11 @@ def _find_applied(
 def _find_trial(
     context: Context, copies: Mapping[Place, float], own: Collection[str]
 ) -> Trial | None:
-    """Return what has run over the oldest copy that a check has run over; without one, over the
-    oldest that was used, else over the oldest. None without copies."""
+    """Return what has run over the oldest copy that a check has run over, else over the oldest.
+    None without copies."""
     oldest = sorted(copies.items(), key=lambda copy: copy[1])[:MAX_COPIES]
     found = [trials.find_trial(context, since, place, own) for place, since in oldest]
-    return max(found, key=lambda trial: (bool(trial.runs), trial.is_used), default=None)
+    return max(found, key=lambda trial: bool(trial.runs), default=None)
 
 
 def _read_logs(context: Context, captures: Captures) -> list[Sequence[str]]:

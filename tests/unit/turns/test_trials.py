@@ -81,7 +81,7 @@ def test_a_change_is_found_by_the_name_of_its_file_alone(
     assert found == Trial()
     (tmp_path / "files" / "app" / name).write_text("def total(xs):\n  0\n")
     (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
-    assert found == Trial((Run("prove t", 0),), is_used=True)
+    assert found == Trial((Run("prove t", 0),))
 
 
 def test_over_a_file_that_stands_alone_no_check_of_the_project_has_run(
@@ -90,7 +90,7 @@ def test_over_a_file_that_stands_alone_no_check_of_the_project_has_run(
     (tmp_path / "sum.py").write_text("def total(xs):\n  0\n")
     turn = answered("app/sum.py", f"cd {tmp_path}; prove t sum.py")
     (found,) = find_trials(turn, look_in(tmp_path), Repository(), at.build_deps()).values()
-    assert found == Trial(is_used=True)
+    assert found == Trial()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_check_counts_that_ran_in_the_folder_of_the_change(
     turn = replace(turn, survey=survey)
     (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
     runs = (Run(run.format(root), 0),) if run else ()
-    assert found == Trial(runs, is_used=True, is_foreign=run.startswith("./run-tests"))
+    assert found == Trial(runs, is_foreign=run.startswith("./run-tests"))
 
 
 def test_of_very_many_copies_the_oldest_are_looked_at(at: Job, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def write_repair_request(objections: Objections) -> str:
         paragraphs += [KEPT_BACK, _WITHHELD_PARTS.format(parts=_limit_list(parts))]
     if hidden:
         paragraphs += [TOO_LONG, _write_hidden(hidden)]
-        if objections.several and any(part.section != "Failed" for part in hidden):
+        if objections.several:
             paragraphs.append(_SEVERAL.format(most=ASKED_EACH, advice=ADVISED_EACH))
     others = objections.failures or unproven or objections.context_quotes or kept_back
     if hidden and not others:

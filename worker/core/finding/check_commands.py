@@ -1,9 +1,16 @@
-"""Tells whether a command is a check: a test, a build, a lint or a compile command. Pure."""
+"""Tells whether a command is a check: a test, a build, a lint or a compile command. Pure.
+
+Some are known by name. Any other program is one by its form: what it is given to run or to look at
+are the changed files, or tests.
+"""
 
 import re
 from collections.abc import Collection, Sequence
-from itertools import dropwhile
+from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from posixpath import basename
+
+from worker.core.finding.shell_scripts import QUIET
 
 _FILEWISE = frozenset(
     (
@@ -101,6 +108,57 @@ def list_arguments(words: Sequence[str], own: Collection[str]) -> tuple[str, ...
     if not _is_check(program, rest):
         return None
     return _list_positional(rest[1:] if program in _WITH or program == "ruff" else rest)
+
+
+_REWRITES = frozenset(
+    (
+        *("--autocorrect", "--fix", "--in-place", "--write", "-A", "-a", "-i", "-w", "add", "ci"),
+        *("fmt", "format", "init", "install"),
+    )
+)
+"""Words with which a program changes files, and checks none."""
+
+_WORD = re.compile(r"[\w:-]{1,20}")
+_TESTS = re.compile(r"(?:^|[/._-])(?:tests?|specs?|t)(?:[/._-]|$)|Tests?\.\w+$|\.bats$")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a program is given: the `first` file, which it runs or looks at, and the `others`.
+
+    `has_tests`: that are tests.
+    """
+
+    first: str
+    others: tuple[str, ...]
+    has_tests: bool
+
+
+def read_given(words: Sequence[str]) -> Given | None:
+    """Return what a program is given, or the script that a command is; None for a command that
+    only reads or changes files, or is given code.
+
+    Before the first file may stand words, such as `run`, and values of options.
+    """
+    words = _remove_runner(list(words))
+    if not words or not _IDLE.isdisjoint(words) or not _REWRITES.isdisjoint(words):
+        return None
+    program, *rest = words
+    if basename(program) in QUIET | _OF_GOALS | _OPTIONS.keys() or "-" in rest:
+        return None
+    given = [each for each in rest if not each.startswith("-")]
+    given = [program, *given] if "/" in program else given
+    before = [*takewhile(_WORD.fullmatch, given)][:_MOST_WORDS]
+    first, *others = given[len(before) :] or before[-1:] or [""]
+    if not first or re.search(r"[^\w./:@+=-]", first):
+        return None
+    # What follows may be code, and the file beside it what that reads.
+    others = [] if any(map(_CODE_OPTION.fullmatch, rest)) else others
+    return Given(first, tuple(others), any(map(_TESTS.search, [*before, first])))
+
+
+_MOST_WORDS = 3
+_CODE_OPTION = re.compile(r"-\w{0,3}[ce]|--eval|--execute")
 
 
 def name_program(words: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from posixpath import basename, normpath
 
-from worker.core.finding.check_commands import list_arguments, looks_at_files
+from worker.core.finding.check_commands import list_arguments, looks_at_files, read_given
 from worker.core.finding.shell_scripts import (
     QUIET,
     CommandList,
@@ -66,13 +66,20 @@ class _Step:
 
 
 def find_checks(
-    script: str, exit_code: int | None, place: Place, own: Collection[str], *, makes_change: bool
+    script: str,
+    exit_code: int | None,
+    place: Place,
+    own: Collection[str],
+    *,
+    makes_change: bool,
+    made: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Return the checks that a script ran over the changed files of `place` and whose exit status
     is the script's.
 
     `own`: see `list_arguments`. `makes_change` says that the script made the change; then a check
-    counts only if it follows everything that names the files.
+    counts only if it follows everything that names the files. `made` are the names of files that
+    the model has written: its own scripts are no checks.
     """
     lists = split_script(script.replace("\\\n", " "))
     steps = _read_steps(lists, place)
@@ -81,7 +88,7 @@ def find_checks(
     found = [
         each.text
         for each in steps
-        if _is_run_over(each, place, own)
+        if _is_run_over(each, place, own, made)
         and _has_status(each, exit_code == 0, lists, steps, place)
         and not (makes_change and _may_precede(script, each.text, place))
     ]
@@ -182,11 +189,13 @@ def _is_within(path: str, folder: str) -> bool:
 # ------------------------------------------------------------------------------------------ checks
 
 
-def _is_run_over(step: _Step, place: Place, own: Collection[str]) -> bool:
+def _is_run_over(step: _Step, place: Place, own: Collection[str], made: Collection[str]) -> bool:
     """Whether the command is a check that reads the changed files."""
-    arguments = list_arguments(step.words, own)
-    if arguments is None or re.search(r"[()]", _QUOTED.sub("", step.text)):
+    if re.search(r"[()]", _QUOTED.sub("", step.text)):
         return False
+    arguments = list_arguments(step.words, own)
+    if arguments is None:
+        return _is_given(step, place, made)
     paths = [path for each in arguments if (path := _resolve(each, step.folder))]
     if paths and (looks_at_files(step.words) or place.root == HOME):
         return all(any(_is_within(file, path) for path in paths) for file in place.files)
@@ -195,6 +204,23 @@ def _is_run_over(step: _Step, place: Place, own: Collection[str]) -> bool:
     if root in ("", HOME):
         return root == folder != ""
     return any(_is_within(path, root) for path in paths or [folder] if path)
+
+
+def _is_given(step: _Step, place: Place, made: Collection[str]) -> bool:
+    """Whether the command runs, or looks at, the changed files; or a script of the repository that
+    is given one of them; or the repository's tests."""
+    given = read_given(step.words)
+    if given is None:
+        return False
+    first = _resolve(given.first, step.folder)
+    others = {_resolve(each, step.folder) for each in given.others}
+    if first in place.files:
+        return others.issuperset({*place.files} - {first})
+    if place.root in ("", HOME) or basename(given.first) in made:
+        return False
+    is_script = bool(given.others) and _is_within(first, place.root)
+    over = given.has_tests or (is_script and not others.isdisjoint(place.files))
+    return over and _is_within(step.folder or "/", place.root)
 
 
 def _has_status(

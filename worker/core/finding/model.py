@@ -67,13 +67,31 @@ class HiddenPart:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedJobs:
+    """A job that failed, or several of one matrix with the same error.
+
+    `count` says how many of the matrix they are, "" for one job; `job_id` and `url` are those of
+    the first one. `step` is the command that failed, "" if it is not known. `tests` are the tests
+    or steps that failed in it, by the model's account.
+    """
+
+    name: str
+    job_id: int = 0
+    url: str = ""
+    count: str = ""
+    step: str = ""
+    tests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """An answer, taken apart.
 
     `unproven` counts the quotes that were left out; `unread` holds those of them that could not be
     read at all. `missing_evidence` says what evidence was missing, `next_time` how to keep it.
     `doubt` says why the verdict is not the model's. `rulings` are what GitLab's record says of each
-    error, `final_verdict` is the model's verdict as corrected by them.
+    error, `final_verdict` is the model's verdict as corrected by them. `failed_jobs` are the jobs
+    that failed, () if they are not known; then `what_failed` tells of them.
     """
 
     verdict: Verdict = Verdict.UNKNOWN
@@ -89,3 +107,4 @@ class Finding:
     doubt: str = ""
     rulings: tuple[Ruling, ...] = ()
     final_verdict: FinalVerdict | None = None
+    failed_jobs: tuple[FailedJobs, ...] = ()

@@ -19,12 +19,14 @@ _TOKEN = re.compile(
 _ENDS = frozenset({";", "&", "\n"})
 _JOINS = frozenset({"&&", "||"})
 _NOTHING = (("",),)
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,80}=\S*[ \t]+")
 QUIET = frozenset(
     (
-        *("cat", "cd", "chmod", "cp", "cut", "diff", "echo", "egrep", "export", "git", "grep"),
-        *("head", "less", "log", "ls", "mkdir", "mv", "nl", "patch", "popd", "printf", "pushd"),
-        *("pwd", "rm", "sed", "set", "sort", "tail", "tar", "tee", "touch", "tr", "true", "wc"),
+        *("awk", "base64", "cat", "cd", "chmod", "cmp", "column", "comm", "cp", "cut", "date"),
+        *("diff", "dirname", "du", "echo", "egrep", "export", "fgrep", "file", "find", "git"),
+        *("grep", "head", "jq", "less", "ln", "log", "ls", "md5sum", "mkdir", "mv", "nl", "od"),
+        *("patch", "popd", "printf", "pushd", "pwd", "readlink", "realpath", "rg", "rm", "sed"),
+        *("set", "sha256sum", "sort", "stat", "tail", "tar", "tee", "test", "touch", "tr", "tree"),
+        *("true", "uniq", "unzip", "wc", "which", "xmllint", "xxd", "yq", "["),
     )
 )
 """Commands that only read and write files, and run no code of a project."""
@@ -50,18 +52,12 @@ def split_script(script: str) -> tuple[CommandList, ...]:
     return tuple(_split_lists("\n".join(kept)))
 
 
-def only_touches_files(script: str) -> bool:
-    """Whether the script only reads and writes files, for instance to make a change."""
-    lists = split_script(script)
-    words = [_read_word(part) for each in lists for pipe in each.pipes for part in pipe]
-    return bool(words) and all(word in QUIET for word in words)
+_WRITES = re.compile(r"(?:>{1,2}|\btee(?: -a)?)[ \t]{0,8}[\"']?([^\s\"'<>|&;()]{1,300})")
 
 
-def _read_word(command: str) -> str:
-    """Return the name of a command, without the variables that are set for it."""
-    while found := _ASSIGNMENT.match(command):
-        command = command[found.end() :]
-    return command.split(maxsplit=1)[0] if command.strip() else ""
+def list_written_files(script: str) -> list[str]:
+    """Return the paths to which the script redirects something."""
+    return _WRITES.findall(script[:MAX_READ])
 
 
 def ends_heredocs(script: str) -> bool:

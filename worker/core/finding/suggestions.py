@@ -4,9 +4,9 @@ The workflow asks for a block of code under "What to do", opened by
 
     ```suggestion path/of/the/file.py:41-42 A
 
-that holds the new lines. Blocks with the same letter only work together and are one change. A
-block that does not fit the diff is shown as text. A line `Check: …` above the block says what
-somebody must check before it is applied.
+that holds the new lines. Blocks with the same letter only work together and are one change, if
+they are near each other. A block that does not fit the diff is shown as text. A line `Check: …`
+above the block says what somebody must check before it is applied.
 """
 
 import re
@@ -21,6 +21,10 @@ from worker.core.text.sentences import before_code
 MAX_LINES = 100
 """The most lines above its own that a suggestion may replace, see
 https://docs.gitlab.com/user/project/merge_requests/reviews/suggestions/."""
+
+MAX_BETWEEN = 25
+"""The most unchanged lines between two places of one suggestion: a reader has to look through
+them."""
 
 MAX_TEXT = 8_000
 """The most characters of a replacement."""
@@ -85,10 +89,13 @@ class Offers:
 
 
 def name_place(change: Change) -> str:
-    """Return a short name for the place of a change, as `app.py:12` or `app.py:12-15`."""
-    path, first = change[0].path.rpartition("/")[2], change[0].first
-    last = max(fix.last for fix in change if fix.path == change[0].path)
-    return f"{path}:{first}" if last == first else f"{path}:{first}-{last}"
+    """Return a short name for the places of a change in order, as `app.py:12` or
+    `app.py:12-15, 30`."""
+    places: dict[str, list[str]] = {}
+    for fix in sorted(change, key=lambda fix: (fix.path, fix.first)):
+        lines = f"{fix.first}" if fix.last == fix.first else f"{fix.first}-{fix.last}"
+        places.setdefault(fix.path.rpartition("/")[2], []).append(lines)
+    return "; ".join(f"{name}:{', '.join(lines)}" for name, lines in places.items())
 
 
 def read_suggestions(text: str) -> tuple[str, tuple[Suggestion, ...]]:
@@ -166,11 +173,38 @@ def split_code(text: str) -> tuple[str, str]:
 
 
 def group_changes(found: Iterable[Suggestion]) -> tuple[Change, ...]:
-    """Return the suggestions as changes, in the order of their first suggestions."""
+    """Return the suggestions as changes, in the order of their first suggestions.
+
+    Places of one file that are too far apart are changes of their own, which say so.
+    """
     changes: dict[str, list[Suggestion]] = {}
     for number, fix in enumerate(found):
         changes.setdefault(fix.group.lower() or f"alone {number}", []).append(fix)
-    return tuple(tuple(change) for change in changes.values())
+    return tuple(part for change in changes.values() for part in _split_far_places(change))
+
+
+def _split_far_places(change: Sequence[Suggestion]) -> list[Change]:
+    if len({fix.path for fix in change}) > 1:
+        return [tuple(change)]
+    parts: list[list[Suggestion]] = []
+    for fix in sorted(change, key=lambda fix: fix.first):
+        if parts and fix.first - parts[-1][-1].last - 1 <= MAX_BETWEEN:
+            parts[-1].append(fix)
+        else:
+            parts.append([fix])
+    if len(parts) == 1:
+        return [tuple(change)]
+    names = [name_place(tuple(part)) for part in parts]
+    return [
+        _warn_of(tuple(part), ", ".join(name for other, name in enumerate(names) if other != at))
+        for at, part in enumerate(parts)
+    ]
+
+
+def _warn_of(change: Change, others: str) -> Change:
+    first, *rest = change
+    caution = " ".join(filter(None, [first.caution, f"It only works together with {others}."]))
+    return replace(first, caution=caution), *rest
 
 
 def write_text(change: Change, reason: str) -> str:

@@ -8,12 +8,13 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
+from posixpath import basename
 
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult
 from worker.core.finding.check_commands import name_program
 from worker.core.finding.checks import Place, find_checks
-from worker.core.finding.shell_scripts import only_touches_files
+from worker.core.finding.shell_scripts import list_written_files
 from worker.core.text.spelling import correct_spelling
 from worker.core.text.untrusted_json import parse_object
 
@@ -35,13 +36,11 @@ class Trial:
     """What the sandbox showed about a change that was looked for there.
 
     `runs` are checks that ran with the change in place; `alone` says that no other change of the
-    answer was in place. `is_used` says that a command ran something with the change in place,
-    `is_foreign` that the failed jobs' logs name no program of these checks.
+    answer was in place, `is_foreign` that the failed jobs' logs name no program of these checks.
     """
 
     runs: tuple[Run, ...] = ()
     alone: bool = True
-    is_used: bool = False
     is_foreign: bool = False
 
 
@@ -66,19 +65,21 @@ def find_trial(context: Context, changed: float, place: Place, own: Collection[s
     """Return the newest checks of the turn that ran over the files of `place` after they were
     `changed` (epoch seconds). `own` are commands that the project's jobs run.
 
-    Commands that may have ended earlier are left out, and so are commands that only read or wrote
-    files, for instance to make the change.
+    Commands that may have ended earlier are left out.
     """
     found: list[Run] = []
-    is_used = False
-    for each in _list_commands(context):
+    commands = [*_list_commands(context)]
+    written = (file for each in commands for file in list_written_files(each.script))
+    made = frozenset(map(basename, written))
+    for each in commands:
         later = each.begun >= changed
-        if only_touches_files(each.script) or not (later or (each.ended > changed and each.known)):
+        if not (later or (each.ended > changed and each.known)):
             continue
-        is_used = True
-        checks = find_checks(each.script, each.exit_code, place, own, makes_change=not later)
+        checks = find_checks(
+            each.script, each.exit_code, place, own, makes_change=not later, made=made
+        )
         found += [Run(check, each.exit_code or 0) for check in checks]
-    return Trial(tuple(found[-MAX_RUNS:]), is_used=is_used)
+    return Trial(tuple(found[-MAX_RUNS:]))
 
 
 def is_named(context: Context, names: Collection[str]) -> bool:

@@ -54,6 +54,12 @@ class Candidate:
         """Whether the text has any section of a finding."""
         return bool(split_sections(self.text).keys() - {""})
 
+    @property
+    def tells_by_call(self) -> bool:
+        """Whether a tool call written as text stands where the cause, or the answer, should."""
+        told = parse_finding(self.text).cause if self.has_sections else self.text
+        return has_written_call(read_blocks(told), self.tools)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -69,6 +75,11 @@ def find_failures(candidate: Candidate) -> tuple[Failure, ...]:
         if applies(candidate):
             return (failure,)
     return tuple(failure for rule in _LACKS for failure in rule(candidate))
+
+
+def is_no_answer(candidate: Candidate) -> bool:
+    """Return whether a text says nothing that was found: it is a call, a promise, or data."""
+    return any(applies(candidate) for applies, _ in _NO_ANSWER)
 
 
 def _is_promise(candidate: Candidate) -> bool:

@@ -19,17 +19,24 @@ _MARKS = re.compile(
     r"""\s*(?:
         [{,]?\s*["']?(?:tool_calls|function_call)["']?\s*[:=]\s*(?:[\[{(]|$)
       | \{\s*["']role["']\s*:\s*["']assistant["']
-      | </?(?:tool_calls?|tool_use|tool_code|function_calls?|function|(?:antml:)?invoke)[\s>=]
-      | <\|(?:tool|python_tag|channel|call|im_start)
-      | <｜tool
+      | </?(?:\w{1,20}:)?(?:start_)?
+        (?:tool_calls?|tool_use|tool_code|function_calls?|function|invoke)[\s>=]
+      | <\|[A-Za-z_]{2,40}
+      | <｜
       | \[(?:TOOL_CALLS|TOOL_REQUEST)\]
+      | \[?\s*\{\s*["'](?:name|tool|tool_name|function|action|recipient_name)["']\s*:
+        \s*["'][\w.:/-]{1,64}["']\s*,
+        \s*["'](?:arguments|parameters|args|input|action_input)["']\s*:
       | Action\s*:\s*[\w.]+\s*$
       | to=functions\.
     )""",
     re.VERBOSE | re.MULTILINE,
 )
+_TOKENS = re.compile(r"(?<!`)(?:\[TOOL_CALLS\]|<[|｜]tool|<tool_call>\s*\{)")
+"""Marks that are calls in the middle of a line too."""
+
 _NAMED = r"""
-    \s*(?:print\()?(?:functions\.|default_api\.)?(?:{tools})\s*[({{]
+    \s*\[?(?:print\()?(?:functions\.|default_api\.)?(?:{tools})(?::\d{{1,4}})?\s*(?:[({{]|\[ARGS\])
   | \s*\[?\s*\{{\s*["'](?:name|tool|tool_name|function|action|recipient_name)["']\s*:
     \s*["'](?:functions\.)?(?:{tools})["']
 """
@@ -40,7 +47,10 @@ def has_written_call(blocks: Sequence[Block], tools: Collection[str]) -> bool:
     named = re.compile(_NAMED.format(tools=_join_names(tools)), re.VERBOSE)
     return any(
         block.info.split(" ")[0] in _FENCES
-        or any(_MARKS.match(line) or named.match(line) for line in _list_lines(block))
+        or any(
+            _MARKS.match(line) or _TOKENS.search(line) or named.match(line)
+            for line in _list_lines(block)
+        )
         for block in _select_own(blocks)
     )
 

@@ -6,7 +6,7 @@ the code count. Doubtful lines are left out: a missing fact misleads nobody.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from worker.core.logs.headings import join_headings
 from worker.core.logs.named_places import PLACE, is_stack_head

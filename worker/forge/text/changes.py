@@ -100,16 +100,15 @@ def write_suggestion(
     return f"{marker.text()}\n\nA fix from {source}{_say_tried(trial)}{check}\n\n{block}"
 
 
+NOT_RUN = "; no check that we know of has run with it."
+
+
 def _say_tried(trial: Trial | None) -> str:
     """Return what was run with a change: the end of a sentence, and a list of the checks."""
     if trial is None:
         return "."
     if not trial.runs:
-        return (
-            "; no test, build or lint has run with it yet."
-            if trial.is_used
-            else "; nobody has run it yet."
-        )
+        return NOT_RUN
     what = "exactly this change" if trial.alone else "this and the other changes of the analysis"
     title = f". With {what} in place the sandbox has run:"
     foreign = ["", "The failed job's log names none of these."] if trial.is_foreign else []

@@ -67,7 +67,7 @@ class WholeParts:
     failure; 0 if none does. `has_extra_advice`: `cause` and `to_do` are about what is missing and
     how to keep it next time, and there is other advice. `has_origin`: there is a link to the same
     failure elsewhere. `jobs_detail` is the most detail about what failed that takes no more lines
-    than ONE_LINE. `tests`: see `failed_jobs.count_tests`. `is_advice_brief`: the first sentence of
+    than ONE_LINE. `tests`: see `FailedLine.count_tests`. `is_advice_brief`: the first sentence of
     what to do is so short (`BRIEF`) that the next one says more than another one of the cause.
     """
 
@@ -88,7 +88,7 @@ class PartLimits:
 
     `cause` and `to_do` count sentences. `quotes` are the numbers (from 0) of the quotes that are
     shown; those in `one_line` are shown with one line only. `jobs_detail` and `tests` are those of
-    `failed_jobs.shorten_jobs`, `longest` is one of `LONGEST`, `further_size` one of `BEGINNINGS`,
+    `FailedLine.write`, `longest` is one of `LONGEST`, `further_size` one of `BEGINNINGS`,
     `quote_size` one of `QUOTE_SIZES`. `origin`: see `WholeParts.has_origin`. `extra_advice`: the
     first sentence of that other advice is shown.
     """

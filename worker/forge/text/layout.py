@@ -14,12 +14,10 @@ from worker.core.finding.suggestions import Offers
 from worker.core.logs.bystanders import Bystander
 from worker.core.ports.evidence import RepoFile
 from worker.core.text.sentences import before_code
-from worker.core.text.untrusted import visible
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import changes, record
-from worker.forge.text.failed_jobs import LINE, Detail, count_tests, shorten_jobs
+from worker.forge.text.failed_jobs import Detail, FailedLine
 from worker.forge.text.fit import (
-    MAX_TESTS,
     PartLimits,
     QuoteShape,
     WholeParts,
@@ -95,9 +93,9 @@ class Layout:
         return self._fill(self._choose_limits(small), small)
 
     def list_hidden(self, small: str) -> tuple[HiddenPart, ...]:
-        """Return what is folded of the sections that the eight visible lines are for: what failed,
-        the cause and what to do; or what is missing, and how to keep it next time. Sections that
-        hide others because they are too long come last, without sentences."""
+        """Return what is folded of the sections that the eight visible lines are for: the cause and
+        what to do; or what is missing, and how to keep it next time. Sections that hide others
+        because they are too long come last, without sentences."""
         hidden, layout = self._find_hidden(small), self
         sections = frozenset(part.section for part in hidden)
         longer = [*self._find_longer(sections)]
@@ -144,17 +142,7 @@ class Layout:
             HiddenPart(title, *list_hidden_sentences(text, count, limits.longest, further))
             for title, text, count in self._list_brief_sections(limits)
         ]
-        return tuple(part for part in (self._find_hidden_jobs(limits), *parts) if part.sentences)
-
-    def _find_hidden_jobs(self, limits: PartLimits) -> HiddenPart:
-        text = visible(self.finding.what_failed).strip()
-        shown = shorten_jobs(text, limits.jobs_detail, limits.tests)
-        whole = shorten_jobs(text, Detail.WHOLE)
-        listed = shorten_jobs(text, Detail.FIRST_TESTS, MAX_TESTS)
-        is_shorter = shown.count("…") > text.count("…") or len(shown) < len(listed)
-        is_cut = shown != whole and is_shorter
-        size = max(len(shown), LINE) if limits.jobs_detail <= Detail.ONE_LINE else len(shown)
-        return HiddenPart("Failed", (whole,) if is_cut else (), size)
+        return tuple(part for part in parts if part.sentences)
 
     def _list_brief_sections(self, limits: PartLimits) -> Iterator[tuple[str, str, int]]:
         finding = self.finding
@@ -184,8 +172,8 @@ class Layout:
             quotes=self._describe_quotes(),
             has_origin=bool(record.write_origin(finding, frozenset())),
             named_failures=0 if abstains else count_named_failures(finding.cause),
-            jobs_detail=_find_free_detail(finding.what_failed),
-            tests=count_tests(visible(finding.what_failed)),
+            jobs_detail=_find_free_detail(self._failed),
+            tests=self._failed.count_tests(),
             is_advice_brief=is_brief(to_do),
             has_extra_advice=abstains and count_sentences(finding.to_do) > 0,
         )
@@ -209,6 +197,10 @@ class Layout:
             fails=is_of_failure(quote, self._failed_jobs) and quote.lacks not in _EMPTY,
             job=job if job in self._failed_jobs else 0,
         )
+
+    @cached_property
+    def _failed(self) -> FailedLine:
+        return FailedLine(self.finding.failed_jobs, self.finding.what_failed, self.hosts)
 
     @cached_property
     def _failed_jobs(self) -> frozenset[int]:
@@ -249,7 +241,7 @@ class Layout:
         fold."""
         finding, hosts = self.finding, self.hosts
         parts = Parts(hosts, limits.longest)
-        failed = parts.write_jobs("Failed", finding.what_failed, limits.jobs_detail, limits.tests)
+        failed = parts.write_jobs("Failed", self._failed, limits.jobs_detail, limits.tests)
         abstains = finding.verdict is Verdict.ABSTAIN
         fill = self._fill_abstention if abstains else self._fill_sections
         said = _NOTHING_SAID | fill(parts, limits)
@@ -328,12 +320,10 @@ def _write_two_sentences(size: int) -> str:
     return f"{words[: size // 2 - 1].rstrip()}. {words[: size - size // 2 - 1].rstrip()}."
 
 
-def _find_free_detail(what_failed: str) -> Detail:
+def _find_free_detail(failed: FailedLine) -> Detail:
     """Return the most detail that takes no more lines than ONE_LINE."""
     least, *more = (
-        count_visible_lines(
-            f"**Failed:** {Parts(frozenset(), 0).write_jobs('', what_failed, detail)}"
-        )
+        count_visible_lines(f"**Failed:** {Parts(failed.hosts, 0).write_jobs('', failed, detail)}")
         for detail in (Detail.ONE_LINE, Detail.WHOLE, Detail.FIRST_TESTS)
     )
     fitting = zip((Detail.WHOLE, Detail.FIRST_TESTS), more, strict=True)

@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from itertools import accumulate
 
 from worker.core.finding import Evidence, ReplyPart, Unproven
+from worker.core.finding.sections import find_fenced_lines
 from worker.core.ports import FailedJob
 from worker.core.ports.evidence import (
     JobArtifact,
@@ -23,7 +24,7 @@ from worker.forge.defence.neutralise import neutralise, neutralise_line
 from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text import fit
 from worker.forge.text.code import write_code_block, write_code_line
-from worker.forge.text.failed_jobs import Detail, cut_names, shorten_jobs
+from worker.forge.text.failed_jobs import Detail, FailedLine, cut_names
 from worker.forge.text.quotes import cut_line, squeeze_blanks, squeeze_line
 
 MAX_QUOTE = 300
@@ -65,12 +66,14 @@ class Parts:
         self.fold_section(title, rest)
         return clean_line(line, self._hosts, MAX_SECTION)
 
-    def write_jobs(self, title: str, text: str, detail: Detail, tests: int = 1) -> str:
-        """Return what failed on one line (see `shorten_jobs`), and fold all if that is cut."""
-        text = visible(text).strip()
-        line = shorten_jobs(text, detail, tests)
-        if line != shorten_jobs(text, Detail.WHOLE):
-            self.fold_section(title, text)
+    def write_jobs(self, title: str, failed: FailedLine, detail: Detail, tests: int = 1) -> str:
+        """Return what failed on one line, and fold all of it if that is cut, or if the model says
+        more of it."""
+        line, whole = failed.write(detail, tests), failed.write(Detail.WHOLE)
+        if line != whole:
+            self.fold_section(title, whole if failed.jobs else failed.text)
+        if failed.jobs and not failed.is_told(whole):
+            self.fold_section("What the model says failed", failed.text)
         return clean_line(line, self._hosts, MAX_SECTION)
 
     def write_quotes(
@@ -114,12 +117,31 @@ class Parts:
 
     def render_folded(self, room: int) -> str:
         """Return all folded sections, each cut at `room` characters."""
-        sections = ["\n".join(_take_whole_lines(self._lines, room))] if self._lines else []
+        sections = [drop_empty_headings("\n".join(_take_whole_lines(self._lines, room)))]
         for title, text in self._folded:
             heading = f"**{title}**\n\n" if title else ""
-            harmless = neutralise(remove_tokens(text), self._hosts, room)
+            said = drop_empty_headings(remove_tokens(text))
+            harmless = neutralise(said, self._hosts, room)
             sections += [heading + harmless] if harmless.strip() else []
-        return "\n\n".join(sections)
+        return "\n\n".join(filter(None, sections))
+
+
+_HEADING = re.compile(r" {0,3}(?:(#{1,6})(?:[ \t].{0,200})?|\*\*[^*.!?]{1,80}\*\*:?[ \t]*)")
+_BOLD, _CONTENT = 7, 99
+"""The level of a heading in bold, and of what is none."""
+
+
+def drop_empty_headings(text: str) -> str:
+    """Return a text without headings that nothing follows before the next one of their level."""
+    lines, kept, following = text.split("\n"), list[str](), 0
+    fenced = find_fenced_lines(lines)
+    for number in reversed(range(len(lines))):
+        heading = None if number in fenced else _HEADING.fullmatch(lines[number])
+        level = len(heading[1] or "*" * _BOLD) if heading else _CONTENT
+        if heading is None or following > level:
+            kept.append(lines[number])
+            following = level if lines[number].strip() else following
+    return "\n".join(reversed(kept)).strip("\n")
 
 
 def _take_whole_lines(lines: list[str], room: int) -> list[str]:

@@ -11,6 +11,7 @@ import httpx
 
 from worker.core.conversation.messages import Usage, add_cost
 from worker.core.ports import Clock, Reply, Request, StopReason
+from worker.core.text.thoughts import remove_thoughts
 from worker.errors import ModelError
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target
 from worker.models.catalogue.model_info import Catalogue
@@ -210,7 +211,7 @@ class HttpModel:
 
     def _make_reply(self, answer: Decoded, cost: float | None) -> Reply:
         return Reply(
-            text=answer.text,
+            text=remove_thoughts(answer.text),
             calls=answer.calls,
             wire=answer.wire,
             stop=answer.stop,

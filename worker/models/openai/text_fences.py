@@ -1,7 +1,7 @@
 """Tool calls as fenced text, for servers that take no native ones. Pure.
 
 Only a fenced block at the end of an answer is a call; blocks before it, or inside other blocks, are
-text.
+text. In its place may stand calls in the form that the model was trained on (`call_forms`).
 """
 
 import hashlib
@@ -19,8 +19,10 @@ from worker.core.conversation.messages import (
     ToolSpec,
     User,
 )
+from worker.core.finding.sections import split_sections
 from worker.core.ports import Request
 from worker.core.text.untrusted_json import parse_json, parse_object
+from worker.models.openai.call_forms import read_written_calls
 
 NAME = "tool_call"
 MOST_CALLS = 20
@@ -95,15 +97,32 @@ class Parsed:
     is_broken: bool = False
 
 
-def parse_answer(text: str, position: int) -> Parsed:
-    """Parse the answer at `position` in its conversation; the ids of its calls depend on that."""
-    lines = text.rstrip().split("\n")
+def parse_answer(text: str, position: int, tools: Sequence[ToolSpec] = ()) -> Parsed:
+    """Parse the answer at `position` in its conversation; the ids of its calls depend on that.
+
+    `tools` are those that calls without a block may be of.
+    """
+    lines, seed = text.rstrip().split("\n"), f"{position}\n{text}"
     start = _find_last_block(lines)
     if start is None:
-        return Parsed(text)
+        return _parse_trained_form(text, seed, tools)
     before, body = "\n".join(lines[:start]).rstrip(), "\n".join(lines[start + 1 : -1])
-    calls = tuple(_read_calls(body, f"{position}\n{text}"))
+    calls = tuple(_read_calls(body, seed))
     return Parsed(before, calls) if calls else Parsed(before, is_broken=True)
+
+
+def _parse_trained_form(text: str, seed: str, tools: Sequence[ToolSpec]) -> Parsed:
+    # An answer with sections shows such a text, and makes no call.
+    if not tools or split_sections(text).keys() - {""}:
+        return Parsed(text)
+    before, written = read_written_calls(text, tools)
+    calls = [_make_call(*call, at, seed) for at, call in enumerate(written[:MOST_CALLS])]
+    return Parsed(before, tuple(calls))
+
+
+def _make_call(name: str, arguments: str, number: int, seed: str) -> ToolCall:
+    made_id = hashlib.sha256(f"{number}\n{seed}".encode(errors="replace")).hexdigest()[:16]
+    return ToolCall(f"text_{made_id}", name, arguments)
 
 
 def _find_last_block(lines: Sequence[str]) -> int | None:
@@ -132,8 +151,7 @@ def _read_calls(body: str, seed: str) -> Iterator[ToolCall]:
     for number, (name, each) in enumerate(zip(names, listed, strict=True)):
         arguments = each.get("arguments", {}) if name else {}
         written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        made_id = hashlib.sha256(f"{number}\n{seed}".encode(errors="replace")).hexdigest()[:16]
-        yield ToolCall(f"text_{made_id}", name or UNNAMED, written)
+        yield _make_call(name or UNNAMED, written, number, seed)
 
 
 def _read_name(call: Any) -> str:

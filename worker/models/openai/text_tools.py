@@ -1,4 +1,5 @@
-"""A model whose server refuses native tools continues with calls as fenced text.
+"""A model whose server refuses native tools, or does not read what the model writes as their calls,
+continues with calls as fenced text.
 
 Only the sessions that do so are remembered, for each model. The stored conversation stays as it is,
 so that another provider resumes it with native calls.
@@ -10,6 +11,8 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from worker.core.conversation.messages import Assistant
+from worker.core.gate.blocks import read_blocks
+from worker.core.gate.written_calls import has_written_call
 from worker.core.ports import Model, Reply, Request, StopReason
 from worker.errors import NO_TOOLS, ModelError
 from worker.models.openai.text_fences import Parsed, parse_answer, rewrite_request
@@ -24,7 +27,8 @@ _USABLE = frozenset({StopReason.END, StopReason.TOOL_CALLS})
 
 
 class TextToolsModel(ModelWrapper):
-    """A `core.ports.Model` that asks for calls as text if native tools are refused.
+    """A `core.ports.Model` that asks for calls as text if native tools are refused, or an answer
+    holds a call as text.
 
     `always` asks for calls as text from the first request on. As safe to share as the model.
     """
@@ -42,13 +46,27 @@ class TextToolsModel(ModelWrapper):
         if self._always or request.session in self._sessions:
             return self._ask_by_text(request)
         try:
-            return super().reply(request)
+            reply = super().reply(request)
         except ModelError as error:
             if error.kind != NO_TOOLS:
                 raise
             _log.warning("%s: %s; asking for calls as text", self.name, error)
+            self._remember(request.session)
+            return self._ask_by_text(request)
+        return self._read_calls(reply, request)
+
+    def _read_calls(self, reply: Reply, request: Request) -> Reply:
+        """Return the reply to a request with native tools, with the calls that it has as text."""
+        if reply.calls or reply.stop is not StopReason.END:
+            return reply
+        parsed = _parse(reply, request)
+        calls = bool(parsed.calls or parsed.is_broken)
+        tools = [tool.name for tool in request.tools]
+        if not calls and not has_written_call(read_blocks(reply.text), tools):
+            return reply
+        _log.warning("%s: it writes calls as text; asking for them so", self.name)
         self._remember(request.session)
-        return self._ask_by_text(request)
+        return _take_calls(reply, parsed) if calls else reply
 
     def _remember(self, session: str) -> None:
         with self._lock:
@@ -60,8 +78,12 @@ class TextToolsModel(ModelWrapper):
         reply = super().reply(rewrite_request(request))
         if reply.stop not in _USABLE:
             return replace(reply, wire="")
-        position = sum(isinstance(each, Assistant) for each in request.messages)
-        return _take_calls(reply, parse_answer(reply.text, position))
+        return _take_calls(reply, _parse(reply, request))
+
+
+def _parse(reply: Reply, request: Request) -> Parsed:
+    position = sum(isinstance(each, Assistant) for each in request.messages)
+    return parse_answer(reply.text, position, request.tools)
 
 
 def _take_calls(reply: Reply, parsed: Parsed) -> Reply:

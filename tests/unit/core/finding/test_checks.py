@@ -54,6 +54,60 @@ def test_a_file_in_the_first_folder_is_none_of_the_repositories_below_it(
     assert bool(find_checks(script, 0, place, OWN, makes_change=False)) == told
 
 
+PORT = Place("/tmp/src", ("/tmp/src/lib/port.rb",))
+ALONE = Place("", ("/tmp/port.sh",))
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        (PORT, "ruby -c lib/port.rb"),
+        (PORT, "ruby -wc /tmp/src/lib/port.rb"),
+        (PORT, "rubocop lib/port.rb"),
+        (PORT, "luacheck --no-color lib/port.rb"),
+        (PORT, "ruby -Ilib -Itest test/port_test.rb"),
+        (PORT, "ruby -I lib -I test test/port_test.rb"),
+        (PORT, "bats test/port.bats"),
+        (PORT, "bats -j 4 test"),
+        (PORT, "busted spec/port_spec.lua"),
+        (PORT, "./script/lint lib/port.rb"),
+        (PORT, "bash script/lint.sh --strict lib/port.rb"),
+        (PORT, "php -l lib/port.rb"),
+        (ALONE, "bash -n /tmp/port.sh"),
+        (ALONE, "sh port.sh"),
+        (ALONE, "./port.sh --fast"),
+        (ALONE, "dash -n port.sh"),
+    ],
+)
+def test_a_program_that_is_given_the_change_or_the_tests_is_a_check(
+    place: Place, command: str
+) -> None:
+    script = f"cd {place.root or '/tmp'} && {command}"
+    assert find_checks(script, 1, place, (), makes_change=False) == (command,)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat lib/port.rb", "sed -n 1,9p lib/port.rb", "git diff lib/port.rb", "ls lib test"),
+        *("awk '{print $1}' lib/port.rb", "jq . lib/port.rb", "rg foo lib/port.rb", "ls -l test"),
+        *("cp lib/port.rb lib/x.rb", "stat lib/port.rb", "sha256sum lib/port.rb", "find test"),
+        *("perl -pi -e 's/a/b/' lib/port.rb", "ruby -pi -e s/a/b/ lib/port.rb"),
+        *("python3 -c 'print(1)' lib/port.rb", "python3 - lib/port.rb", "rubocop -a lib/port.rb"),
+        *(
+            "ruby /tmp/mine.rb lib/port.rb",
+            "ruby script/mine.rb lib/port.rb",
+            "gofmt -w lib/port.rb",
+        ),
+        *("ruby test/mine.rb", "ruby -c lib/other.rb", "./script/lint lib/other.rb"),
+        *("ruby --version lib/port.rb", "pip install -r test/requirements.txt", "ruby $F"),
+    ],
+)
+def test_to_read_or_to_rewrite_a_change_or_a_script_of_the_model_is_no_check(command: str) -> None:
+    script, made = f"cd /tmp/src && {command}", {"mine.rb"}
+    assert find_checks(script, 0, PORT, (), makes_change=False, made=made) == ()
+
+
 HIDES = [
     # Another command's status.
     "cd /tmp/src && pytest; sed -n 125p t.json | cut -c1-40",

@@ -14,6 +14,7 @@ from worker.core.finding.suggestions import (
     find_change_position,
     find_position,
     group_changes,
+    name_place,
     read_suggestions,
     split_code,
     write_in_place,
@@ -165,6 +166,34 @@ def test_blocks_of_one_letter_are_one_change(mark: str) -> None:
     blocks = [f"suggestion a.py:{n} {mark}" for n in (1, 5)]
     _, found = read_suggestions("\n".join(map(fence, (blocks[0], "suggestion a.py:3", blocks[1]))))
     assert [[fix.first for fix in change] for change in group_changes(found)] == [[1, 5], [3]]
+
+
+@pytest.mark.parametrize(
+    ("places", "names"),
+    [
+        (["9", "3-4"], ["app.py:3-4, 9"]),
+        (["30", "4", "60-61"], ["app.py:4, 30", "app.py:60-61"]),
+        (["4", "30"], ["app.py:4, 30"]),
+        (["4", "31"], ["app.py:4", "app.py:31"]),
+        (["4-30", "31", "200"], ["app.py:4-30, 31", "app.py:200"]),
+    ],
+)
+def test_places_far_apart_are_changes_of_their_own(places: list[str], names: list[str]) -> None:
+    blocks = [fence(f"suggestion src/app.py:{place} A") for place in places]
+    changes = group_changes(read_suggestions("\n".join(blocks))[1])
+    assert [name_place(change) for change in changes] == names
+    cautions = [" ".join(fix.caution for fix in change).strip() for change in changes]
+    others = [", ".join(name for name in names if name != own) for own in names]
+    assert cautions == [f"It only works together with {each}." if each else "" for each in others]
+
+
+def test_all_places_are_named_in_order() -> None:
+    change = (
+        Suggestion("b.py", 9, 9, ""),
+        Suggestion("a.py", 5, 7, ""),
+        Suggestion("a.py", 1, 1, ""),
+    )
+    assert name_place(change) == "a.py:1, 5-7; b.py:9"
 
 
 FILE = [f"line {number}" for number in range(1, 301)]

@@ -107,12 +107,16 @@ def test_commands_that_only_read_and_write_files_are_no_run_of_a_change() -> Non
     edit, look = ("sed -i s/a/b/ f.py", 0), ("cat f.py | head", 0)
     assert find_trial(_run([edit], [look]), 5.0, HERE, ()) == Trial()
     turn = _run([edit], [look], [("prove", 0)], [("git diff", 0)])
-    assert find_trial(turn, 5.0, HERE, ()) == Trial((Run("prove", 0),), is_used=True)
+    assert find_trial(turn, 5.0, HERE, ()) == Trial((Run("prove", 0),))
 
 
-def test_a_script_of_the_model_is_no_check_of_a_change_but_has_used_it() -> None:
+def test_a_script_of_the_model_is_no_check_of_a_change() -> None:
     port = ("python3 - <<'P'\nprint(1)\nP\npython3 check.py\nsed -n 125p f.json | cut -c1-40", 0)
-    assert find_trial(_run([port]), 5.0, HERE, ()) == Trial(is_used=True)
+    assert find_trial(_run([port]), 5.0, HERE, ()) == Trial()
+    place = Place("/tmp/src", ("/tmp/src/sum.py",))
+    made, run = ("cat > /tmp/src/tests/x.lua", 0), ("cd /tmp/src && lua tests/x.lua", 0)
+    assert find_trial(_run([run]), 5.0, place, ()).runs == (Run("lua tests/x.lua", 0),)
+    assert find_trial(_run([made], [run]), 5.0, place, ()) == Trial()
 
 
 def test_the_last_command_has_ended_however_late_the_change_was() -> None:

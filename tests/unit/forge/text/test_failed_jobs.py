@@ -1,115 +1,85 @@
-"""What failed is told on one line: every job that blocks, and as much about each as fits."""
+"""What failed is told on one line: every job, and as much about each as fits."""
 
 import pytest
 
-from worker.forge.text.failed_jobs import Detail, shorten_jobs
+from worker.core.finding.model import FailedJobs
+from worker.forge.text.failed_jobs import LINE, Detail, FailedLine, measure
 
-T = "`tests/integration/test_of_the_storefront.py::test_{}`".format
-CPP = "`linking of build/release/bin/{} with everything it needs`".format
-ERRORS = "unit (504): 8 errors at setup in tests/test_index.py and tests/test_scans.py"
-JOBS = [
-    ("`unit` (50): test \"a b\" in `t.js` (1 of 407).",
-     "`unit` (50): test \"a b\" in `t.js` (1 of 407)",
-     "`unit` (50): test \"a b\" in `t.js` (1 of 407)"),
-    ("`ruff` (500005): F401, UP035 and B006 in `a.py`; `mypy` (500007): two errors there. `format` "
-     "(500006) failed too, but is allowed to.",
-     "`ruff` (500005): F401, UP035 and B006 in `a.py`; `mypy` (500007): two errors there",
-     "`ruff` (500005): F401, UP035 and B006 in `a.py`; `mypy` (500007): two errors there"),
-    (f"`build` (503): {CPP('a')}, {CPP('b')}. `smoke` (504): `./x` is not there, because it was "
-     "not built.",
-     f"`build` (503): {CPP('a')} and 1 more; `smoke` (504): `./x` is not there",
-     f"`build` (503): {CPP('a')} and 1 more; `smoke` (504)"),
-    (f"`build` (503): {CPP('a and debug')}, {CPP('b')}. `smoke` (504): `./x` is not there.",
-     f"`build` (503): {CPP('a and debug')} and 1 more; `smoke` (504): `./x` is not there",
-     "`build` (503): 2 failures; `smoke` (504): `./x` is not there"),
-    (f"`unit` (507, and its first attempt 506): {T('a')} and {T('b')}",
-     f"`unit` (507): {T('a')} and 1 more test", f"`unit` (507): {T('a')} and 1 more test"),
-    (f"`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): {T('a')}; it never ended.",
-     f"`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): {T('a')}",
-     "`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503)"),
-    ("`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) and, alone, `make functional "
-     "and slow` (no)",
-     "`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) …",
-     "`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) …"),
-    (f"`unit` (502): five tests in `t.py`: {T('low')}, {T('help')}",
-     f"`unit` (502): five tests in `t.py`: {T('low')} …",
-     f"`unit` (502): five tests in `t.py`: {T('low')} …"),
-    ("unit (504): 11 of 39 tests, in `tests/test_cli.py`, `tests/test_b.py` and "
-     "`tests/test_c_and_d.py`",
-     "unit (504): 11 of 39 tests, in `tests/test_cli.py`, `tests/test_b.py` and "
-     "`tests/test_c_and_d.py`",
-     "unit (504): 11 of 39 tests, in `tests/test_cli.py`, `tests/test_b.py` and "
-     "`tests/test_c_and_d.py`"),
-    ("lint (503): eslint, 2 errors in src/a.js; unit (504): 1 of 12 tests, `the last seats of a "
-     "row are filled` in test/s.js",
-     "lint (503): eslint, 2 errors in src/a.js; unit (504): 1 of 12 tests, `the last seats of a "
-     "row are filled` in test/s.js",
-     "lint (503): eslint, 2 errors in src/a.js; unit (504): 1 of 12 tests …"),
-    ("build (501): step `make`; smoke (502): step `run`.",
-     "build (501): step `make`; smoke (502): step `run`",
-     "build (501): step `make`; smoke (502): step `run`"),
-    (f"`test` (508): {T('a')}, {T('b')} and {T('c')} in `internal/s`.",
-     f"`test` (508): {T('a')} and 2 more tests", f"`test` (508): {T('a')} and 2 more tests"),
-    (f"`test` (508): {T('a_b_c_d_e_f_g_h_i_j_k')}, {T('b')} and {T('c')} in `internal/s`.",
-     f"`test` (508): {T('a_b_c_d_e_f_g_h_i_j_k')} and 2 more tests", "`test` (508): 3 tests"),
-    ("test (502): TestOnSegment never ended in five minutes, and the job was stopped at its limit, "
-     "so no test after it ran",
-     "test (502): TestOnSegment never ended in five minutes …",
-     "test (502): TestOnSegment never ended in five minutes …"),
-    ("unit (504): timed out after 5 minutes in `tests/test_pool.py::test_draining_runs_what_waits_"
-     "in_it`, new",
-     "unit (504): timed out after 5 minutes in `tests/test_pool.py::test_draining_runs_what_waits_"
-     "in_it`",
-     "unit (504): timed out after 5 minutes …"),
-    (ERRORS + " (`test_count`, new in this change, among them); 5 tests passed",
-     ERRORS + " (`test_count`, new in this change, among them) …", ERRORS + " …"),
-    ("`test` (506): packages `cmd/manifestd` and `internal/store` do not compile; `build` (505) "
-     "has the same error.",
-     "`test` (506): packages `cmd/manifestd` and `internal/store` do not compile; `build` (505) "
-     "has the same error",
-     "`test` (506): packages `cmd/manifestd` and `internal/store` do not compile; `build` (505)"),
-    ("`unit` (500004): the test `the last seats of a row are filled`; `lint` (500003): two ESLint "
-     "errors in `src/aisle.js`.",
-     "`unit` (500004): the test `the last seats of a row are filled`; `lint` (500003): two ESLint "
-     "errors in `src/aisle.js`",
-     "`unit` (500004): the test `the last seats of a row are filled`; `lint` (500003): two ESLint "
-     "…"),
-    ("`build` (502): linking `build/wiretest`, `build/wirecat` and `build/wirebench`; `make check` "
-     "did not run.",
-     "`build` (502): linking `build/wiretest`, `build/wirecat` and `build/wirebench`",
-     "`build` (502): linking `build/wiretest`, `build/wirecat` and `build/wirebench`"),
-    ('`test` (506): 1 of 16 tests, "gives clients that do not follow a link to click" in '
-     "`test/redirect.test.ts`",
-     '`test` (506): 1 of 16 tests, "gives clients that do not follow a link to click" in '
-     "`test/redirect.test.ts`",
-     '`test` (506): 1 of 16 tests, "gives clients that do not follow a link to click" …'),
-    ("`a` (501), `b` (502)", "`a` (501), `b` (502)", "`a` (501), `b` (502)"),
-    ("Every job, for want of a runner. Nothing ran.", "Every job, for want of a runner",
-     "Every job, for want of a runner"),
-]  # fmt: skip
+HOST = "gitlab.example.com"
+URL = f"https://{HOST}/g/p/-/jobs/"
+LINK = "the long linking of build/bin/a with everything in it"
+T = "tests/integration/test_of_the_storefront.py::test_{}".format
 
 
-@pytest.mark.parametrize(("text", "with_first", "line"), JOBS)
-def test_every_job_that_blocks_is_named_with_as_much_about_it_as_fits_on_a_line(
-    text: str, with_first: str, line: str
+def _fail(name: str, job_id: int, *tests: str, count: str = "", step: str = "") -> FailedJobs:
+    return FailedJobs(name, job_id, f"{URL}{job_id}", count, step, tests)
+
+
+def _write(*jobs: FailedJobs, hosts: frozenset[str] = frozenset()) -> list[str]:
+    line = FailedLine(jobs, "", hosts)
+    return [line.write(detail) for detail in (Detail.WHOLE, Detail.FIRST_TESTS, Detail.ONE_LINE)]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "whole", "first", "line"),
+    [
+        ([_fail("unit", 5, "test_a")], *["`unit` (5): `test_a`"] * 3),
+        ([_fail("unit", 5)], *["`unit` (5)"] * 3),
+        ([_fail("unit", 5, "test_a", step="pytest")], *["`unit` (5), `pytest`: `test_a`"] * 3),
+        ([_fail("build", 5, "make", step="make", count="2 of 3 variants")],
+         *["`build` (2 of 3 variants): `make`"] * 3),
+        ([_fail("unit", 5, T("a"), T("b"), T("c"))],
+         f"`unit` (5): `{T('a')}`, `{T('b')}` and `{T('c')}`",
+         f"`unit` (5): `{T('a')}` and 2 more tests", f"`unit` (5): `{T('a')}` and 2 more tests"),
+        ([_fail("build", 5, LINK, "x"), _fail("smoke", 6, "./x is not there")],
+         f"`build` (5): `{LINK}` and `x`; `smoke` (6): `./x is not there`",
+         f"`build` (5): `{LINK}` and 1 more; `smoke` (6): `./x is not there`",
+         f"`build` (5): `{LINK}` and `x`; `smoke` (6)"),
+        ([_fail("unit", 5, T("a" * 90))], *[f"`unit` (5): `{T('a' * 90)}`"] * 2, "`unit` (5)"),
+    ],
+)  # fmt: skip
+def test_every_job_is_named_with_as_much_about_it_as_fits_on_a_line(
+    jobs: list[FailedJobs], whole: str, first: str, line: str
 ) -> None:
-    assert [shorten_jobs(text, Detail.FIRST_TESTS), shorten_jobs(text, Detail.ONE_LINE)] == [
-        with_first,
-        line,
-    ]
-    assert len(line.replace("`", "")) <= 92
+    assert _write(*jobs) == [whole, first, line]
+    assert measure(line) <= LINE
 
 
-def test_of_a_matrix_is_said_how_many_of_its_jobs_failed() -> None:
-    jobs = "`build` (2 of 2 variants: `build: [host]` 500005, `build: [arm, 1]` 500006)"
-    text = f"{jobs}, cloning the submodule `vendor/calibration-data`, before any script ran"
-    short = "`build` (2 of 2 variants)"
-    assert shorten_jobs(text, Detail.WHOLE) == text
-    assert (
-        shorten_jobs(text, Detail.ONE_LINE)
-        == f"{short}, cloning the submodule `vendor/calibration-data` …"
-    )
-    assert shorten_jobs(text, Detail.NAMES) == short
-    said = "`unit` (7) `load(data: [object Object])`, data: [object Object]"
-    assert shorten_jobs(said, Detail.WHOLE) == said
-    assert shorten_jobs("`a` (1), `b` (2), `c` (3)", Detail.NAMES) == "`a` (1), `b` (2), `c` (3)"
+def test_a_job_links_to_its_log_and_the_link_takes_no_room() -> None:
+    jobs = [_fail("unit", 5, T("a")), _fail("e2e", 7, count="2 of 2 variants")]
+    *_, line = _write(*jobs, hosts=frozenset({HOST}))
+    unit, e2e = f"`unit` ([5]({URL}5))", f"`e2e` ([2 of 2 variants]({URL}7))"
+    assert line == f"{unit}: `{T('a')}`; {e2e}"
+    assert _write(*jobs)[-1] == f"`unit` (5): `{T('a')}`; `e2e` (2 of 2 variants)"
+
+
+def test_of_many_jobs_the_first_are_named_and_the_others_counted() -> None:
+    line = FailedLine([_fail(f"job-{number}", number) for number in range(1, 61)], "")
+    assert line.write(Detail.NAMES) == "`job-1` (1), `job-2` (2), `job-3` (3) and 57 more"
+    shown = line.write(Detail.ONE_LINE)
+    assert shown.startswith("`job-1` (1), `job-2` (2), ")
+    assert LINE - 15 < measure(shown) <= LINE
+    assert line.write(Detail.NOTHING) == ""
+
+
+def test_a_hostile_name_stays_a_name() -> None:
+    (whole, *_) = _write(_fail("`](https://evil.example) **x**\n", 5, "a`b"))
+    assert whole == "`` `](https://evil.example) **x** `` (5): ``a`b``"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("unit (504): `test_a`, and so on.", "unit (504): `test_a`, and so on."),
+        ("Every job, for want of a runner. Nothing ran.",) * 2,
+        ("unit (504): 11 of 39 tests, in `tests/test_cli.py`, `tests/test_b.py`, "
+         "`tests/test_c_and_d.py` and others",
+         "unit (504): 11 of 39 tests, in `tests/test_cli.py`, `tests/test_b.py` …"),
+        ("x" * 200, "x" * 91 + "…"),
+    ],
+)  # fmt: skip
+def test_without_jobs_the_models_text_is_told_as_far_as_it_fits(text: str, line: str) -> None:
+    failed = FailedLine((), text)
+    assert failed.write(Detail.ONE_LINE) == line
+    assert failed.write(Detail.WHOLE) == text
+    assert failed.write(Detail.NOTHING) == ""

@@ -10,13 +10,13 @@ from tests.unit.forge.defence.test_neutralise import HOSTS
 from tests.unit.forge.text.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
 from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.finding.further_failures import count_named_failures
+from worker.core.finding.model import FailedJobs
 from worker.core.finding.suggestions import Offers
 from worker.core.ports.evidence import JobLog, RepoFile
 from worker.core.text.sentences import split_sentences
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.forge.text import note
 from worker.forge.text.changes import write_diff_links
-from worker.forge.text.failed_jobs import Detail, shorten_jobs
 from worker.forge.text.fit import LONGEST
 from worker.forge.text.layout import HEADLINES, Layout
 
@@ -53,16 +53,20 @@ def _quote(chance: random.Random, number: int) -> Evidence:
 
 
 def make_finding(chance: random.Random) -> Finding:
-    jobs = ", ".join(f"`unit-tests: [3.{n}]` (4{n})" for n in range(chance.randint(1, 12)))
+    count = chance.randint(1, 12) if chance.random() < 0.9 else 0
+    tests = ("tests/test_totals.py::test_vat",)
     return Finding(
         verdict=chance.choice(tuple(Verdict)),
-        what_failed=f"{jobs}: `tests/test_totals.py::test_vat`" if chance.random() < 0.9 else "",
+        what_failed="`unit-tests`: `test_vat`",
         cause=_text(chance, 5),
         evidence=tuple(_quote(chance, number) for number in range(chance.randint(0, 5))),
         to_do=_text(chance, 4),
         details=_text(chance, 3) if chance.random() < 0.5 else "",
         missing_evidence=_text(chance, 2),
         next_time=_text(chance, 1),
+        failed_jobs=tuple(
+            FailedJobs(f"unit-tests: [3.{n}]", 40 + n, tests=tests) for n in range(count)
+        ),
     )
 
 
@@ -136,8 +140,8 @@ KINDS = [
     ("only a block", {"to_do": "```python\nVAT = 0.19\n```"}, "See the details below."),
     ("a quote of two lines", {"evidence": (TWO_LINES,)}, "where 1"),
     ("the same line quoted twice", {"evidence": (*FULL.evidence, *FULL.evidence)}, CAUSE),
-    ("many jobs", {"what_failed": ", ".join(f"`job-{n}`" for n in range(60)), "cause": LONG * 2},
-     "and 57 more"),
+    ("many jobs", {"failed_jobs": tuple(map(FailedJobs, "abcdefghijklm" * 4)), "cause": LONG * 2},
+     " more"),
     ("a list of steps", {"to_do": "1. Revert `a`.\n2. Run `b` again."},
      "Revert `a`. Run `b` again."),
     ("no details", {"details": ""}, TO_DO),
@@ -219,23 +223,15 @@ def test_what_to_do_is_said_once(advice: str, folded: str) -> None:
     assert "**Further details**" in body
 
 
-@pytest.mark.parametrize("name", ["`tests/test_totals.py::test_{}`", "test_number_{}"])
-def test_of_a_long_list_as_many_whole_tests_are_named_as_fit(name: str) -> None:
-    names = [name.format(number) for number in range(60)]
-    text = f"`unit` (500002): {', '.join(names)}"
-    assert (
-        shorten_jobs(text, Detail.FIRST_TESTS, 6)
-        == f"`unit` (500002): {', '.join(names[:6])} and 54 more tests"
-    )
-    assert (
-        shorten_jobs(text, Detail.FIRST_TESTS, 60)
-        == f"`unit` (500002): {', '.join(names[:59])} and {names[59]}"
-    )
-    shown = shown_of(written(replace(FULL, what_failed=text)))
+def test_of_a_long_list_as_many_whole_tests_are_named_as_fit() -> None:
+    names = tuple(f"tests/test_totals.py::test_{number}" for number in range(60))
+    failed = FailedJobs("unit", 500002, tests=names)
+    shown = shown_of(written(replace(FULL, failed_jobs=(failed,))))
     (line,) = (each for each in shown.splitlines() if "**Failed:**" in each)
     count = 60 - int(line.rpartition(" and ")[2].split()[0])
     assert count >= 5
-    assert line.endswith(f"`unit` (500002): {', '.join(names[:count])} and {60 - count} more tests")
+    listed = ", ".join(f"`{name}`" for name in names[:count])
+    assert line.endswith(f"`unit` (500002): {listed} and {60 - count} more tests")
 
 
 def test_what_failed_stands_whole_where_it_takes_one_line() -> None:
@@ -281,22 +277,25 @@ def test_both_sections_have_two_sentences_before_one_has_three() -> None:
 
 
 def test_what_failed_gives_way_to_a_quote_that_would_be_cut_short() -> None:
-    variants = "`build` (2 of 2 variants: `build: [host]` 500005, `build: [arm]` 500006)"
     said = (
         "remote: Authentication by CI/CD job token not allowed from embedded/sonde to sonde/data."
     )
     quote = replace(FULL.evidence[0], text=said)
-    failed = f"{variants}, cloning the submodule `vendor/calibration-data`, before any script ran"
-    shown = shown_of(
-        written(replace(FULL, what_failed=failed, evidence=(quote,), cause=LONG, to_do=LONG))
+    failed = FailedJobs(
+        *("build", 500005, ""),
+        count="2 of 2 variants",
+        step="git submodule update",
+        tests=("vendor/calibration-data", "vendor/board-data"),
     )
+    full = replace(FULL, failed_jobs=(failed,), evidence=(quote,), cause=LONG, to_do=LONG)
+    shown = shown_of(written(full))
     assert "**Failed:** `build` (2 of 2 variants)" in shown
     assert f"`{said}`\n" in f"{shown}\n"
 
 
 def test_two_failed_jobs_are_named_however_little_room_there_is() -> None:
-    failed = f"`build` (500003): {LONG} `smoke` (500004): `./wiredump` is not there, {LONG}"
-    shown = shown_of(written(replace(FULL, what_failed=failed, cause=LONG, to_do=LONG)))
+    failed = FailedJobs("build", 500003, tests=("a" * 80,)), FailedJobs("smoke", 500004)
+    shown = shown_of(written(replace(FULL, failed_jobs=failed, cause=LONG, to_do=LONG)))
     assert "`build` (500003)" in shown
     assert "`smoke` (500004)" in shown
 

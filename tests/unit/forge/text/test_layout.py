@@ -7,9 +7,10 @@ import pytest
 
 from tests.unit.forge.defence.test_neutralise import HOSTS
 from tests.unit.forge.text.test_fit import CAUSE, FULL, LONG, TO_DO, make_finding, plain, shown_of
-from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT
+from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT, written
 from worker.core.failure.verdict import FinalVerdict
 from worker.core.finding import Finding, HiddenPart, Verdict
+from worker.core.finding.model import FailedJobs
 from worker.core.text.sentences import split_sentences
 from worker.forge.text import note
 from worker.forge.text.footer import write_small_print
@@ -109,13 +110,6 @@ def test_what_failed_is_seen_if_it_is_short_however_it_is_listed(failed: str) ->
     assert hidden_of(found) == ()
 
 
-def test_of_what_failed_there_is_room_for_a_line() -> None:
-    failed = "`build` (job 4711): `vite build` runs out of heap, exit code 134; and so did job 4710"
-    for text in (failed, f"{failed} before it, on another runner"):
-        for part in hidden_of(replace(FULL, what_failed=text)):
-            assert part.visible_size >= 90
-
-
 def test_advice_below_code_is_hidden() -> None:
     (part,) = hidden_of(replace(FULL, to_do=f"{TO_DO}{CODE}\nThen clear the cache of the runner."))
     assert part.sentences == ("Then clear the cache of the runner.",)
@@ -128,17 +122,24 @@ def test_the_room_that_is_told_is_enough() -> None:
     assert hidden_of(replace(found, cause=words)) == ()
 
 
-def test_what_failed_is_hidden_if_a_part_of_it_is_left_out() -> None:
-    names = ("fifo", 500010, "wraps_around"), ("uart", 500011, "sends_a_long_frame")
-    both = "; ".join(f"sim: [{name}] ({job}) test_{name}.{test}" for name, job, test in names)
-    cause = f"{LONG} {LONG}"
-    found = replace(FULL, what_failed=both, cause=cause[:280] + ".", to_do=LONG[:110] + ".")
-    failed = [part for part in hidden_of(found) if part.section == "Failed"]
-    assert [part.sentences for part in failed] == [
-        (both.replace("sim: [fifo]", "`sim: [fifo]`").replace("sim: [uart]", "`sim: [uart]`"),)
-    ]
-    short = "sim: [fifo] (10) wraps_around; sim: [uart] (11) sends_a_long_frame"
-    assert not any(part.section == "Failed" for part in hidden_of(replace(FULL, what_failed=short)))
+def test_what_failed_is_folded_if_a_part_of_it_is_left_out_and_never_asked_for_again() -> None:
+    tests = tuple(f"tests/test_uart.py::test_sends_{number}" for number in range(30))
+    said = "The simulators of both boards, `test_uart`."
+    cause = f"{LONG} {LONG}"[:280] + "."
+    found = replace(FULL, what_failed=said, cause=cause, to_do=LONG[:110] + ".")
+    for jobs in ((), (FailedJobs("sim: [uart]", 500011, tests=tests),)):
+        assert hidden_of(replace(found, failed_jobs=jobs)) == hidden_of(found)
+    folded = written(replace(found, failed_jobs=jobs)).partition("<details>")[2]
+    assert f"`{tests[-1]}`" in folded
+    assert said in folded
+
+
+def test_what_the_model_says_failed_is_not_said_twice() -> None:
+    jobs = (FailedJobs("unit", 7, tests=("test_vat",)),)
+    found = replace(FULL, what_failed="`unit` (job 7): the test `test_vat`", failed_jobs=jobs)
+    body = written(found)
+    assert "**Failed:** `unit` (7): `test_vat`\n" in body
+    assert "What the model says failed" not in body
 
 
 def test_an_abstention_has_room_for_what_is_missing() -> None:

@@ -13,6 +13,7 @@ from worker.core.session_id import Marker, find_marker
 from worker.forge.text import note
 from worker.forge.text.footer import Footer
 from worker.forge.text.layout import Layout
+from worker.forge.text.note_parts import Parts, drop_empty_headings
 from worker.forge.text.render import MAX_BODY
 
 MARKER = Marker("0123456789abcdef0123", 0)
@@ -232,3 +233,27 @@ def test_a_body_is_capped() -> None:
     assert len(written(finding)) <= MAX_BODY
     answer = note.write_answer(MARKER, SUBJECT, (huge,), DONE, FOOTER, HOSTS)
     assert 10_000 < len(answer) <= MAX_BODY
+
+
+@pytest.mark.parametrize(
+    ("details", "left"),
+    [
+        ("## Tried\n\n## Seen\nIt waits.", "## Seen\nIt waits."),
+        ("It waits.\n\n**Other jobs**\n", "It waits."),
+        ("### Tried\n#### One\nIt waits.\n#### Two\n\n### Seen", "### Tried\n#### One\nIt waits."),
+        ("**Tried:**\n\n**Seen**\n- It waits.", "**Seen**\n- It waits."),
+        ("**It waits.**", "**It waits.**"),
+        ("```\n# Tried\n```", "```\n# Tried\n```"),
+        ("## Tried\n##", ""),
+    ],
+)
+def test_a_heading_that_nothing_follows_is_left_out(details: str, left: str) -> None:
+    assert drop_empty_headings(details) == left
+
+
+def test_a_title_whose_lines_have_no_room_is_left_out() -> None:
+    parts = Parts(frozenset(), 100)
+    parts.fold_lines("Evidence", ["one"])
+    parts.fold_lines("More", ["x" * 200])
+    parts.fold_section("Tried", "## Nothing")
+    assert parts.render_folded(100) == "**Evidence**\n\n- one"

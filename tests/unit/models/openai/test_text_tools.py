@@ -15,6 +15,8 @@ REQUEST = Request("system", (TOOL,), (User("event"),), session="s1")
 REFUSED = ModelError("it does not support tools", kind=NO_TOOLS)
 BLOCK = 'I look.\n```tool_call\n{"name": "look", "arguments": {}}\n```'
 
+WRITTEN = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
+
 
 def scripted(*answers: Answer) -> ScriptedModel:
     return ScriptedModel(answers, name="openai-compatible/small")
@@ -40,9 +42,32 @@ def test_another_session_is_asked_natively_first() -> None:
 
 
 def test_a_server_that_takes_tools_is_asked_natively() -> None:
-    inner = scripted(says(BLOCK))
-    reply = TextToolsModel(inner).reply(REQUEST)
-    assert (reply.text, reply.calls) == (BLOCK, ())
+    quoted = "## Verdict\nflaky\n\n## Cause\nIt prints this:\n\n" + WRITTEN
+    inner = scripted(says("Done."), says(quoted))
+    model = TextToolsModel(inner)
+    assert [model.reply(REQUEST).text for _ in range(2)] == ["Done.", quoted]
+    assert [bool(each.tools) for each in inner.requests] == [True, True]
+
+
+@pytest.mark.parametrize("text", [f"I look.\n{WRITTEN}", BLOCK])
+def test_a_call_in_the_text_is_made_and_the_session_goes_on_by_text(text: str) -> None:
+    inner = scripted(says(text), says(WRITTEN), says("Done."))
+    model = TextToolsModel(inner)
+    reply = model.reply(REQUEST)
+    assert (reply.text, reply.stop, reply.wire) == ("I look.", StopReason.TOOL_CALLS, "")
+    assert [(call.name, call.arguments) for call in reply.calls] == [("look", "{}")]
+    # A model may go on in its own form, whatever it is asked for.
+    assert [call.name for call in model.reply(REQUEST).calls] == ["look"]
+    assert model.reply(REQUEST).text == "Done."
+    assert [bool(each.tools) for each in inner.requests] == [True, False, False]
+
+
+def test_a_call_that_cannot_be_read_is_left_to_the_gate() -> None:
+    inner = scripted(says(WRITTEN.replace("}", "")), says("Done."))
+    model = TextToolsModel(inner)
+    assert model.reply(REQUEST).calls == ()
+    assert model.reply(REQUEST).text == "Done."
+    assert [bool(each.tools) for each in inner.requests] == [True, False]
 
 
 def test_what_is_known_before_costs_no_refused_request() -> None:

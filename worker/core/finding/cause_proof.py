@@ -12,11 +12,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from worker.core.failure.changed_files import find_named_lines, select_lines
+from worker.core.failure.file_changes import select_lines
 from worker.core.failure.verdict import Verdict
 from worker.core.finding.model import Evidence, Finding
 from worker.core.logs.bystanders import find_bystander, reports_trouble
 from worker.core.logs.failing_command import FailingCommand, find_failing_command
+from worker.core.logs.named_places import find_places
 from worker.core.ports import Captures
 from worker.core.ports.evidence import JobLog, Place, RepoFile
 from worker.errors import ArgumentError, SourceError
@@ -153,7 +154,7 @@ def _names_change(line: str, claim: Claim) -> bool:
     """Whether a line names a line of a file that the change touches."""
     if claim.verdict is not Verdict.CHANGE:
         return False
-    named = find_named_lines(line)
+    named = find_places(line)
     return bool(named) and any(select_lines(path, named) for path in claim.changed_paths)
 
 

@@ -53,7 +53,9 @@ _TRACED = re.compile(r"\+ (?:[a-z./]|[A-Z_]{2,40}=)")
 
 _IN_DIFF = re.compile(r"-|@@|\?|\+ {2}|\+\S|diff ")
 
-_HEADING = re.compile(r"(?:\[\w{1,8}\] )?\W{0,3}[=_*#~-]{2,80} ?\S.{0,300}[=_*#~-]{2}$")
+_HEADING = re.compile(
+    r"(?:\[\w{1,8}\] )?\W{0,3}(?:[=_*#~-]{2,80} ?\S.{0,300}[=_*#~-]{2}|=\S.{0,300}={3})$"
+)
 _ANNOUNCES = re.compile(r"[^\d\"'`/.(]{1,100}:$|Traceback \(most recent call last\):$")
 
 _PROGRESS = re.compile(
@@ -123,6 +125,7 @@ _COUNT = re.compile(
     rf"|\b{_COUNTED}(?: run)?(?: ?[:=] ?|\t)(?P<value>\d{{1,9}})\b",
     re.IGNORECASE,
 )
+_NAMES_TARGET = re.compile(r"FAILED: (?:\[code=\d{1,4}\] )?\S{1,300} ?\S{0,300}$")
 _NOTHING = re.compile(r"\W{0,8}0 (?:error|warning|failure|problem)", re.IGNORECASE)
 _OTHER_WORD = re.compile(r"[A-Za-z]{3,}|[\"'`/]")
 _MOST_OTHERS = 4
@@ -196,9 +199,7 @@ def _gives_reason(rest: str) -> bool:
 
 
 def _only_follows(text: str) -> bool:
-    if _FOLLOWS.search(text):
-        return True
-    if _NOTHING.match(text):
+    if _FOLLOWS.search(text) or _NOTHING.match(text) or _NAMES_TARGET.match(text):
         return True
     counts = [*_COUNT.finditer(text)]
     if not any(int(each["number"] or each["value"]) for each in counts) or _NOT_ALONE.search(text):

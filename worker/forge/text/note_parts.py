@@ -25,7 +25,7 @@ from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text import fit
 from worker.forge.text.code import write_code_block, write_code_line
 from worker.forge.text.failed_jobs import Detail, FailedLine, cut_names
-from worker.forge.text.quotes import cut_line, squeeze_blanks, squeeze_line
+from worker.forge.text.quotes import cut_line, squeeze_blanks, squeeze_line, squeeze_paths
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480
@@ -208,8 +208,8 @@ def _shorten(
         return f"{place}{mark}:\n{write_code_block(chr(10).join(parts), indent=2)}"
     part = squeeze_blanks(parts[0]).rstrip()
     whole = squeeze_blanks(lines[0]).rstrip()
-    if part not in whole:
-        whole = squeeze_line(whole)
+    for squeeze in (squeeze_line, squeeze_paths):
+        whole = whole if part in whole else squeeze(whole)
     is_cut = len(part) < len(whole)
     before = "… " if is_cut and not whole.startswith(part) else ""
     after = " …" if is_cut and (not before or not whole.endswith(part)) else ""

@@ -1,25 +1,35 @@
 """Chooses which quotes a note shows first, and the most telling line of a quote. Pure."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 
 from worker.core.finding import Evidence
+from worker.core.logs.bystanders import find_bystander
 from worker.core.logs.excerpt.marks import find_marks
-from worker.core.logs.line_kinds import PLAIN
+from worker.core.logs.line_kinds import PLAIN, TEST
 from worker.core.ports.evidence import JobArtifact, JobLog, RepoFile
 
 LEAST_LETTERS = 2
 """The fewest letters and digits of a line that is shown alone."""
 
 _CLEAR = frozenset({"judged", "named", "colon_error", "loud", "crossed"})
-_TELLING = frozenset({"fault", "trouble", "diff", "expected"})
+_TELLING = frozenset({"fault", "trouble", "diff", "expected", "opens"})
 """Marks of a line that names an error (`_CLEAR`), and of a line that may (`_TELLING`)."""
 
-_ENDED = re.compile(r"ERROR: Job failed\b")
-"""How the runner reports the failure of any job."""
+_FRAME = frozenset({"frame", "python_frame", "caret"})
+_PLACE = re.compile(
+    r"\s*(?:at |from |# )?(?:[^\s:]{1,300}[:(]\d{1,7}[):\d]{0,20}(?:in .{1,200})?"
+    r"|#\d{1,4} {1,3}(?:0x|/|\S{1,200} ?\().{1,400})"
+    r"(?:[\s:]{1,3}[\w.]{0,80})?(?: \+0x[0-9a-f]{1,16})?\s*$"
+    r"|\s*[\w./(*)$<>:-]{3,300}\([^()\s]{0,100}\)$|E {2,8}\+ "
+)
+"""A frame of a stack, a place with at most the kind of error, or where pytest got a value."""
+
+_ONLY_NUMBERED = re.compile(r"\s*\d{1,5}\) ")
+_SAYS_HOW = re.compile(r" - \S|: [Ee]rror: ")
 
 _ANNOUNCES = re.compile(r"(?::|<<< (?:FAILURE|ERROR)!)\s*$|^\s*Failure/Error: ")
 _LONGEST_ANNOUNCEMENT = 120
@@ -73,7 +83,9 @@ _NAMES_ERROR = re.compile(
     r"|(?<!\w)\w{0,80}(?:Error|Exception):"
 )
 
-_RESULT = re.compile(r"\W{0,8}(?:got|actual|received|but was)\b|\s{0,40}\{value,", re.IGNORECASE)
+_RESULT = re.compile(
+    r"\s{0,40}\W{0,8}(?:got|actual|received|but was)\b|\s{0,40}\{value,", re.IGNORECASE
+)
 """The value that a test found, which tells more than the one it expected."""
 
 _WORD = re.compile(r"[a-z_]\w{3,}|\d[\w.]*\w|(?<=[\"'`])[a-z_]\w{1,2}(?=[\"'`])")
@@ -132,7 +144,7 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
     legible = [at for at, line in enumerate(lines) if sum(map(str.isalnum, line)) >= LEAST_LETTERS]
     if not legible:
         return None
-    best = max(legible, key=lambda at: (_weigh(lines[at], about), -at))
+    best = max(legible, key=lambda at: (_weigh(lines[at], about, tuple(lines)), -at))
     url = _ANCHOR.sub(lambda found: f"#L{int(found[1]) + best}", quote.url)
     number = quote.line + best if quote.line else 0
     return replace(quote, text=lines[best], line=number, last=number, url=url)
@@ -156,7 +168,7 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
         (at for at in begins if len(text) - at >= LEAST_ERROR),
         default=logged.end() if logged else 0,
     )
-    links = [found.end() for found in _LINK.finditer(text, start, MAX_READ)]
+    links = [*_list_links(text, start)]
     if len(links) >= LEAST_LINKS or _is_about(text[links[-1] if links[1:] else len(text) :], about):
         rests = (at for at in links if LEAST_ERROR <= len(text) - at <= size)
         start = next(rests, start)
@@ -167,7 +179,24 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
         return whole
     start = _find_reason(text, size, start, about)
     start = _find_part(text, size, start, about) if about else start
-    return _end_at_word(text[start:], size)
+    rest = text[start:]
+    if _find_end_outside(rest, size):
+        rest = squeeze_paths(rest)
+    return _end_at_word(rest, size)
+
+
+def _list_links(text: str, start: int) -> Iterator[int]:
+    """Yield where the errors of a chain begin after the first; a colon inside brackets or quotation
+    marks joins none."""
+    at = start
+    inside = {mark: 0 for mark in '{["'}
+    for found in _LINK.finditer(text, start, MAX_READ):
+        for mark, end in ("{}", "[]", '""'):
+            inside[mark] += text.count(mark, at, found.end())
+            inside[mark] -= text.count(end, at, found.end()) * (mark != end)
+        at = found.end()
+        if inside["{"] <= 0 and inside["["] <= 0 and inside['"'] % 2 == 0:
+            yield found.end()
 
 
 _LABEL = re.compile(
@@ -222,6 +251,17 @@ def squeeze_line(text: str) -> str:
     return _FOLDERS.sub("…/", squeeze_blanks(text))
 
 
+_PARENTS = re.compile(
+    r"(?<![\w.~:/-])(?:…/)?(?:[^\s/:'\"(),;<>|]{1,100}/){1,24}"
+    r"(?=[^\s/:'\"(),;<>|]{1,100}/[^\s/:'\"(),;<>|])"
+)
+
+
+def squeeze_paths(text: str) -> str:
+    """Return a text as `squeeze_line` does, and of every path only the last folder."""
+    return _PARENTS.sub("…/", squeeze_line(text))
+
+
 def squeeze_blanks(text: str) -> str:
     """Return a text without the blanks that pad its columns, of which a browser shows one."""
     return _BLANKS.sub(" ", text)
@@ -234,9 +274,34 @@ def _end_at_word(text: str, size: int) -> str:
     sentence = shown.rfind(". ") + 1
     if 0 < size - sentence <= _MOST_WORD and len(text) > size:
         return shown[:sentence]
+    if end := _find_end_outside(text, len(shown)):
+        return text[:end].rstrip(" ([{<:,")
     inside = shown[-1:].isalnum() and text[len(shown) : len(shown) + 1].isalnum()
     blank = shown.rfind(" ")
     return shown[:blank].rstrip() if inside and 0 < size - blank <= _MOST_WORD else shown
+
+
+_UNBROKEN = re.compile(
+    r"(?<![\w\\])(?P<mark>[\"'`])(?:(?!(?P=mark)).){1,300}(?P=mark)(?!\w)|`[^`']{1,300}'"
+    r"|‘[^’]{1,300}’|“[^”]{1,300}”|[^\s\"'`‘“(<\[]{0,300}[/\\][^\s\"'`’”]{1,300}"
+)
+"""A quotation or a path: a part of one misleads."""
+
+
+def _find_end_outside(text: str, end: int) -> int:
+    """Return where the quotation or the path begins that a cut at `end` would break; 0 if it breaks
+    none, or if hardly anything stands before it."""
+    broken = (
+        found.start()
+        for found in _UNBROKEN.finditer(text, 0, min(MAX_READ, end + 300))
+        if found.start() < end < found.end()
+    )
+    start = next(broken, 0)
+    return start if start >= _LEAST_BEFORE else 0
+
+
+_LEAST_BEFORE = 12
+"""The fewest characters that are shown rather than a part of a quotation or a path."""
 
 
 def _find_part(text: str, size: int, start: int, about: frozenset[str]) -> int:
@@ -267,15 +332,29 @@ def _is_heading(line: str) -> bool:
     return announces_next(line) or (long and line.rstrip().endswith(":"))
 
 
-def _weigh(line: str, about: Collection[str]) -> int:
-    ended = _ENDED.search(line) is not None
-    found = frozenset[str]() if ended else find_marks(line)
-    marks = 3 * bool(found & _CLEAR) + bool(found & _TELLING)
+_BYSTANDER, _HEADING, _NAME = -4, -2, -1
+"""Weights of lines without a reason, whatever words they have: what any log has, what only says
+what the next lines are about, and a frame of a stack or the name of a test."""
+
+
+def _only_names_test(line: str, marks: Collection[str]) -> bool:
+    if _ONLY_NUMBERED.match(line) and not _CLEAR.intersection(marks):
+        return True
+    return TEST.match(line.strip()) is not None and not _SAYS_HOW.search(line)
+
+
+def _weigh(line: str, about: Collection[str], near: tuple[str, ...]) -> int:
+    if find_bystander(line, near):
+        return _BYSTANDER
     if _is_heading(line):
-        marks = -2
-    elif not _CONCRETE.search(line):
+        return _HEADING
+    found = find_marks(line)
+    if found & _FRAME or _PLACE.match(line) or _only_names_test(line, found):
+        return _NAME
+    marks = 3 * bool(found & _CLEAR) + bool(found & _TELLING)
+    if not _CONCRETE.search(line):
         marks = min(marks, 0)
-    elif PLAIN.match(line.strip()) and not ended:
+    elif PLAIN.match(line.strip()):
         marks += 2
     marks += bool(_RESULT.match(line))
     return marks + min(len(find_words(line).intersection(about)), 3)

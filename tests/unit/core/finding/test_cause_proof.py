@@ -119,6 +119,7 @@ SCRIPTS = {
 """,
     "ninja": """\
 - $ cmake --build build
+- FAILED: CMakeFiles/shop.dir/a.cpp.o
 + /builds/acme/shop/src/a.cpp:7:10: fatal error: fmt/core.h: No such file or directory
 - compilation terminated due to previous errors
 - ninja: build stopped: subcommand failed.

@@ -97,24 +97,6 @@ def test_of_any_finding_eight_lines_are_shown_with_the_first_sentences_whole(
         assert all("…" not in line or line.startswith("- [") for line in shown.split("\n"))
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"cause": "It goes on, " * 29 + "and ends.", "to_do": "Put it back, " * 26 + "and wait."},
-        {"cause": "Why it fails. " * 40, "to_do": "What to do. " * 40},
-        {"doubt": "The model said “flaky”, but quoted nothing that proves it. " * 2},
-        {"what_failed": ", ".join(f"`job-{number}` (47{number})" for number in range(60))},
-        {"verdict": Verdict.ABSTAIN, "missing_evidence": "The log is gone. " * 30},
-    ],
-)
-def test_one_quote_is_visible_whatever_else_is_said(changes: dict[str, object]) -> None:
-    long = replace(FULL.evidence[0], text="E   AssertionError: " + "a word and " * 30)
-    found = replace(FULL, evidence=(long,), cause=LONG, to_do=LONG)
-    shown = shown_of(written(replace(found, **changes)))  # type: ignore[arg-type]
-    assert "- [job 4711, line 5]" in shown
-    assert count_visible_lines(shown) <= MAX_LINES
-
-
 CAUSE = "`VAT` is 0.07 now, and `test_vat` expects 0.19."
 TO_DO = "Put the rate back to 0.19."
 FULL = Finding(

@@ -9,6 +9,7 @@ from tests.unit.forge.text.test_fit import CAUSE, FULL, LONG, SUMMARY, TO_DO, sh
 from tests.unit.forge.text.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
 from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.ports.evidence import JobLog
+from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import note
 from worker.forge.text.layout import Layout
 
@@ -67,3 +68,21 @@ def test_a_second_sentence_of_the_cause_comes_before_the_rest_of_a_quote(
     assert quote in body.partition("<details>")[2]
     names = [each.split(" (")[0].strip("`") for each in what_failed.split("; ")]
     assert all(name in shown_of(body) for name in names[:3])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cause": "It goes on, " * 29 + "and ends.", "to_do": "Put it back, " * 26 + "and wait."},
+        {"cause": "Why it fails. " * 40, "to_do": "What to do. " * 40},
+        {"doubt": "The model said “flaky”, but quoted nothing that proves it. " * 2},
+        {"what_failed": ", ".join(f"`job-{number}` (47{number})" for number in range(60))},
+        {"verdict": Verdict.ABSTAIN, "missing_evidence": "The log is gone. " * 30},
+    ],
+)
+def test_one_quote_is_visible_whatever_else_is_said(changes: dict[str, object]) -> None:
+    long = replace(FULL.evidence[0], text="E   AssertionError: " + "a word and " * 30)
+    found = replace(FULL, evidence=(long,), cause=LONG, to_do=LONG)
+    shown = shown_of(written(replace(found, **changes)))  # type: ignore[arg-type]
+    assert "- [job 4711, line 5]" in shown
+    assert count_visible_lines(shown) <= MAX_LINES

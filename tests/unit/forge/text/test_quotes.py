@@ -9,7 +9,13 @@ from tests.unit.forge.text.test_note import JOB, written
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Evidence
 from worker.core.ports.evidence import JobLog, RepoFile, ReportedTest
-from worker.forge.text.quotes import announces_next, cut_line, find_words, sort_quotes
+from worker.forge.text.quotes import (
+    announces_next,
+    choose_line,
+    cut_line,
+    find_words,
+    sort_quotes,
+)
 
 
 def of_job(job_id: int, line: int, text: str) -> Evidence:
@@ -209,7 +215,7 @@ def test_short_lines_of_a_quote_stand_beside_one_another() -> None:
 def test_a_long_line_that_announces_what_was_expected_is_not_the_one_that_is_shown() -> None:
     cause = f"The wheel is `802c8b92`…, the lock pins `0b79c25f`… of fleet-proto 4.1.0. {BIG}"
     (shown,) = _shown_quotes(of_job(4711, 54, CHECKED), cause=cause)
-    assert "`Expected sha256 0b79c25fa1" in shown
+    assert "`Got 802c8b92b2" in shown.replace("        ", " ")
 
 
 @pytest.mark.parametrize(
@@ -311,6 +317,101 @@ def test_the_line_that_names_the_thing_is_shown_rather_than_the_kind_of_error(
     quote = of_job(4711, 12, text)
     (shown,) = _shown_quotes(quote, cause=f"{cause} {BIG}")
     assert f"`{line}`" in shown
+
+
+RACE = (
+    "==================\nWARNING: DATA RACE\nWrite at 0x00c0000b4010 by goroutine 9:\n"
+    "  github.com/acme/spool.(*Registry).Add()\n      /builds/acme/spool/registry.go:40 +0x64"
+)
+SANITIZED = (
+    "==214==ERROR: AddressSanitizer: heap-use-after-free on address 0x602000000010\n"
+    "    #0 0x55d0 in parse /builds/acme/src/parse.c:88:14\n"
+    "    #1 0x55d1 in main /builds/acme/src/main.c:12:3"
+)
+THREADS = (
+    "WARNING: ThreadSanitizer: data race (pid=88)\n  Write of size 8 at 0x7b04 by thread T1:\n"
+    "    #0 spool::Registry::report_loop() /builds/t/registry.cpp:40:9"
+)
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "/builds/acme/app/jobs.py", line 41, in run\n'
+    "    total = rates[\"vat\"]\n            ~~~~~^^^^^^^\nKeyError: 'vat'"
+)
+JAVA = (
+    "java.lang.IllegalStateException: Pool is closed\n\tat com.acme.Pool.take(Pool.java:88)\n"
+    "\tat com.acme.PoolTest.closes(PoolTest.java:31)"
+)
+PYTEST = (
+    ">       assert total([100]) == 119\nE       assert 107.0 == 119\n"
+    "E        +  where 107.0 = total([100])\ntests/test_totals.py:41: AssertionError"
+)
+NINJA = (
+    "FAILED: CMakeFiles/a.dir/a.cpp.o\n/usr/bin/c++ -I/builds/x -O2 -Wall -c /builds/x/a.cpp\n"
+    "/builds/x/a.cpp:7:10: fatal error: fmt/core.h: No such file or directory\n"
+    "compilation terminated."
+)
+REASONS = [
+    (RACE, 1, "`Registry.Add` in registry.go:40 writes without the lock."),
+    (SANITIZED, 0, "`parse` in parse.c:88 reads a freed node; `main` calls it."),
+    (THREADS, 0, "`Registry::report_loop` in registry.cpp:40 writes as another thread reads."),
+    (TRACEBACK, 4, "`run` in app/jobs.py line 41 reads a rate that is gone."),
+    (JAVA, 0, "`Pool.take` (Pool.java:88) is called by `PoolTest.closes` (PoolTest.java:31)."),
+    (PYTEST, 1, "`total` in tests/test_totals.py:41 gives 107."),
+    (NINJA, 2, "`a.cpp` line 7 includes a header that is not there."),
+    ("=== FAILURES ===\n___ test_vat ___\nE   assert 1 == 2", 2, "`test_vat` has FAILURES."),
+    ("    spool_test.go:41: 3 of 4 rows\n--- FAIL: TestFlush (0.02s)", 0, "`TestFlush` fails."),
+    ("1) App\\PriceTest::testRounds\nFailed asserting that 2.67 matches 2.68.", 1, "testRounds"),
+    ("  1) Orders sorts newest\n       got: [\"a\", \"b\"]", 1, "Orders sorts newest last."),
+    ("a.c:3:1: error: unknown type 'foo'\n1 error generated.\nmake: *** [Makefile:31: a.o] Error 1",
+     0, "Makefile:31 makes a.o."),
+    ("$ make test\n+ ./run.sh\n./run.sh: line 4: jq: command not found", 2, "`make test` runs it."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "cause"), REASONS)
+def test_the_visible_line_of_a_longer_quote_is_the_one_with_the_reason(
+    text: str, line: int, cause: str
+) -> None:
+    chosen = choose_line(of_job(4711, 12, text), find_words(cause))
+    assert chosen is not None
+    assert (chosen.line, chosen.text) == (12 + line, text.split("\n")[line])
+
+
+MODULE = (
+    "Error: Cannot find module '@acme/design/dist/components/button/index.js' imported from "
+    "'/builds/acme/shop/src/app.ts'"
+)
+STAT = "cp: cannot stat '/builds/shop/dist/assets/inter-var-latin.woff2': No such file or directory"
+DEEP = (
+    "AssertionError: expected [ { id: 1, name: 'south' }, { id: 2, name: 'north' } ] to deeply "
+    "equal [ { id: 2, name: 'north' } ]"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "size", "shown"),
+    [
+        (MODULE, 52, "Error: Cannot find module '…/button/index.js'"),
+        (MODULE, 75, "Error: Cannot find module '@acme/design/dist/components/button/index.js'"),
+        (STAT, 52, "cp: cannot stat '…/assets/inter-var-latin.woff2': No"),
+        (DEEP, 52, "AssertionError: expected [ { id: 1, name: 'south' },"),
+        ('error: Argument 1 has type "Decimal | None of it"; expected "Decimal"', 40,
+         "error: Argument 1 has type"),
+        ("ERROR: column vat does not exist at app/orders/models/builder.py", 55,
+         "ERROR: column vat does not exist at …/models/builder.py"),
+        ("error: the file src/a/b/c/d/e/f/" + "g" * 60 + ".py is read twice", 40,
+         "error: the file"),
+    ],
+)  # fmt: skip
+def test_a_cut_ends_neither_in_a_path_nor_in_a_quotation(line: str, size: int, shown: str) -> None:
+    assert cut_line(line, size) == shown
+
+
+def test_a_quote_that_explains_nothing_gives_way_to_one_that_does() -> None:
+    banner = replace(
+        of_job(4711, 1, "Running with gitlab-runner 19.4.0"), lacks="any run prints it"
+    )
+    reason = of_job(4711, 40, "null is no version")
+    assert [line[:20] for line in _shown_quotes(banner, reason)] == ["- [job 4711, line 40"]
 
 
 def test_a_quote_is_shown_whole_before_another_one_is() -> None:

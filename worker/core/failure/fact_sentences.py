@@ -234,6 +234,9 @@ def _tell_installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
             "installed differently from the last run that passed (", job(facts.last_pass.run),
             "): ", *_list_first(list(map(name, packages)), INSTALLED),
         )  # fmt: skip
+    told = {each.partition(" ")[0] for each in packages}
+    for line in [each for each in facts.last_pass.unpinned_lines if each.name in told][:SHOWN]:
+        yield remark("not pinned: ", name(f"{line.path}:{line.line}"), " says ", name(line.text))
 
 
 _LATEST = re.compile(r"\S{1,300}:latest \S{12,45} → ")

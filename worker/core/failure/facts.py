@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cmp_to_key
 
 from worker.core.failure.changed_files import Touch
+from worker.core.failure.unpinned import UnpinnedLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +180,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class LastPass:
-    """The last run of the job that passed, and how the packages installed there differed."""
+    """The last run of the job that passed, how the packages installed there differed, and the
+    lines that let them."""
 
     run: Run
     package_changes: tuple[str, ...] = ()
+    unpinned_lines: tuple[UnpinnedLine, ...] = ()
 
 
 NOT_ASKED = Unknown("not looked at")

@@ -58,7 +58,7 @@ _OPTION = re.compile(r"\s{0,80}(?!\w{0,80}[vV]ersion)[\w.]{1,100}\s?=\s?[\"']")
 """How Gradle's builds set an option of a task or a plug-in that is not a version."""
 
 _REQUIREMENTS = re.compile(
-    r"requirements[^/]{0,80}\.(?:txt|in)$|(?:Docker|Container)file\.[^/]{1,80}$|\.[Dd]ockerfile$"
+    r"requirements[^/]{0,80}\.(?:txt|in)$|(?:^|/)requirements/[^/]{1,80}\.(?:txt|in)$|(?:Docker|Container)file\.[^/]{1,80}$|\.[Dd]ockerfile$"
 )
 
 

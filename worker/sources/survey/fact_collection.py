@@ -24,6 +24,7 @@ from worker.sources.survey.compared_runs import describe_run, make_failing_run
 from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.merged_commits import find_commits_with_change
 from worker.sources.survey.nearby_pipelines import ComparedPipelines, get_items, was_set_back
+from worker.sources.survey.unpinned_lines import RequirementFiles
 
 LOGS = 8
 """Logs of other runs that are read."""
@@ -57,6 +58,7 @@ class FactCollector:
         self._errors: dict[int, frozenset[str]] = {}
         self._words: dict[str, str] = {}
         self._logs = OwnLogs(reader, (job for group in failing for job in group.jobs))
+        self._requirements = RequirementFiles(reader)
 
     def collect_facts(self) -> list[Facts]:
         """Return the facts, in the order of the failing groups."""
@@ -283,7 +285,9 @@ class FactCollector:
             for name, run in zip(map(self._get_job_name, group.jobs[1:]), runs[1:], strict=True)
         )
         facts = self._add_own_facts(self._add_compared_runs(facts, near), group, near)
-        return replace(facts, name=write_job_name(facts.name), change=change, rest=rest)
+        found = self._requirements.add_unpinned(facts.last_pass, log, change)
+        name = write_job_name(facts.name)
+        return replace(facts, name=name, change=change, last_pass=found, rest=rest)
 
     def _get_errors(self, job_id: int) -> frozenset[str]:
         return self._errors.get(job_id, frozenset())

@@ -23,6 +23,8 @@ CASES = [
     ("poetry.lock", "dependency"),
     ("web/package.json", "dependency"),
     ("requirements-dev.txt", "dependency"),
+    ("requirements/testing.txt", "dependency"),
+    ("docs/requirements/index.md", "docs"),
     ("images/Dockerfile.dev", "dependency"),
     ("Dockerfile", "dependency"),
     ("app/dockerfile.py", ""),

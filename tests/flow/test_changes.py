@@ -220,7 +220,11 @@ def test_a_reply_names_the_lines_of_its_changes_and_puts_nothing_on_the_diff(
 
 
 def test_what_a_later_turn_runs_with_a_change_is_told_beside_it(tmp_path: Path) -> None:
-    first = [FETCH, command(EDIT), finding(f"Use `touches` as below.\n\n{FIX}", QUOTE)]
+    first: list[Answer] = [
+        FETCH,
+        command(EDIT),
+        finding(f"Use `touches` as below.\n\n{FIX}", QUOTE),
+    ]
     steps = Scripted(first, [command(RUN), Say("It compiles.")])
     with product(tmp_path, steps, "memory://") as made, made.serve() as serve:
         made.gitlab.deliver(made.gitlab.make_pipeline_event(made.scene.pipeline))

@@ -315,5 +315,5 @@ def test_a_later_run_is_told_in_the_comment_of_its_own_change_alone() -> None:
     assert "no check that we know of" not in told
     assert told.partition("```")[2] == body.partition("```")[2]
     assert add_runs(told, {(fix,): Trial((Run("other", 1),))}) == told
-    for trials in ({(other,): trial}, {(fix, other): trial}, {}):
-        assert add_runs(body, trials) == body
+    for change in ((other,), (fix, other)):
+        assert add_runs(body, {change: trial}) == body

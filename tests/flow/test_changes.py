@@ -219,6 +219,28 @@ def test_a_reply_names_the_lines_of_its_changes_and_puts_nothing_on_the_diff(
     )
 
 
+def test_what_a_later_turn_runs_with_a_change_is_told_beside_it(tmp_path: Path) -> None:
+    first: list[Answer] = [
+        FETCH,
+        command(EDIT),
+        finding(f"Use `touches` as below.\n\n{FIX}", QUOTE),
+    ]
+    steps = Scripted(first, [command(RUN), Say("It compiles.")])
+    with product(tmp_path, steps, "memory://") as made, made.serve() as serve:
+        made.gitlab.deliver(made.gitlab.make_pipeline_event(made.scene.pipeline))
+        serve.until(lambda: made.objects("context.json"), "the first turn was not stored")
+        (suggested,) = on_the_diff(made)
+        assert "; no check that we know of has run with it.\n" in suggested.body
+        whole = next(note for note in made.notes() if note.type != "DiffNote")
+        made.gitlab.comment(made.scene.mr, made.scene.author, "Does it run?", whole.discussion_id)
+        serve.until(lambda: len(made.objects("context.json")) == 2, "no reply was stored")
+        (suggested,) = on_the_diff(made)
+    assert (
+        f". With exactly this change in place the sandbox has run:\n\n- `{RUN}`: exit status 0\n\n"
+    ) in suggested.body
+    assert "no check that we know of" not in suggested.body
+
+
 BAD = "- file ferrytimes/windows.py line 41: if merged and merged[-1].overlap(window):"
 
 

@@ -13,7 +13,7 @@ from worker.core.ports.evidence import RepoFile
 from worker.core.ports.gitlab import Changes
 from worker.core.session_id import Kind, Marker
 from worker.errors import ArgumentError, ForgeError, SourceError
-from worker.forge.text.changes import write_suggestion
+from worker.forge.text.changes import add_runs, write_suggestion
 from worker.turns.parts import Deps
 from worker.turns.trials import Trials
 
@@ -75,6 +75,21 @@ def expect_changes(finding: Finding, deps: Deps) -> tuple[Finding, Offers]:
         left_out_count=sum(len(change) for change in changes[len(on_diff) :]),
     )
     return replace(finding, to_do=advice), offers
+
+
+def tell_later_runs(context: Context, trials: Trials, deps: Deps) -> None:
+    """Say in the comments on the diff what this later turn of the session has run with their
+    changes. Raises nothing."""
+    ran = {change: trial for change, trial in trials.items() if trial.runs}
+    notes, session = deps.gitlab.notes, context.session_id
+    try:
+        for each in notes.list_own_notes(context.subject) if ran else ():
+            if each.marker.session_id == session and each.marker.kind is Kind.SUGGESTION:
+                body = add_runs(each.body, ran)
+                if body != each.body:
+                    notes.edit_note(context.subject, each.ref, body)
+    except ForgeError as error:
+        log.warning("session %s: what was run is not told: %s", session, error)
 
 
 _SOME_URL = "https://gitlab.example.com/"

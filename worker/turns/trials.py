@@ -4,7 +4,7 @@ import hashlib
 import logging
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from sandbox.base import Sandbox, SandboxError
 from worker.core.conversation import quote_repair
 from worker.core.conversation.context import Context, Status
+from worker.core.conversation.messages import Assistant
 from worker.core.finding import parse_finding, suggestions, trials
 from worker.core.finding.checks import Place
 from worker.core.finding.suggestions import Change, Suggestion
@@ -58,7 +59,13 @@ def find_trials(context: Context, sandbox: Sandbox, captures: Captures, deps: De
     A change is left out if that cannot be known. Raises nothing.
     """
     changes = _read_changes(context, deps)
-    touched = {change for change in changes if trials.is_named(context, _list_paths(change))}
+    # What an earlier turn has changed need not be named again.
+    names = [_list_paths(change) if context.investigates else {""} for change in changes]
+    touched = {
+        change
+        for change, each in zip(changes, names, strict=True)
+        if trials.is_named(context, each)
+    }
     untouched = {change: Trial() for change in changes if change not in touched}
     if not touched:
         return untouched
@@ -71,15 +78,26 @@ def find_trials(context: Context, sandbox: Sandbox, captures: Captures, deps: De
 
 
 def _read_changes(context: Context, deps: Deps) -> tuple[Change, ...]:
-    outcome = context.outcome
-    if not context.investigates or outcome is None or outcome.status is Status.FAILED:
-        return ()
-    for text in (outcome.text, quote_repair.find_first_answer(context)):
+    for text in _list_answers(context):
         _, found = suggestions.read_suggestions(parse_finding(deps.runtime.redact(text)).to_do)
         if found:
             changes = suggestions.group_changes(found)
             return changes if len(changes) <= MAX_CHANGES else ()
     return ()
+
+
+def _list_answers(context: Context) -> Iterator[str]:
+    """Yield the texts that may advise the changes: of a turn that answers a question, those of
+    earlier turns, the newest first."""
+    outcome = context.outcome
+    if outcome is None or outcome.status is Status.FAILED:
+        return
+    if context.investigates:
+        yield from (outcome.text, quote_repair.find_first_answer(context))
+        return
+    for message in reversed(context.messages[: context.turn_start]):
+        if isinstance(message, Assistant) and "suggestion" in message.text:
+            yield message.text
 
 
 def _list_paths(fixes: Iterable[Suggestion]) -> set[str]:
@@ -131,7 +149,11 @@ def _find_trial(
     """Return what has run over the oldest copy that a check has run over, else over the oldest.
     None without copies."""
     oldest = sorted(copies.items(), key=lambda copy: copy[1])[:MAX_COPIES]
-    found = [trials.find_trial(context, since, place, own) for place, since in oldest]
+    restored = trials.find_restored_until(context, own)
+    found = [
+        trials.find_trial(context, since if since >= restored else 0.0, place, own)
+        for place, since in oldest
+    ]
     return max(found, key=lambda trial: bool(trial.runs), default=None)
 
 

@@ -18,6 +18,7 @@ from worker.turns.parts import Deps, Run, Toolset, Turn
 from worker.turns.progress_note import keep_note_up_to_date
 from worker.turns.project_memory import write_fact
 from worker.turns.sandbox import open_toolset, remove_sandbox
+from worker.turns.suggestions import tell_later_runs
 from worker.turns.trials import Trials
 
 log = logging.getLogger("sandpiper.turn")
@@ -60,6 +61,8 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
             context, trials = run_investigation(
                 *(replace(turn, context=context), toolset, deps, replace(run, watch=watch))
             )
+    if not (context.investigates or turn.is_private):
+        tell_later_runs(context, trials, deps)
     context = _count_redactions(context, toolset)
     found = report.read_finding(context, toolset, deps)
     seconds = deps.runtime.clock.monotonic() - started

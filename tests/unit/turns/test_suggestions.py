@@ -18,7 +18,7 @@ from worker.core.ports.evidence import Place, RepoFile
 from worker.core.session_id import Kind, Marker, find_marker
 from worker.errors import ForgeError
 from worker.forge.defence.lint import find_faults
-from worker.forge.text.changes import write_suggestion
+from worker.forge.text.changes import add_runs, write_suggestion
 from worker.turns.parts import Deps, NoteOptions
 from worker.turns.suggestions import MOST_ON_DIFF, offer_changes
 
@@ -304,3 +304,16 @@ def test_a_suggestion_of_an_older_version_is_resolved_too(at: Job) -> None:
     at.scene.pipeline.status = "success"
     at.run_passed(at.scene.pipeline)
     assert at.scene.mr.discussions[made.discussion_id].resolved
+
+
+def test_a_later_run_is_told_in_the_comment_of_its_own_change_alone() -> None:
+    trial = Trial((Run("prove t", 0),))
+    fix, other = Suggestion("app/sum.py", 2, 2, "x"), Suggestion("app/sum.py", 9, 9, "y")
+    body = _suggested(Trial())
+    told = add_runs(body, {(fix,): trial})
+    assert "- `prove t`: exit status 0\n" in told
+    assert "no check that we know of" not in told
+    assert told.partition("```")[2] == body.partition("```")[2]
+    assert add_runs(told, {(fix,): Trial((Run("other", 1),))}) == told
+    for change in ((other,), (fix, other)):
+        assert add_runs(body, {change: trial}) == body

@@ -95,6 +95,15 @@ def find_checks(
     return tuple(dict.fromkeys(found))
 
 
+def only_checks(script: str, own: Collection[str]) -> bool:
+    """Return whether a script does nothing but checks, in whatever folder."""
+    steps = _read_steps(split_script(script), Place("", ()))
+    return bool(steps) and all(
+        step.words[:1] in (("cd",), ("set",)) or list_arguments(step.words, own) is not None
+        for step in steps or ()
+    )
+
+
 def _may_precede(script: str, check: str, place: Place) -> bool:
     """Whether the change may have been made when or after the check ran."""
     before, _, after = script.replace("\\\n", " ").rpartition(check)

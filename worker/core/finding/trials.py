@@ -13,7 +13,7 @@ from posixpath import basename
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult
 from worker.core.finding.check_commands import name_program
-from worker.core.finding.checks import Place, find_checks
+from worker.core.finding.checks import Place, find_checks, only_checks
 from worker.core.finding.shell_scripts import list_written_files
 from worker.core.text.spelling import correct_spelling
 from worker.core.text.untrusted_json import parse_object
@@ -80,6 +80,15 @@ def find_trial(context: Context, changed: float, place: Place, own: Collection[s
         )
         found += [Run(check, each.exit_code or 0) for check in checks]
     return Trial(tuple(found[-MAX_RUNS:]))
+
+
+def find_restored_until(context: Context, own: Collection[str]) -> float:
+    """Return until when (epoch seconds) files that change are those of earlier turns, as they are
+    restored: in a later turn until its first command begins, or until it ends if it only checks."""
+    first = next(_list_commands(context), None)
+    if not context.turn or first is None:
+        return 0.0
+    return first.ended if only_checks(first.script, own) else first.begun
 
 
 def is_named(context: Context, names: Collection[str]) -> bool:

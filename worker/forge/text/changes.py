@@ -1,9 +1,10 @@
 """The text of a note about suggested changes. Pure; text that others wrote is made harmless."""
 
 import re
+from collections.abc import Mapping
 
 from worker.core.finding.shell_scripts import MAX_READ
-from worker.core.finding.suggestions import Offers, Suggestion
+from worker.core.finding.suggestions import Change, Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
 from worker.core.session_id import Marker
 from worker.core.text.sentences import before_code, split_clauses, split_sentences
@@ -113,6 +114,19 @@ def _say_tried(trial: Trial | None) -> str:
     title = f". With {what} in place the sandbox has run:"
     foreign = ["", "The failed job's log names none of these."] if trial.is_foreign else []
     return "\n".join([title, "", *map(_write_run, trial.runs), *foreign])
+
+
+def add_runs(body: str, trials: Mapping[Change, Trial]) -> str:
+    """Return a comment that suggests one of these changes and knew of no check, with what has run
+    with it since; any other comment as it is."""
+    lines = {line.strip() for line in body.split("\n")}
+    found = [
+        trial
+        for change, trial in trials.items()
+        if any(fix.lines for fix in change)
+        and all(line.strip() in lines for fix in change for line in fix.lines)
+    ]
+    return body.replace(NOT_RUN, _say_tried(found[0]), 1) if len(found) == 1 else body
 
 
 def _write_run(run: Run) -> str:

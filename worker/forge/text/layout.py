@@ -172,8 +172,8 @@ class Layout:
             quotes=self._describe_quotes(),
             has_origin=bool(record.write_origin(finding, frozenset())),
             named_failures=0 if abstains else count_named_failures(finding.cause),
-            jobs_detail=_find_free_detail(self._failed),
-            tests=self._failed.count_tests(),
+            jobs_detail=_find_free_detail(self._failed_line),
+            tests=self._failed_line.count_tests(),
             is_advice_brief=is_brief(to_do),
             has_extra_advice=abstains and count_sentences(finding.to_do) > 0,
         )
@@ -199,7 +199,7 @@ class Layout:
         )
 
     @cached_property
-    def _failed(self) -> FailedLine:
+    def _failed_line(self) -> FailedLine:
         return FailedLine(self.finding.failed_jobs, self.finding.what_failed, self.hosts)
 
     @cached_property
@@ -241,7 +241,7 @@ class Layout:
         fold."""
         finding, hosts = self.finding, self.hosts
         parts = Parts(hosts, limits.longest)
-        failed = parts.write_jobs("Failed", self._failed, limits.jobs_detail, limits.tests)
+        failed = parts.write_jobs("Failed", self._failed_line, limits.jobs_detail, limits.tests)
         abstains = finding.verdict is Verdict.ABSTAIN
         fill = self._fill_abstention if abstains else self._fill_sections
         said = _NOTHING_SAID | fill(parts, limits)

@@ -10,7 +10,15 @@ from worker.core.conversation import context_json
 from worker.core.conversation.context import CallCost, Context
 from worker.core.conversation.messages import Assistant, Message, ToolResult, Usage, User
 from worker.core.finding.checks import Place
-from worker.core.finding.trials import MAX_RUNS, Run, Trial, find_trial, is_named, mark_foreign
+from worker.core.finding.trials import (
+    MAX_RUNS,
+    Run,
+    Trial,
+    find_restored_until,
+    find_trial,
+    is_named,
+    mark_foreign,
+)
 
 HERE = Place("/tmp", ("/tmp/sum.py",))
 
@@ -160,6 +168,25 @@ def test_a_misspelt_call_that_ran_counts() -> None:
     )
     messages = tuple(misspelt if each is answer else each for each in TURN.messages)
     assert find_runs(replace(TURN, messages=messages), 29.0) == find_runs(TURN, 29.0) != []
+
+
+@pytest.mark.parametrize(
+    ("turn", "script", "until"),
+    [
+        (0, TEST, 0.0),
+        (1, TEST, 19.0),
+        (1, "cd /tmp/src && pytest && ruff check .", 19.0),
+        # It may have made the change itself.
+        (1, EDIT, 10.0),
+        (1, f"{TEST} && ./edit", 10.0),
+    ],
+)
+def test_what_changes_before_a_later_turns_first_command_can_change_it_is_restored(
+    turn: int, script: str, until: float
+) -> None:
+    made = _run([(script, 0)], [(LOOK, 0)])
+    calls = tuple(replace(cost, turn=turn) for cost in made.calls)
+    assert find_restored_until(replace(made, turn=turn, calls=calls), ()) == until
 
 
 def test_another_turns_commands_are_none_of_this_one() -> None:

@@ -199,8 +199,9 @@ class Facts:
     `elsewhere` are runs with the same error in other merge requests and branches. `siblings` are
     the newest runs of the other jobs of its matrix. `recoveries` are pairs of runs of another job
     of this pipeline: one with the same error, and a later one that passed. `cut` says which part of
-    the failing job's log is missing, `clock` how far its runner's clock is from GitLab's. `rest`
-    holds the same facts for each of the `others`.
+    the failing job's log is missing, `clock` how far its runner's clock is from GitLab's.
+    `may_blame_host` says whether the failed command's output may tell of trouble of the network or
+    the host, None if it is not known. `rest` holds the same facts for each of the `others`.
     """
 
     name: str
@@ -217,6 +218,7 @@ class Facts:
     last_pass: LastPass | None = None
     cut: str = ""
     clock: str = ""
+    may_blame_host: bool | None = None
     rest: "tuple[Facts, ...]" = ()
 
     @property

@@ -366,11 +366,16 @@ def dump_ruling(ruling: Ruling) -> dict[str, Any]:
         "recovery": remarks.dump_remark(ruling.recovery),
         "ranges": [[each.old, each.new, each.branch] for each in ruling.ranges],
         "target_job": ruling.target_job,
+        "refuted": sorted(ruling.refuted_verdicts),
     }
 
 
 def load_ruling(fields: Mapping[str, Any]) -> Ruling:
-    """Read what `dump_ruling` wrote. Raises KeyError, TypeError or ValueError for anything else."""
+    """Read what `dump_ruling` wrote. Raises KeyError, TypeError or ValueError for anything else.
+
+    A ruling of an earlier version refutes nothing but "already failing".
+    """
+    against = {str(verdict) for verdict, _ in fields["against"][:_MOST_SENTENCES]}
     return Ruling(
         name=str(fields["name"])[: remarks.MAX_NAME],
         jobs=tuple(map(int, fields["jobs"][:_MOST_SENTENCES])),
@@ -385,4 +390,7 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
         recovery=remarks.load_remark(fields.get("recovery", ())),
         ranges=tuple(make_range(*each) for each in fields.get("ranges", ())[:_MOST_SENTENCES]),
         target_job=max(0, int(fields.get("target_job", 0))),
+        refuted_verdicts=frozenset(
+            map(Verdict, fields.get("refuted", against & {str(Verdict.TARGET)}))
+        ),
     )

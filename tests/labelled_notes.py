@@ -70,8 +70,9 @@ def post_note(world: World, label: str, again: str = "") -> Posted:
     """The note where the model's verdict is this one, and `again` when it is asked once more."""
     with GitLabSim() as sim, TemporaryDirectory() as folder:
         built = build(world, sim)
-        answer = _answer(built, VERDICTS[again or label])
-        model = ScriptedModel([_answer(built, VERDICTS[label]), answer, answer])
+        cause = world.fields.get("cause", "The tests ran and did not pass.")
+        first, second = (_answer(built, VERDICTS[each], cause) for each in (label, again or label))
+        model = ScriptedModel([first, second, second])
         parts = change_parts(
             _parts(sim, built, Path(folder)),
             model=lambda: model,
@@ -107,13 +108,13 @@ def _trigger(built: Built) -> PipelineFailed:
     )
 
 
-def _answer(built: Built, verdict: Verdict) -> Reply:
+def _answer(built: Built, verdict: Verdict, cause: str) -> Reply:
     """A whole answer whose quote is the log's last line before it says how the job ended."""
     lines = (built.job.trace or b"").decode().split("\n")[:-2]
     quote = f"- job {built.job.id} line {len(lines)}: {lines[-1]}\n" if lines else ""
     return says(
         f"## Verdict\n{verdict}\n\n## Failed\n{built.job.name}\n\n"
-        f"## Cause\nThe tests ran and did not pass.\n\n## Evidence\n{quote}\n"
+        f"## Cause\n{cause}\n\n## Evidence\n{quote}\n"
         "## What to do\nLook at the log once more.\n"
     )
 

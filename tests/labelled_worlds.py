@@ -8,7 +8,8 @@
   carries the same change).
 - `others`: runs in other merge requests; `merge_base`; `rebased`; `diff`: changed paths, each with
   the numbers of its added lines where they matter (`{path: app/sum.py, adds: [12]}`).
-- `model`: what the model claims, `again`: what it says when it is asked once more, if not the same.
+- `model`: what the model claims; `cause`: its cause, where that matters; `again`: what it claims
+  when asked once more, if not the same.
 - of an attempt or run: `ago`, `status`, `error` (one or several), `reason`, `pipeline`, `commit`,
   `source`, `kind`, `job`, `took`, `queued`, `ran`, `log: erased`, `denied`, `allow_failure`,
   `project: fork`, `lines`, `times` and `every`.

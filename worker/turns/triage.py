@@ -25,6 +25,7 @@ from worker.core.failure.survey_text import (
 )
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Finding, Verdict, is_finding, parse_finding, require_evidence
+from worker.core.finding.drift import hold_against_installed
 from worker.core.ports import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.core.text.remarks import plain
@@ -238,7 +239,10 @@ def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
     if survey is None or not any(group.ruling for group in survey.groups):
         return finding
     rulings = [
-        group.ruling or _make_empty_ruling(group.job_names, group.jobs) for group in survey.groups
+        hold_against_installed(group.ruling, finding.verdict, finding.cause)
+        if group.ruling
+        else _make_empty_ruling(group.job_names, group.jobs)
+        for group in survey.groups
     ]
     if not survey.whole:  # for jobs that were not seen, the model's verdict counts
         rulings.append(_make_empty_ruling("other jobs"))

@@ -178,11 +178,26 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Installed:
+    """What a run had: a package, a tool, an `image` with its digest, or its `runner`."""
+
+    kind: str
+    name: str
+    version: str
+
+
+MOST_INSTALLED = 200
+"""The most installed things that are compared with what a cause blames."""
+
+
+@dataclass(frozen=True, slots=True)
 class LastPass:
-    """The last run of the job that passed, and how the packages installed there differed."""
+    """The last run of the job that passed, how the packages installed there differed, and what both
+    logs name that was the same."""
 
     run: Run
     package_changes: tuple[str, ...] = ()
+    same: tuple[Installed, ...] = ()
 
 
 NOT_ASKED = Unknown("not looked at")

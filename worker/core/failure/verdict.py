@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from worker.core.failure.commit_ranges import CommitRange, find_ranges, list_steady_failures
-from worker.core.failure.facts import Facts, find_pass_after, sort_newest_first
+from worker.core.failure.facts import Facts, Installed, find_pass_after, sort_newest_first
 from worker.core.failure.proofs import (
     find_unexplained_run,
     prove_flaky_here,
@@ -46,7 +46,9 @@ class Ruling:
 
     `hard` is the verdict that `because` proves, or None. `contradictions` are the verdicts that the
     record contradicts, each with a sentence that says why; `refuted_verdicts` are those that it
-    rules out: the first sentence about each is the refutation. `record` is everything else that is
+    rules out: the first sentence about each is the refutation. `same_as_passed` is what was
+    installed as in the job's last pass, which `last_pass` names; nothing if the log may tell of the
+    network or the host. `record` is everything else that is
     known, or why it is not. `origin` names the newest run on the target branch with the same error,
     or with some of the same errors, `recovery` runs that show that the failure comes and goes.
     `ranges` says between which commits the first of the jobs broke; `target_job` is the newest job
@@ -64,6 +66,8 @@ class Ruling:
     ranges: tuple[CommitRange, ...] = ()
     target_job: int = 0
     refuted_verdicts: frozenset[Verdict] = frozenset()
+    same_as_passed: tuple[Installed, ...] = ()
+    last_pass: Remark = ()
 
     def decide_verdict(self, model: Verdict) -> Verdict:
         """Return the verdict on these jobs if the model's verdict is `model`."""
@@ -159,6 +163,10 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
         ranges=() if hard is Verdict.FLAKY else find_ranges(facts),
         target_job=next((each.job_id for each in list_steady_failures(facts)), 0),
         refuted_verdicts=frozenset(refuted),
+        same_as_passed=facts.last_pass.same
+        if facts.last_pass and facts.may_blame_host is False
+        else (),
+        last_pass=remark(job(facts.last_pass.run)) if facts.last_pass else (),
     )
 
 

@@ -27,7 +27,7 @@ from tests.unit.core.failure.verdict_cases import (
 )
 from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Facts, Run, Target, Unknown
-from worker.core.failure.jobs import dump_ruling, load_ruling
+from worker.core.failure.stored_rulings import dump_ruling, load_ruling
 from worker.core.failure.verdict import FinalVerdict, Verdict, decide_headline, make_ruling
 from worker.core.text import remarks
 from worker.core.text.remarks import plain

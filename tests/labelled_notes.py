@@ -11,6 +11,7 @@ from tests.labelled_worlds import Built, World, build
 from tests.parts import change_parts
 from tests.simulators.gitlab import GitLabSim
 from worker import wiring
+from worker.core.conversation.messages import User
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import Reply
 from worker.core.triggers import PipelineFailed
@@ -37,10 +38,12 @@ VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A posted note: the label that its headline stands for, and its body."""
+    """A posted note: the label that its headline stands for, its body, and what the model was asked
+    at last, one text for each request."""
 
     headline: str
     body: str
+    asked: tuple[str, ...] = ()
 
 
 def unhelpful(world: World) -> Posted:
@@ -58,11 +61,18 @@ def wrong_label(world: World) -> str:
     return str([*world.fields["expect"].get("never", ()), "change"][0])
 
 
-def post_note(world: World, label: str) -> Posted:
-    """The note where the model's verdict is this one."""
+def claimed(world: World) -> Posted:
+    """The note where the model claims what the world says."""
+    return post_note(world, world.claim, str(world.fields.get("again", world.claim)))
+
+
+def post_note(world: World, label: str, again: str = "") -> Posted:
+    """The note where the model's verdict is this one, and `again` when it is asked once more."""
     with GitLabSim() as sim, TemporaryDirectory() as folder:
         built = build(world, sim)
-        model = ScriptedModel([_answer(built, VERDICTS[label])] * 3)
+        cause = world.fields.get("cause", "The tests ran and did not pass.")
+        first, second = (_answer(built, VERDICTS[each], cause) for each in (label, again or label))
+        model = ScriptedModel([first, second, second])
         parts = change_parts(
             _parts(sim, built, Path(folder)),
             model=lambda: model,
@@ -72,7 +82,9 @@ def post_note(world: World, label: str) -> Posted:
         run_trigger(_trigger(built), parts)
         assert sim.unexpected_requests == []
         (note,) = [each for each in built.scene.mr.list_notes() if each.author is built.scene.bot]
-        return Posted(_headline(note.body), note.body)
+        asked = (request.messages[-1] for request in model.requests)
+        texts = tuple(each.text for each in asked if isinstance(each, User))
+        return Posted(_headline(note.body), note.body, texts)
 
 
 def _parts(sim: GitLabSim, built: Built, folder: Path) -> Deps:
@@ -96,13 +108,13 @@ def _trigger(built: Built) -> PipelineFailed:
     )
 
 
-def _answer(built: Built, verdict: Verdict) -> Reply:
-    """A whole answer whose quote is the first line of the log."""
-    first = (built.job.trace or b"").decode().partition("\n")[0]
-    quote = f"- job {built.job.id} line 1: {first}\n" if first else ""
+def _answer(built: Built, verdict: Verdict, cause: str) -> Reply:
+    """A whole answer whose quote is the log's last line before it says how the job ended."""
+    lines = (built.job.trace or b"").decode().split("\n")[:-2]
+    quote = f"- job {built.job.id} line {len(lines)}: {lines[-1]}\n" if lines else ""
     return says(
         f"## Verdict\n{verdict}\n\n## Failed\n{built.job.name}\n\n"
-        f"## Cause\nThe tests ran and did not pass.\n\n## Evidence\n{quote}\n"
+        f"## Cause\n{cause}\n\n## Evidence\n{quote}\n"
         "## What to do\nLook at the log once more.\n"
     )
 

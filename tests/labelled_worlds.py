@@ -6,12 +6,16 @@
   (merge_request, branch, merged_result, train, child), `siblings` of a matrix, `fork`.
 - `target`: `branch`, `runs`, `denied` (none of its jobs may be read), `picks` (a commit of it that
   carries the same change).
-- `others`: runs in other merge requests; `merge_base`; `rebased`; `diff` (changed paths).
+- `others`: runs in other merge requests; `merge_base`; `rebased`; `diff`: changed paths, each with
+  the numbers of its added lines where they matter (`{path: app/sum.py, adds: [12]}`).
+- `model`: what the model claims; `cause`: its cause, where that matters; `again`: what it claims
+  when asked once more, if not the same.
 - of an attempt or run: `ago`, `status`, `error` (one or several), `reason`, `pipeline`, `commit`,
   `source`, `kind`, `job`, `took`, `queued`, `ran`, `log: erased`, `denied`, `allow_failure`,
   `project: fork`, `lines`, `times` and `every`.
 - `expect`: `settled` (flaky, preexisting, infrastructure, change, none), `allowed`, `never`;
-  `told`, `untold`: what the note says and does not say.
+  `told`, `untold`: what the note says and does not say; with `model`, `headline` (as `settled`) and
+  `asked`, how often the model is asked (1 if not said).
 """
 
 import hashlib
@@ -58,6 +62,11 @@ class World:
         if settled == "none":
             return OPEN
         return NEVER if settled in expect.get("never", ()) else WRONG
+
+    @property
+    def claim(self) -> str:
+        """What the model claims in it, "" if the world is not about that."""
+        return str(self.fields.get("model", ""))
 
 
 def read_worlds(path: Path) -> list[World]:
@@ -151,8 +160,7 @@ class _Builder:
         scene.mr.head_pipeline = None
 
     def _diffs(self) -> list[DiffFile]:
-        hunk = "@@ -1 +1 @@\n-a\n+b\n"
-        return [DiffFile(path, hunk) for path in self._fields.get("diff", ["lib/greeting.py"])]
+        return [_diff(each) for each in self._fields.get("diff", ["lib/greeting.py"])]
 
     def _prepare_merge_request(self) -> None:
         mr = self._mr
@@ -318,6 +326,13 @@ class _Builder:
             if run.fields.get("denied") or (everything and run.where == "target"):
                 denied = self._pipelines[run.pipeline]
                 self._sim.fail_next("GET", f"/pipelines/{denied.id}/jobs", 403, times=100)
+
+
+def _diff(changed: str | Mapping[str, Any]) -> DiffFile:
+    if isinstance(changed, str):
+        return DiffFile(changed, "@@ -1 +1 @@\n-a\n+b\n")
+    hunks = (f"@@ -{line - 1},0 +{line} @@\n+new line {line}\n" for line in changed["adds"])
+    return DiffFile(changed["path"], "".join(hunks))
 
 
 def _trace(fields: Mapping[str, Any], more: Sequence[str]) -> bytes:

@@ -1,19 +1,21 @@
 """`WORLDS=FILE python -m tests.bench verdicts`: labelled worlds, and the headline that is posted.
 
 Each goes from the webhook to the note, with a model that cannot tell, so that the headline is what
-the product settles, and with one that is plainly wrong. Without WORLDS those of tests/unit/sources
-are judged. NOTES=FOLDER keeps the notes. Exits with 1 if a verdict is wrong.
+the product settles, and with one that is plainly wrong; of a world that says what the model claims,
+also with that. Without WORLDS those of tests/unit/sources are judged. NOTES=FOLDER keeps the notes.
+Exits with 1 if a verdict is wrong.
 """
 
 import os
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.labelled_notes import misled, unhelpful, wrong_label
+from tests.labelled_notes import claimed, misled, unhelpful, wrong_label
 from tests.labelled_worlds import NEVER, OPEN, RIGHT, WRONG, World, read_worlds
 
-OWN = Path(__file__).parents[1] / "unit" / "sources" / "worlds.yaml"
+OWN = Path(__file__).parents[1] / "unit" / "sources"
 
 
 def main() -> None:
@@ -21,7 +23,8 @@ def main() -> None:
     grades: Counter[str] = Counter()
     provable: Counter[str] = Counter()
     followed = 0
-    for world in read_worlds(Path(os.environ.get("WORLDS", OWN))):
+    worlds = _read_all()
+    for world in worlds:
         settled, headline = _headlines(world)
         grade = world.grade(settled)
         if settled not in ("none", headline):
@@ -42,8 +45,32 @@ def main() -> None:
     print(
         f"where it is open, a model that is wrong is followed in {followed} and held up otherwise"
     )
-    if grades[WRONG] or grades[NEVER]:
+    claims_wrong = _judge_claims([world for world in worlds if world.claim])
+    if grades[WRONG] or grades[NEVER] or claims_wrong:
         sys.exit(1)
+
+
+def _read_all() -> list[World]:
+    if named := os.environ.get("WORLDS"):
+        return read_worlds(Path(named))
+    return [world for name in ("worlds", "claims") for world in read_worlds(OWN / f"{name}.yaml")]
+
+
+def _judge_claims(worlds: Sequence[World]) -> int:
+    """Print what became of the models' claims; return how many headlines are wrong."""
+    ends: Counter[str] = Counter()
+    for world in worlds:
+        headline, wanted = claimed(world).headline, world.fields["expect"]["headline"]
+        ends["right" if headline == wanted else "wrong"] += 1
+        ends["refuted"] += wanted != world.claim
+        if headline != wanted:
+            print(f"wrong  {world.id}: claim {world.claim}, headline {headline}, not {wanted}")
+    if worlds:
+        print(
+            f"claims {len(worlds)}: right {ends['right']}, wrong {ends['wrong']}; "
+            f"{ends['refuted']} of them are ruled out"
+        )
+    return ends["wrong"]
 
 
 def _headlines(world: World) -> tuple[str, str]:

@@ -46,8 +46,10 @@ class Examiner:
         """Return the context, charged for any judge, and what the model must correct."""
         if not may_ask_again(context, outcome, limits, now):
             return context, Objections()
-        repairs = context.investigates and not was_repaired(context)
-        wrong = self.find_objections(context, outcome) if repairs else Objections()
+        again = was_repaired(context)
+        wrong = Objections() if again else self.find_objections(context, outcome)
+        if not context.investigates:  # a reply's text stands, but for a verdict that is ruled out
+            wrong = Objections(refutation=wrong.refutation)
         if was_stopped(context):
             return context, wrong
         failures = self._find_failures(context, outcome)

@@ -43,7 +43,9 @@ def _changes_verdict(key: SessionKey, context: Context, found: Finding, deps: De
     before = stored_turns.find_verdict(key, context.turn - 1, deps)
     if before is None:
         return True
-    doubted = found.verdict is Verdict.UNKNOWN and bool(found.doubt)
+    judged = found.final_verdict
+    refuted = judged is not None and judged.is_refuted
+    doubted = refuted or (found.verdict is Verdict.UNKNOWN and bool(found.doubt))
     whole = context.outcome.status is Status.DONE
     return whole and not doubted and before.verdict != found.verdict
 

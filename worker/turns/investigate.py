@@ -9,11 +9,12 @@ from functools import partial
 from sandbox.base import SandboxError
 from worker.core.conversation import context_json, quote_repair
 from worker.core.conversation.absorb import halt_turn
-from worker.core.conversation.context import Context
+from worker.core.conversation.context import Context, Outcome
 from worker.core.conversation.decide import conclude_halted_turn
 from worker.core.conversation.messages import ToolCall, count_results
 from worker.core.conversation.plan import write_step_reminder
 from worker.core.conversation.repair import close_calls, close_lost_calls
+from worker.core.conversation.repair_request import Objections
 from worker.core.routing.questions import Route
 from worker.errors import (
     HandedOver,
@@ -156,13 +157,21 @@ def make_examiner(workflow: str, toolset: Toolset, deps: Deps) -> Examiner:
     return Examiner(
         gate=deps.runtime.find_gate(workflow),
         helper=deps.runtime.helper,
-        find_objections=lambda context, outcome: quote_repair.find_objections(
-            *(outcome.text, toolset.captures, deps.runtime.redact),
-            partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
-            find_hidden(replace(context, outcome=outcome), toolset, deps),
-            find_context_quotes(replace(context, outcome=outcome), toolset, deps),
-        ),
+        find_objections=partial(_find_objections, toolset, deps),
     )
+
+
+def _find_objections(
+    toolset: Toolset, deps: Deps, context: Context, outcome: Outcome
+) -> Objections:
+    ended = replace(context, outcome=outcome)
+    found = quote_repair.find_objections(
+        *(outcome.text, toolset.captures, deps.runtime.redact),
+        partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
+        find_hidden(ended, toolset, deps),
+        find_context_quotes(ended, toolset, deps),
+    )
+    return replace(found, refutation=triage.find_refutation(outcome.text, context))
 
 
 @contextmanager

@@ -24,9 +24,11 @@ from worker.core.failure.survey_text import (
     tell_time,
 )
 from worker.core.failure.verdict import Ruling
-from worker.core.finding import Finding, Verdict, require_evidence
+from worker.core.finding import Finding, Verdict, is_finding, parse_finding, require_evidence
+from worker.core.finding.drift import hold_against_installed
 from worker.core.ports import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
+from worker.core.text.remarks import plain
 from worker.errors import StoreError
 from worker.turns import planning
 from worker.turns.leads import find_leads, read_hit
@@ -237,7 +239,10 @@ def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
     if survey is None or not any(group.ruling for group in survey.groups):
         return finding
     rulings = [
-        group.ruling or _make_empty_ruling(group.job_names, group.jobs) for group in survey.groups
+        hold_against_installed(group.ruling, finding.verdict, finding.cause)
+        if group.ruling
+        else _make_empty_ruling(group.job_names, group.jobs)
+        for group in survey.groups
     ]
     if not survey.whole:  # for jobs that were not seen, the model's verdict counts
         rulings.append(_make_empty_ruling("other jobs"))
@@ -249,6 +254,15 @@ def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
         rulings=tuple(rulings),
         doubt=finding.doubt if judged.verdict is finding.verdict else "",
     )
+
+
+def find_refutation(text: str, context: Context) -> tuple[str, str] | None:
+    """Return the verdict of an answer and why GitLab's record rules it out; None if it does not,
+    or if a reply has no finding."""
+    if not context.investigates and not is_finding(text):
+        return None
+    judged = settle_verdict(parse_finding(text), context.survey).final_verdict
+    return (str(judged.model), plain(judged.because)) if judged and judged.is_refuted else None
 
 
 def require_proof(finding: Finding, context: Context) -> Finding:

@@ -1,7 +1,7 @@
 """Gives the model one chance to complete its answer, and one to repair what cannot be posted.
 
-A repair is for unproven quotes, parts that a note must not contain, and sentences that a note has
-no room for. Pure: the transcript is the state.
+A repair is for a verdict that GitLab's record rules out, unproven quotes, parts that a note must
+not contain, and sentences that a note has no room for. Pure: the transcript is the state.
 
 The request is a user message in the history, after the answer it is about. So a run that resumes
 after a crash sees that the chance was given, the cached prefix stays unchanged, and in a later turn
@@ -28,7 +28,7 @@ from worker.core.finding import (
     prove_finding,
 )
 from worker.core.finding.further_failures import list_named_failures
-from worker.core.finding.sections import join_sections, split_sections
+from worker.core.finding.sections import join_sections, split_lead, split_sections
 from worker.core.finding.suggestions import split_code
 from worker.core.gate.rules import Failure
 from worker.core.ports import Captures
@@ -86,9 +86,13 @@ def join_repair(context: Context, outcome: Outcome) -> Outcome:
     """Return the outcome with the whole answer, if its text only repairs sections of the first one.
 
     The text's sections then take the place of those of the first answer. Its details and quotes are
-    added, and code stays below advice that comes without code.
+    added, and code stays below advice that comes without code. What a reply says above its finding
+    stays if the repair says nothing there.
     """
     answer, repaired = find_first_answer(context), split_sections(outcome.text)
+    if not context.investigates and "verdict" in repaired and not repaired.get(""):
+        lead = split_lead(answer)[0]
+        return replace(outcome, text="\n\n".join(filter(None, (lead, outcome.text))))
     if not answer or "verdict" in repaired or not repaired.keys() & _REPAIRED:
         return outcome
     first = split_sections(answer)

@@ -15,7 +15,8 @@ from worker.core.failure.facts import (
     sort_newest_first,
 )
 from worker.core.failure.file_kinds import is_lock
-from worker.core.failure.verdict import Verdict, find_pass_on_target
+from worker.core.failure.refutations import find_pass_on_target
+from worker.core.failure.verdict import Verdict
 from worker.core.text.remarks import (
     Link,
     Name,

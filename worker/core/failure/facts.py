@@ -179,13 +179,27 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Installed:
+    """What a run had: a package, a tool, an `image` with its digest, or its `runner`."""
+
+    kind: str
+    name: str
+    version: str
+
+
+MOST_INSTALLED = 200
+"""The most installed things that are compared with what a cause blames."""
+
+
+@dataclass(frozen=True, slots=True)
 class LastPass:
-    """The last run of the job that passed, how the packages installed there differed, and the
-    lines that let them."""
+    """The last run of the job that passed, how the packages installed there differed, the lines
+    that let them, and what both logs name that was the same."""
 
     run: Run
     package_changes: tuple[str, ...] = ()
     unpinned_lines: tuple[UnpinnedLine, ...] = ()
+    same: tuple[Installed, ...] = ()
 
 
 NOT_ASKED = Unknown("not looked at")
@@ -202,8 +216,9 @@ class Facts:
     `elsewhere` are runs with the same error in other merge requests and branches. `siblings` are
     the newest runs of the other jobs of its matrix. `recoveries` are pairs of runs of another job
     of this pipeline: one with the same error, and a later one that passed. `cut` says which part of
-    the failing job's log is missing, `clock` how far its runner's clock is from GitLab's. `rest`
-    holds the same facts for each of the `others`.
+    the failing job's log is missing, `clock` how far its runner's clock is from GitLab's.
+    `may_blame_host` says whether the failed command's output may tell of trouble of the network or
+    the host, None if it is not known. `rest` holds the same facts for each of the `others`.
     """
 
     name: str
@@ -220,6 +235,7 @@ class Facts:
     last_pass: LastPass | None = None
     cut: str = ""
     clock: str = ""
+    may_blame_host: bool | None = None
     rest: "tuple[Facts, ...]" = ()
 
     @property

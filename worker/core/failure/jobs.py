@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from worker.core.failure.commit_ranges import make_range
-from worker.core.failure.verdict import Ruling, Verdict
+from worker.core.failure.stored_rulings import dump_ruling, load_ruling
+from worker.core.failure.verdict import Ruling
 from worker.core.logs.signature import Signature, lead_with, make_signature
 from worker.core.logs.unfinished import find_unfinished_test
 from worker.core.stored_keys import KEY, from_stored, to_stored
-from worker.core.text import remarks
 
 EXCERPT = 1024
 """The most bytes of one job's log that a survey keeps."""
@@ -346,43 +345,4 @@ def _load_group(fields: Mapping[str, Any]) -> Group:
         hit=from_stored(Hit, {**hit, "others": tuple(map(int, hit["others"]))}) if hit else None,
         ruling=load_ruling(fields["ruling"]) if fields["ruling"] else None,
         others=tuple(str(each)[:_LONG] for each in fields.get("others", ())[:_MOST_NAMED]),
-    )
-
-
-_MOST_SENTENCES = 40
-"""The most sentences, and the most jobs, that are read of a stored ruling."""
-
-
-def dump_ruling(ruling: Ruling) -> dict[str, Any]:
-    """Return the ruling as JSON values for `context.json`."""
-    return {
-        "name": ruling.name,
-        "jobs": list(ruling.jobs),
-        "hard": ruling.hard,
-        "because": remarks.dump_remark(ruling.because),
-        "against": [[verdict, remarks.dump_remark(why)] for verdict, why in ruling.contradictions],
-        "record": [remarks.dump_remark(each) for each in ruling.record],
-        "origin": remarks.dump_remark(ruling.origin),
-        "recovery": remarks.dump_remark(ruling.recovery),
-        "ranges": [[each.old, each.new, each.branch] for each in ruling.ranges],
-        "target_job": ruling.target_job,
-    }
-
-
-def load_ruling(fields: Mapping[str, Any]) -> Ruling:
-    """Read what `dump_ruling` wrote. Raises KeyError, TypeError or ValueError for anything else."""
-    return Ruling(
-        name=str(fields["name"])[: remarks.MAX_NAME],
-        jobs=tuple(map(int, fields["jobs"][:_MOST_SENTENCES])),
-        hard=Verdict(fields["hard"]) if fields["hard"] else None,
-        because=remarks.load_remark(fields["because"]),
-        contradictions=tuple(
-            (Verdict(verdict), remarks.load_remark(why))
-            for verdict, why in fields["against"][:_MOST_SENTENCES]
-        ),
-        record=tuple(map(remarks.load_remark, fields["record"][:_MOST_SENTENCES])),
-        origin=remarks.load_remark(fields.get("origin", ())),
-        recovery=remarks.load_remark(fields.get("recovery", ())),
-        ranges=tuple(make_range(*each) for each in fields.get("ranges", ())[:_MOST_SENTENCES]),
-        target_job=max(0, int(fields.get("target_job", 0))),
     )

@@ -2,9 +2,9 @@
 
 A rule reads the facts about the failing jobs that have one error and returns the sentence that
 proves its verdict, or None. The first of `PROOFS` that returns one decides; the model cannot
-overrule it. A rule of `CONTRADICTIONS` returns a sentence against one verdict. It rules that
-verdict out only if it is one of `REFUTABLE`: a model that gives it anyway is not believed, and the
-verdict becomes unknown. What the record neither proves nor rules out, the model decides.
+overrule it. A rule of `REFUTATIONS` returns a sentence that rules one verdict out: a model that
+gives it anyway is not believed, and the verdict becomes unknown. One of `CONTRADICTIONS` only
+speaks against a verdict. What the record neither proves nor rules out, the model decides.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from worker.core.failure.commit_ranges import CommitRange, find_ranges, list_steady_failures
-from worker.core.failure.facts import Facts, Run, find_pass_after, sort_newest_first
+from worker.core.failure.facts import Facts, Installed, find_pass_after, sort_newest_first
 from worker.core.failure.proofs import (
     find_unexplained_run,
     prove_flaky_here,
@@ -20,15 +20,13 @@ from worker.core.failure.proofs import (
     prove_infrastructure,
     prove_preexisting,
 )
-from worker.core.text.remarks import (
-    Remark,
-    describe_distance,
-    job,
-    name,
-    pipeline,
-    plain,
-    remark,
+from worker.core.failure.refutations import (
+    find_pass_on_target,
+    refute_change,
+    refute_flaky,
+    refute_infrastructure,
 )
+from worker.core.text.remarks import Remark, job, name, plain, remark
 
 
 class Verdict(StrEnum):
@@ -47,7 +45,10 @@ class Ruling:
     """What the record says of the failing `jobs` (ids) with one error, the representative first.
 
     `hard` is the verdict that `because` proves, or None. `contradictions` are the verdicts that the
-    record contradicts, each with the sentence that says why. `record` is everything else that is
+    record contradicts, each with a sentence that says why; `refuted_verdicts` are those that it
+    rules out: the first sentence about each is the refutation. `same_as_passed` is what was
+    installed as in the job's last pass, which `last_pass` names; nothing if the log may tell of the
+    network or the host. `record` is everything else that is
     known, or why it is not. `origin` names the newest run on the target branch with the same error,
     or with some of the same errors, `recovery` runs that show that the failure comes and goes.
     `ranges` says between which commits the first of the jobs broke; `target_job` is the newest job
@@ -64,13 +65,21 @@ class Ruling:
     recovery: Remark = ()
     ranges: tuple[CommitRange, ...] = ()
     target_job: int = 0
+    refuted_verdicts: frozenset[Verdict] = frozenset()
+    same_as_passed: tuple[Installed, ...] = ()
+    last_pass: Remark = ()
 
     def decide_verdict(self, model: Verdict) -> Verdict:
         """Return the verdict on these jobs if the model's verdict is `model`."""
         if self.hard:
             return self.hard
-        refuted = model in REFUTABLE and model in dict(self.contradictions)
-        return Verdict.UNKNOWN if refuted else model
+        return Verdict.UNKNOWN if model in self.refuted_verdicts else model
+
+    def explain_refutation(self, model: Verdict) -> Remark:
+        """Return why the model's verdict `model` does not stand; () if it is not refuted."""
+        if self.hard or model not in self.refuted_verdicts:
+            return ()
+        return next((why for verdict, why in self.contradictions if verdict is model), ())
 
     def describe(self) -> tuple[str, ...]:
         """Return the ruling as plain sentences for the model; the proof comes first."""
@@ -86,12 +95,17 @@ class FinalVerdict:
     """The verdict of a note and the model's own; `because` says why they differ.
 
     `because` is empty if they agree, if the model claims nothing, or if it is right about one of
-    several errors.
+    several errors and refuted for none.
     """
 
     verdict: Verdict
     model: Verdict
     because: Remark = ()
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the record rules the model's verdict out, without proving another one."""
+        return self.verdict is Verdict.UNKNOWN and bool(self.because)
 
 
 ORDER = (
@@ -114,42 +128,60 @@ def decide_headline(rulings: Sequence[Ruling], model: Verdict) -> FinalVerdict:
         return FinalVerdict(model, model)
     settled = [each.decide_verdict(model) for each in rulings]
     headline = min(settled, key=ORDER.index)
+    refutations = filter(None, (each.explain_refutation(model) for each in rulings))
+    if headline is Verdict.UNKNOWN:
+        return FinalVerdict(headline, model, next(refutations, ()))
     if model in (Verdict.UNKNOWN, Verdict.ABSTAIN, *settled):
         return FinalVerdict(headline, model)
-    decided = rulings[settled.index(headline)]
-    return FinalVerdict(
-        headline, model, decided.because or dict(decided.contradictions).get(model, ())
-    )
+    return FinalVerdict(headline, model, rulings[settled.index(headline)].because)
 
 
 def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     """Make the ruling of what the facts prove and contradict.
 
-    A verdict on several jobs is proven only if it is proven for each of them; a contradiction for
-    one of them is enough.
+    A verdict on several jobs is proven only if it is proven for each of them, and so is what rules
+    out that it comes from outside; another contradiction for one of them is enough.
     """
     hard, because = _find_proof(facts)
     if any(_find_proof(each)[0] is not hard for each in facts.rest):
         hard, because = None, ()
+    refuted = {} if hard else _find_refutations(facts)
     objections = ((verdict, _find_objection(rule, facts)) for verdict, rule in CONTRADICTIONS)
-    against = tuple((verdict, why) for verdict, why in objections if why)
+    against = sorted(
+        (*refuted.items(), *((verdict, why) for verdict, why in objections if why)),
+        key=lambda each: _JUDGED.index(each[0]),
+    )
     return Ruling(
         name=facts.name,
         jobs=tuple(each.job_id for each in facts.jobs),
         hard=hard,
         because=because,
-        contradictions=() if hard else against,
+        contradictions=() if hard else tuple(against),
         record=tuple(record),
         origin=_find_origin(facts),
         recovery=_find_recovery(facts) or (because if hard is Verdict.FLAKY else ()),
         ranges=() if hard is Verdict.FLAKY else find_ranges(facts),
         target_job=next((each.job_id for each in list_steady_failures(facts)), 0),
+        refuted_verdicts=frozenset(refuted),
+        same_as_passed=facts.last_pass.same
+        if facts.last_pass and facts.may_blame_host is False
+        else (),
+        last_pass=remark(job(facts.last_pass.run)) if facts.last_pass else (),
     )
 
 
 def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:
     proofs = ((verdict, rule(facts)) for verdict, rule in PROOFS)
     return next(((verdict, reasons) for verdict, reasons in proofs if reasons), (None, ()))
+
+
+def _find_refutations(facts: Facts) -> dict[Verdict, Remark]:
+    """Find the verdicts that are ruled out, each with the reason."""
+    found = {verdict: _find_objection(rule, facts) for verdict, rule in REFUTATIONS}
+    for verdict in (Verdict.FLAKY, Verdict.INFRASTRUCTURE):
+        if not all(map(dict(REFUTATIONS)[verdict], facts.rest)):
+            found[verdict] = ()
+    return {verdict: why for verdict, why in found.items() if why}
 
 
 def _find_objection(rule: "Rule", facts: Facts) -> Remark:
@@ -207,37 +239,6 @@ def _failed_before(facts: Facts) -> Remark | None:
     )  # fmt: skip
 
 
-def find_pass_on_target(facts: Facts) -> Remark | None:
-    """Against "already failing": the job's newest run on the target branch's newest commit passed,
-    and none of its failures there may be this one."""
-    target, errors = facts.known_target, facts.run.errors
-    newest = next(iter(target.runs_at_newest_commit), None)
-    if newest is None or not newest.has_passed:
-        return None
-    failed = [each for each in target.finished_runs if not each.has_passed]
-    if any(errors & each.errors or not (each.errors and errors) for each in failed):
-        return None
-    ago = describe_distance(newest.started_at, facts.run.started_at)
-    built_on = ", on the commit this pipeline is built on" if newest.sha == target.base else ""
-    return remark(
-        name(facts.name), " passed when it last ran on ", name(target.branch), f"{built_on}: ",
-        pipeline(newest), ", ", job(newest), f", {ago}" if ago else "",
-        _tell_short_pass(newest, facts.run),
-    )  # fmt: skip
-
-
-_SHORTER, _LEAST_SECONDS = 5.0, 60.0
-"""A pass is short beside a failed run that took so many times as long, and at least so long."""
-
-
-def _tell_short_pass(passed: Run, failed: Run) -> str:
-    """Say how long both runs took if the pass was short: it may have run nothing, or a cache had
-    its results."""
-    if failed.seconds < _LEAST_SECONDS or not 0 < passed.seconds * _SHORTER <= failed.seconds:
-        return ""
-    return f" (in {passed.seconds:,.0f} s, where this run took {failed.seconds:,.0f} s)"
-
-
 Rule = Callable[[Facts], Remark | None]
 
 PROOFS: tuple[tuple[Verdict, Rule], ...] = (
@@ -246,14 +247,19 @@ PROOFS: tuple[tuple[Verdict, Rule], ...] = (
     (Verdict.FLAKY, prove_flaky_there),
     (Verdict.TARGET, prove_preexisting),
 )
+REFUTATIONS: tuple[tuple[Verdict, Rule], ...] = (
+    (Verdict.FLAKY, refute_flaky),
+    (Verdict.TARGET, find_pass_on_target),
+    (Verdict.INFRASTRUCTURE, refute_infrastructure),
+    (Verdict.CHANGE, refute_change),
+)
+_JUDGED = tuple(verdict for verdict, _ in REFUTATIONS)
 CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
     (Verdict.FLAKY, _never_passed),
-    (Verdict.TARGET, find_pass_on_target),
     (Verdict.INFRASTRUCTURE, _failed_before),
 )
-"""A pass *before* the failure counts in neither table: drift, an outage, a time bomb and a flake
-look alike there."""
+"""These rule nothing out: a flake may fail twice in a row, and an outage may fail a script before
+it fails the runner.
 
-REFUTABLE = frozenset({Verdict.TARGET})
-"""Verdicts that the record can refute, because they claim something that it shows. A flake may fail
-twice in a row, and an outage may fail a script before it fails the runner."""
+A pass *before* the failure proves nothing, as drift, an outage, a time bomb and a flake look alike
+there; it only refutes that the change by itself is the cause."""

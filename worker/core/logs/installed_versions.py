@@ -7,6 +7,7 @@ line of the failed log says so.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 MOST = 5_000
 """The most packages of one log that are kept."""
@@ -67,6 +68,27 @@ def find_differences(found: Versions, before: Versions) -> tuple[Difference, ...
         for each in both
         if found[each] - before[each] and before[each] - found[each]
     )
+
+
+def find_same(found: Versions, before: Versions) -> tuple[tuple[Package, str], ...]:
+    """Return the packages with the same versions in both runs, ordered as differences are. Images
+    are left out if any of them differs."""
+    both = sorted(found.keys() & before.keys(), key=lambda each: (each.kind, each.name))
+    moved = {each.kind for each in both if found[each] != before[each]} & {"image"}
+    return tuple(
+        (each, _join_versions(found[each]))
+        for each in both
+        if found[each] == before[each] and each.kind not in moved
+    )
+
+
+_RUNNER = re.compile(r" {1,4}on (\S.{0,200})$")
+
+
+def find_runner(lines: Iterable[str]) -> str:
+    """Return which runner took a job, by the first lines of its log; "" if they do not say it."""
+    found = map(_RUNNER.match, islice(lines, 20))
+    return next((each[1] for each in found if each), "")
 
 
 def _join_versions(versions: frozenset[str]) -> str:

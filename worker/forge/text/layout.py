@@ -69,9 +69,9 @@ _INSTEAD = {
     Verdict.FLAKY: "Retry the job.",
     Verdict.INFRASTRUCTURE: "Retry the job; if it goes on, tell whoever keeps the runners.",
     Verdict.TARGET: "Have it mended on the target branch, then rebase.",
-    Verdict.UNKNOWN: "Decide by GitLab's record in the details; the model's advice is there too.",
 }
-"""The advice where GitLab's record overrules the model, whose own advice may be the opposite."""
+"""The advice where GitLab's record proves another verdict than the model's, whose own advice may be
+the opposite."""
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ class Layout:
             "more": changes.say_what_is_folded(
                 to_do, advice, finding.details, is_cause_folded, bool(offers.text)
             ),
-            "advised": whose if finding.evidence else "",
+            "advised": whose if not self._other_advice else "",
         }
 
     def _fill_sections(self, parts: Parts, limits: PartLimits) -> dict[str, str]:

@@ -11,6 +11,7 @@ from worker.forge.text.code import write_code_line
 from worker.forge.text.note_parts import Hosts, clean_line, remove_tokens
 
 MAX_LINES, MOST_OTHERS = 40, 2
+_FROM_OUTSIDE = (Verdict.FLAKY, Verdict.INFRASTRUCTURE)
 TITLE = "What GitLab and the logs show"
 
 
@@ -51,10 +52,13 @@ def _write_proof(ruling: Ruling, hosts: Hosts) -> Iterator[str]:
 
 def _write_objections(rulings: list[Ruling], finding: Finding, hosts: Hosts) -> Iterator[str]:
     """Yield what speaks against a verdict. If a retry does not help, "flaky" may mean that it
-    comes with a date or a place: then only what happened is said."""
+    comes with a date or a place: then only what happened is said. What rules out that a failure
+    comes from outside is made of facts that have lines of their own."""
     reasons: dict[Verdict, dict[str, None]] = {}
     for ruling in rulings:
         for verdict, why in ruling.contradictions:
+            if verdict in _FROM_OUTSIDE and why == ruling.explain_refutation(verdict):
+                continue
             reasons.setdefault(verdict, {})[render_remark(why, hosts)] = None
     for verdict, sentences in reasons.items():
         steady = verdict is finding.verdict is Verdict.FLAKY and advises_against_retry(

@@ -7,10 +7,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from worker.core.failure.facts import LastPass, Run, get_day, parse_time
+from worker.core.failure.facts import (
+    MOST_INSTALLED,
+    Installed,
+    LastPass,
+    Run,
+    get_day,
+    parse_time,
+)
 from worker.core.logs import trace
 from worker.core.logs.excerpt import Digest
-from worker.core.logs.installed_versions import find_differences, find_versions
+from worker.core.logs.installed_versions import (
+    Versions,
+    find_differences,
+    find_runner,
+    find_same,
+    find_versions,
+)
 from worker.core.ports import GREEN, INSTALLED, OUTLINE, Document, DocumentKind, SideFile
 from worker.core.text.redacted_values import Redacted, assume_redacted
 from worker.errors import SourceError
@@ -64,6 +77,7 @@ class Log:
     find_passed: Callable[[], PassedLog | None] | None
     _passed: PassedLog | None = None
     _installed: tuple[str, ...] | None = None
+    _same: tuple[Installed, ...] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -114,8 +128,14 @@ class Log:
             if self._installed is None:
                 found = find_versions(self.spool.chunks()), find_versions(passed.spool.chunks())
                 self._installed = tuple(map(str, find_differences(*found)))
+                self._same = (*self._find_same_runner(passed), *_list_same(*found))
         run = Run(passed.job_id, 0, "success", sha=passed.sha, url=passed.url)
-        return LastPass(run, self._installed)
+        return LastPass(run, self._installed, same=self._same[:MOST_INSTALLED])
+
+    def _find_same_runner(self, passed: PassedLog) -> Iterator[Installed]:
+        runner = find_runner(self.lines)
+        if runner and runner == find_runner(Lines(passed.spool)):
+            yield Installed("runner", "", runner)
 
     def describe_cut(self, duration: float | None) -> str:
         """Say where the runner cut the log; "" if it did not.
@@ -192,3 +212,8 @@ class Log:
             text = "".join(f"{each}\n" for each in last_pass.package_changes)
             lines = assume_redacted(text.encode())
             yield SideFile(INSTALLED, lambda: iter([lines]), "what was installed differently then")
+
+
+def _list_same(found: Versions, before: Versions) -> Iterator[Installed]:
+    for package, version in find_same(found, before):
+        yield Installed(package.kind, package.name, version)

@@ -5,10 +5,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from worker.core.failure.facts import Unknown
-from worker.core.failure.jobs import FailingJob
+from worker.core.failure.jobs import TOLD, FailingJob
 from worker.core.logs import trace
 from worker.core.logs.failed_test_message import find_messages
+from worker.core.logs.failing_command import keep_last_command
 from worker.core.logs.failure_lines import FailureLines, read_failure_lines
+from worker.core.logs.host_trouble import may_tell_of_host
 from worker.core.logs.signature import find_exact_errors
 from worker.core.logs.unfinished import find_last_words
 from worker.sources.api import wire
@@ -67,6 +69,12 @@ def read_failure(log: Log, size: int, most: int) -> FailureLines:
     cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
     lines = read_failure_lines(cleaned, log.preview(size), most)
     return lines.drop_usual(lines.find_usual(log.read_passed_lines()))
+
+
+def may_blame_host(log: Log) -> bool:
+    """Whether the output of the failed command may tell of trouble of the network or the host."""
+    excerpt = log.preview(TOLD).split("\n")
+    return may_tell_of_host(keep_last_command(excerpt))
 
 
 def read_own_errors(

@@ -18,7 +18,12 @@ from worker.sources.pipelines.downstream_jobs import (
 from worker.sources.pipelines.pipeline_jobs import read_all_jobs
 from worker.sources.session_reader import Reader
 from worker.sources.survey.change import read_change
-from worker.sources.survey.compared_logs import OwnLogs, read_errors, read_own_errors
+from worker.sources.survey.compared_logs import (
+    OwnLogs,
+    may_blame_host,
+    read_errors,
+    read_own_errors,
+)
 from worker.sources.survey.compared_pipelines import find_pipelines, read_or_unknown
 from worker.sources.survey.compared_runs import describe_run, make_failing_run
 from worker.sources.survey.matrix import parse_dimensions
@@ -285,6 +290,7 @@ class FactCollector:
             for name, run in zip(map(self._get_job_name, group.jobs[1:]), runs[1:], strict=True)
         )
         facts = self._add_own_facts(self._add_compared_runs(facts, near), group, near)
+        rest = tuple(replace(each, may_blame_host=facts.may_blame_host) for each in rest)
         found = self._requirements.add_unpinned(facts.last_pass, log, change)
         name = write_job_name(facts.name)
         return replace(facts, name=name, change=change, last_pass=found, rest=rest)
@@ -314,6 +320,7 @@ class FactCollector:
             last_pass=log.describe_last_pass(),
             cut=log.describe_cut(job.duration),
             clock=log.describe_clock(job.started_at, self._reader.client.get_time()),
+            may_blame_host=may_blame_host(log),
         )
 
     def _find_siblings(self, facts: Facts, own: wire.Pipeline) -> Iterator[Run]:

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.core.failure.verdict_cases import BASE, NEW, OLD, SHA, facts, run, target
 from worker.core.failure.commit_ranges import CommitRange, find_ranges
 from worker.core.failure.facts import Target, Unknown
-from worker.core.failure.jobs import dump_ruling, load_ruling
+from worker.core.failure.stored_rulings import dump_ruling, load_ruling
 from worker.core.failure.verdict import make_ruling
 
 PASSED, FAILED = run(300, "success", sha="e" * 40), run(310, sha="e" * 40)

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tests.unit.core.failure.verdict_cases import BASE, CI, NEW, OLD, facts, on, run, target
+from tests.unit.core.failure.verdict_cases import ADDS, BASE, CI, NEW, OLD, facts, on, run, target
 from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Change, Facts, Run, Target
 from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey
@@ -24,6 +24,8 @@ DENIALS = (
     (r'settled as "(?!infrastructure)', r"recognised by rule \S+, certain"),
     (r'speaks against "flaky"', r"verdict then: flaky;"),
     (r'settled as "(?!flaky)', r"verdict then: flaky;"),
+    (r'speaks against "(?:flaky|infrastructure)": the error', r"passed on this same commit"),
+    (r'speaks against "(?:flaky|infrastructure)": the error', r"failed in the same way \(job 3"),
     (r"only documentation is changed", r"(?:CI configuration|dependencies) changed: "),
 )
 """Two things that are not said of one group."""
@@ -104,7 +106,7 @@ def every_fact() -> Iterator[Facts]:
         *(reruns((BASE, a, 30), (NEW, b, 20), (BASE, c, 10)) for a, b, c in
           product(outcomes[:2], repeat=3)),
     ]  # fmt: skip
-    changes = [Change(3), Change(1, only_docs=True), CI]
+    changes = [Change(3), Change(1, only_docs=True), CI, ADDS]
     reasons = ["script_failure", "runner_system_failure"]
     for attempts, runs, change, reason in product(here, there, changes, reasons):
         yield facts(run=run(500, reason=reason), attempts=attempts, target=runs, change=change)

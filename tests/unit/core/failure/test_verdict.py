@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.core.failure.verdict_cases import (
+    ADDS,
+    AGAIN,
     BASE,
     CASES,
     CHANGE,
@@ -25,7 +27,7 @@ from tests.unit.core.failure.verdict_cases import (
 )
 from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Facts, Run, Target, Unknown
-from worker.core.failure.jobs import dump_ruling, load_ruling
+from worker.core.failure.stored_rulings import dump_ruling, load_ruling
 from worker.core.failure.verdict import FinalVerdict, Verdict, decide_headline, make_ruling
 from worker.core.text import remarks
 from worker.core.text.remarks import plain
@@ -186,6 +188,15 @@ def test_a_ruling_is_stored_and_read_back() -> None:
         assert load_ruling(dump_ruling(ruling)) == ruling
         older = {key: value for key, value in dump_ruling(ruling).items() if key != "origin"}
         assert load_ruling(older) == replace(ruling, origin=())
+
+
+def test_a_ruling_of_an_earlier_version_refutes_only_what_it_did_then() -> None:
+    stored = dump_ruling(make_ruling(facts(change=ADDS, attempts=(AGAIN,))))
+    assert load_ruling(stored).refuted_verdicts == {FLAKY, TARGET}
+    older = load_ruling({key: value for key, value in stored.items() if key != "refuted"})
+    assert older.refuted_verdicts == {TARGET}
+    assert decide_headline([older], TARGET).is_refuted
+    assert decide_headline([older], FLAKY) == FinalVerdict(FLAKY, FLAKY)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from worker.core.failure.changed_files import Touch
-from worker.core.failure.facts import Change, Facts, Run, Target, Unknown
+from worker.core.failure.facts import Change, Facts, LastPass, Run, Target, Unknown
 from worker.core.failure.verdict import Verdict
 
 CHANGE, TARGET, FLAKY = Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY
@@ -84,6 +84,9 @@ AGAIN = run(JOB - 2)
 RED = target((NEW, "same"), (BASE, "same"), (OLD, "pass"))
 NOT_READ = Unknown("GitLab's rate limit is reached")
 NAMED = Change(1, touches=(Touch("app/sum.py", "app/sum.py", True),))
+ADDS = Change(1, touches=(Touch("app/sum.py", "app/sum.py", True, line=12),))
+"""A change that adds the line that the error names."""
+
 CI = Change(1, ci=(".gitlab-ci.yml",), may_configure=True, may_choose_runner=True)
 ANY_YAML = Change(1, may_configure=True, may_choose_runner=True)
 
@@ -155,8 +158,6 @@ CASES = (
     # ----------------------------------------------------------------------------------- change
     one("broken by a changed line", CHANGE, CHANGE, "model", facts(change=NAMED)),
     one("failed twice on this commit", CHANGE, CHANGE, "model", facts(attempts=(AGAIN,))),
-    one("a date in the change came: it passed on this commit before", CHANGE, CHANGE, "model",
-        facts(attempts=(PASSED_BEFORE,))),
     one("it was taken by a runner, and met the time limit", CHANGE, CHANGE, "model",
         reason("stuck_or_timeout_failure")),
     one("its script had failed before the runner did", CHANGE, CHANGE, "model",
@@ -202,6 +203,61 @@ CASES = (
     one("called an old failure, but the target has another error", TARGET, UNKNOWN, "nobody",
         facts(target=target((NEW, "pass"), (BASE, "other")))),
     one("the model cannot tell", UNKNOWN, UNKNOWN, "model", facts()),
+    one("blamed on the change, but this commit passed before", CHANGE, UNKNOWN, "nobody",
+        facts(attempts=(PASSED_BEFORE,))),
+    one("blamed on the change, whose lines this commit had passed with", CHANGE, UNKNOWN, "nobody",
+        facts(attempts=(PASSED_BEFORE,), change=ADDS)),
+    one("called flaky, but a line that the change adds fails", FLAKY, UNKNOWN, "nobody",
+        facts(change=ADDS)),
+    one("called flaky, the base passed and the newest run is another failure", FLAKY, UNKNOWN,
+        "nobody", facts(change=ADDS, target=target((NEW, "other"), (BASE, "pass")))),
+    one("called flaky, the newest run passed and the base is not in sight", FLAKY, UNKNOWN,
+        "nobody", facts(change=ADDS, target=target((NEW, "pass"), base=""))),
+    one("called infrastructure, but a line that the change adds fails", INFRA, UNKNOWN, "nobody",
+        facts(change=ADDS, may_blame_host=False)),
+    one("called infrastructure, with the same packages as in the last pass", INFRA, UNKNOWN,
+        "nobody", facts(change=ADDS, may_blame_host=False, last_pass=LastPass(run(300)))),
+    # ------------------------------------------------------------------- near what is refuted
+    one("a flake in a line that the change adds, which passed before", FLAKY, FLAKY, "model",
+        facts(change=ADDS, attempts=(PASSED_BEFORE,))),
+    one("a flake in a line that the change adds, which passed in another kind", FLAKY, FLAKY,
+        "model", facts(change=ADDS, runs_of_other_sources=(run(JOB - 1, "success"),))),
+    one("a flake of a test that the change has nothing to do with", FLAKY, FLAKY, "model",
+        facts(change=NAMED)),
+    one("a flake, the diff is not known", FLAKY, FLAKY, "model", facts(change=NOT_READ)),
+    one("a flake in an added line, the target is not known", FLAKY, FLAKY, "model",
+        facts(change=ADDS, target=NOT_READ)),
+    one("a flake in an added line, the job does not run on the target", FLAKY, FLAKY, "model",
+        facts(change=ADDS, target=target())),
+    one("a flake in an added line, an error there is not known", FLAKY, FLAKY, "model",
+        facts(change=ADDS, target=target((NEW, "unread"), (BASE, "pass")))),
+    one("a flake in an added line, seen on an older commit of the target", FLAKY, FLAKY, "model",
+        facts(change=ADDS, target=target((NEW, "pass"), (BASE, "pass"), (OLD, "same")))),
+    one("a flake in an added line, seen in another merge request", FLAKY, FLAKY, "model",
+        facts(change=ADDS, elsewhere=(run(JOB - 7, place="!12"),))),
+    one("a flake in an added line, another job got over it", FLAKY, FLAKY, "model",
+        facts(change=ADDS, recoveries=((run(JOB - 7), run(JOB - 6, "success")),))),
+    one("a flake in an added line, an earlier push got over it", FLAKY, FLAKY, "model",
+        facts(change=ADDS, earlier=(run(JOB - 5, "success", sha=NEW), run(JOB - 6, sha=OLD)))),
+    one("a flake in an added line, the other runs are not known", FLAKY, FLAKY, "model",
+        facts(change=ADDS, attempts=NOT_READ)),
+    one("an outage that the log tells, in an added line", INFRA, INFRA, "model",
+        facts(change=ADDS, may_blame_host=True)),
+    one("infrastructure in an added line, the log is not known", INFRA, INFRA, "model",
+        facts(change=ADDS)),
+    one("a package came with a new release, and an added line calls it", INFRA, INFRA, "model",
+        facts(change=ADDS, may_blame_host=False,
+              last_pass=LastPass(run(300), ("click 8.1.8 → 8.2.0",)))),
+    one("an added line met the time limit of a slow runner", INFRA, INFRA, "model",
+        reason("job_execution_timeout", change=ADDS, may_blame_host=False)),
+    one("an advisory came out, and no line of the change is named", INFRA, INFRA, "model",
+        facts(may_blame_host=False)),
+    one("passed in a pipeline of another kind, blamed on the change", CHANGE, CHANGE, "model",
+        facts(change=ADDS, runs_of_other_sources=(run(JOB - 1, "success"),))),
+    one("one of two jobs with an added line passed before", FLAKY, FLAKY, "model",
+        facts(change=ADDS, rest=(facts(change=ADDS, attempts=(PASSED_BEFORE,)),))),
+    one("one error is a flake, the other one in an added line", FLAKY, UNKNOWN, "nobody",
+        (facts(), facts(run=run(JOB + 7), name="lint", change=ADDS))),
     # -------------------------------------------------------------------------- several errors
     one("one error flaky, one the change's", CHANGE, CHANGE, "model",
         (facts(attempts=(PASSED_LATER,)), facts(run=run(JOB + 7), name="lint", change=NAMED))),

@@ -2,7 +2,14 @@
 
 import pytest
 
-from worker.core.logs.installed_versions import MOST, find_differences, find_versions
+from worker.core.logs.installed_versions import (
+    MOST,
+    Package,
+    find_differences,
+    find_runner,
+    find_same,
+    find_versions,
+)
 
 LINES = [
     ("Successfully installed attrs-25.3.0 click-8.1.8", "pip", "click", "8.1.8"),
@@ -89,3 +96,36 @@ def test_a_package_of_several_versions_moved_only_if_one_came_and_one_went() -> 
 def test_a_log_of_nothing_but_packages_is_kept_within_bounds() -> None:
     lines = "".join(f"   Compiling crate-{number} v1.0.0\n" for number in range(MOST + 500))
     assert len(find_versions([lines.encode()])) == MOST
+
+
+def test_what_stayed_is_told_apart_from_what_moved_or_is_not_in_both() -> None:
+    before = find_versions([b"Successfully installed click-8.1.8 attrs-25.3.0 old-1.0\n"])
+    found = find_versions([b"Successfully installed click-8.2.0 attrs-25.3.0 new-1.0\n"])
+    assert find_same(found, before) == ((Package("pip", "attrs"), "25.3.0"),)
+
+
+def test_no_image_is_the_same_if_one_of_them_moved() -> None:
+    line = "Using docker image sha256:%s for %s with digest x@sha256:%s ...\n"
+    one, other = (
+        find_versions(
+            [
+                (line % ("c" * 64, "alpine", "c" * 64)).encode()
+                + (line % (digest * 64, "debian", digest * 64)).encode()
+            ]
+        )
+        for digest in "ab"
+    )
+    assert find_same(one, other) == ()
+    assert [package.name for package, _ in find_same(one, one)] == ["alpine", "debian"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "runner"),
+    [
+        (["Running with gitlab-runner 18.5.0", "  on blue-3 zxwgkjAP"], "blue-3 zxwgkjAP"),
+        (["on the way", "$ echo '  on x'", "on x"], ""),
+        (["x"] * 30 + ["  on blue-3 zxwgkjAP"], ""),
+    ],
+)
+def test_a_log_says_at_its_head_which_runner_took_the_job(lines: list[str], runner: str) -> None:
+    assert find_runner(lines) == runner

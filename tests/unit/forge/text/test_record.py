@@ -22,7 +22,7 @@ from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT
 from worker.core.failure.changed_files import Touch
 from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Change, Facts, LastPass, Target
-from worker.core.failure.jobs import dump_ruling, load_ruling
+from worker.core.failure.stored_rulings import dump_ruling, load_ruling
 from worker.core.failure.verdict import Ruling, Verdict, decide_headline, make_ruling
 from worker.core.finding import Finding
 from worker.core.text.remarks import Link, Name, remark

@@ -1,0 +1,159 @@
+"""A verdict that GitLab's record rules out: asked about once, then not clear; it teaches nothing.
+
+The line that the error names is one that the change adds, and the target branch passes without it.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import says
+from tests.simulators.gitlab import GitLabSim, Note
+from tests.surveyed import At
+from tests.worlds import again, branch_pipeline
+from worker.core.conversation.messages import User
+from worker.core.conversation.repair_request import REFUTED
+from worker.core.ports import Reply
+from worker.turns.results import Finished
+
+LOG = b"""\
+$ pytest -q
+app/sum.py:2: AssertionError: total is 4, not 3
+ERROR: Job failed: exit code 1
+"""
+NOT_CLEAR = "**Not clear whether this change is the cause**"
+FIX = "Sum again.\n\n```suggestion app/sum.py:2\n    return sum(xs)\n```"
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> At:
+    made = At(sim, tmp_path)
+    made.scene.job.trace = LOG
+    sim.add_job(branch_pipeline(sim, made.scene.mr, made.scene.mr.base_sha), "unit-tests")
+    return made
+
+
+def answers(
+    at: At, verdict: str, to_do: str = "Retry it.", *, lead: str = "", line: int = 2
+) -> Reply:
+    quote = f"- job {at.scene.job.id} line {line}: app/sum.py:2: AssertionError: total is 4, not 3"
+    return says(
+        f"{lead}\n\n## Verdict\n{verdict}\n\n## Failed\nunit-tests\n\n## Cause\nA race.\n\n"
+        f"## Evidence\n{quote}\n\n## What to do\n{to_do}\n".lstrip()
+    )
+
+
+def asked(at: At) -> list[str]:
+    """The requests to repair an answer."""
+    last = [each.messages[-1] for each in at.model.requests]
+    return [each.text for each in last if isinstance(each, User) and REFUTED in each.text]
+
+
+def on_the_diff(at: At) -> list[Note]:
+    return [each for each in at.list_notes() if each.type == "DiffNote"]
+
+
+def passed_before(at: At) -> None:
+    """The job ran and passed on this commit, before the failure."""
+    jobs = at.scene.pipeline.jobs
+    jobs.remove(at.scene.job)
+    at.sim.add_job(at.scene.pipeline, "unit-tests")
+    again = at.sim.add_job(at.scene.pipeline, "unit-tests", status="failed", trace=LOG)
+    at.scene = replace(at.scene, job=again)
+
+
+def test_the_model_is_asked_once_with_the_fact_and_then_it_is_not_clear(at: At) -> None:
+    at.script_answers(*[answers(at, "flaky")] * 2)
+    assert isinstance(at.run_failed(), Finished)
+    (note,) = at.list_notes()
+    (request,) = asked(at)
+    fact = "the error names line 2 of app/sum.py, which this change adds; without it unit-tests"
+    assert f'- not "flaky": {fact} passed on main' in request
+    assert NOT_CLEAR in note.body
+    assert "The model said “flaky”, but the error names line 2 of `app/sum.py`" in note.body
+    assert "**Cause in the model's view:** A race." in note.body
+    assert "**What to do in the model's view:** Retry it." in note.body
+    assert at.load_context().verdict == "unknown"
+    assert [each.finding for each in at.entries()] == [None]
+
+
+def test_wrong_quotes_and_a_wrong_verdict_are_one_request(at: At) -> None:
+    wrong, right = answers(at, "flaky", line=1), answers(at, "flaky")
+    unproven = says(wrong.text.replace("total is 4", "total is 5"))
+    at.script_answers(unproven, right)
+    assert isinstance(at.run_failed(), Finished)
+    (request,) = asked(at)
+    assert "Quotes in your answer could not be proven" in request
+    assert len(at.model.requests) == 2
+    assert NOT_CLEAR in at.list_notes()[0].body
+
+
+def test_a_model_that_takes_to_what_the_record_allows_is_believed(at: At) -> None:
+    at.script_answers(answers(at, "flaky"), answers(at, "caused by this change", FIX))
+    assert isinstance(at.run_failed(), Finished)
+    body = next(each.body for each in at.list_notes() if each.type != "DiffNote")
+    assert "**Caused by this change**" in body
+    assert "in the model's view" not in body
+    assert len(on_the_diff(at)) == 1
+
+
+def test_a_change_that_is_not_to_blame_gets_no_suggestion_on_the_diff(at: At) -> None:
+    passed_before(at)
+    at.script_answers(*[answers(at, "caused by this change", FIX)] * 2)
+    assert isinstance(at.run_failed(), Finished)
+    (note,) = at.list_notes()
+    assert NOT_CLEAR in note.body
+    assert "`unit-tests` passed on this same commit" in note.body
+    assert "**What to do in the model's view:** Sum again." in note.body
+    assert on_the_diff(at) == []
+
+
+def test_a_flake_that_has_passed_on_the_commit_is_not_asked_about(at: At) -> None:
+    passed_before(at)
+    at.script_answers(answers(at, "flaky"))
+    assert isinstance(at.run_failed(), Finished)
+    assert asked(at) == []
+    assert "**Flaky: not caused by this change**" in at.list_notes()[0].body
+
+
+def test_a_reply_with_such_a_finding_is_asked_once_and_leaves_the_first_note(at: At) -> None:
+    at.script_answers(answers(at, "caused by this change"))
+    assert isinstance(at.run_failed(), Finished)
+    first = at.list_notes()[0].body
+    said = answers(at, "flaky", lead="I think that it is a flake.")
+    at.script_answers(said, answers(at, "flaky"))
+    assert isinstance(at.ask("Sure?", at.list_notes()[0].discussion_id), Finished)
+    (request,) = asked(at)
+    assert 'not "flaky"' in request
+    head, reply = at.list_notes()
+    assert head.body == first
+    assert reply.body.index("I think that it is a flake.") < reply.body.index(NOT_CLEAR)
+    assert "**Cause in the model's view:** A race." in reply.body
+
+
+def test_a_reply_may_take_its_claim_back(at: At) -> None:
+    at.script_answers(answers(at, "caused by this change"))
+    assert isinstance(at.run_failed(), Finished)
+    at.script_answers(answers(at, "flaky", lead="A flake."), says("No, line 2 is new with you."))
+    assert isinstance(at.ask("Sure?", at.list_notes()[0].discussion_id), Finished)
+    reply = at.list_notes()[1].body
+    assert "No, line 2 is new with you." in reply
+    assert NOT_CLEAR not in reply
+
+
+def test_a_reply_without_a_finding_is_not_asked_again(at: At) -> None:
+    at.script_answers(answers(at, "caused by this change"))
+    assert isinstance(at.run_failed(), Finished)
+    at.script_answers(says("It is not flaky: line 2 is new."))
+    assert isinstance(at.ask("Is it flaky?", at.list_notes()[0].discussion_id), Finished)
+    assert asked(at) == []
+
+
+def test_what_the_record_proves_is_not_asked_about(at: At) -> None:
+    at.sim.add_job(again(at.sim, at.scene.pipeline, at.scene.mr), "unit-tests")
+    at.scene.pipeline.status = "failed"
+    at.script_answers(answers(at, "caused by this change"))
+    assert isinstance(at.run_failed(), Finished)
+    assert asked(at) == []
+    assert "**Flaky: not caused by this change**" in at.list_notes()[0].body

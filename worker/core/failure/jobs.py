@@ -10,7 +10,7 @@ from typing import Any
 
 from worker.core.failure.commit_ranges import make_range
 from worker.core.failure.verdict import Ruling, Verdict
-from worker.core.logs.signature import Signature, lead_with, make_signature
+from worker.core.logs.signature import Signature, join_key, lead_with, make_signature
 from worker.core.logs.unfinished import find_unfinished_test
 from worker.core.stored_keys import KEY, from_stored, to_stored
 from worker.core.text import remarks
@@ -38,10 +38,11 @@ class FailingJob:
     `read` says that the log was read, `began` that it shows the script running. `green` is the id
     of the job's last run that passed, whose log is saved with this one's; 0 if there is none.
     `kept_bytes` is the size of the archive of its artifacts, 0 if there is none or its size is not
-    known. Three fields are only set while a survey is made: `end` holds the log's last lines with
-    their numbers, for the rules; `error_text` the lines of the whole log about the failure, for the
-    signature; `has_started` says that a runner took the job. `preview` shows the model more of the
-    log than `excerpt` does; it is not stored.
+    known. Five fields are only set while a survey is made: `end` holds the log's last lines with
+    their numbers, for the rules; `error_text` the lines about the failure that the command which
+    ended the job has written, for the signature, `command` its name and `exit_code` its exit code,
+    0 if it is not known; `has_started` says that a runner took the job. `preview` shows the model
+    more of the log than `excerpt` does; it is not stored.
     """
 
     job_id: int
@@ -59,12 +60,14 @@ class FailingJob:
     kept_bytes: int = 0
     end: tuple[tuple[int, str], ...] = ()
     error_text: str = ""
+    command: str = ""
+    exit_code: int = 0
     preview: str = ""
     has_started: bool = True
 
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
-        return replace(self, end=(), error_text="", has_started=True)
+        return replace(self, end=(), error_text="", command="", exit_code=0, has_started=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,8 @@ class Hit:
 class Group:
     """Failing jobs with one cause; the first job represents the group.
 
-    `key` is the error's signature, "" if no line shows an error. `text` is the error, `others` are
+    `key` is that of the failure, by which it is remembered: of the error, and of the command that
+    ended each of the jobs; "" if no line shows an error. `text` is the error, `others` are
     what else failed. `ruling` is what GitLab's record says of the jobs. A broken configuration is a
     group without jobs.
     """
@@ -236,7 +240,7 @@ def group_jobs(
         _find_family_group(groups, job).jobs.append(job)
     listed = [
         Group(
-            group.signature.key,
+            _make_key(group),
             group.signature.text,
             tuple(group.jobs),
             group.ruled,
@@ -247,6 +251,20 @@ def group_jobs(
     return tuple(
         sorted(listed, key=lambda each: (-len(each.jobs), each.external, each.jobs[0].job_id))
     )
+
+
+def _make_key(group: _JobGroup) -> str:
+    """Return the key by which the failure is remembered. The same error in another job, or of
+    another command, may have another cause. What has an exit code of its own, such as a killed
+    program, is another failure too."""
+    if not group.signature.key:
+        return ""
+    ended = {
+        f"{job.family or job.name}\n{job.command}\n{job.exit_code}"
+        for job in group.jobs
+        if job.read
+    }
+    return join_key(group.signature.key, *sorted(ended))
 
 
 def _merge_builds(groups: Mapping[str, _JobGroup]) -> dict[str, _JobGroup]:
@@ -264,16 +282,22 @@ def _merge_builds(groups: Mapping[str, _JobGroup]) -> dict[str, _JobGroup]:
 def _make_signature(job: FailingJob) -> Signature:
     """Return the signature of a job's errors. If the job met its time limit, the test that was
     still running comes first."""
-    signature = make_signature((job.error_text or job.excerpt).split("\n"))
+    signature = make_signature((job.error_text or job.excerpt).split("\n"), job.command)
     timed_out = job.reason == "job_execution_timeout"
     test = find_unfinished_test(line for _, line in job.end) if timed_out else ""
     return lead_with(f"{test} has not ended", signature) if test else signature
 
 
+_BY_SHELL = 126
+"""From here on an exit code is the shell's word for what became of a program: it could not be run,
+or a signal ended it."""
+
+
 def _name_group(job: FailingJob, found: Signature, ruled: RuleMatch | None) -> str:
     if ruled and ruled.certain:
         return f"rule {ruled.rule}"
-    return found.key or f"{job.reason} {job.family or job.name}"
+    code = f" {job.exit_code}" if job.exit_code >= _BY_SHELL else ""
+    return f"{found.key}{code}" if found.key else f"{job.reason} {job.family or job.name}"
 
 
 def _find_family_group(groups: dict[str, _JobGroup], job: FailingJob) -> _JobGroup:
@@ -313,8 +337,11 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
     }
 
 
+_NOT_STORED = ("end", "error_text", "command", "exit_code", "preview", "has_started")
+
+
 def _dump_group(group: Group) -> dict[str, Any]:
-    jobs = [to_stored(job, "end", "error_text", "preview", "has_started") for job in group.jobs]
+    jobs = [to_stored(job, *_NOT_STORED) for job in group.jobs]
     return to_stored(group, "jobs", "rule_match", "hit", "ruling", "others") | {
         "jobs": jobs,
         "others": list(group.others[:_MOST_NAMED]),

@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from worker.core.logs.error_lines import is_test_progress
 from worker.core.logs.excerpt import weights
 from worker.core.logs.excerpt.marks import find_marks
+from worker.core.logs.failed_test_message import find_messages
 from worker.core.logs.failed_test_reason import find_reason
 from worker.core.logs.headings import join_headings
 from worker.core.logs.line_kinds import (
+    DEADLY,
     GAP,
     LOCATED,
-    NOISE,
     PLACED,
     PLAIN,
+    REASON,
     SERVER_SAID,
     TEST,
     TROUBLE,
     WEAK,
+    is_noise,
     strip_line,
 )
 from worker.core.logs.normal_form import normalise_line, normalise_places
@@ -60,26 +63,33 @@ class Signature:
     build_errors: frozenset[str] = frozenset()
 
 
-def make_signature(lines: Sequence[str]) -> Signature:
+def make_signature(lines: Sequence[str], command: str = "") -> Signature:
     """Make the signature of an excerpt's lines, with or without their numbers (`1843: text`).
 
-    The key covers every failed test and every error in the lines: a failure with one error more
-    than another has a different key.
+    `command` is the name of the command that wrote them, if that is known. The key covers every
+    failed test and every error in the lines: a failure with one error more than another has a
+    different key.
     """
     lines = [*join_headings(lines)]
-    telling = _find_telling(lines)
-    kept = _keep_weighty(telling)
-    found = frozenset(each.normal for each in kept) or _find_last_trouble(lines)
-    if not found:
+    telling = _find_telling(lines, command)
+    kept = _keep_decisive(telling, lines, command)
+    if not kept:
         return Signature()
+    found = frozenset(each.normal for each in kept)
+    messages = find_messages((each.text for each in kept if each.is_test), lines)
     text = _choose_text(telling, kept, lines)
-    joined = "\n".join(sorted(found))
+    joined = "\n".join(sorted(found.union(map(normalise_line, messages.values()))))
     return Signature(
-        hashlib.sha256(joined.encode()).hexdigest()[:KEY],
+        join_key(joined),
         one_line(text, TEXT),
         _list_others(kept, text),
         found if _is_build(kept) else frozenset(),
     )
+
+
+def join_key(*parts: str) -> str:
+    """Return the key of what the parts say together."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:KEY]
 
 
 def _is_build(kept: Sequence["_WeightedLine"]) -> bool:
@@ -89,31 +99,30 @@ def _is_build(kept: Sequence["_WeightedLine"]) -> bool:
 
 def lead_with(error: str, base: Signature) -> Signature:
     """Return the signature of the failure `base` with one more `error`, which becomes its text."""
-    joined = f"{normalise_line(error)}\n{base.key}"
     return Signature(
-        hashlib.sha256(joined.encode()).hexdigest()[:KEY],
+        join_key(normalise_line(error), base.key),
         one_line(error, TEXT),
         (one_line(base.text, NAME), *base.others) if TEST.match(base.text) else base.others,
     )
 
 
-def find_errors(lines: Sequence[str]) -> frozenset[str]:
-    """Return the normal forms of every failed test and every error in the lines; if no line is
-    telling, the normal form of the last line that says what could not be done."""
+def find_errors(lines: Sequence[str], command: str = "") -> frozenset[str]:
+    """Return the normal forms of every failed test and every error in the lines, which the command
+    of that name has written; if no line is telling, the normal form of the last line that says what
+    could not be done, or of a list of files."""
     lines = [*join_headings(lines)]
-    return frozenset(
-        each.normal for each in _keep_weighty(_find_telling(lines))
-    ) or _find_last_trouble(lines)
+    telling = _find_telling(lines, command)
+    return frozenset(each.normal for each in _keep_decisive(telling, lines, command))
 
 
-def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
+def find_exact_errors(lines: Sequence[str], command: str = "") -> Mapping[str, str]:
     """Return the errors without what differs between two runs of the same failure, each with its
     line, unchanged.
 
     Stricter than `find_errors`: the values of an assertion and the parameters of a test are kept.
     """
     texts = [strip_line(line) for line in join_headings(lines)]
-    kept = find_errors(lines)
+    kept = find_errors(lines, command)
     return {
         normalise_places(text): text for text in reversed(texts) if normalise_line(text) in kept
     }
@@ -123,7 +132,7 @@ def list_telling_lines(lines: Sequence[str]) -> list[str]:
     """Return all lines that may be part of a key, without numbers: every error, even if others tell
     more, and every line that says what could not be done."""
     texts = map(strip_line, lines)
-    telling = {each.text for each in _find_telling(lines)}
+    telling = {each.text for each in _find_telling(lines)}  # whichever command has written them
     return [text for text in texts if text in telling or TROUBLE.search(text)]
 
 
@@ -132,22 +141,50 @@ def _choose_text(
 ) -> str:
     """Return the signature's text.
 
+    What the runner gives as its reason comes first, and what a race detector or sanitizer reports.
     If tests failed, it is the first one whose reason is known, with that reason, else the first.
-    Otherwise it is the heaviest line; but if that is an error with its place, it is the first such
-    error: the others follow from it.
+    Else it is how a program died; or the heaviest line, but if that is an error with its place, it
+    is the first such error: the others follow from it.
     """
-    if not kept:
-        return next(iter(_find_last_trouble(lines)), "")
     tests = [each.text for each in kept if each.is_test]
     others = [each for each in kept if not each.is_test and not each.is_summary] or kept
-    if not tests:
-        refused = (each.text for each in kept if _SERVER_SAID.match(each.text))
-        best = next(refused, max(others, key=lambda each: each.weight).text)
-        located = (each.text for each in telling if LOCATED.match(each.text))
-        return next(located, best) if LOCATED.match(best) else best
+    foremost = next((each.text for each in kept if _FOREMOST.match(each.text)), "")
     explained = (_explain(test, lines) for test in tests[:_TRIED])
-    return next(filter(None, explained), tests[0])
+    of_tests = next(filter(None, explained), next(iter(tests), ""))
+    if foremost or of_tests:
+        return of_tests if foremost in of_tests else foremost
+    died = (each.text for each in kept if DEADLY.match(each.text))
+    refused = (each.text for each in kept if _SERVER_SAID.match(each.text))
+    best = next(refused, "") or next(died, _choose_heaviest(others).text)
+    located = (each.text for each in telling if LOCATED.match(each.text))
+    return next(located, best) if LOCATED.match(best) else best
 
+
+def _choose_heaviest(kept: Sequence["_WeightedLine"]) -> "_WeightedLine":
+    """Return the heaviest line; if it and others are what programs say in their own names (`cp: …`,
+    `TypeError: …`), the heaviest of those of the program that was the last to speak."""
+    best = max(kept, key=lambda each: each.weight)
+    names = [_read_name(each.text) for each in kept]
+    last = next(filter(None, reversed(names)), "")
+    if LOCATED.match(best.text) or not _read_name(best.text):
+        return best
+    spoken = (each for each, name in zip(kept, names, strict=True) if name == last)
+    return max(spoken, key=lambda each: each.weight)
+
+
+def _read_name(text: str) -> str:
+    """Return the name in which a line is said, "" for none; what is `fatal` to a program is as much
+    its own as its `error`."""
+    found = _NAME.match(text)
+    return _SPOKEN.sub("error", found[1]) if found else ""
+
+
+_NAME = re.compile(r"([\w.$:+-]{1,80}): ")
+_SPOKEN = re.compile(r"(?i:error|fatal)$")
+_FOREMOST = re.compile(
+    rf"{REASON.pattern}|(?:={{2}}\d{{1,10}}={{2}})?(?:ERROR|WARNING): \w{{1,30}}Sanitizer: "
+    r"|WARNING: DATA RACE"
+)
 
 _TRIED = 10
 """How many failed tests are searched for one that says how it failed."""
@@ -182,31 +219,76 @@ _FETCHED = re.compile(r"curl: \(|wget: |fatal: |E: ")
 
 def _says_how(test: str) -> bool:
     """Whether a line that names a failed test also says how it failed."""
-    said = _HOW.search(test) or test.startswith("rspec ")
+    said = _HOW.search(test) and not _BARE.search(test)
     return bool(said) and not test.startswith("not ok ")
 
+
+_BARE = re.compile(r" - [\w.]{1,200}(?:Error|Exception|Failure|Failed)$")
+"""Only the name of an exception after that of a test."""
 
 _HOW = re.compile(r" - |\.\.: |: error: (?:-\[[^\]]{1,400}\]|\w{1,200}\.\w{1,200}) : ")
 
 
-def _find_last_trouble(lines: Sequence[str]) -> frozenset[str]:
+def _keep_decisive(
+    telling: Sequence["_WeightedLine"], lines: Sequence[str], command: str
+) -> list["_WeightedLine"]:
+    """Return the lines that decide which failure it is: every plain one, those that weigh nearly as
+    much as the heaviest (warnings only if there is nothing else), and the last one that says what
+    could not be done. If there are none, it is the list of files that a formatter or a comparison
+    has written, by the name of the `command`."""
+    best = max((each.weight for each in telling), default=0.0)
+    kept = [each for each in telling if each.is_plain or each.weight >= best - _SPREAD]
+    kept = [each for each in kept if not _WARNS.match(each.text)] or kept
+    last = None if any(each.is_test for each in kept) else _find_last_trouble(lines)
+    if last and all(each.normal != last.normal for each in kept):
+        kept.append(last)
+    return kept or (_read_list(lines) if _LISTS.search(command) else [])
+
+
+def _find_last_trouble(lines: Sequence[str]) -> "_WeightedLine | None":
     for line in reversed(lines):
         text = strip_line(line)
         normal = normalise_line(text)
         if (
             TROUBLE.search(normal)
             and not is_test_progress(text)
-            and not NOISE.match(normal)
+            and not is_noise(text, normal)
             and not _is_tally(normal)
             and not _says_nothing(normal)
         ):
-            return frozenset((normal,))
-    return frozenset()
+            return _WeightedLine(_LEAST - 1, normal, text, False, False, False)
+    return None
 
 
-def _keep_weighty(telling: Sequence["_WeightedLine"]) -> list["_WeightedLine"]:
-    best = max((each.weight for each in telling), default=0.0)
-    return [each for each in telling if each.is_plain or each.weight >= best - _SPREAD]
+_WARNS = re.compile(
+    r"(?!WARNING: (?:DATA RACE|\w{1,30}Sanitizer))(?:\S{1,40} )?\W{0,3}(?i:warn(?:ing)?)\W"
+)
+_PATH = r"(?:[\w@.+~-]{0,100}/[\w@.+~/-]{1,300}|[\w@+-][\w@.+-]{0,100}\.\w{1,12})"
+_LISTED = re.compile(
+    r"(?:\[\w{1,8}\] |(?:\w{1,16}:? ){0,3}|diff --git \S{1,300} |--- |\+\+\+ )"
+    rf"{_PATH}(?::\d{{1,7}})?:?(?: \(\w{{1,20}}\))?$"
+)
+_LISTS = re.compile(r"fmt|format|diff|check|lint|prettier|black|isort|ruff|biome|style|verify")
+_DIFFERS = re.compile(r"[+-](?![+-])")
+
+
+def _read_list(lines: Sequence[str]) -> list["_WeightedLine"]:
+    """Return the files that the lines list and the lines in which these differ; none unless at
+    least a third of all lines are such."""
+    texts = [text for text in (_unnumber(line) for line in lines) if text and text != GAP]
+    found = [text for text in texts if _LISTED.match(text) and not is_test_progress(text)]
+    differing = [text for text in texts if _DIFFERS.match(text)] if found else []
+    if 3 * len(found + differing) < len(texts):
+        return []
+    items = dict.fromkeys(map(normalise_line, (*found, *differing)))
+    return [_WeightedLine(_LEAST, each, each, False, False, False) for each in items]
+
+
+def _unnumber(line: str) -> str:
+    return _NUMBER.sub("", line, 1).strip()
+
+
+_NUMBER = re.compile(r"^\d{1,9}: ?")
 
 
 # --------------------------------------------------------------------------- what tells something
@@ -223,9 +305,9 @@ false null dir tmp err code exit status job script command see above below follo
 traceback most recent call last end log
 """
 _COUNTED = """
-completed done finished note notes hint hints infos warn skip skips pass passes runs assertions
-leaks success successes suite suites offenses inspected detected seconds ignored pending todo
-unnecessary
+example examples completed done finished note notes hint hints infos warn skip skips pass passes
+runs assertions leaks success successes suite suites offenses inspected detected seconds ignored
+pending todo unnecessary
 """
 _COMMON_WORDS = frozenset(_COMMON.split())
 _COUNTED_WORDS = frozenset(_COUNTED.split())
@@ -249,8 +331,10 @@ class _WeightedLine:
     is_summary: bool
 
 
-def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
-    """Return the telling lines, each normal form once."""
+def _find_telling(lines: Sequence[str], command: str = "") -> list[_WeightedLine]:
+    """Return the telling lines, each normal form once. What a program of `command` says in its own
+    name is plain."""
+    own = tuple(f"{part.split()[0]}: " for part in command.split(", ") if part.split())
     found: dict[str, _WeightedLine] = {}
     for line in lines:
         text = strip_line(line)
@@ -259,7 +343,7 @@ def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
         silent = _is_tally(normal) or (not is_test and _says_nothing(normal))
         if (
             silent
-            or NOISE.match(normal)
+            or is_noise(text, normal)
             or is_test_progress(text)
             or text == GAP
             or normal in found
@@ -267,11 +351,19 @@ def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
             continue
         names = find_marks(_NPM.sub("", normal).replace("<n>", "1"))
         weight = _weigh_marks(names)
-        is_plain = is_test or PLAIN.match(text) is not None
+        is_plain = is_test or _is_plain(text, own)
         if is_plain or weight >= _LEAST:
             summary = "summary" in names
             found[normal] = _WeightedLine(weight, normal, text, is_test, is_plain, summary)
     return _drop_repeated(found)
+
+
+def _is_plain(text: str, own: tuple[str, ...]) -> bool:
+    said = text.startswith(own) and not _HARMLESS.match(text)
+    return said or any(pattern.match(text) for pattern in (PLAIN, DEADLY, REASON))
+
+
+_HARMLESS = re.compile(r"\S{1,60}: (?i:warn(?:ing)?|note|info|debug|using|loading|\*\*\*)\b")
 
 
 def _drop_repeated(found: Mapping[str, _WeightedLine]) -> list[_WeightedLine]:

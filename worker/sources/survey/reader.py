@@ -13,6 +13,7 @@ from typing import Any
 
 from worker.core.failure import rules
 from worker.core.failure.facts import NOT_ASKED, Unknown
+from worker.core.failure.grouping import group_jobs
 from worker.core.failure.jobs import (
     EXCERPT,
     TOLD,
@@ -20,7 +21,6 @@ from worker.core.failure.jobs import (
     Group,
     RuleMatch,
     Survey,
-    group_jobs,
     has_script_begun,
 )
 from worker.core.failure.rules import Scene

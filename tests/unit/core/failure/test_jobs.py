@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from worker.core.failure import jobs
-from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey, group_jobs
+from worker.core.failure.grouping import group_jobs
+from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey
 from worker.core.failure.survey_text import MOST_TOLD, tell_survey, tell_time
 from worker.core.failure.verdict import Ruling, Verdict
 from worker.core.text.remarks import remark

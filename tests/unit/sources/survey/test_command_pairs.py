@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from worker.core.failure.facts import Facts, Run
-from worker.core.failure.jobs import FailingJob, Group, RuleMatch, group_jobs
+from worker.core.failure.grouping import group_jobs
+from worker.core.failure.jobs import FailingJob, Group, RuleMatch
 from worker.core.logs.trace import clean_trace
 from worker.core.text.redacted_values import redact_bytes
 from worker.sources.job_logs.captured_log import Log

@@ -171,3 +171,48 @@ def test_the_third_merge_request_with_a_known_flake_costs_nothing_and_can_be_loo
         serve.until(lambda: len(told.objects("context.json")) == 4, "the look was not stored")
     (entry,) = (told.folder / "store").glob("known/*/*.json")
     assert CAUSE in entry.read_text()
+
+
+KILLED = b"""\
+section_start:1763629202:step_script\r\x1b[0K\x1b[0KExecuting "step_script" stage of the job script
+\x1b[32;1m$ ./ci/version.sh || true\x1b[0;m
+fatal: No names found, cannot describe anything.
+\x1b[32;1m$ npx webpack --mode production\x1b[0;m
+bash: line 172:   %d %s npx webpack --mode production
+section_end:1763629206:step_script\r\x1b[0K
+\x1b[31;1mERROR: Job failed: exit code %d\x1b[0;m
+"""
+
+
+def test_merge_requests_killed_for_memory_do_not_answer_for_a_crash(tmp_path: Path) -> None:
+    def blame_memory(asked: Asked) -> Say:
+        quote = re.search(r"^ +(\d+): (bash: line 172.*)$", asked.first, re.MULTILINE)
+        job = re.search(r"representative: job (\d+)", asked.first)
+        assert quote is not None
+        assert job is not None
+        return Say(
+            "## Verdict\ninfrastructure\n\n## Failed\nbuild\n\n## Cause\nThe runner ran out of "
+            f"memory.\n\n## Evidence\n- job {job[1]} line {quote[1]}: {quote[2]}\n\n"
+            "## What to do\nRetry it.\n"
+        )
+
+    with product(tmp_path, Scripted([blame_memory], [answer]), "memory://") as told:
+
+        def died(title: str, how: tuple[int, bytes, int]) -> Pipeline:
+            author, project = told.scene.author, told.scene.mr.project
+            mr = told.gitlab.open_merge_request(project, author, title=title, branch=title)
+            pipeline = told.gitlab.run_pipeline(mr)
+            told.gitlab.add_job(pipeline, "build", status="failed", trace=KILLED % how)
+            return pipeline
+
+        with told.serve() as serve:
+            for times, title in enumerate(("one", "two"), 1):
+                fail(told, serve, died(title, (210 + times, b"Killed", 137)))
+                serve.until(partial(seen, told, times), "the finding was not kept")
+            again = fail(told, serve, died("three", (377, b"Killed", 137)))
+            assert "Known failure, no model was asked" in again
+            asked = len(told.model.requests)
+            crashed = died("four", (214, b"Segmentation fault (core dumped)", 139))
+            body = fail(told, serve, crashed)
+            assert len(told.model.requests) > asked
+            assert "Known failure" not in body

@@ -350,7 +350,8 @@ def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
             parts += [*_list_first(list(map(job, found))), age, ")", *how]
     partly = next(filter(facts.has_some_errors, runs), None)
     if partly and partly.missing_errors:
-        left = len(facts.run.errors - partly.errors) - len(partly.missing_errors)
+        lacked = facts.run.errors - partly.errors
+        left = len(facts.run.failures & lacked or lacked) - len(partly.missing_errors)
         named = join_parts(map(name, partly.missing_errors))
         parts += ["; not there: ", *named, f" and {left} more" if left > 0 else ""]
     return remark(*parts) or ("none has ended",)
@@ -378,12 +379,15 @@ def _tell_age(facts: Facts, passed: Sequence[Run]) -> str:
 
 
 def _group_partly_alike(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
-    """Yield the runs that failed with some of the errors, by how many they share, most first."""
+    """Yield the runs that failed with some of the errors, by how many failures they share that a
+    person would count, most first."""
     shared: dict[int, list[Run]] = {}
     for each in filter(facts.has_some_errors, runs):
-        shared.setdefault(len(facts.find_same_errors(each)), []).append(each)
+        shared.setdefault(facts.count_same_failures(each), []).append(each)
+    total = len(facts.run.failures)
     for count, found in sorted(shared.items(), reverse=True):
-        yield f"failed with {count} of the {len(facts.run.errors)} errors of this failure", found
+        part = f"{count} of the {total}" if 0 < count < total else "some of the"
+        yield f"failed with {part} errors of this failure", found
 
 
 def _is_different(facts: Facts, run: Run) -> bool:

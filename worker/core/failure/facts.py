@@ -7,6 +7,7 @@ from functools import cmp_to_key
 
 from worker.core.failure.changed_files import Touch
 from worker.core.failure.unpinned import UnpinnedLine
+from worker.core.logs.failed_tests import select_failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,12 @@ class Run:
     has_started: bool = True
     missing_errors: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def failures(self) -> frozenset[str]:
+        """Those of the errors that a person would count as a failure each; none if that is not
+        known."""
+        return select_failures(self.errors)
 
     @property
     def has_passed(self) -> bool:
@@ -259,9 +266,23 @@ class Facts:
         return bool(self.run.errors) and self.run.errors <= self.find_same_errors(run)
 
     def find_same_errors(self, run: Run) -> frozenset[str]:
-        """Return those of the failing run's errors with which a run failed for the same reason."""
+        """Return those of the failing run's errors with which a run failed for the same reason;
+        none if they share none of the failures that a person would count, as both may print a line
+        that fails no job."""
         alike = run.status == "failed" and run.reason == self.run.reason
-        return self.run.errors & run.errors if alike else frozenset()
+        failures = self.run.failures
+        if not alike or (failures and failures.isdisjoint(run.errors)):
+            return frozenset()
+        return self.run.errors & run.errors
+
+    def count_same_failures(self, run: Run) -> int:
+        """Count those of the failing run's failures that a run had too, with the same messages."""
+        shared = self.find_same_errors(run)
+        lacked = self.run.errors - shared
+        return sum(
+            each in shared and not any(error.startswith(f"{each}: ") for error in lacked)
+            for each in self.run.failures
+        )
 
     def has_some_errors(self, run: Run) -> bool:
         """Whether a run failed with some but not all of the failing one's errors."""

@@ -1,17 +1,12 @@
-"""What is known of a failed pipeline before the model is asked: its failing jobs by cause. Pure.
+"""What is known of a failed pipeline before the model is asked: its failing jobs by cause, grouped
+by `grouping`. Pure."""
 
-Jobs with exactly the same errors form a group; a failed build is in the group of another that has
-all its errors and more. One job represents a group, and only its log has to be examined.
-"""
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from worker.core.failure.stored_rulings import dump_ruling, load_ruling
 from worker.core.failure.verdict import Ruling
-from worker.core.logs.signature import Signature, lead_with, make_signature
-from worker.core.logs.unfinished import find_unfinished_test
 from worker.core.stored_keys import KEY, from_stored, to_stored
 
 EXCERPT = 1024
@@ -37,10 +32,11 @@ class FailingJob:
     `read` says that the log was read, `began` that it shows the script running. `green` is the id
     of the job's last run that passed, whose log is saved with this one's; 0 if there is none.
     `kept_bytes` is the size of the archive of its artifacts, 0 if there is none or its size is not
-    known. Three fields are only set while a survey is made: `end` holds the log's last lines with
-    their numbers, for the rules; `error_text` the lines of the whole log about the failure, for the
-    signature; `has_started` says that a runner took the job. `preview` shows the model more of the
-    log than `excerpt` does; it is not stored.
+    known. Five fields are only set while a survey is made: `end` holds the log's last lines with
+    their numbers, for the rules; `error_text` the lines about the failure that the command which
+    ended the job has written, for the signature, `command` its name and `exit_code` its exit code,
+    0 if it is not known; `has_started` says that a runner took the job. `preview` shows the model
+    more of the log than `excerpt` does; it is not stored.
     """
 
     job_id: int
@@ -58,12 +54,14 @@ class FailingJob:
     kept_bytes: int = 0
     end: tuple[tuple[int, str], ...] = ()
     error_text: str = ""
+    command: str = ""
+    exit_code: int = 0
     preview: str = ""
     has_started: bool = True
 
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
-        return replace(self, end=(), error_text="", has_started=True)
+        return replace(self, end=(), error_text="", command="", exit_code=0, has_started=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,8 @@ class Hit:
 class Group:
     """Failing jobs with one cause; the first job represents the group.
 
-    `key` is the error's signature, "" if no line shows an error. `text` is the error, `others` are
+    `key` is that of the failure, by which it is remembered: of the error, and of the command that
+    ended each of the jobs; "" if no line shows an error. `text` is the error, `others` are
     what else failed. `ruling` is what GitLab's record says of the jobs. A broken configuration is a
     group without jobs.
     """
@@ -194,98 +193,6 @@ def has_script_begun(lines: Sequence[str], holds: Callable[[bytes], bool]) -> bo
     return not runners or any(map(holds, _STEP))
 
 
-# ---------------------------------------------------------------------------------------- groups
-
-
-@dataclass(slots=True)
-class _JobGroup:
-    signature: Signature
-    ruled: RuleMatch | None
-    jobs: list[FailingJob] = field(default_factory=list)
-
-    @property
-    def errors(self) -> frozenset[str]:
-        """The build errors, none if a rule explains the failure."""
-        return frozenset() if self.ruled else self.signature.build_errors
-
-
-def group_jobs(
-    jobs: Iterable[FailingJob], recognise: Callable[[FailingJob], RuleMatch | None]
-) -> tuple[Group, ...]:
-    """Group the jobs by cause.
-
-    A job whose build errors are all among those of another job is in that job's group. A job whose
-    log was not read joins its family's group if the family has only one cause.
-    """
-    groups: dict[str, _JobGroup] = {}
-    unread: list[FailingJob] = []
-    for job in jobs:
-        if job.external:  # a few words of another system tell no two errors apart
-            groups[f"external {job.name}"] = _JobGroup(Signature(text=job.excerpt), None, [job])
-            continue
-        ruled = recognise(job)
-        if not job.read and not ruled:
-            unread.append(job)
-            continue
-        found = _make_signature(job)
-        name = _name_group(job, found, ruled)
-        groups.setdefault(name, _JobGroup(found, ruled)).jobs.append(job)
-    groups = _merge_builds(groups)
-    for job in unread:
-        _find_family_group(groups, job).jobs.append(job)
-    listed = [
-        Group(
-            group.signature.key,
-            group.signature.text,
-            tuple(group.jobs),
-            group.ruled,
-            others=group.signature.others,
-        )
-        for group in groups.values()
-    ]
-    return tuple(
-        sorted(listed, key=lambda each: (-len(each.jobs), each.external, each.jobs[0].job_id))
-    )
-
-
-def _merge_builds(groups: Mapping[str, _JobGroup]) -> dict[str, _JobGroup]:
-    """Merge each group into another that has all its build errors and more."""
-    merged: dict[str, _JobGroup] = {}
-    for name, group in sorted(groups.items(), key=lambda each: -len(each[1].errors)):
-        whole = (other for other in merged.values() if group.errors and group.errors < other.errors)
-        if larger := next(whole, None):
-            larger.jobs += group.jobs
-        else:
-            merged[name] = group
-    return merged
-
-
-def _make_signature(job: FailingJob) -> Signature:
-    """Return the signature of a job's errors. If the job met its time limit, the test that was
-    still running comes first."""
-    signature = make_signature((job.error_text or job.excerpt).split("\n"))
-    timed_out = job.reason == "job_execution_timeout"
-    test = find_unfinished_test(line for _, line in job.end) if timed_out else ""
-    return lead_with(f"{test} has not ended", signature) if test else signature
-
-
-def _name_group(job: FailingJob, found: Signature, ruled: RuleMatch | None) -> str:
-    if ruled and ruled.certain:
-        return f"rule {ruled.rule}"
-    return found.key or f"{job.reason} {job.family or job.name}"
-
-
-def _find_family_group(groups: dict[str, _JobGroup], job: FailingJob) -> _JobGroup:
-    alike = [
-        group
-        for group in groups.values()
-        if any(each.family == job.family and each.reason == job.reason for each in group.jobs)
-    ]
-    if len(alike) == 1:
-        return alike[0]
-    return groups.setdefault(f"unread {job.reason}", _JobGroup(Signature(), None))
-
-
 def _name_families(jobs: Sequence[FailingJob]) -> list[str]:
     counted: dict[str, list[FailingJob]] = {}
     for job in jobs:
@@ -312,8 +219,11 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
     }
 
 
+_NOT_STORED = ("end", "error_text", "command", "exit_code", "preview", "has_started")
+
+
 def _dump_group(group: Group) -> dict[str, Any]:
-    jobs = [to_stored(job, "end", "error_text", "preview", "has_started") for job in group.jobs]
+    jobs = [to_stored(job, *_NOT_STORED) for job in group.jobs]
     return to_stored(group, "jobs", "rule_match", "hit", "ruling", "others") | {
         "jobs": jobs,
         "others": list(group.others[:_MOST_NAMED]),

@@ -12,13 +12,16 @@ from worker.core.logs.normal_form import normalise_line
 def find_reason(test: str, lines: Sequence[str]) -> str:
     """Return why a test failed, "" if the log does not say. For a TAP result this is Perl's warning
     about the code, else the values got and expected; if a worker of pytest-xdist crashed, that; for
-    a test of ExUnit's, the mismatch; for any other test, the line after it."""
+    a test of ExUnit's, the mismatch; for GoogleTest, RSpec and a bare line of pytest's, what was
+    judged wrong above it; for any other test, the line after it, or for Go above it."""
     if crash := _find_crash(test.removeprefix("FAILED "), lines):
         return crash
+    if _JUDGED_ABOVE.match(test):
+        return _find_judged(lines)
     if _EXUNIT.match(test):
         return _find_mismatch(test, lines)
     if not test.startswith("not ok "):
-        return _find_line_after(test, lines)
+        return _find_line_after(test, lines) or _find_go_log(test, lines)
     texts = [strip_line(line) for line in lines]
     named = [at for at, text in enumerate(texts) if _PERL_FAILED.match(text)]
     before, after = _split_messages(test, texts, named) if named else _split_results(test, texts)
@@ -85,7 +88,7 @@ def _find_line_after(test: str, lines: Sequence[str]) -> str:
         if any(map(str.isalpha, text)) and not NOISE.match(normalise_line(text))
     )
     said = next(telling, "")
-    if _EXCEPTION.fullmatch(said):  # its message begins on the next line
+    if _EXCEPTION.fullmatch(said) or _OPEN.search(said):  # its message begins on the next line
         said = f"{said} {next(iter(following[following.index(said) + 1 :]), '')}".strip()
     part = test.split(" (")[0]
     is_another = TEST.match(said) and not said.startswith(part)
@@ -102,9 +105,33 @@ def _find_details(test: str, texts: Sequence[str]) -> str:
 
 
 _EXCEPTION = re.compile(r"[\w.$]{1,200}(?:Error|Exception|Failure|Failed): ?")
+_OPEN = re.compile(r" panicked at .{1,300}:$")
 _LISTED = re.compile(r"[✕✗✖✘] (.{1,300}?)(?: \(\d[\d.]{0,9} m?s\))?")
 _FRAME = "┐"
 """The line between a failed test and its error in PHPUnit's testdox."""
+
+
+def _find_go_log(test: str, lines: Sequence[str]) -> str:
+    """Return what a failed test of Go's has logged last above its result, "" for another one."""
+    texts = [strip_line(line) for line in lines]
+    if not test.startswith("--- FAIL: ") or test not in texts:
+        return ""
+    return next(filter(_GO_LOG.match, texts[: texts.index(test)][-1:]), "")
+
+
+_GO_LOG = re.compile(r"\S{1,100}\.go:\d{1,7}: ")
+_JUDGED_ABOVE = re.compile(r"rspec \./|\[ {1,2}FAILED {1,2}\] |(?:FAILED|ERROR) \S{1,300}\.py::")
+_JUDGED = re.compile(r"E {2,}(?=\S)|Failure/Error: |(?=\S{1,300}:\d{1,7}: Failure$)")
+
+
+def _find_judged(lines: Sequence[str]) -> str:
+    """Return the first line that says what was judged wrong, with the next one if it only names the
+    place; "" if there is none."""
+    texts = [strip_line(line) for line in lines]
+    at = next((at for at, text in enumerate(texts) if _JUDGED.match(text)), len(texts))
+    said = [_JUDGED.sub("", text, 1) for text in texts[at : at + 2]]
+    return " ".join(said if said and said[0].endswith(": Failure") else said[:1])
+
 
 _EXUNIT = re.compile(r"\d{1,5}\) (?:test|property|doctest) ")
 _MISMATCH = re.compile(r"\*\* \(|(?:left|right): ")

@@ -5,8 +5,9 @@ for each problem in it; PHP_CodeSniffer prints `FILE: path` and then `12 | ERROR
 prints a box with `Error: …`, then `  on path line 12` and the code, then what is wrong with it.
 Brakeman prints `Confidence: …`, and `Message:`, `File:` and `Line:` below it. PHPStan prints a
 table for each file, with its path in the head and an error in several lines of a column. Sphinx
-calls `WARNING` what it treats as an error. Dialyzer prints `path:12:7:kind` and GHC `path:12:7:
-error:`, and what is wrong below it.
+calls `WARNING` what it treats as an error. Go's race detector names below `WARNING: DATA RACE` who
+raced. ShellCheck prints `In path line 12:`, the code, and below it what is wrong. Dialyzer prints
+`path:12:7:kind` and GHC `path:12:7: error:`, and what is wrong below it.
 """
 
 import re
@@ -63,6 +64,12 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
             continue
         if finding := _FINDING.match(line):
             yield _write_finding(finding, lines[at + 1 : at + _FINDING_LINES]) or line
+            continue
+        if _RACE.match(line):
+            yield f"{line.rstrip()}{_name_racer(lines[at + 1 : at + _RACE_LINES])}"
+            continue
+        if place := _IN_LINE.match(line[:1000]):
+            yield _write_below(place, lines[at + 1 : at + _IN_LINES]) or line
             continue
         if bare := _PLACE_ALONE.match(line[:1000]):
             yield _write_with_next(bare, lines[at + 1 : at + 2])
@@ -121,6 +128,28 @@ def _write_with_next(error: re.Match[str], below: Sequence[str]) -> str:
     return f"{error['number'] or ''}{words}"
 
 
+def _write_below(place: re.Match[str], below: Sequence[str]) -> str:
+    """Return the first remark below a place as an error there, "" if there is none."""
+    found = next(filter(None, (_POINTED.match(line[:1000]) for line in below)), None)
+    where = f"{place['number'] or ''}{place['path']}:{place['at']}"
+    return f"{where}: error: {found['said']}" if found else ""
+
+
+_IN_LINE = re.compile(_NUMBER + r"In (?P<path>\S{1,300}) line (?P<at>\d{1,7}):\s*$")
+_POINTED = re.compile(r"(?:\d{1,9}: ?)?\s{0,300}\^[-^]{0,300} (?P<said>[A-Z]{1,5}\d{2,5} .*)$")
+_IN_LINES = 6
+
+
+def _name_racer(below: Sequence[str]) -> str:
+    """Return what the first side of a race did and in which function, "" if that is not told."""
+    texts = [_UNNUMBERED.sub("", line[:1000], 1).strip() for line in below]
+    did = next((at for at, text in enumerate(texts) if _RACED.match(text)), len(texts))
+    return f": {texts[did].split()[0]} in {texts[did + 1]}" if did + 1 < len(texts) else ""
+
+
+_RACE = re.compile(_NUMBER + r"WARNING: DATA RACE\s*$")
+_RACED = re.compile(r"(?:Read|Write) at 0x\w{1,16} by ")
+_RACE_LINES = 3
 _UNNUMBERED = re.compile(r"^\d{1,9}: ?")
 
 

@@ -74,10 +74,35 @@ NOISE = re.compile(
     r"|\S{0,40}recipe for target|ninja: build stopped"
     r"|make(?:\[<n>\])?: target .{1,200} not remade because of errors"
     # V8: its last garbage collections before it has no memory
-    r"|\[<n>:<id>\] +<n> ms: (?:mark-compact|scavenge)",
+    r"|\[<n>:<id>\] +<n> ms: (?:mark-compact|scavenge)"
+    # Rake, Ninja, Xcode: the whole, or the target, before or after its errors
+    r"|rake aborted!$|tasks: top => |failed: (?:\[code=<n>\] )?\S{1,300}(?: \S{1,300}){0,8}$"
+    r"|\*\* [a-z ]{3,30} failed \*\*"
+    # Services of the job, whose state is the runner's to report
+    r"|\[service:|\*\*\* warning: service |health check |service container logs"
+    r"|service \"runner-|service runner-",
     re.IGNORECASE,
 )
 """What a build tool writes after the errors, whatever they were."""
+
+DEADLY = re.compile(
+    r"(?:.{0,300}[\s:\])])?(?:Killed|Segmentation fault|Bus error|Illegal instruction|Aborted"
+    r"|Floating point exception|Trace/breakpoint trap)(?: \(core dumped\)|: \d{1,3})?$"
+    r"|.{0,300}(?:\bOOMKilled\b|signal(?::| terminated| \d{1,2}| \")? ?\"?(?:killed|SIGKILL|SIGSEGV"
+    r"|SIGABRT|SIGBUS|SIGILL)\b|\bKilled signal terminated program\b|\bheap out of memory\b)"
+    r"|(?:(?:==\d{1,10}==|<n>)?(?:ERROR|WARNING|SUMMARY): \w{1,30}Sanitizer: "
+    r"|WARNING: DATA RACE|[^\s:]{1,300}:\d{1,7}(?::\d{1,7})?: runtime error: "
+    r"|panic: |fatal error: |SIG[A-Z]{3,4}: |\S{1,300}: \[BUG\] )"
+)
+"""How a program dies, or what its sanitizer, its race detector or its runtime reports: an error
+whatever else is in the log."""
+
+REASON = re.compile(
+    r"(?:ERROR|FATAL): Job failed(?: \([a-z ]{1,40}\))?: (?!exit (?:code|status) "
+    r"|command terminated with exit code |process exited with |execution took longer than )",
+    re.IGNORECASE,
+)
+"""The runner's own reason for a failure, unless it is only an exit code or a time limit."""
 
 WEAK = re.compile(
     r"> Task \S{1,200} FAILED$"
@@ -90,6 +115,8 @@ TEST = re.compile(
     r"FAILED (?!- RETRYING: )|ERROR \S{1,300}\.py::|FAIL: |--- FAIL: |(?:\s|^)[✕✗✖✘●] |not ok "
     r"|\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
     r"|.{1,200} > .{1,200} FAILED$|---- .{1,200} stdout ----|rspec \./"
+    # GoogleTest
+    r"|\[ {2}FAILED {2}\] [A-Za-z_][\w/]{0,200}\.\w"
     # Flutter, Vitest, CTest, Playwright
     r"|\S{1,300}_test\.dart: .{1,300} \[E\]$|FAIL {1,4}\S{1,300}\.[cm]?[jt]sx? > "
     r"|\d{1,6}/\d{1,6} Test +#\d{1,6}: .{1,200}\*\*\*"
@@ -135,9 +162,18 @@ PLACED = re.compile(r"[^\s:(]{1,200}\.\w{1,12}(?::\d{1,7}(?::\d{1,7})?|\(\d{1,7}
 """An error that begins with its place in a file."""
 
 TROUBLE = re.compile(
-    r"\b(?:could not|cannot|can't|unable to|refused|denied|not found|no such|timed out)\b",
+    r"\b(?:could not|couldn't|cannot|can't|unable to|refused|denied|not found|no such|timed out"
+    r"|exceeded|expired|unauthorized|forbidden|mismatch|invalid|unexpected|missing|already exists"
+    r"|does not|doesn't|did not|is not|isn't|must|gateway timeout|bad gateway|unavailable"
+    r"|is (?:empty|required|outdated))\b",
     re.IGNORECASE,
 )
+
+
+def is_noise(text: str, normal: str) -> bool:
+    """Whether a line, given as it is and in its normal form, says nothing of the error."""
+    known = DEADLY.match(text) or REASON.match(text)
+    return not known and NOISE.match(normal) is not None
 
 
 def strip_line(line: str) -> str:

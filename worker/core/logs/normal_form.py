@@ -104,6 +104,7 @@ _RUN_IDS = _compile(
     (r"(?i:\b(?P<id>pid|tid|seed|(?:process|thread)(?=[ :=-]{1,2}\d{4})"
      r"|port(?=[ :=-]{1,2}\d{5})|goroutine(?= \d{1,15} \[))(?:[ :=]{1,2}|-))\d{1,15}\b",
      r"\g<id> <n>"),
+    (r"(?<!\d)\d{9,19}(?!\d)", "<n>"),
     (r"(?P<type>\b[A-Z]\w{0,100}|\[[A-Z])@(?=[a-f]{0,8}\d)(?=\d{0,8}[a-f])[0-9a-f]{5,8}\b",
      r"\g<type>@<id>"),
     (r"(?<![\w.])(?=\d{1,4}[hm]\d)(?:\d{1,4}h)?(?:\d{1,4}m)?(?:\d{1,5}(?:\.\d{1,9})?s)?"
@@ -143,8 +144,8 @@ _COMPARED_VALUES = tuple(
 """Values that a line compares, apart from temporary files and addresses in memory."""
 
 _COMPARES = re.compile(
-    r"(?i:assert|expect|\b(?:got|want(?:ed)?|actual|should|to be|left|right|equals?)\b)|[=!]="
-    r"|(?<!\S)[<>]=?(?!\S)|\bis not\b"
+    r"(?i:assert|expect|\b(?:got|want(?:ed)?|actual|should|to be|(?:left|right)(?= ?[:=`])"
+    r"|equals?)\b)|[=!]=|(?<!\S)[<>]=?(?!\S)|\bis not\b"
 )
 """A part of a line that may compare values: then its values are part of its error."""
 

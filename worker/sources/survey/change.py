@@ -30,7 +30,7 @@ from worker.core.logs.named_places import MAX_TEXT, names_place
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
 from worker.sources.job_logs.captured_log import Log
-from worker.sources.survey.compared_logs import MAX_LOG, read_failure
+from worker.sources.survey.compared_logs import MAX_LOG, read_excerpt
 
 
 def read_change(
@@ -73,7 +73,7 @@ def _name_dependency(file: wire.DiffFile) -> str:
 
 def _get_error_text(group: Group, log: Log | None) -> str:
     """Return the error, and the lines about it in the log of the group's first job."""
-    lines = read_failure(log, MAX_TEXT, 0).excerpt if log else group.jobs[0].excerpt.split("\n")
+    lines = read_excerpt(log, MAX_TEXT) if log else group.jobs[0].excerpt.split("\n")
     last, every = (
         select_error_lines("\n".join(some)) for some in (keep_last_command(lines), lines)
     )

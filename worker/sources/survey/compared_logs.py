@@ -9,7 +9,12 @@ from worker.core.failure.jobs import TOLD, FailingJob
 from worker.core.logs import trace
 from worker.core.logs.failed_test_message import find_messages
 from worker.core.logs.failing_command import keep_last_command
-from worker.core.logs.failure_lines import FailureLines, read_failure_lines
+from worker.core.logs.failure_lines import (
+    FailureLines,
+    read_command_lines,
+    read_excerpt_lines,
+    read_failure_lines,
+)
 from worker.core.logs.host_trouble import may_tell_of_host
 from worker.core.logs.signature import find_exact_errors
 from worker.core.logs.unfinished import find_last_words
@@ -64,10 +69,26 @@ class OwnErrors:
 
 
 def read_failure(log: Log, size: int, most: int) -> FailureLines:
-    """Read the lines of a log on its failure: an excerpt of `size` bytes and at most `most` others,
-    without errors that the job's last passed run has too."""
+    """Read the lines on its failure of the output of the command that ended the job: an excerpt of
+    `size` bytes and at most `most` others, without errors that the job's last passed run has too.
+
+    Of a very large log, only the lines of its excerpt are read.
+    """
+    if log.spool.size > MAX_LOG:
+        return _drop_usual(log, read_excerpt_lines(log.preview(size)))
+    cleaned = b"".join(log.spool.chunks())
+    passed = (f"{line}\n".encode() for line in log.read_passed_lines())
+    return _drop_usual(log, read_command_lines(cleaned, size, most, passed))
+
+
+def read_excerpt(log: Log, size: int) -> tuple[str, ...]:
+    """Read an excerpt of `size` bytes of a whole log, without errors that the job's last passed run
+    has too."""
     cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
-    lines = read_failure_lines(cleaned, log.preview(size), most)
+    return _drop_usual(log, read_failure_lines(cleaned, log.preview(size), 0)).excerpt
+
+
+def _drop_usual(log: Log, lines: FailureLines) -> FailureLines:
     return lines.drop_usual(lines.find_usual(log.read_passed_lines()))
 
 
@@ -111,9 +132,10 @@ def _read_own(job: wire.Job, logs: OwnLogs) -> OwnErrors:
     if log is None or log.spool.size > MAX_LOG or log.spool.dropped_lines:
         return OwnErrors(job.name)
     cleaned = b"".join(log.spool.chunks())
-    lines = _read_lines(cleaned)
+    lines = read_command_lines(cleaned, COMPARED)
     usual = lines.find_usual(log.read_passed_lines())
-    return OwnErrors(job.name, _find_errors(job, cleaned, lines.drop_usual(usual)), usual)
+    errors = _find_errors(job.failure_reason, cleaned, lines.drop_usual(usual))
+    return OwnErrors(job.name, errors, usual)
 
 
 def _read_other(
@@ -122,21 +144,25 @@ def _read_other(
     path = f"/projects/{get_project_id(pipeline, reader)}/jobs/{job.id}/trace"
     raw = b"".join(reader.client.stream(path, f"the log of job {job.id}", MAX_LOG))
     cleaned = reader.redact(trace.clean_trace(raw))
-    return _find_errors(job, cleaned, _read_lines(cleaned).drop_usual(usual))
+    return find_errors(cleaned, job.failure_reason, usual)
 
 
-def _read_lines(cleaned: bytes) -> FailureLines:
-    return read_failure_lines(cleaned, trace.preview_log(cleaned, COMPARED))
+def find_errors(cleaned: bytes, reason: str | None, usual: frozenset[str] = frozenset()) -> Errors:
+    """Find the errors of a cleaned log whose job failed for GitLab's `reason`, without those of a
+    `usual` shape."""
+    return _find_errors(reason, cleaned, read_command_lines(cleaned, COMPARED).drop_usual(usual))
 
 
-def _find_errors(job: wire.Job, cleaned: bytes, lines: FailureLines) -> Errors:
+def _find_errors(reason: str | None, cleaned: bytes, lines: FailureLines) -> Errors:
     """Find the errors of a log, of which `lines` are a part; none if the log may list too many to
     look at. Those of a job that timed out include its last words; without these there are none."""
-    found: Errors = find_exact_errors(lines.excerpt)
+    command = lines.command.name if lines.command else ""
+    found: Errors = find_exact_errors(lines.excerpt, command)
     if len(cleaned) > COMPARED and lines.is_list():
-        found = {**find_exact_errors(lines.failures), **found} if lines.is_whole else _NOTHING
+        more = find_exact_errors(lines.failures, command)
+        found = {**more, **found} if lines.is_whole else _NOTHING
     found = {**found, **find_messages(found.values(), trace.split_lines(cleaned))}
-    if job.failure_reason != "job_execution_timeout":
+    if reason != "job_execution_timeout":
         return found
     place = find_last_words(trace.split_lines(cleaned)[-_END:])
     return {**found, **place} if place else _NOTHING

@@ -40,6 +40,7 @@ def describe_run(
     job's log for each of its errors."""
     of_mr = wire.OF_MR.match(pipeline.ref)
     lacked = ours.errors - errors if ours.errors & errors else frozenset()
+    lacked = ours.failures & lacked or lacked
     return Run(
         job_id=job.id,
         pipeline_id=pipeline.id,

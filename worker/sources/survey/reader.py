@@ -13,6 +13,7 @@ from typing import Any
 
 from worker.core.failure import rules
 from worker.core.failure.facts import NOT_ASKED, Unknown
+from worker.core.failure.grouping import group_jobs
 from worker.core.failure.jobs import (
     EXCERPT,
     TOLD,
@@ -20,7 +21,6 @@ from worker.core.failure.jobs import (
     Group,
     RuleMatch,
     Survey,
-    group_jobs,
     has_script_begun,
 )
 from worker.core.failure.rules import Scene
@@ -29,6 +29,7 @@ from worker.core.text.untrusted import one_line
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound
+from worker.sources.job_logs.captured_log import Log
 from worker.sources.merge_request.diff import show_diff
 from worker.sources.pipelines.commit_statuses import find_failed_outside
 from worker.sources.pipelines.downstream import DownstreamPipelines
@@ -362,14 +363,21 @@ def _add_log(job: FailingJob, reader: Reader) -> FailingJob | str:
         log = reader.logs.read_log(job.job_id)
     except SourceError as error:
         return str(error)
+    return describe_log(job, log)
+
+
+def describe_log(job: FailingJob, log: Log) -> FailingJob:
+    """Return the job with what its log shows."""
     lines = log.lines
     if not lines:
         return replace(job, read=True, began=False)
-    first = max(0, len(lines) - END)
+    first, failure = max(0, len(lines) - END), read_failure(log, TOLD, MOST_TOLD)
     return replace(
         job,
         excerpt=log.preview(EXCERPT),
-        error_text=read_failure(log, TOLD, MOST_TOLD).write_text(),
+        error_text=failure.write_text(),
+        command=failure.command.name if failure.command else "",
+        exit_code=failure.exit_code,
         green=log.find_passed_job_id(),
         read=True,
         began=has_script_begun(lines, log.spool.holds),

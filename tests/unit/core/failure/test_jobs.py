@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from worker.core.failure import jobs
-from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey, group_jobs
+from worker.core.failure.grouping import group_jobs
+from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey
 from worker.core.failure.survey_text import MOST_TOLD, tell_survey, tell_time
 from worker.core.failure.verdict import Ruling, Verdict
 from worker.core.text.remarks import remark
@@ -58,7 +59,9 @@ TESTED = VETTED + "\n9: # example.com/ferry/dock\n11: dock/dock_test.go:12:45: c
 def test_a_build_error_seen_in_two_jobs_is_one_group_led_by_the_job_with_more() -> None:
     (group,) = group_jobs([job(1, "build", BUILT), job(2, "test", TESTED)], nothing)
     assert [each.name for each in group.jobs] == ["test", "build"]
-    assert group.key == group_jobs([job(2, "test", TESTED)], nothing)[0].key
+    (alone,) = group_jobs([job(2, "test", TESTED)], nothing)
+    assert group.text == alone.text
+    assert group.key != alone.key  # of both jobs, it is another failure to remember
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from worker.core.logs.failed_tests import MOST, list_failed_tests
+from worker.core.logs.failed_tests import MOST, list_failed_tests, select_failures
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,35 @@ def test_hostile_lines_are_read_in_no_time() -> None:
 
 def test_too_many_tests_are_not_counted() -> None:
     assert list_failed_tests(f"FAILED a.py::test_{at}" for at in range(MOST + 1)) == ()
+
+
+COUNTED: dict[str, tuple[set[str], int]] = {
+    "a test of pytest's beside its details": (
+        {"E KeyError: 'vat'", "FAILED tests/a.py::test_a - KeyError: 'vat'"}, 1,
+    ),
+    "tests of Go's with their messages": (
+        {"--- FAIL: TestA (<n>)", "--- FAIL: TestA (<n>): a_test.go<place>: got 1", "panic: x",
+         "--- FAIL: TestB (<n>)"}, 2,
+    ),
+    "a test of RSpec's, which is named in three ways": (
+        {"<n>) Cart totals", "Failure/Error: expect(cart.total).to eq(42)",
+         "Failure/Error: expect(cart.total).to eq(42): got: 41", "rspec ./a_spec.rb<place> # Cart"},
+        1,
+    ),
+    "a test of Rust's": (
+        {"---- cart::total stdout ----", "test cart::total ... FAILED",
+         "thread 'cart::total' panicked at src/cart.rs<place>:"}, 1,
+    ),
+    "errors of a compiler": (
+        {"src/a.c<place>: error: 'x' undeclared", "src/b.c<place>: error: 'y' undeclared",
+         "collect2: error: ld returned 1 exit status"}, 2,
+    ),
+    "lines that may all tell of one failure": (
+        {"StandardError: all later migrations canceled:", "PG::DiskFull: ERROR: no space left"}, 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("errors", "count"), COUNTED.values(), ids=COUNTED)
+def test_as_many_failures_are_counted_as_a_person_would_count(errors: set[str], count: int) -> None:
+    assert len(select_failures(errors)) == count

@@ -6,7 +6,6 @@ from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.sources.conftest import subject_of
 from tests.worlds import branch_pipeline
 from worker.core.failure.facts import parse_time
-from worker.core.logs.signature import make_signature
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.survey.reader import read_survey
@@ -98,4 +97,57 @@ def test_errors_that_the_passed_run_prints_too_are_no_part_of_the_failure(
     assert group.hard_verdict == settled
     assert "FATAL" not in group.text
     assert "ERROR" not in group.text
-    assert group.key == make_signature(["mismatch: cash in Sweden is not rounded"]).key
+    assert group.text == "mismatch: cash in Sweden is not rounded"
+
+
+_GO = """\
+$ go test ./... -v
+=== RUN   TestServe
+    serve_test.go:31: cannot connect to 127.0.0.1:8080: connection refused, trying again
+--- PASS: TestServe (0.21s)
+=== RUN   {0}
+    cart_test.go:12: {1}
+--- FAIL: {0} (0.00s)
+FAIL
+ERROR: Job failed: exit code 1
+"""
+_RAKE = """\
+$ bundle exec rake {0}
+rake aborted!
+{1}
+Tasks: TOP => {0}
+(See full trace by running task with --trace)
+ERROR: Job failed: exit code 1
+"""
+_NINJA = """\
+$ cmake --build build
+FAILED: CMakeFiles/shop.dir/src/tax.cc.o
+/usr/bin/c++ -I/builds/include -O2 -Wall -o CMakeFiles/shop.dir/src/tax.cc.o -c src/{0}
+src/{0}:12:10: error: {1}
+ninja: build stopped: subcommand failed.
+ERROR: Job failed: exit code 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "one", "other"),
+    [
+        (_GO, ("TestTotal", "got 41, want 42"), ("TestRebate", "no such rebate")),
+        (_RAKE, ("spec", "NameError: uninitialized constant Tax"), ("spec", "Redis: timed out")),
+        (_NINJA, ("tax.cc", "'rebate' was not declared"), ("tax.cc", "expected ';'")),
+    ],
+    ids=["logs of tests that passed", "a task's end", "the target of a build"],
+)
+def test_what_both_logs_have_though_it_fails_no_job_is_not_the_same_failure_on_main(
+    sim: GitLabSim, scene: Scene, log: str, one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    def find_verdict(there: tuple[str, str]) -> str:
+        red.jobs.clear()
+        sim.add_job(red, scene.job.name, status="failed", trace=log.format(*there).encode())
+        (group,) = read_survey(_open(sim, scene)).groups
+        return group.hard_verdict
+
+    scene.job.trace = log.format(*one).encode()
+    red = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
+    assert find_verdict(other) == ""
+    assert find_verdict(one) == "already failing on the target branch"

@@ -9,7 +9,7 @@ from tests.fakes import ScriptedModel, says
 from tests.jobs import MemoryDriver, run_trigger
 from tests.labelled_worlds import Built, World, build
 from tests.parts import change_parts
-from tests.simulators.gitlab import GitLabSim
+from tests.simulators.gitlab import GitLabSim, Scene
 from worker import wiring
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import Reply
@@ -64,7 +64,7 @@ def post_note(world: World, label: str) -> Posted:
         built = build(world, sim)
         model = ScriptedModel([_answer(built, VERDICTS[label])] * 3)
         parts = change_parts(
-            _parts(sim, built, Path(folder)),
+            build_parts(sim, built.scene, Path(folder)),
             model=lambda: model,
             sandboxes=MemoryDriver(),
             describe_tools=lambda sandbox: "",
@@ -72,14 +72,15 @@ def post_note(world: World, label: str) -> Posted:
         run_trigger(_trigger(built), parts)
         assert sim.unexpected_requests == []
         (note,) = [each for each in built.scene.mr.list_notes() if each.author is built.scene.bot]
-        return Posted(_headline(note.body), note.body)
+        return Posted(read_headline(note.body), note.body)
 
 
-def _parts(sim: GitLabSim, built: Built, folder: Path) -> Deps:
+def build_parts(sim: GitLabSim, scene: Scene, folder: Path) -> Deps:
+    """The product as an operator sets it up, with a folder as its store."""
     environment = {
         "GITLAB_URL": sim.url,
-        "GITLAB_READ_TOKEN": built.scene.read_token,
-        "GITLAB_WRITE_TOKEN": built.scene.write_token,
+        "GITLAB_READ_TOKEN": scene.read_token,
+        "GITLAB_WRITE_TOKEN": scene.write_token,
         "GITLAB_WEBHOOK_SECRET": "labelled-worlds-secret-0123456789",
         "ANTHROPIC_API_KEY": "sk-ant-nobodys-key",
         "SANDPIPER_BROKER": "memory://",
@@ -107,7 +108,8 @@ def _answer(built: Built, verdict: Verdict) -> Reply:
     )
 
 
-def _headline(body: str) -> str:
+def read_headline(body: str) -> str:
+    """The label that a note's headline stands for."""
     found = re.search(r"^\*\*(.+?)\*\*", body, re.MULTILINE)
     assert found, body
     return next(LABELS[verdict] for verdict, words in HEADLINES.items() if words == found[1])

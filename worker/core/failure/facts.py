@@ -199,8 +199,9 @@ class Facts:
     `elsewhere` are runs with the same error in other merge requests and branches. `siblings` are
     the newest runs of the other jobs of its matrix. `recoveries` are pairs of runs of another job
     of this pipeline: one with the same error, and a later one that passed. `cut` says which part of
-    the failing job's log is missing, `clock` how far its runner's clock is from GitLab's. `rest`
-    holds the same facts for each of the `others`.
+    the failing job's log is missing, `clock` how far its runner's clock is from GitLab's. `lead` is
+    the verdict to which a rule leads that is not certain of it, "" if there is none. `rest` holds
+    the same facts for each of the `others`.
     """
 
     name: str
@@ -217,6 +218,7 @@ class Facts:
     last_pass: LastPass | None = None
     cut: str = ""
     clock: str = ""
+    lead: str = ""
     rest: "tuple[Facts, ...]" = ()
 
     @property

@@ -40,8 +40,9 @@ class FailingJob:
     `kept_bytes` is the size of the archive of its artifacts, 0 if there is none or its size is not
     known. Three fields are only set while a survey is made: `end` holds the log's last lines with
     their numbers, for the rules; `error_text` the lines of the whole log about the failure, for the
-    signature; `has_started` says that a runner took the job. `preview` shows the model more of the
-    log than `excerpt` does; it is not stored.
+    signature; `has_started` says that a runner took the job. Not stored either are `preview`, which
+    shows the model more of the log than `excerpt` does, `tags`, which select the job's runners, and
+    `runner`, the name of the one that took it.
     """
 
     job_id: int
@@ -61,6 +62,8 @@ class FailingJob:
     error_text: str = ""
     preview: str = ""
     has_started: bool = True
+    tags: tuple[str, ...] = field(default=(), compare=False)
+    runner: str = field(default="", compare=False)
 
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
@@ -181,20 +184,6 @@ class Survey:
         return tuple(job for group in self.groups for job in group.jobs)
 
 
-_STEP = (b'Executing "step_script" stage', b'Executing "build_script" stage', b"\n$ ")
-_RUNNER = "Running with gitlab-runner"
-
-
-def has_script_begun(lines: Sequence[str], holds: Callable[[bytes], bool]) -> bool:
-    """Whether a job's script had begun, by its cleaned log; until then only the runner writes.
-
-    `holds` says whether the log contains the given bytes. In a log that does not begin like a
-    runner's, the script counts as begun.
-    """
-    runners = any(_RUNNER in line for line in lines[:20])
-    return not runners or any(map(holds, _STEP))
-
-
 # ---------------------------------------------------------------------------------------- groups
 
 
@@ -208,6 +197,14 @@ class _JobGroup:
     def errors(self) -> frozenset[str]:
         """The build errors, none if a rule explains the failure."""
         return frozenset() if self.ruled else self.signature.build_errors
+
+    @property
+    def text(self) -> str:
+        """The error: what a rule found in the runner's words if the script did not begin, or
+        shows no error."""
+        ruled = self.ruled.text if self.ruled else ""
+        by_script = self.jobs[0].began and self.signature.key
+        return self.signature.text if by_script or not ruled else ruled
 
 
 def group_jobs(
@@ -237,7 +234,7 @@ def group_jobs(
     listed = [
         Group(
             group.signature.key,
-            group.signature.text,
+            group.text,
             tuple(group.jobs),
             group.ruled,
             others=group.signature.others,
@@ -313,8 +310,11 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
     }
 
 
+_UNSTORED = ("end", "error_text", "preview", "has_started", "tags", "runner")
+
+
 def _dump_group(group: Group) -> dict[str, Any]:
-    jobs = [to_stored(job, "end", "error_text", "preview", "has_started") for job in group.jobs]
+    jobs = [to_stored(job, *_UNSTORED) for job in group.jobs]
     return to_stored(group, "jobs", "rule_match", "hit", "ruling", "others") | {
         "jobs": jobs,
         "others": list(group.others[:_MOST_NAMED]),

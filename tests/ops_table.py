@@ -255,8 +255,16 @@ def _find_lack(item: Item, played: Played) -> str:
         return "the decisive line is not shown whole"
     if not played.ruled and item.fields["trace"] and not is_headline(played.groups, error):
         return f"the error is {[each.text for each in played.groups]}"
+    if played.ruled and item.fields["trace"] and not _quotes(played.groups, error):
+        return "it quotes another line"
     lacks = [each for each in item.expect["should_say"] if not re.search(each, shown)]
     return f"does not say {lacks}" if lacks else ""
+
+
+def _quotes(groups: Sequence[Group], error: str) -> bool:
+    """Whether a rule quotes the line, or a part of it."""
+    texts = (each.rule_match.text.strip() for each in groups if each.rule_match)
+    return any(text and text in error for text in texts)
 
 
 def shows_whole(text: str, error: str) -> bool:

@@ -15,8 +15,10 @@ from tests.unit.core.failure.rule_logs import (
     job,
     pull,
 )
+from tests.unit.core.failure.rule_near_misses import NEAR_MISSES, NearMiss
 from worker.core.failure.jobs import FailingJob
 from worker.core.failure.rules import RULES, Scene, explain_configuration_error, recognise
+from worker.core.finding import Verdict
 
 RECOGNISED = [
     ("ci-minutes", job("", "ci_quota_exceeded")),
@@ -213,6 +215,22 @@ LEADS = [
         ),
     ),
     (
+        "other-repository-unreachable",
+        job(
+            "Running with gitlab-runner 18.5.0\nGetting source from Git repository\n"
+            "Checking out 4f0e2d1c as detached HEAD (ref is main)...\n"
+            "fatal: unable to access 'https://code.example/x/y.git/': Could not resolve host: "
+            "code.example\nERROR: Job failed: exit code 128\n"
+        ),
+    ),
+    (
+        "script-never-began",
+        job(
+            "Running with gitlab-runner 18.5.0\nGetting source from Git repository\n"
+            "fatal: reference is not a tree: 4f0e2d1c\nERROR: Job failed: exit code 128\n"
+        ),
+    ),
+    (
         "container-died",
         job(
             f"{STEP}building\nERROR: Job failed (system failure): Error in container build: "
@@ -306,7 +324,7 @@ def test_every_rule_has_a_case() -> None:
     assert {rule.name for rule in RULES} == {rule for rule, _ in [*RECOGNISED, *LEADS]}
 
 
-NEAR_MISSES = {
+UNKNOWN = {
     "a test prints it and fails by an assertion": job(
         f"{STEP}No space left on device\nE   AssertionError: assert 3 == 4\n"
         f"FAILED tests/test_disk.py::test_full\n{AFTER}"
@@ -350,9 +368,9 @@ NEAR_MISSES = {
 }
 
 
-@pytest.mark.parametrize("case", NEAR_MISSES)
+@pytest.mark.parametrize("case", UNKNOWN)
 def test_a_near_miss_is_left_to_the_model(case: str) -> None:
-    assert recognise(NEAR_MISSES[case], CLEAN) is None
+    assert recognise(UNKNOWN[case], CLEAN) is None
 
 
 @pytest.mark.parametrize(
@@ -388,3 +406,23 @@ def test_a_broken_configuration_is_the_changes_if_it_touches_it() -> None:
         assert others is not None
         assert not others.certain
     assert explain_configuration_error("", CI_TOUCHED) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "near"),
+    [
+        pytest.param(rule, near, id=f"{rule}: {near.why}")
+        for rule, some in NEAR_MISSES.items()
+        for near in some
+    ],
+)
+def test_what_only_has_a_rules_words_is_not_taken_for_its_cause(rule: str, near: NearMiss) -> None:
+    ruled = recognise(near.job, near.scene)
+    assert ruled is None or not ruled.certain or ruled.rule == near.instead
+    leads = {each.name for each in RULES if each.verdict is Verdict.UNKNOWN}
+    assert ruled is None or ruled.rule != rule or rule not in leads
+
+
+def test_each_rule_has_three_near_misses() -> None:
+    assert NEAR_MISSES.keys() == {rule.name for rule in RULES}
+    assert [rule for rule, some in NEAR_MISSES.items() if len(some) < 3] == []

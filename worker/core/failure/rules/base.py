@@ -1,7 +1,7 @@
 """What a rule is, and how it is applied to a failing job."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -58,7 +58,8 @@ class Rule:
     which the job ended before its script, or after the script) or, with `script`, the last words of
     the script's last command if nothing else went wrong there. A line that matches `unless` does
     not count: other causes share the words. With `quoted_lines`, the rule quotes a line that
-    matches one of them, if any.
+    matches one of them, if any. The last line that matches counts, or the first one with
+    `takes_first`. `holds` says whether what was found is meant.
     `cause` and `to_do` name what is at hand: `{image}` and whatever else `named.name_facts` knows.
     `doubtful` says when a model must be asked all the same. The usual verdict is infrastructure; a
     rule whose verdict is unknown is only a lead for the model. `has_started` says whether a runner
@@ -74,6 +75,8 @@ class Rule:
     unless: tuple[re.Pattern[str], ...] = ()
     quoted_lines: tuple[re.Pattern[str], ...] = ()
     script: bool = False
+    takes_first: bool = False
+    holds: Callable[[Sight], bool] = lambda sight: True
     has_started: bool | None = None
     doubtful: Callable[[Sight], bool] = lambda sight: False
 
@@ -101,7 +104,7 @@ def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
     if job.reason not in rule.reasons or rule.has_started not in (None, may_have_started(job)):
         return None
     sight = _find_line(rule, job, scene)
-    if sight is None:
+    if sight is None or not rule.holds(sight):
         return None
     facts = name_facts(job, sight.text)
     return RuleMatch(
@@ -150,7 +153,7 @@ _Line = tuple[int, str, re.Match[str]]
 def _find_last_match(
     patterns: Sequence[re.Pattern[str]], lines: Sequence[tuple[int, str]], rule: Rule
 ) -> _Line | None:
-    for number, text in reversed(lines):
+    for number, text in lines if rule.takes_first else reversed(lines):
         read = text[:LONGEST]
         match = next(filter(None, (pattern.search(read) for pattern in patterns)), None)
         if match and not any(pattern.search(read) for pattern in rule.unless):
@@ -197,9 +200,16 @@ def _find_last_trouble(rule: Rule, job: FailingJob) -> _Line | None:
     found = _find_last_match(rule.lines, last, rule)
     if found is None or any(_goes_on(text) for number, text in last if number > found[0]):
         return None
-    excerpt = (re.sub(r"^\d{1,9}: ?", "", line) for line in job.excerpt.split("\n"))
-    shown = [*(text for _, text in script), *excerpt]
+    shown = [*(text for _, text in script), *_read_excerpt(job)]
     return None if any(_is_other_trouble(rule, text[:LONGEST]) for text in shown) else found
+
+
+def _read_excerpt(job: FailingJob) -> Iterator[str]:
+    """Yield the excerpt's lines, whole where they are near the end: it may have cut them."""
+    whole = {str(number): text for number, text in job.end}
+    for line in job.excerpt.split("\n"):
+        numbered = re.match(r"(\d{1,9}): ?", line)
+        yield whole.get(numbered[1], line[numbered.end() :]) if numbered else line
 
 
 _DONE = re.compile(

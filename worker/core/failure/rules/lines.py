@@ -84,8 +84,8 @@ _REGISTRY = (
     replace(
         _RATE_LIMIT,
         name="registry-rate-limit-in-script",
-        cause="The container registry refused to give out an image: its limit of pulls in a time "
-        "is reached.",
+        cause="The container registry refused to give out an image{wanted}: its limit of pulls in "
+        "a time is reached.",
         reasons=_SCRIPT,
         script=True,
         # The change may have named the image in a Dockerfile.
@@ -241,14 +241,14 @@ _FETCHING = re.compile(r"Getting source from Git|Fetching changes|Cloning reposi
 _URL = re.compile(r"unable to access '(https?://[^']{1,400})'")
 
 
-def _fetches_something_else(sight: Sight) -> bool:
-    """For `Rule.doubtful`: whether the runner may have fetched something other than the project's
-    repository: a submodule, a file in LFS, the repository of another address."""
+def _fetches_repository(sight: Sight) -> bool:
+    """For `Rule.holds`: whether the runner fetched the project's repository, and not a submodule, a
+    file in LFS, or the repository of another address."""
     before = [text for number, text in list_runner_lines(sight.job) if number <= sight.number]
     if not any(map(_FETCHING.match, before)) or any(map(_CHECKED_OUT.match, before)):
-        return True
+        return False
     found = _URL.search(sight.text)
-    return found is not None and not _is_repository(found[1], sight)
+    return found is None or _is_repository(found[1], sight)
 
 
 def _is_repository(url: str, sight: Sight) -> bool:
@@ -272,8 +272,9 @@ _UNFETCHED = Rule(
         r"|SSL_ERROR_SYSCALL|OpenSSL SSL_connect)",
         r"^(?:error|fatal): RPC failed; (?:curl|HTTP) (?:\d{2} |50\d)",
     ),
-    doubtful=_fetches_something_else,
+    holds=_fetches_repository,
 )
+_UNRESOLVED = compile_patterns(r"^fatal: unable to access '.{1,400}': Could not resolve host")
 _REPOSITORY = (
     replace(
         _UNFETCHED,
@@ -281,16 +282,26 @@ _REPOSITORY = (
         cause="The runner{runner} could not fetch the project's repository: the name {host} could "
         "not be resolved where the job ran.",
         to_do="Retry the job. If it goes on, tell whoever keeps the runners to look at their DNS.",
-        lines=compile_patterns(r"^fatal: unable to access '.{1,400}': Could not resolve host"),
+        lines=_UNRESOLVED,
     ),
     _UNFETCHED,
+    Rule(
+        name="other-repository-unreachable",
+        # Its address may be wrong, and the change may have brought it.
+        verdict=Verdict.UNKNOWN,
+        cause="While the runner{runner} fetched the sources, git could not get something other "
+        "than the project itself, such as a submodule, from {host}.",
+        to_do="Check that address, and whether it can be reached from the runner.",
+        reasons=_PREPARING,
+        lines=(*_UNRESOLVED, *_UNFETCHED.lines),
+    ),
 )
 
 # ------------------------------------------------------------------------------------- the cluster
 
 _UNSCHEDULED = Rule(
     name="pod-unscheduled",
-    cause="The job's pod was not started in time: the cluster had no node for it.{scheduler}",
+    cause="The job's pod was not started in time.{scheduler}",
     to_do="Retry later. If it goes on, tell whoever keeps the cluster.",
     reasons=_PREPARING,
     lines=compile_patterns(r"timed out waiting for pod to start"),
@@ -308,4 +319,19 @@ def _was_unschedulable(sight: Sight) -> bool:
     )
 
 
-RULES = (*_REGISTRY, *_DISK, *_REPOSITORY, _UNSCHEDULED)
+_NEVER_BEGAN = Rule(
+    name="script-never-began",
+    verdict=Verdict.UNKNOWN,
+    cause="The job's script never began: the job ended while the runner{runner} {stage}.",
+    to_do="See what the runner says there.",
+    reasons=_SCRIPT,
+    lines=compile_patterns(
+        r"^(?:error|fatal)\b(?!: Job failed)",
+        r"^remote: (?!Enumerating|Counting|Compressing|Total|Resolving)\w",
+    ),
+    # What follows the first trouble of a stage follows from it.
+    takes_first=True,
+    holds=lambda sight: not sight.job.began,
+)
+
+RULES = (*_REGISTRY, *_DISK, *_REPOSITORY, _UNSCHEDULED, _NEVER_BEGAN)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from worker.core.failure.jobs import FailingJob
+from worker.core.failure.rules.runner_log import list_runner_lines
 
 _HELPER = "gitlab-runner-helper"
 """A part of the name of the image that the runner itself adds to a job."""
@@ -15,7 +16,10 @@ _HELPER = "gitlab-runner-helper"
 _LONGEST = 2000
 _MOST_TAGS = 12
 _UNPLAIN = re.compile(r"[^\w.:/@+=, ()<>#-]")
-_IMAGE = re.compile(r"\bpull(?:ing)? (?:and unpack )?image \"?([\w./:@-]{1,200}[\w:])")
+_IMAGE = re.compile(
+    r"(?:\bpull(?:ing)? (?:and unpack )?image|\bmetadata for|\bfailed to solve:|\bdenied for"
+    r"|\bmanifest for) \"?([\w./:@-]{1,200}[\w:])(?=[\",:\s]|$)"
+)
 _USED = re.compile(r"Using \w{1,40} executor with image ([\w./:@-]{1,200}[\w:])")
 _ASKED = re.compile(r"\"?https?://([\w.-]{1,200}(?::\d{1,5})?)/")
 _LOOKED_UP = re.compile(r"\blookup ([\w.-]{1,200}\w)|resolve host: ([\w.-]{1,200}\w)")
@@ -27,22 +31,38 @@ _SECRET = re.compile(r"^Resolving secret \"([\w.-]{1,100})\"")
 def name_facts(job: FailingJob, line: str) -> Mapping[str, str]:
     """Return what is known of a job that failed by this `line`, as words for a sentence.
 
-    `image` and `registry` always are words; `tags` says which tags the job has; the others are ""
-    or a whole sentence after a blank.
+    `image`, `registry`, `host` and `stage` always are words; `tags` says which tags the job has;
+    the others are "", or a name or a whole sentence after a blank.
     """
     texts = [line, *(text for _, text in reversed(job.end))]
     image = find_image(job, line)
     host = _find(_ASKED, [line]) or _find(_LOOKED_UP, [line]) or _find_registry(image)
     return {
         "image": _name_image(image),
+        "wanted": f" {quote(named)}" if (named := _find(_IMAGE, [line]).rstrip(":")) else "",
         "registry": f"the registry {quote(host)}" if host else "the container registry",
         "host": quote(host) if host else "its host",
         "tags": _name_tags(job.tags),
         "runner": f" {quote(job.runner)}" if job.runner else "",
         "credentials": _say("The runner signed in with credentials from {}", _CREDENTIALS, texts),
         "scheduler": _say("Kubernetes says: {}", _SCHEDULER, texts),
+        "stage": _name_stage(job),
         "secret": _say("It was getting the secret {}", _SECRET, texts),
     }
+
+
+_STAGES = {
+    "Resolving secrets": "got its secrets",
+    "Getting source": "fetched the sources",
+    "Restoring cache": "restored the cache",
+    "Downloading artifacts": "downloaded the artifacts of earlier jobs",
+}
+
+
+def _name_stage(job: FailingJob) -> str:
+    headings = (text for _, text in list_runner_lines(job)[:1])
+    named = (does for text in headings for each, does in _STAGES.items() if text.startswith(each))
+    return next(named, "prepared it")
 
 
 def find_image(job: FailingJob, line: str) -> str:

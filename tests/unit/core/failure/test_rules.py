@@ -17,7 +17,8 @@ from tests.unit.core.failure.rule_logs import (
 )
 from tests.unit.core.failure.rule_near_misses import NEAR_MISSES, NearMiss
 from worker.core.failure.jobs import FailingJob
-from worker.core.failure.rules import RULES, Scene, explain_configuration_error, recognise
+from worker.core.failure.rules import RULES, Scene, recognise
+from worker.core.failure.rules.base import SHOWN
 from worker.core.finding import Verdict
 
 RECOGNISED = [
@@ -289,35 +290,27 @@ def test_a_rule_that_does_not_know_whose_fault_it_is_is_a_lead_only(
     assert (ruled.rule, ruled.verdict, ruled.certain) == (rule, "unknown", False)
 
 
-CONFIGURATION = """\
-stages: [test]
-
-lint:
-  script: ruff check
-
-test:
-  stage: test
-  scrpt: pytest
-  image: python
-"""
-
-
-@pytest.mark.parametrize(
-    ("errors", "line"),
-    [
-        ("(<unknown>): did not find expected key at line 3 column 1", 3),
-        ("jobs:test config contains unknown keys: scrpt", 8),
-        ("jobs:test:image config should be a string", 9),
-        ("jobs:lint config should implement the script:, run:, or trigger: keyword", 3),
-        ("jobs:deploy config contains unknown keys: x", 0),
-        ("Local file `ci/a.yml` does not exist!", 0),
-        ("at line 400 column 2", 0),
-    ],
-)
-def test_the_line_of_the_configuration_is_found(errors: str, line: int) -> None:
-    ruled = explain_configuration_error(errors, CI_TOUCHED, ".gitlab-ci.yml", CONFIGURATION)
+def test_a_long_lines_quote_holds_what_the_rule_has_matched() -> None:
+    words = "x" * 150 + " no such layer " + "y" * 150 + ": manifest unknown"
+    ruled = recognise(job(pull(words)), CLEAN)
     assert ruled is not None
-    assert (f"(`.gitlab-ci.yml`, line {line})" in ruled.cause) is (line > 0)
+    assert "manifest unknown" in ruled.text
+    assert len(ruled.text) <= 2 * SHOWN
+
+
+def test_a_rule_names_what_is_at_hand() -> None:
+    waits = replace(job("", "no_matching_runner"), tags=("gpu`@all", "linux"), end=())
+    named = recognise(waits, CLEAN)
+    assert named is not None
+    assert "The job's tags are `gpu@all`, `linux`." in named.cause.replace("gpuall", "gpu@all")
+    away = recognise(
+        job(pull('Error response from daemon: Get "https://r.example:5000/v2/": i/o timeout')),
+        CLEAN,
+    )
+    assert away is not None
+    assert "the registry `r.example:5000` to get the image `docker.io/library/python:3.12`" in (
+        away.cause
+    )
 
 
 def test_every_rule_has_a_case() -> None:
@@ -393,19 +386,6 @@ def test_a_cause_that_the_change_may_have_is_told_but_not_certain(
     ruled = recognise(failing, scene)
     assert ruled is not None
     assert not ruled.certain
-
-
-def test_a_broken_configuration_is_the_changes_if_it_touches_it() -> None:
-    errors = "jobs:build config contains unknown keys: scirpt"
-    ours = explain_configuration_error(errors, CI_TOUCHED)
-    assert ours is not None
-    assert (ours.certain, ours.verdict) == (True, "caused by this change")
-    assert errors in ours.cause
-    for scene in (CLEAN, YAML_TOUCHED, IMAGE_TOUCHED):
-        others = explain_configuration_error(errors, scene)
-        assert others is not None
-        assert not others.certain
-    assert explain_configuration_error("", CI_TOUCHED) is None
 
 
 @pytest.mark.parametrize(

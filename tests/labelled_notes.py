@@ -9,7 +9,7 @@ from tests.fakes import ScriptedModel, says
 from tests.jobs import MemoryDriver, run_trigger
 from tests.labelled_worlds import Built, World, build
 from tests.parts import change_parts
-from tests.simulators.gitlab import GitLabSim
+from tests.simulators.gitlab import GitLabSim, Scene
 from worker import wiring
 from worker.core.conversation.messages import User
 from worker.core.failure.verdict import Verdict
@@ -74,7 +74,7 @@ def post_note(world: World, label: str, again: str = "") -> Posted:
         first, second = (_answer(built, VERDICTS[each], cause) for each in (label, again or label))
         model = ScriptedModel([first, second, second])
         parts = change_parts(
-            _parts(sim, built, Path(folder)),
+            build_parts(sim, built.scene, Path(folder)),
             model=lambda: model,
             sandboxes=MemoryDriver(),
             describe_tools=lambda sandbox: "",
@@ -84,14 +84,15 @@ def post_note(world: World, label: str, again: str = "") -> Posted:
         (note,) = [each for each in built.scene.mr.list_notes() if each.author is built.scene.bot]
         asked = (request.messages[-1] for request in model.requests)
         texts = tuple(each.text for each in asked if isinstance(each, User))
-        return Posted(_headline(note.body), note.body, texts)
+        return Posted(read_headline(note.body), note.body, texts)
 
 
-def _parts(sim: GitLabSim, built: Built, folder: Path) -> Deps:
+def build_parts(sim: GitLabSim, scene: Scene, folder: Path) -> Deps:
+    """The product as an operator sets it up, with a folder as its store."""
     environment = {
         "GITLAB_URL": sim.url,
-        "GITLAB_READ_TOKEN": built.scene.read_token,
-        "GITLAB_WRITE_TOKEN": built.scene.write_token,
+        "GITLAB_READ_TOKEN": scene.read_token,
+        "GITLAB_WRITE_TOKEN": scene.write_token,
         "GITLAB_WEBHOOK_SECRET": "labelled-worlds-secret-0123456789",
         "ANTHROPIC_API_KEY": "sk-ant-nobodys-key",
         "SANDPIPER_BROKER": "memory://",
@@ -119,7 +120,8 @@ def _answer(built: Built, verdict: Verdict, cause: str) -> Reply:
     )
 
 
-def _headline(body: str) -> str:
+def read_headline(body: str) -> str:
+    """The label that a note's headline stands for."""
     found = re.search(r"^\*\*(.+?)\*\*", body, re.MULTILINE)
     assert found, body
     return next(LABELS[verdict] for verdict, words in HEADLINES.items() if words == found[1])

@@ -28,7 +28,7 @@ ERROR: Job failed: exit code 1
 STUCK = b"""\
 Running with gitlab-runner 18.5.0
 ERROR: Preparation failed: cannot reach the Docker daemon, connection refused
-ERROR: Job failed (system failure): pod "runner-x" is disrupted: evicted
+ERROR: Job failed (system failure): pod "runner-x" is disrupted: reason "EvictionByEvictionAPI"
 """
 
 

@@ -11,6 +11,7 @@ from tests.bench import (
     folds,
     loop_overhead,
     many,
+    ops,
     pods,
     preview,
     prompt_cache,
@@ -39,12 +40,14 @@ BENCHES: dict[str, Callable[[], None]] = {
     "report": report.main,
     "tiers": tiers.main,
     "verdicts": verdicts.main,
+    "ops": ops.main,
 }
 
 
 WITH_WORDS: dict[str, Callable[[Sequence[str]], None]] = {
     "chaos": chaos.main,
     "attacks": attacks.main,
+    "ops": ops.main,
 }
 """Those that, named first, have the words after them."""
 
@@ -56,7 +59,7 @@ def main(words: list[str]) -> None:
         return
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
-        usage="%(prog)s [-h] [NAME ...] | chaos [OPTION ...] | attacks [AREA ...]",
+        usage="%(prog)s [-h] [NAME ...] | chaos [OPTION ...] | attacks [AREA ...] | ops [TABLE]",
         epilog="chaos --help and attacks --help tell what may follow; make bench has the services.",
     )
     help = f"what to measure, all by default: {', '.join(BENCHES)}"

@@ -75,14 +75,15 @@ def add_tools(context: Context, sandbox: Sandbox | None, deps: Deps) -> Context:
 
 
 def _remove_hosts(survey: Survey, deps: Deps) -> Survey:
-    """Return the survey without foreign hosts in its rules' texts, which may be partly GitLab's."""
+    """Return the survey without foreign hosts in what GitLab says of a broken configuration. Other
+    rules name hosts too, of plain characters between backticks, which are no links."""
     return replace(
         survey, groups=tuple(_remove_group_hosts(group, deps) for group in survey.groups)
     )
 
 
 def _remove_group_hosts(group: Group, deps: Deps) -> Group:
-    if group.rule_match is None:
+    if group.rule_match is None or group.jobs:
         return group
     cause, to_do = (
         remove_foreign_hosts(text, deps.gitlab.hosts)
@@ -270,9 +271,12 @@ def require_proof(finding: Finding, context: Context) -> Finding:
     if context.found_by in (RULE, KNOWN):
         return finding
     groups = context.survey.groups if context.survey else ()
-    return require_evidence(
-        finding, [group.rule_match.verdict if group.rule_match else "" for group in groups]
-    )
+    return require_evidence(finding, [_get_ruled_verdict(group) for group in groups])
+
+
+def _get_ruled_verdict(group: Group) -> str:
+    """Return the verdict of which a rule is certain, or ""."""
+    return group.rule_match.verdict if group.rule_match and group.rule_match.certain else ""
 
 
 def _make_empty_ruling(name: str, jobs: Sequence[FailingJob] = ()) -> Ruling:

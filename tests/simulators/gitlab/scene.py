@@ -43,13 +43,20 @@ class Scene:
 
 
 def make_failing_merge_request(
-    world: World, *, diffs: Sequence[DiffFile] = (DIFF,), log: bytes = LOG
+    world: World,
+    *,
+    diffs: Sequence[DiffFile] = (DIFF,),
+    log: bytes = LOG,
+    path: str = "team/service",
 ) -> Scene:
-    """Make a merge request with a passed job `build`, and `unit-tests`, which failed with `log`."""
+    """Make a merge request with a passed job `build`, and `unit-tests`, which failed with `log`.
+
+    `path` is the project's.
+    """
     developer = world.add_user("mara", "Mara Developer")
     bot = world.add_user("project_501_bot_5f2c", "sandpiper", bot=True)
     files = {"app/sum.py": b"def total(xs):\n    return sum(xs)\n"}
-    project = world.add_project("team/service", files)
+    project = world.add_project(path, files)
     world.add_member(project, developer, Access.DEVELOPER)
     world.add_member(project, bot, Access.REPORTER)
     mr = world.open_merge_request(

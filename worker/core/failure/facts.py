@@ -225,7 +225,8 @@ class Facts:
     of this pipeline: one with the same error, and a later one that passed. `cut` says which part of
     the failing job's log is missing, `clock` how far its runner's clock is from GitLab's.
     `may_blame_host` says whether the failed command's output may tell of trouble of the network or
-    the host, None if it is not known. `rest` holds the same facts for each of the `others`.
+    the host, None if it is not known. `lead` is the verdict to which a rule leads that is not
+    certain of it, "" if there is none. `rest` holds the same facts for each of the `others`.
     """
 
     name: str
@@ -243,6 +244,7 @@ class Facts:
     cut: str = ""
     clock: str = ""
     may_blame_host: bool | None = None
+    lead: str = ""
     rest: "tuple[Facts, ...]" = ()
 
     @property

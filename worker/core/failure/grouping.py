@@ -24,6 +24,14 @@ class _JobGroup:
         """The build errors, none if a rule explains the failure."""
         return frozenset() if self.ruled else self.signature.build_errors
 
+    @property
+    def text(self) -> str:
+        """The error: what a rule found in the runner's words if the script did not begin, or
+        shows no error."""
+        ruled = self.ruled.text if self.ruled else ""
+        by_script = self.jobs[0].began and self.signature.key
+        return self.signature.text if by_script or not ruled else ruled
+
 
 def group_jobs(
     jobs: Iterable[FailingJob], recognise: Callable[[FailingJob], RuleMatch | None]
@@ -52,7 +60,7 @@ def group_jobs(
     listed = [
         Group(
             _make_key(group),
-            group.signature.text,
+            group.text,
             tuple(group.jobs),
             group.ruled,
             others=group.signature.others,

@@ -1,7 +1,7 @@
 """What is known of a failed pipeline before the model is asked: its failing jobs by cause, grouped
 by `grouping`. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,8 +35,9 @@ class FailingJob:
     known. Five fields are only set while a survey is made: `end` holds the log's last lines with
     their numbers, for the rules; `error_text` the lines about the failure that the command which
     ended the job has written, for the signature, `command` its name and `exit_code` its exit code,
-    0 if it is not known; `has_started` says that a runner took the job. `preview` shows the model
-    more of the log than `excerpt` does; it is not stored.
+    0 if it is not known; `has_started` says that a runner took the job. Not stored either are
+    `preview`, which shows the model more of the log than `excerpt` does, `tags`, which select the
+    job's runners, and `runner`, the name of the one that took it.
     """
 
     job_id: int
@@ -58,6 +59,8 @@ class FailingJob:
     exit_code: int = 0
     preview: str = ""
     has_started: bool = True
+    tags: tuple[str, ...] = field(default=(), compare=False)
+    runner: str = field(default="", compare=False)
 
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
@@ -179,20 +182,6 @@ class Survey:
         return tuple(job for group in self.groups for job in group.jobs)
 
 
-_STEP = (b'Executing "step_script" stage', b'Executing "build_script" stage', b"\n$ ")
-_RUNNER = "Running with gitlab-runner"
-
-
-def has_script_begun(lines: Sequence[str], holds: Callable[[bytes], bool]) -> bool:
-    """Whether a job's script had begun, by its cleaned log; until then only the runner writes.
-
-    `holds` says whether the log contains the given bytes. In a log that does not begin like a
-    runner's, the script counts as begun.
-    """
-    runners = any(_RUNNER in line for line in lines[:20])
-    return not runners or any(map(holds, _STEP))
-
-
 def _name_families(jobs: Sequence[FailingJob]) -> list[str]:
     counted: dict[str, list[FailingJob]] = {}
     for job in jobs:
@@ -219,11 +208,14 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
     }
 
 
-_NOT_STORED = ("end", "error_text", "command", "exit_code", "preview", "has_started")
+_UNSTORED = (
+    *("end", "error_text", "command", "exit_code", "preview", "has_started"),
+    *("tags", "runner"),
+)
 
 
 def _dump_group(group: Group) -> dict[str, Any]:
-    jobs = [to_stored(job, *_NOT_STORED) for job in group.jobs]
+    jobs = [to_stored(job, *_UNSTORED) for job in group.jobs]
     return to_stored(group, "jobs", "rule_match", "hit", "ruling", "others") | {
         "jobs": jobs,
         "others": list(group.others[:_MOST_NAMED]),

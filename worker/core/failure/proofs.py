@@ -41,9 +41,13 @@ _UNLESS_CONFIGURED = frozenset(
     {
         "image_pull_failure",
         "no_matching_runner",
+        "runner_external_dependency_failure",
+        "runner_interrupted",
         "runner_system_failure",
         "runner_unsupported",
         "stuck_or_timeout_failure",
+        "stuck_pending_no_matching_runners",
+        "stuck_pending_with_matching_runners",
         "unmet_prerequisites",
     }
 )
@@ -51,22 +55,37 @@ _UNLESS_CONFIGURED = frozenset(
 runner has, an image that does not exist. A time limit or a log limit is not among them: code can
 exceed both."""
 
+INFRASTRUCTURE = "infrastructure"
+"""The verdict, as a rule's match gives it."""
+
 _WITHOUT_RUNNER = frozenset(
     {"no_matching_runner", "runner_unsupported", "stuck_or_timeout_failure"}
+    | {"stuck_pending_no_matching_runners", "stuck_pending_with_matching_runners"}
 )
 """Those of them that no image can cause: no runner took the job, if it has never started."""
 
 
 def prove_infrastructure(facts: Facts) -> Remark | None:
-    """Proof of "infrastructure": GitLab's reasons are none that the change can have caused."""
+    """Proof of "infrastructure": GitLab's reasons are none that the change can have caused, and the
+    runner says nothing that leaves the cause open."""
     reasons = {each.reason for each in facts.jobs}
     if not reasons or not reasons <= _NEVER_THE_CHANGE | _UNLESS_CONFIGURED:
         return None
-    if not reasons <= _NEVER_THE_CHANGE and (_is_configured(facts) or _always_dies(facts)):
+    if not reasons <= _NEVER_THE_CHANGE and (
+        _is_left_open(facts) or _is_configured(facts) or _always_dies(facts)
+    ):
         return None
     if _has_run_though_stuck(facts) or find_unexplained_run(facts):
         return None
     return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
+
+
+def _is_left_open(facts: Facts) -> bool:
+    """Whether the log names a cause that may be the job's own: its container died, or what it asked
+    for was refused. If a rule only doubts that the cause is outside, a pass on this commit settles
+    it."""
+    passed = any(each.has_passed for each in facts.known_attempts)
+    return bool(facts.lead) and not (facts.lead == INFRASTRUCTURE and passed)
 
 
 def _is_configured(facts: Facts) -> bool:

@@ -167,7 +167,10 @@ def _write_jobs(jobs: Sequence[FailingJob], named: int) -> list[str]:
         page = one_line(first.url, _TEXT)
         return [f"reported on the commit by another system{page and ': '}{page}"]
     reason = f", failure_reason {first.reason}" if first.reason else ""
-    lines = [f"representative: {_name_job(first)}, stage {first.stage or '?'}{reason}"]
+    where = f", runner {one_line(first.runner, _SHORT)}" if first.runner else ""
+    if first.tags:
+        where += f", tags {one_line(', '.join(first.tags), _SHORT)}"
+    lines = [f"representative: {_name_job(first)}, stage {first.stage or '?'}{reason}{where}"]
     if first.green:
         lines.append(
             f"its log as FILE comes with FILE.green, the log of job {first.green}, its last run "

@@ -195,8 +195,9 @@ class Bridge:
 class Job:
     """A job. `trace` is None if there is no log (yet); `erased` is set if the log was removed.
 
-    `started_at` is "" for a job that started when it was created, None for one that never started.
-    `archive` is the zip of its artifacts, None if there are none (any more).
+    `started_at` is "" for a job that started when it was created, None for one that never started,
+    which no runner has taken. `archive` is the zip of its artifacts, None if there are none (any
+    more). `tags` select its runners.
     """
 
     id: int
@@ -214,6 +215,7 @@ class Job:
     archive: bytes | None = None
     artifacts_expire_at: str | None = None
     started_at: str | None = ""
+    tags: tuple[str, ...] = ()
 
     @property
     def web_url(self) -> str:

@@ -135,9 +135,12 @@ def show_job(record: Job) -> Json:
         "pipeline": pipeline | {"project_id": record.pipeline.project.id},
         **reason,
         "artifacts": _list_artifacts(record),
-        "runner": {"id": 7, "description": "shared-runner-7"},
-        "tag_list": [],
+        "runner": None if record.started_at is None else _RUNNER,
+        "tag_list": list(record.tags),
     }
+
+
+_RUNNER = {"id": 7, "description": "shared-runner-7"}
 
 
 def _list_artifacts(record: Job) -> list[Json]:

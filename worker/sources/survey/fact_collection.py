@@ -278,12 +278,14 @@ class FactCollector:
             make_failing_run(job, self._get_errors(job.job_id), own.get(job.job_id), near.own)
             for job in group.jobs
         ]
-        facts = Facts(self._get_group_name(group), runs[0], tuple(runs[1:]))
+        ruled = group.rule_match
+        lead = ruled.verdict if ruled and not ruled.certain else ""
+        facts = Facts(self._get_group_name(group), runs[0], tuple(runs[1:]), lead=lead)
         log = self._logs.find(group.jobs[0].job_id)
         change = read_change(group, log, self._reader.subject.project, self._diff)
         rest = tuple(
             replace(
-                self._add_compared_runs(Facts(name, run), near),
+                self._add_compared_runs(Facts(name, run, lead=lead), near),
                 name=write_job_name(name),
                 change=change,
             )

@@ -21,9 +21,9 @@ from worker.core.failure.jobs import (
     Group,
     RuleMatch,
     Survey,
-    has_script_begun,
 )
 from worker.core.failure.rules import Scene
+from worker.core.failure.rules.runner_log import find_runner_name, has_script_begun
 from worker.core.logs.failure_lines import MOST_TOLD
 from worker.core.text.untrusted import one_line
 from worker.errors import SourceError
@@ -103,7 +103,7 @@ def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> 
 def _make_survey(draft: _Draft, reader: Reader, deadline: float) -> Survey:
     subject = reader.subject
     changed = _list_paths(draft)
-    scene = Scene(subject.project, subject.sha, changed)
+    scene = Scene(subject.project, subject.sha, changed, _list_added_lines(draft))
     groups = group_jobs(draft.jobs, lambda job: rules.recognise(job, scene))
     inside = any(not job.external for job in draft.jobs)
     broken = None if inside else _match_configuration_rule(draft, scene, reader)
@@ -271,6 +271,8 @@ def _describe_failing(job: wire.Job, variants: Mapping[str, int], reader: Reader
         family_size=variants[get_family(job.name)],
         kept_bytes=sum(each.size or 0 for each in job.artifacts if each.file_type == "archive"),
         has_started=job.started_at is not None,
+        tags=tuple(_clean_text(tag, reader) for tag in job.tag_list),
+        runner=_clean_text((job.runner and job.runner.description) or "", reader),
     )
 
 
@@ -329,6 +331,17 @@ def _list_paths(draft: _Draft) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(path for path in both if path))
 
 
+def _list_added_lines(draft: _Draft) -> str | None:
+    """Return the lines that the merge request adds; None unless all of them are known."""
+    if isinstance(draft.diff, Unknown) or draft.diff.more:
+        return None
+    files = draft.diff.items
+    if any(file.too_large or file.collapsed for file in files):
+        return None
+    lines = (line for file in files for line in file.diff.split("\n"))
+    return "\n".join(line[1:] for line in lines if line.startswith("+"))
+
+
 # ------------------------------------------------------------------------------------------- logs
 
 
@@ -381,5 +394,6 @@ def describe_log(job: FailingJob, log: Log) -> FailingJob:
         green=log.find_passed_job_id(),
         read=True,
         began=has_script_begun(lines, log.spool.holds),
+        runner=find_runner_name(lines) or job.runner,
         end=tuple(enumerate(lines[first:], first + 1)),
     )

@@ -300,7 +300,12 @@ def test_a_job_that_ran_is_not_said_to_have_found_no_runner(sim: GitLabSim, scen
         sim.fail_next("GET", rf"/jobs/{each.id}/trace", 404, times=9)
     made = read_survey(opened(sim, scene, pipeline))
     ruled = {job.name: group.rule_match for group in made.groups for job in group.jobs}
-    assert {name: match.rule for name, match in ruled.items() if match} == {"deploy": "stuck"}
+    assert {name: match.rule for name, match in ruled.items() if match and match.certain} == {
+        "deploy": "stuck"
+    }
+    assert {match.rule for match in ruled.values() if match and not match.certain} == {
+        "runner-lost"
+    }
     assert load_survey(dump_survey(made)) == made
 
 

@@ -1,22 +1,67 @@
-"""Rules for which the reason that GitLab gives is enough."""
+"""Rules for which the reason that GitLab gives is enough, unless the runner says more."""
 
 from dataclasses import replace
 
-from worker.core.failure.rules.base import Rule, compile_patterns, may_change_configuration
+from worker.core.failure.jobs import FailingJob
+from worker.core.failure.rules.base import (
+    Rule,
+    Sight,
+    compile_patterns,
+    may_change_configuration,
+    may_choose_runners,
+)
+from worker.core.failure.rules.runner_log import list_runner_lines
 from worker.core.finding import Verdict
 
 _RETRY = "Retry the job. If it goes on, tell whoever keeps GitLab and its runners."
 
 
-def _make_infrastructure_rule(name: str, cause: str, to_do: str, reason: str) -> Rule:
+def _make_infrastructure_rule(name: str, cause: str, to_do: str, *reasons: str) -> Rule:
     return Rule(
         name=name,
-        cause=f"{cause} (GitLab: {reason}).",
+        cause=cause,
         to_do=to_do,
-        reasons=frozenset({reason}),
+        reasons=frozenset(reasons),
         # The tags that select a runner are part of the configuration.
-        doubtful=may_change_configuration,
+        doubtful=may_choose_runners,
     )
+
+
+_LAST_WORDS = compile_patterns(
+    r"^ERROR: Job failed \(system failure\): \S",
+    r"^ERROR: (?:Preparation failed|Failed to|Job failed)",
+)
+
+
+_CONTAINER_END = compile_patterns(
+    r"\bOOM|\bout of memory\b|\bmemory (?:limit|cgroup)|\blow on resource\b",
+    r"\bephemeral[ -]storage\b|\bexit (?:code|status):? ?(?:137|143|139)\b",
+    r"\bsignal: killed\b|\bevicted\b|\beviction\b",
+    r"\bcontainer\b.{0,80}\b(?:not found|died|exited|terminated|was killed|is not running)\b",
+    r"\bno such container\b|\bunexpectedly (?:ended|terminated|stopped)\b|\bDeadlineExceeded\b",
+    r"\bTerminationByKubelet\b|\bpod\b.{0,200}\b(?:status is|phase:?) \"?failed",
+)
+"""How the runner says that the job's container or pod was ended, by what the job may have done."""
+
+_NOT_THE_JOB = compile_patterns(
+    r"\b(?:EvictionByEvictionAPI|PreemptionByScheduler|DeletionByTaintManager|DeletionByPodGC)\b"
+)
+"""Kubernetes' reasons why a pod had to go that are none of the pod's: its node was emptied or lost,
+or more urgent pods needed the room."""
+
+_PULL = compile_patterns(r"failed to pull|image pull failed|pull access denied|\bmanifest\b")
+
+
+def _speaks_of_image(job: FailingJob) -> bool:
+    """Whether the runner's last lines are about getting an image."""
+    texts = (text for _, text in list_runner_lines(job))
+    return any(pattern.search(text) for text in texts for pattern in _PULL)
+
+
+def _may_be_the_job(sight: Sight) -> bool:
+    """For `Rule.doubtful`: whether the job itself may have made the runner fail: by a variable, a
+    service or an image that its configuration names."""
+    return may_change_configuration(sight) or _speaks_of_image(sight.job)
 
 
 RULES = (
@@ -28,29 +73,24 @@ RULES = (
     ),
     Rule(
         name="artifacts-gone",
-        cause=(
-            "The job needs the artifacts of an earlier job, and they are not there: expired, "
-            "deleted, or never uploaded (GitLab: missing_dependency_failure)."
-        ),
-        to_do=(
-            "Run a new pipeline, or retry the earlier job and then this one. If they expire too "
-            "soon, raise `artifacts:expire_in`."
-        ),
+        # Why they are gone, and for how long they are to be kept, is for people to say.
+        verdict=Verdict.UNKNOWN,
+        cause="The job needs the artifacts of an earlier job, and these have expired or were "
+        "deleted (GitLab: missing_dependency_failure). Run by itself, the job fails again.",
+        to_do="Run the earlier job again, then this one, or a new pipeline. If they expire too "
+        "soon, raise `artifacts:expire_in`.",
         reasons=frozenset({"missing_dependency_failure"}),
-        doubtful=may_change_configuration,
     ),
     Rule(
         name="time-limit",
-        # A change can make a job hang, and so can a slow runner.
+        # A change can make a job wait for ever, and so can a slow runner or a slow network.
         verdict=Verdict.UNKNOWN,
-        cause=(
-            "The job ran longer than its time limit and was ended (GitLab: job_execution_timeout)."
+        cause="The job met its time limit and was ended. That alone tells nothing of the cause.",
+        to_do="See what it did last, by its log, and how long it took when it last passed.",
+        reasons=frozenset(
+            {"job_execution_timeout", "job_execution_server_timeout", "server_timeout_running"}
+            | {"server_timeout_canceling"}
         ),
-        to_do=(
-            "Find what hangs or is slow: what the log says last, and how long the job took when it "
-            "last passed. Raise the job's `timeout` only if the work has grown."
-        ),
-        reasons=frozenset({"job_execution_timeout"}),
         quoted_lines=compile_patterns(
             r"^ERROR: Job failed: execution took longer than",
             r"^ERROR: Job failed \(system failure\)",
@@ -58,53 +98,105 @@ RULES = (
     ),
     _make_infrastructure_rule(
         "no-runner",
-        "No runner can take the job: none is online that has its tags and may run it",
-        "Check the job's `tags` and that a runner with them is online, then retry.",
+        "No runner can take the job: none is online that has its tags and may run it. {tags}",
+        "See whether a runner with these tags is online, not paused, and enabled for the project; "
+        "then run the job again.",
         "no_matching_runner",
+        "stuck_pending_no_matching_runners",
     ),
     replace(
         _make_infrastructure_rule(
             "stuck",
-            "No runner took the job in time",
-            "Retry the job. If it happens again, see whether the runners are online and have room.",
+            "No runner took the job in time. {tags}",
+            "See whether the runners that have these tags are online and have room, then run the "
+            "job again.",
             "stuck_or_timeout_failure",
+            "stuck_pending_with_matching_runners",
         ),
-        before_script_only=True,
+        has_started=False,
+    ),
+    Rule(
+        name="runner-lost",
+        # The runner's machine may have died of the job, as when its memory was used up.
+        verdict=Verdict.UNKNOWN,
+        cause="A runner took the job, and then GitLab heard no more of it. Its machine may have "
+        "been stopped, or may have died of what the job did.",
+        to_do="See what the log says last, and ask whoever keeps the runners what became of this "
+        "one.",
+        reasons=frozenset({"stuck_or_timeout_failure", "no_updates_running"}),
+        has_started=True,
     ),
     _make_infrastructure_rule(
         "runner-not-provided",
-        "The machine that should run the job did not come up in time",
+        "The machine that should run the job did not come up in time. {tags}",
         _RETRY,
         "runner_provisioning_timeout",
     ),
     _make_infrastructure_rule(
-        "scheduler", "GitLab could not hand the job to a runner", _RETRY, "scheduler_failure"
+        "scheduler", "GitLab could not hand the job to a runner.", _RETRY, "scheduler_failure"
     ),
     _make_infrastructure_rule(
-        "api", "GitLab's own interface failed while the job ran", _RETRY, "api_failure"
+        "api", "GitLab's own interface failed while the job ran.", _RETRY, "api_failure"
     ),
     _make_infrastructure_rule(
         "data-integrity",
-        "GitLab found its record of the job damaged",
+        "GitLab found its record of the job damaged.",
         "Run a new pipeline. If it goes on, tell whoever keeps GitLab.",
         "data_integrity_failure",
     ),
     _make_infrastructure_rule(
         "runner-too-old",
-        "The runner is too old for what the job asks of it",
-        "Tell whoever keeps the runners to update them, or tag the job for a newer one.",
+        "The runner{runner} is too old for what the job asks of it.",
+        "Tell whoever keeps the runners to update them, or tag the job for a newer one. {tags}",
         "runner_unsupported",
     ),
     Rule(
-        name="runner-system-failure",
-        cause="The runner itself failed, not the job's script (GitLab: runner_system_failure).",
-        to_do="Retry the job. If it goes on, give the line above to whoever keeps the runners.",
-        reasons=frozenset({"runner_system_failure"}),
-        quoted_lines=compile_patterns(
-            r"^ERROR: Job failed \(system failure\): \S",
-            r"^ERROR: (?:Preparation failed|Failed to|Job failed)",
+        name="container-died",
+        # The job may have used up the memory or the disk that it was given.
+        verdict=Verdict.UNKNOWN,
+        cause="The runner says that the job's container was ended from outside. The job may have "
+        "used more memory or disk than it is given, or its machine was needed for others.",
+        to_do="See what the job did last, and whether it needs more than when it last passed; ask "
+        "whoever keeps the runner{runner} for its limits.",
+        reasons=frozenset({"runner_system_failure", "runner_interrupted", "unknown_failure"}),
+        lines=_CONTAINER_END,
+        unless=_NOT_THE_JOB,
+    ),
+    Rule(
+        name="runner-stopped",
+        cause="The runner{runner} was stopped while the job ran (GitLab: runner_interrupted).",
+        to_do="Retry the job. If it goes on, tell whoever keeps the runners.",
+        reasons=frozenset({"runner_interrupted"}),
+        quoted_lines=_LAST_WORDS,
+    ),
+    Rule(
+        name="runner-refused",
+        # Whose setting has to be altered, and whether the change needs it, no line tells.
+        verdict=Verdict.UNKNOWN,
+        cause="The runner{runner} asked for something on the job's behalf and was refused: a "
+        "right, a token, a quota or a name may be wrong.{secret}",
+        to_do="See what was refused, and which setting of the project, the job or the runner asks "
+        "for it.",
+        reasons=frozenset({"runner_system_failure", "runner_external_dependency_failure"}),
+        lines=compile_patterns(
+            r"^(?:ERROR|WARNING): .{0,800}(?:permission denied|unauthori[sz]ed|\bforbidden\b"
+            r"|access denied|\bcode:? 40[0-4]\b|exceeded quota|not allowed|could not be found)"
         ),
-        # A variable, a service or an image in the configuration can make the runner fail.
-        doubtful=may_change_configuration,
+    ),
+    Rule(
+        name="runner-settings",
+        verdict=Verdict.UNKNOWN,
+        cause="The runner{runner} cannot do what its own settings or the job's ask of it.",
+        to_do="See what the runner says, and which setting it means: the job's, or the runner's.",
+        reasons=frozenset({"runner_configuration_error"}),
+        quoted_lines=_LAST_WORDS,
+    ),
+    Rule(
+        name="runner-system-failure",
+        cause="The job ended outside its script: the runner{runner} could not go on.{secret}",
+        to_do="Give the line above to whoever keeps the runners. Retry only if it looks passing.",
+        reasons=frozenset({"runner_system_failure", "runner_external_dependency_failure"}),
+        quoted_lines=_LAST_WORDS,
+        doubtful=_may_be_the_job,
     ),
 )

@@ -19,7 +19,8 @@ _MOST_STARTS, _MOST_PYTHON = 200, 4000
 
 _MARK = (
     r"\s|</?[\w:.-]{1,40}>|<[|｜][^|｜>\n]{1,60}[|｜]>|</?｜[^|｜>\n]{1,20}｜\w{1,40}>|`{3,}\w{0,20}"
-    r"|\[/?(?:TOOL_CALLS|TOOL_REQUEST|END_TOOL_REQUEST|ARGS)\]|[,;]|to=|call:|:\d{1,4}(?=[\s<{])"
+    r"|\[/?(?:TOOL_CALLS|TOOL_REQUEST|END_TOOL_REQUEST|ARGS)\]|[,;()]|to=|call:|:\d{1,4}(?=[\s<{])"
+    r"|(?:Action(?: Input)?|Observation):"
     r"|\b(?:assistant|commentary|function|json|code)\b(?=[\s<`{])"
 )
 _MARKS = re.compile(f"(?:{_MARK})*+")
@@ -66,10 +67,10 @@ class _Reader:
     def __init__(self, text: str, tools: Mapping[str, ToolSpec]) -> None:
         self._text, self._tools = text, tools
         names = "|".join(map(re.escape, sorted(tools, key=len, reverse=True))) or "(?!)"
-        self._name = re.compile(rf"(?:functions\.)?({names})(?![\w(])")
+        self._name = re.compile(rf"(?:functions\.)?({names})(?!\w)")
         self._start = re.compile(
-            rf"^[ \t]{{0,20}}(?=[<\[{{]|`{{3}}|to=|call:|(?:functions\.|default_api\.|print\()?"
-            rf"(?:{names})\b)|{_TOKENS}",
+            r"^[ \t]{0,20}(?=[<\[{]|`{3}|to=|call:|Action:"
+            rf"|(?:functions\.|default_api\.|print\()?(?:{names})\b)|{_TOKENS}",
             re.MULTILINE,
         )
 
@@ -101,9 +102,10 @@ class _Reader:
             value, at = self._read_json(at)
             return self._read_objects(value), at
         name, at = named[1].removeprefix("functions."), named.end()
-        if named.re is _TOOL or _ARGUMENT.match(self._text, at):
+        value, end = self._read_json(self._skip_marks(at))
+        if not isinstance(value, dict) and (named.re is _TOOL or _ARGUMENT.match(self._text, at)):
             return self._read_tags(name, at)
-        value, at = self._read_json(self._skip_marks(at))
+        at = end
         return ([WrittenCall(name, json.dumps(value))] if isinstance(value, dict) else []), at
 
     def _read_json(self, at: int) -> tuple[Any, int]:

@@ -54,6 +54,9 @@ FORMS = {
     "kimi without marks": 'functions.look:0{"at": 1}',
     "harmony": "<|start|>assistant<|channel|>commentary to=functions.look <|constrain|>json"
     '<|message|>{"at": 1}<|call|>',
+    "a tag around JSON": '<function=look>{"at": 1}</function>',
+    "a call of JSON": 'functions.look({"at": 1})',
+    "react": 'Action: look\nAction Input: {"at": 1}\nObservation:',
     "cohere": '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "look", "parameters": '
     '{"at": 1}}]<|END_ACTION|>',
     "internlm": '<|action_start|><|plugin|>{"name": "look", "parameters": {"at": 1}}<|action_end|>',

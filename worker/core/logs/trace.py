@@ -40,6 +40,18 @@ _SECTION = re.compile(
 _CSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 _ESCAPE = re.compile(rb"\x1b(?:[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _RETURNS = re.compile(rb"(?<!\r)\r++\n")
+_COLOURED_RETURN = re.compile(
+    rb"(?<=[^\r\n])\r{1,8}(?=(?:\x1b\[[0-9;:]{0,40}m){1,8}\r{0,8}(?:\n|$))"
+)
+"""A carriage return between a line and the reset of its colour: nothing overwrites the line."""
+
+_WIDE = re.compile(rb"\xff\xfe|(?:[\t\r\x1b -~]\x00){3}")
+"""Where UTF-16 begins in a line: its mark, or three characters of ASCII."""
+
+_NARROW = re.compile(rb"[ -~]{16}")
+"""A text of which every byte is a character: no longer UTF-16."""
+
+_TOLD = 200  # characters kept of the end of a line that is cut
 _LONGEST_STAMP = 40
 _CONTROL = bytes(code for code in (*range(32), 0x7F) if code not in b"\t\n")
 
@@ -48,8 +60,8 @@ def clean_trace(raw: bytes) -> bytes:
     """Return the lines of a trace as its job's page shows them, in UTF-8, each ended by "\\n".
 
     Removed: the runner's timestamps, section markers (their header text stays), escape sequences,
-    what a carriage return overwrote, control and invisible characters. Lines longer than `MAX_LINE`
-    are cut, and say so.
+    what a carriage return overwrote, control and invisible characters. UTF-16, as PowerShell writes
+    it, is decoded. Lines longer than `MAX_LINE` are cut in their middle, and say so.
     """
     return _Cleaner().clean(raw)
 
@@ -164,6 +176,8 @@ class _Cleaner:
         return cleaned
 
     def _clean(self, data: bytes) -> bytes:
+        if b"\0" in data:
+            data = b"\n".join([_decode_wide(line) for line in data.split(b"\n")])
         lines = list(filter(None, _apply_overwrites(data).split(b"\n")))
         if not lines:
             return b""
@@ -216,6 +230,8 @@ def _apply_overwrites(data: bytes) -> bytes:
         if b"\r\n" in data:
             data = _RETURNS.sub(b"\n", data)
         data = data.rstrip(b"\r")
+        if b"\r\x1b[" in data:
+            data = _COLOURED_RETURN.sub(b"", data)
     if b"\x1b" in data:
         data = _CSI.sub(b"", data)
     if b"\r" in data:
@@ -237,6 +253,29 @@ def _after_returns(data: bytes) -> Iterator[bytes]:
 def _readable(line: bytes) -> bytes:
     text = UNSEEN.sub("", BREAKS.sub(" ", line.decode("utf-8", "replace")))
     if len(text) > MAX_LINE:
-        kept = MAX_LINE - 40
-        text = f"{text[:kept]} [{len(text) - kept} characters cut]"
+        kept = MAX_LINE - _TOLD - 40
+        cut = len(text) - kept - _TOLD
+        text = f"{text[:kept]} [{cut} characters cut] {text[-_TOLD:]}"
     return text.encode()
+
+
+def _decode_wide(line: bytes) -> bytes:
+    """Decode UTF-16 within a line that was split at a byte 10: the other half of its line end may
+    be the first byte of the next line."""
+    if b"\0" not in line or not (found := _WIDE.search(line)):
+        return line
+    start, ending = found.start(), _NARROW.search(line, found.end())
+    if start % 2 == (line[0] == 0) and not _is_text(line[:start]):
+        start %= 2  # characters of another script than ASCII come first
+    end = line.rfind(b"\0", start, ending.start() if ending else None) + 1
+    end -= (end - start) % 2
+    text = line[start:end].decode("utf-16-le", "replace").removeprefix("\ufeff").rstrip("\r")
+    # The zero byte is removed later; the job's page counts a line that holds nothing else.
+    return line[:start] + text.encode() + b"\0" + line[end:] if end > start else line
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return data.translate(None, b"\t\x1b").decode().isprintable()
+    except UnicodeDecodeError:
+        return False

@@ -270,12 +270,23 @@ def test_an_exception_far_into_a_long_line_is_shown(before: int) -> None:
     assert "TypeError: cart is not a function" in shown
 
 
-def test_a_shortened_line_says_so() -> None:
-    line = "error: " + "the parts do not fit together, " * 20
+@pytest.mark.parametrize("middle", [30, 400, 5_000])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "a.framework: errSecInternalComponent",
+        "libcart.a(cart.o): undefined reference to `sum'",
+        "part.cs(3,9): error CS1002: expected ;",
+    ],
+)
+def test_a_shortened_line_keeps_its_end_and_says_so(middle: int, end: str) -> None:
+    line = "error: the parts do not fit together" + " and again" * middle + f" {end}"
     shown = texts(trace.preview_log(log(*calm(2_000), line), 1_024))
-    cut = next(text for text in shown if text.startswith("error: "))
-    assert cut.endswith(" [cut]")
-    assert line.startswith(cut.removesuffix(" [cut]"))
+    head, _, tail = next(text for text in shown if text.startswith("error: ")).partition(" [cut] ")
+    assert line.startswith(head)
+    assert tail
+    assert line.endswith(tail)
+    assert end.rpartition(": ")[2] in tail
 
 
 @pytest.mark.parametrize("count", [20, 9_000])

@@ -35,6 +35,12 @@ def stamped(*lines: str) -> bytes:
         pytest.param(b"caf\xc3\xa9 \xff\n", ["caf\xe9 \ufffd"], id="what is not UTF-8"),
         pytest.param("a\u200bb\u202ec\U000e0041d\n".encode(), ["abcd"], id="unseen characters"),
         pytest.param("a\u2028b\x85c\n".encode(), ["a b c"], id="other line ends are blanks"),
+        pytest.param(
+            b"a\n\x1b[31mb\r\x1b[0m\nc\n", ["a", "b", "c"], id="a colour's end overwrites none"
+        ),
+        pytest.param(b"1%\r2%\r\x1b[39m\x1b[0m\r\n", ["2%"], id="nor does it after progress"),
+        pytest.param(b"\x1b[1m\r\x1b[0m\na\n", ["a"], id="nor is it a line"),
+        pytest.param(b"a\r\x1b[0mb\n", ["b"], id="a text after it does overwrite"),
         pytest.param(b"", [], id="nothing"),
         pytest.param(b"\n\r\n\x1b[0m\n", [], id="nothing to see"),
     ],
@@ -78,11 +84,42 @@ def test_a_timestamp_the_job_wrote_itself_stays_where_the_runner_wrote_none() ->
 
 
 def test_a_very_long_line_is_cut_and_says_so() -> None:
-    line = trace.split_lines(trace.clean_trace(b"x" * 20_000 + b"\nnext\n"))[0]
+    raw = b"x" * 20_000 + b": errSecInternalComponent\nnext\n"
+    line = trace.split_lines(trace.clean_trace(raw))[0]
     assert len(line) <= trace.MAX_LINE
-    assert line.endswith("characters cut]")
-    cut = int(line.split("[")[1].split()[0])
-    assert cut + line.count("x") == 20_000
+    head, _, rest = line.partition(" [")
+    count, _, tail = rest.partition(" characters cut] ")
+    assert tail.endswith("x: errSecInternalComponent")
+    assert int(count) + len(head) + len(tail) == len(raw) - len("\nnext\n")
+
+
+@pytest.mark.parametrize("stamp", ["", f"{STAMP} "])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Get-Item : cannot find path", "", "error: E4"],
+        ["erreur : \u00e9chec \u00e0 la ligne 4", "\u00e9 encore", "\u201eerror\u201c"],
+        ["error: \u30d5\u30a1\u30a4\u30eb\u304c\u3042\u308a\u307e\u305b\u3093: E4.cs"],
+        ["\u30a8\u30e9\u30fc", "\u30a8\u30e9\u30fc: error E4"],
+    ],
+)
+def test_utf_16_inside_a_log_is_read(stamp: str, lines: list[str]) -> None:
+    wide = "\r\n".join([*lines, ""]).encode("utf-16")
+    raw = b"before\n" + wide + b"after, in eight bits again\n"
+    raw = b"".join(stamp.encode() + line + b"\n" for line in raw.removesuffix(b"\n").split(b"\n"))
+    shown = trace.split_lines(trace.clean_trace(raw))
+    assert [line for line in shown if line] == [
+        "before", *filter(None, lines), "after, in eight bits again"
+    ]  # fmt: skip
+    assert len(shown) == raw.count(b"\n")
+
+
+def test_a_file_in_utf_16_is_read_in_pieces() -> None:
+    raw = "".join(f"line {number}: error\n" for number in range(100_000)).encode("utf-16")
+    pieces = (raw[at : at + 99_999] for at in range(0, len(raw), 99_999))
+    lines = b"".join(trace.clean_pieces(pieces)).decode().split("\n")
+    assert lines[0] == "line 0: error"
+    assert lines[99_999] == "line 99999: error"
 
 
 def test_cleaning_twice_changes_nothing() -> None:
@@ -93,6 +130,7 @@ def test_cleaning_twice_changes_nothing() -> None:
         b"\n",
         b"word",
         b"\xff",
+        b"\0w\0i\0d\0e",
         b"section_start:1:a\r\x1b[0K",
         b" ",
     ]

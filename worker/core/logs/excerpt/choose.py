@@ -15,6 +15,8 @@ from worker.core.text.preview import clip_bytes
 SHOWN = 190
 """The most bytes shown of one line."""
 
+_END = 50  # characters of a longer line's end that are shown at most
+
 _MANY = " " * 12
 _DEEP, _KEPT = 16, 4  # of the indentation that is deeper than _DEEP, one in _KEPT blanks is kept
 _BLANKS = re.compile(r"(?<=\S) {12,}(?=\S)")
@@ -184,8 +186,17 @@ class Choice:
 
 
 def clip_text(text: str) -> str:
-    """Cut `text` to at most `SHOWN` bytes; a text that was cut ends with `CUT`."""
-    return clip_bytes(text, SHOWN, f" {CUT}")
+    """Cut `text` to at most `SHOWN` bytes; `CUT` stands for what is left out.
+
+    The end is kept if words after a colon stand there: they are often the reason, as in
+    `PATH: errSecInternalComponent`.
+    """
+    if len(text.encode("utf-8", "replace")) <= SHOWN:
+        return text
+    end = text[-_END:].rpartition(": ")[2].strip()
+    if not end[:1].isalpha() or len(end) > _END - 2 or text.startswith(CUT):
+        return clip_bytes(text, SHOWN, f" {CUT}")
+    return clip_bytes(text, SHOWN, f" {CUT} {end}")
 
 
 def _kind(text: str) -> str:

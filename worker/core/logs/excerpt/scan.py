@@ -71,6 +71,7 @@ CUT = "[cut]"
 _RAISED = (b"Error: ", b"Exception: ", b"error: ", b"panic: ", b"Fatal Python error: ")
 _FAR = 110  # a line whose error begins at most this far into it is shown from its beginning
 _LEAD = 40  # bytes kept before an error that begins later
+_LAST = 200  # bytes kept of the end of a line that is longer than `MAX_KEPT`
 
 _COMMAND = b"\n$ "
 _COMMANDS = 400
@@ -296,7 +297,12 @@ def cut_before_error(line: bytes) -> bytes:
 
 
 def _cut_line(line: bytes) -> bytes:
-    return line if len(line) <= MAX_KEPT else cut_before_error(line)[:MAX_KEPT]
+    if len(line) <= MAX_KEPT:
+        return line
+    kept = cut_before_error(line)
+    if len(kept) <= MAX_KEPT:
+        return kept
+    return b"%s %s %s" % (kept[: MAX_KEPT - _LAST], CUT.encode(), kept[-_LAST:])
 
 
 def _find_command_lines(text: bytes) -> Iterator[int]:

@@ -41,8 +41,8 @@ class FailingJob:
     known. Three fields are only set while a survey is made: `end` holds the log's last lines with
     their numbers, for the rules; `error_text` the lines of the whole log about the failure, for the
     signature; `has_started` says that a runner took the job. Not stored either are `preview`, which
-    shows the model more of the log than `excerpt` does, `tags`, which select the job's runners, and
-    `runner`, the name of the one that took it.
+    shows the model more of the log than `excerpt` does, `tags`, which select the job's runners,
+    `runner`, the name of the one that took it, and `runners`, what GitLab says of those that might.
     """
 
     job_id: int
@@ -64,6 +64,7 @@ class FailingJob:
     has_started: bool = True
     tags: tuple[str, ...] = field(default=(), compare=False)
     runner: str = field(default="", compare=False)
+    runners: str = field(default="", compare=False)
 
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
@@ -310,7 +311,7 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
     }
 
 
-_UNSTORED = ("end", "error_text", "preview", "has_started", "tags", "runner")
+_UNSTORED = ("end", "error_text", "preview", "has_started", "tags", "runner", "runners")
 
 
 def _dump_group(group: Group) -> dict[str, Any]:

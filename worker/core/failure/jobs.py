@@ -37,7 +37,8 @@ class FailingJob:
     ended the job has written, for the signature, `command` its name and `exit_code` its exit code,
     0 if it is not known; `has_started` says that a runner took the job. Not stored either are
     `preview`, which shows the model more of the log than `excerpt` does, `tags`, which select the
-    job's runners, and `runner`, the name of the one that took it.
+    job's runners, `runner`, the name of the one that took it, and `runners`, what GitLab says of
+    those that might.
     """
 
     job_id: int
@@ -61,6 +62,7 @@ class FailingJob:
     has_started: bool = True
     tags: tuple[str, ...] = field(default=(), compare=False)
     runner: str = field(default="", compare=False)
+    runners: str = field(default="", compare=False)
 
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
@@ -209,8 +211,15 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
 
 
 _UNSTORED = (
-    *("end", "error_text", "command", "exit_code", "preview", "has_started"),
-    *("tags", "runner"),
+    "end",
+    "error_text",
+    "command",
+    "exit_code",
+    "preview",
+    "has_started",
+    "tags",
+    "runner",
+    "runners",
 )
 
 

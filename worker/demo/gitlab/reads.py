@@ -158,6 +158,18 @@ def get_raw_file(call: Call) -> Answer:
     )
 
 
+def list_runners(call: Call) -> Answer:
+    """List the runners of a project that have all the tags; GitLab tells them to maintainers."""
+    wanted = set(filter(None, call.get_value("tag_list").split(",")))
+    runners = call.find_project(Access.MAINTAINER).runners.items()
+    return make_page(call, [
+        {"id": number, "description": name.rstrip("?"), "paused": False}
+        | {"status": "offline" if name.endswith("?") else "online"}
+        for number, (name, tags) in enumerate(runners, 1)
+        if wanted <= set(tags)
+    ])  # fmt: skip
+
+
 _MR = "projects/:id/merge_requests"
 _ONE = f"{_MR}/:iid"
 
@@ -166,6 +178,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "users/:user", get_account),
     Route("GET", "projects/:id", get_project),
     Route("GET", "projects/:id/members/all/:user", get_member),
+    Route("GET", "projects/:id/runners", list_runners, PAGING | {"tag_list"}),
     Route(
         "GET",
         _MR,

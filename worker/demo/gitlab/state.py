@@ -47,7 +47,8 @@ _SHORT = re.compile(r"[0-9a-f]{7,39}")
 class Project:
     """A project; `commits` maps a sha to its whole tree, `refs` a branch to its sha.
 
-    `history` holds the commits of its default branch as they are listed, oldest first.
+    `history` holds the commits of its default branch as they are listed, oldest first. `runners`
+    are its runners' names with their tags; one whose name ends in "?" is offline.
     """
 
     id: int
@@ -63,6 +64,7 @@ class Project:
     statuses: dict[str, list["Status"]] = field(default_factory=dict)
     ci_errors: list[str] = field(default_factory=list)
     history: list["Commit"] = field(default_factory=list)
+    runners: dict[str, tuple[str, ...]] = field(default_factory=dict)
     public_jobs: bool = True
     builds_access: str = "enabled"
 

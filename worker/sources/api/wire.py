@@ -162,10 +162,12 @@ class ArtifactFile(Answer):
 
 
 class Runner(Answer):
-    """What a job ran on."""
+    """What a job ran on, or may run on: then with its state."""
 
     id: int = 0
     description: str | None = None
+    paused: bool | None = None
+    status: str = ""
 
 
 class Job(Answer):

@@ -42,6 +42,7 @@ from worker.sources.survey.compared_logs import read_failure
 from worker.sources.survey.fact_collection import Diff
 from worker.sources.survey.facts import add_facts, read_diff
 from worker.sources.survey.matrix import get_family
+from worker.sources.survey.waiting_jobs import add_runners
 
 MOST_LOGS = 12
 """Most logs that are read: first one of each family of jobs, then more of the same families."""
@@ -176,9 +177,8 @@ def _read_pipeline(reader: Reader, draft: _Draft) -> None:
     draft.others = tuple(_describe_merge_result(listed.items, reader))
     draft.others += other_jobs.describe_other_jobs(listed.items)
     variants = Counter(get_family(job.name) for job in newest)
-    draft.jobs += [
-        _describe_failing(job, variants, reader) for job in sorted(failed, key=lambda job: job.id)
-    ]
+    failing = [_describe_failing(job, variants, reader) for job in failed]
+    draft.jobs += add_runners(sorted(failing, key=lambda job: job.job_id), reader)
     if not newest:
         draft.errors = _read_errors(path, number, reader, draft)
     triggers = set(_read_downstream(path, number, reader, draft))

@@ -42,7 +42,7 @@ def name_facts(job: FailingJob, line: str) -> Mapping[str, str]:
         "wanted": f" {quote(named)}" if (named := _find(_IMAGE, [line]).rstrip(":")) else "",
         "registry": f"the registry {quote(host)}" if host else "the container registry",
         "host": quote(host) if host else "its host",
-        "tags": _name_tags(job.tags),
+        "tags": f"{_name_tags(job.tags)} {_UNPLAIN.sub('', job.runners)}".rstrip(),
         "runner": f" {quote(job.runner)}" if job.runner else "",
         "credentials": _say("The runner signed in with credentials from {}", _CREDENTIALS, texts),
         "scheduler": _say("Kubernetes says: {}", _SCHEDULER, texts),

@@ -224,6 +224,11 @@ SCRIPTS = {
 - $ set -o pipefail
 + $ git log --format=%s | head -n 1 > subject.txt
 """,
+    "the words of another job": """\
+- $ ./deploy.sh
+- Job succeeded
++ deploy: the pod of build 12 is not ready
+""",
     "an after_script": """\
 - $ ./check.sh
 + check.sh: line 4: jq: command not found

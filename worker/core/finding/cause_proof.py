@@ -31,8 +31,7 @@ _LAST_WORDS = 3
 _ENDING = 10
 """How many last lines of a log say how the job ended."""
 
-_SUCCEEDED = re.compile(r"Job succeeded\s*$")
-_JOB_FAILED = re.compile(r"(?:ERROR|FATAL): Job failed\b")
+_ENDED = re.compile(r"(?P<passed>Job succeeded\s*$)|(?:ERROR|FATAL): Job failed\b")
 _TIMED_OUT = re.compile(r"ERROR: Job failed: execution took longer than ")
 _UPLOADS = re.compile(r"(?:Uploading artifacts|Saving cache) for successful job")
 
@@ -85,6 +84,11 @@ class _Log:
     lines: Sequence[str]
     command: FailingCommand
 
+    @property
+    def last_words(self) -> str:
+        """How the runner says that the job ended; a script may have printed the same before."""
+        return next(filter(_ENDED.match, reversed(self.lines[-_ENDING:])), "")
+
 
 def _find_lack(quote: Evidence, claim: Claim, log: "_Log | None") -> str:
     if isinstance(quote.place, RepoFile):
@@ -92,7 +96,8 @@ def _find_lack(quote: Evidence, claim: Claim, log: "_Log | None") -> str:
     if log is None:
         kinds = [find_bystander(line) for line in quote.text.split("\n")]
         return next(filter(None, kinds), "") if all(kinds) else ""
-    if any(map(_SUCCEEDED.match, log.lines[-_ENDING:])):
+    ended = _ENDED.match(log.last_words)
+    if ended and ended["passed"]:
         return "that job passed"
     numbers = range(quote.line, max(quote.line, quote.last) + 1)
     lacks = [
@@ -128,9 +133,8 @@ def _find_lack_of_line(number: int, text: str, claim: Claim, log: _Log) -> str:
 
 def _is_last_word(number: int, log: _Log) -> bool:
     """Whether the line is one of the last that a script wrote which reached its time limit."""
-    if number <= log.command.last - _LAST_WORDS:
-        return False
-    return any(map(_TIMED_OUT.match, log.lines[-_ENDING:]))
+    is_last = number > log.command.last - _LAST_WORDS
+    return is_last and _TIMED_OUT.match(log.last_words) is not None
 
 
 def _is_silent(log: _Log) -> bool:
@@ -145,7 +149,7 @@ def _is_of_runners_failure(number: int, line: str, log: _Log) -> bool:
     """Whether the runner says in the line why it failed the job itself, after the script."""
     if number <= log.command.last or not reports_trouble(line):
         return False
-    if _JOB_FAILED.match(line):
+    if _ENDED.match(line):
         return True
     return any(map(_UPLOADS.match, log.lines[log.command.last : number]))
 

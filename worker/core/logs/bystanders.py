@@ -110,7 +110,7 @@ _FOLLOWS = re.compile(
     r"(?:(?:previous|above|earlier|prior)\b|errors?\b)"
     r"|\bbuild (?:stopped|interrupted)|waiting for (?:other|unfinished) jobs"
     r"|not remade because|all later \w{1,20} cancell?ed"
-    r"|(?:one or more|some|the following|\d{1,6}) (?:\w{1,20} ){0,3}(?:errors? occurred"
+    r"|(?:one or more|some|the following|\d{1,6}) (?:\w{1,20} ){0,3}(?:errors? occurred\W{0,3}$"
     r"|(?:check|hook|test|job|task|target|step)s? (?:have |has |were )?(?:failed|not successful))",
     re.IGNORECASE,
 )
@@ -121,7 +121,7 @@ _COUNTED = (
     r"|mistakes?|findings?|expectations?|scenarios?|steps?|undefined)"
 )
 _COUNT = re.compile(
-    rf"\b(?P<number>\d{{1,9}}) (?:\w{{1,20}} ){{0,2}}?{_COUNTED}\b"
+    rf"(?<![\w.-])(?P<number>\d{{1,9}}) (?:\w{{1,20}} ){{0,2}}?{_COUNTED}\b"
     rf"|\b{_COUNTED}(?: run)?(?: ?[:=] ?|\t)(?P<value>\d{{1,9}})\b",
     re.IGNORECASE,
 )

@@ -113,6 +113,11 @@ SCRIPTS = {
 - make: *** [Makefile:12: all] Error 2
 - make: *** Waiting for unfinished jobs....
 """,
+    "a linker": """\
+- $ make
++ ld: 0711-987 Error occurred while reading file
+- 3 errors occurred:
+""",
     "make's own error": """\
 - $ make docs
 + make: *** No rule to make target 'docs/api.md', needed by 'docs'.  Stop.
@@ -223,6 +228,11 @@ SCRIPTS = {
     "a silent command": """\
 - $ set -o pipefail
 + $ git log --format=%s | head -n 1 > subject.txt
+""",
+    "the words of another job": """\
+- $ ./deploy.sh
+- Job succeeded
++ deploy: the pod of build 12 is not ready
 """,
     "an after_script": """\
 - $ ./check.sh

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from worker.core.conversation.limits import MAX_CALLS
 from worker.core.conversation.messages import ToolSpec
 from worker.core.text.untrusted_json import parse_json
 
@@ -85,7 +86,7 @@ class _Reader:
             return calls
         while at < len(self._text):
             found, at = self._read_next(at)
-            if not found:
+            if not found or len(calls) > MAX_CALLS:
                 return []
             calls += found
             at = self._skip_marks(at)
@@ -109,6 +110,8 @@ class _Reader:
         return ([WrittenCall(name, json.dumps(value))] if isinstance(value, dict) else []), at
 
     def _read_json(self, at: int) -> tuple[Any, int]:
+        if self._text[at : at + 1] not in ("{", "["):
+            return None, at
         try:
             return json.JSONDecoder().raw_decode(self._text, at)
         except (ValueError, RecursionError):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.linear import takes_linear_time
 from worker.core.conversation.messages import ToolSpec
 from worker.core.gate.blocks import read_blocks
 from worker.core.gate.written_calls import has_written_call
@@ -122,6 +123,12 @@ def test_everything_else_is_text(text: str) -> None:
     assert (said, calls) == (text, [])
 
 
-def test_a_long_text_is_read_in_linear_time() -> None:
-    for part in ("<tool_call>", "<function=look>", "{\n", "[", "look{", ",", "<|a|>", "<arg_key>"):
-        read_written_calls(part * 20_000, TOOLS)
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("<tool_call>", "<function=look>", "{\n", "[", "look{", ",", "<|a|>", "<arg_key>", "[\n"),
+        *(FORMS["mistral 11"], FORMS["hermes"] + "\n", FORMS["qwen"] + "\n", "look(at=1)\n"),
+    ],
+)
+def test_a_long_text_is_read_in_linear_time(part: str) -> None:
+    assert takes_linear_time(lambda text: read_written_calls(text, TOOLS), part, 2_000)

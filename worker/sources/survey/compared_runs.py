@@ -1,8 +1,8 @@
-"""Describes a job of GitLab's as a run that is compared with others."""
+"""The runs of a job that are compared with each other."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from worker.core.failure.facts import Run
+from worker.core.failure.facts import Facts, Run, Unknown
 from worker.core.failure.jobs import FailingJob
 from worker.sources.api import wire
 
@@ -56,3 +56,22 @@ def describe_run(
         missing_errors=tuple(words.get(each, each) for each in sorted(lacked)[:NAMED]),
         seconds=job.duration or 0.0,
     )
+
+
+def select_runs(
+    runs: tuple[Run, ...] | Unknown, wanted: Callable[[Run], bool]
+) -> tuple[Run, ...] | Unknown:
+    """Return the `wanted` ones of the runs, if they are known."""
+    return runs if isinstance(runs, Unknown) else tuple(filter(wanted, runs))
+
+
+def find_breaking_commit(found: Iterable[Facts], base: str) -> str:
+    """Return the target branch's newest commit with the same error, except the change's `base`; ""
+    if there is none."""
+    failed = (
+        run.sha
+        for facts in found
+        for run in facts.known_target.runs
+        if facts.has_same_error(run) and run.sha != base
+    )
+    return next(failed, "")

@@ -25,7 +25,12 @@ from worker.sources.survey.compared_logs import (
     read_own_errors,
 )
 from worker.sources.survey.compared_pipelines import find_pipelines, read_or_unknown
-from worker.sources.survey.compared_runs import describe_run, make_failing_run
+from worker.sources.survey.compared_runs import (
+    describe_run,
+    find_breaking_commit,
+    make_failing_run,
+    select_runs,
+)
 from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.merged_commits import find_commits_with_change
 from worker.sources.survey.nearby_pipelines import ComparedPipelines, get_items, was_set_back
@@ -78,21 +83,10 @@ class FactCollector:
         near = self._read_further_back(near)
         self._read_logs(near)
         found = [self._describe_group(each, near) for each in self._failing]
-        if not (broken := self._find_breaking_commit(found, near)):
+        if not (broken := find_breaking_commit(found, near.base)):
             return found
         near = self._drop_runs_with_change(near, broken)
         return [self._describe_group(each, near) for each in self._failing]
-
-    def _find_breaking_commit(self, found: Sequence[Facts], near: ComparedPipelines) -> str:
-        """Find the target's newest commit with the same error, except the change's base; or ""."""
-        failed = (
-            run.sha
-            for facts in found
-            if isinstance(facts.target, Target)
-            for run in facts.target.runs
-            if facts.has_same_error(run) and run.sha != near.base
-        )
-        return next(failed, "")
 
     def _drop_runs_with_change(self, near: ComparedPipelines, newest: str) -> ComparedPipelines:
         """Remove the target's pipelines that are known to have run with the change from `near`."""
@@ -341,18 +335,13 @@ class FactCollector:
             return replace(facts, attempts=why, target=why, earlier=why, elsewhere=why)
         ours = {run.job_id for run in facts.jobs}
         attempts = self._find_runs(facts, near.attempts)
-        of_other_kinds = self._find_runs(facts, near.of_other_kinds)
         elsewhere = self._find_runs(facts, near.elsewhere)
         return replace(
             facts,
-            attempts=attempts
-            if isinstance(attempts, Unknown)
-            else tuple(each for each in attempts if each.job_id not in ours),
-            runs_of_other_sources=tuple(get_items(of_other_kinds)),
+            attempts=select_runs(attempts, lambda run: run.job_id not in ours),
+            runs_of_other_sources=tuple(get_items(self._find_runs(facts, near.of_other_kinds))),
             earlier=self._find_runs(facts, near.earlier),
-            elsewhere=elsewhere
-            if isinstance(elsewhere, Unknown)
-            else tuple(each for each in elsewhere if facts.has_same_error(each)),
+            elsewhere=select_runs(elsewhere, facts.has_same_error),
             target=self._describe_target(facts, near),
         )
 

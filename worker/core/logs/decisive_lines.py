@@ -10,6 +10,8 @@ from worker.core.logs.excerpt.marks import find_marks
 from worker.core.logs.line_kinds import (
     DEADLY,
     GAP,
+    LOCATED,
+    PLACED,
     PLAIN,
     REASON,
     TEST,
@@ -44,35 +46,50 @@ class DecisiveLine:
 
 
 def keep_decisive(
-    telling: Sequence["DecisiveLine"], lines: Sequence[str], command: str
-) -> list["DecisiveLine"]:
+    telling: Sequence[DecisiveLine], lines: Sequence[str], command: str
+) -> list[DecisiveLine]:
     """Return the lines that decide which failure it is: every plain one, those that weigh nearly as
     much as the heaviest (warnings only if there is nothing else), and the last one that says what
-    could not be done. If there are none, it is the list of files that a formatter or a comparison
-    has written, by the name of the `command`."""
+    could not be done. If none of them is sure to have ended the command, its last words decide too.
+    If there are none, it is the list of files that a formatter or a comparison has written, by the
+    name of the `command`."""
     best = max((each.weight for each in telling), default=0.0)
     kept = [each for each in telling if each.is_plain or each.weight >= best - _SPREAD]
     kept = [each for each in kept if not _WARNS.match(each.text)] or kept
-    last = None if any(each.is_test for each in kept) else _find_last_trouble(lines)
-    if last and all(each.normal != last.normal for each in kept):
-        kept.append(last)
+    if any(each.is_test for each in kept):
+        return kept
+    _add_new(kept, _find_last(lines, TROUBLE))
+    if kept and not any(_ENDS.match(each.text) for each in kept):
+        _add_new(kept, _find_last(lines, _WORDS))
     return kept or (_read_list(lines) if _LISTS.search(command) else [])
 
 
-def _find_last_trouble(lines: Sequence[str]) -> "DecisiveLine | None":
+def _add_new(kept: list[DecisiveLine], line: DecisiveLine | None) -> None:
+    if line and all(each.normal != line.normal for each in kept):
+        kept.append(line)
+
+
+def _find_last(lines: Sequence[str], pattern: re.Pattern[str]) -> DecisiveLine | None:
     for line in reversed(lines):
         text = strip_line(line)
         normal = normalise_line(text)
         if (
-            TROUBLE.search(normal)
+            pattern.search(normal)
             and not is_test_progress(text)
             and not is_noise(text, normal)
+            and not REASON.match(text)
             and not _is_tally(normal)
             and not _says_nothing(normal)
         ):
             return DecisiveLine(_LEAST - 1, normal, text, False, False, False)
     return None
 
+
+_WORDS = re.compile(r"[A-Za-z]{3,}.{0,80}?[A-Za-z]{3,}")
+_ENDS = re.compile(
+    "|".join(f"(?:{each.pattern})" for each in (TEST, LOCATED, PLACED, DEADLY, REASON))
+)
+"""Errors that are none that a program goes on after."""
 
 _WARNS = re.compile(
     r"(?!WARNING: (?:DATA RACE|\w{1,30}Sanitizer))(?:\S{1,40} )?\W{0,3}(?i:warn(?:ing)?)\W"
@@ -121,7 +138,7 @@ traceback most recent call last end log
 _COUNTED = """
 example examples completed done finished note notes hint hints infos warn skip skips pass passes
 runs assertions leaks success successes suite suites offenses inspected detected seconds ignored
-pending todo unnecessary
+pending todo unnecessary file files would left unchanged reformatted
 """
 _COMMON_WORDS = frozenset(_COMMON.split())
 _COUNTED_WORDS = frozenset(_COUNTED.split())

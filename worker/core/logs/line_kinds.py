@@ -165,7 +165,7 @@ TROUBLE = re.compile(
     r"\b(?:could not|couldn't|cannot|can't|unable to|refused|denied|not found|no such|timed out"
     r"|exceeded|expired|unauthorized|forbidden|mismatch|invalid|unexpected|missing|already exists"
     r"|does not|doesn't|did not|is not|isn't|must|gateway timeout|bad gateway|unavailable"
-    r"|is (?:empty|required|outdated))\b",
+    r"|insufficient|is (?:empty|required|outdated))\b",
     re.IGNORECASE,
 )
 

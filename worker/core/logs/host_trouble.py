@@ -13,22 +13,26 @@ LONGEST = 1000
 _TROUBLE = re.compile(
     # the network
     r"time(?:d[ -]?|[ -]?)out|timeout|deadline exceeded|\bE(?:AI_|CONN|TIMEDOUT|HOST|NET|PIPE)\w*"
-    r"|(?:connect\w*|peer|host|network|socket|handshake|pull|fetch|download\w*|upload\w*|registry"
-    r"|mirror|proxy|server|service)\b.{0,80}\b(?:refused|reset|closed|aborted|lost|unreachable"
-    r"|fail\w*|denied|unavailable|unexpected(?:ly)?|not respond\w*|unauthorized|not available)"
-    r"|(?:fail\w*|unable|cannot|can't|could not|couldn't|error)\b.{0,80}\b(?:connect\w*|reach"
-    r"|resolve|download\w*|fetch\w*|pull\w*|clone|upload\w*|handshake|look ?up|contact)\b"
-    r"|no such host|name resolution|not known|broken pipe|no route|\bdns\b|\btls\b|\bssl\b|x509"
-    r"|certificate|rate.?limit|too ?many ?requests|quota|internal server error|bad gateway"
-    r"|service unavailable|gateway time|\b(?:http|status|error|code|returned)\b.{0,20}\b"
-    r"(?:401|403|407|408|429|5\d\d)\b|unexpected eof|remote end|hung up|rpc failed"
+    r"|(?<![\w/.-])(?:connect\w*|peer|hosts?|network|socket|handshake|pull|download\w*|upload\w*"
+    r"|registry|mirror|proxy|server|service)(?![\w/.]).{0,80}\b(?:refused|reset|closed|aborted"
+    r"|lost|unreachable|failed|denied|unavailable|unexpectedly|not respond\w*|not available)"
+    r"|\b(?:fail(?:ed|ure|s)? to|unable to|cannot|can't|could not|couldn't) (?:\w{1,20} )?"
+    r"(?:connect|establish|reach|resolve (?:host|proxy|name)|download|fetch|pull|clone|upload"
+    r"|handshake|look ?up|contact)\b"
+    r"|no such host|name resolution|name or service|broken pipe|no route|\bdns\b"
+    r"|\btls\b|\bssl\b|x509|certificate|rate.?limit|too ?many ?requests|quota exceeded"
+    r"|internal server error|bad gateway|service unavailable|gateway time|rpc failed"
+    r"|\b(?:http|status|code|returned)\b.{0,20}\b(?:401|403|407|408|429|5\d\d)\b"
+    r"|unexpected eof|remote end|hung up"
     # the host
-    r"|\bkilled\b|\boom\b|out of memory|memory limit|cannot allocate|allocation fail|\bheap\b"
-    r"|\benomem\b|no space|\benospc\b|disk|read-only file|input/output error|i/o error"
-    r"|\bemfile\b|too many open files|resource temporarily|segmentation fault|segfault|bus error"
-    r"|illegal instruction|core dumped|signal:? ?\d{0,2}\b|sig(?:kill|segv|term|bus|ill)\b"
-    r"|exit (?:code|status) 1(?:3[0-9]|4[0-3])\b|evicted|preempted|\bdaemon\b|\bdocker\b|\bcuda\b"
-    r"|\bgpu\b|device|display|license|licence|clock|\bexpired\b",
+    r"|\bkilled\b|\boom(?:killed)?\b|out of memory|memory limit|cannot allocate|allocation fail"
+    r"|heap (?:limit|space|out)|\benomem\b|no space|\benospc\b|\bdisk (?:full|quota|space|i/o)"
+    r"|read-only file|input/output error|i/o error|\bemfile\b|too many open files"
+    r"|resource temporarily|segmentation fault|segfault|bus error|illegal instruction"
+    r"|core dumped|\bsignal:? ?(?:\d|kill|term|segv|bus|ill|abrt)|sig(?:kill|segv|term|bus|ill)\b"
+    r"|exit (?:code|status) 1(?:3[0-9]|4[0-3])\b|evicted|preempted|\bdaemon\b|docker\.sock"
+    r"|\bcuda\b|\bgpu\b|no such device|device (?:not|busy|unavailable)|(?:open|no) display"
+    r"|licen[cs]e (?:server|expired|error|checkout)|clock (?:skew|drift)|\bexpired\b",
     re.IGNORECASE,
 )
 

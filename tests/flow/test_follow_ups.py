@@ -35,6 +35,7 @@ class Corrected:
     def __init__(self) -> None:
         self.story = story.make_script()
         self.asked: list[str] = []
+        self.prompts: list[str] = []
         self.final = Say("")
 
     def __call__(self, asked: Asked) -> Answer:
@@ -56,6 +57,7 @@ class Corrected:
     def reply(self, asked: Asked) -> Answer:
         if asked.answers == 0:
             self.asked.append(str(asked.body["messages"][-1]))
+            self.prompts.append(str(asked.body["messages"]))
             command = f"ls /tmp/data; grep -nE '^E  +AssertionError' {story.LOG}"
             return Call([("sandbox_exec", {"command": command})])
         found = asked.get_last_result("sandbox_exec").content
@@ -157,4 +159,7 @@ def test_a_reply_is_shown_the_first_note_as_it_was_posted(told: Product, script:
     assert "1 quote could not be proven" in posted
     assert "> **What GitLab and the logs show**" in posted
     assert "Apply on the diff: [`windows.py:41`]" in posted
+    assert "[as you wrote it]" in posted
+    for said in ("A tide that goes on over midnight is two windows", "in the new loop of `merge`"):
+        assert script.prompts[0].count(said) == 1
     assert TOKEN not in opening

@@ -227,13 +227,45 @@ MOST_POSTED = 6 * 1024
 def tell_posted(note: str, answer: str) -> str:
     """What became of the last answer: the note as posted, quoted, without its marker.
 
-    A sentence is enough where all of the `answer`, as notes write it, stands in the note.
+    `answer` is what notes made of it. It stands above, so its lines are not shown again; a sentence
+    is enough where all of it stands in the note.
     """
     if answer and answer in note:
         return _AS_WRITTEN
     shown = visible(MARKER.sub("", note, count=1)).strip()
-    quoted = "\n".join(f"> {line}".rstrip() for line in shown.split("\n"))
+    told = _list_told(answer)
+    lines = [_leave_out(line, told) for line in shown.split("\n")]
+    kept = [line for at, line in enumerate(lines) if line != _SAME or lines[at - 1 : at] != [_SAME]]
+    quoted = "\n".join(f"> {line}".rstrip() for line in kept)
     return f"{_POSTED}\n" + clip_bytes(quoted, MOST_POSTED, "\n> [cut]")
+
+
+_SAME = "[as you wrote it]"
+_SAME_AGAIN = re.compile(r"(?:\[as you wrote it\]\s?){1,99}")
+_TELLING, _MOST_TOLD = 40, 200
+"""The least characters of what is not shown again, and the most parts of an answer looked for."""
+
+_HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
+_PARAGRAPH = re.compile(r"\n\s{0,9}\n|\n(?=[-*#>])")
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+
+
+def _list_told(answer: str) -> list[str]:
+    """Return the paragraphs of an answer and then their sentences, each on one line."""
+    text = _HEADING.sub("\n", answer)
+    flat = [" ".join(each.split()).strip("-*># ") for each in _PARAGRAPH.split(text)]
+    sentences = [sentence for each in flat for sentence in _SENTENCE.split(each)]
+    return [each for each in (*flat, *sentences) if len(each) >= _TELLING][:_MOST_TOLD]
+
+
+def _leave_out(line: str, told: Sequence[str]) -> str:
+    """Return a line of a note, with a mark for what of it the answer says."""
+    bare = line.strip("-*># ")
+    if len(bare) >= _TELLING and any(bare in each for each in told):
+        return _SAME
+    for each in told:
+        line = line.replace(each, _SAME)
+    return _SAME_AGAIN.sub(f"{_SAME} ", line).rstrip()
 
 
 def tell_unposted(reason: str) -> str:

@@ -56,6 +56,21 @@ def test_an_answer_that_stands_in_the_note_is_not_shown_again() -> None:
     assert "> So it is." in prompts.tell_posted(NOTE, "")
 
 
+def test_of_a_note_only_what_the_answer_above_does_not_hold_is_shown() -> None:
+    cause = "The mirror was away while the packages were installed. No other job asked it then:"
+    cause += "\nthe proxy remembers\nwhat it got for an hour, and shows how often."
+    advice = "Retry the job; tell whoever keeps the mirror if it goes on like this."
+    answer = f"## Verdict\nFlaky\n\n## Cause\n{cause}\n\n## What to do\n{advice}\n- Wait.\n"
+    flat = " ".join(cause.split())
+    note = f"**Flaky**\n\n{flat}\n\n**What to do:** {advice}\n- Wait.\n\n1 quote is not proven"
+    said = prompts.tell_posted(note, answer.strip())
+    assert "mirror" not in said.replace("[as you wrote it]", "")
+    assert said.split("\n")[1:] == [
+        *("> **Flaky**", ">", "> [as you wrote it]", ">", "> **What to do:** [as you wrote it]"),
+        *("> - Wait.", ">", "> 1 quote is not proven"),
+    ]
+
+
 def test_of_a_long_note_the_beginning_is_shown() -> None:
     said = prompts.tell_posted(NOTE + "\né" * 9_000, "It was the mirror.")
     assert said.endswith("\n> [cut]")

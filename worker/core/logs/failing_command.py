@@ -42,18 +42,26 @@ class FailingCommand:
 
 
 def find_failing_command(lines: Sequence[str]) -> FailingCommand:
-    """Return the command that ended the job of a cleaned log. Takes time in proportion to the
-    number of lines."""
+    """Return the command that ended the job of a cleaned log; the whole log if no runner of
+    GitLab's has written it, as others go on after a command that fails. Takes time in proportion to
+    the number of lines."""
     begin = next((at for at, line in enumerate(lines) if _BEGINS.match(line)), -1)
-    if begin < 0 and any(_RUNNER in line for line in lines[:_HEAD]):
-        begin = next((at for at, line in enumerate(lines) if _is_echo(lines, at)), -1)
-        if begin < 0:
+    headed = any(_RUNNER in line for line in lines[:_HEAD])
+    if begin < 0 and not headed and not any(_TAIL[0].match(line) for line in lines[-_HEAD:]):
+        return FailingCommand("", 1, len(lines))
+    if begin < 0 and headed:
+        begin = next((at for at in range(len(lines)) if _is_echo(lines, at)), -1) - 1
+        if begin < -1:
             return _find_last_stage(lines)
-        begin -= 1
-    end = _find_end(lines, begin + 1)
-    echoes = [at for at in range(begin + 1, end) if _is_echo(lines, at)]
+    return _find_last_echoed(lines, begin + 1)
+
+
+def _find_last_echoed(lines: Sequence[str], begin: int) -> FailingCommand:
+    """Return the last command of the script that begins at an index."""
+    end = _find_end(lines, begin)
+    echoes = [at for at in range(begin, end) if _is_echo(lines, at)]
     if not echoes:
-        return FailingCommand("", begin + 2, end)
+        return FailingCommand("", begin + 1, end)
     at = _find_stored_exit(lines, echoes)
     text, after = lines[at][2:], next((each for each in echoes if each > at), end)
     found = FailingCommand(_COLLAPSED.sub("", text).strip(), at + 2, after)
@@ -82,8 +90,8 @@ _EXIT_CODE = re.compile(r"\bexit (?:code|status):? (\d{1,9})")
 def keep_last_command(lines: Sequence[str]) -> list[str]:
     """Return those lines of an excerpt, with or without their numbers, that the failing command has
     written; all lines if the excerpt has no command."""
-    found = find_failing_command([_NUMBER.sub("", line, 1) for line in lines])
-    return [*found.select(lines)] if found.text and found.in_script else [*lines]
+    found = _find_last_echoed([_NUMBER.sub("", line, 1) for line in lines], 0)
+    return [*found.select(lines)] if found.text else [*lines]
 
 
 _NUMBER = re.compile(r"^\d{1,9}: ?")

@@ -109,7 +109,7 @@ ROWS: dict[str, tuple[list[str], str, str, list[str]]] = {
     "a runner that prints no commands": (
         _trace("one", "two"), "", "", ["one", "two"],
     ),
-    "another system's log": (["one", "two"], "", "", ["one", "two"]),
+    "another system's log": (["$ one", "1", "$ two"], "", "", ["$ one", "1", "$ two"]),
     "an old runner's log, which has no stages": (
         [*HEAD, *HEALTH, "$ make", "broken", "ERROR: Job failed: exit code 1"],
         "make", "make", ["broken"],

@@ -88,7 +88,7 @@ def pulled_before(words: str) -> FailingJob:
     start = PREPARING.format(image="quay.io/x/builder:1").rpartition("Pulling")[0]
     _, _, own = pull("manifest unknown", "quay.io/x/builder:1").rpartition("Pulling")
     return job(
-        f"{start}Pulling docker image db:1 ...\nWARNING: Failed to pull image: {words}\nPulling{own}"
+        f"{start}Pulling docker image db:1 ...\nWARNING: Failed to pull: {words}\nPulling{own}"
     )
 
 

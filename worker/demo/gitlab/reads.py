@@ -163,7 +163,7 @@ def list_runners(call: Call) -> Answer:
     wanted = set(filter(None, call.get_value("tag_list").split(",")))
     runners = call.find_project(Access.MAINTAINER).runners.items()
     return make_page(call, [
-        {"id": number, "description": name.rstrip("?"), "paused": False}
+        {"id": number, "description": name.rstrip("?"), "active": True}
         | {"status": "offline" if name.endswith("?") else "online"}
         for number, (name, tags) in enumerate(runners, 1)
         if wanted <= set(tags)

@@ -166,7 +166,7 @@ class Runner(Answer):
 
     id: int = 0
     description: str | None = None
-    paused: bool | None = None
+    active: bool | None = None
     status: str = ""
 
 

@@ -48,5 +48,7 @@ def _describe_runners(tags: Sequence[str], reader: Reader) -> str:
 
 
 def _name_runner(runner: wire.Runner) -> str:
-    state = "paused" if runner.paused else runner.status.replace("_", " ") or "state not known"
+    state = (
+        "paused" if runner.active is False else runner.status.replace("_", " ") or "state not known"
+    )
     return f"{one_line(runner.description or '', 60) or f'runner {runner.id}'} ({state})"

@@ -6,70 +6,31 @@ The words are those of tools, taken from public reports; what surrounds them is 
 from dataclasses import dataclass, replace
 
 from tests.unit.core.failure.rule_logs import (
-    AFTER,
     CI_TOUCHED,
     CLEAN,
+    EXIT,
+    FAILED,
     IMAGE_TOUCHED,
     PREPARING,
+    SOURCES,
     STEP,
+    after_script,
+    at_pull,
+    before_script,
+    in_script,
+    in_service,
+    in_sources,
     job,
-    pull,
+    pulled_before,
+    pulled_later,
 )
 from worker.core.failure.jobs import FailingJob
 from worker.core.failure.rules import Scene
 
-RSF = "runner_system_failure"
-FAILED = "ERROR: Job failed (system failure):"
 LIMIT = "toomanyrequests: You have reached your unauthenticated pull rate limit."
 LOCKED = "toomanyrequests: too many failed login attempts for username or IP address"
 ASSERTED = "E   AssertionError: assert 3 == 4\nFAILED tests/test_a.py::test_a\n"
-SOURCES = "Running with gitlab-runner 18.5.0\nGetting source from Git repository\n"
 OUT = "Checking out 4f0e2d1c as detached HEAD (ref is main)...\n"
-EXIT = "ERROR: Job failed: exit code 1\n"
-KUBE = "Running with gitlab-runner 18.5.0\nPreparing environment\n"
-
-
-def in_script(words: str) -> FailingJob:
-    """A job whose script says this last."""
-    return job(f"{STEP}{words}\n{AFTER}")
-
-
-def at_pull(words: str, image: str = "quay.io/x/builder:1") -> FailingJob:
-    """A job whose image the runner could not get."""
-    return job(pull(words, image), RSF)
-
-
-def pulled_later(words: str) -> FailingJob:
-    """A job whose image was pulled in the end, and which then failed at its repository."""
-    return job(
-        f'{PREPARING.format(image="x:1")}WARNING: Failed to pull image with policy "always": '
-        f"{words}\nUsing locally found image version due to pull policy\n"
-        f"Getting source from Git repository\nfatal: couldn't find remote ref v2\n{EXIT}"
-    )
-
-
-def in_service(words: str) -> FailingJob:
-    """A job whose service says this; the job ended for another reason in the same stage."""
-    return job(
-        f"{PREPARING.format(image='x:1')}*** WARNING: Service db-0 probably didn't start properly."
-        f"\n\nService container logs:\n{words}\n\n*********\n\n"
-        "ERROR: Job failed: failed to start the helper\n"
-    )
-
-
-def after_script(words: str) -> FailingJob:
-    """A job that the runner ended after the script had begun."""
-    return job(f"{STEP}compiling\n{FAILED} {words}\n", RSF)
-
-
-def before_script(words: str, reason: str = RSF) -> FailingJob:
-    """A job that the runner ended in the preparation of its pod."""
-    return job(f"{KUBE}{words}\n", reason)
-
-
-def in_sources(words: str) -> FailingJob:
-    """A job that ended while its sources were fetched."""
-    return job(f"{SOURCES}{words}\n{EXIT}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +90,7 @@ NEAR_MISSES: dict[str, tuple[NearMiss, ...]] = {
         NearMiss("the script pulls", in_script(TIMEOUT)),
         NearMiss("a later pull made up for it", pulled_later(TIMEOUT)),
         NearMiss("a service says it", in_service(TIMEOUT)),
+        NearMiss("it is of the service's image", pulled_before(TIMEOUT), instead="image-pull"),
         NearMiss("the change names the image", at_pull(TIMEOUT), NAMED),
     ),
     "registry-untrusted": (

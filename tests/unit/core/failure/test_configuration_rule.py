@@ -94,6 +94,7 @@ def test_the_line_of_a_keyword_is_found_in_the_jobs_block(errors: str, line: int
         ("Local file `ci/a.yml` does not exist!", (".gitlab-ci.yml",), "- local: ci/a.yml", True),
         ("Local file `ci/a.yml` does not exist!", (".gitlab-ci.yml",), "- local: ci/b.yml", False),
         ("Local file `ci/a.yml` does not exist!", ("ci/a.yml",), "", True),
+        ("jobs:docs config contains unknown keys: x", (".gitlab-ci.yml",), "docs: {x: 1}", False),
         ("Project `a/b` not found or access denied!", (".gitlab-ci.yml",), "a/b", False),
         ("Remote file `https://a/b.yml` could not be fetched", (".gitlab-ci.yml",), "a", False),
         ("(<unknown>): did not find key at line 2 column 1", (".gitlab-ci.yml",), "x", True),

@@ -313,6 +313,18 @@ def test_a_rule_names_what_is_at_hand() -> None:
     )
 
 
+def test_the_fuller_of_two_lines_about_an_image_is_quoted_and_the_image_named() -> None:
+    warning = 'WARNING: Failed to pull image with policy "always": denied: ' + "a" * 150
+    log = PREPARING.format(image="r.example/x:1") + warning
+    failed = (
+        'ERROR: Job failed: failed to pull image "r.example/x:1" with specified policies: denied'
+    )
+    ruled = recognise(job(f"{log}\n{failed}\n"), CLEAN)
+    assert ruled is not None
+    assert ruled.text == warning
+    assert "the image `r.example/x:1`" in ruled.cause
+
+
 def test_every_rule_has_a_case() -> None:
     assert {rule.name for rule in RULES} == {rule for rule, _ in [*RECOGNISED, *LEADS]}
 

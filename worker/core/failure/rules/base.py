@@ -58,8 +58,8 @@ class Rule:
     which the job ended before its script, or after the script) or, with `script`, the last words of
     the script's last command if nothing else went wrong there. A line that matches `unless` does
     not count: other causes share the words. With `quoted_lines`, the rule quotes a line that
-    matches one of them, if any. The last line that matches counts, or the first one with
-    `takes_first`. `holds` says whether what was found is meant.
+    matches one of them, if any. `choose` picks one of the lines that match. `holds` says whether
+    what was found is meant.
     `cause` and `to_do` name what is at hand: `{image}` and whatever else `named.name_facts` knows.
     `doubtful` says when a model must be asked all the same. The usual verdict is infrastructure; a
     rule whose verdict is unknown is only a lead for the model. `has_started` says whether a runner
@@ -75,7 +75,7 @@ class Rule:
     unless: tuple[re.Pattern[str], ...] = ()
     quoted_lines: tuple[re.Pattern[str], ...] = ()
     script: bool = False
-    takes_first: bool = False
+    choose: "Callable[[Sequence[Line]], Line]" = lambda found: found[-1]
     holds: Callable[[Sight], bool] = lambda sight: True
     has_started: bool | None = None
     doubtful: Callable[[Sight], bool] = lambda sight: False
@@ -140,25 +140,32 @@ def _find_line(rule: Rule, job: FailingJob, scene: Scene) -> Sight | None:
     if rule.script:
         found = _find_last_trouble(rule, job)
     else:
-        found = _find_last_match(rule.lines or rule.quoted_lines, list_runner_lines(job), rule)
+        found = _choose_match(rule.lines or rule.quoted_lines, list_runner_lines(job), rule)
     if found is None:
         return None if rule.lines else Sight(job, scene)
     number, text, match = found
     return Sight(job, scene, number, text, match.start(), match.end())
 
 
-_Line = tuple[int, str, re.Match[str]]
+Line = tuple[int, str, re.Match[str]]
+"""A line's number and text, and what a rule has matched in it."""
 
 
-def _find_last_match(
+def take_longest(found: Sequence[Line]) -> Line:
+    """Return the longest of the lines: of several that tell the same, it tells most."""
+    return max(found, key=lambda line: len(line[1]))
+
+
+def _choose_match(
     patterns: Sequence[re.Pattern[str]], lines: Sequence[tuple[int, str]], rule: Rule
-) -> _Line | None:
-    for number, text in lines if rule.takes_first else reversed(lines):
+) -> Line | None:
+    found = list[Line]()
+    for number, text in lines:
         read = text[:LONGEST]
         match = next(filter(None, (pattern.search(read) for pattern in patterns)), None)
         if match and not any(pattern.search(read) for pattern in rule.unless):
-            return number, text, match
-    return None
+            found.append((number, text, match))
+    return rule.choose(found) if found else None
 
 
 # -------------------------------------------------------------------------- the script's last words
@@ -189,7 +196,7 @@ _TROUBLE = re.compile(
 )
 
 
-def _find_last_trouble(rule: Rule, job: FailingJob) -> _Line | None:
+def _find_last_trouble(rule: Rule, job: FailingJob) -> Line | None:
     """Return the line of the script's last command that matches, if the log shows no other trouble
     and nothing but consequences after it."""
     if not job.began:
@@ -197,7 +204,7 @@ def _find_last_trouble(rule: Rule, job: FailingJob) -> _Line | None:
     script = [*takewhile(lambda line: not _AFTER.match(line[1]), job.end)]
     commands = [at for at, (_, text) in enumerate(script) if text.startswith("$ ")]
     last = script[commands[-1] if commands else 0 :][-NEAR_END:]
-    found = _find_last_match(rule.lines, last, rule)
+    found = _choose_match(rule.lines, last, rule)
     if found is None or any(_goes_on(text) for number, text in last if number > found[0]):
         return None
     shown = [*(text for _, text in script), *_read_excerpt(job)]

@@ -21,14 +21,16 @@ def explain_configuration_error(
 
     `text` is the content of the configuration `file`, in which the line is looked for. The fault is
     the change's only if it touches the configuration, and the line, where one is found, is one that
-    it adds. Else it may be in something that the configuration includes, on the target branch, or
-    in somebody's rights: that needs an investigation.
+    it adds. Else it may be in something that the configuration includes, as that of a job that is
+    not in the `text`, on the target branch, or in somebody's rights: that needs an investigation.
     """
     message = one_line(errors, MOST)
     if not message:
         return None
     line = find_line(message, text) if file else 0
-    ours = _is_ours(message, scene, text.split("\n")[line - 1] if line else "")
+    included = bool(file) and not line and bool(_NAMED.search(message))
+    culprit = text.split("\n")[line - 1] if line else ""
+    ours = not included and _is_ours(message, scene, culprit)
     edited = next(filter(is_ci, scene.changed_paths or ()), "")
     place = f"`{file}`, line {line}" if line else f"this change edits {quote(edited)}"
     return RuleMatch(
@@ -60,7 +62,8 @@ def _is_ours(message: str, scene: Scene, culprit: str) -> bool:
 
 _ELSEWHERE = re.compile(
     r"^(?:Project|Component|Remote file|Template file|Reference) |access denied|permission"
-    r"|\b(?:not authorized|timed out|timeout|quota|limit)\b|could not be fetched|HTTP code",
+    r"|\b(?:not authorized|timed out|timeout|quota|limit|maximum|verification)\b"
+    r"|could not be fetched|HTTP code|\bdownstream\b",
     re.IGNORECASE,
 )
 """GitLab's words for what lies outside the project, or in its rights and limits."""

@@ -8,6 +8,7 @@ from worker.core.failure.rules.base import (
     Sight,
     compile_patterns,
     may_change_configuration,
+    take_longest,
 )
 from worker.core.failure.rules.named import find_image, is_helper_image
 from worker.core.failure.rules.runner_log import list_runner_lines
@@ -221,7 +222,7 @@ _DISK = (
         name="disk-full-in-script",
         # The script itself may have filled the disk.
         verdict=Verdict.UNKNOWN,
-        cause="No space was left where the script wrote: the disk was full, or a quota used up.",
+        cause="The script could not write: no room was left there, on a disk or within a quota.",
         to_do="See what the script writes there, and how much the runner{runner} has.",
         reasons=_SCRIPT,
         lines=compile_patterns(
@@ -238,6 +239,7 @@ _DISK = (
 
 _CHECKED_OUT = re.compile(r"Checking out |Updating/initializing submodules|Updated submodules")
 _FETCHING = re.compile(r"Getting source from Git|Fetching changes|Cloning repository")
+_FOLDER = re.compile(r"nitialized (?:empty|existing) Git repository in (.{1,400}?)/\.git/?$")
 _URL = re.compile(r"unable to access '(https?://[^']{1,400})'")
 
 
@@ -252,12 +254,15 @@ def _fetches_repository(sight: Sight) -> bool:
 
 
 def _is_repository(url: str, sight: Sight) -> bool:
-    """Whether a URL is the project's repository. A runner may know GitLab by another name than its
-    users, so that the path has to be the same, and the host need not."""
+    """Whether a URL is that of the repository for which the runner has made a folder. A runner may
+    know GitLab by another name than its users, so that the path has to be the same, and the host
+    need not."""
     _, _, rest = url.partition("://")
     path = rest.partition("/")[2].rstrip("/").removesuffix(".git").lower()
     page = sight.job.url.partition("://")[2].partition("/-/")[0].partition("/")[2].lower()
-    return path in {page, sight.scene.project.lower()} - {""}
+    folders = (_FOLDER.search(text) for _, text in list_runner_lines(sight.job))
+    made = any(each and each[1].lower().endswith(f"/{path}") for each in folders)
+    return bool(path) and (made or path in {page, sight.scene.project.lower()})
 
 
 _UNFETCHED = Rule(
@@ -330,8 +335,15 @@ _NEVER_BEGAN = Rule(
         r"^remote: (?!Enumerating|Counting|Compressing|Total|Resolving)\w",
     ),
     # What follows the first trouble of a stage follows from it.
-    takes_first=True,
+    choose=lambda found: found[0],
     holds=lambda sight: not sight.job.began,
 )
 
-RULES = (*_REGISTRY, *_DISK, *_REPOSITORY, _UNSCHEDULED, _NEVER_BEGAN)
+RULES = (
+    # The runner tells the same twice, as a warning and as an error, and cuts either.
+    *(replace(rule, choose=take_longest) for rule in _REGISTRY),
+    *_DISK,
+    *_REPOSITORY,
+    _UNSCHEDULED,
+    _NEVER_BEGAN,
+)

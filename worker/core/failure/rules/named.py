@@ -17,8 +17,8 @@ _LONGEST = 2000
 _MOST_TAGS = 12
 _UNPLAIN = re.compile(r"[^\w.:/@+=, ()<>#-]")
 _IMAGE = re.compile(
-    r"(?:\bpull(?:ing)? (?:and unpack )?image|\bmetadata for|\bfailed to solve:|\bdenied for"
-    r"|\bmanifest for) \"?([\w./:@-]{1,200}[\w:])(?=[\",:\s]|$)"
+    r"(?:\bpull(?:ing)? (?:and unpack )?image \"|\bmetadata for |\bfailed to solve: |\bdenied for "
+    r"|\bmanifest for )([\w./:@-]{1,200}[\w:])(?=[\",:\s]|$)"
 )
 _USED = re.compile(r"Using \w{1,40} executor with image ([\w./:@-]{1,200}[\w:])")
 _ASKED = re.compile(r"\"?https?://([\w.-]{1,200}(?::\d{1,5})?)/")

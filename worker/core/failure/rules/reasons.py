@@ -180,7 +180,8 @@ RULES = (
         reasons=frozenset({"runner_system_failure", "runner_external_dependency_failure"}),
         lines=compile_patterns(
             r"^(?:ERROR|WARNING): .{0,800}(?:permission denied|unauthori[sz]ed|\bforbidden\b"
-            r"|access denied|\bcode:? 40[0-4]\b|exceeded quota|not allowed|could not be found)"
+            r"|access ?denied|permissiondenied|\bcode:? 40[0-4]\b|exceeded quota|not allowed"
+            r"|\bnot found\b|could not be found|not exist|\binvalid\b)"
         ),
     ),
     Rule(

@@ -36,6 +36,7 @@ FINAL = re.compile(r"(?:ERROR|FATAL): Job failed")
 _STAGE = re.compile(
     r"Resolving secrets|Preparing the \"|Preparing executor|Preparing environment"
     r"|Getting source from Git|Restoring cache|Downloading artifacts"
+    r"|Starting service |Pulling docker image |Using locally found image "
 )
 _SERVICE = re.compile(r"\*\*\* WARNING: Service |Service container logs:")
 _SERVICE_END = re.compile(r"\*{6,20}$")

@@ -29,7 +29,7 @@ def _holds_for(group: Group, finding: Finding) -> bool:
     """Whether the model's finding applies to the group. It does not if GitLab's record contradicts
     it."""
     judged = finding.final_verdict
-    if finding.verdict not in CLAIMS or (judged and judged.because):
+    if finding.verdict not in CLAIMS or finding.doubt or (judged and judged.because):
         return False
     model = judged.model if judged else finding.verdict
     if not group.ruling:

@@ -48,6 +48,7 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
         quote_repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact),
         toolset.captures,
         (survey and survey.changed_paths) or (),
+        may_have_drifted=survey is None or survey.may_have_drifted,
     )
     complete = missing_evidence.fill_missing_evidence(
         triage.require_proof(proven, context), context
@@ -56,7 +57,9 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
     # What the host has written itself says no more than the jobs do.
     said = "" if failed_jobs and context.found_by in (RULE, KNOWN) else complete.what_failed
     complete = replace(complete, what_failed=said, failed_jobs=failed_jobs)
-    return triage.settle_verdict(triage.list_all_jobs(complete, survey), survey)
+    settled = triage.settle_verdict(triage.list_all_jobs(complete, survey), survey)
+    first = deps.runtime.redact(quote_repair.find_first_answer(context))
+    return triage.doubt_old_cause(settled, first, context)
 
 
 def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | None:

@@ -258,12 +258,27 @@ def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
 
 
 def find_refutation(text: str, context: Context) -> tuple[str, str] | None:
-    """Return the verdict of an answer and why GitLab's record rules it out; None if it does not,
-    or if a reply has no finding."""
+    """Return the verdict of an answer and why GitLab's record rules it out or proves another one;
+    None if it does neither, or if a reply has no finding."""
     if not context.investigates and not is_finding(text):
         return None
     judged = settle_verdict(parse_finding(text), context.survey).final_verdict
-    return (str(judged.model), plain(judged.because)) if judged and judged.is_refuted else None
+    if judged is None or not judged.because:
+        return None
+    proves = "" if judged.is_refuted else f', so it is "{judged.verdict}"'
+    return str(judged.model), f"{plain(judged.because)}{proves}"
+
+
+def doubt_old_cause(finding: Finding, first: str, context: Context) -> Finding:
+    """Return `finding` with a doubt if its cause is still that of the `first` answer, whose other
+    verdict GitLab's record rules out: it explains that verdict, not the one that the note has."""
+    refuted = find_refutation(first, context) if first else None
+    if refuted is None or refuted[0] == finding.verdict or finding.doubt:
+        return finding
+    if finding.cause != parse_finding(first).cause:
+        return finding
+    doubt = f"The model gave this cause for “{refuted[0]}” first, which GitLab's record rules out."
+    return replace(finding, doubt=doubt)
 
 
 def require_proof(finding: Finding, context: Context) -> Finding:

@@ -35,11 +35,17 @@ def at(sim: GitLabSim, tmp_path: Path) -> At:
 
 
 def answers(
-    at: At, verdict: str, to_do: str = "Retry it.", *, lead: str = "", line: int = 2
+    at: At,
+    verdict: str,
+    to_do: str = "Retry it.",
+    *,
+    cause: str = "A race.",
+    lead: str = "",
+    line: int = 2,
 ) -> Reply:
     quote = f"- job {at.scene.job.id} line {line}: app/sum.py:2: AssertionError: total is 4, not 3"
     return says(
-        f"{lead}\n\n## Verdict\n{verdict}\n\n## Failed\nunit-tests\n\n## Cause\nA race.\n\n"
+        f"{lead}\n\n## Verdict\n{verdict}\n\n## Failed\nunit-tests\n\n## Cause\n{cause}\n\n"
         f"## Evidence\n{quote}\n\n## What to do\n{to_do}\n".lstrip()
     )
 
@@ -90,12 +96,23 @@ def test_wrong_quotes_and_a_wrong_verdict_are_one_request(at: At) -> None:
 
 
 def test_a_model_that_takes_to_what_the_record_allows_is_believed(at: At) -> None:
-    at.script_answers(answers(at, "flaky"), answers(at, "caused by this change", FIX))
+    right = answers(at, "caused by this change", FIX, cause="Line 2 sums too much.")
+    at.script_answers(answers(at, "flaky"), right)
     assert isinstance(at.run_failed(), Finished)
     body = next(each.body for each in at.list_notes() if each.type != "DiffNote")
     assert "**Caused by this change**" in body
     assert "in the model's view" not in body
     assert len(on_the_diff(at)) == 1
+
+
+def test_a_cause_that_was_given_for_the_other_verdict_is_doubted(at: At) -> None:
+    at.script_answers(answers(at, "flaky"), answers(at, "caused by this change"))
+    assert isinstance(at.run_failed(), Finished)
+    (note,) = at.list_notes()
+    assert "**Caused by this change**" in note.body
+    assert "gave this cause for “flaky” first, which GitLab's record rules out" in note.body
+    assert "**Cause, perhaps:** A race." in note.body
+    assert [each.finding for each in at.entries()] == [None]
 
 
 def test_a_change_that_is_not_to_blame_gets_no_suggestion_on_the_diff(at: At) -> None:
@@ -150,10 +167,24 @@ def test_a_reply_without_a_finding_is_not_asked_again(at: At) -> None:
     assert asked(at) == []
 
 
-def test_what_the_record_proves_is_not_asked_about(at: At) -> None:
+def test_what_the_record_proves_is_asked_about_once_and_stands(at: At) -> None:
     at.sim.add_job(again(at.sim, at.scene.pipeline, at.scene.mr), "unit-tests")
     at.scene.pipeline.status = "failed"
-    at.script_answers(answers(at, "caused by this change"))
+    at.script_answers(*[answers(at, "caused by this change")] * 2)
     assert isinstance(at.run_failed(), Finished)
-    assert asked(at) == []
-    assert "**Flaky: not caused by this change**" in at.list_notes()[0].body
+    (request,) = asked(at)
+    assert '- not "caused by this change": unit-tests failed in job' in request
+    assert 'so it is "flaky".' in request
+    body = at.list_notes()[0].body
+    assert "**Flaky: not caused by this change**" in body
+    assert "**Cause in the model's view:** A race." in body
+
+
+def test_a_cause_that_goes_with_the_record_is_the_notes(at: At) -> None:
+    at.sim.add_job(again(at.sim, at.scene.pipeline, at.scene.mr), "unit-tests")
+    at.scene.pipeline.status = "failed"
+    at.script_answers(answers(at, "caused by this change", cause="A sum."), answers(at, "flaky"))
+    assert isinstance(at.run_failed(), Finished)
+    body = at.list_notes()[0].body
+    assert "**Flaky: not caused by this change**" in body
+    assert "**Cause:** A race." in body

@@ -171,6 +171,8 @@ class Change:
     them may decide how jobs run: any YAML file may be part of the CI configuration, but `ci` names
     only those that are known to be.
     `may_choose_runner` says the same of which runners may take jobs, which no image decides.
+    `removed_names` are names in the error that the diff removes and has nowhere else, each with the
+    path of a file that loses it.
     """
 
     files: int
@@ -183,6 +185,7 @@ class Change:
     whole: bool = True
     may_configure: bool = False
     may_choose_runner: bool = False
+    removed_names: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

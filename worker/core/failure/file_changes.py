@@ -67,6 +67,22 @@ def find_definitions(diff: str) -> frozenset[str]:
     )
 
 
+def find_removed_names(diffs: Mapping[str, str], text: str) -> Mapping[str, str]:
+    """Return the names in a text that `diffs` (by path) remove and add nowhere, each with the path
+    of the first file that loses it."""
+    wanted = frozenset(filter(is_telling, find_identifiers(text[:MAX_TEXT])))
+    lost: dict[str, str] = {}
+    kept = set[str]()
+    for path, diff in diffs.items() if wanted else ():
+        for line in read_hunks(diff):
+            named = wanted & find_identifiers(line.text)
+            if line.sign == "-":
+                lost |= {name: path for name in sorted(named) if name not in lost}
+            else:
+                kept |= named
+    return {name: path for name, path in lost.items() if name not in kept}
+
+
 def find_identifiers(text: str) -> frozenset[str]:
     """Return the names of some length in a text."""
     return frozenset(_IDENTIFIER.findall(text))

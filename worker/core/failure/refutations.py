@@ -4,31 +4,31 @@ Each rule reads the facts about a failing job and returns the sentence that refu
 None. What is not known refutes nothing.
 """
 
-from worker.core.failure.changed_files import Touch
 from worker.core.failure.facts import Change, Facts, Run, find_pass_after, sort_newest_first
 from worker.core.text.remarks import Remark, describe_distance, job, name, pipeline, remark
 
 
 def refute_flaky(facts: Facts) -> Remark | None:
-    """Against "flaky": the error names a line that the change adds, the job passes without it, and
-    nothing has passed on this commit or has come and gone with this error."""
-    touch, green = _find_added_line(facts), _find_pass_without(facts)
-    if touch is None or green is None or _may_come_and_go(facts):
+    """Against "flaky": the error names a line that the change adds or a name that it removes, the
+    job passes without it, and nothing has passed on this commit or has come and gone with this
+    error."""
+    edit, green = _tell_edit(facts), _find_pass_without(facts)
+    if not edit or green is None or _may_come_and_go(facts):
         return None
-    return remark(*_tell_added_line(facts, touch, green), "; it has not passed on this commit")
+    return remark(*edit, *_tell_pass(facts, green), "; it has not passed on this commit")
 
 
 def refute_infrastructure(facts: Facts) -> Remark | None:
     """Against "infrastructure": as against "flaky", and the failed command says nothing of the
     network or the host, nor is anything known to be installed differently."""
-    touch, green = _find_added_line(facts), _find_pass_without(facts)
-    if touch is None or green is None or _may_come_and_go(facts):
+    edit, green = _tell_edit(facts), _find_pass_without(facts)
+    if not edit or green is None or _may_come_and_go(facts):
         return None
     differs = facts.last_pass is not None and facts.last_pass.package_changes
     if facts.may_blame_host is not False or facts.run.reason not in _BY_ITSELF or differs:
         return None
     return remark(
-        *_tell_added_line(facts, touch, green),
+        *edit, *_tell_pass(facts, green),
         "; what failed says nothing of the network or the host",
     )  # fmt: skip
 
@@ -85,10 +85,21 @@ def _may_fail_there(facts: Facts) -> bool:
     return any(errors & each.errors or not (each.errors and errors) for each in failed)
 
 
-def _find_added_line(facts: Facts) -> Touch | None:
-    """Return the place in the change that the error names; None if it names none, or others too."""
-    touches = facts.change.touches if isinstance(facts.change, Change) else ()
-    return next((each for each in touches if each.line), None)
+def _tell_edit(facts: Facts) -> Remark:
+    """Tell what the error names of the change: a line that it adds, or a name that it removes; ()
+    if it names neither, or lines of other files too."""
+    change = facts.change
+    if not isinstance(change, Change):
+        return ()
+    if touch := next((each for each in change.touches if each.line), None):
+        return remark(
+            f"the error names line {touch.line} of ", name(touch.path), ", which this change adds"
+        )  # fmt: skip
+    for removed, path in change.removed_names[:1]:
+        return remark(
+            "the error names ", name(removed), ", which this change removes from ", name(path)
+        )  # fmt: skip
+    return ()
 
 
 def _find_pass_without(facts: Facts) -> Run | None:
@@ -117,11 +128,10 @@ def _may_come_and_go(facts: Facts) -> bool:
     )
 
 
-def _tell_added_line(facts: Facts, touch: Touch, green: Run) -> Remark:
+def _tell_pass(facts: Facts, green: Run) -> Remark:
     target = facts.known_target
     built_on = ", on the commit this pipeline is built on" if green.sha == target.base else ""
     return remark(
-        f"the error names line {touch.line} of ", name(touch.path), ", which this change adds; "
-        "without it ", name(facts.name), " passed on ", name(target.branch), f"{built_on}: ",
+        "; without it ", name(facts.name), " passed on ", name(target.branch), f"{built_on}: ",
         job(green), _tell_short_pass(green, facts.run),
     )  # fmt: skip

@@ -89,9 +89,10 @@ class Finding:
 
     `unproven` counts the quotes that were left out; `unread` holds those of them that could not be
     read at all. `missing_evidence` says what evidence was missing, `next_time` how to keep it.
-    `doubt` says why the verdict is not the model's. `rulings` are what GitLab's record says of each
-    error, `final_verdict` is the model's verdict as corrected by them. `failed_jobs` are the jobs
-    that failed, () if they are not known; then `what_failed` tells of them.
+    `doubt` says why the verdict is not the model's, or why the cause may belong to another one.
+    `rulings` are what GitLab's record says of each error, `final_verdict` is the model's verdict as
+    corrected by them. `failed_jobs` are the jobs that failed, () if they are not known; then
+    `what_failed` tells of them.
     """
 
     verdict: Verdict = Verdict.UNKNOWN

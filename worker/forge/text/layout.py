@@ -276,7 +276,7 @@ class Layout:
         return {
             "verdict": self._choose_headline(),
             "stopped": " ".join(filter(None, doubts)),
-            "whose": whose,
+            "whose": whose or (", perhaps" if finding.doubt else ""),
             "to_do": _end_sentence(to_do) if fixes else to_do,
             "fixes": fixes,
             "more": changes.say_what_is_folded(

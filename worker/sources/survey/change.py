@@ -9,6 +9,7 @@ from worker.core.failure.file_changes import (
     find_added_lines,
     find_definitions,
     find_hunks,
+    find_removed_names,
     find_submodule_commit,
 )
 from worker.core.failure.file_kinds import (
@@ -62,6 +63,11 @@ def read_change(
         whole=whole,
         may_configure=any(map(may_configure, paths)),
         may_choose_runner=any(map(may_choose_runner, paths)),
+        removed_names=tuple(
+            find_removed_names({each.new_path: each.diff for each in files}, group.text).items()
+        )
+        if whole
+        else (),
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from worker.core.failure.changed_files import find_touches
-from worker.core.failure.file_changes import FileChange
+from worker.core.failure.file_changes import FileChange, find_removed_names
 from worker.core.logs.error_lines import select_error_lines
 
 PROJECT = "team/service"
@@ -200,3 +200,18 @@ def test_a_place_that_two_changed_files_may_have_is_in_neither() -> None:
     one, other = (FileChange(f"{each}/x_test.go", added_lines=added) for each in "ab")
     assert _find_lines(text, one) == {("a/x_test.go", 12)}
     assert not _find_lines(text, one, other)
+
+
+def test_names_that_a_change_removes_are_those_it_has_nowhere_else() -> None:
+    diffs = {
+        ".gitlab-ci.yml": "@@ -1,3 +1,2 @@\n variables:\n-  SHOP_CHANNEL: beta\n"
+        "-  SHOP_REGION: eu\n+  SHOP_RING: beta\n",
+        "ci/region.sh": "@@ -4,1 +4,2 @@\n echo $SHOP_REGION\n+echo\n",
+    }
+    for error, removed in {
+        "ci/naming.sh: line 7: SHOP_CHANNEL: unbound variable": {"SHOP_CHANNEL": ".gitlab-ci.yml"},
+        "ci/naming.sh: line 7: SHOP_REGION: unbound variable": {},
+        "ci/naming.sh: line 7: SHOP_RING: unbound variable": {},
+        "ci/naming.sh: line 7: channel: unbound variable": {},
+    }.items():
+        assert find_removed_names(diffs, error) == removed

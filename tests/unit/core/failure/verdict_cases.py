@@ -85,6 +85,7 @@ RED = target((NEW, "same"), (BASE, "same"), (OLD, "pass"))
 NOT_READ = Unknown("GitLab's rate limit is reached")
 NAMED = Change(1, touches=(Touch("app/sum.py", "app/sum.py", True),))
 ADDS = Change(1, touches=(Touch("app/sum.py", "app/sum.py", True, line=12),))
+REMOVES = Change(1, removed_names=(("SHOP_CHANNEL", ".gitlab-ci.yml"),))
 """A change that adds the line that the error names."""
 
 CI = Change(1, ci=(".gitlab-ci.yml",), may_configure=True, may_choose_runner=True)
@@ -228,7 +229,15 @@ CASES = (
         facts(change=ADDS, may_blame_host=False)),
     one("called infrastructure, with the same packages as in the last pass", INFRA, UNKNOWN,
         "nobody", facts(change=ADDS, may_blame_host=False, last_pass=LastPass(run(300)))),
+    one("called infrastructure, but the error names what the change removes", INFRA, UNKNOWN,
+        "nobody", facts(change=REMOVES, may_blame_host=False)),
+    one("called flaky, but the error names what the change removes", FLAKY, UNKNOWN, "nobody",
+        facts(change=REMOVES)),
     # ------------------------------------------------------------------- near what is refuted
+    one("an outage, the error names what the change removes", INFRA, INFRA, "model",
+        facts(change=REMOVES, may_blame_host=True)),
+    one("a flake that names what the change removes, and passed before", FLAKY, FLAKY, "model",
+        facts(change=REMOVES, attempts=(PASSED_BEFORE,))),
     one("a flake in a line that the change adds, which passed before", FLAKY, FLAKY, "model",
         facts(change=ADDS, attempts=(PASSED_BEFORE,))),
     one("a flake in a line that the change adds, which passed in another kind", FLAKY, FLAKY,

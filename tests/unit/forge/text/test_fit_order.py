@@ -75,7 +75,7 @@ def test_a_second_sentence_of_the_cause_comes_before_the_rest_of_a_quote(
     [
         {"cause": "It goes on, " * 29 + "and ends.", "to_do": "Put it back, " * 26 + "and wait."},
         {"cause": "Why it fails. " * 40, "to_do": "What to do. " * 40},
-        {"doubt": "The model said “flaky”, but quoted nothing that proves it. " * 2},
+        {"doubt": "The model said “flaky”, but quoted nothing that proves it."},
         {"what_failed": ", ".join(f"`job-{number}` (47{number})" for number in range(60))},
         {"verdict": Verdict.ABSTAIN, "missing_evidence": "The log is gone. " * 30},
     ],

@@ -249,3 +249,12 @@ def test_only_what_the_error_names_is_told(
     scene.mr.diffs[:] = [DiffFile(path, "") for path in paths]
     facts = _list_facts(sim, scene, [each.format(scene.project.path) for each in lines])
     assert [each for each in facts if "this change edits" in each] == told
+
+
+def test_a_name_that_the_error_misses_and_the_change_removes_is_told(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    diff = "@@ -1,2 +1,2 @@\n variables:\n-  SHOP_CHANNEL: beta\n+  SHOP_RING: beta\n"
+    scene.mr.diffs[:] = [DiffFile(".gitlab-ci.yml", diff)]
+    told = _list_facts(sim, scene, ["ci/naming.sh: line 7: SHOP_CHANNEL: unbound variable"])
+    assert "SHOP_CHANNEL, which the error names, is gone from .gitlab-ci.yml" in told

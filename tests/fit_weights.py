@@ -38,6 +38,9 @@ MARKED, OTHERS = 8.0, 80.0
 """How much the marked lines of a log count at most together, and all its other lines."""
 
 
+OTHERS_SCORE = -5.75
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """A log's kept lines by their texts, and whether each explains the failure."""
@@ -134,11 +137,12 @@ class _Fitting:
         return weights
 
     def find_bias(self, weights: Sequence[float]) -> float:
-        """Return the bias with which the lines that are not marked score `USUAL` on average."""
+        """Return the bias with which the lines that are not marked score `OTHERS_SCORE` on average:
+        so low that the words of most lines count against them."""
         numpy = import_module("numpy")
         scores = self._rows @ numpy.array(weights)
         others = self._weights * ~self._marked
-        return words.USUAL - float(numpy.average(scores, weights=others))
+        return OTHERS_SCORE - float(numpy.average(scores, weights=others))
 
     def rate_fold(self, fold: int) -> float:
         """Return how well the lines of this fold are told by the weights of the others."""

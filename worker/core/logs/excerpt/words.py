@@ -23,8 +23,8 @@ MAGIC = b"SPWORDS\n"
 VERSION = 1
 """The way in which words are hashed and weights stored; another one is not read."""
 
-FACTOR, USUAL = 0.25, -2.5
-"""How much a line's score counts beside its other weights, and the score that most lines have.
+FACTOR, NEUTRAL = 0.25, -2.5
+"""How much a line's score counts beside its other weights, and the score that adds nothing.
 
 Not fitted.
 """
@@ -43,12 +43,12 @@ class WordWeights:
     weights: memoryview
 
     def score(self, text: str) -> float:
-        """Return how likely a line with these words explains a failure; `USUAL` for most lines."""
+        """Return how likely a line with these words explains a failure."""
         return self.bias + self.scale * sum(map(self.weights.__getitem__, hash_words(text)))
 
     def weigh(self, text: str) -> float:
         """Return what is added to a line's weight for its words."""
-        return FACTOR * (self.score(text) - USUAL)
+        return FACTOR * (self.score(text) - NEUTRAL)
 
 
 @cache

@@ -30,6 +30,7 @@ _HARD = (
     b"denied", b"refused", b"timed out", b"timeout", b"killed", b"segmentation", b"core dump",
     b"abort", b"out of memory", b"no space", b"mismatch", b"unexpected", b"invalid",
     b"unresolved", b"violation", b"rejected", b"but was", b"! ", b"*** ", b"cve-",
+    b"unbound variable", b"no module named", b"not installed", b"is outdated", b"[bug]",
 )  # fmt: skip
 _CALM = re.compile(
     rb"\b(?:0|no|zero|without) (?:\w+ )?(?:errors?|fail\w*|exceptions?|warnings?)\b"

@@ -242,6 +242,12 @@ def test_what_passed_or_is_only_built_is_no_error_whatever_its_name(file: Path, 
     [
         *("fetching failed", "building failed...", "Installing failed ...", "Unpacking failed"),
         *("PASS: 3 FAIL: 2 ERROR: 1", "Passed: 10, Failed: 2", "✔ 3 passed ✘ 2 failed"),
+        *(
+            "run.sh: line 7: STAGE: unbound variable",
+            "No module named 'cart'",
+            "a.rb:1: [BUG] crash",
+        ),
+        *("cart is not installed", "the list is outdated, please update it by running: make list"),
     ],
 )
 def test_what_failed_beside_what_passed_is_an_error(file: Path, line: str) -> None:

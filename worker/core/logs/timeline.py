@@ -6,6 +6,7 @@ from typing import Any
 
 MAX_SECTIONS = 2_000
 MAX_TIMES = 5_000
+MAX_UNSHOWN = 20_000
 
 _MAX_NAME = 80
 
@@ -33,6 +34,8 @@ class Timeline:
 
     sections: list[Section] = field(default_factory=list)
     times: list[tuple[int, int]] = field(default_factory=list)
+    unshown: list[int] = field(default_factory=list)
+    """The lines that the job's page leaves out."""
     step: int = 1
     """The least number of seconds between two of `times`."""
 
@@ -50,6 +53,11 @@ class Timeline:
         section = self._open.pop(name.decode("ascii", "replace")[:_MAX_NAME], None)
         if section:
             section.last, section.end = max(section.first, line - 1), at
+
+    def record_unshown(self, line: int) -> None:
+        """Record that the job's page leaves out this line."""
+        if len(self.unshown) < MAX_UNSHOWN:
+            self.unshown.append(line)
 
     def wants_time(self, at: int) -> bool:
         """Whether this time is far enough from the last recorded one to be recorded."""

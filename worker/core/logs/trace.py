@@ -43,7 +43,11 @@ _RETURNS = re.compile(rb"(?<!\r)\r++\n")
 _COLOURED_RETURN = re.compile(
     rb"(?<=[^\r\n])\r{1,8}(?=(?:\x1b\[[0-9;:]{0,40}m){1,8}\r{0,8}(?:\n|$))"
 )
-"""A carriage return between a line and the reset of its colour: nothing overwrites the line."""
+"""A carriage return between a line and the reset of its colour: nothing overwrites the line, but
+the job's page leaves it out."""
+
+_UNSHOWN = b"\x1e\x1f"
+"""What such a line ends with until control characters are removed."""
 
 _WIDE = re.compile(rb"\xff\xfe|(?:[\t\r\x1b -~]\x00){3}")
 """Where UTF-16 begins in a line: its mark, or three characters of ASCII."""
@@ -123,7 +127,9 @@ def count_shown_lines(end: bytes) -> int:
 
     The page's `#L` anchors count from its own first line. `end` has at least `PAGE_BYTES` bytes.
     """
-    return clean_trace(end[end.find(b"\n", len(end) - PAGE_BYTES) + 1 :]).count(b"\n")
+    timeline, shown = Timeline(), end[end.find(b"\n", len(end) - PAGE_BYTES) + 1 :]
+    count = sum(lines.count(b"\n") for lines in clean_pieces([shown], timeline))
+    return count - len(timeline.unshown)
 
 
 class _Cleaner:
@@ -179,6 +185,9 @@ class _Cleaner:
         if b"\0" in data:
             data = b"\n".join([_decode_wide(line) for line in data.split(b"\n")])
         lines = list(filter(None, _apply_overwrites(data).split(b"\n")))
+        if b"\r\x1b[" in data:
+            lines = [line for line in lines if line != _UNSHOWN]
+            self._note_unshown(lines)
         if not lines:
             return b""
         longest = max(map(len, lines))
@@ -195,6 +204,12 @@ class _Cleaner:
                 ]
             )
         return data + b"\n"
+
+    def _note_unshown(self, lines: list[bytes]) -> None:
+        if self._timeline is not None:
+            for number, line in enumerate(lines, self._lines + 1):
+                if line.endswith(_UNSHOWN):
+                    self._timeline.record_unshown(number)
 
     def _without_stamps(self, data: bytes) -> bytes:
         if not self._stamped:
@@ -231,7 +246,7 @@ def _apply_overwrites(data: bytes) -> bytes:
             data = _RETURNS.sub(b"\n", data)
         data = data.rstrip(b"\r")
         if b"\r\x1b[" in data:
-            data = _COLOURED_RETURN.sub(b"", data)
+            data = _COLOURED_RETURN.sub(_UNSHOWN, data)
     if b"\x1b" in data:
         data = _CSI.sub(b"", data)
     if b"\r" in data:

@@ -57,17 +57,19 @@ class PassedLog:
 class Log:
     """A job's log, cleaned and redacted. `missing_parts` says what is not in it.
 
-    The job's page leaves out the first `hidden_lines` and counts from the next one. `final` says
-    that the log will not change. `began` is its first timestamp, in epoch seconds by the runner's
-    clock, `seconds` the time between its first and last one; both are 0 if it has none. `outline`
-    is its times and sections as JSON. `find_passed` finds the job's last passed run; `digest`, if
-    given, was made without it. Safe to share between threads.
+    The job's page leaves out the first `hidden_lines` and counts from the next one; it neither
+    shows nor counts the lines with the numbers `unshown_lines`. `final` says that the log will not
+    change. `began` is its first timestamp, in epoch seconds by the runner's clock, `seconds` the
+    time between its first and last one; both are 0 if it has none. `outline` is its times and
+    sections as JSON. `find_passed` finds the job's last passed run; `digest`, if given, was made
+    without it. Safe to share between threads.
     """
 
     spool: Spool
     missing_parts: str
     web_url: str
     hidden_lines: int
+    unshown_lines: Sequence[int]
     final: bool
     began: int
     seconds: int

@@ -3,6 +3,7 @@ exactly what the model was given."""
 
 import threading
 import time
+from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -105,8 +106,9 @@ class JobLogs:
             log = self.read_log(job_id)
         except SourceError:
             return f"{self._subject.gitlab_url}/{self._subject.project}/-/jobs/{job_id}"
-        shown = number - log.hidden_lines
-        return f"{log.web_url}#L{shown}" if shown > 0 else log.web_url
+        shown = number - log.hidden_lines - bisect_left(log.unshown_lines, number)
+        is_shown = shown > 0 and number not in log.unshown_lines
+        return f"{log.web_url}#L{shown}" if is_shown else log.web_url
 
     def read_log(self, job_id: int) -> Log:
         """Return the log of a job, which only one thread at a time reads. Raises SourceError.
@@ -136,6 +138,7 @@ class JobLogs:
             missing_parts=_describe_missing(job, reading),
             web_url=job.web_url,
             hidden_lines=reading.hidden_lines,
+            unshown_lines=reading.timeline.unshown,
             final=job.status in ENDED and reading.size > 0 and not reading.broken,
             began=reading.timeline.began,
             seconds=reading.timeline.seconds,
@@ -236,7 +239,8 @@ class _Reading:
         """How many lines come before the part that the job's page shows."""
         if self.size <= trace.PAGE_BYTES:
             return 0
-        return self.spool.lines - trace.count_shown_lines(b"".join(self._end))
+        shown = trace.count_shown_lines(b"".join(self._end))
+        return self.spool.lines - len(self.timeline.unshown) - shown
 
     def run(self, raw: Iterator[bytes], redact: Redactions) -> None:
         """Read it. Raises SourceError if nothing could be read; a later error goes to `broken`."""

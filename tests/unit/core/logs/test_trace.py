@@ -146,6 +146,17 @@ def test_the_page_of_a_long_trace_numbers_only_the_lines_it_shows() -> None:
     assert trace.split_lines(trace.clean_trace(raw))[hidden].encode() == shown.split(b"\n", 1)[0]
 
 
+def test_the_lines_that_the_page_leaves_out_are_known() -> None:
+    part = b"one\n\x1b[31merror: two\r\x1b[0m\nthree\n\x1b[1m\r\x1b[0m\n"
+    timeline = Timeline()
+    cleaned = b"".join(trace.clean_pieces([part * 2], timeline))
+    assert trace.split_lines(cleaned) == ["one", "error: two", "three"] * 2
+    assert timeline.unshown == [2, 5]
+    end = part * (trace.PAGE_BYTES // len(part) + 9)
+    page = end[-trace.PAGE_BYTES :].partition(b"\n")[2]
+    assert trace.count_shown_lines(end) == page.count(b"one") + page.count(b"three")
+
+
 def envelope() -> bytes:
     """A trace as a runner writes it, one minute of which passes at each mark."""
     at, lines = 1_700_000_000, list[str]()

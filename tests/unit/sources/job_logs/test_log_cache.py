@@ -40,6 +40,17 @@ def test_a_log_is_clean_and_its_lines_can_be_proven(
     assert traces(sim) == 1
 
 
+def test_a_line_that_the_jobs_page_leaves_out_has_no_link_and_is_not_counted(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    scene.job.trace = b"$ tool\n\x1b[31merror: E4\r\x1b[0m\nnext\n"
+    logs = logs_of(reader)
+    assert list(logs.read_log(scene.job.id).lines) == ["$ tool", "error: E4", "next"]
+    links = [logs.link_line(scene.job.id, number) for number in (1, 2, 3)]
+    page = scene.job.web_url
+    assert links == [f"{page}#L1", page, f"{page}#L2"]
+
+
 def test_the_line_proven_is_the_redacted_one_the_model_saw(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
@@ -200,7 +211,8 @@ def with_green(sim: GitLabSim, scene: Scene, trace: bytes, name: str = "unit-tes
 
 def noisy(*more: str) -> bytes:
     lines = [f"error: known trouble {number:05d} of part {number % 7}" for number in range(400)]
-    return "\n".join([*lines, *more, ""]).encode()
+    odd = [f"the {a}{b} are {b}{a} off" for a in "abcdefgh" for b in "ijklmnop"]
+    return "\n".join([*lines, *more[:1], *odd, *more[1:], ""]).encode()
 
 
 def test_the_preview_of_a_failed_job_prefers_what_its_last_green_run_did_not_say(

@@ -1,11 +1,12 @@
 """Which lines of a failed job's log explain the failure.
 
-One pass keeps the lines with words of trouble and the lines around them (`scan`). Each line is
-weighed by itself (`marks`, with the formats of `logs.ecosystems`), by its place (`place`) and by
-the lines around it (`around`); warnings weigh less than failures (`warned`), and the first of
-several failures that begin alike weighs most (`first`). The budget of bytes is spent on the
-heaviest lines (`weights`, `worth`, `choose`). If the last green log of the same job is available,
-new lines weigh more (`passed_lines`).
+One pass keeps the lines with words of trouble, the lines around them (`scan`), and those that are
+like no other (`rare`). Each line is weighed by itself (`marks`, with the formats of
+`logs.ecosystems`), by its words (`words`), by its place (`place`) and by the lines around it
+(`around`); warnings weigh less than failures (`warned`), and the first of several failures that
+begin alike weighs most (`first`). The budget of bytes is spent on the heaviest lines (`weights`,
+`worth`, `choose`); what is left of it, if none is surely of the failure, on all others. If the last
+green log of the same job is available, new lines weigh more (`passed_lines`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -105,6 +106,7 @@ def _compute_weights(scan: ScanResult, lines: list[Line]) -> list[float]:
         + _weigh_news(line)
         + _weigh_trouble(scan, line)
         + _weigh_aside(line)
+        + line.words
         for line, row in zip(lines, rows, strict=True)
     ]
     return favour_first(scan, lines, _weigh_warnings(lines, weighed))

@@ -8,7 +8,14 @@ from itertools import islice
 
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import CUT
-from worker.core.logs.excerpt.worth import SHORT, compute_worths, find_faint
+from worker.core.logs.excerpt.tables import find_table_rows
+from worker.core.logs.excerpt.worth import (
+    SHORT,
+    TELLS,
+    compute_worths,
+    find_faint,
+    says_it_goes_well,
+)
 from worker.core.logs.line_kinds import GAP
 from worker.core.text.preview import clip_bytes
 
@@ -29,6 +36,7 @@ _MOST_ALIKE = 12  # the most lines of one `_kind` that are chosen
 _TOGETHER = 0.275  # gain for each chosen line next to this one: no gap mark, and it reads better
 _BETWEEN, _REACH = 5.0, 7  # gain with chosen lines both above and below, at most this far away
 _BASE, _COST = 40, 0.71  # how much a line's length counts against it
+_SURE, _SURER = 0.0, 0.5  # a line that weighs more is of the failure: one of trouble, any other
 _HEAVIEST = 2  # how many of the heaviest lines are always shown
 
 _NAMES = re.compile(
@@ -80,7 +88,25 @@ class Choice:
                 heapq.heappush(self._heap, (-value, j))
             else:
                 self._take_line(j)
+        for j in find_table_rows(self._lines, self._written):
+            self._take_line(j)
+        self._fill_room()
         return "\n".join(self._show_lines())
+
+    def _fill_room(self) -> None:
+        """If no line is surely of the failure, take all that fit, the heaviest first, but none
+        about work that goes well: the cause may be told in words that nobody foresaw."""
+        if any(map(self._is_sure, range(len(self._lines)))):
+            return
+        ranked = sorted(range(len(self._lines)), key=self._weights.__getitem__, reverse=True)
+        for j in ranked:
+            if not says_it_goes_well(self._lines[j]) and self._alike[self._kind(j)] < _MOST_ALIKE:
+                self._take_line(j)
+
+    def _is_sure(self, j: int) -> bool:
+        marks = self._lines[j].marks
+        sure = _SURER if marks.isdisjoint(TELLS) else _SURE
+        return "ended" not in marks and self._weights[j] >= sure
 
     def _take_certain(self, end_lines: Sequence[int]) -> None:
         """Take the lines that are always shown if they fit: the heaviest ones, the last count of

@@ -94,8 +94,24 @@ _OPENS = re.compile(f"{_LEVEL}(?:{'|'.join(OPENS)})")
 _CLOSES = re.compile(f"{_LEVEL}(?:{'|'.join(CLOSES)})")
 
 _HOLDS = {
+    "trouble": (
+        *("not found", "Not found", "No such", "o module named", "unbound variable", "not met"),
+        *("not installed", "is outdated", "is required", "are required", "not defined"),
+    ),
     "named": ("Error", "Exception", "Failure"),
-    "crossed": ("✗", "✖", "✕", "✘", "●", "❌", "[-]", "not ok", "***", "Fatal Python error"),
+    "crossed": (
+        "✗",
+        "✖",
+        "✕",
+        "✘",
+        "●",
+        "❌",
+        "[-]",
+        "not ok",
+        "***",
+        "Fatal Python error",
+        "[BUG]",
+    ),
     "colon_error": (
         "error:",
         ": error",

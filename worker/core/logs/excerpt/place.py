@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from worker.core.logs.excerpt import marks
 from worker.core.logs.excerpt.scan import KeptLine, ScanResult, cut_before_error
+from worker.core.logs.excerpt.words import load_weights
 
 _STAMP = re.compile(
     r"^(?:\[task \S+\] ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?\s?)"
@@ -47,7 +48,8 @@ NAMES = (
 class Line:
     """A kept line. `text` has no timestamp; `ends`: it says that a command failed.
 
-    `make` is the same for lines that differ only in names and numbers.
+    `make` is the same for lines that differ only in names and numbers; `words` is what the line's
+    words add to its weight.
     """
 
     source: KeptLine
@@ -55,11 +57,13 @@ class Line:
     marks: frozenset[str]
     make: str
     ends: bool
+    words: float = 0.0
 
 
 def list_lines(scan: ScanResult) -> list[Line]:
     """Return the kept lines with their text, marks and make."""
-    known: dict[bytes, tuple[frozenset[str], str, bool]] = {}
+    known: dict[bytes, tuple[frozenset[str], str, bool, float]] = {}
+    word_weights = load_weights()
     sets: dict[frozenset[str], frozenset[str]] = {}
     lines = []
     for kept in scan.lines:
@@ -69,7 +73,8 @@ def list_lines(scan: ScanResult) -> list[Line]:
         if alike not in known:
             seen = frozenset(marks.find_marks(text))
             ends = not seen.isdisjoint(_MAY_END) and marks.says_command_failed(text)
-            known[alike] = sets.setdefault(seen, seen), _make_shape(text), ends
+            weight = word_weights.weigh(text)
+            known[alike] = sets.setdefault(seen, seen), _make_shape(text), ends, weight
         lines.append(Line(kept, text, *known[alike]))
     return lines
 

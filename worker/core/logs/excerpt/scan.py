@@ -10,18 +10,23 @@ from ahocorasick_rs import BytesAhoCorasick
 
 from worker.core.logs.excerpt.ending import Ending, Piece
 from worker.core.logs.excerpt.passed_lines import DIGITS, LOWER, PassedLines
+from worker.core.logs.excerpt.rare import RareLines
 
 
 def _stems(words: str) -> tuple[bytes, ...]:
     return tuple(word.encode() for word in words.split("|"))
 
 
-_SOFT = _stems("warning:|should |expected|unknown|missing|differ|unsupported|conflict|timeout")
+_SOFT = _stems(
+    "warning:|should |expected|unknown|missing|differ|unsupported|conflict|timeout"
+    "|must |required|outdated|please update"
+)
 _HARD = _stems(
     "cannot|can't|could not|couldn't|unable|not found|no such|undefined|unresolved|denied|refused"
     "|timed out|invalid|unexpected|mismatch|killed|segmentation|core dump|abort|out of memory"
     "|no space|does not|doesn't|did not|rejected|but was|exit code|exited with|exit status"
     "|status code|broken|incorrect|illegal|violation|caused by|undeclared|dead"
+    "|unbound|not installed|no module|[bug]|is not a|not met"
 )
 _LOUD = _stems("error|fail|fatal|panic|exception|traceback|assert|not ok|✗|✖|✕|●|[-]|***| err")
 STEMS = (
@@ -41,6 +46,9 @@ BEFORE, AFTER = 6, 24
 
 HITS = 250
 """The most lines with a word of trouble that are used, of one log."""
+
+RARE = 150
+"""The most lines that are kept because there is none like them."""
 
 _ROUGHLY = 6
 _EARLY = 1.5  # how much counts against a log's first line, compared with its last one
@@ -71,6 +79,7 @@ CUT = "[cut]"
 _RAISED = (b"Error: ", b"Exception: ", b"error: ", b"panic: ", b"Fatal Python error: ")
 _FAR = 110  # a line whose error begins at most this far into it is shown from its beginning
 _LEAD = 40  # bytes kept before an error that begins later
+_FITS = 180  # bytes of such a line that are shown: more of its beginning, if its end is short
 _LAST = 200  # bytes kept of the end of a line that is longer than `MAX_KEPT`
 
 _COMMAND = b"\n$ "
@@ -125,6 +134,7 @@ class Scan:
         self._kept: dict[int, tuple[bytes, bytes]] = {}
         self._tail: deque[Piece] = deque(maxlen=_TAIL)
         self._ending = Ending()
+        self._rare = RareLines()
         self._before: list[tuple[bytes, bytes]] = []
         self._commands: deque[Piece] = deque(maxlen=_COMMANDS)
         self._lines_to_keep = 0
@@ -136,7 +146,9 @@ class Scan:
         text = chunk.removesuffix(b"\n")
         lines = text.split(b"\n")
         keys = text.translate(LOWER, DIGITS).split(b"\n")
-        self._find_hits(lines, keys)
+        fresh = dict.fromkeys(filterfalse(self._counts.__contains__, keys))
+        self._find_hits(lines, keys, fresh)
+        self._rare.feed(self._total, lines, keys, fresh)
         self._counts.update(keys)
         hits = list(compress(range(len(keys)), map(self._hit_mildness.__contains__, keys)))
         self._remember(lines, keys, hits)
@@ -150,9 +162,8 @@ class Scan:
         self._total += len(lines)
         self._shrink()
 
-    def _find_hits(self, lines: list[bytes], keys: list[bytes]) -> None:
-        mildness, known = self._hit_mildness, self._counts
-        fresh = dict.fromkeys(filterfalse(known.__contains__, keys))
+    def _find_hits(self, lines: list[bytes], keys: list[bytes], fresh: dict[bytes, None]) -> None:
+        mildness = self._hit_mildness
         if self._green is not None:
             line_of = dict(zip(keys, lines, strict=True))
             new = self._green.find_new({key: line_of[key] for key in fresh})
@@ -254,6 +265,8 @@ class Scan:
         for at, line, key in self._tail:
             if end - _END <= at < end or at >= self._total - _RUNNER_END:
                 kept[at] = (line, key)
+        rare = self._choose_rare(first, end)
+        kept.update((at, (_cut_line(line), key)) for at, line, key in rare)
         ending = list(self._list_end_lines(first, end))
         kept.update((at, (_cut_line(line), key)) for at, line, key in ending)
         lines = [
@@ -265,6 +278,12 @@ class Scan:
         places, started = [at for at, _ in hits], [at for at, _ in troubles]
         ends = [at for at, _, _ in ending]
         return ScanResult(lines, places, commands, started, ends, first, end, self._total)
+
+    def _choose_rare(self, first: int, end: int) -> list[Piece]:
+        """Return the script's lines of the rarest shapes, of equally rare ones the last."""
+        found = self._rare.list_lines(self._counts)
+        rated = [(count, -piece[0], piece) for count, piece in found if first <= piece[0] < end]
+        return [piece for _, _, piece in sorted(rated)[:RARE]]
 
     def _list_end_lines(self, first: int, end: int) -> Iterator[Piece]:
         """Yield the lines that say how a failed job ended."""
@@ -292,7 +311,8 @@ def cut_before_error(line: bytes) -> bytes:
     at = min((at for word in _RAISED if (at := line.find(word)) >= 0), default=0)
     if at <= _FAR:
         return line
-    start = line.find(b" ", at - _LEAD, at) + 1 or at - _LEAD
+    start = min(at - _LEAD, max(0, len(line) - _FITS))
+    start = line.find(b" ", start, at) + 1 or start
     return b"%s %s" % (CUT.encode(), line[start:])
 
 

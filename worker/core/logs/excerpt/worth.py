@@ -16,12 +16,15 @@ _IDLE = 2.6  # how much less than the heaviest line a line about work going well
 _FRAME = re.compile("[ \\t\u2500-\u257f]*")  # box drawing
 
 _GOES_WELL = frozenset(("calm", "level", "progress", "closes", "percent", "fold"))
-_TELLS = frozenset(
+_PROGRESS = frozenset(("level", "progress", "percent", "fold"))
+_ADVISES = frozenset(("advice", "claim", "negation"))
+TELLS = frozenset(
     (
         *("fault", "trouble", "shouted", "named", "crossed", "colon_error", "opens"),
         *("summary", "numbered", "judged", "diff", "expected"),
     )
 )
+"""The marks of lines that have words or a form of trouble."""
 
 
 def compute_worths(lines: list[Line], weights: list[float]) -> list[float]:
@@ -53,6 +56,12 @@ def find_faint(lines: list[Line], weights: list[float], worths: list[float]) -> 
         weight < faint or _FRAME.fullmatch(line.text) is not None
         for line, weight in zip(lines, weights, strict=True)
     ]
+
+
+def says_it_goes_well(line: Line) -> bool:
+    """Whether a line is about a test that passed, progress or a debug message, and no advice."""
+    idle = not line.marks.isdisjoint(_PROGRESS) and line.marks.isdisjoint(TELLS | _ADVISES)
+    return "well" in line.marks or idle
 
 
 def _level_copies(lines: list[Line], worths: list[float]) -> None:
@@ -99,4 +108,4 @@ def _likelihood(weight: float) -> float:
 
 
 def _is_idle(line: Line) -> bool:
-    return not line.marks.isdisjoint(_GOES_WELL) and line.marks.isdisjoint(_TELLS)
+    return not line.marks.isdisjoint(_GOES_WELL) and line.marks.isdisjoint(TELLS)

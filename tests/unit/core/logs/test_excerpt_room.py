@@ -1,0 +1,92 @@
+"""Where no line surely tells of the failure, the room is used: by what is unlike the rest."""
+
+import pytest
+
+from worker.core.logs import trace
+
+ENDED = ["Cleaning up project directory and file based variables", "ERROR: Job failed: exit code 1"]
+
+UNFORESEEN = (
+    "deploy.sh: line 7: STAGE: unbound variable",
+    "make: cargo: Command not found",
+    "No module named 'cart.shelves'",
+    'npm ERR! Missing script: "build"',
+    "/usr/bin/ld: cannot find -lcart",
+    "libcart.so: undefined reference to `total'",
+    "cart 2.1 is not installed, version 2.2 or later is required",
+    "mapper.rb:155: [BUG] try to mark T_NONE object",
+    "the catalogue is outdated, please update it by running `make catalogue`",
+    "Shelves is not a module",
+    "2 files inspected, 1 offense detected",
+    "the following 2 spec files now pass, and so must be removed from the list:",
+    "les totaux ne sont pas les m\u00eames",
+)
+
+
+def dull(count: int, kind: str) -> list[str]:
+    return [kind.format(n=number) for number in range(count)]
+
+
+@pytest.mark.parametrize("line", UNFORESEEN)
+@pytest.mark.parametrize("after", [3, 400])
+@pytest.mark.parametrize("limit", [1_024, 4_096])
+def test_a_line_that_is_unlike_the_rest_is_shown(line: str, after: int, limit: int) -> None:
+    lines = [*dull(900, "step {n}: linking part_{n} in 0.{n}s"), line]
+    lines += [*dull(after, "keeping part {n} of the cache, {n} kB"), *ENDED]
+    shown = trace.preview_log("\n".join([*lines, ""]).encode(), limit)
+    assert f"901: {line}" in shown.split("\n")
+
+
+@pytest.mark.parametrize(
+    "well",
+    [
+        "2025-03-01 10:00:00 DEBUG  {name} is read",
+        "  \u2713 {name} adds up (3 ms)",
+        "Downloading {name} from the mirror",
+        "ok 7 - {name}",
+    ],
+)
+def test_room_is_not_filled_with_what_goes_well(well: str) -> None:
+    names = [" ".join((f"{a}{b}", f"{b}{a}{a}")) for a in "abcdefgh" for b in "ijklmnop"]
+    lines = [*dull(300, "part {n}"), *[well.format(name=name) for name in names]]
+    lines += ["les totaux sont faux", *dull(90, "part {n}"), *ENDED]
+    shown = trace.preview_log("\n".join([*lines, ""]).encode()).split("\n")
+    assert "365: les totaux sont faux" in shown
+    assert [line for line in shown if any(name in line for name in names)] == []
+
+
+def test_a_preview_with_a_sure_line_stays_short() -> None:
+    rare = [f"the {word} of the shelf stands {word}ly" for word in ("wood", "glass", "iron")]
+    lines = [*dull(300, "part {n}"), *rare, *dull(300, "part {n}")]
+    lines += ["E       AssertionError: assert 3 == 4", "cart.py:7: AssertionError", *ENDED]
+    shown = trace.preview_log("\n".join([*lines, ""]).encode())
+    assert not any(line in shown for line in rare)
+
+
+TABLES = {
+    "head and total above": (
+        ["File      | Lines | Branches | Missing", "----------|-------|----------|--------",
+         "All files |  91.2 |     79.8 |        "],
+        " part{n}.ts | 9{n} | 8{n} | {n}",
+        ["----------|-------|----------|--------"],
+    ),
+    "head above, total below": (
+        ["Name           Stmts   Miss  Cover", "------------------------------------"],
+        "cart/part{n}.py    1{n}    {n}   9{n}%",
+        ["------------------------------------", "TOTAL             4120     310    92%"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_table_keeps_its_head_and_its_total(
+    table: tuple[list[str], str, list[str]],
+) -> None:
+    head, row, foot = table
+    lines = ["$ check", *head, *dull(400, row), *foot, "coverage 79.8 is below 80", *ENDED]
+    shown = trace.preview_log("\n".join([*lines, ""]).encode())
+    rows = [line for line in (*head, *foot) if any(map(str.isalpha, line))]
+    for wanted in rows:
+        assert " ".join(wanted.split()) in [
+            " ".join(line.partition(": ")[2].split()) for line in shown.split("\n")
+        ]

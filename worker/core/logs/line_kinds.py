@@ -146,11 +146,11 @@ PLAIN = re.compile(
     r"|assertion .{1,200} failed|Jest: .{1,80} threshold for .{1,80} not met|ESLint couldn't "
     r"|error: builder for '|Fingerprint: \S|pyproject\.toml changed significantly since "
     r"|\S{1,300} - \w{1,80} \S{1,200} (?:is invalid|failed validation): "
-    r"|\S{1,200}: line \d{1,7}: +\d{1,10} (?:Killed|Segmentation fault|Aborted|Bus error"
-    r"|Illegal instruction|Floating point exception)\b|" + SERVER_SAID
+    r"|(?:\S{1,200}: line|(?:/\S{1,200}/)?\w{0,8}sh:) \d{1,7}: +(?!.{0,40}(?i:warning))\S|"
+    + SERVER_SAID
 )
-"""A line that begins with an exception or with a tool's word for an error, or in which a shell
-reports a killed program."""
+"""A line that begins with an exception or with a tool's word for an error, or in which a shell says
+what is wrong in a script, such as a killed program or a variable that is not set."""
 
 LOCATED = re.compile(
     r"[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?:? (?:fatal )?[Ee]rror\b|error\[\w{1,12}\]: "

@@ -118,7 +118,7 @@ PAIRS = tuple(_pairs())
 def _make_log(trace: bytes) -> Log:
     spool = Spool(1 << 20)
     spool.write(redact_bytes(clean_trace(trace), bytes))
-    return Log(spool, "", "", 0, True, 0, 0, True, None, None, None)
+    return Log(spool, "", "", 0, (), True, 0, 0, True, None, None, None)
 
 
 def _describe(number: int, job: str, trace: bytes) -> FailingJob:

@@ -102,7 +102,7 @@ def test_a_running_analysis_is_stopped_by_a_comment(tmp_path: Path) -> None:
             serve.until(lambda: told.objects("context.json"), "the analysis did not end")
         assert len(told.model.requests) < 45
         analysis, said = told.notes()
-        assert "stopped on request" in analysis.body
+        assert "Stopped on request" in analysis.body
         assert "Stopping" in said.body
 
 

@@ -265,10 +265,7 @@ def _tell_change(facts: Facts) -> Iterator[Remark]:
     yield from _tell_named_tests(change)
     if change.only_docs:
         yield remark("only documentation is changed")
-    for what, files in (
-        ("CI configuration", change.ci),
-        ("dependencies", change.dependencies),
-    ):
+    for what, files in {"CI configuration": change.ci, "dependencies": change.dependencies}.items():
         if files:
             yield remark(f"{what} changed: ", *join_parts(map(name, files[:SHOWN])))
 

@@ -271,11 +271,11 @@ def find_refutation(text: str, context: Context) -> tuple[str, str] | None:
 
 def doubt_old_cause(finding: Finding, first: str, context: Context) -> Finding:
     """Return `finding` with a doubt if its cause is still that of the `first` answer, whose other
-    verdict GitLab's record rules out: it explains that verdict, not the one that the note has."""
-    refuted = find_refutation(first, context) if first else None
-    if refuted is None or refuted[0] == finding.verdict or finding.doubt:
-        return finding
-    if finding.cause != parse_finding(first).cause:
+    verdict GitLab's record rules out: it explains that verdict, not the one that it comes with."""
+    judged = finding.final_verdict
+    stands = not finding.doubt and (judged is None or not judged.because)
+    refuted = find_refutation(first, context) if first and stands else None
+    if refuted is None or finding.cause != parse_finding(first).cause:
         return finding
     doubt = f"The model gave this cause for “{refuted[0]}” first, which GitLab's record rules out."
     return replace(finding, doubt=doubt)

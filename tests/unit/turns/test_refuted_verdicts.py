@@ -178,6 +178,8 @@ def test_what_the_record_proves_is_asked_about_once_and_stands(at: At) -> None:
     body = at.list_notes()[0].body
     assert "**Flaky: not caused by this change**" in body
     assert "**Cause in the model's view:** A race." in body
+    assert "gave this cause" not in body
+    assert "**What to do:** Retry the job." in body
 
 
 def test_a_cause_that_goes_with_the_record_is_the_notes(at: At) -> None:

@@ -260,8 +260,6 @@ def _tell_change(facts: Facts) -> Iterator[Remark]:
     yield from _tell_named_files(change.touches)
     for removed, path in change.removed_names[:SHOWN]:
         yield remark(name(removed), ", which the error names, is gone from ", name(path))
-    for removed, path in change.removed_names[:SHOWN]:
-        yield remark(name(removed), ", which the error names, is gone from ", name(path))
     yield from _tell_named_tests(change)
     if change.only_docs:
         yield remark("only documentation is changed")

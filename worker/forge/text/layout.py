@@ -233,8 +233,7 @@ class Layout:
     @property
     def _other_advice(self) -> str:
         """The advice that replaces the model's; "" if the model's stands."""
-        stands = self.finding.evidence or not self._is_overruled
-        return "" if stands else _INSTEAD.get(self.finding.verdict, "")
+        return _INSTEAD.get(self.finding.verdict, "") if self._is_overruled else ""
 
     def _fill(self, limits: PartLimits, small: str) -> tuple[dict[str, object], Parts]:
         """Return the values of the template but for the marker and the details, and the parts to

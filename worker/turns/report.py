@@ -48,7 +48,6 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
         quote_repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact),
         toolset.captures,
         (survey and survey.changed_paths) or (),
-        may_have_drifted=survey is None or survey.may_have_drifted,
     )
     complete = missing_evidence.fill_missing_evidence(
         triage.require_proof(proven, context), context

@@ -5,12 +5,16 @@ group of another that has all its errors and more. One job represents a group, a
 to be examined.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch
-from worker.core.logs.signature import Signature, join_key, lead_with, make_signature
+from worker.core.logs.failing_command import find_failing_command
+from worker.core.logs.normal_form import LONGEST
+from worker.core.logs.signature import TEXT, Signature, join_key, lead_with, make_signature
 from worker.core.logs.unfinished import find_unfinished_test
+from worker.core.text.untrusted import one_line
 
 
 @dataclass(slots=True)
@@ -27,10 +31,24 @@ class _JobGroup:
     @property
     def text(self) -> str:
         """The error: what a rule found in the runner's words if the script did not begin, or
-        shows no error."""
+        shows no error. If nothing is an error, it is the last words of the failing command, else
+        what the runner says of it: it is shown, but nothing is remembered by it."""
         ruled = self.ruled.text if self.ruled else ""
         by_script = self.jobs[0].began and self.signature.key
-        return self.signature.text if by_script or not ruled else ruled
+        error = self.signature.text if by_script or not ruled else ruled
+        return error or _find_last_words([text for _, text in self.jobs[0].end])
+
+
+_WORDS = re.compile(r"[A-Za-z]{3,}.{0,80}?[A-Za-z]{3,}")
+_ENDED = re.compile(r"(?:ERROR|FATAL): Job failed\b")
+
+
+def _find_last_words(lines: Sequence[str]) -> str:
+    command = find_failing_command(lines)
+    said = command.select(lines) if command.text and command.in_script else ()
+    words = (line.strip() for line in reversed(said) if _WORDS.search(line[:LONGEST]))
+    ended = (line.strip() for line in reversed(lines) if _ENDED.match(line))
+    return one_line(next(words, "") or next(ended, ""), TEXT)
 
 
 def group_jobs(

@@ -179,12 +179,6 @@ class Survey:
     leads: tuple[Hit, ...] = ()
 
     @property
-    def may_have_drifted(self) -> bool:
-        """Whether something may have been installed differently than when a job last passed."""
-        rulings = [group.ruling for group in self.groups]
-        return any(each is None or each.may_have_drifted for each in rulings)
-
-    @property
     def jobs(self) -> tuple[FailingJob, ...]:
         """All failing jobs."""
         return tuple(job for group in self.groups for job in group.jobs)

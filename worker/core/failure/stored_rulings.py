@@ -28,7 +28,6 @@ def dump_ruling(ruling: Ruling) -> dict[str, Any]:
         "refuted": sorted(ruling.refuted_verdicts),
         "same": [[each.kind, each.name, each.version] for each in ruling.same_as_passed],
         "last_pass": remarks.dump_remark(ruling.last_pass),
-        "drifted": ruling.may_have_drifted,
     }
 
 
@@ -60,5 +59,4 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
             for each in fields.get("same", ())[:MOST_INSTALLED]
         ),
         last_pass=remarks.load_remark(fields.get("last_pass", ())),
-        may_have_drifted=bool(fields.get("drifted", True)),
     )

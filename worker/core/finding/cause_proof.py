@@ -17,8 +17,6 @@ from worker.core.failure.verdict import Verdict
 from worker.core.finding.model import Evidence, Finding
 from worker.core.logs.bystanders import find_bystander, reports_trouble
 from worker.core.logs.failing_command import FailingCommand, find_failing_command
-from worker.core.logs.host_trouble import may_tell_of_host
-from worker.core.logs.line_kinds import LOCATED, TEST, strip_line
 from worker.core.logs.named_places import find_places
 from worker.core.ports import Captures
 from worker.core.ports.evidence import JobLog, Place, RepoFile
@@ -33,11 +31,6 @@ _LAST_WORDS = 3
 _ENDING = 10
 """How many last lines of a log say how the job ended."""
 
-_LONGEST = 400
-"""The most characters of a line that are read."""
-
-_OF_CODE = "it shows the code failing, and nothing that went wrong outside it"
-
 _ENDED = re.compile(r"(?P<passed>Job succeeded\s*$)|(?:ERROR|FATAL): Job failed\b")
 _TIMED_OUT = re.compile(r"ERROR: Job failed: execution took longer than ")
 _UPLOADS = re.compile(r"(?:Uploading artifacts|Saving cache) for successful job")
@@ -46,23 +39,18 @@ _UPLOADS = re.compile(r"(?:Uploading artifacts|Saving cache) for successful job"
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What a quote is to prove: a verdict. `changed_paths` are the files that the change touches,
-    none if they are not known. `may_have_drifted` is as in `Ruling`."""
+    none if they are not known."""
 
     verdict: Verdict
     changed_paths: Collection[str] = ()
-    may_have_drifted: bool = True
 
 
 def mark_context(
-    finding: Finding,
-    captures: Captures,
-    changed_paths: Collection[str] = (),
-    *,
-    may_have_drifted: bool = True,
+    finding: Finding, captures: Captures, changed_paths: Collection[str] = ()
 ) -> Finding:
     """Return `finding`, whose quotes are proven by `captures`, with what each quote lacks that
     proves no cause (`Evidence.lacks`)."""
-    claim = Claim(finding.verdict, changed_paths, may_have_drifted)
+    claim = Claim(finding.verdict, changed_paths)
 
     @cache
     def read_log(place: Place) -> "_Log | None":
@@ -138,29 +126,9 @@ def _find_lack_of_line(number: int, text: str, claim: Claim, log: _Log) -> str:
     kind = find_bystander(whole, near) or find_bystander(text, near)
     if kind is not None:
         return kind
-    if _is_of_runners_failure(number, whole, log) or _names_change(whole, claim):
+    if inside or _is_of_runners_failure(number, whole, log) or _names_change(whole, claim):
         return ""
-    if not inside:
-        return _place_output(log)
-    within = claim.verdict is Verdict.INFRASTRUCTURE and not claim.may_have_drifted
-    return _OF_CODE if within and _is_of_code(whole) else ""
-
-
-_WRONG_CODE = re.compile(
-    r"\bunbound variable\b|\bundefined (?:name|variable|symbol|reference|method|local)\b"
-    r"|\bis not defined\b|\b(?:cannot find symbol|undeclared|syntax error)\b|\bDATA RACE\b"
-    r"|\b(?:Assertion|Name|Type|Syntax|Attribute|Index|Reference|Range)Error\b"
-    r"|\bassert(?:ion)?\b.{0,200}\bfailed\b",
-    re.IGNORECASE,
-)
-
-
-def _is_of_code(line: str) -> bool:
-    """Whether a test, a compiler or an interpreter finds the code itself wrong in a line, which
-    tells of nothing else."""
-    text = strip_line(line)[:_LONGEST]
-    found = TEST.match(text) or LOCATED.match(text) or _WRONG_CODE.search(text)
-    return found is not None and not may_tell_of_host((text,))
+    return _place_output(log)
 
 
 def _is_last_word(number: int, log: _Log) -> bool:

@@ -329,32 +329,6 @@ def test_a_line_of_a_log_is_proof_or_context(
     assert bool(find_lack(quote, Claim(verdict), lines)) != proves
 
 
-@pytest.mark.parametrize(
-    ("line", "proves"),
-    [
-        ("ci/naming.sh: line 7: SHOP_CHANNEL: unbound variable", False),
-        ("FAILED tests/test_vat.py::test_rate - AssertionError: 7 != 19", False),
-        ("src/vat.c:12:3: error: expected ';' before 'return'", False),
-        ("NameError: name 'rate' is not defined", False),
-        ("WARNING: DATA RACE", False),
-        ("FAILED tests/test_vat.py::test_rate - TimeoutError: connection timed out", True),
-        ("AssertionError: status code 503 from the rates service", True),
-        ("curl: (6) Could not resolve host: mirror.acme.example", True),
-        ("error: unable to create file docs/a.txt: Filename too long", True),
-        ("npm error sha512-1hva integrity checksum failed", True),
-    ],
-)
-def test_code_that_is_wrong_proves_no_infrastructure(line: str, proves: bool) -> None:
-    log = BEGIN + f"- $ ./test\n- {line}\n" + END
-    lines = [each.removeprefix("- ") for each in log.split("\n")]
-    number = lines.index(line) + 1
-    quote = Evidence(JobLog(7), number, line, last=number)
-    same = Claim(INFRASTRUCTURE, may_have_drifted=False)
-    assert bool(find_lack(quote, same, lines)) != proves
-    assert not find_lack(quote, Claim(INFRASTRUCTURE, may_have_drifted=True), lines)
-    assert not find_lack(quote, Claim(CHANGE, may_have_drifted=False), lines)
-
-
 FILE, OTHER = RepoFile("src/vat.py"), RepoFile("src/vat.py", "main")
 CHANGED = ("src/vat.py", ".gitlab-ci.yml")
 PLACES: list[tuple[Place, str, Verdict, bool]] = [

@@ -31,7 +31,7 @@ from worker.turns.examination import Examiner, fail_without_answer
 from worker.turns.folding import FoldParts
 from worker.turns.loop import LoopParts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
-from worker.turns.report import find_context_quotes, find_hidden, read_verdict
+from worker.turns.report import find_hidden, read_finding, read_verdict
 from worker.turns.sandbox import Workspace
 from worker.turns.tiers import change_model, find_signal, open_model
 from worker.turns.trials import Trials, find_trials
@@ -165,13 +165,16 @@ def _find_objections(
     toolset: Toolset, deps: Deps, context: Context, outcome: Outcome
 ) -> Objections:
     ended = replace(context, outcome=outcome)
-    found = quote_repair.find_objections(
-        *(outcome.text, toolset.captures, deps.runtime.redact),
+    found = read_finding(ended, toolset, deps)
+    objections = quote_repair.find_objections(
+        outcome.text,
+        toolset.captures,
+        deps.runtime.redact,
         partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
-        find_hidden(ended, toolset, deps),
-        find_context_quotes(ended, toolset, deps),
+        find_hidden(ended, found, deps) if found else (),
+        found.evidence if found and found.doubt else (),
     )
-    return replace(found, refutation=triage.find_refutation(outcome.text, context))
+    return replace(objections, refutation=triage.find_refutation(outcome.text, context))
 
 
 @contextmanager

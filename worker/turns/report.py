@@ -58,7 +58,7 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
     complete = replace(complete, what_failed=said, failed_jobs=failed_jobs)
     settled = triage.settle_verdict(triage.list_all_jobs(complete, survey), survey)
     first = deps.runtime.redact(quote_repair.find_first_answer(context))
-    return triage.doubt_old_cause(settled, first, context)
+    return triage.doubt_old_cause(settled, deps.runtime.redact(outcome.text), first, context)
 
 
 def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | None:
@@ -67,22 +67,13 @@ def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | No
     return found.verdict if found else None
 
 
-def find_context_quotes(
-    context: Context, toolset: Toolset, deps: Deps
-) -> tuple[finding.Evidence, ...]:
-    """Return the turn's quotes if none of them proves its verdict and nothing else settles it."""
-    found = read_finding(context, toolset, deps)
-    return found.evidence if found and found.doubt else ()
-
-
-def find_hidden(context: Context, toolset: Toolset, deps: Deps) -> tuple[finding.HiddenPart, ...]:
-    """Return what the visible lines of the turn's note have no room for.
+def find_hidden(
+    context: Context, found: finding.Finding, deps: Deps
+) -> tuple[finding.HiddenPart, ...]:
+    """Return what the visible lines of a note on `found` have no room for.
 
     Whether changes go on the diff is not known yet: this assumes that they do.
     """
-    found = read_finding(context, toolset, deps)
-    if found is None:
-        return ()
     shown, offers = expect_changes(found, deps)
     outcome = context.outcome or NO_OUTCOME
     layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers)

@@ -269,13 +269,14 @@ def find_refutation(text: str, context: Context) -> tuple[str, str] | None:
     return str(judged.model), f"{plain(judged.because)}{proves}"
 
 
-def doubt_old_cause(finding: Finding, first: str, context: Context) -> Finding:
-    """Return `finding` with a doubt if its cause is still that of the `first` answer, whose other
-    verdict GitLab's record rules out: it explains that verdict, not the one that it comes with."""
+def doubt_old_cause(finding: Finding, answer: str, first: str, context: Context) -> Finding:
+    """Return the `finding` of an answer with a doubt if the cause is still that of the `first`
+    answer, whose other verdict GitLab's record rules out: it explains that verdict, not the one
+    that it comes with."""
     judged = finding.final_verdict
     stands = not finding.doubt and (judged is None or not judged.because)
     refuted = find_refutation(first, context) if first and stands else None
-    if refuted is None or finding.cause != parse_finding(first).cause:
+    if refuted is None or parse_finding(answer).cause != parse_finding(first).cause:
         return finding
     doubt = f"The model gave this cause for “{refuted[0]}” first, which GitLab's record rules out."
     return replace(finding, doubt=doubt)

@@ -115,6 +115,15 @@ def test_a_cause_that_was_given_for_the_other_verdict_is_doubted(at: At) -> None
     assert [each.finding for each in at.entries()] == [None]
 
 
+def test_such_a_cause_is_known_though_its_line_number_is_corrected(at: At) -> None:
+    cause = f"Job {at.scene.job.id} line 1 shows a race."
+    verdicts = ("flaky", "caused by this change")
+    at.script_answers(*(answers(at, each, cause=cause, line=1) for each in verdicts))
+    assert isinstance(at.run_failed(), Finished)
+    (note,) = at.list_notes()
+    assert "**Cause, perhaps:**" in note.body
+
+
 def test_a_change_that_is_not_to_blame_gets_no_suggestion_on_the_diff(at: At) -> None:
     passed_before(at)
     at.script_answers(*[answers(at, "caused by this change", FIX)] * 2)

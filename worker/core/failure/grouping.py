@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch
 from worker.core.logs.failing_command import find_failing_command
+from worker.core.logs.line_kinds import JOB_FAILED
 from worker.core.logs.normal_form import LONGEST
 from worker.core.logs.signature import TEXT, Signature, join_key, lead_with, make_signature
 from worker.core.logs.unfinished import find_unfinished_test
@@ -40,14 +41,15 @@ class _JobGroup:
 
 
 _WORDS = re.compile(r"[A-Za-z]{3,}.{0,80}?[A-Za-z]{3,}")
-_ENDED = re.compile(r"(?:ERROR|FATAL): Job failed\b")
 
 
 def _find_last_words(lines: Sequence[str]) -> str:
+    """Return the last line with words that the failing command wrote, else the runner's last word;
+    "" for neither. `lines` are those of a log's end."""
     command = find_failing_command(lines)
-    said = command.select(lines) if command.text and command.in_script else ()
+    said = command.select(lines) if command.in_script else ()
     words = (line.strip() for line in reversed(said) if _WORDS.search(line[:LONGEST]))
-    ended = (line.strip() for line in reversed(lines) if _ENDED.match(line))
+    ended = (line.strip() for line in reversed(lines) if JOB_FAILED.match(line))
     return one_line(next(words, "") or next(ended, ""), TEXT)
 
 

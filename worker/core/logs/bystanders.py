@@ -11,7 +11,7 @@ from enum import StrEnum
 from worker.core.logs.error_lines import is_test_progress
 from worker.core.logs.excerpt.marks import find_marks
 from worker.core.logs.excerpt.place import without_stamp
-from worker.core.logs.line_kinds import NOISE, TROUBLE, WEAK, strip_line
+from worker.core.logs.line_kinds import JOB_FAILED, NOISE, TROUBLE, WEAK, strip_line
 from worker.core.logs.normal_form import normalise_line
 
 LONGEST = 1000
@@ -93,7 +93,6 @@ _ENDS = re.compile(
 )
 """How a tool reports the failure of a whole, whatever it was."""
 
-_JOB_FAILED = re.compile(r"(?:ERROR|FATAL): Job failed\b")
 _NO_REASON = re.compile(
     r"(?:exit (?:code|status) \d{1,4}|execution took .{1,60}|cancell?ed|Job failed)\s*$"
 )
@@ -169,7 +168,7 @@ def _is_echo(text: str, near: tuple[str, ...]) -> bool:
 
 
 def _ends_any_failure(text: str) -> bool:
-    if _JOB_FAILED.match(text):
+    if JOB_FAILED.match(text):
         return _NO_REASON.search(text) is not None
     if made := _MAKE.match(text):  # make's own errors are no echo of a command's
         return _MADE.match(text, made.end()) is not None

@@ -140,6 +140,9 @@ SERVER_SAID = (
 )
 """Why a Git server refuses something, and what apt says if it finds no server."""
 
+JOB_FAILED = re.compile(r"(?:ERROR|FATAL): Job failed\b")
+"""How the runner's last line of a failed job begins."""
+
 PLAIN = re.compile(
     r"(?:E {1,8})?[A-Za-z_][\w.$]{0,120}(?:Error|Exception|Failure|Failed)\b(?:$|:| )"
     r"|(?:npm (?:ERR!|error)|ERROR:|FATAL:|fatal:|Error:|curl: \(|wget: )"

@@ -51,6 +51,25 @@ def test_groups_that_lead_with_one_error_are_told_to_share_it() -> None:
     assert "has it too" not in first
 
 
+@pytest.mark.parametrize(
+    ("end", "shown"),
+    [
+        (["$ npm audit", "# audit report", "1 high severity vulnerability"], "1 high severity"),
+        (["added 31 packages", "1 high severity vulnerability"], "1 high severity"),
+        (["$ grep -rn TODO src | wc -l", "0"], "ERROR: Job failed: exit code 1"),
+        (["$ ./check", "it is not what it was", "Running after_script", "$ rm -r out", "out gone"],
+         "it is not what it was"),
+    ],
+)  # fmt: skip
+def test_a_group_without_an_error_shows_last_words_and_has_no_key(
+    end: list[str], shown: str
+) -> None:
+    lines = [*end, "Cleaning up project directory and file based variables", ENDED]
+    (group,) = group_jobs([job(1, "audit", "", end=tuple(enumerate(lines, 900)))], nothing)
+    assert (group.text[: len(shown)], group.key) == (shown, "")
+
+
+ENDED = "ERROR: Job failed: exit code 1"
 VETTED = "3: # example.com/ferry/cmd\n4: vet: cmd/main.go:34:9: cannot use x as dock.Store value"
 BUILT = VETTED.replace("vet: ", "")
 TESTED = VETTED + "\n9: # example.com/ferry/dock\n11: dock/dock_test.go:12:45: cannot use y as x"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from worker.core.failure.jobs import FailingJob
+from worker.core.logs.line_kinds import JOB_FAILED
 
 _RUNNER_NAME = re.compile(r"^  on (.{1,200}?) [\w-]{8,12}(?:, system ID: \w{1,80})?$")
 
@@ -30,9 +31,6 @@ def has_script_begun(lines: Sequence[str], holds: Callable[[bytes], bool]) -> bo
     return not runners or any(map(holds, _STEP))
 
 
-FINAL = re.compile(r"(?:ERROR|FATAL): Job failed")
-"""How the runner's last line begins."""
-
 _STAGE = re.compile(
     r"Resolving secrets|Preparing the \"|Preparing executor|Preparing environment"
     r"|Getting source from Git|Restoring cache|Downloading artifacts"
@@ -47,7 +45,7 @@ def list_runner_lines(job: FailingJob) -> Sequence[tuple[int, str]]:
     stage before the script, without the logs of services, or, if the script has begun, the last
     ones."""
     if job.began:
-        final = [at for at, (_, text) in enumerate(job.end) if FINAL.match(text)]
+        final = [at for at, (_, text) in enumerate(job.end) if JOB_FAILED.match(text)]
         return job.end[final[-1] :] if final else ()
     stages = [at for at, (_, text) in enumerate(job.end) if _STAGE.match(text)]
     return tuple(_drop_services(job.end[stages[-1] if stages else 0 :]))
@@ -56,7 +54,7 @@ def list_runner_lines(job: FailingJob) -> Sequence[tuple[int, str]]:
 def _drop_services(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     inside = False
     for number, text in lines:
-        inside = (inside or bool(_SERVICE.match(text))) and not FINAL.match(text)
+        inside = (inside or bool(_SERVICE.match(text))) and not JOB_FAILED.match(text)
         if not inside:
             yield number, text
         inside = inside and not _SERVICE_END.match(text)

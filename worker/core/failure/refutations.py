@@ -29,7 +29,7 @@ def refute_infrastructure(facts: Facts) -> Remark | None:
         return None
     return remark(
         *edit, *_tell_pass(facts, green),
-        "; what failed says nothing of the network or the host",
+        "; it says nothing of network or host",
     )  # fmt: skip
 
 
@@ -129,9 +129,7 @@ def _may_come_and_go(facts: Facts) -> bool:
 
 
 def _tell_pass(facts: Facts, green: Run) -> Remark:
-    target = facts.known_target
-    built_on = ", on the commit this pipeline is built on" if green.sha == target.base else ""
     return remark(
-        "; without it ", name(facts.name), " passed on ", name(target.branch), f"{built_on}: ",
+        "; without it ", name(facts.name), " passed on ", name(facts.known_target.branch), ": ",
         job(green), _tell_short_pass(green, facts.run),
     )  # fmt: skip

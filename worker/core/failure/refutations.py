@@ -29,7 +29,7 @@ def refute_infrastructure(facts: Facts) -> Remark | None:
         return None
     return remark(
         *edit, *_tell_pass(facts, green),
-        "; it says nothing of network or host",
+        "; its output says nothing of network or host",
     )  # fmt: skip
 
 

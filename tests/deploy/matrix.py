@@ -20,6 +20,9 @@ MONITORS: Values = {
     "serviceMonitor": {"enabled": True},
     "dashboards": {"enabled": True},
 }
+PROMETHEUS: Values = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+}
 INGRESS: Values = {
     "enabled": True,
     "className": "nginx",
@@ -160,6 +163,11 @@ MATRIX: dict[str, Values] = {
     },
     "hpa": {**BASE, "autoscaling": {"kind": "hpa"}},
     "monitors": {**BASE, "metrics": MONITORS},
+    "read by Prometheus": {
+        **BASE,
+        "metrics": MONITORS,
+        "networkPolicy": {**PLACES, "metricsFrom": [PROMETHEUS]},
+    },
     "no metrics": {**BASE, "metrics": {**MONITORS, "port": 0}},
     "no network policies": {**RABBIT, "networkPolicy": {"enabled": False}},
     "a quota": {

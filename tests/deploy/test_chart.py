@@ -433,23 +433,6 @@ def test_keda_asks_rabbitmq_over_http() -> None:
     assert trigger["authenticationRef"] == {"name": "rabbit"}
 
 
-def test_monitors_name_ports_that_pods_have() -> None:
-    manifests = render(MATRIX["monitors"])
-    (worker,) = pod(manifests, "worker").spec["containers"]
-    (monitor,) = of_kind(manifests, "PodMonitor")
-    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-    assert endpoint["port"] in {each["name"] for each in worker["ports"]}
-    assert monitor["metadata"]["labels"]["release"] == "prometheus"
-    (monitor,) = of_kind(manifests, "ServiceMonitor")
-    (service,) = (
-        each
-        for each in of_kind(manifests, "Service")
-        if selects(monitor["spec"]["selector"], each["metadata"]["labels"])
-    )
-    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
-    assert not of_kind(render(MATRIX["no metrics"]), "PodMonitor")
-
-
 def test_each_dashboard_is_a_config_map_for_grafana() -> None:
     maps = {
         name: each["metadata"]["labels"]["grafana_dashboard"]

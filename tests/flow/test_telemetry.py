@@ -155,3 +155,17 @@ def test_a_worker_has_a_port_of_its_own_and_the_receiver_its_part(
     assert of(ours, "sandpiper_provider_retries_total", provider="anthropic") == 1
     assert of(door, "sandpiper_webhooks_total", kind="pipeline", outcome="accepted") == 1
     assert of(door, "sandpiper_triggers_total", kind="pipeline", outcome="done") is None
+
+
+@pytest.mark.attack("door")
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_receiver_with_a_port_for_metrics_shows_them_to_no_sender(
+    tmp_path: Path, elsewhere: bool
+) -> None:
+    with product(tmp_path, story.make_script(), "memory://") as told:
+        port = free_port() if elsewhere else 0
+        with told.serve("--metrics-port", str(port)):
+            assert httpx.get(f"{told.url}/metrics").status_code == 404
+            if elsewhere:
+                scraped = scrape(f"http://127.0.0.1:{port}")
+                assert of(scraped, "sandpiper_sessions_running") == 0

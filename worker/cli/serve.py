@@ -22,9 +22,16 @@ with the default of 5 ms, each wait would take longer than the work."""
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535))
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Where Prometheus alone reads /metrics, 0 for nowhere.  [default: beside the webhook]",
+)
 @click.option("--concurrency", default=4, show_default=True, type=click.IntRange(1, 256))
 @click.pass_obj
-def command(config: str | None, host: str, port: int, concurrency: int) -> None:
+def command(
+    config: str | None, host: str, port: int, metrics_port: int | None, concurrency: int
+) -> None:
     """Receive GitLab's webhooks at POST /webhooks/gitlab."""
     settings = wiring.load_settings(config)
     watched = wiring.build_telemetry(settings)
@@ -35,6 +42,7 @@ def command(config: str | None, host: str, port: int, concurrency: int) -> None:
         port,
         concurrency,
         watched,
+        metrics_port if settings.metrics.enabled else 0,
     )
 
 
@@ -45,9 +53,11 @@ def run_receiver(
     port: int,
     concurrency: int,
     watched: Telemetry | None = None,
+    metrics_port: int | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; `parts` is as in `app.build_app`.
 
+    `metrics_port` alone serves /metrics, 0 for none; without it, they are beside the webhook.
     Raises ConfigError, and QueueError if the broker refuses the login.
     """
     sys.setswitchinterval(TURN)
@@ -60,17 +70,22 @@ def run_receiver(
     celery = app.build_app(settings, parts, watched.watch, (lambda: journal) if journal else None)
     broker.require_login(celery)
     receiver = wiring.build_receiver(
-        settings, celery.consumer.accept_triggers, broker.make_readiness_check(celery), watched
+        *(settings, celery.consumer.accept_triggers, broker.make_readiness_check(celery), watched),
+        with_metrics=metrics_port is None,
     )
+    stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None
     server = wiring.build_server(receiver, host, port)
     ending = _watch_signals(lambda: process.exit_now(celery))
     grace = settings.worker.grace
     working = process.run_embedded_worker(
         celery, concurrency, grace, lambda: process.exit_now(celery)
     )
-    with working if embedded else nullcontext():
-        if not ending.is_set():
-            server.run()
+    try:
+        with working if embedded else nullcontext():
+            if not ending.is_set():
+                server.run()
+    finally:
+        stop()
 
 
 def _watch_signals(again: Callable[[], None]) -> threading.Event:

@@ -32,8 +32,10 @@ def build_receiver(
     enqueue: Enqueue,
     ready: Callable[[], str | None] = lambda: None,
     watched: Telemetry | None = None,
+    *,
+    with_metrics: bool = True,
 ) -> Starlette:
-    """Build the webhook receiver. Raises ConfigError without a secret."""
+    """Build the webhook receiver, `with_metrics` beside it. Raises ConfigError without a secret."""
     gitlab = settings.gitlab
     if why := settings.pages.explain_unserved():
         _log.warning("%s", why)
@@ -45,7 +47,7 @@ def build_receiver(
         tokens=tokens,
         record_outcome=watched.count_webhook if watched else lambda kind, outcome: None,
         render_metrics=watched.metrics.render_page
-        if watched and settings.metrics.enabled
+        if watched and with_metrics and settings.metrics.enabled
         else None,
     )
     pages = build_pages(settings).make_routes(

@@ -11,7 +11,7 @@ from worker.doctor.base import (
     report_good,
     report_warning,
 )
-from worker.doctor.gitlab import Project, Refusal
+from worker.doctor.gitlab import Client, Project, Refusal
 from worker.doctor.tokens import require_gitlab
 
 MAX_PROJECTS = 20
@@ -96,7 +96,7 @@ def check_role(installation: Installation) -> Iterator[Line]:
     able: list[tuple[int, Project]] = []
     low: list[Project] = []
     for project in select_projects(installation):
-        level = _get_level(installation, project, me.user_id)
+        level = _get_level(installation.gitlab.write, project, me.user_id)
         if level >= _REPORTER:
             able.append((level, project))
         else:
@@ -115,10 +115,42 @@ def check_role(installation: Installation) -> Iterator[Line]:
         raise Unchecked("there is no project to look at")
 
 
-def _get_level(installation: Installation, project: Project, user: int) -> int:
+def check_read_role(installation: Installation) -> Iterator[Line]:
+    """Check that the read token's user is a Reporter in each project, no less and no more."""
+    require_gitlab(installation)
+    try:
+        me, writer = installation.gitlab.reader(), installation.gitlab.writer()
+    except Refusal as error:
+        raise Unchecked("the tokens' users are not known") from error
+    if me.user_id == writer.user_id:
+        finding = f"@{me.username} reads and writes; one of its own could be Reporter alone"
+        yield report_good("read role", finding)
+        return
+    levels: dict[int, list[Project]] = {}
+    for project in select_projects(installation):
+        level = _get_level(installation.gitlab.read, project, me.user_id)
+        levels.setdefault((level > _REPORTER) - (level < _REPORTER), []).append(project)
+    if low := levels.get(-1):
+        advice = f"make @{me.username} a Reporter there"
+        finding = f"@{me.username} may not read all pipelines in {format_names(low)}"
+        yield report_failed("read role", finding, advice)
+    if high := levels.get(1):
+        advice = (
+            f"make @{me.username} a Reporter there: a Developer also reads artifacts and debug "
+            "traces that are kept from readers of the notes"
+        )
+        finding = f"@{me.username} is more than Reporter in {format_names(high)}"
+        yield report_warning("read role", finding, advice)
+    if right := levels.get(0):
+        yield report_good("read role", f"@{me.username} is Reporter in {format_names(right)}")
+    if not levels:
+        raise Unchecked("there is no project to look at")
+
+
+def _get_level(client: Client, project: Project, user: int) -> int:
     path = f"/projects/{project.id}/members/all/{user}"
     try:
-        member = installation.gitlab.write.request("get", path, f"the role in {project.path}").value
+        member = client.request("get", path, f"the role in {project.path}").value
     except Refusal as error:
         if error.status in (403, 404):
             return 0

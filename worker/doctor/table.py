@@ -25,6 +25,7 @@ CHECKS: tuple[Check, ...] = (
     Check("write-token", "GitLab", tokens.check_write_token),
     Check("projects", "GitLab", projects.check_projects),
     Check("role", "GitLab", projects.check_role),
+    Check("read-role", "GitLab", projects.check_read_role),
     Check("notes", "GitLab", projects.check_internal_notes),
     Check("webhook", "Webhook", webhooks.check_webhooks),
     Check("receiver", "Webhook", door.check_receiver),

@@ -1,7 +1,7 @@
 """What may be wrong with GitLab, the tokens, the projects and the configuration."""
 
 from tests.simulators.gitlab import Access
-from tests.unit.doctor.bed import Bed
+from tests.unit.doctor.bed import Bed, Break
 from tests.unit.doctor.breaks import (
     FLOW,
     READ,
@@ -23,7 +23,36 @@ def hide_logs(bed: Bed) -> None:
     bed.scene.project.public, bed.scene.project.public_jobs = True, False
 
 
+def read_as(access: Access) -> Break:
+    """The read token is that of a user of its own, with this role."""
+
+    def change(bed: Bed) -> None:
+        reader = bed.gitlab.add_user("reader", "Reader", bot=True)
+        bed.gitlab.add_member(bed.scene.project, reader, access)
+        bed.env[READ] = bed.gitlab.add_token("reader", reader, "read_api")
+
+    return change
+
+
 ROWS = [
+    Row(
+        "a reader who reads what readers of notes do not",
+        read_as(Access.DEVELOPER),
+        "read-role",
+        "read role",
+        W,
+        "@reader is more than Reporter in team/service",
+        "make @reader a Reporter there",
+    ),
+    Row(
+        "a reader who reads too little",
+        read_as(Access.GUEST),
+        "read-role",
+        "read role",
+        F,
+        "@reader may not read all pipelines in team/service",
+        "make @reader a Reporter there",
+    ),
     Row(
         "no secret",
         env(GITLAB_WEBHOOK_SECRET=""),

@@ -9,7 +9,10 @@ from tests.unit.doctor.breaks import Row, file, set_to
 from worker.demo.script import Say
 from worker.doctor.base import Status
 
-GITLAB = ("gitlab", "clock", "read-token", "write-token", "projects", "role", "notes", "webhook")
+GITLAB = (
+    *("gitlab", "clock", "read-token", "write-token", "projects", "role", "read-role"),
+    *("notes", "webhook"),
+)
 ROWS = [*rows_gitlab.ROWS, *rows_around.ROWS]
 
 

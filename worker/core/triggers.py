@@ -6,14 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+UNRELATED_SOURCES = frozenset(
+    {
+        *("schedule", "chat", "ondemand_dast_scan", "ondemand_dast_validation"),
+        *("container_registry_push", "security_orchestration_policy"),
+    }
+)
+"""Sources of pipelines that are not started by a change of their branch.
+
+See https://docs.gitlab.com/ci/jobs/job_rules/#ci_pipeline_source-predefined-variable.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineFailed:
     """A pipeline failed. `mr_iid` is 0 where the event named no merge request.
 
     `project_id` is where the pipeline ran; `mr_project_id` is the merge request's target project.
-    `ref` and `sha` identify the merge request of a branch pipeline. `by_job` says that one of
-    the pipeline's own jobs asks, so the pipeline may still be running.
+    Whether the pipeline is the merge request's is asked of GitLab. `ref` and `sha` are what the
+    event said, by which people find it in a log: nothing is decided by them. `by_job` says that one
+    of the pipeline's own jobs asks, so the pipeline may still be running.
     """
 
     project_id: int

@@ -76,6 +76,7 @@ class Pipeline(Answer):
     finished_at: str | None = None
     duration: float | None = None
     yaml_errors: str | None = None
+    tag: bool = False
 
 
 def is_merge_result(ref: str) -> bool:

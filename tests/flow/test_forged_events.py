@@ -73,6 +73,25 @@ def test_a_pipeline_of_another_project_makes_no_note_and_teaches_no_cause(
     record_property("tried", 3)
 
 
+def test_logs_for_members_of_a_public_project_are_not_told_on_the_forgers_merge_request(
+    told: Product,
+) -> None:
+    project = told.scene.mr.project
+    project.public, project.public_jobs = True, False
+    victim = failed(told, told.scene.mr)
+    sha, mallory = victim.sha, told.gitlab.add_user("mallory")
+    farm = told.gitlab.add_project("mallory/farm", public=True)
+    told.gitlab.add_member(farm, mallory, Access.MAINTAINER)
+    told.gitlab.add_member(farm, told.scene.bot, Access.REPORTER)
+    mr = told.gitlab.open_merge_request(farm, mallory, title="Mine", branch="mine")
+    mr.sha = sha  # as anybody can push a commit of a public project
+    with told.serve() as serve:
+        deliver_forged(told, victim, mr)
+        skipped(serve, "is not one of merge request", 1)
+    assert mr.list_notes() == []
+    assert told.model.requests == []
+
+
 def test_what_an_event_says_of_branch_commit_and_source_is_not_believed(
     told: Product, record_property: Any
 ) -> None:

@@ -54,6 +54,7 @@ class Project(Answer):
     def access(self) -> Access:
         """The project's visibility and the access levels of its features."""
         return Access(
+            self.id,
             self.visibility,
             self.public_jobs,
             self.builds_access_level,

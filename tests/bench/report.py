@@ -21,6 +21,7 @@ from worker.core.conversation.turn_row import Row, dump_row
 from worker.core.ports import SessionKey
 from worker.maintenance.verdict_days import count_ended_days
 from worker.pages.http import Pages
+from worker.pages.sign import Signer
 from worker.sessions.folder import FolderStore
 
 TURNS, PROJECTS = 100_000, 300
@@ -64,7 +65,7 @@ def _print_counted(folder: str) -> None:
 
 def _print_pages(folder: str) -> None:
     store = FolderStore(Path(folder))
-    pages = Pages(lambda: store, None, TOKEN, Limits(), time.time)
+    pages = Pages(lambda: store, lambda: Signer(TOKEN), TOKEN, Limits(), time.time)
     client = TestClient(Starlette(routes=pages.make_routes()))
     for path in (
         "/sessions",

@@ -197,3 +197,24 @@ def test_a_turn_beyond_the_layout_is_refused(place: Place, turn: int) -> None:
 def test_the_probe_finds_a_sound_store_sound_and_leaves_nothing_behind(place: Place) -> None:
     place.store.probe()
     assert place.names() == []
+
+
+@pytest.mark.attack("pages")
+def test_of_many_processes_that_begin_at_once_all_have_the_same_key(place: Place) -> None:
+    stores = [place.store for _ in range(WORKERS)]
+    found = many(lambda number: stores[number].read_installation_key())
+    assert len(set(found)) == 1
+    assert place.store.read_installation_key() == found[0]
+    assert place.names() == ["keys/installation"]
+
+
+def test_two_stores_have_two_keys_and_a_damaged_one_is_not_replaced(place: Place) -> None:
+    first = place.store.read_installation_key()
+    place.remove("keys/installation")
+    assert place.store.read_installation_key() != first
+    place.put("keys/installation", first.encode()[:-1])
+    with pytest.raises(StoreError, match="no key of 64 hex digits") as caught:
+        place.store.read_installation_key()
+    assert caught.value.transient
+    place.put("keys/installation", first.encode())
+    assert place.store.read_installation_key() == first

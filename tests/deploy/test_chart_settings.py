@@ -20,7 +20,7 @@ from tests.deploy.chart import (
     render,
     run,
 )
-from tests.deploy.matrix import BASE, MATRIX
+from tests.deploy.matrix import BASE, MATRIX, PAGES
 from worker import settings
 from worker.settings import Settings, reference
 
@@ -115,7 +115,10 @@ REFUSED: list[tuple[Values, str]] = [
         {"engine": {"mode": "external", "external": {"host": "tcp://engine:2375"}}},
         "engine.external.tlsSecret: whoever reaches an engine without TLS is root",
     ),
-    ({"config": {"pages": {"url": "https://s"}}}, "secrets.receiver: config.pages.url needs"),
+    (
+        {"secrets": {"existingSecret": "s", "receiver": PAGES}},
+        "secrets.receiver: SANDPIPER_PAGE_SECRET has to be the same for receiver and worker",
+    ),
     ({"config": {"metrics": {"enabled": False}}}, "nothing answers there"),
     ({"webhooks": {"fix": True}}, "the webhooks need an address"),
     ({"job": {"enabled": True}}, "job.mergeRequest: expected a URL"),
@@ -165,10 +168,7 @@ def test_the_readme_s_values_make_what_it_says(tmp_path: Path) -> None:
     values = yaml.safe_load(textwrap.dedent(block))
     for component in ("receiver", "worker"):
         pages = loaded(values, component, tmp_path).pages
-        assert (pages.url, pages.secret) == (
-            f"https://{values['receiver']['ingress']['host']}",
-            "SANDPIPER_PAGE_SECRET_FILE",
-        )
+        assert (pages.url, pages.secret) == (f"https://{values['receiver']['ingress']['host']}", "")
     kinds = {each["kind"] for each in render(values)}
     assert {"Deployment", "StatefulSet", "Ingress", "CronJob", "NetworkPolicy"} <= kinds
     flags = re.findall(r"--set (\S+)", readme)

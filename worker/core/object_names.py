@@ -7,6 +7,7 @@ known/{project_id}/knowledge.md
 index/{session_id}
 preferences/{project_id}/{mr_iid}.json, preferences/{project_id}/project.json
 verdicts/{YYYY-MM-DD}.json
+keys/installation       made once and kept: neither the sweep nor `forget` removes it
 """
 
 import re
@@ -15,6 +16,9 @@ from datetime import UTC, datetime
 
 RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "probe/"
 PREFERENCES, VERDICTS = "preferences/", "verdicts/"
+
+INSTALLATION_KEY = "keys/installation"
+"""The random key of this installation: 64 hex digits."""
 
 END = 10**13
 """Milliseconds, far in the future, from which the times of rows count back: newest first."""

@@ -1,6 +1,7 @@
 """The id of a session, and the hidden marker that names it in a note."""
 
 import hashlib
+import hmac
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,7 +67,13 @@ def make_session_id(
 ) -> str:
     """An id that is the same for every delivery of a pipeline's failure, for one workflow.
 
-    `salt` gives a dry run's session another id, so that it never replaces a posted one.
+    `salt` is what nobody else knows, so that an id cannot be computed from numbers that everybody
+    reads; it also gives sessions of another kind, such as dry runs, an id of their own.
     """
     parts = [gitlab_url.rstrip("/"), str(project_id), str(mr_iid), str(pipeline_id), workflow, salt]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
+
+
+def make_id_salt(store_key: str) -> str:
+    """Make the secret part of the salt of session ids from the store's own key."""
+    return hmac.digest(store_key.encode(), b"sandpiper session ids", "sha256").hex()

@@ -29,11 +29,9 @@ def check_settings(installation: Installation) -> Iterator[Line]:
     yield from _check_secret(installation.settings.gitlab.webhook_secret)
     yield from _check_encryption("gitlab.url", installation.settings.gitlab.url, "the tokens")
     yield from _check_encryption("pages.url", installation.settings.pages.url, "links to sessions")
-    if why := installation.settings.pages.explain_signing_risk(
-        installation.settings.gitlab.webhook_secret
-    ):
-        advice = "set SANDPIPER_PAGE_SECRET to the output of `openssl rand -hex 32`, everywhere"
-        yield report_warning("pages.secret", why, advice)
+    if why := installation.settings.pages.explain_unserved():
+        advice = "set pages.url to the address of `sandpiper serve` as browsers reach it"
+        yield report_warning("pages.url", why, advice)
 
 
 def _check_encryption(name: str, url: str, what: str) -> Iterator[Line]:

@@ -1,7 +1,7 @@
 """The routes of the pages. They read the store in threads, a few at a time.
 
 Callers without access cannot learn what exists: a wrong or expired signature gets the same answer
-as a missing session, without the store being read.
+as a missing session, without what is stored of any session being read.
 """
 
 import base64
@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -42,6 +43,8 @@ _TURN = re.compile(r"\d{1,4}", re.ASCII)
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_QUERY = 2000
 
+T = TypeVar("T")
+
 _log = logging.getLogger("sandpiper.pages")
 _make_limiter = partial(anyio.CapacityLimiter, MAX_AT_ONCE)
 
@@ -50,13 +53,13 @@ _make_limiter = partial(anyio.CapacityLimiter, MAX_AT_ONCE)
 class Pages:
     """What the pages need.
 
-    `open_store` returns the store, `list_parked` a line for each trigger that was given up; both
-    may block and raise StoreError. Without `signer` there are no session pages, and without
-    `operator_token` no operators' pages.
+    `open_store` returns the store, `load_signer` the signer of links, always the same, and
+    `list_parked` a line for each trigger that was given up; they may block and raise StoreError.
+    Without `operator_token` there are no operators' pages.
     """
 
     open_store: Callable[[], stored.PageStore]
-    signer: Signer | None
+    load_signer: Callable[[], Signer]
     operator_token: str
     limits: Limits
     now: Callable[[], float]
@@ -64,6 +67,8 @@ class Pages:
     page_threads: anyio.CapacityLimiter = field(default_factory=_make_limiter)
     # Archives are large and untrusted, so they have a limit of their own: pages need not wait.
     archive_threads: anyio.CapacityLimiter = field(default_factory=_make_limiter)
+    # The signer once it is loaded, so that links are looked at without a thread.
+    _signers: list[Signer] = field(default_factory=list)
 
     def make_routes(self) -> list[Route]:
         """Make the routes, to be mounted at the root."""
@@ -76,21 +81,21 @@ class Pages:
 
     async def answer_session(self, request: Request) -> Response:
         """Answer with one session's page, for requests with a valid signature."""
-        name = self._find_allowed_session(request)
-        if name is None:
-            return _make_not_found()
-        return await self._run_in_thread(
-            lambda: self._make_session_page(name, _get_query(request, "sig"))
+        signature = _get_query(request, "sig")
+        return await self._answer_allowed(
+            request, lambda name: self._make_session_page(name, signature), self.page_threads
         )
 
     async def answer_file(self, request: Request) -> Response:
         """Answer with one file of a turn's sandbox, as a download."""
-        name, turn = self._find_allowed_session(request), _get_query(request, "turn")
+        turn = _get_query(request, "turn")
         member = files.parse_member_name(_get_query(request, "path"))
-        if name is None or member is None or not _TURN.fullmatch(turn):
+        if member is None or not _TURN.fullmatch(turn):
             return _make_not_found()
-        return await self._run_in_thread(
-            lambda: self._make_file_answer(name, int(turn), member), self.archive_threads
+        return await self._answer_allowed(
+            request,
+            lambda name: self._make_file_answer(name, int(turn), member),
+            self.archive_threads,
         )
 
     async def answer_overview(self, request: Request) -> Response:
@@ -122,16 +127,28 @@ class Pages:
             401, "Operators only", "Give the operators' token as password.", challenge
         )
 
-    def _find_allowed_session(self, request: Request) -> str | None:
-        """Return the requested session's id if the signature is valid for it, else None."""
+    async def _answer_allowed(
+        self, request: Request, make: Callable[[str], Response], line: anyio.CapacityLimiter
+    ) -> Response:
+        """Answer with what `make` makes of the session's id, if the link is signed for it."""
         name, signature = request.path_params["id"], _get_query(request, "sig")
-        if self.signer is None or not _ID.fullmatch(name):
-            return None
-        return name if self.signer.is_valid(name, signature, self.now()) else None
+        if not _ID.fullmatch(name):
+            return _make_not_found()
+        signer = self._signers[0] if self._signers else await self._run_in_thread(self._keep_signer)
+        if isinstance(signer, Response):
+            return signer
+        if not signer.is_valid(name, signature, self.now()):
+            return _make_not_found()
+        return await self._run_in_thread(lambda: make(name), line)
+
+    def _keep_signer(self) -> Signer:
+        self._signers.append(self.load_signer())
+        return self._signers[0]
 
     async def _run_in_thread(
-        self, make: Callable[[], Response], line: anyio.CapacityLimiter | None = None
-    ) -> Response:
+        self, make: Callable[[], T], line: anyio.CapacityLimiter | None = None
+    ) -> T | Response:
+        """Return what `make` returns, or the answer that there is nothing, or not now."""
         try:
             with anyio.move_on_after(SECONDS):
                 return await anyio.to_thread.run_sync(
@@ -195,9 +212,9 @@ class Pages:
 
     def _link_session(self, base: str, name: str) -> str:
         """Return the address of a session's page, relative to the page that links to it."""
-        if self.signer is None or not _ID.fullmatch(name):
+        if not _ID.fullmatch(name):
             return ""
-        return f"{base}{name}?sig={self.signer.sign(name, int(self.now()) + LINK_SECONDS)}"
+        return f"{base}{name}?sig={self.load_signer().sign(name, int(self.now()) + LINK_SECONDS)}"
 
 
 def _get_query(request: Request, name: str) -> str:

@@ -3,13 +3,13 @@
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
 from worker.core.conversation.limits import Limits
 from worker.core.ports import SessionStore
-from worker.errors import ConfigError
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
 from worker.pages.stored import PageStore
@@ -21,8 +21,9 @@ DAY = 24 * 3600
 class PageSettings:
     """Makes the links and the routes.
 
-    `url` is the pages' address for browsers, "" if notes should not link to them; links are signed
-    with a key from `secret` and valid for `days`. `now` is in epoch seconds.
+    `url` is the pages' address for browsers; "": there are no pages, and no links to them. Links
+    are valid for `days`. They are signed with a key from `secret`, or if that is "", from the
+    store's. `now` is in epoch seconds.
     """
 
     url: str
@@ -32,28 +33,17 @@ class PageSettings:
     now: Callable[[], float]
 
     @property
-    def signer(self) -> Signer | None:
-        """The signer of links; None without a secret."""
-        return Signer(self.secret) if self.secret else None
-
-    @property
     def link_places(self) -> frozenset[str]:
         """The places that notes may link to besides the merge request's project."""
         parts = urlsplit(self.url)
         place = f"{parts.netloc}{parts.path.rstrip('/')}/sessions"
         return frozenset({place}) if self.url else frozenset()
 
-    def make_linker(self) -> Callable[[str], str]:
-        """Make a function that returns a session's URL. Raises ConfigError without a secret."""
-        base, signer = self.url.rstrip("/"), self.signer
+    def make_linker(self, store_key: str) -> Callable[[str], str]:
+        """Make a function that returns a session's URL; `store_key` is the store's own key."""
+        base, signer = self.url.rstrip("/"), Signer(self.secret or store_key)
         if not base:
             return lambda session_id: ""
-        if signer is None:
-            raise ConfigError(
-                "pages.url is set, but there is no secret to sign the links with: set "
-                "SANDPIPER_PAGE_SECRET (or GITLAB_WEBHOOK_SECRET, with 16 characters or more) to "
-                "the same value for serve and for the workers"
-            )
 
         def link(session_id: str) -> str:
             until = int(self.now() + self.days * DAY)
@@ -67,12 +57,19 @@ class PageSettings:
         limits: Limits,
         list_parked: Callable[[SessionStore], Iterable[str]],
     ) -> list[Route]:
-        """Make the routes. The store is opened when the first page is requested.
+        """Make the routes; none without `url`. The store is opened at the first request.
 
         `list_parked` yields a line for each parked trigger.
         """
+        if not self.url:
+            return []
         store = _LazyStore(open_store)
-        parts = (store, self.signer, self.operator_token, limits, self.now, list_parked)
+
+        @cache
+        def load_signer() -> Signer:
+            return Signer(self.secret or store().read_installation_key())
+
+        parts = (store, load_signer, self.operator_token, limits, self.now, list_parked)
         return Pages(*parts).make_routes()
 
 

@@ -8,7 +8,7 @@ _CONTEXT = b"sandpiper session pages"
 
 
 class Signer:
-    """Signs and verifies with a key that is derived from `secret` for this use only."""
+    """Signs and verifies with a key that is made from `secret` for this use only."""
 
     def __init__(self, secret: str) -> None:
         # HKDF-SHA256 with a key of one block (RFC 5869).

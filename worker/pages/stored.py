@@ -27,6 +27,10 @@ class PageStore(SessionStore, Protocol):
         """The list of turns."""
         ...
 
+    def read_installation_key(self) -> str:
+        """Return the store's own secret key, which is made at the first call."""
+        ...
+
 
 def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], int]:
     """Read a session's newest turns, oldest first, and the number of older ones."""

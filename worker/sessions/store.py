@@ -5,11 +5,13 @@ never replaced. So a turn is committed once, and no trigger is lost or answered 
 """
 
 import json
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
 
+from worker.core.object_names import INSTALLATION_KEY
 from worker.core.ports import Claim, SessionKey
 from worker.core.ports.records import Stored, update_record
 from worker.core.stored_keys import from_stored, pick_known, to_stored
@@ -25,6 +27,7 @@ MAX_CONTEXT = 64 * 1024 * 1024
 _MAX_SMALL = 64 * 1024
 _MAX_REASON = 1000
 _WORKING = (keys.CHECKPOINT, keys.STOP)
+_KEY = re.compile(rb"[0-9a-f]{64}")
 # A worker loses a round only if another one wins it, so a few rounds are enough.
 _ROUNDS = 8
 
@@ -258,6 +261,26 @@ class Store:
             if found and found.key != last:
                 last = found.key
                 yield last
+
+    def read_installation_key(self) -> str:
+        """Return the secret key of everything that shares this store; the first caller makes it.
+
+        Callers that come at once get the same one. Raises StoreError, also if it is damaged: with
+        another one, every link to a page would be dead.
+        """
+        stored = self._objects.read(INSTALLATION_KEY, _MAX_SMALL)
+        if stored is None:
+            self._objects.create(INSTALLATION_KEY, secrets.token_hex(32).encode())
+            # Whoever was first has made it; the store has the last word on who that was.
+            stored = self._objects.read(INSTALLATION_KEY, _MAX_SMALL)
+        if stored is None or not _KEY.fullmatch(stored.content):
+            place = self._objects.describe_place(INSTALLATION_KEY)
+            raise StoreError(
+                f"{place} is no key of 64 hex digits: restore it, or delete it, and earlier links "
+                "to sessions are dead",
+                transient=True,
+            )
+        return stored.content.decode()
 
     def describe_location(self, key: SessionKey, turn: int) -> str:
         """See SessionStore."""

@@ -1,6 +1,7 @@
 """Reads the settings file and the environment; no other module of the worker does."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -56,17 +57,22 @@ def _validate(tree: dict[str, Any], file: Path | None) -> Settings:
         return Settings.model_validate(tree)
     except ValidationError as error:
         problems = [
-            f"{file or 'environment'}: {'.'.join(map(str, problem['loc']))}: {_explain(problem)}"
+            ": ".join(filter(None, (str(file or "environment"), _name(problem), _explain(problem))))
             for problem in error.errors(include_url=False)
         ]
         raise ConfigError("\n".join(problems)) from error
+
+
+def _name(problem: Mapping[str, Any]) -> str:
+    return ".".join(map(str, problem["loc"]))
 
 
 def _explain(problem: Mapping[str, Any]) -> str:
     if problem["type"] == "extra_forbidden":
         return "unknown field (`sandpiper settings` lists the known ones)"
     message = str(problem["msg"]).removeprefix("Value error, ")
-    if "secret" in problem["loc"][-1:] or "token" in str(problem["loc"][-1:]):
+    # What concerns all settings at once has no place, and every secret is in what was found there.
+    if not problem["loc"] or re.search("secret|token|key", str(problem["loc"][-1])):
         return message
     return f"{message}; found {_hide_user(repr(problem['input']))}"
 

@@ -1,8 +1,9 @@
 """All settings in one tree."""
 
+from typing import Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from worker.settings.base import Part, list_secrets
 from worker.settings.context import ContextSettings
@@ -68,6 +69,15 @@ class Settings(Part):
         if value.partition("://")[0] not in {"file", "s3"}:
             raise ValueError("expected file:///folder or s3://bucket/prefix")
         return value
+
+    @model_validator(mode="after")
+    def _check_uses(self) -> Self:
+        if self.pages.secret and self.pages.secret == self.gitlab.webhook_secret:
+            raise ValueError(
+                "SANDPIPER_PAGE_SECRET is the webhook's secret, which others know: set it to the "
+                "output of `openssl rand -hex 32`, or to nothing"
+            )
+        return self
 
     def list_secrets(self) -> tuple[str, ...]:
         """Return every secret that is set, for redaction."""

@@ -237,7 +237,8 @@ class Options:
     `turns_per_day` is how often one thread is answered in a day. `project_concurrency` is how many
     failures of one project are analysed at a time, 0 for half of a worker's threads. `debounce` is
     how many seconds a failure waits before it is analysed. `page` returns the URL of a session's
-    page, "" if there is none. `salt` gives dry runs sessions of their own.
+    page, "" if there is none. `salt` gives dry runs sessions of their own. `id_salt` is the secret
+    part of the ids of new sessions; without it they have the ids of earlier versions.
     """
 
     note: NoteOptions = NoteOptions()
@@ -247,6 +248,7 @@ class Options:
     debounce: float = 0.0
     page: Callable[[str], str] = lambda session_id: ""
     salt: str = ""
+    id_salt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,17 +54,18 @@ def make_key(
     """Return the key of the session of a pipeline's failure.
 
     Questions and answers in internal notes have a session of their own: a session that also answers
-    in public could reveal there what it has read in internal notes.
+    in public could reveal there what it has read in internal notes. A session that an earlier
+    version has begun keeps its id, which has no secret in it. Raises StoreError.
     """
-    name = make_session_id(
-        deps.gitlab.url,
-        subject.project_id,
-        subject.mr_iid,
-        subject.pipeline_id,
-        workflow.name,
-        deps.options.salt + ("internal" if internal else ""),
+    kind = deps.options.salt + ("internal" if internal else "")
+    numbers = (subject.project_id, subject.mr_iid, subject.pipeline_id)
+    old, new = (
+        SessionKey(
+            *numbers[:2], make_session_id(deps.gitlab.url, *numbers, workflow.name, salt + kind)
+        )
+        for salt in ("", deps.options.id_salt)
     )
-    return SessionKey(subject.project_id, subject.mr_iid, name)
+    return old if old == new or deps.storage.sessions.find_session(old.session_id) == old else new
 
 
 def analyse_failure(

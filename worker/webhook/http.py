@@ -21,7 +21,7 @@ from worker.errors import QueueError, Rejected
 from worker.webhook import events, routes
 from worker.webhook.batches import Batches, Enqueue
 from worker.webhook.bodies import MAX_BODY, BodyReader, reject_too_large
-from worker.webhook.tokens import Claims, TokenReader
+from worker.webhook.tokens import Claims, TokenReader, UsedTokens
 from worker.webhook.verify import Verifier, make_verifier
 
 PATH = "/webhooks/gitlab"
@@ -78,7 +78,7 @@ def build_app(
             ready,
             BodyReader(body_seconds),
         ),
-        *(queue_seconds, tokens, record_outcome, render_metrics),
+        *(queue_seconds, tokens, UsedTokens(now), record_outcome, render_metrics),
     )
     app = Starlette(
         routes=[
@@ -109,6 +109,7 @@ class _Receiver:
     bodies: BodyReader
     queue_seconds: float
     tokens: TokenReader | None
+    used: UsedTokens
     record_outcome: Callable[[str, str], None]
     render_metrics: Callable[[], bytes] | None
 
@@ -153,7 +154,18 @@ class _Receiver:
         if reason := routes.explain_unwanted_job(claims, self.projects):
             _log_decision(logging.INFO, request, claims.project_path, f"ignored: {reason}")
             return JSONResponse({"ignored": reason})
-        return await self._queue(request, claims.project_path, claims.make_trigger())
+        if not self.used.take(claims):
+            reason = "this id token has asked already"
+            _log_decision(logging.INFO, request, claims.project_path, f"ignored: {reason}")
+            return JSONResponse({"ignored": reason})
+        status = 0
+        try:
+            answer = await self._queue(request, claims.project_path, claims.make_trigger())
+            status = answer.status_code
+        finally:
+            if status != ACCEPTED:
+                self.used.give_back(claims)
+        return answer
 
     async def _read_claims(self, token: str) -> Claims | str:
         """Return the token's claims, or why GitLab's keys for verifying it are not available."""
@@ -196,11 +208,10 @@ async def _answer_rejections(
         return await admit(request)
     except Rejected as error:
         _log_decision(logging.WARNING, request, "", f"rejected {error.status}: {error}")
-        return (
-            _make_retry_later(str(error))
-            if error.status == 503
-            else _make_error(error.status, str(error))
-        )
+        answer = _make_error(error.status, str(error))
+        if error.status in (429, 503):
+            answer.headers["retry-after"] = RETRY_AFTER
+        return answer
 
 
 async def _answer_healthz(request: Request) -> Response:

@@ -4,9 +4,11 @@ A job gets one with `id_tokens:` (https://docs.gitlab.com/ci/secrets/id_token_au
 the token is trusted in the request: the merge request's author controls the job's script.
 """
 
+import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -14,7 +16,7 @@ import httpx
 from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from worker.core.triggers import PipelineFailed
 from worker.errors import QueueError, Rejected
@@ -30,6 +32,14 @@ FRESH = 3600.0
 
 PATIENCE = 30.0
 """Seconds between two attempts to fetch keys, so that forged tokens cause few requests."""
+
+MAX_REMEMBERED = 20_000
+"""The most used tokens that are remembered: more than three projects can use in an hour."""
+
+PER_MINUTE = 60
+"""How often the jobs of one project may ask in a minute."""
+
+MINUTE = 60.0
 
 
 def fetch_keys(gitlab_url: str, transport: httpx.BaseTransport | None = None) -> Any:
@@ -82,10 +92,56 @@ class Claims(BaseModel):
     ref: Ref
     ref_type: Word = "branch"
     sha: Sha
+    jti: Annotated[str, Field(min_length=1, max_length=255)]
+    exp: float
 
     def make_trigger(self) -> PipelineFailed:
         """Make the trigger that the job asks for."""
         return PipelineFailed(self.project_id, self.pipeline_id, self.sha, self.ref, by_job=True)
+
+
+class UsedTokens:
+    """Remembers which id tokens have asked, and how often each project has. For one event loop.
+
+    What is remembered is this process's alone: it bounds what a token that leaked out of a job can
+    do. A trigger that is asked for twice is one trigger in any case.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._ends: OrderedDict[str, float] = OrderedDict()
+        self._asked: OrderedDict[int, deque[float]] = OrderedDict()  # who asked last comes last
+
+    def take(self, claims: Claims) -> bool:
+        """Take a token; False if it has been taken. Raises Rejected 429 for a project too busy."""
+        now = self._now()
+        self._forget(now)
+        if claims.jti in self._ends:
+            return False
+        asked = self._asked.get(claims.project_id) or deque()
+        while asked and asked[0] <= now - MINUTE:
+            asked.popleft()
+        if len(asked) >= PER_MINUTE:
+            where = claims.project_path
+            raise Rejected(429, f"the jobs of {where} have asked {PER_MINUTE} times in a minute")
+        asked.append(now)
+        self._asked[claims.project_id] = asked
+        self._asked.move_to_end(claims.project_id)
+        self._ends[claims.jti] = claims.exp + LEEWAY
+        return True
+
+    def give_back(self, claims: Claims) -> None:
+        """Let a token be taken again, because what it asked for was not queued."""
+        self._ends.pop(claims.jti, None)
+
+    def _forget(self, now: float) -> None:
+        """Forget what has expired, and the oldest of what is too much to remember."""
+        while self._ends and (
+            len(self._ends) >= MAX_REMEMBERED or next(iter(self._ends.values())) < now
+        ):
+            self._ends.popitem(last=False)
+        while self._asked and next(iter(self._asked.values()))[-1] <= now - MINUTE:
+            self._asked.popitem(last=False)
 
 
 class TokenReader:
@@ -127,7 +183,7 @@ class TokenReader:
         except (ValueError, RecursionError) as error:
             raise Rejected(401, "the id token is not a JSON web token") from error
         try:
-            return Claims.model_validate(decoded.claims)
+            return Claims.model_validate({"jti": _compute_digest(decoded.claims), **decoded.claims})
         except ValidationError as error:
             where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
             raise Rejected(401, f"the id token has no usable {where}: is it GitLab's?") from error
@@ -166,6 +222,11 @@ def _parse_keys(answer: Any) -> KeySet:
         return KeySet.import_key_set(answer)
     except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise QueueError("GitLab's answer is no set of keys", transient=True) from error
+
+
+def _compute_digest(claims: Mapping[str, Any]) -> str:
+    """Compute what tells a token without a `jti` from others: all that GitLab has signed."""
+    return hashlib.sha256(json.dumps(claims, sort_keys=True).encode()).hexdigest()
 
 
 def _explain(error: JoseError) -> str:

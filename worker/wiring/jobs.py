@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from secrets import token_hex
 
@@ -15,6 +16,7 @@ from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import Clock
 from worker.core.ports.gitlab import BotAccount
 from worker.core.routing.tiers import TierRules
+from worker.core.session_id import make_id_salt
 from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
 from worker.errors import ForgeError
@@ -84,6 +86,7 @@ def build_deps(
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     runtime = _build_runtime(settings, toolsets, redact, watched, opened)
     store = open_watched_store(settings, watched)
+    store_key = store.read_installation_key()
     reader = _build_gitlab_reader(client, gitlab)
     deps = Deps(
         GitLab(
@@ -101,7 +104,12 @@ def build_deps(
             budget=_build_budget(settings, store, clock),
         ),
         _build_queue(settings, store, clock),
-        _build_options(settings, pages.make_linker(), salt),
+        replace(
+            _build_options(settings),
+            page=pages.make_linker(store_key),
+            salt=salt,
+            id_salt=make_id_salt(store_key),
+        ),
     )
     return watched.wrap_deps(deps) if watched else deps
 
@@ -170,7 +178,7 @@ def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) ->
     return loaded.fit(min(settings.limits.context_tokens, room))
 
 
-def _build_options(settings: Settings, page: Callable[[str], str], salt: str) -> Options:
+def _build_options(settings: Settings) -> Options:
     limits = settings.limits
     return Options(
         note=NoteOptions(**settings.note.model_dump()),
@@ -178,8 +186,6 @@ def _build_options(settings: Settings, page: Callable[[str], str], salt: str) ->
         turns_per_day=limits.turns_per_day,
         project_concurrency=limits.project_concurrency,
         debounce=settings.gitlab.debounce,
-        page=page,
-        salt=salt,
     )
 
 

@@ -9,7 +9,6 @@ from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, open_traces
 from worker.wiring.engines import build_driver
 from worker.wiring.providers import build_helper_model, build_models
-from worker.wiring.receiver import build_pages
 from worker.wiring.stores import open_session_store
 from worker.wiring.toolsets import list_tool_names
 
@@ -40,7 +39,7 @@ def require_secret(settings: Settings) -> None:
 
 
 def require_worker(settings: Settings) -> None:
-    """Raise unless jobs can run here: tokens, workflows, models, links, store, engine."""
+    """Raise unless jobs can run here: tokens, workflows, models, store, engine."""
     if not settings.gitlab.read_token or not settings.gitlab.write_token:
         raise ConfigError(
             "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
@@ -50,8 +49,9 @@ def require_worker(settings: Settings) -> None:
     for each in (*build_models(settings), build_helper_model(settings)):
         if each:
             each.close()
-    build_pages(settings).make_linker()
-    open_session_store(settings).probe()
+    store = open_session_store(settings)
+    store.probe()
+    store.read_installation_key()
     try:
         build_driver(settings).check()
     except SandboxUnavailable as error:

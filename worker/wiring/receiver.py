@@ -35,12 +35,8 @@ def build_receiver(
 ) -> Starlette:
     """Build the webhook receiver. Raises ConfigError without a secret."""
     gitlab = settings.gitlab
-    if why := settings.pages.explain_signing_risk(gitlab.webhook_secret):
-        _log.warning(
-            "%s: set SANDPIPER_PAGE_SECRET to the output of `openssl rand -hex 32`, the same for "
-            "serve and for the workers",
-            why,
-        )
+    if why := settings.pages.explain_unserved():
+        _log.warning("%s", why)
     issuer = gitlab.ci_issuer or gitlab.url
     tokens = TokenReader(partial(fetch_keys, gitlab.url), issuer, gitlab.ci_audience, time.time)
     app = http.build_app(
@@ -79,5 +75,4 @@ def _list_parked(store: SessionStore) -> Iterator[str]:
 def build_pages(settings: Settings) -> PageSettings:
     """Build the settings of the pages."""
     pages = settings.pages
-    secret = pages.get_signing_secret(settings.gitlab.webhook_secret)
-    return PageSettings(pages.url, pages.days, secret, pages.operator_token, time.time)
+    return PageSettings(pages.url, pages.days, pages.secret, pages.operator_token, time.time)

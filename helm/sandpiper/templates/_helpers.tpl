@@ -200,10 +200,12 @@ http{{ if $own.tlsSecret }}s{{ end }}://{{ $own.host }}
 {{- if and (eq $v.engine.mode "pods") (hasKey $sandbox $key) }}{{ fail (printf "config.sandbox.%s: engine.mode and engine.pods.namespace say it" $key) }}{{ end -}}
 {{- end -}}
 {{- $pages := get $v.config "pages" | default dict -}}
+{{- $signed := list -}}
 {{- range $part := list "receiver" "worker" -}}
-{{- if and (get $pages "url") (or (eq $part "worker") $v.receiver.enabled) (not (hasKey (get $v.secrets $part) "SANDPIPER_PAGE_SECRET")) -}}
-{{ fail (printf "secrets.%s: config.pages.url needs SANDPIPER_PAGE_SECRET, the same for receiver and worker" $part) }}
+{{- if hasKey (get $v.secrets $part) "SANDPIPER_PAGE_SECRET" }}{{ $signed = append $signed $part }}{{ end -}}
 {{- end -}}
+{{- if and $v.receiver.enabled (eq (len $signed) 1) -}}
+{{ fail (printf "secrets.%s: SANDPIPER_PAGE_SECRET has to be the same for receiver and worker; name it in both, or in neither" (first $signed)) }}
 {{- end -}}
 {{- $metrics := get $v.config "metrics" | default dict -}}
 {{- if and $v.metrics.port (eq (get $metrics "enabled" | toString) "false") -}}

@@ -6,6 +6,7 @@ See https://docs.gitlab.com/ci/secrets/id_token_authentication/.
 import time
 from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
@@ -40,6 +41,7 @@ class Issuer:
             "iat": now,
             "nbf": now - 5,
             "exp": now + LIFETIME,
+            "jti": str(uuid4()),
             "project_id": str(project.id),
             "project_path": project.path,
             "user_id": str(pipeline.user.id),

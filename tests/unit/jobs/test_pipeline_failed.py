@@ -4,9 +4,10 @@ from datetime import datetime
 
 import pytest
 
-from tests.jobs import FINDING, Job
+from tests.jobs import FINDING, Job, read_reason
 from tests.simulators.gitlab import GitLabSim, Pipeline
 from worker.core.events import ignore_event
+from worker.core.session_id import make_id_salt
 from worker.core.triggers import Trigger
 from worker.jobs import results
 from worker.queue import delivery
@@ -73,3 +74,33 @@ def test_what_rests_is_kept_in_the_journal_and_is_no_failed_try(at: Job) -> None
     assert noted is not None
     assert (noted.entry.state, noted.entry.tries) == (State.WAITING, 0)
     assert noted.entry.due == pytest.approx(at.clock.now() + 20)
+
+
+@pytest.mark.attack("pages")
+def test_a_new_sessions_id_cannot_be_computed_from_what_everybody_reads(at: Job) -> None:
+    at.script_answers(FINDING)
+    salt = make_id_salt(at.store.read_installation_key())
+    public = at.find_key()
+    assert isinstance(at.run_failed(id_salt=salt), Finished)
+    (key,) = at.list_sessions()
+    assert (key.project_id, key.mr_iid) == (public.project_id, public.mr_iid)
+    assert key.session_id != public.session_id
+    assert isinstance(at.run_failed(id_salt=salt), Skipped)
+    assert at.list_sessions() == [key]
+
+
+def test_a_session_that_an_earlier_version_began_is_found_and_not_begun_again(at: Job) -> None:
+    at.script_answers(FINDING)
+    assert isinstance(at.run_failed(), Finished)
+    salt = make_id_salt(at.store.read_installation_key())
+    again = at.run_failed(id_salt=salt)
+    assert "done" in read_reason(again)
+    assert len(at.list_notes()) == len(at.list_sessions()) == 1
+    at.sim.push(at.scene.mr, {"file": b"more"})
+    other = at.sim.run_pipeline(at.scene.mr)
+    at.sim.add_job(other, "test")
+    at.script_answers(FINDING)
+    assert isinstance(at.run_failed(other, id_salt=salt), Finished)
+    old, new = sorted(at.list_sessions(), key=lambda key: key != at.find_key(at.scene.pipeline))
+    assert old == at.find_key(at.scene.pipeline)
+    assert new != at.find_key(other)

@@ -130,10 +130,14 @@ class Site:
         self.opened = 0
         self.parked: list[str] = []
         self.pages = Pages(
-            *(self._open, self.signer, self.token, Limits(), lambda: self.now),
+            *(self._open, self._load_signer, self.token, Limits(), lambda: self.now),
             list_parked=lambda store: self.parked,
         )
         self.client = TestClient(Starlette(routes=self.pages.make_routes()))
+
+    def _load_signer(self) -> Signer:
+        assert self.signer is not None
+        return self.signer
 
     def _open(self) -> FolderStore:
         self.opened += 1

@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from tests.contexts import call, context
 from tests.unit.pages.pages import (
@@ -189,14 +187,6 @@ def test_without_its_own_signature_a_page_is_not_there(
     assert (answer.status_code, answer.text) in [(404, nothing.text), (404, "Not Found")]
     if signature != "its own":
         assert site.opened == 0
-
-
-def test_without_a_secret_there_are_no_pages(site: Site) -> None:
-    site.keep(told())
-    pages = replace(site.pages, signer=None)
-    with TestClient(Starlette(routes=pages.make_routes())) as client:
-        answer = client.get(f"/sessions/{KEY.session_id}", params={"sig": site.sign()})
-    assert answer.status_code == 404
 
 
 def test_votes_and_what_became_of_the_pipeline_stand_with_their_turn(site: Site) -> None:

@@ -182,6 +182,16 @@ def test_settings_never_show_a_secret(tmp_path: Path) -> None:
     assert "hidden" not in loaded.model_dump_json()
 
 
+def test_the_secret_that_others_know_signs_no_links(tmp_path: Path) -> None:
+    env = {"GITLAB_WEBHOOK_SECRET": "hook-hidden-0123456789"}
+    env["SANDPIPER_PAGE_SECRET"] = env["GITLAB_WEBHOOK_SECRET"]
+    with pytest.raises(
+        ConfigError, match="SANDPIPER_PAGE_SECRET is the webhook's secret"
+    ) as caught:
+        load(write(tmp_path, ""), env)
+    assert "hidden" not in str(caught.value)
+
+
 WRONG = [
     ("gitlab: {urll: x}", "gitlab.urll: unknown field"),
     ("limits: {max_iterations: many}", "limits.max_iterations: .*integer.*found 'many'"),

@@ -20,7 +20,16 @@ from tests.unit.webhook.test_http import send
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.webhook.http import CI_PATH, build_app
-from worker.webhook.tokens import MAX_KEYS, PATIENCE, TokenReader, fetch_keys
+from worker.webhook.tokens import (
+    MAX_KEYS,
+    MAX_REMEMBERED,
+    MINUTE,
+    PATIENCE,
+    PER_MINUTE,
+    TokenReader,
+    UsedTokens,
+    fetch_keys,
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +50,7 @@ class Asked:
     def __init__(self, sim: GitLabSim, projects: tuple[str, ...] = ()) -> None:
         self.queue: list[Trigger] = []
         self.now: Callable[[], float] = time.time
+        self.time = 0.0
         self.reader = TokenReader(
             partial(fetch_keys, sim.url), f"{sim.url}/", "sandpiper", lambda: self.now()
         )
@@ -48,7 +58,7 @@ class Asked:
             "s",
             one_by_one(self.queue.append),
             projects,
-            lambda: 0.0,
+            lambda: self.time,
             lambda: None,
             tokens=self.reader,
         )
@@ -210,6 +220,58 @@ def test_a_pipeline_that_is_for_no_merge_request_is_ignored(
     assert ask.queue == []
 
 
+@pytest.mark.attack("door")
+@pytest.mark.parametrize("claims", [{}, {"jti": None}], ids=["jti", "none"])
+def test_a_token_asks_once_however_often_and_in_whatever_spelling_it_is_sent(
+    sim: GitLabSim,
+    scene: Scene,
+    ask: Asked,
+    claims: dict[str, Any],
+    record_property: Callable[[str, object], None],
+) -> None:
+    token = sim.make_id_token(scene.pipeline, **claims)
+    assert ask(token).status_code == 202
+    for number in range(300):
+        answer = ask(token + "=" * (number % 3))
+        assert answer.status_code in (200, 401)
+        assert answer.status_code == 401 or "has asked already" in answer.json()["ignored"]
+    assert len(ask.queue) == 1
+    assert ask(sim.make_id_token(scene.pipeline)).status_code == 202
+    record_property("tried", 300)
+
+
+@pytest.mark.attack("door")
+def test_the_jobs_of_one_project_ask_so_often_and_another_project_is_heard(
+    sim: GitLabSim, scene: Scene, ask: Asked
+) -> None:
+    for number in range(PER_MINUTE):
+        asked = sim.make_id_token(scene.pipeline, pipeline_id=str(1000 + number))
+        assert ask(asked).status_code == 202
+    late = sim.make_id_token(scene.pipeline)
+    refused = ask(late)
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")
+    assert scene.project.path in refused.json()["error"]
+    assert ask(sim.make_id_token(scene.pipeline, project_id="999")).status_code == 202
+    ask.time += MINUTE
+    assert ask(late).status_code == 202
+
+
+@pytest.mark.attack("door")
+def test_what_is_remembered_of_tokens_is_bounded(sim: GitLabSim, scene: Scene) -> None:
+    time_now = [0.0]
+    used = UsedTokens(lambda: time_now[0])
+    base = Asked(sim).reader.read(sim.make_id_token(scene.pipeline))
+    for number in range(MAX_REMEMBERED + 10):
+        time_now[0] = number / 1000
+        each = base.model_copy(update={"jti": str(number), "project_id": number + 1, "exp": 1e12})
+        assert used.take(each)
+    assert len(used._ends) == MAX_REMEMBERED
+    assert not used.take(base.model_copy(update={"jti": str(MAX_REMEMBERED)}))
+    time_now[0] = 1e6
+    assert used.take(base.model_copy(update={"jti": "late"}))
+    assert len(used._asked) <= 2
+
+
 def test_only_listed_projects_may_ask(sim: GitLabSim, scene: Scene) -> None:
     assert Asked(sim, ("team/*",))(sim.make_id_token(scene.pipeline)).status_code == 202
     answer = Asked(sim, ("other/*",))(sim.make_id_token(scene.pipeline))
@@ -224,16 +286,23 @@ def test_without_a_reader_there_is_no_such_address(sim: GitLabSim, scene: Scene)
     assert answer.status_code == 404
 
 
-def test_a_broker_that_is_down_is_a_503(sim: GitLabSim, scene: Scene) -> None:
+def test_a_broker_that_is_down_is_a_503_and_the_token_may_ask_again(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    failures: list[Exception] = [QueueError("down", transient=True)]
+
     def enqueue(trigger: Trigger) -> None:
-        raise QueueError("down", transient=True)
+        if failures:
+            raise failures.pop()
 
     reader = Asked(sim).reader
     app = build_app("s", one_by_one(enqueue), (), lambda: 0.0, lambda: None, tokens=reader)
     token = sim.make_id_token(scene.pipeline)
-    answer = send(app, path=CI_PATH, headers={"authorization": f"Bearer {token}"})
-    assert answer.status_code == 503
-    assert answer.headers["retry-after"]
+    answers = [
+        send(app, path=CI_PATH, headers={"authorization": f"Bearer {token}"}) for _ in range(3)
+    ]
+    assert [each.status_code for each in answers] == [503, 202, 200]
+    assert answers[0].headers["retry-after"]
 
 
 # ------------------------------------------------------------------------------------ the keys

@@ -156,15 +156,15 @@ class LeaseLost(Interrupted):
 class Postponed(Interrupted):
     """No provider answers now; the run continues when one answers again.
 
-    Since `since` (epoch seconds) the run has only waited. `retry_after` is in seconds, as the
+    Since `waits_since` (epoch seconds) the run has only waited. `retry_after` is in seconds, as the
     provider asked, or None.
     """
 
     def __init__(
-        self, message: str, *, since: float = 0.0, retry_after: float | None = None
+        self, message: str, *, waits_since: float = 0.0, retry_after: float | None = None
     ) -> None:
         super().__init__(message, transient=True)
-        self.since, self.retry_after = since, retry_after
+        self.waits_since, self.retry_after = waits_since, retry_after
 
 
 class HandedOver(Interrupted):

@@ -185,7 +185,7 @@ def _keep_outcome(checkpoints: Checkpoints, deps: Deps) -> Iterator[None]:
     try:
         yield
     except Postponed as error:
-        checkpoints.write_handover(error.since)
+        checkpoints.write_handover(error.waits_since)
         raise
     except Interrupted:
         raise

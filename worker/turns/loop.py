@@ -163,7 +163,7 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
         if parts.patient and _may_pass(context, error, limits, parts.clock.now()):
             # A silent provider uses the run's time up, as a slow one does; no other failure does.
             since = parts.clock.now() if error.kind == SILENT else sent_at
-            raise Postponed(str(error), since=since, retry_after=error.retry_after) from error
+            raise Postponed(str(error), waits_since=since, retry_after=error.retry_after) from error
         return halt_turn(record_model(context, parts.model.name), str(error))
     seconds = parts.clock.monotonic() - started
     parts.watch(_report_answer(reply, find_room(limits, context.turn_usage), seconds))

@@ -14,7 +14,7 @@
     ├── QueueError         the broker does not accept the trigger
     └── Interrupted        a run ends here, and another one continues from its checkpoint
         ├── LeaseLost          another worker has taken over, or will
-        ├── Postponed          no model can be asked now
+        ├── Postponed          no model answers now
         └── HandedOver         this worker is shutting down
 
 `sandbox` is a package of its own and has its own small tree: see `sandbox/base.py`.
@@ -87,6 +87,9 @@ NO_TOOLS = "no_tools"
 CIRCUIT_OPEN = "circuit_open"
 """The `kind` of a ModelError without a request: the provider has not answered for a while."""
 
+SILENT = "timeout"
+"""The `kind` of a ModelError for an answer that did not come, or not whole, in the time for it."""
+
 
 class ModelError(SandpiperError):
     """The model gave no usable answer after all retries.
@@ -151,10 +154,17 @@ class LeaseLost(Interrupted):
 
 
 class Postponed(Interrupted):
-    """No provider can be asked now; the run continues when one answers again."""
+    """No provider answers now; the run continues when one answers again.
 
-    def __init__(self, message: str) -> None:
+    Since `waits_since` (epoch seconds) the run has only waited. `retry_after` is in seconds, as the
+    provider asked, or None.
+    """
+
+    def __init__(
+        self, message: str, *, waits_since: float = 0.0, retry_after: float | None = None
+    ) -> None:
         super().__init__(message, transient=True)
+        self.waits_since, self.retry_after = waits_since, retry_after
 
 
 class HandedOver(Interrupted):

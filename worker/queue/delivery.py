@@ -22,8 +22,11 @@ log = logging.getLogger("sandpiper.queue")
 
 MAX_TRIES = 60
 LONGEST_WAIT = 60.0
-PATIENT_TRIES = 15
-"""Tries (about eleven minutes) that wait for an unavailable model; the next one reports it."""
+PATIENT_TRIES = 57
+"""Tries (most of an hour) that wait for a model that does not answer; the next one reports it."""
+
+LONGEST_ASKED_WAIT = 600.0
+"""The most seconds that a provider may ask to be left alone between two tries."""
 
 BUSY_WAIT = 3.0
 LONGEST_BUSY_WAIT = 15.0
@@ -204,4 +207,6 @@ def _compute_retry_delay(entry: Entry, error: SandpiperError, now: float) -> flo
         return error.seconds
     if isinstance(error, Busy):
         return min(max(BUSY_WAIT, (now - entry.accepted_at) / 10), LONGEST_BUSY_WAIT)
-    return min(2.0 ** (entry.tries + 1), LONGEST_WAIT)
+    wait = min(2.0 ** (entry.tries + 1), LONGEST_WAIT)
+    asked = error.retry_after if isinstance(error, Postponed) else None
+    return max(wait, min(asked or 0.0, LONGEST_ASKED_WAIT))

@@ -9,7 +9,7 @@ from functools import cache
 import httpx
 
 from worker.core.ports import Clock
-from worker.errors import ConfigError, ModelError
+from worker.errors import SILENT, ConfigError, ModelError
 from worker.models.base import Failure, Provider
 from worker.models.http import retry
 from worker.models.http.refusals import ErrorWriter
@@ -90,7 +90,7 @@ class Connection:
         if deadline is not None:
             left = min(left, deadline - self._clock.monotonic())
         if left <= 0:
-            raise self.errors.make_failure("no time is left for the answer", kind="timeout")
+            raise self.errors.make_failure("no time is left for the answer", kind=SILENT)
         connect = min(left, CONNECT_TIMEOUT)
         write = min(left, WRITE_TIMEOUT)
         return {"connect": connect, "pool": connect, "read": left, "write": write}
@@ -107,9 +107,7 @@ class Connection:
                 message = f"the answer is larger than {max_answer // (1024 * 1024)} MB"
                 raise self.errors.make_failure(message, transient=False)
             if deadline is not None and self._clock.monotonic() > deadline:
-                raise self.errors.make_failure(
-                    "the answer was not complete in time", kind="timeout"
-                )
+                raise self.errors.make_failure("the answer was not complete in time", kind=SILENT)
         return bytes(received)
 
     @contextmanager
@@ -119,7 +117,7 @@ class Connection:
             yield
         except httpx.TimeoutException as error:
             message = f"no answer from {self.errors.host} in time"
-            raise self.errors.make_failure(message, kind="timeout") from error
+            raise self.errors.make_failure(message, kind=SILENT) from error
         except httpx.RequestError as error:
             reason = self.errors.quote_text(str(error)) or type(error).__name__
             message = f"no answer from {self.errors.host}: {reason}"

@@ -91,6 +91,7 @@ class S3Gateway:
             return found.kind
 
     async def _respond(self, request: Request) -> Response:
+        await request.body()  # what is left of it would be taken for the next request
         kind = self._take_fault(request)
         if kind is OddS3.PAGE:
             return Response(PAGE, 200, media_type="text/html")

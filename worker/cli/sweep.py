@@ -78,6 +78,9 @@ def _show_parked(settings: Settings, retry: str) -> None:
         for line in missed_pipelines.list_parked(deps.queue.journal):
             click.echo(line)
         return
+    if deps.queue.journal.bring_back(retry):
+        click.echo(f"{retry}: is back in the journal, where a worker takes it up if it can be read")
+        return
     trigger = deps.queue.journal.retry_parked(retry)
     if trigger is None:
         raise SandpiperError(f"not one parked trigger begins with {retry!r}: see sweep --parked")

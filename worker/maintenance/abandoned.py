@@ -12,6 +12,7 @@ from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
 from worker.core.ports import SessionKey
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
+from worker.errors import Unreadable
 from worker.queue.journal import State, StoredEntry
 from worker.turns.parts import Deps
 
@@ -90,10 +91,10 @@ def _find_unfinished_turns(deps: Deps) -> Iterator[tuple[SessionKey, int]]:
 
 def _restore_trigger(key: SessionKey, turn: int, deps: Deps) -> Trigger | str:
     """Return the trigger that began a turn, or why it cannot be restored."""
-    data = deps.storage.sessions.read_checkpoint(key, turn)
     try:
+        data = deps.storage.sessions.read_checkpoint(key, turn)
         context = context_json.load_context(data or b"")
-    except context_json.HistoryError as error:
+    except (context_json.HistoryError, Unreadable) as error:
         return f"its checkpoint cannot be read: {error}"
     return _restore_reply(context) or _restore_failure(context)
 

@@ -16,8 +16,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from worker.core.ports import Clock
-from worker.core.ports.records import RECORD, Records
+from worker.core.ports import Clock, damaged
+from worker.core.ports.records import RECORD, Records, Stored
 from worker.core.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.core.triggers import (
     PipelineFailed,
@@ -28,7 +28,7 @@ from worker.core.triggers import (
     to_message,
     trigger_id,
 )
-from worker.errors import StoreError
+from worker.errors import StoreError, Unreadable
 from worker.queue.leases import Leases
 
 log = logging.getLogger("sandpiper.journal")
@@ -176,20 +176,43 @@ class Journal:
         return self._records.list_names(f"{place}{mr_iid}/" if project_id and mr_iid else place)
 
     def read_entry(self, name: str) -> StoredEntry | None:
-        """Read an entry; None if there is none. A damaged one is deleted. One of a newer version is
-        left to the workers of that version: during an update, both run."""
-        stored = self._records.read(name, RECORD)
-        if stored is None:
-            return None
+        """Read an entry; None if there is none that can be read.
+
+        A damaged one stays, and is set aside if a second look, minutes later, finds the same (see
+        `core.ports.damaged`). One of a newer version is left to the workers of that version: during
+        an update, both run.
+        """
         try:
-            return StoredEntry(name, decode_entry(stored.content), stored.version)
+            stored = self._records.read(name, RECORD)
+            return self._decode_stored(name, stored) if stored else None
         except _NewerSchema as error:
             log.warning("%s is left alone: %s", self._records.describe_place(name), error)
-            return None
+        except Unreadable as error:
+            log.warning("%s", error)
+        return None
+
+    def _decode_stored(self, name: str, stored: Stored) -> StoredEntry | None:
+        """Decode an entry; None if it was set aside. Raises Unreadable before that."""
+        try:
+            return StoredEntry(name, decode_entry(stored.content), stored.version)
+        except _NewerSchema:
+            raise
         except (TypeError, ValueError, RecursionError) as error:
-            log.error("%s is damaged and removed: %s", self._records.describe_place(name), error)
-            self._records.delete(name)
+            now = self._clock.now()
+            damaged.confirm_damage(self._records, name, stored.content, str(error)[:200], now)
+            log.error("%s is damaged and set aside", self._records.describe_place(name))
+            damaged.set_aside(self._records, name, stored)
             return None
+
+    def list_set_aside(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[str]:
+        """Yield the names of the damaged entries that were set aside, of all or of a merge
+        request."""
+        under = f"{project_id}/{mr_iid}/" if project_id else ""
+        return damaged.list_set_aside(self._records, f"{FOLDER}{under}")
+
+    def bring_back(self, kept: str) -> bool:
+        """Put an entry that was set aside back; False if it is not there, or another one is."""
+        return damaged.bring_back(self._records, kept, RECORD)
 
     def find_parked(self, most: int | None = None) -> Iterator[StoredEntry]:
         """Yield the parked entries among the first `most` entries."""

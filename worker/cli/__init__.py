@@ -30,6 +30,7 @@ _COMMANDS = {
     "sessions": "List stored sessions, or show one.",
     "settings": "Print a whole sandpiper.yaml: every setting, its default, what it does.",
     "sweep": "Find pipelines whose webhook was lost; remove what is too old to keep.",
+    "webhook": "What to set in GitLab for the webhook of one project, made by hand.",
     "worker": "Run jobs from the broker.",
 }
 DONE, FAILED, USAGE, PARTIAL = 0, 1, 2, 3

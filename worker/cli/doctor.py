@@ -104,9 +104,10 @@ def _run_checks(config: str | None, url: str, fix: bool, checks: Sequence[Check]
         lines.append(report_unchecked("all else", "there are no settings to check it by"))
         return Report([(check, line) for line in lines], has_hung=False)
     url = url or settings.pages.url.rstrip("/")
-    if fix and not (url and settings.gitlab.webhook_secret):
+    if fix and not (url and (settings.gitlab.webhook_secret or settings.gitlab.webhook_keys)):
         raise click.UsageError(
-            "--fix needs --url, the address at which GitLab reaches us, and GITLAB_WEBHOOK_SECRET"
+            "--fix needs --url, the address at which GitLab reaches us, and GITLAB_WEBHOOK_SECRET "
+            "or GITLAB_WEBHOOK_KEY"
         )
     installation = make_installation(settings, file, url, fix)
     limit = LIMIT + FIXING if fix else LIMIT

@@ -26,7 +26,8 @@ def check_settings(installation: Installation) -> Iterator[Line]:
         str(installation.file) if installation.file else "no file: the defaults and the environment"
     )
     yield report_good("settings", where)
-    yield from _check_secret(installation.settings.gitlab.webhook_secret)
+    chosen = installation.settings.gitlab
+    yield from _check_secret(chosen.webhook_secret, has_keys=bool(chosen.webhook_keys))
     yield from _check_encryption("gitlab.url", installation.settings.gitlab.url, "the tokens")
     yield from _check_encryption("pages.url", installation.settings.pages.url, "links to sessions")
     if why := installation.settings.pages.explain_unserved():
@@ -40,12 +41,16 @@ def _check_encryption(name: str, url: str, what: str) -> Iterator[Line]:
         yield report_warning(name, f"{url} sends {what} unencrypted", f"use https:// for {name}")
 
 
-def _check_secret(secret: str) -> Iterator[Line]:
+def _check_secret(secret: str, *, has_keys: bool) -> Iterator[Line]:
     name = "webhook secret"
-    if not secret:
+    if secret and has_keys:
+        finding = "GITLAB_WEBHOOK_SECRET is still taken for events of every project"
+        advice = "unset it, unless a group's webhook or a system hook needs it"
+        yield report_warning(name, finding, advice)
+    if not secret and not has_keys:
         advice = "set GITLAB_WEBHOOK_SECRET, as to the output of `openssl rand -hex 32`"
         yield report_failed(name, "there is none, so `sandpiper serve` will not start", advice)
-    elif len(secret) < SHORTEST_SECRET:
+    elif secret and len(secret) < SHORTEST_SECRET:
         advice = "set GITLAB_WEBHOOK_SECRET to the output of `openssl rand -hex 32`, here and there"
         yield report_warning(name, "it is short enough to be guessed", advice)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import httpx
 
+from worker.core.routing.hook_secrets import SIGNING, derive_secret, make_address
 from worker.doctor.base import (
     Installation,
     Line,
@@ -18,9 +19,12 @@ from worker.doctor.base import (
     report_good,
     report_warning,
 )
-from worker.doctor.webhooks import PATH, SIGNING
+from worker.doctor.webhooks import PATH
 
 TIMEOUT = httpx.Timeout(6.0, connect=3.0)
+
+_ANY_PROJECT = 1
+"""Whose secret is tried; the event names no project."""
 
 
 def check_receiver(installation: Installation) -> Iterator[Line]:
@@ -48,18 +52,21 @@ def _ask_receiver(client: httpx.Client, installation: Installation) -> Iterator[
 
 def _check_signature(client: httpx.Client, installation: Installation, *, is_known: bool) -> Line:
     """Check that only a signed event is accepted. With `is_known`, a health check has answered."""
-    secret = installation.settings.gitlab.webhook_secret
+    address, secret = PATH, installation.settings.gitlab.webhook_secret
+    if keys := installation.settings.gitlab.webhook_keys:
+        address, secret = make_address(PATH, _ANY_PROJECT), derive_secret(keys[0], _ANY_PROJECT)
     if not secret:
         raise Unchecked("there is no webhook secret")
-    forged = _send(client, _make_wrong_secret(secret), installation.now())
+    forged = _send(client, address, _make_wrong_secret(secret), installation.now())
     if forged != httpx.codes.UNAUTHORIZED:
         return _report_unrefused(installation.url, forged, is_known=is_known)
     # Only a receiver that refuses a wrong secret is sent the right one.
-    ours = _send(client, secret, installation.now())
+    ours = _send(client, address, secret, installation.now())
     if ours == httpx.codes.OK:
         return report_good("signature", "a signed event is taken, a forged one refused")
     if ours == httpx.codes.UNAUTHORIZED:
-        advice = "start it again with the GITLAB_WEBHOOK_SECRET that stands here"
+        name = "GITLAB_WEBHOOK_KEY" if keys else "GITLAB_WEBHOOK_SECRET"
+        advice = f"start it again with the {name} that stands here"
         return report_failed("signature", "the receiver runs with another secret", advice)
     return report_failed(
         "signature", f"a signed event was answered with {ours}", "see what it logs"
@@ -75,10 +82,10 @@ def _report_unrefused(url: str, status: int, *, is_known: bool) -> Line:
     return report_failed("signature", f"a forged event was answered with {status}, not 401", advice)
 
 
-def _send(client: httpx.Client, secret: str, now: float) -> int:
+def _send(client: httpx.Client, address: str, secret: str, now: float) -> int:
     """Send an event that the receiver verifies and then ignores: a push without commits."""
     body = json.dumps({"object_kind": "push", "event_name": "push"}).encode()
-    sent = client.post(PATH, content=body, headers=_make_headers(secret, body, now))
+    sent = client.post(address, content=body, headers=_make_headers(secret, body, now))
     return sent.status_code
 
 

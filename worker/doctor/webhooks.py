@@ -5,11 +5,12 @@ the write token.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from worker.core.routing.hook_secrets import SIGNING, derive_secret, make_address
 from worker.doctor.base import (
     Installation,
     Line,
@@ -25,8 +26,6 @@ from worker.doctor.projects import format_names, list_served, select_projects
 PATH = "/webhooks/gitlab"
 NEEDED = {"pipeline_events": "pipelines", "note_events": "comments"}
 WANTED = {"confidential_note_events": "internal comments", "emoji_events": "reactions"}
-SIGNING = "whsec_"
-
 TESTS = 3
 """The most test deliveries; GitLab allows 5 a minute for each project."""
 
@@ -43,6 +42,8 @@ _ASK = (
 )
 
 Hook = Mapping[str, Any]
+Problem = tuple[str, str, bool]
+"""What is wrong with a webhook, what to do, and whether it is fatal."""
 
 
 @dataclass
@@ -108,24 +109,29 @@ def _check_project(installation: Installation, project: Project, results: _Resul
     here = _select_ours(
         _list_hooks(client, f"/projects/{project.id}/hooks", project), installation.url
     )
-    above = [] if here else _select_ours(_list_group_hooks(client, project), installation.url)
-    if above:
-        _check_hooks(project, above, results)
+    # What a group's webhook sends is of many projects, so it has the secret that all share.
+    shares = bool(installation.settings.gitlab.webhook_secret)
+    above = [] if here or not shares else _list_group_hooks(client, project)
+    if above := _select_ours(above, installation.url):
+        _check_hooks(project, above, _find_problems(above[0]), results)
         return
     if installation.fix:
         here = _repair(installation, project, here, results)
     if not here:
         results.add_problem(project, *_explain_missing(installation, project))
         return
-    _check_hooks(project, here, results)
+    problems = [*_find_problems(here[0]), *_find_wrong_address(installation, project, here[0])]
+    _check_hooks(project, here, problems, results)
     _check_delivery(installation, project, here[0], results)
 
 
-def _check_hooks(project: Project, here: Sequence[Hook], results: _Results) -> None:
+def _check_hooks(
+    project: Project, here: Sequence[Hook], found: Iterable[Problem], results: _Results
+) -> None:
     if len(here) > 1:
         advice = "remove all but one in GitLab at Settings → Webhooks"
         results.add_problem(project, "several webhooks lead here", advice, fatal=False)
-    problems = list(_find_problems(here[0]))
+    problems = list(found)
     for finding, advice, fatal in problems:
         results.add_problem(project, finding, advice, fatal=fatal)
     if not any(fatal for _, _, fatal in problems):
@@ -147,8 +153,25 @@ def _explain_missing(installation: Installation, project: Project) -> tuple[str,
     return finding, f"add it in GitLab at Settings → Webhooks, or let {how} do it"
 
 
-def _find_problems(hook: Hook) -> Iterator[tuple[str, str, bool]]:
-    """Yield a webhook's problems: what is wrong, what to do, and whether it is fatal."""
+def _find_wrong_address(
+    installation: Installation, project: Project, hook: Hook
+) -> Iterator[Problem]:
+    """Yield what is wrong with the end of a webhook's address, which says whose secret it has."""
+    query = str(hook.get("url", "")).partition("?")[2]
+    chosen = installation.settings.gitlab
+    if chosen.webhook_keys and not query:
+        fix = "let `--fix` give it one of its own"
+        yield "the webhook has the secret that projects share", fix, not chosen.webhook_secret
+    elif chosen.webhook_keys and query != make_address("", project.id)[1:]:
+        fix = f"let its address end with {make_address('', project.id)}, or use `--fix`"
+        yield "the webhook's address names another project", fix, True
+    elif query and not chosen.webhook_keys:
+        fix = "set GITLAB_WEBHOOK_KEY as for `sandpiper serve`, or use `--fix`"
+        yield "the webhook has a secret of its own, and no key is set here", fix, False
+
+
+def _find_problems(hook: Hook) -> Iterator[Problem]:
+    """Yield a webhook's problems."""
     fix = "switch it on at Settings → Webhooks, or with `--fix`"
     if off := [name for key, name in NEEDED.items() if hook.get(key) is not True]:
         yield f"the webhook leaves out {' and '.join(off)}", fix, True
@@ -162,7 +185,7 @@ def _find_problems(hook: Hook) -> Iterator[tuple[str, str, bool]]:
         yield "SSL verification is off, so anybody in between may listen", fix, False
     present = [hook.get(key) for key in ("token_present", "signing_token_present")]
     if any(each is False for each in present) and True not in present:
-        yield "the webhook has no secret", "set it to GITLAB_WEBHOOK_SECRET, or use `--fix`", True
+        yield "the webhook has no secret", "use `--fix`, or set it in GitLab", True
 
 
 # ---------------------------------------------------------------------------------------- listing
@@ -189,8 +212,12 @@ def _list_group_hooks(client: Client, project: Project) -> list[Hook]:
 def _select_ours(hooks: Sequence[Hook], url: str) -> list[Hook]:
     """Select webhooks to our address, or to any address with our path if ours is unknown."""
     if url:
-        return [each for each in hooks if str(each.get("url", "")) == f"{url}{PATH}"]
+        return [each for each in hooks if _strip_query(each) == f"{url}{PATH}"]
     return [each for each in hooks if _leads_to_us(each)]
+
+
+def _strip_query(hook: Hook) -> str:
+    return str(hook.get("url", "")).partition("?")[0]
 
 
 def _leads_to_us(hook: Hook) -> bool:
@@ -221,26 +248,37 @@ def _repair(
     path, client = f"/projects/{project.id}/hooks", installation.gitlab.setup
     if not here:
         created = client.request(
-            "post", path, f"a webhook for {project.path}", fields=_make_fields(installation)
+            "post",
+            path,
+            f"a webhook for {project.path}",
+            fields=_make_fields(installation, project),
         )
         results.fixed.append(f"made in {project.path}, to {installation.url}{PATH}")
         return list(list_objects([created.value]))
     hook = here[0]
-    if _get_last_status(client, path, hook) == "401" or any(_find_problems(hook)):
+    problems = [*_find_problems(hook), *_find_wrong_address(installation, project, hook)]
+    # Which of two keys a secret is of, GitLab does not tell.
+    is_changing = len(installation.settings.gitlab.webhook_keys) > 1
+    if is_changing or problems or _get_last_status(client, path, hook) == "401":
         path = f"{path}/{int(hook['id'])}"
         changed = client.request(
-            "put", path, f"{project.path}'s webhook", fields=_make_fields(installation)
+            "put",
+            path,
+            f"{project.path}'s webhook",
+            fields=_make_fields(installation, project),
         )
         results.fixed.append(f"put right in {project.path}")
         return [*list_objects([changed.value]), *here[1:]]
     return list(here)
 
 
-def _make_fields(installation: Installation) -> dict[str, Any]:
-    secret = installation.settings.gitlab.webhook_secret
+def _make_fields(installation: Installation, project: Project) -> dict[str, Any]:
+    address, secret = f"{installation.url}{PATH}", installation.settings.gitlab.webhook_secret
+    if keys := installation.settings.gitlab.webhook_keys:
+        address, secret = make_address(address, project.id), derive_secret(keys[0], project.id)
     kind = "signing_token" if secret.startswith(SIGNING) else "token"
     return {
-        "url": f"{installation.url}{PATH}",
+        "url": address,
         "push_events": False,
         **dict.fromkeys((*NEEDED, *WANTED), True),
         "enable_ssl_verification": True,
@@ -266,7 +304,10 @@ def _check_delivery(
     if _is_success(last):
         results.arrived.append((project, "a test delivery arrived"))
     elif last == "401":
-        advice = "set the webhook's secret to GITLAB_WEBHOOK_SECRET, or use `--fix`"
+        ours = f"what `sandpiper webhook {project.id}` prints"
+        if not installation.settings.gitlab.webhook_keys:
+            ours = "GITLAB_WEBHOOK_SECRET"
+        advice = f"set the webhook's secret to {ours}, or use `--fix`"
         results.add_problem(project, "the delivery was refused (401): the secrets differ", advice)
     elif last.isdigit():
         advice = "see what `sandpiper serve` logs, and what stands before it"

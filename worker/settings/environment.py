@@ -35,6 +35,7 @@ SECRETS: Mapping[Place, tuple[str, ...]] = {
     ("gitlab", "read_token"): ("GITLAB_READ_TOKEN", "GITLAB_TOKEN"),
     ("gitlab", "write_token"): ("GITLAB_WRITE_TOKEN", "GITLAB_TOKEN"),
     ("gitlab", "webhook_secret"): ("GITLAB_WEBHOOK_SECRET",),
+    ("gitlab", "webhook_key"): ("GITLAB_WEBHOOK_KEY",),
     ("gitlab", "setup_token"): ("GITLAB_SETUP_TOKEN",),
     ("sources", "konflux", "token"): ("KONFLUX_TOKEN",),
     ("sources", "testing_farm", "token"): ("TESTING_FARM_API_TOKEN",),

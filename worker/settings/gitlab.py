@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from worker.core.routing.hook_secrets import MAX_KEYS, MIN_KEY_LENGTH, split_keys
 from worker.settings.base import Part, Secret
 
 ACCESS_LEVELS = {"guest": 10, "reporter": 20, "developer": 30, "maintainer": 40, "owner": 50}
@@ -67,7 +68,13 @@ class GitLabSettings(Part):
     write_token: Secret = Field(default="", description="Writes notes and emoji.")
     webhook_secret: Secret = Field(
         default="",
-        description="The webhook's secret token, or its signing token (`whsec_…`).",
+        description="The secret token of all webhooks, or their signing token (`whsec_…`).",
+    )
+    webhook_key: Secret = Field(
+        default="",
+        description="Makes a secret for each project's webhook, which is taken for that project's "
+        "events alone; 32 characters or more, signing tokens if it begins with `whsec_`. To change "
+        "it: the new one, a space, the old one.",
     )
     setup_token: Secret = Field(
         default="",
@@ -80,6 +87,22 @@ class GitLabSettings(Part):
         if not value.startswith(("http://", "https://")):
             raise ValueError("expected a URL that begins with https:// or http://")
         return value.rstrip("/")
+
+    @field_validator("webhook_key")
+    @classmethod
+    def _check_keys(cls, value: str) -> str:
+        keys = split_keys(value)
+        if len(keys) > MAX_KEYS or any(len(key) < MIN_KEY_LENGTH for key in keys):
+            raise ValueError(
+                f"expected one key, or two with a space between, of {MIN_KEY_LENGTH} characters or "
+                "more: `openssl rand -hex 32`"
+            )
+        return value
+
+    @property
+    def webhook_keys(self) -> tuple[str, ...]:
+        """The keys that make the secrets of projects' webhooks, the newest first."""
+        return split_keys(self.webhook_key)
 
     @field_validator("download_hosts")
     @classmethod

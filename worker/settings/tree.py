@@ -72,16 +72,22 @@ class Settings(Part):
 
     @model_validator(mode="after")
     def _check_uses(self) -> Self:
-        if self.pages.secret and self.pages.secret == self.gitlab.webhook_secret:
-            raise ValueError(
-                "SANDPIPER_PAGE_SECRET is the webhook's secret, which others know: set it to the "
-                "output of `openssl rand -hex 32`, or to nothing"
-            )
+        """Refuse a secret that others know where nobody else may know it."""
+        for name, kept in (
+            ("SANDPIPER_PAGE_SECRET", (self.pages.secret,)),
+            ("GITLAB_WEBHOOK_KEY", self.gitlab.webhook_keys),
+        ):
+            if self.gitlab.webhook_secret and self.gitlab.webhook_secret in kept:
+                raise ValueError(
+                    f"{name} is the webhook's secret, which others know: set it to the output of "
+                    "`openssl rand -hex 32`, or to nothing"
+                )
         return self
 
     def list_secrets(self) -> tuple[str, ...]:
         """Return every secret that is set, for redaction."""
-        secrets = (*list_secrets(self), *_list_passwords(self.broker))
+        passwords = _list_passwords(self.broker)
+        secrets = (*list_secrets(self), *self.gitlab.webhook_keys, *passwords)
         return tuple(dict.fromkeys(filter(None, secrets)))
 
 

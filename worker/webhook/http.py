@@ -16,13 +16,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from worker.core.routing.hook_secrets import PARAMETER
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.webhook import events, routes
 from worker.webhook.batches import Batches, Enqueue
 from worker.webhook.bodies import MAX_BODY, BodyReader, reject_too_large
 from worker.webhook.tokens import Claims, TokenReader, UsedTokens
-from worker.webhook.verify import Verifier, make_verifier
+from worker.webhook.verify import DoorVerifier, make_door_verifier
 
 PATH = "/webhooks/gitlab"
 CI_PATH = "/triggers/ci"
@@ -54,14 +55,16 @@ def build_app(
     now: Callable[[], float],
     ready: Callable[[], str | None],
     *,
+    keys: Sequence[str] = (),
     tokens: TokenReader | None = None,
     body_seconds: float = 30.0,
     queue_seconds: float = 8.0,
     record_outcome: Callable[[str, str], None] = lambda kind, outcome: None,
     render_metrics: Callable[[], bytes] | None = None,
 ) -> Starlette:
-    """Build the receiver. Raises ConfigError without a secret.
+    """Build the receiver. Raises ConfigError without a secret and without `keys`.
 
+    `keys` make the secrets of single projects' webhooks: see `core.routing.hook_secrets`.
     `enqueue` runs in a thread and reports a QueueError when the broker or the store is down; the
     trigger may still run after a 503, which is harmless: triggers are idempotent. `now` is in epoch
     seconds. `ready` returns the reason why this process cannot work, or None, and may block too.
@@ -71,7 +74,7 @@ def build_app(
     """
     receiver = _Receiver(
         *(
-            make_verifier(secret),
+            make_door_verifier(secret, keys),
             Batches(enqueue),
             tuple(projects),
             now,
@@ -101,7 +104,7 @@ def build_app(
 
 @dataclass(frozen=True, slots=True)
 class _Receiver:
-    verifier: Verifier
+    verifier: DoorVerifier
     batches: Batches
     projects: tuple[str, ...]
     now: Callable[[], float]
@@ -133,10 +136,15 @@ class _Receiver:
 
     async def _admit(self, request: Request) -> Response:
         _check_length(request)
-        check = self.verifier.check_headers(request.headers, self.now())
+        named = request.query_params.get(PARAMETER) if request.scope["query_string"] else None
+        check = self.verifier.check_headers(request.headers, self.now(), named)
         body = await self.bodies.read(request, check)
         event = events.parse_event(request.headers, body)
         del body  # so that it is not held while waiting for the broker
+        if check.project and not routes.is_of_project(event, check.project):
+            raise Rejected(
+                401, f"the event is of another project than {check.project}, whose secret it has"
+            )
         project = "" if isinstance(event, events.OtherEvent) else event.project.path_with_namespace
         decision = routes.route_event(event, events.get_kind(request.headers), self.projects)
         if isinstance(decision, routes.Ignored):

@@ -22,6 +22,7 @@ from worker.webhook.events import (
     EmojiEvent,
     Event,
     NoteEvent,
+    OtherEvent,
     PipelineEvent,
     PipelineMergeRequest,
     Project,
@@ -48,6 +49,19 @@ def route_event(event: Event, kind: str, projects: Sequence[str]) -> Trigger | I
         name = event.object_kind or event.event_name or "unnamed"
         return Ignored(f"of system hooks, only pipeline and comment events are read, not {name}")
     return Ignored("only pipeline, comment and emoji events are read")
+
+
+def is_of_project(event: Event, project_id: int) -> bool:
+    """Whether an event is one that a webhook of this project may tell of.
+
+    Of a pipeline of a fork, GitLab says to the worker whether it is the merge request's.
+    """
+    if isinstance(event, OtherEvent):
+        return True  # it is not read
+    if event.project.id != project_id:
+        return False
+    request = None if isinstance(event, PipelineEvent) else event.merge_request
+    return request is None or request.target_project_id == project_id
 
 
 def _route_pipeline(event: PipelineEvent, projects: Sequence[str]) -> Trigger | Ignored:

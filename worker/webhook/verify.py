@@ -2,7 +2,8 @@
 
 There are two schemes, chosen by the secret's form: a plain `X-Gitlab-Token`, or signatures with a
 `whsec_…` key as in https://www.standardwebhooks.com/. Headers are checked before any of the body is
-read, and the signature is computed while the body arrives.
+read, and the signature is computed while the body arrives. Where each project's webhook has a
+secret of its own (`core.routing.hook_secrets`), the check says whose events may follow.
 """
 
 import base64
@@ -11,39 +12,43 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
+from worker.core.routing.hook_secrets import PARAMETER, SIGNING, derive_secret
 from worker.errors import ConfigError, Rejected
 
 MAX_SKEW = 300.0
 """The most seconds between a signed delivery's time and ours."""
 
-_PREFIX = "whsec_"
-
+_PROJECT = re.compile(r"[1-9]\d{0,17}", re.ASCII)
 _SIGNATURE = re.compile(r"v1,[A-Za-z0-9+/]{43}=", re.ASCII)
 """The base64 of 32 bytes."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BodyCheck:
-    """Checks one delivery's body chunk by chunk: its HMAC must match one of the given signatures.
+    """Checks one delivery's body chunk by chunk: an HMAC must match one of the given signatures.
 
-    Without `mac`, any body passes, because the headers have proven the secret.
+    Without `macs`, any body passes, because the headers have proven the secret. `project` is the
+    project whose events the secret is for, 0 for those of all.
     """
 
-    mac: hmac.HMAC | None = None
+    macs: Sequence[hmac.HMAC] = ()
     signatures: Sequence[str] = ()
+    project: int = 0
 
     def update(self, chunk: bytes) -> None:
         """Take the next raw bytes."""
-        if self.mac:
-            self.mac.update(chunk)
+        for mac in self.macs:
+            mac.update(chunk)
 
     def verify(self) -> None:
         """Raise Rejected 401 unless the sender signed exactly the bytes that were taken."""
-        if self.mac is None:
+        if not self.macs:
             return
-        expected = "v1," + base64.b64encode(self.mac.digest()).decode()
-        if not any([hmac.compare_digest(each, expected) for each in self.signatures]):
+        expected = ["v1," + base64.b64encode(mac.digest()).decode() for mac in self.macs]
+        pairs = product(self.signatures, expected)
+        if not any([hmac.compare_digest(given, ours) for given, ours in pairs]):
             raise Rejected(401, "the webhook-signature header does not match the body")
 
 
@@ -52,16 +57,16 @@ def make_verifier(secret: str) -> "Verifier":
     if not secret.strip():
         raise ConfigError(
             "there is no webhook secret: set GITLAB_WEBHOOK_SECRET (or GITLAB_WEBHOOK_SECRET_FILE) "
-            "to the secret token or the signing token of the GitLab webhook"
+            "to the secret token or the signing token of the GitLab webhook, or GITLAB_WEBHOOK_KEY"
         )
-    if secret.startswith(_PREFIX):
+    if secret.startswith(SIGNING):
         return SignatureVerifier(_decode_key(secret))
     return TokenVerifier(secret.encode())
 
 
 def _decode_key(secret: str) -> bytes:
     try:
-        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+        key = base64.b64decode(secret.removeprefix(SIGNING), validate=True)
     except ValueError as error:
         raise ConfigError("the webhook secret starts with whsec_ but is not base64") from error
     if not key:
@@ -111,7 +116,57 @@ class SignatureVerifier:
         if not signatures:
             raise Rejected(401, "the webhook-signature header has no v1 signature")
         head = f"{headers['webhook-id']}.{stamp}.".encode("latin-1", "replace")
-        return BodyCheck(hmac.new(self.key, head, hashlib.sha256), signatures)
+        return BodyCheck([hmac.new(self.key, head, hashlib.sha256)], signatures)
 
 
 Verifier = TokenVerifier | SignatureVerifier
+
+
+def make_door_verifier(secret: str, keys: Sequence[str]) -> "DoorVerifier":
+    """Make the verifier of a receiver from the shared secret and the keys of projects' secrets.
+
+    Raises ConfigError if there is neither, or if the secret is malformed.
+    """
+    return DoorVerifier(make_verifier(secret) if secret.strip() or not keys else None, tuple(keys))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DoorVerifier:
+    """Checks a delivery by the secret of the project that its address names, else the shared one.
+
+    No key is taken for a secret, and the shared secret not from an address that names a project.
+    """
+
+    shared_verifier: Verifier | None
+    keys: tuple[str, ...]
+
+    def check_headers(
+        self, headers: Mapping[str, str], now: float, project: str | None = None
+    ) -> BodyCheck:
+        """See TokenVerifier. `project` is what the address names, as it was sent."""
+        if self.keys and project is not None:
+            return self._check_project(headers, now, project)
+        if self.shared_verifier is None:
+            raise Rejected(
+                401,
+                f"the webhook's address has to end with ?{PARAMETER}=ID, and its secret to be that "
+                "of the project: `sandpiper doctor --fix` sets both",
+            )
+        return self.shared_verifier.check_headers(headers, now)
+
+    def _check_project(self, headers: Mapping[str, str], now: float, project: str) -> BodyCheck:
+        if not _PROJECT.fullmatch(project):
+            raise Rejected(401, f"the webhook's address names no project's id after ?{PARAMETER}=")
+        number, refusals, passed = int(project), list[Rejected](), list[BodyCheck]()
+        for key in self.keys:
+            try:
+                verifier = make_verifier(derive_secret(key, number))
+                passed.append(verifier.check_headers(headers, now))
+            except Rejected as error:
+                refusals.append(error)
+        if not passed:
+            raise refusals[0]
+        macs = [mac for each in passed for mac in each.macs]
+        # With an old plain key and a new signing one, either proves the secret.
+        is_proven = any(not each.macs for each in passed)
+        return BodyCheck([] if is_proven else macs, passed[0].signatures, number)

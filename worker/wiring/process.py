@@ -30,11 +30,12 @@ def set_up_logging(settings: Settings, *, quiet: bool = False) -> None:
 
 
 def require_secret(settings: Settings) -> None:
-    """Raise ConfigError unless the webhook's secret is set."""
-    if not settings.gitlab.webhook_secret:
+    """Raise ConfigError unless webhooks have a secret."""
+    if not settings.gitlab.webhook_secret and not settings.gitlab.webhook_keys:
         raise ConfigError(
             "no webhook secret: set GITLAB_WEBHOOK_SECRET to the secret token of the webhook in "
-            "GitLab; without one anybody could start runs"
+            "GitLab, or GITLAB_WEBHOOK_KEY, which makes one for each project; without a secret "
+            "anybody could start runs"
         )
 
 

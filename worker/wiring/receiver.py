@@ -41,6 +41,7 @@ def build_receiver(
     tokens = TokenReader(partial(fetch_keys, gitlab.url), issuer, gitlab.ci_audience, time.time)
     app = http.build_app(
         *(gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready),
+        keys=gitlab.webhook_keys,
         tokens=tokens,
         record_outcome=watched.count_webhook if watched else lambda kind, outcome: None,
         render_metrics=watched.metrics.render_page

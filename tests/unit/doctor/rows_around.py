@@ -94,7 +94,7 @@ ROWS = [
         "webhook",
         F,
         "has no secret",
-        "GITLAB_WEBHOOK_SECRET",
+        "use `--fix`",
     ),
     Row(
         "two of them",

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tests.unit.doctor.bed import SECRET, Bed
+from worker.core.routing.hook_secrets import derive_secret
 from worker.demo.loopback import Loopback
 from worker.doctor.base import Status
 
@@ -83,3 +84,22 @@ def test_a_signing_token_signs_and_one_that_is_no_base64_is_said(
     assert "another secret" in patient.lines("receiver")[-1].finding
     patient.env["GITLAB_WEBHOOK_SECRET"] = "whsec_not base64 at all"
     assert patient.lines("receiver")[-1].status is Status.UNCHECKED
+
+
+def test_with_a_key_the_secret_of_a_project_is_tried_and_never_the_key(patient: Bed) -> None:
+    key = patient.env["GITLAB_WEBHOOK_KEY"] = "a-key-of-thirty-two-characters-00"
+    seen: list[tuple[str, str]] = []
+
+    async def answer(request: Request) -> Response:
+        if request.url.path == "/webhooks/gitlab":
+            seen.append((str(request.url.query), request.headers["X-Gitlab-Token"]))
+        known = request.headers.get("X-Gitlab-Token") in (None, derive_secret(key, 1))
+        return JSONResponse({}, 200 if known else 401)
+
+    running = Loopback("receiver", answer)
+    patient.url = running.start()
+    (line,) = patient.lines("receiver")
+    running.stop()
+    assert (line.name, line.status) == ("signature", Status.GOOD)
+    assert {query for query, _ in seen} == {"project=1"}
+    assert key not in [token for _, token in seen]

@@ -5,6 +5,7 @@ import pytest
 from tests.simulators.gitlab import Access
 from tests.unit.doctor.bed import EVENTS, URL, Bed, Break
 from tests.unit.doctor.breaks import hook, last_delivery, without
+from worker.core.routing.hook_secrets import derive_secret
 from worker.doctor.base import Status
 
 GITLAB = ("gitlab", "clock", "read-token", "write-token", "projects", "role", "webhook")
@@ -126,3 +127,100 @@ def test_of_many_projects_few_are_tested_and_twenty_looked_at(patient: Bed) -> N
     assert found["webhook"] == "right for 20 of 25 projects (looked at 20)"
     asked = [seen.path for seen in patient.gitlab.requests if "/test/" in seen.path]
     assert len(asked) == len(set(asked)) == 3
+
+
+# ---------------------------------------------------------------------- a secret for each project
+
+KEY, OLD = "a-key-of-thirty-two-characters-00", "the-key-before-it-32-characters-0"
+
+
+@pytest.fixture
+def keyed(patient: Bed) -> Bed:
+    """A patient whose webhooks are to have secrets of their own, with two projects."""
+    patient.gitlab.webhooks.post = lambda url, event: (200, "")
+    del patient.env["GITLAB_WEBHOOK_SECRET"]
+    patient.env["GITLAB_WEBHOOK_KEY"] = KEY
+    second = patient.gitlab.add_project("team/second")
+    patient.gitlab.add_member(second, patient.scene.bot, Access.MAINTAINER)
+    return patient
+
+
+def list_hooks(patient: Bed) -> dict[int, list[tuple[str, str, str]]]:
+    return {
+        project: [(each.url, each.token, each.signing_token) for each in hooks]
+        for project, hooks in patient.gitlab.webhooks.by_project.items()
+    }
+
+
+def test_fix_makes_a_secret_for_each_project_and_then_leaves_them_alone(keyed: Bed) -> None:
+    keyed.gitlab.webhooks.by_project.clear()
+    keyed.fix = True
+    for _ in range(2):
+        assert {line.status for line in keyed.lines("webhook")} == {Status.GOOD}
+        assert len(writes(keyed)) == 4  # two are made and tested
+    made = list_hooks(keyed)
+    assert len(made) == 2
+    for project, hooks in made.items():
+        address = f"{URL}/webhooks/gitlab?project={project}"
+        assert hooks == [(address, derive_secret(KEY, project), "")]
+
+
+@pytest.mark.parametrize("shared", ["", "bed-webhook-secret-0123456789"])
+def test_a_webhook_with_the_shared_secret_is_named_and_gets_its_own(
+    keyed: Bed, shared: str
+) -> None:
+    project = keyed.scene.project
+    keyed.env["GITLAB_WEBHOOK_SECRET"] = shared
+    keyed.hook.token = shared or "what-it-was"
+    blamed = [line for line in keyed.lines("webhook") if "projects share" in line.finding]
+    assert [line.status for line in blamed] == [Status.WARNING if shared else Status.FAILED]
+    warned = [line for line in keyed.lines("settings") if "every project" in line.finding]
+    assert bool(warned) == bool(shared)
+    keyed.fix = True
+    assert {line.status for line in keyed.lines("webhook")} == {Status.GOOD}
+    (own,) = list_hooks(keyed)[project.id]
+    assert own == (
+        f"{URL}/webhooks/gitlab?project={project.id}",
+        derive_secret(KEY, project.id),
+        "",
+    )
+
+
+def test_the_address_of_another_project_is_named_and_put_right(keyed: Bed) -> None:
+    keyed.hook.url = f"{URL}/webhooks/gitlab?project=999"
+    blamed = [line for line in keyed.lines("webhook") if "another project" in line.finding]
+    assert [line.status for line in blamed] == [Status.FAILED]
+    keyed.fix = True
+    assert {line.status for line in keyed.lines("webhook")} == {Status.GOOD}
+    assert keyed.hook.url == f"{URL}/webhooks/gitlab?project={keyed.scene.project.id}"
+
+
+def test_a_new_key_reaches_every_webhook_while_the_old_one_stands(keyed: Bed) -> None:
+    keyed.fix = True
+    keyed.env["GITLAB_WEBHOOK_KEY"] = OLD
+    keyed.lines("webhook")
+    before = list_hooks(keyed)
+    signing = "whsec_" + "c2FuZHBpcGVy" * 4
+    keyed.env["GITLAB_WEBHOOK_KEY"] = f"{signing} {OLD}"
+    keyed.lines("webhook")
+    for project, ((_, _, secret),) in list_hooks(keyed).items():
+        assert secret == derive_secret(signing, project)
+        assert before[project][0][1] == derive_secret(OLD, project)
+    keyed.env["GITLAB_WEBHOOK_KEY"] = signing
+    written = len(writes(keyed))
+    assert {line.status for line in keyed.lines("webhook")} == {Status.GOOD}
+    assert len(writes(keyed)) == written
+
+
+def test_a_groups_webhook_does_only_with_the_secret_that_all_share(keyed: Bed) -> None:
+    keyed.gitlab.webhooks.by_project.clear()
+    keyed.gitlab.webhooks.add_to_group("team", f"{URL}/webhooks/gitlab", *EVENTS)
+    assert Status.FAILED in {line.status for line in keyed.lines("webhook")}
+    keyed.env["GITLAB_WEBHOOK_SECRET"] = "bed-webhook-secret-0123456789"
+    assert {line.status for line in keyed.lines("webhook")} == {Status.GOOD}
+
+
+def test_without_the_key_a_webhook_with_its_own_secret_is_named(patient: Bed) -> None:
+    patient.hook.url = f"{URL}/webhooks/gitlab?project={patient.scene.project.id}"
+    (blamed,) = [line for line in patient.lines("webhook") if line.status is Status.WARNING]
+    assert "GITLAB_WEBHOOK_KEY" in blamed.advice

@@ -192,6 +192,21 @@ def test_the_secret_that_others_know_signs_no_links(tmp_path: Path) -> None:
     assert "hidden" not in str(caught.value)
 
 
+@pytest.mark.parametrize("key", ["short", f"{'k' * 32} short", " ".join(["k" * 32] * 3)])
+def test_a_key_that_could_be_found_out_is_refused_and_not_shown(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError, match=r"gitlab\.webhook_key: expected one key") as caught:
+        load(write(tmp_path, ""), {"GITLAB_WEBHOOK_KEY": key})
+    assert "kkk" not in str(caught.value)
+    assert "short" not in str(caught.value)
+
+
+def test_a_key_is_no_secret_that_others_know_and_each_of_two_is_redacted(tmp_path: Path) -> None:
+    env = {"GITLAB_WEBHOOK_KEY": f"{'k' * 32} {'o' * 32}"}
+    assert {"k" * 32, "o" * 32} <= set(load(write(tmp_path, ""), env).list_secrets())
+    with pytest.raises(ConfigError, match="GITLAB_WEBHOOK_KEY is the webhook's secret"):
+        load(write(tmp_path, ""), env | {"GITLAB_WEBHOOK_SECRET": "o" * 32})
+
+
 WRONG = [
     ("gitlab: {urll: x}", "gitlab.urll: unknown field"),
     ("limits: {max_iterations: many}", "limits.max_iterations: .*integer.*found 'many'"),

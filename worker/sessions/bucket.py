@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import urllib3
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -26,6 +27,7 @@ from worker.core.ports.records import Stored
 from worker.errors import StoreError
 from worker.sessions.objects import CHUNK
 from worker.sessions.store import Store
+from worker.transport.urllib3_connections import bound_pools
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 PART = 8 * 1024 * 1024
 """Bytes of an upload's part; all but the last are equal, as some compatible stores require."""
+
+DEADLINE = 600.0
+"""Seconds for one whole answer, even if data keeps arriving."""
 
 _MISSING = {"NoSuchKey", "404"}
 _CONFLICT = {"PreconditionFailed", "412"}
@@ -54,7 +59,10 @@ _HINTS = (
     ),
     ({"NotImplemented", "MethodNotAllowed"}, "use a store that honours conditional writes"),
 )
-_UNREACHABLE = (NoConnection, HTTPClientError, IncompleteReadError, CredentialRetrievalError)
+_UNREACHABLE = (
+    *(NoConnection, HTTPClientError, IncompleteReadError, CredentialRetrievalError),
+    urllib3.exceptions.HTTPError,  # botocore lets it through where it reads an answer whole
+)
 
 
 class _Missing(StoreError):
@@ -75,10 +83,14 @@ def connect_bucket(
     *,
     attempts: int,
     read_timeout: float,
+    deadline: float = DEADLINE,
 ) -> "S3Client":
-    """Make a client for AWS and compatible stores. Safe to share between threads."""
+    """Make a client for AWS and compatible stores. Safe to share between threads.
+
+    Each answer ends after `deadline` seconds, its headers after `read_timeout`.
+    """
     with _translate_errors("connect", endpoint_url or "S3"):
-        return session.client(
+        client = session.client(
             "s3",
             endpoint_url=endpoint_url,
             config=Config(
@@ -94,6 +106,14 @@ def connect_bucket(
                 response_checksum_validation="when_required",
             ),
         )
+        _bind_connections(client, deadline)
+        return client
+
+
+def _bind_connections(client: Any, deadline: float) -> None:
+    """Let answers end after `deadline` seconds. boto3 has no setting for it."""
+    pools = client._endpoint.http_session._pool_classes_by_scheme
+    pools.update(bound_pools(pools, deadline))
 
 
 class S3Store(Store):

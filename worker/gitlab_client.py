@@ -18,6 +18,13 @@ import urllib3
 from gitlab import Gitlab
 from gitlab.exceptions import GitlabError, GitlabParsingError
 
+from worker.transport.urllib3_connections import (
+    BoundedAdapter,
+    RefusedAnswer,
+    bind_session,
+    read_chunk,
+)
+
 TIMEOUT = (5.0, 30.0)
 """Seconds to connect, and between two reads."""
 
@@ -28,9 +35,7 @@ RETRIES = 2
 """Attempts after the first one."""
 
 DEADLINE = 120.0
-"""Seconds to read the body of one answer, even if data keeps arriving."""
-
-_CHUNK = 64 * 1024
+"""Seconds to read one answer, even if data keeps arriving; its headers have one silence."""
 
 FOREIGN = (GitlabError, requests.RequestException, urllib3.exceptions.HTTPError)
 """What python-gitlab and requests raise or let through; `explain_failure` handles them all."""
@@ -66,6 +71,7 @@ class Connections:
 
     def _connect(self) -> Gitlab:
         session = requests.Session()
+        bind_session(session, BoundedAdapter(DEADLINE))
         with self._lock:
             self._sessions.add(session)
         # Requests would carry the PRIVATE-TOKEN header to whatever host a redirect names.
@@ -121,25 +127,10 @@ class TooMuch(Refused):
 def read_chunks(response: requests.Response) -> Iterator[bytes]:
     """Yield the body of a streamed answer. Raises TooMuch past DEADLINE, and requests' errors."""
     deadline = time.monotonic() + DEADLINE
-    while chunk := _read_chunk(response):
+    while chunk := read_chunk(response):
         if time.monotonic() > deadline:
             raise TooMuch(f"still sending after {DEADLINE:.0f} s")
         yield chunk
-
-
-def _read_chunk(response: requests.Response) -> bytes:
-    """Return what has arrived of the body, b"" at its end. Raises requests' errors.
-
-    `iter_content` would wait for a whole chunk, however slowly it comes.
-    """
-    try:
-        return cast(bytes, response.raw.read1(_CHUNK, decode_content=True))
-    except urllib3.exceptions.DecodeError as error:
-        raise requests.exceptions.ContentDecodingError(error) from error
-    except urllib3.exceptions.ProtocolError as error:
-        raise requests.exceptions.ChunkedEncodingError(error) from error
-    except urllib3.exceptions.HTTPError as error:
-        raise requests.ConnectionError(error) from error
 
 
 def decode_json(response: requests.Response, cap: int) -> Any:
@@ -173,8 +164,9 @@ def explain_failure(error: Exception, what: str, token: str) -> Failure:
     if isinstance(error, requests.TooManyRedirects):
         target = error.response.headers.get("location", "") if error.response is not None else ""
         return Failure(f"{what}: GitLab redirects to {target[:200]!r}: correct gitlab.url", False)
-    if isinstance(error, Refused):
-        return Failure(f"{what}: GitLab's answer is refused: {error}", False)
+    if isinstance(error, Refused | RefusedAnswer):
+        odd = isinstance(error, RefusedAnswer)  # a proxy's, perhaps
+        return Failure(f"{what}: GitLab's answer is refused: {error}", odd)
     if isinstance(error, requests.Timeout):
         return Failure(f"{what}: GitLab did not answer in time", True)
     return Failure(

@@ -31,6 +31,7 @@ from worker.sessions.bucket_answers import (
 )
 from worker.sessions.objects import CHUNK
 from worker.sessions.store import Store
+from worker.transport.urllib3_connections import bound_pools
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 PART = 8 * 1024 * 1024
 """Bytes of an upload's part; all but the last are equal, as some compatible stores require."""
+
+DEADLINE = 600.0
+"""Seconds for one whole answer, even if data keeps arriving."""
 
 _OK = 200
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -50,10 +54,14 @@ def connect_bucket(
     *,
     attempts: int,
     read_timeout: float,
+    deadline: float = DEADLINE,
 ) -> "S3Client":
-    """Make a client for AWS and compatible stores. Safe to share between threads."""
+    """Make a client for AWS and compatible stores. Safe to share between threads.
+
+    Each answer ends after `deadline` seconds, its headers after `read_timeout`.
+    """
     with translate_errors("connect", endpoint_url or "S3"):
-        return session.client(
+        client = session.client(
             "s3",
             endpoint_url=endpoint_url,
             config=Config(
@@ -69,6 +77,14 @@ def connect_bucket(
                 response_checksum_validation="when_required",
             ),
         )
+        _bind_connections(client, deadline)
+        return client
+
+
+def _bind_connections(client: Any, deadline: float) -> None:
+    """Let answers end after `deadline` seconds. boto3 has no setting for it."""
+    pools = client._endpoint.http_session._pool_classes_by_scheme
+    pools.update(bound_pools(pools, deadline))
 
 
 class S3Store(Store):

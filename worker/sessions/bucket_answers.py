@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import urllib3
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -44,7 +45,13 @@ _HINTS = (
     ),
     ({"NotImplemented", "MethodNotAllowed"}, "use a store that honours conditional writes"),
 )
-_UNREACHABLE = (NoConnection, HTTPClientError, IncompleteReadError, CredentialRetrievalError)
+_UNREACHABLE = (
+    NoConnection,
+    HTTPClientError,
+    IncompleteReadError,
+    CredentialRetrievalError,
+    urllib3.exceptions.HTTPError,  # botocore lets it through where it reads an answer whole
+)
 
 
 class Odd(StoreError):

@@ -30,7 +30,7 @@ ROOMS = {
         ("sandbox.image", "sandbox.kubernetes"), outside=("docker", "requests", "urllib3")
     ),
     "sandbox.kubernetes": Room(
-        ("sandbox.base", "sandbox.framed", "sandbox.spec", "sandbox.wire"),
+        ("sandbox.base", "sandbox.framed", "sandbox.seccomp", "sandbox.spec", "sandbox.wire"),
         outside=("httpx", "lightkube", "websockets", "yaml"),
     ),
     "sandbox.image": Room(),

@@ -24,6 +24,24 @@
 somebody else's, or pass: it ends nothing for good before it has stayed the same for minutes.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_doubts: ContextVar[list[str] | None] = ContextVar("sandpiper_doubts", default=None)
+
+
+@contextmanager
+def collect_doubts() -> Iterator[list[str]]:
+    """Yield a list that gets the message of each doubtful error of this context, also of those that
+    are caught and answered with a default ("not found", "no member") before the block ends."""
+    found: list[str] = []
+    token = _doubts.set(found)
+    try:
+        yield found
+    finally:
+        _doubts.reset(token)
+
 
 class SandpiperError(Exception):
     """The root. The message names what was wrong, where, and what to do."""
@@ -32,6 +50,8 @@ class SandpiperError(Exception):
         super().__init__(message)
         self.transient = transient
         self.doubtful = doubtful
+        if doubtful and (found := _doubts.get()) is not None:
+            found.append(message)
 
 
 UNFORESEEN = (

@@ -19,6 +19,9 @@ from worker.turns.parts import Deps
 STALE = 600.0
 """Seconds that a trigger may wait in the queue before it counts as abandoned."""
 
+DOUBTED = 7 * 86_400.0
+"""Seconds after its acceptance in which a trigger that was parked in doubt is begun again."""
+
 _CHECKPOINT = re.compile(
     r"sessions/([1-9]\d{0,18})/([1-9]\d{0,18})/([0-9a-f]{4,64})/(\d{4})/checkpoint\.json"
 )
@@ -37,10 +40,18 @@ def resume_abandoned(
 ) -> Iterator[Abandoned]:
     """Call `begin` for each abandoned trigger and turn, and yield them; without `act` only yield.
 
-    Raises StoreError and what `begin` raises.
+    A trigger that was parked because GitLab or the store refused it for long is begun again too:
+    what they say may be otherwise by now, and a finished analysis waits in its checkpoint. Raises
+    StoreError and what `begin` raises.
     """
     for name in list(deps.queue.journal.list_names()):
         stored = deps.queue.journal.read_entry(name)
+        if stored and _is_doubted(stored, deps):
+            if not act or deps.queue.journal.reopen_doubted(stored):
+                if act:
+                    begin(stored.entry.trigger)
+                yield Abandoned(f"parked trigger {trigger_id(stored.entry.trigger)}")
+            continue
         if (
             stored
             and _is_abandoned(stored, deps)
@@ -61,6 +72,13 @@ def resume_abandoned(
         if act:
             begin(trigger)
         yield Abandoned(what)
+
+
+def _is_doubted(stored: StoredEntry, deps: Deps) -> bool:
+    """Whether a trigger was parked for an answer that may have passed, and is young enough."""
+    entry = stored.entry
+    age = deps.runtime.clock.now() - entry.accepted_at
+    return entry.state is State.PARKED and entry.doubts > 0 and age < DOUBTED
 
 
 def _is_abandoned(stored: StoredEntry, deps: Deps) -> bool:

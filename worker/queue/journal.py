@@ -37,6 +37,12 @@ FOLDER = "journal/"
 MOST_DEATHS = 3
 """How many workers may die while they run a trigger; its last run then only reports that."""
 
+DOUBT = 600.0
+"""Seconds for which an answer that ends a trigger, and may pass, has to stay the same."""
+
+LEAST_LOOKS = 3
+"""How many runs must have got it before: a clock that jumps ahead proves nothing."""
+
 _ROUNDS = 8
 _SCHEMA = 1
 
@@ -62,7 +68,7 @@ class Entry:
     `due`; "" is nobody. A HELD one begins when its project has a free slot. `deaths` counts owners
     that died, `tries` the runs that ended in a transient error, `requeues` how often recovery has
     queued it again. `broke` is the last unexpected exception; a run that it ended counts as a
-    death.
+    death. `doubts` counts the runs since `doubted_at` that all ended in an answer that may pass.
     """
 
     trigger: Trigger
@@ -75,6 +81,12 @@ class Entry:
     due: float = 0.0
     reason: str = ""
     broke: str = ""
+    doubts: int = 0
+    doubted_at: float = 0.0
+
+    def is_confirmed(self, now: float) -> bool:
+        """Whether GitLab or the store has answered so for so long that it is true."""
+        return self.doubts >= LEAST_LOOKS and now - self.doubted_at >= DOUBT
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +146,19 @@ class Journal:
         tries = entry.tries + int(failed)
         due, timer = self._clock.now() + seconds, self._leases.get_timer_owner()
         self._update_owned(
-            entry, State.WAITING, owner=timer, due=due, tries=tries, reason=reason[:1000]
-        )
+            *(entry, State.WAITING), owner=timer, due=due, tries=tries, reason=reason[:1000],
+            doubts=0, doubted_at=0.0,
+        )  # fmt: skip
+
+    def doubt_entry(self, entry: Entry, seconds: float, reason: str) -> None:
+        """Record that a run ended in an answer that may pass, and is looked at again in `seconds`
+        seconds. The first such look is remembered, whoever takes the next ones."""
+        now, timer = self._clock.now(), self._leases.get_timer_owner()
+        since = entry.doubted_at if entry.doubts else now
+        self._update_owned(
+            *(entry, State.WAITING), owner=timer, due=now + seconds, reason=reason[:1000],
+            doubts=entry.doubts + 1, doubted_at=since,
+        )  # fmt: skip
 
     def record_unexpected_error(self, entry: Entry, error: str) -> None:
         """Record that an unexpected exception ended the run; the entry stays open for recovery."""
@@ -169,6 +192,14 @@ class Journal:
             deaths=entry.deaths + int(died),
         )  # fmt: skip
         return self._replace_entry(stored, open_again)
+
+    def reopen_doubted(self, stored: StoredEntry) -> bool:
+        """Open an entry that was parked for an answer that may have passed by now. Of several
+        callers, only the one to queue it gets True."""
+        fresh = replace(
+            stored.entry, state=State.OPEN, owner="", reason="", doubts=0, doubted_at=0.0
+        )
+        return self._replace_entry(stored, fresh)
 
     def list_names(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[str]:
         """Yield the names of all entries, of a project's, or of a merge request's."""

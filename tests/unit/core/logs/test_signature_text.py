@@ -320,7 +320,7 @@ def test_a_crash_of_a_worker_comes_before_the_tests_that_failed_because_of_it() 
 
 WAITED = "Error: Timed out waiting for: http://localhost:4173"
 RAISED_FIRST = "Error: ENOSPC: System limit for number of file watchers reached, watch 'fp'"
-BUS = "[pid=7][err] [7:7:1120/090112.9:ERROR:bus.cc(407)] Failed to connect: No such file or directory"
+BUS = "[pid=7][err] [7:7:1120/090112.9:ERROR:bus.cc(407)] Failed to connect: No such file"
 DISPLAY = "[pid=7][err] [7:7:1120/090112.967:ERROR:x11.cc(240)] Missing X server or $DISPLAY"
 EXITS = (
     "[pid=7][err] [7:7:1120/090112.968:ERROR:env.cc(255)] The platform failed to start. Exiting."

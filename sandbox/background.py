@@ -131,8 +131,8 @@ class BackgroundSandbox:
     def get(self, path: str, *, limit: int) -> bytes:
         return self._get_sandbox().get(path, limit=limit)
 
-    def export(self) -> Iterator[bytes]:
-        return self._get_sandbox().export()
+    def export(self, tell_left_out: Callable[[str], object] | None = None) -> Iterator[bytes]:
+        return self._get_sandbox().export(tell_left_out)
 
     def close(self) -> None:
         if self._begun is not None:

@@ -6,10 +6,11 @@ SandboxError
 │                        isolation that would not be enforced
 ├── SandboxLimit         a cap on bytes, members or time was hit while moving files
 └── SandboxGone          the container died or does not answer; never shown as command output
+    ├── SandboxTaken       another worker has taken it over
     └── SandboxNotStarted  the sandbox never started: no command has run
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,6 +41,10 @@ class SandboxGone(SandboxError):
     """The container is dead, removed or silent."""
 
 
+class SandboxTaken(SandboxGone):
+    """Another worker has taken the container over; nothing in it is ours any more."""
+
+
 class SandboxNotStarted(SandboxGone):
     """The sandbox was starting in the background and could not; no command has run in it."""
 
@@ -68,6 +73,8 @@ class ExecResult:
     """What a command did. A failing command is a value, never an exception.
 
     `exit_code` is the shell's (128+n for signal n), or None if the deadline ended the command.
+    `out_of_memory` says whether the kernel has killed a process of the sandbox for want of memory
+    meanwhile; None if that is unknown.
     """
 
     exit_code: int | None
@@ -75,6 +82,7 @@ class ExecResult:
     stderr: Output
     seconds: float
     timed_out: bool = False
+    out_of_memory: bool | None = None
 
 
 class Sandbox(Protocol):
@@ -107,12 +115,14 @@ class Sandbox(Protocol):
         """
         ...
 
-    def export(self) -> Iterator[bytes]:
+    def export(self, tell_left_out: Callable[[str], object] | None = None) -> Iterator[bytes]:
         """Stream `/tmp/_out` and `/tmp/data` as a gzip tarball, in constant memory.
 
         Commands that still run are ended first. The archive has only regular files and folders,
-        and the same files give the same bytes. Raises SandboxLimit when a cap is exceeded, also in
-        the middle of the stream: the chunks before that are no usable archive.
+        and the same files give the same bytes. Files over a cap are left out: after the last chunk,
+        `tell_left_out` is told in words how many and which. Raises SandboxLimit when a cap is
+        exceeded all the same, also in the middle of the stream: the chunks before that are no
+        usable archive.
         """
         ...
 

@@ -20,15 +20,18 @@ import subprocess
 import tempfile
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from sandbox import cgroup, seccomp
+from sandbox import cgroup
 from sandbox.base import SandboxGone, SandboxUnavailable
+from sandbox.bubblewrap_options import (
+    RUNNER,
+    make_file_options,
+    make_isolation_options,
+    make_user_options,
+)
 from sandbox.framed import FramedSandbox
 from sandbox.image.command import list_descendants
 from sandbox.spec import ContainerSpec, compute_process_limits
@@ -37,21 +40,10 @@ from sandbox.wire import SocketWire, StreamBroken
 
 log = logging.getLogger("sandpiper.sandbox")
 
-USER = 10001
-"""The commands' uid inside the sandbox; outside too, if this process is root."""
-
 _PREFIX = "sandpiper-box-"
-_PACKAGE = Path(__file__).parent
-_RUNNER = "/opt/sandpiper.zip"
-_LOG = "/opt/sandpiper/bin/log"
 _OLDEST = (0, 8)
 _START_SECONDS = 20
 _SWEEP_SECONDS = 10
-_PASSWD = b"root:x:0:0::/:/usr/sbin/nologin\nsandbox:x:10001:10001::/tmp:/bin/bash\n"
-_GROUP = b"root:x:0:\nsandbox:x:10001:\n"
-_HIDDEN = ("kcore", "keys", "key-users", "latency_stats", "sched_debug", "timer_list", "kallsyms")
-_LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
-_SETTINGS = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/magic")
 
 Groups = Callable[[str, ContainerSpec], cgroup.ControlGroup | None]
 
@@ -63,7 +55,7 @@ UNLIMITED = (
 
 
 class BubblewrapContainer:
-    """Processes in namespaces of their own. Implements sandbox.framed.Container.
+    """Processes in namespaces of their own. Implements sandbox.supervised.Container.
 
     `lifeline` is the keeper's standard input. The kernel closes it when this process dies for any
     reason; the keeper then exits, and with it every process of the sandbox.
@@ -121,10 +113,17 @@ class BubblewrapContainer:
         return True
 
     def count_processes(self) -> int:
-        return len(list_descendants(self.keeper))
+        """Count in the control group, which misses none, or else among this machine's processes."""
+        if not self.is_running():
+            raise SandboxGone("the sandbox's process is dead")
+        counted = self._group.count_processes() if self._group else None
+        return len(list_descendants(self.keeper)) if counted is None else counted - 1
 
     def assign_session(self, session: str) -> None:
         pass
+
+    def check_owner(self) -> None:
+        """It is always ours: nobody else can find it, and it dies with this process."""
 
     def kill(self) -> None:
         with self._lock:  # a second close could close another file, which got the same number
@@ -136,11 +135,12 @@ class BubblewrapContainer:
         self._process.kill()
         self._process.wait()
 
-    def remove(self) -> None:
+    def remove(self) -> bool:
         self.kill()
         if self._group:
             self._group.remove()
         shutil.rmtree(self._folder, ignore_errors=True)
+        return True
 
 
 class BubblewrapDriver:
@@ -283,8 +283,8 @@ def _spawn(
         undo.callback(os.close, lifeline)
         inherited = [info_write, block_read, door.fileno()]
         command = [bwrap, "--info-fd", str(info_write), "--block-fd", str(block_read)]
-        command += [*_make_isolation_options(spec), *_make_file_options(files, inherited)]
-        command += ["/usr/bin/python3", "-E", "-s", "-S", "-B", _RUNNER]
+        command += [*make_isolation_options(spec), *make_file_options(files, inherited)]
+        command += ["/usr/bin/python3", "-E", "-s", "-S", "-B", RUNNER]
         command += [str(door.fileno()), json.dumps(compute_process_limits(spec))]
         process = subprocess.Popen(
             command,
@@ -295,7 +295,7 @@ def _spawn(
             env={},
             pass_fds=inherited,
             start_new_session=True,
-            **_make_user_options(),
+            **make_user_options(),
         )
         undo.pop_all()
     return process, lifeline
@@ -338,61 +338,3 @@ def _read_child_pid(info: io.BufferedReader) -> int:
             raise OSError("bwrap did not say what it started")
         report += data
     return int(json.loads(report)["child-pid"])
-
-
-def _make_user_options() -> dict[str, Any]:
-    """Return options for Popen: as root, run bwrap as USER, so that no root rights get inside."""
-    if os.geteuid() != 0:
-        return {}
-    return {"user": USER, "group": USER, "extra_groups": []}
-
-
-def _make_isolation_options(spec: ContainerSpec) -> list[str]:
-    """Return bwrap's options for namespaces, rights and the empty file system."""
-    size, links = str(spec.workspace), []
-    for name in _LINKS:
-        if Path("/usr", name).is_dir():
-            links += ["--symlink", f"usr/{name}", f"/{name}"]
-    present = [f"/proc/{name}" for name in _HIDDEN if Path("/proc", name).exists()]
-    hidden = [["--ro-bind", "/dev/null", path] for path in present]
-    settings = [["--ro-bind-try", path, path] for path in _SETTINGS]
-    return [
-        *("--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--new-session"),
-        *("--uid", str(USER), "--gid", str(USER), "--hostname", "sandbox", "--cap-drop", "ALL"),
-        *("--ro-bind", "/usr", "/usr", *links),
-        *("--proc", "/proc", *chain(*hidden), "--dev", "/dev", "--remount-ro", "/dev"),
-        *("--size", str(16 << 20), "--perms", "1777", "--tmpfs", "/dev/shm"),
-        *("--size", size, "--perms", "1777", "--tmpfs", "/tmp", *chain(*settings)),
-        *("--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--chdir", "/tmp"),
-    ]
-
-
-def _make_file_options(files: ExitStack, inherited: list[int]) -> list[str]:
-    """Return bwrap's options for the sandbox's own files: runner, users, `log`, seccomp filter."""
-    arguments = []
-    for option, content, target in (
-        ("--seccomp", seccomp.build_filter(), None),
-        ("--ro-bind-data", _pack_runner(), _RUNNER),
-        ("--ro-bind-data", _PASSWD, "/etc/passwd"),
-        ("--ro-bind-data", _GROUP, "/etc/group"),
-        ("--ro-bind-data", (_PACKAGE / "image/log").read_bytes(), _LOG),
-    ):
-        fd = os.memfd_create("content")
-        files.callback(os.close, fd)
-        os.write(fd, content)
-        os.lseek(fd, 0, os.SEEK_SET)
-        inherited.append(fd)
-        mode = ["--perms", "0555"] if target == _LOG else []
-        arguments += [*mode, option, str(fd), *([target] if target else [])]
-    return [*arguments, "--remount-ro", "/"]
-
-
-def _pack_runner() -> bytes:
-    """Pack the in-container code into an archive that python3 can run."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as bundle:
-        bundle.writestr("sandbox/__init__.py", b"")
-        for path in sorted((_PACKAGE / "image").glob("*.py")):
-            bundle.writestr(f"sandbox/image/{path.name}", path.read_bytes())
-        bundle.writestr("__main__.py", (_PACKAGE / "image/keeper.py").read_bytes())
-    return buffer.getvalue()

@@ -26,6 +26,13 @@ class ControlGroup:
         for folder in self.folders:
             (folder / "cgroup.procs").write_text(str(pid))
 
+    def count_processes(self) -> int | None:
+        """Count the processes and threads of the group; None if the kernel does not say."""
+        for folder in self.folders:
+            with suppress(OSError, ValueError):
+                return int((folder / "pids.current").read_text())
+        return None
+
     def remove(self) -> None:
         """Remove the group, which must have no processes left. Never raises."""
         until = time.monotonic() + _REMOVE_SECONDS

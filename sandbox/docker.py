@@ -14,21 +14,28 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any, cast
 
 from docker import APIClient
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
-from sandbox.base import SandboxError, SandboxGone, SandboxRefused, SandboxUnavailable
+from sandbox.base import (
+    SandboxError,
+    SandboxGone,
+    SandboxRefused,
+    SandboxTaken,
+    SandboxUnavailable,
+)
 from sandbox.engine import is_container_running, open_engine, translate_engine_errors
 from sandbox.framed import FramedSandbox
 from sandbox.image.watch import EXCEEDED
 from sandbox.spec import (
     CREATED_LABEL,
-    KEEPER_USER,
     SESSION_LABEL,
-    SWEEPER,
+    USERS_LABEL,
     ContainerSpec,
-    choose_command_user,
+    Users,
+    choose_users,
     compute_process_limits,
     create_container,
+    make_owner,
     make_runner_command,
 )
 from sandbox.wire import EngineWire, Silent
@@ -40,26 +47,33 @@ _EXIT_SECONDS, _EXIT_PAUSE = 2, 0.02
 _RESTART_SECONDS, _RESTART_PAUSE = 5.0, 0.25
 """How long `remove` retries while the engine is down; then `remove_stale_containers` cleans up."""
 _NAME = "sandpiper-"
-"""Labels cannot be changed, so renaming a container from the pool assigns it to a session."""
+"""Labels cannot be changed, so a container's name says whose it is: its session, and its owner."""
+_ROOT = "0:0"
 
 _LIMITS = {"MemoryLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpus"}
 
 
 class DockerContainer:
-    """A running Docker container. Implements sandbox.framed.Container."""
+    """A running Docker container. Implements sandbox.supervised.Container.
 
-    def __init__(self, api: APIClient, container: str, spec: ContainerSpec) -> None:
+    `owner` is a mark of whoever started or adopted it last; only the owner ends what runs in it.
+    """
+
+    def __init__(
+        self, api: APIClient, container: str, spec: ContainerSpec, users: Users, owner: str
+    ) -> None:
         self._api = api
         self.id = container
         self.name = f"the image {spec.image}"
         self._memory = spec.memory
-        self._runner = make_runner_command(
-            compute_process_limits(spec) if spec.shared_limits else {}
-        )
-        self._user = choose_command_user(spec, container)
+        limits = compute_process_limits(spec) if spec.shared_limits else {}
+        self._runner = make_runner_command(limits, users)
+        self._sweeper = make_runner_command(limits, users, sweep=True)
+        self._users, self._owner = users, owner
+        self._main_pid = ""
 
     def connect(self, deadline: float) -> EngineWire:
-        return self._run(self._runner, self._user)
+        return self._run(self._runner, _ROOT)
 
     def _run(self, argv: list[str], user: str) -> EngineWire:
         """Start a process in the container with its stdin open. Raises SandboxGone."""
@@ -104,10 +118,16 @@ class DockerContainer:
 
     def assign_session(self, session: str) -> None:
         with suppress(SandboxError), translate_engine_errors(SandboxGone, "naming a sandbox"):
-            self._api.rename(self.id, f"{_NAME}{session}-{self.id[:12]}")
+            self._api.rename(self.id, make_name(session, self._owner))
+
+    def check_owner(self) -> None:
+        with translate_engine_errors(SandboxGone, "asking whose a sandbox is"):
+            name = str(self._api.inspect_container(self.id)["Name"])
+        if not name.endswith(f"-{self._owner}"):
+            raise SandboxTaken("another worker has taken this sandbox over")
 
     def kill_commands(self) -> None:
-        with closing(self._run(SWEEPER, self._user)) as wire, suppress(Silent):
+        with closing(self._run(self._sweeper, _ROOT)) as wire, suppress(Silent):
             wire.drain(time.monotonic() + _PROCESS_SECONDS)
 
     def count_processes(self) -> int:
@@ -120,18 +140,20 @@ class DockerContainer:
         Rootless engines without control groups have no list. A runtime with its own kernel lists
         processes other than the container's.
         """
-        with translate_engine_errors(SandboxGone, "looking after a container"):
-            main_pid = str(self._api.inspect_container(self.id)["State"]["Pid"])
+        if not self._main_pid:
+            with translate_engine_errors(SandboxGone, "looking after a container"):
+                self._main_pid = str(self._api.inspect_container(self.id)["State"]["Pid"])
         try:
             rows = self._api.top(self.id, "-eo pid")["Processes"] or []
         except (DockerException, OSError):
             return None
-        return len(rows) if [main_pid] in rows else None
+        return len(rows) if [self._main_pid] in rows else None
 
     def _count_inside(self) -> int:
-        """Count the commands' processes from inside, as a uid that commands cannot signal."""
-        argv = ["pgrep", "-c", "-u", self._user.partition(":")[0]]
-        with closing(self._run(argv, KEEPER_USER)) as wire:
+        """Count runners and commands from inside, as a uid that commands cannot signal."""
+        users = self._users
+        argv = ["pgrep", "-c", "-u", f"{users.commands},{users.runner},{users.sweeper}"]
+        with closing(self._run(argv, f"{users.keeper}:{users.keeper}")) as wire:
             try:
                 return int(wire.drain(time.monotonic() + _PROCESS_SECONDS))
             except (Silent, ValueError) as error:
@@ -141,17 +163,24 @@ class DockerContainer:
         with suppress(SandboxError), translate_engine_errors(SandboxGone, "killing the container"):
             self._api.kill(self.id)
 
-    def remove(self) -> None:
+    def remove(self) -> bool:
         until = time.monotonic() + _RESTART_SECONDS
-        while not self._try_remove() and time.monotonic() < until:
+        while not (removed := self._try_remove()) and time.monotonic() < until:
             time.sleep(_RESTART_PAUSE)
         self._api.close()
+        return removed
 
     def _try_remove(self) -> bool:
-        """Try to remove the container. Returns True if it is gone, also if it was gone before, and
-        False if the engine is down or still busy with it (a 5xx), so that it is worth a retry."""
+        """Try to remove the container. Returns True if it is gone, also if it was gone before or is
+        another's, and False if the engine is down or still busy with it (a 5xx), so that it is
+        worth a retry."""
         try:
+            self.check_owner()
             self._api.remove_container(self.id, force=True, v=True)
+        except SandboxTaken:
+            return True
+        except SandboxGone as error:
+            return isinstance(error.__cause__, NotFound)
         except APIError as error:
             return not error.is_server_error()
         except (DockerException, OSError):
@@ -181,7 +210,7 @@ class DockerDriver:
     def check(self) -> None:
         """Raise SandboxUnavailable unless the engine answers, enforces limits and has the image."""
         with closing(open_engine(self._base_url)) as api:
-            self._refuse_unlimited(api)
+            self._examine_engine(api)
             with self._explain_refusal("looking for the sandbox image"):
                 api.inspect_image(self._spec.image)  # type: ignore[no-untyped-call]
 
@@ -189,10 +218,13 @@ class DockerDriver:
         with ExitStack() as undo:
             api = open_engine(self._base_url)
             undo.callback(api.close)
-            self._refuse_unlimited(api)
+            users, owner = choose_users(mapped=self._examine_engine(api)), make_owner()
             with self._explain_refusal("creating the sandbox"):
-                created = create_container(api, self._spec, session)
-            sandbox = DockerSandbox(DockerContainer(api, created["Id"], self._spec), self._spec)
+                created = create_container(
+                    api, self._spec, session, make_name(session, owner), users
+                )
+            container = DockerContainer(api, created["Id"], self._spec, users, owner)
+            sandbox = DockerSandbox(container, self._spec)
             undo.callback(sandbox.close)
             refuse_warnings(created)
             with self._explain_refusal("starting the sandbox"):
@@ -202,28 +234,41 @@ class DockerDriver:
             undo.pop_all()
         return sandbox
 
-    def _refuse_unlimited(self, api: APIClient) -> None:
+    def _examine_engine(self, api: APIClient) -> bool:
+        """Refuse an engine without limits; returns whether it works in a user namespace."""
+        with translate_engine_errors(SandboxUnavailable, "asking the engine for its limits"):
+            info = api.info()
         if not self._spec.shared_limits:
-            refuse_unlimited(api)
+            refuse_unlimited(info)
+        options = " ".join(map(str, info.get("SecurityOptions") or ()))
+        return "name=rootless" in options or "name=userns" in options
 
     def adopt(self, session: str) -> DockerSandbox | None:
-        with ExitStack() as undo:
-            api = open_engine(self._base_url)
-            undo.callback(api.close)
-            newest, *others = _find_containers(api, session) or [""]
-            for container in others:
-                DockerContainer(open_engine(self._base_url), container, self._spec).remove()
-            if not newest:
-                return None
-            undo.pop_all()
-        sandbox = DockerSandbox(DockerContainer(api, newest, self._spec), self._spec)
+        with closing(open_engine(self._base_url)) as api:
+            found = _find_containers(api, session)
+        for each in found[1:]:
+            self._take_over(each, session).close()
+        if not found:
+            return None
+        sandbox = self._take_over(found[0], session)
         try:
+            if USERS_LABEL not in found[0]["Labels"]:
+                raise SandboxGone("it was started by an earlier version")
             sandbox.kill_commands()
             sandbox.open_session()
         except SandboxError:
             sandbox.close()
             return None
         return sandbox
+
+    def _take_over(self, found: dict[str, Any], session: str) -> DockerSandbox:
+        """Take a container over: from now on no other process ends what runs in it."""
+        first = str(found["Labels"].get(USERS_LABEL, ""))
+        users = Users(int(first)) if first.isdigit() else choose_users()
+        api = open_engine(self._base_url)
+        container = DockerContainer(api, found["Id"], self._spec, users, make_owner())
+        container.assign_session(session)
+        return DockerSandbox(container, self._spec)
 
     @contextmanager
     def _explain_refusal(self, doing: str) -> Iterator[None]:
@@ -245,20 +290,23 @@ class DockerDriver:
             raise
 
 
-def _find_containers(api: APIClient, session: str) -> list[str]:
-    """Return the ids of the session's containers, newest first. Raises SandboxUnavailable."""
-    created: dict[str, float] = {}
+def make_name(session: str, owner: str) -> str:
+    """Make the name of a session's container."""
+    return f"{_NAME}{session}-{owner}"
+
+
+def _find_containers(api: APIClient, session: str) -> list[dict[str, Any]]:
+    """Find the session's containers, newest first. Raises SandboxUnavailable."""
+    found: dict[str, dict[str, Any]] = {}
     for filters in ({"label": f"{SESSION_LABEL}={session}"}, {"name": f"^/{_NAME}{session}-"}):
         with translate_engine_errors(SandboxUnavailable, "looking for the session's sandbox"):
             for container in api.containers(all=True, filters=filters):
-                created[container["Id"]] = container["Created"]
-    return sorted(created, key=created.__getitem__, reverse=True)
+                found[container["Id"]] = container
+    return sorted(found.values(), key=lambda each: float(each["Created"]), reverse=True)
 
 
-def refuse_unlimited(api: APIClient) -> None:
-    """Raise SandboxRefused if the engine says that it cannot enforce a limit."""
-    with translate_engine_errors(SandboxUnavailable, "asking the engine for its limits"):
-        info = api.info()
+def refuse_unlimited(info: dict[str, Any]) -> None:
+    """Raise SandboxRefused if the engine says in its `info` that it cannot enforce a limit."""
     missing = [limit for key, limit in _LIMITS.items() if info.get(key) is False]
     if missing:
         raise SandboxRefused(

@@ -1,11 +1,10 @@
 """A sandbox that runs its calls through the runner in a container of any kind."""
 
-import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from typing import Any, Protocol, Self
+from typing import Any
 
 from sandbox.base import (
     ExecResult,
@@ -15,150 +14,17 @@ from sandbox.base import (
     SandboxUnavailable,
 )
 from sandbox.image.preview import PREVIEW
-from sandbox.report import make_empty_result, parse_result, raise_refusal
-from sandbox.spec import ContainerSpec
+from sandbox.report import describe_left_out, make_empty_result, parse_result, raise_refusal
 from sandbox.stream import Session, split_content
-from sandbox.wire import BadReport, Ended, Silent, StreamBroken, Wire
+from sandbox.supervised import SupervisedContainer
+from sandbox.wire import Ended, Silent, StreamBroken
 
 COMMAND_CAP = 1 << 20
 """The longest command, in bytes."""
 
-_CONNECT_SECONDS = 60
-_NO_PROGRAM = (126, 127)
-_ENDING_SECONDS, _ENDING_PAUSE = 5.0, 0.02
-"""How long killed processes may take to end."""
 
-
-class Processes(Protocol):
-    """The runners and commands in a container. Methods raise SandboxGone if it is dead."""
-
-    def connect(self, deadline: float) -> Wire:
-        """Start a runner as the commands' uid by `deadline` (monotonic seconds)."""
-        ...
-
-    def kill_commands(self) -> None:
-        """Kill every process of the commands' uid. `count_processes` shows whether that worked."""
-        ...
-
-    def count_processes(self) -> int:
-        """Count the runners and commands, without the container's own processes.
-
-        The count is taken from outside, or by a process that commands cannot interfere with.
-        """
-        ...
-
-
-class Container(Processes, Protocol):
-    """What the runners and commands run in."""
-
-    name: str
-    """The name for messages, such as the image's."""
-
-    def is_running(self) -> bool:
-        """Whether the container is alive."""
-        ...
-
-    def explain_end(self) -> str:
-        """Return why the container ended, or "" if that is unknown. Never raises."""
-        ...
-
-    def assign_session(self, session: str) -> None:
-        """Assign the container to a session, so that `Driver.adopt` finds it. Never raises."""
-        ...
-
-    def kill(self) -> None:
-        """End the container at once. Never raises."""
-        ...
-
-    def remove(self) -> None:
-        """End the container and remove all that belongs to it. Never raises."""
-        ...
-
-
-class FramedSandbox:
-    """A running sandbox. The contract is sandbox.base.Sandbox.
-
-    Commands go through one session that lives as long as the sandbox; a call made while it is busy
-    opens another one. May be used from several threads.
-
-    A runner that was lost may have been killed by a command that still runs. So before another
-    runner starts, all processes are killed; if any survives, the sandbox is ended. Afterwards only
-    what the host starts can run. This ends the runners of all threads: an epoch lasts from one
-    such killing to the next.
-    """
-
-    def __init__(self, container: Container, spec: ContainerSpec) -> None:
-        self.container = container
-        self._spec = spec
-        self._closed = self._ended = False
-        self._idle: list[Session] = []
-        self._lock = threading.Lock()
-        self._epoch = 0
-        self._gate = threading.RLock()
-        """Held while a runner starts and while all commands are killed."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    # ----------------------------------------------------------------------------------- sessions
-
-    def open_session(self) -> None:
-        """Open a session for the first command ahead of time. Raises SandboxGone."""
-        with self._borrow_session():
-            pass
-
-    def has_session(self) -> bool:
-        """Whether an open session still works, which means that the sandbox does too."""
-        with self._lock:
-            return bool(self._idle) and self._idle[-1].is_usable()
-
-    @contextmanager
-    def _borrow_session(self) -> Iterator[Session]:
-        """Borrow a session for one call; it is kept for the next call if this one is completed."""
-        session = self._take_session()
-        try:
-            yield session
-            self._refuse_ended()  # if it was ended meanwhile, its answer must not be shown
-        except BadReport as error:
-            raise self._end_after_bad_report(session, error) from error
-        finally:
-            with self._lock:
-                reusable = session.ready and not (self._closed or self._ended)
-                if reusable:
-                    self._idle.append(session)
-            if not reusable:
-                session.wire.close()
-
-    def _take_session(self) -> Session:
-        while True:
-            with self._lock:
-                self._refuse_ended()
-                session = self._idle.pop() if self._idle else None
-            if session is None:
-                return self._connect()
-            if session.is_usable():
-                return session
-            session.wire.close()
-            self._recover(session, Ended("it ended between two calls"))
-
-    def _refuse_ended(self) -> None:
-        if self._closed or self._ended:
-            raise SandboxGone(f"the sandbox was {'closed' if self._closed else 'ended'}")
-
-    def _connect(self) -> Session:
-        with self._gate:
-            self._refuse_ended()
-            wire = self.container.connect(time.monotonic() + _CONNECT_SECONDS)
-            return Session(wire, self._epoch)
-
-    def _drop_sessions(self) -> None:
-        with self._lock:
-            dropped, self._idle = self._idle, []
-        for session in dropped:
-            session.wire.close()
+class FramedSandbox(SupervisedContainer):
+    """A running sandbox. The contract is sandbox.base.Sandbox."""
 
     # ----------------------------------------------------------------------------------- commands
 
@@ -178,7 +44,11 @@ class FramedSandbox:
         began = time.monotonic()
         try:
             with self._borrow_session() as session:
+                request["alone"] = self._busy == 1
+                self._doubtful = True
                 report = self._ask(session, request, timeout + self._spec.grace)
+                if report.get("spoilt") is not False:
+                    session.ready = False  # the next command would inherit what this one changed
                 if "error" in report:
                     raise_refusal({**report, "error": "failed"}, "the command was not begun")
                 return parse_result(report, number, time.monotonic() - began)
@@ -201,74 +71,6 @@ class FramedSandbox:
                 raise self._end(f"the runner in {self.container.name} failed: {error}") from error
             raise
 
-    def _end_after_bad_report(self, session: Session, error: BadReport) -> SandboxGone:
-        """End the sandbox after a report that no runner sends; nothing from it can be trusted.
-
-        Exit codes 126 and 127 show that the image has no runner, as it is older than this code.
-        """
-        with suppress(SandboxGone):
-            if not self.container.is_running():
-                return self._end(f"the sandbox's container died ({error})")
-            if session.wire.get_exit_code() in _NO_PROGRAM:
-                return self._end(
-                    f"{self.container.name} has no runner that can begin: build it anew"
-                )
-        return self._end(f"the sandbox sent what no runner sends ({error}); it was ended")
-
-    def _end(self, why: str) -> SandboxGone:
-        """End the sandbox for good; returns the error to raise."""
-        self._ended = True
-        self._drop_sessions()
-        self.container.kill()
-        return SandboxGone(why)
-
-    # ------------------------------------------------------------------------------- lost runners
-
-    def _recover(self, lost: Session, why: StreamBroken) -> None:
-        """Kill the processes that a lost runner left, unless they were killed since it started."""
-        with self._gate:
-            if lost.epoch != self._epoch:
-                return
-            if not self.container.is_running():
-                self._drop_sessions()
-                cause = self.container.explain_end() or why
-                raise SandboxGone(f"the sandbox's container died ({cause})") from why
-            self.kill_commands()
-
-    def kill_commands(self) -> None:
-        """Kill all runners and commands. If any survives, end the sandbox and raise SandboxGone."""
-        with self._gate:
-            self._epoch += 1
-            self._drop_sessions()
-            try:
-                self.container.kill_commands()
-                left = self._count_others(0)
-            except SandboxGone as error:
-                cause = self.container.explain_end() or error
-                raise self._end(f"{cause}; the sandbox was ended") from error
-            if left:
-                raise self._end(
-                    f"{left} processes of a command lived on after all of them were killed, so "
-                    "that nothing can be believed any more; the sandbox was ended"
-                )
-
-    def _count_others(self, runners: int) -> int:
-        """Count the processes besides `runners`, after giving killed processes time to end."""
-        until = time.monotonic() + _ENDING_SECONDS
-        while (others := self.container.count_processes() - runners) and time.monotonic() < until:
-            time.sleep(_ENDING_PAUSE)
-        return others
-
-    def _end_commands(self) -> None:
-        """End all commands, which could otherwise change files while they are packed."""
-        with self._gate:
-            self._refuse_ended()
-            with self._lock:
-                runners = len(self._idle)
-                alive = all(session.is_usable() for session in self._idle)
-            if not alive or self._count_others(runners):
-                self.kill_commands()
-
     # -------------------------------------------------------------------------------------- files
 
     def put(self, path: str, content: Iterable[bytes]) -> int:
@@ -286,14 +88,18 @@ class FramedSandbox:
             raise_refusal(session.read_last_report(), path)
         return content
 
-    def export(self) -> Iterator[bytes]:
+    def export(self, tell_left_out: Callable[[str], object] | None = None) -> Iterator[bytes]:
         """See Sandbox.export. Commands that still run are ended first."""
         self._end_commands()
         what = "the sandbox's files"
         with self._transfer("saving the sandbox's files") as (session, deadline):
             session.send_request(self._request("pack", **self._spec.archive_caps), deadline)
             yield from self._receive(session, self._spec.archive_cap, what)
-            raise_refusal(session.read_last_report(), what)
+            report = session.read_last_report()
+            raise_refusal(report, what)
+            left_out = describe_left_out(report)
+            if left_out and tell_left_out:
+                tell_left_out(left_out)
 
     def restore(self, archive: Iterable[bytes]) -> None:
         """Unpack an archive from `export` inside the container.
@@ -367,13 +173,6 @@ class FramedSandbox:
         except StreamBroken as error:
             self._recover(session, error)
             raise SandboxGone(f"{doing}: the sandbox broke off ({error})") from error
-
-    def close(self) -> None:
-        with self._lock:
-            closed, self._closed = self._closed, True
-        if not closed:
-            self.container.remove()
-            self._drop_sessions()
 
 
 def resolve_tmp_path(path: str) -> str:

@@ -7,6 +7,7 @@ from sandbox.image.preview import PREVIEW, most_shown
 from sandbox.wire import BadReport
 
 _MESSAGE = 300
+_NAMED = 5
 
 
 def clip_text(text: str, limit: int = most_shown(PREVIEW)) -> str:
@@ -23,12 +24,16 @@ def parse_result(report: dict[str, Any], number: int, seconds: float) -> ExecRes
         raise BadReport("exit_code is not one")
     if (code is None) != timed_out:
         raise BadReport("exit_code and timed_out contradict each other")
+    out_of_memory = report.get("out_of_memory")
+    if out_of_memory is not None and not isinstance(out_of_memory, bool):
+        raise BadReport("out_of_memory is not a boolean")
     return ExecResult(
         exit_code=code,
         stdout=_parse_output(report.get("stdout"), f"{OUT}/{number}.txt"),
         stderr=_parse_output(report.get("stderr"), f"{OUT}/{number}.err.txt"),
         seconds=seconds,
         timed_out=timed_out,
+        out_of_memory=out_of_memory,
     )
 
 
@@ -68,7 +73,21 @@ def make_empty_result(seconds: float, *, timed_out: bool) -> ExecResult:
         "[the command ended the process that kept its output, or the connection to it broke: the "
         "output is lost]"
     )
-    return ExecResult(137, Output("", 0, 0), Output(text, len(text), 0), seconds)
+    return ExecResult(
+        137, Output("", 0, 0), Output(text, len(text), 0), seconds, out_of_memory=False
+    )
+
+
+def describe_left_out(report: dict[str, Any]) -> str:
+    """Describe what an archive does not hold; "" if it holds all. Raises BadReport."""
+    count, names = _parse_count(report.get("left_out")), report.get("names")
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise BadReport("the names of what was left out are none")
+    if not count:
+        return ""
+    shown = "; ".join(clip_text(each, _MESSAGE) for each in names[:_NAMED])
+    more = f"; and {count - _NAMED:,} more" if count > _NAMED else ""
+    return f"{count:,} left out: {shown}{more}"
 
 
 def raise_refusal(report: dict[str, Any], what: str) -> None:

@@ -1,17 +1,21 @@
-"""A system call filter for sandboxes without an engine: it refuses calls that no command needs.
+"""A system call filter for bubblewrap and pods: it refuses calls that no command needs.
+
+An engine takes a profile instead: see call_profile.py.
 
 The filter is a classic BPF program for seccomp(2). The numbers are those of the kernel's tables.
 """
 
+import base64
 import platform
 import struct
+from functools import cache
 
 from sandbox.base import SandboxUnavailable
 
 EPERM, ENOSYS = 1, 38
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16
+_NUMBER, _ARCH, _FIRST_ARGUMENT, _ARGUMENT = 0, 4, 16, 8
 _X32 = 0x40000000
 _NEW_NAMESPACES = 0x7E020000
 """The CLONE_NEW* flags of clone(2): mount, cgroup, UTS, IPC, user, PID, network namespaces."""
@@ -64,6 +68,18 @@ SOCKET = (41, 198)
 FAMILIES = (38, 40)
 """AF_ALG and AF_VSOCK, which no namespace isolates."""
 
+OWN: dict[str, tuple[tuple[int, int], int]] = {
+    # name: its numbers as above, and which of its arguments names a process
+    "ioprio_set": ((251, 30), 1),
+    "prlimit64": ((302, 261), 0),
+    "sched_setaffinity": ((203, 122), 0),
+    "sched_setattr": ((314, 274), 0),
+    "sched_setparam": ((142, 118), 0),
+    "sched_setscheduler": ((144, 119), 0),
+    "setpriority": ((141, 140), 1),
+}
+"""Refused but for the caller itself (0): limits and priorities of others are theirs."""
+
 CLONE = (56, 220)
 CLONE3 = (435, 435)
 
@@ -98,14 +114,28 @@ def build_filter(machine: str | None = None) -> bytes:
         _step(_ANY_BIT, _NEW_NAMESPACES, no=1),
         _step(_RETURN, refused),
         _step(_RETURN, _ALLOW),
-        _step(_EQUAL, SOCKET[column], no=4),
+        _step(_EQUAL, SOCKET[column], no=5),
         _step(_LOAD, _FIRST_ARGUMENT),
         _step(_EQUAL, FAMILIES[0], yes=1),
         _step(_EQUAL, FAMILIES[1], no=1),
         _step(_RETURN, refused),
         _step(_RETURN, _ALLOW),
     ]
-    return b"".join(steps)
+    for numbers, argument in OWN.values():
+        steps += [
+            _step(_EQUAL, numbers[column], no=4),
+            _step(_LOAD, _FIRST_ARGUMENT + argument * _ARGUMENT),
+            _step(_EQUAL, 0, yes=1),
+            _step(_RETURN, refused),
+            _step(_RETURN, _ALLOW),
+        ]
+    return b"".join([*steps, _step(_RETURN, _ALLOW)])
+
+
+@cache
+def encode_filters() -> dict[str, str]:
+    """Return the filter of each known machine in Base64, for a runner that installs it itself."""
+    return {name: base64.b64encode(build_filter(name)).decode() for name in ARCHES}
 
 
 def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -9,23 +10,23 @@ from typing import Any
 from docker import APIClient
 from docker.types import LogConfig, Ulimit
 
-COMMAND_USER = "10001:10001"
-KEEPER_USER = "10002:10002"
-"""The main process has another uid, so that it survives the killing of the commands' uid."""
+from sandbox.call_profile import make_profile
 
 SESSION_LABEL = "sandpiper.session"
 CREATED_LABEL = "sandpiper.created"
+USERS_LABEL = "sandpiper.users"
+OWNER_LABEL = "sandpiper.owner"
 
 PYTHON = ["/opt/sandpiper/python3", "-E", "-s", "-S"]
 """An interpreter that the commands' uid cannot read, so that it cannot trace what runs in it."""
 
-SWEEPER = [*PYTHON, "-c", "import os; os.kill(-1, 9)"]
-
 TERMINATION_LOG = "/opt/sandpiper/node/termination-log"
 """Where a kubelet mounts a world-writable file of the node, in a folder closed to commands."""
 
-FIRST_UID, UIDS = 20_000, 40_000
-"""The first uid and the number of uids given to single sandboxes; a rootless engine has 65,536."""
+_FIRST_USER, _LAST_USER = 0x7000_0000, 0x7FFE_FFF0
+"""The uids that sandboxes are given. By convention nothing else on a Linux host has one of them."""
+_FIRST_MAPPED, _LAST_MAPPED = 20_000, 60_000
+"""The same for engines in a user namespace, which has uids up to 65,535."""
 
 FOLDERS = "umask 0; mkdir -p /tmp/_out /tmp/data"
 _KEEPER = f"{FOLDERS}; exec sleep infinity"
@@ -36,6 +37,10 @@ _PROCESS_LIMITS = {
     "RLIMIT_MSGQUEUE": 0,
     "RLIMIT_MEMLOCK": 0,
 }
+_RUNNER_CAPABILITIES = ("KILL", "SETGID", "SETPCAP", "SETUID")
+"""What a runner begins with, as root: to take its own uid, and the commands', and to end these.
+The main process gives them up at once."""
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _LEAST_HEADROOM = 32 << 20
 
@@ -126,41 +131,102 @@ def compute_pod_limits(spec: ContainerSpec) -> dict[str, int]:
     return {**_PROCESS_LIMITS, **limits}
 
 
-def make_runner_command(limits: dict[str, int]) -> list[str]:
-    """Make the command line of a runner in a container, with limits on each process or none."""
-    return [*PYTHON, "/opt/sandpiper/runner.py", *([json.dumps(limits)] if limits else [])]
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The uids and gids of one sandbox.
 
-
-def choose_command_user(spec: ContainerSpec, container: str) -> str:
-    """Choose the uid and gid of the commands in a container.
-
-    With `shared_limits` each container gets its own uid, because the kernel counts the processes
-    of a uid over all containers of the engine.
+    The kernel counts signals, pipes and watches of files by uid, so no two sandboxes share one; and
+    it compares uids where one process signals, limits or traces another, so commands, runners and
+    the main process have different ones.
     """
-    if not spec.shared_limits:
-        return COMMAND_USER
-    uid = FIRST_UID + int(container[:8], 16) % UIDS
-    return f"{uid}:{uid}"
+
+    commands: int
+
+    @property
+    def runner(self) -> int:
+        """What runners have. They begin as root with four capabilities."""
+        return self.commands + 1
+
+    @property
+    def keeper(self) -> int:
+        """What the main process has, so that it survives the killing of the others."""
+        return self.commands + 2
+
+    @property
+    def sweeper(self) -> int:
+        """What a process has that kills all of another's, so that these cannot stop it."""
+        return self.commands + 3
 
 
-def create_container(api: APIClient, spec: ContainerSpec, session: str) -> dict[str, Any]:
+def choose_users(*, mapped: bool = False) -> Users:
+    """Choose the uids of a new sandbox at random; `mapped`: for an engine in a user namespace."""
+    first, last = (_FIRST_MAPPED, _LAST_MAPPED) if mapped else (_FIRST_USER, _LAST_USER)
+    return Users(first + 4 * secrets.randbelow((last - first) // 4))
+
+
+def make_owner() -> str:
+    """Make the mark of a process that starts a container or takes it over, fit for a label."""
+    return secrets.token_hex(8)
+
+
+def make_runner_command(
+    limits: dict[str, int],
+    users: Users | None = None,
+    filters: dict[str, str] | None = None,
+    *,
+    sweep: bool = False,
+) -> list[str]:
+    """Make the command line of a runner in a container.
+
+    `limits` hold for each process; `filters` are system call filters in Base64, by machine.
+    Without `users`, the runner and the commands keep the uid that it is started with. With `sweep`,
+    it only kills all commands and other runners.
+    """
+    settings: dict[str, object] = {}
+    if limits:
+        settings["limits"] = limits
+    if users:
+        settings["users"] = [users.commands, users.runner, users.sweeper]
+    if filters:
+        settings["filters"] = filters
+    words = [*PYTHON, "/opt/sandpiper/runner.py", json.dumps(settings)]
+    return [*words, "sweep"] if sweep else words
+
+
+def create_container(
+    api: APIClient, spec: ContainerSpec, session: str, name: str, users: Users
+) -> dict[str, Any]:
     """Create the hardened container; returns the engine's Id and Warnings.
 
     See https://docs.docker.com/reference/api/engine/version/v1.41/#operation/ContainerCreate.
     """
     created: dict[str, Any] = api.create_container(
         image=spec.image,
-        entrypoint=["/bin/sh", "-c", _make_main_command(spec)],
+        entrypoint=[*_make_keeper(users), "/bin/sh", "-c", _make_main_command(spec)],
         command=[],
-        user=KEEPER_USER,
+        user="0:0",
+        name=name,
         hostname="sandbox",
         working_dir="/tmp",
         network_disabled=True,
-        labels={SESSION_LABEL: session, CREATED_LABEL: str(int(time.time()))},
+        labels={
+            SESSION_LABEL: session,
+            CREATED_LABEL: str(int(time.time())),
+            USERS_LABEL: str(users.commands),
+        },
         host_config=_make_host_config(api, spec),
         use_config_proxy=False,
     )
     return created
+
+
+def _make_keeper(users: Users) -> list[str]:
+    """Make the words that begin a main process: it gives up root, and every capability for good.
+
+    An engine gives a process no more capabilities than the main process began with.
+    """
+    ids = [f"--reuid={users.keeper}", f"--regid={users.keeper}", "--clear-groups"]
+    return ["setpriv", *ids, "--bounding-set=-all", "--"]
 
 
 def _make_main_command(spec: ContainerSpec) -> str:
@@ -174,11 +240,13 @@ def _make_host_config(api: APIClient, spec: ContainerSpec) -> Any:
         read_only=True,
         tmpfs={"/tmp": tmpfs},
         cap_drop=["ALL"],
-        security_opt=["no-new-privileges:true"],
+        cap_add=list(_RUNNER_CAPABILITIES),
+        security_opt=["no-new-privileges:true", f"seccomp={make_profile()}"],
         **({} if spec.shared_limits else _make_limits(spec)),
         ulimits=[
             Ulimit(name="core", soft=0, hard=0),
             Ulimit(name="nofile", soft=4096, hard=4096),
+            Ulimit(name="msgqueue", soft=0, hard=0),  # POSIX queues would outlive their command
         ],
         shm_size=16 << 20,
         init=True,

@@ -14,17 +14,22 @@ from worker.core.triggers import from_message, trigger_id
 from worker.errors import SandpiperError
 from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal
+from worker.queue.messages import QUEUED_AT, TASK, refuse_compression
 from worker.queue.process import BrokerConsumer, ConsumerStep, PromptTimer, Sandpiper
-from worker.queue.publisher import QUEUED_AT, Publisher
+from worker.queue.publisher import Publisher
 from worker.queue.readiness import ReadinessStep, ReadyFile
 from worker.settings import Settings
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.queue")
 
-TASK = "sandpiper.run"
-MEMORY = "worker.queue.memory_transport:Transport"
-"""Replaces kombu's memory transport, which polls for messages once a second."""
+TRANSPORTS = {
+    "memory": "worker.queue.memory_transport:Transport",
+    "redis": "worker.queue.redis_transport:Transport",
+    "rediss": "worker.queue.redis_transport:Transport",
+}
+"""What replaces kombu's own transports: that of `memory://` polls for messages once a second, and
+that of Redis ends the worker at an item that is no message."""
 
 RETRY_SECONDS = 3
 """Seconds to wait before a message goes back to the broker if the store cannot be used."""
@@ -42,9 +47,10 @@ def build_app(
     `journal` opens the journal in a process that only accepts triggers.
     """
     alone = settings.broker.startswith("memory://")
+    refuse_compression()
     app = Sandpiper("sandpiper", broker=_make_broker_url(settings.broker), set_as_current=False)
     app.conf.update(
-        broker_transport=MEMORY if alone else None,
+        broker_transport=TRANSPORTS.get(settings.broker.partition("://")[0]),
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         task_ignore_result=True,
@@ -98,11 +104,7 @@ def _make_transport_options(settings: Settings) -> dict[str, Any]:
 def _add_task(app: "Sandpiper") -> None:
     @app.task(name=TASK, bind=True, shared=False)  # type: ignore[untyped-decorator]
     def run(self: Task, message: dict[str, Any]) -> None:
-        try:
-            trigger = from_message(message)
-        except ValueError:
-            log.exception("a message that is no trigger was dropped")
-            return
+        trigger = from_message(message)
         try:
             app.consumer.make_delivery(trigger, _read_queued_at(self.request))()
         except SandpiperError as error:

@@ -10,25 +10,48 @@
     │   └── ContextOverflow    the request is larger than the model's window
     ├── SandboxLost        the container died during the run
     ├── StoreError         the session store failed
-    │   └── TurnTaken          somebody else committed this turn first
+    │   ├── TurnTaken          somebody else committed this turn first
+    │   └── Unreadable         what is stored there makes no sense, at least at this look
     ├── QueueError         the broker does not accept the trigger
     └── Interrupted        a run ends here, and another one continues from its checkpoint
         ├── LeaseLost          another worker has taken over, or will
-        ├── Postponed          no model can be asked now
+        ├── Postponed          no model answers now
         └── HandedOver         this worker is shutting down
 
 `sandbox` is a package of its own and has its own small tree: see `sandbox/base.py`.
 
-`transient` says whether it is worth trying again later.
+`transient` says whether it is worth trying again later. `doubtful` says that the answer may be
+somebody else's, or pass: it ends nothing for good before it has stayed the same for minutes.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_doubts: ContextVar[list[str] | None] = ContextVar("sandpiper_doubts", default=None)
+
+
+@contextmanager
+def collect_doubts() -> Iterator[list[str]]:
+    """Yield a list that gets the message of each doubtful error of this context, also of those that
+    are caught and answered with a default ("not found", "no member") before the block ends."""
+    found: list[str] = []
+    token = _doubts.set(found)
+    try:
+        yield found
+    finally:
+        _doubts.reset(token)
 
 
 class SandpiperError(Exception):
     """The root. The message names what was wrong, where, and what to do."""
 
-    def __init__(self, message: str, *, transient: bool = False) -> None:
+    def __init__(self, message: str, *, transient: bool = False, doubtful: bool = False) -> None:
         super().__init__(message)
         self.transient = transient
+        self.doubtful = doubtful
+        if doubtful and (found := _doubts.get()) is not None:
+            found.append(message)
 
 
 UNFORESEEN = (
@@ -76,8 +99,15 @@ class ForgeError(SandpiperError):
     `status` is the HTTP status that GitLab answered with, 0 if there was none.
     """
 
-    def __init__(self, message: str, *, transient: bool = False, status: int = 0) -> None:
-        super().__init__(message, transient=transient)
+    def __init__(
+        self,
+        message: str,
+        *,
+        transient: bool = False,
+        doubtful: bool = False,
+        status: int = 0,
+    ) -> None:
+        super().__init__(message, transient=transient, doubtful=doubtful)
         self.status = status
 
 
@@ -86,6 +116,9 @@ NO_TOOLS = "no_tools"
 
 CIRCUIT_OPEN = "circuit_open"
 """The `kind` of a ModelError without a request: the provider has not answered for a while."""
+
+SILENT = "timeout"
+"""The `kind` of a ModelError for an answer that did not come, or not whole, in the time for it."""
 
 
 class ModelError(SandpiperError):
@@ -137,6 +170,13 @@ class TurnTaken(StoreError):
     """The turn's `context.json` exists already: another worker committed it."""
 
 
+class Unreadable(StoreError):
+    """What is stored there makes no sense. It stays, and is looked at again in some minutes."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, transient=True, doubtful=True)
+
+
 class QueueError(SandpiperError):
     """The broker does not accept the trigger."""
 
@@ -151,10 +191,17 @@ class LeaseLost(Interrupted):
 
 
 class Postponed(Interrupted):
-    """No provider can be asked now; the run continues when one answers again."""
+    """No provider answers now; the run continues when one answers again.
 
-    def __init__(self, message: str) -> None:
+    Since `waits_since` (epoch seconds) the run has only waited. `retry_after` is in seconds, as the
+    provider asked, or None.
+    """
+
+    def __init__(
+        self, message: str, *, waits_since: float = 0.0, retry_after: float | None = None
+    ) -> None:
         super().__init__(message, transient=True)
+        self.waits_since, self.retry_after = waits_since, retry_after
 
 
 class HandedOver(Interrupted):

@@ -16,11 +16,14 @@ from typing import IO
 from sandbox.image import tar
 from sandbox.image.frames import CHUNK, Json, Refused, Source, send_data, write_all
 from sandbox.image.squeeze import compress_stream, decompress_stream
+from sandbox.image.users import Users
 
 ROOT, TOPS = "/tmp", ("_out", "data")
 DEPTH, NAME, PATH = 64, 255, 1024
 FREE_RATIO = 256 << 20  # up to this size any ratio is allowed: `yes` packs 1000 to 1
 SLACK = 1 << 20
+UNDERWAY = 4 << 20  # bytes that the compressor and its pipes may hold
+NAMED, WORDS = 20, 200  # how many of the files that were left out are named, and how long a name is
 
 
 class Caps:
@@ -50,10 +53,27 @@ class Caps:
             raise Refused("limit", f"more than {self.packed_cap:,} bytes packed")
 
     def check_ratio(self) -> None:
-        if self.unpacked_size > FREE_RATIO and self.unpacked_size > self.ratio * (
-            self.packed_size + SLACK
-        ):
+        if self.is_over_ratio(self.unpacked_size):
             raise Refused("limit", f"packed more than {self.ratio} to 1")
+
+    def is_over_ratio(self, unpacked: int) -> bool:
+        return unpacked > FREE_RATIO and unpacked > self.ratio * (self.packed_size + SLACK)
+
+    def find_obstacle(self, size: int) -> str:
+        """Return why a file of this size must not be packed too; "" if nothing is in its way.
+
+        How far it can be compressed is not known beforehand: neither may its whole size exceed the
+        cap on packed bytes, nor none of it the ratio.
+        """
+        if size > self.file_cap:
+            return f"{size:,} bytes, over {self.file_cap:,}"
+        unpacked = self.unpacked_size + size
+        if unpacked > self.raw_cap:
+            return f"more than {self.raw_cap:,} bytes unpacked with its {size:,}"
+        packed = self.packed_size + size + min(UNDERWAY, self.packed_cap // 16)
+        if packed > self.packed_cap:
+            return f"more than {self.packed_cap:,} bytes packed with its {size:,}"
+        return f"packed more than {self.ratio} to 1" if self.is_over_ratio(unpacked) else ""
 
 
 def is_name_within_caps(name: str) -> bool:
@@ -72,66 +92,92 @@ def make_readable(path: str, mode: int) -> None:
             os.chmod(path, mode | 0o500)
 
 
-def walk_tree(name: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield files and folders below `name`, sorted, parents first."""
-    pending = [name]
-    while pending:
-        name = pending.pop()
+class Packing:
+    """Packs files and folders, and notes what it leaves out: one bad file costs no other."""
+
+    def __init__(self, file: IO[bytes], caps: Caps) -> None:
+        self.file, self.caps = file, caps
+        self.left_out = 0
+        self.names: list[str] = []
+
+    def leave_out(self, name: str, why: str) -> None:
+        self.left_out += 1
+        if len(self.names) < NAMED:
+            self.names.append(f"{name[:WORDS]!r}: {why}")
+
+    def pack_tree(self, top: str) -> None:
+        """Pack what is below `top`, sorted, parents first."""
+        pending = [top]
+        while pending:
+            name = pending.pop()
+            try:
+                info = os.lstat(f"{ROOT}/{name}")
+                if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
+                    continue
+                if not is_name_within_caps(name):
+                    self.leave_out(name, "too deep or too long")
+                    continue
+                if self.caps.member_count >= self.caps.members_cap:
+                    most = self.caps.members_cap
+                    self.leave_out(name, f"more than {most:,} files and folders, with what follows")
+                    return
+                make_readable(f"{ROOT}/{name}", stat.S_IMODE(info.st_mode))
+                if stat.S_ISDIR(info.st_mode):
+                    below = sorted(os.listdir(f"{ROOT}/{name}"), key=os.fsencode, reverse=True)
+                    pending += [f"{name}/{entry}" for entry in below]
+                    self.caps.count_member(name, 0)
+                    self.file.write(tar.make_header(name, folder=True))
+                else:
+                    self.pack_file(name)
+            except FileNotFoundError:
+                continue  # a command may remove even the top folders
+            except PermissionError as error:
+                self.leave_out(name, str(error.strerror))
+
+    def pack_file(self, name: str) -> None:
+        """Pack a file, unless a cap is in its way. If it shrinks meanwhile, zeros fill the rest."""
+        fd = os.open(f"{ROOT}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            info = os.lstat(f"{ROOT}/{name}")
-        except FileNotFoundError:
-            continue  # a command may remove even the top folders
-        if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
-            continue
-        if not is_name_within_caps(name):
-            raise Refused("limit", f"{name[:200]!r} is too deep or too long")
-        make_readable(f"{ROOT}/{name}", stat.S_IMODE(info.st_mode))
-        yield name, info
-        if stat.S_ISDIR(info.st_mode):
-            below = sorted(os.listdir(f"{ROOT}/{name}"), key=os.fsencode, reverse=True)
-            pending += [f"{name}/{entry}" for entry in below]
+            info = os.fstat(fd)
+            if not stat.S_ISREG(info.st_mode):
+                raise OSError("no longer a file")
+            if why := self.caps.find_obstacle(info.st_size):
+                self.leave_out(name, why)
+                return
+            self.caps.count_member(name, info.st_size)
+            self.file.write(tar.make_header(name, folder=False, size=info.st_size))
+            left = info.st_size
+            while left:
+                data = os.read(fd, min(left, CHUNK)) or bytes(min(left, CHUNK))
+                self.file.write(data)
+                left -= len(data)
+            self.file.write(bytes(tar.padding(info.st_size)))
+        finally:
+            os.close(fd)
 
 
-def add_file(file: IO[bytes], path: str, left: int) -> None:
-    """Add `left` bytes of a file. If the file shrinks meanwhile, zeros fill the rest."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError("no longer a file")
-        end = tar.padding(left)
-        while left:
-            data = os.read(fd, min(left, CHUNK)) or bytes(min(left, CHUNK))
-            file.write(data)
-            left -= len(data)
-        file.write(bytes(end))
-    finally:
-        os.close(fd)
+def do_pack(request: Json, _: Source, users: Users) -> Json:
+    """Send the archive, and report what is not in it: how many files, and some of them by name.
 
-
-def pack_all(file: IO[bytes], top: str, caps: Caps) -> None:
-    for name, info in walk_tree(top):
-        folder = stat.S_ISDIR(info.st_mode)
-        size = 0 if folder else info.st_size
-        caps.count_member(name, size)
-        file.write(tar.make_header(name, folder=folder, size=size))
-        if not folder:
-            add_file(file, f"{ROOT}/{name}", size)
-        caps.check_ratio()
-
-
-def do_pack(request: Json, _: Source) -> Json:
-    """Send the archive. Raises Refused("limit") when a cap is exceeded."""
+    Raises Refused("limit") if the packed bytes exceed their cap all the same.
+    """
     caps = Caps(request)
 
     def forward(data: bytes) -> None:
         caps.count_packed(len(data))
         send_data(data)
 
-    with compress_stream(forward) as file:
+    with compress_stream(forward, users) as file:
+        packing = Packing(file, caps)
         for top in TOPS:
-            pack_all(file, top, caps)
+            packing.pack_tree(top)
         file.write(tar.END * 2)
-    return {"members": caps.member_count, "bytes": caps.unpacked_size}
+    return {
+        "members": caps.member_count,
+        "bytes": caps.unpacked_size,
+        "left_out": packing.left_out,
+        "names": packing.names,
+    }
 
 
 # ------------------------------------------------------------------------------------- unpacking
@@ -249,11 +295,11 @@ def unpack_all(reader: Reader, caps: Caps) -> int:
     return skipped
 
 
-def do_unpack(request: Json, source: Source) -> Json:
+def do_unpack(request: Json, source: Source, users: Users) -> Json:
     """Unpack the archive. Raises Refused: "limit" over a cap, "corrupt" if it is no archive."""
     caps = Caps(request)
     try:
-        with decompress_stream(source, caps.count_packed) as file:
+        with decompress_stream(source, caps.count_packed, users) as file:
             reader = Reader(file, caps)
             skipped = unpack_all(reader, caps)
             reader.skip_rest()

@@ -4,9 +4,7 @@
 # ruff: noqa: PTH102, PTH108, PTH123, PTH208
 
 import contextlib
-import ctypes
 import fcntl
-import json
 import os
 import select
 import signal
@@ -14,10 +12,18 @@ import stat
 import time
 from functools import cache
 from importlib import import_module
+from typing import NoReturn
 
 from sandbox.image.capture import Capture
 from sandbox.image.frames import CHUNK, Json, write_all
 from sandbox.image.preview import PREVIEW
+from sandbox.image.users import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_DUMPABLE,
+    PR_SET_NAME,
+    Users,
+    prctl,
+)
 
 OUT, DATA = "/tmp/_out", "/tmp/data"
 ARGUMENT = 100_000  # the kernel takes 128 KiB in one argument
@@ -25,17 +31,14 @@ LINGER = 0.2  # seconds after the shell's end in which `>(tee file)` and the lik
 ENVIRONMENT = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
+    "LOGNAME": "sandbox",
     "PATH": "/opt/sandpiper/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "USER": "sandbox",  # for programs that ask for a name: the uid has none
 }
 IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 F_SETPIPE_SZ = 1031
-PR_SET_DUMPABLE, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 4, 15, 36
-
-load_libc = cache(lambda: ctypes.CDLL(None, use_errno=True))
-
-
-def prctl(option: int, value: int | bytes) -> None:
-    load_libc().prctl(option, value, 0, 0, 0)
+LIMITS = 16  # of the kernel's RLIMIT_*
+COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
 
 def make_folder(path: str) -> None:
@@ -55,7 +58,7 @@ def make_arguments(command: bytes) -> list[bytes | str]:
     return ["bash", f"/dev/fd/{script}"]
 
 
-def exec_command(command: bytes, cwd: str, out: int, err: int) -> None:
+def exec_command(command: bytes, cwd: str, out: int, err: int, users: Users) -> None:
     """In the child: start a session, become the OOM killer's first choice, then execute bash."""
     os.setsid()
     nothing = os.open("/dev/null", os.O_RDONLY)
@@ -63,6 +66,7 @@ def exec_command(command: bytes, cwd: str, out: int, err: int) -> None:
         os.dup2(fd, number)
     for number in (*IGNORED_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
+    users.become_command()
     prctl(PR_SET_DUMPABLE, 1)  # otherwise root owns the file below
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
@@ -70,12 +74,12 @@ def exec_command(command: bytes, cwd: str, out: int, err: int) -> None:
     os.execvpe("bash", make_arguments(command), ENVIRONMENT)
 
 
-def spawn_command(command: bytes, cwd: str, out: int, err: int) -> int:
+def spawn_command(command: bytes, cwd: str, out: int, err: int, users: Users) -> int:
     pid = os.fork()
     if pid:
         return pid
     try:
-        exec_command(command, cwd, out, err)
+        exec_command(command, cwd, out, err, users)
     except OSError as error:
         os.write(2, f"{cwd}: {error.strerror}\n".encode(errors="replace"))
     finally:
@@ -96,19 +100,25 @@ def reap_children(pid: int = 0) -> tuple[int | None, bool]:
 
 
 def list_descendants(ancestor: int) -> list[int]:
-    """List the processes that descend from `ancestor`, according to /proc."""
+    """List the processes that descend from `ancestor`, according to /proc.
+
+    A process's name, which stands in the same file, may be of any bytes.
+    """
     parents = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat") as f:
-            parents[int(name)] = int(f.read().rsplit(")", 1)[1].split()[1])
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            parents[int(name)] = int(file.read().rsplit(b")", 1)[1].split()[1])
     family = {ancestor}
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
     return sorted(family - {ancestor})
 
 
-def kill_tree(pid: int) -> int | None:
-    """Kill the group of `pid` and all our descendants, also those that left the group."""
+def kill_tree(pid: int, users: Users) -> int | None:
+    """Kill the group of `pid` and all our descendants, also those that left the group.
+
+    Raises OSError, such as for want of descriptors.
+    """
     status, deadline = None, time.monotonic() + 2
     with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
@@ -122,8 +132,7 @@ def kill_tree(pid: int) -> int | None:
                 os.kill(child, signal.SIGKILL)
         if time.monotonic() > deadline:
             # A fork bomb forks faster than we can list it; a signal to the whole uid stops it.
-            with contextlib.suppress(OSError):
-                os.kill(-1, signal.SIGKILL)
+            users.kill_commands()
             return status
         time.sleep(0.005)
 
@@ -200,18 +209,15 @@ def open_pipe(capture: Capture, pipes: dict[int, Capture]) -> int:
     return writer
 
 
-def set_limits(limits: str) -> None:
-    """Limit this process and its children.
-
-    `limits` is a JSON object that maps names of `resource` to values.
-    """
+def set_limits(limits: dict[str, int]) -> None:
+    """Limit this process and its children; `limits` maps names of `resource` to values."""
     resource = import_module("resource")
-    for name, value in json.loads(limits).items():
+    for name, value in limits.items():
         resource.setrlimit(getattr(resource, name), (value, value))
 
 
 def protect_process() -> None:
-    """Protect our descriptors and our name from the command, which has the same uid."""
+    """Protect our descriptors and our name from the command, which may have the same uid."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_DUMPABLE, 0)
     prctl(PR_SET_NAME, b"sandpiper")
@@ -219,8 +225,42 @@ def protect_process() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def do_exec(request: Json) -> Json:
-    """Run one command; returns its report, which includes failures."""
+def describe_process() -> list[object]:
+    """Describe what a process of our uid could have changed about us: limits and priorities."""
+    resource = import_module("resource")
+    return [
+        *(resource.getrlimit(number) for number in range(LIMITS)),
+        os.getpriority(os.PRIO_PROCESS, 0),
+        os.sched_getscheduler(0),
+        os.sched_getaffinity(0),
+    ]
+
+
+def give_up(users: Users) -> NoReturn:
+    """Kill all commands, then ourselves: after an error nobody knows what still runs.
+
+    The host sees that the runner was killed, and asks the engine what is left.
+    """
+    with contextlib.suppress(OSError, MemoryError):
+        users.kill_commands()
+    while True:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def count_memory_kills() -> int | None:
+    """Count the processes that the kernel has killed for want of memory; None if it is unknown."""
+    for path in COUNTERS:
+        with contextlib.suppress(OSError, ValueError, IndexError), open(path, "rb") as file:
+            return int(file.read().split(b"oom_kill ")[1].split()[0])
+    return None
+
+
+def do_exec(request: Json, users: Users) -> Json:
+    """Run one command; returns its report, which includes failures.
+
+    Raises OSError if the command could not be begun. After any later error, all commands and this
+    process are ended: it is not known what a command has done to them.
+    """
     deadline = time.monotonic() + float(request["timeout"])
     make_folder(OUT)
     make_folder(DATA)
@@ -228,21 +268,44 @@ def do_exec(request: Json) -> Json:
     pipes = dict[int, Capture]()
     path, caps = f"{OUT}/{request['number']}", (request["cap"], request.get("preview", PREVIEW))
     out, err = Capture(f"{path}.txt", *caps), Capture(f"{path}.err.txt", *caps)
-    ends = [open_pipe(capture, pipes) for capture in (out, err)]
+    kills = count_memory_kills()
+    ends: list[int] = []
     try:
-        pid = spawn_command(request["command"].encode("utf-8", "replace"), request["cwd"], *ends)
-    except OSError:  # fork failed
+        ends += [open_pipe(out, pipes)]
+        ends += [open_pipe(err, pipes)]
+        command = request["command"].encode("utf-8", "replace")
+        pid = spawn_command(command, request["cwd"], ends[0], ends[1], users)
+    except OSError:
         for reader in pipes:
             os.close(reader)
         raise
     finally:
         for end in ends:
             os.close(end)
-    watch = OutputReader(pid, pipes, wake)
+    report: Json = {}
+    is_done = False
+    try:
+        report = finish_command(OutputReader(pid, pipes, wake), deadline, users)
+        if request.get("alone"):
+            users.clear_memory()
+        report |= {"stdout": out.make_report(), "stderr": err.make_report()}
+        killed = count_memory_kills()
+        if kills is not None and killed is not None:
+            report["out_of_memory"] = killed > kills
+        is_done = True
+    finally:
+        if not is_done:
+            give_up(users)
+    return report
+
+
+def finish_command(watch: OutputReader, deadline: float, users: Users) -> Json:
+    """Read the output of a command until its end or its deadline, and end all of its processes."""
     in_time = watch.run(deadline)
-    kill_tree(pid)
+    kill_tree(watch.pid, users)
     watch.drain()
     code = os.waitstatus_to_exitcode(watch.status) if in_time and watch.status is not None else None
-    exit_code = 128 - code if code is not None and code < 0 else code
-    streams = {"stdout": out.make_report(), "stderr": err.make_report()}
-    return {"exit_code": exit_code, "timed_out": not in_time, **streams}
+    return {
+        "exit_code": 128 - code if code is not None and code < 0 else code,
+        "timed_out": not in_time,
+    }

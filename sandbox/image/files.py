@@ -8,15 +8,19 @@ import os
 import stat
 
 from sandbox.image.frames import FRAME, Json, Refused, Source, send_data
+from sandbox.image.users import Users
 
 ROOT = "/tmp"
 
 
-def do_put(request: Json, source: Source) -> Json:
-    """Write the data frames to a temporary file beside the target, then rename it."""
+def do_put(request: Json, source: Source, _: Users) -> Json:
+    """Write the data frames to a temporary file beside the target, then rename it.
+
+    No command can take its name beforehand, as it cannot guess it.
+    """
     path = request["path"]
     folder, size = os.path.dirname(path), 0
-    part = f"{folder}/.sandpiper-{os.getpid()}"
+    part = f"{folder}/.sandpiper-{os.urandom(16).hex()}"
     try:
         os.makedirs(folder, exist_ok=True)
         with open(part, "xb") as file:
@@ -31,7 +35,7 @@ def do_put(request: Json, source: Source) -> Json:
     return {"size": size}
 
 
-def do_get(request: Json, _: Source) -> Json:
+def do_get(request: Json, _: Source, __: Users) -> Json:
     """Send the first bytes of a regular file. Links are followed: there is nothing to protect."""
     try:
         fd = os.open(os.path.join(ROOT, request["path"]), os.O_RDONLY | os.O_NONBLOCK)

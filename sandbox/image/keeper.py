@@ -8,6 +8,7 @@ process exits, and with it every process of its namespace. Runs inside; standard
 """
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -16,15 +17,15 @@ import sys
 
 from sandbox.image.command import (
     DATA,
+    IGNORED_SIGNALS,
     OUT,
-    PR_SET_DUMPABLE,
     make_folder,
     open_child_signal,
-    prctl,
     reap_children,
     set_limits,
 )
 from sandbox.image.runner import serve_session
+from sandbox.image.users import PR_SET_DUMPABLE, Users, prctl
 
 
 def start_session(connection: socket.socket, listener: socket.socket) -> None:
@@ -36,7 +37,7 @@ def start_session(connection: socket.socket, listener: socket.socket) -> None:
     for fd in (0, 1):
         os.dup2(connection.fileno(), fd)
     connection.close()
-    serve_session()
+    serve_session(Users())
 
 
 def accept_connection(listener: socket.socket) -> None:
@@ -75,7 +76,9 @@ def serve_connections(listener: socket.socket) -> None:
 
 def main(descriptor: str, limits: str) -> None:
     prctl(PR_SET_DUMPABLE, 0)
-    set_limits(limits)
+    for number in IGNORED_SIGNALS:  # Python's own handler of SIGINT would end the sandbox
+        signal.signal(number, signal.SIG_IGN)
+    set_limits(json.loads(limits))
     os.umask(0o022)
     for folder in (OUT, DATA):
         make_folder(folder)

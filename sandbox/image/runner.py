@@ -1,10 +1,14 @@
 """The in-container side of the sandbox: a session that executes the host's calls.
 
-    runner.py [LIMITS]
+    runner.py SETTINGS [sweep]
 
-LIMITS is a JSON object that maps names of `resource` to values, for this process and its children.
-See frames.py for the format, and VERBS for the calls. It runs as the uid of the commands, and the
-host does not trust it. Standard library only, and nothing that is slow to import.
+SETTINGS is a JSON object. `limits` maps names of `resource` to values, for this process and its
+children; `users` are the uids of commands, runners and sweepers (see users.py); `filters` has the
+system call filter for each machine. With `sweep`, all commands and other runners are killed, and
+nothing else is done.
+
+See frames.py for the format, and VERBS for the calls. The host does not trust it. Standard library
+only, and nothing that is slow to import.
 """
 
 import contextlib
@@ -15,8 +19,9 @@ import signal
 import sys
 from importlib import import_module
 
-from sandbox.image.command import do_exec, protect_process, set_limits
+from sandbox.image.command import describe_process, do_exec, give_up, protect_process, set_limits
 from sandbox.image.frames import Json, Refused, Source, read_frame, send_report
+from sandbox.image.users import Users, install_filter
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)
 VERBS = {
@@ -28,16 +33,18 @@ VERBS = {
 TIMED_OUT, BROKEN = 124, 1
 
 
-def perform_call(request: Json, source: Source) -> Json:
+def perform_call(request: Json, source: Source, users: Users) -> Json:
     """Perform one call; returns its report, which includes failures."""
     verb = request["verb"]
     try:
         if verb == "exec":
-            return do_exec(request)
+            return do_exec(request, users)
         if verb == "sweep":
-            return kill_commands()
+            sweep(users)
+            return {}
         module, name = VERBS[verb]
-        done: Json = getattr(import_module(f"sandbox.image.{module}"), name)(request, source)
+        perform = getattr(import_module(f"sandbox.image.{module}"), name)
+        done: Json = perform(request, source, users)
     except Refused as error:
         return {"error": error.code, "message": str(error)}
     except OSError as error:
@@ -46,20 +53,14 @@ def perform_call(request: Json, source: Source) -> Json:
     return done
 
 
-def kill_commands() -> Json:
-    """Kill every process of our uid but this one and process 1."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(-1, signal.SIGKILL)
-    return {}
+def sweep(users: Users) -> None:
+    """Kill every command and every other runner, and remove what they have left in memory."""
+    users.kill_commands()
+    users.kill_runners()
+    users.clear_memory()
 
 
-def answer_call(request: Json, source: Source) -> None:
-    report = perform_call(request, source)
-    source.drain()
-    send_report({"id": request["id"], **report})
-
-
-def answer_in_child(request: Json, source: Source) -> int:
+def answer_in_child(request: Json, source: Source, users: Users) -> int:
     """Answer a call that moves files in a child process, which frees its memory at its end."""
     child = os.fork()
     if not child:
@@ -67,7 +68,9 @@ def answer_in_child(request: Json, source: Source) -> int:
         try:
             signal.signal(signal.SIGALRM, lambda *_: os._exit(TIMED_OUT))
             signal.alarm(int(request["timeout"]) + 1)  # nobody is waiting any more
-            answer_call(request, source)
+            report = perform_call(request, source, users)
+            source.drain()
+            send_report({"id": request["id"], **report})
             status = 0
         finally:
             os._exit(status)
@@ -75,22 +78,42 @@ def answer_in_child(request: Json, source: Source) -> int:
     return os.waitstatus_to_exitcode(code)
 
 
-def serve_session() -> None:
+def serve_session(users: Users) -> None:
     """Answer requests until the host disconnects.
 
-    Exits with BROKEN if a call breaks, so that the host can tell this from a lost connection.
+    Exits with BROKEN if a call that moves files breaks, so that the host can tell this from a lost
+    connection. After a command that has changed this process's limits or priority, the report says
+    `spoilt`: what the next command inherits would be changed too.
     """
     protect_process()
+    at_first = describe_process()
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             request = json.loads(read_frame(0))
-            if request["verb"] in ("exec", "sweep"):
-                answer_call(request, Source())
-            elif answer_in_child(request, Source()):
-                sys.exit(BROKEN)
+            if request["verb"] not in ("exec", "sweep"):
+                if answer_in_child(request, Source(), users):
+                    sys.exit(BROKEN)
+                continue
+            source = Source()
+            report = perform_call(request, source, users)
+            try:
+                spoilt = describe_process() != at_first
+                source.drain()
+                send_report({"id": request["id"], "spoilt": spoilt, **report})
+            except (MemoryError, OSError):
+                give_up(users)
+
+
+def main(settings: Json, words: list[str]) -> None:
+    users = Users(*settings.get("users", ()))
+    users.become_runner()
+    set_limits(settings.get("limits", {}))
+    install_filter(settings.get("filters", {}))
+    if words == ["sweep"]:
+        sweep(users)
+    else:
+        serve_session(users)
 
 
 if __name__ == "__main__":
-    for limits in sys.argv[1:]:
-        set_limits(limits)
-    serve_session()
+    main(json.loads(sys.argv[1]), sys.argv[2:])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, cast
 
 from sandbox.image.frames import CHUNK, Refused, Source, write_all
+from sandbox.image.users import Users
 
 BUFFER = 1 << 18
 F_SETPIPE_SZ = 1031
@@ -25,12 +26,17 @@ def find_program(*options: str) -> list[str]:
 
 
 class Pipe:
-    """A program with unbuffered pipes as its input and output."""
+    """A program of the commands' uid with unbuffered pipes as its input and output."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], users: Users) -> None:
         ends = subprocess.PIPE
         self.process = subprocess.Popen(
-            command, stdin=ends, stdout=ends, stderr=subprocess.DEVNULL, bufsize=0
+            command,
+            stdin=ends,
+            stdout=ends,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            **users.list_popen_options(),
         )
         self.input = cast(io.FileIO, self.process.stdin)
         self.output = cast(io.FileIO, self.process.stdout)
@@ -82,9 +88,9 @@ def run_beside(work: Callable[[], None], pipe: Pipe) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def compress_stream(send: Callable[[bytes], None]) -> Iterator[IO[bytes]]:
+def compress_stream(send: Callable[[bytes], None], users: Users) -> Iterator[IO[bytes]]:
     """Open a file whose content is compressed and passed to `send`, which may raise Refused."""
-    pipe = Pipe(find_program("-1", "-n", "-c"))
+    pipe = Pipe(find_program("-1", "-n", "-c"), users)
 
     def forward() -> None:
         with pipe.output:
@@ -98,13 +104,15 @@ def compress_stream(send: Callable[[bytes], None]) -> Iterator[IO[bytes]]:
 
 
 @contextlib.contextmanager
-def decompress_stream(source: Source, count: Callable[[int], None]) -> Iterator[IO[bytes]]:
+def decompress_stream(
+    source: Source, count: Callable[[int], None], users: Users
+) -> Iterator[IO[bytes]]:
     """Open the host's data as a decompressed file, which must be read to its end.
 
     `count` is given the size of each received piece and may raise Refused. Raises ValueError for an
     invalid or incomplete gzip file.
     """
-    pipe = Pipe(find_program("-d", "-c"))
+    pipe = Pipe(find_program("-d", "-c"), users)
 
     def forward() -> None:
         with pipe.input, contextlib.suppress(BrokenPipeError):

@@ -14,7 +14,13 @@ from contextlib import ExitStack, closing, suppress
 
 from lightkube.resources.core_v1 import Pod
 
-from sandbox.base import SandboxError, SandboxGone, SandboxRefused, SandboxUnavailable
+from sandbox.base import (
+    SandboxError,
+    SandboxGone,
+    SandboxRefused,
+    SandboxTaken,
+    SandboxUnavailable,
+)
 from sandbox.framed import FramedSandbox
 from sandbox.kubernetes.cluster import Cluster, Missing
 from sandbox.kubernetes.exec_stream import ExecStream
@@ -28,12 +34,14 @@ from sandbox.kubernetes.manifest import (
     make_manifest,
 )
 from sandbox.kubernetes.targets import list_targets
+from sandbox.seccomp import encode_filters
 from sandbox.spec import (
+    OWNER_LABEL,
     PYTHON,
     SESSION_LABEL,
-    SWEEPER,
     ContainerSpec,
     compute_pod_limits,
+    make_owner,
     make_runner_command,
 )
 from sandbox.wire import Silent
@@ -53,13 +61,18 @@ Targets = Callable[[Cluster], list[str]]
 
 
 class PodContainer:
-    """The container of a running pod. Implements sandbox.framed.Container."""
+    """The container of a running pod. Implements sandbox.supervised.Container.
 
-    def __init__(self, cluster: Cluster, pod: str, spec: ContainerSpec) -> None:
-        self._cluster, self._spec = cluster, spec
+    `owner` is a mark of whoever started or adopted it last; only the owner ends what runs in it.
+    """
+
+    def __init__(self, cluster: Cluster, pod: str, spec: ContainerSpec, owner: str) -> None:
+        self._cluster, self._spec, self._owner = cluster, spec, owner
         self.pod = pod
         self.name = f"the image {spec.image}"
-        self._runner = make_runner_command(compute_pod_limits(spec))
+        limits, filters = compute_pod_limits(spec), encode_filters()
+        self._runner = make_runner_command(limits, filters=filters)
+        self._sweeper = make_runner_command({}, sweep=True)
 
     def connect(self, deadline: float) -> ExecStream:
         return self._cluster.start_process(self.pod, self._runner, deadline)
@@ -97,10 +110,16 @@ class PodContainer:
 
     def assign_session(self, session: str) -> None:
         with suppress(SandboxError):
-            self._cluster.label_pod(self.pod, {SESSION_LABEL: session})
+            labels = {SESSION_LABEL: session, OWNER_LABEL: self._owner}
+            self._cluster.label_pod(self.pod, labels)
+
+    def check_owner(self) -> None:
+        pod = self._cluster.get_pod(self.pod)
+        if _get_labels(pod).get(OWNER_LABEL) != self._owner:
+            raise SandboxTaken("another worker has taken this sandbox over")
 
     def kill_commands(self) -> None:
-        self._run(SWEEPER, _PROCESS_SECONDS)
+        self._run(self._sweeper, _PROCESS_SECONDS)
 
     def count_processes(self) -> int:
         """Count with a process that commands can kill or stop, but not deceive."""
@@ -130,15 +149,20 @@ class PodContainer:
         with suppress(SandboxError):
             self._cluster.delete_pod(self.pod)
 
-    def remove(self) -> None:
+    def remove(self) -> bool:
         until = time.monotonic() + _API_SECONDS
-        while not self._try_remove() and time.monotonic() < until:
+        while not (removed := self._try_remove()) and time.monotonic() < until:
             time.sleep(_API_PAUSE)
-        self._cluster.close()
+        if removed:
+            self._cluster.close()
+        return removed
 
     def _try_remove(self) -> bool:
         try:
+            self.check_owner()
             self._cluster.delete_pod(self.pod)
+        except (Missing, SandboxTaken):
+            return True
         except SandboxError:
             return False
         return True
@@ -173,10 +197,10 @@ class KubernetesDriver:
     def check(self) -> None:
         """Raise SandboxUnavailable unless the cluster would take a sandbox's pod."""
         with closing(Cluster(self._namespace)) as cluster:
-            self._create(cluster, "check", dry_run=True)
+            self._create(cluster, "check", make_owner(), dry_run=True)
 
-    def _create(self, cluster: Cluster, session: str, *, dry_run: bool = False) -> str:
-        manifest = make_manifest(self._spec, self._settings, session)
+    def _create(self, cluster: Cluster, session: str, owner: str, *, dry_run: bool = False) -> str:
+        manifest = make_manifest(self._spec, self._settings, session, owner)
         created = cluster.create_pod(manifest, dry_run=dry_run)
         return str(created.metadata.name if created.metadata else "")
 
@@ -184,7 +208,9 @@ class KubernetesDriver:
         with ExitStack() as undo:
             cluster = Cluster(self._namespace)
             undo.callback(cluster.close)
-            container = PodContainer(cluster, self._create(cluster, session), self._spec)
+            owner = make_owner()
+            pod = self._create(cluster, session, owner)
+            container = PodContainer(cluster, pod, self._spec, owner)
             sandbox = PodSandbox(container, self._spec)
             undo.callback(sandbox.close)
             try:
@@ -212,7 +238,8 @@ class KubernetesDriver:
             if not usable:
                 return None
             undo.pop_all()
-        container = PodContainer(cluster, usable[0], self._spec)
+        container = PodContainer(cluster, usable[0], self._spec, make_owner())
+        container.assign_session(session)
         sandbox = PodSandbox(container, self._spec)
         try:
             sandbox.kill_commands()
@@ -243,6 +270,10 @@ def _get_name(pod: Pod) -> str:
     return str(pod.metadata.name if pod.metadata else "")
 
 
+def _get_labels(pod: Pod) -> dict[str, str]:
+    return dict((pod.metadata.labels if pod.metadata else None) or {})
+
+
 def _get_age(pod: Pod) -> float:
     """Return the seconds since the pod was created."""
     created = pod.metadata.creationTimestamp if pod.metadata else None
@@ -261,7 +292,7 @@ def remove_stale_pods(
     removed = []
     with closing(Cluster(namespace)) as cluster:
         for pod in cluster.list_pods(labels):
-            pod_labels = (pod.metadata.labels if pod.metadata else None) or {}
+            pod_labels = _get_labels(pod)
             if _get_age(pod) <= older_than or SESSION_LABEL not in pod_labels:
                 continue
             with suppress(SandboxError):

@@ -6,7 +6,6 @@ interpreter is unreadable. The kernel lets no process of a PID namespace end or 
 that namespace.
 """
 
-import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +13,13 @@ from lightkube.models.core_v1 import ContainerState, PodStatus
 from lightkube.resources.core_v1 import Pod
 
 from sandbox.spec import (
-    FIRST_UID,
     FOLDERS,
+    OWNER_LABEL,
     PYTHON,
     SESSION_LABEL,
     TERMINATION_LOG,
-    UIDS,
     ContainerSpec,
+    choose_users,
     parse_size,
 )
 
@@ -55,12 +54,14 @@ class PodSettings:
     policy_seconds: int = 15
 
 
-def make_manifest(spec: ContainerSpec, settings: PodSettings, session: str) -> dict[str, Any]:
+def make_manifest(
+    spec: ContainerSpec, settings: PodSettings, session: str, owner: str
+) -> dict[str, Any]:
     """Make the manifest of a sandbox's pod.
 
     The kernel counts the processes of a uid over the whole node, so each pod has a uid of its own.
     """
-    uid = FIRST_UID + secrets.randbelow(UIDS)
+    uid = choose_users().commands
     pod: dict[str, Any] = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -85,7 +86,7 @@ def make_manifest(spec: ContainerSpec, settings: PodSettings, session: str) -> d
         pod["runtimeClassName"] = spec.runtime
     if settings.pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in settings.pull_secrets]
-    labels = {**LABELS, SESSION_LABEL: session}
+    labels = {**LABELS, SESSION_LABEL: session, OWNER_LABEL: owner}
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -15,7 +15,7 @@ from tests.simulators.gitlab import (
     User,
 )
 from worker.core.conversation.context import Subject
-from worker.core.triggers import PipelineFailed
+from worker.core.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader
@@ -192,6 +192,48 @@ def test_whether_an_author_is_a_member_is_not_guessed_when_gitlab_is_down(
     with pytest.raises(SourceError) as caught:
         reader.find_failed_subject(failed(pipeline))
     assert caught.value.transient
+
+
+# ------------------------------------------------------------------------------ forged events
+
+
+@pytest.mark.parametrize("status", ["failed", "success"])
+def test_a_pipeline_is_a_merge_requests_only_if_gitlab_says_so(
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, status: str
+) -> None:
+    farm = sim.add_project("mallory/farm", public=True)
+    fields = {"ref": scene.mr.source_branch, "sha": scene.mr.sha, "status": status}
+    foreign = sim.add_pipeline(farm, scene.developer, source="push", **fields)
+    fields["ref"] = "refs/merge-requests/1/head"
+    of_farm = sim.add_pipeline(farm, scene.developer, source="merge_request_event", **fields)
+    fields["ref"] = "evil"
+    of_branch = sim.add_pipeline(scene.project, scene.developer, source="push", **fields)
+    for pipeline in (foreign, of_farm, of_branch):
+        trigger = failed(pipeline, mr_iid=scene.mr.iid, mr_project_id=scene.project.id)
+        passed = PipelinePassed(
+            *(pipeline.project.id, pipeline.id, pipeline.sha, scene.mr.source_branch),
+            mr_iid=scene.mr.iid,
+            mr_project_id=scene.project.id,
+        )
+        reason = (
+            reader.find_failed_subject(trigger)
+            if status == "failed"
+            else reader.find_passed_subject(passed)
+        )
+        assert "is not one of merge request !1" in str(reason)
+
+
+@pytest.mark.parametrize("kind", ["head", "merge", "train", "branch"])
+@pytest.mark.parametrize("is_fork", [False, True])
+def test_a_listed_pipeline_is_the_merge_requests_also_when_it_is_not_its_newest(
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, kind: str, is_fork: bool
+) -> None:
+    mr = from_fork(sim, scene, scene.developer) if is_fork else scene.mr
+    pipeline, head = sim.run_pipeline(mr, kind=kind), sim.run_pipeline(mr)
+    for trigger in (failed(pipeline), by_job(pipeline)):
+        assert str(reader.find_failed_subject(trigger)) == (
+            f"pipeline {pipeline.id} is superseded by pipeline {head.id}"
+        )
 
 
 # -------------------------------------------------------------------------- whose word is kept

@@ -107,7 +107,7 @@ def test_a_missing_working_directory_is_a_value(shared: Sandbox) -> None:
 
 def test_the_environment_is_clean(shared: Sandbox) -> None:
     names = set(run(shared, "compgen -e").stdout.preview.split())
-    assert names <= {"HOME", "LANG", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
+    assert names <= {"HOME", "LANG", "PATH", "PWD", "OLDPWD", "SHLVL", "_", "USER", "LOGNAME"}
     assert run(shared, "echo $HOME $LANG").stdout.preview == "/tmp C.UTF-8\n"
 
 
@@ -264,13 +264,15 @@ def test_a_fork_bomb_is_ended(sandbox: Sandbox) -> None:
     assert processes(sandbox) == ""
 
 
-@pytest.mark.parametrize("command", ["kill -9 $PPID; sleep 60", "kill -9 -1"])
-def test_a_command_that_kills_everything_loses_its_output_only(
+@pytest.mark.parametrize("command", ["kill -9 $PPID; sleep 0.5; exit 9", "kill -9 -1; exit 9"])
+def test_a_command_that_kills_everything_loses_its_output_at_most(
     sandbox: Sandbox, command: str
 ) -> None:
+    """Where its runner has a uid of its own, that survives, and knows how the command ended."""
     result = run(sandbox, command)
-    assert result.exit_code == 137
-    assert "the output is lost" in result.stderr.preview
+    if result.exit_code != 9:
+        assert (result.exit_code, result.out_of_memory) == (137, False)
+        assert "the output is lost" in result.stderr.preview
     assert processes(sandbox) == ""
 
 
@@ -292,11 +294,11 @@ def test_a_command_cannot_write_the_report(shared: Sandbox) -> None:
 
 
 def test_one_session_serves_all_commands_and_another_one_after_it_was_killed(
-    sandbox: Sandbox,
+    sandbox: FramedSandbox,
 ) -> None:
     first = run(sandbox, "echo $PPID").stdout.preview
     assert {run(sandbox, "echo $PPID").stdout.preview for _ in range(20)} == {first}
-    run(sandbox, "kill -9 $PPID; sleep 60")
+    sandbox.container.kill_commands()
     second = run(sandbox, "echo $PPID").stdout.preview
     assert second != first
     assert run(sandbox, "echo $PPID").stdout.preview == second

@@ -68,7 +68,7 @@ def test_one_sandbox_s_processes_take_none_of_another_s(
         f'for i in 1 2 3; do python3 -c "{HOLD}" & done; wait',
         f'head -c 150M /dev/zero > /tmp/big; python3 -c "{HOLD}"',
         f"python3 -c '{SEGMENTS}'; sleep 60",
-        f"pkill -9 -u 10002; kill -9 1; pkill -STOP -u 10002; for i in 1 2 3; do "
+        f"pkill -9 sleep; kill -9 1; pkill -STOP -f watch[.]py; for i in 1 2 3; do "
         f'python3 -c "{HOLD}" & done; wait',
     ],
     ids=["processes", "files", "segments", "unwatched"],
@@ -80,7 +80,8 @@ def test_a_sandbox_that_takes_too_much_in_all_is_ended(shared: DockerSandbox, sc
 
 def test_a_lost_runner_costs_no_files(sharing: DockerDriver, shared: DockerSandbox) -> None:
     shared.put("/tmp/data/kept", [b"kept"])
-    assert run(shared, "setsid sleep 60 & kill -9 $PPID").exit_code == 137
+    run(shared, "setsid sleep 60 & kill -9 $PPID")
+    shared.container.kill_commands()
     assert run(shared, "cat data/kept; pgrep -x sleep -u $(id -u)").stdout.preview == "kept"
     assert b"".join(shared.export())
     adopted = sharing.adopt("sharing")

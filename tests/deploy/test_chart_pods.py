@@ -101,7 +101,7 @@ def test_the_quota_counts_sandboxes_and_nothing_else() -> None:
     quota = one(HERE, "ResourceQuota")["spec"]
     assert quota == {"hard": {"pods": "50"}, "scopes": ["Terminating"]}
     assert of_kind(render(ELSEWHERE), "ResourceQuota") == []
-    sandbox = make_manifest(ContainerSpec(), PodSettings(), "session")
+    sandbox = make_manifest(ContainerSpec(), PodSettings(), "session", "owner")
     assert sandbox["spec"]["activeDeadlineSeconds"] > 0
     assert not any("activeDeadlineSeconds" in each.spec for each in pods(render(HERE)))
 
@@ -139,7 +139,7 @@ def test_workers_find_no_docker_engine() -> None:
 
 @pytest.mark.parametrize("version", ["1.29", "1.36"])
 def test_kubernetes_knows_every_field_of_a_sandbox(version: str) -> None:
-    made = make_manifest(ContainerSpec(runtime="kata"), PodSettings(("pull",)), "session")
+    made = make_manifest(ContainerSpec(runtime="kata"), PodSettings(("pull",)), "session", "owner")
     assert find_fault(made, version) == ""
     check_pod(made, "team")
     assert made["spec"]["runtimeClassName"] == "kata"
@@ -147,7 +147,9 @@ def test_kubernetes_knows_every_field_of_a_sandbox(version: str) -> None:
 
 
 def test_a_sandbox_has_limits_no_token_no_names_and_a_uid_of_its_own() -> None:
-    made = [make_manifest(ContainerSpec(cpus=0.5), PodSettings(), "s")["spec"] for _ in range(20)]
+    made = [
+        make_manifest(ContainerSpec(cpus=0.5), PodSettings(), "s", "o")["spec"] for _ in range(20)
+    ]
     (container,) = made[0]["containers"]
     limits = {"memory": str(2 << 30), "cpu": "500m", "ephemeral-storage": "16Mi"}
     assert container["resources"]["limits"] == limits

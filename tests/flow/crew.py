@@ -20,6 +20,7 @@ from worker.errors import StoreError
 from worker.queue.consumer import Consumer
 from worker.queue.journal import FOLDER, Journal
 from worker.queue.leases import Leases
+from worker.queue.messages import TASK
 from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
@@ -91,7 +92,7 @@ def accepting(made: Product, store: Store | None = None) -> Iterator[Callable[[T
     kept, clock = store or folder_store(made), SystemClock()
     journal = Journal(kept.records, Leases(kept, clock), clock)
     celery = app.build_app(Settings(broker=made.env["SANDPIPER_BROKER"]), _no_deps)
-    with closing(Publisher(celery, app.TASK)) as publish:
+    with closing(Publisher(celery, TASK)) as publish:
         yield Consumer(
             *(_no_deps, publish, ignore_event), journal=lambda: journal, alone=False, patience=1.0
         ).accept_trigger

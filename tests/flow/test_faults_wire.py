@@ -124,17 +124,3 @@ def test_a_model_that_is_overloaded_and_then_breaks_off_its_answers_is_asked_aga
     assert "The command ran 1 times." in note.body
     assert len(made.model.requests) == 3 + 4 + 2
     crew.assert_nothing_left(made, crew.folder_store(made))
-
-
-def test_a_storm_that_does_not_end_is_told_once_with_what_the_jobs_say(
-    tmp_path: Path, redis_url: str
-) -> None:
-    with crew.hasty(tmp_path, crew.script(), redis_url) as made:
-        overloaded(made, 1000)
-        crew.fails(made)
-        with crew.at_work(made) as worker:
-            worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
-    (note,) = made.notes()
-    assert "No analysis this time" in note.body
-    assert "verload" in note.body
-    crew.assert_nothing_left(made, crew.folder_store(made))

@@ -30,7 +30,7 @@ ROOMS = {
         ("sandbox.image", "sandbox.kubernetes"), outside=("docker", "requests", "urllib3")
     ),
     "sandbox.kubernetes": Room(
-        ("sandbox.base", "sandbox.framed", "sandbox.spec", "sandbox.wire"),
+        ("sandbox.base", "sandbox.framed", "sandbox.seccomp", "sandbox.spec", "sandbox.wire"),
         outside=("httpx", "lightkube", "websockets", "yaml"),
     ),
     "sandbox.image": Room(),
@@ -53,15 +53,20 @@ ROOMS = {
         ),
         ("opentelemetry", "prometheus_client"),
     ),
-    "worker.gitlab_client": Room(PURE, ("gitlab", "requests", "urllib3")),
+    "worker.transport": Room(outside=("httpcore", "httpx", "requests", "urllib3")),
+    "worker.gitlab_client": Room(
+        (*PURE, "worker.transport.urllib3_connections"), ("gitlab", "requests", "urllib3")
+    ),
     # The rooms of one level: never each other, so the read token and the write token never meet.
     "worker.webhook": Room(
-        FLOOR, ("anyio", "httpx", "joserfc", "pydantic", "starlette", "uvicorn")
+        (*FLOOR, "worker.transport.httpx_clients"),
+        ("anyio", "httpx", "joserfc", "pydantic", "starlette", "uvicorn"),
     ),
-    "worker.models": Room(FLOOR, ("google", "httpx")),
+    "worker.models": Room((*FLOOR, "worker.transport.httpx_clients"), ("google", "httpx")),
     "worker.tools": Room((*FLOOR, "sandbox.base", "sandbox.tools"), ("pydantic",)),
     "worker.sources": Room(
-        (*FLOOR, "worker.gitlab_client"), ("gitlab", "httpx", "pydantic", "requests")
+        (*FLOOR, "worker.gitlab_client", "worker.transport"),
+        ("gitlab", "httpx", "pydantic", "requests"),
     ),
     "worker.forge": Room(
         (*PURE, "worker.gitlab_client"), ("gitlab", "jinja2", "markdown_it", "requests")
@@ -74,7 +79,10 @@ ROOMS = {
         ),
         ("anyio", "jinja2", "markdown_it", "markupsafe", "starlette"),
     ),
-    "worker.sessions": Room(FLOOR, ("boto3", "botocore", "mypy_boto3_s3", "redis")),
+    "worker.sessions": Room(
+        (*FLOOR, "worker.transport.urllib3_connections"),
+        ("boto3", "botocore", "mypy_boto3_s3", "redis", "urllib3"),
+    ),
     # One turn of a session: it knows the ports and the note's pure text, no adapter.
     "worker.turns": Room(
         (
@@ -121,7 +129,7 @@ ROOMS = {
     "worker.doctor": Room(
         (
             *(*PURE, "worker.settings", "worker.playbook", "worker.gitlab_client"),
-            "worker.models.discovery",
+            *("worker.models.discovery", "worker.transport.httpx_clients"),
             *("sandbox.base", "sandbox.about", "sandbox.spec"),
         ),
         ("httpx",),

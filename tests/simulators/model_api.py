@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -26,6 +26,7 @@ class ModelApi(model_api.ModelApi):
         self.max_listed = 1000
         self.lists = 0
         self._think = think
+        self._trouble: Callable[[], int] = lambda: 0
         self._faults, self._list_faults = Faults(), Faults()
 
     def make_error(self, status: int) -> bytes:
@@ -46,6 +47,10 @@ class ModelApi(model_api.ModelApi):
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._faults.add(Fault(status, raw or self.make_error(status), headers or {}), times)
 
+    def fail_while(self, trouble: Callable[[], int]) -> None:
+        """Answer valid requests with the status that `trouble` returns, as long as it is not 0."""
+        self._trouble = trouble
+
     def fail_list(self, status: int, body: bytes = b"") -> None:
         """Answer the next valid request for the list of models with this error."""
         self._list_faults.add(Fault(status, body or self.make_error(status), {}), 1)
@@ -58,6 +63,8 @@ class ModelApi(model_api.ModelApi):
         """Wait for the thinking time, then return the faulty answer if this request gets one."""
         if self._think:
             await asyncio.sleep(self._think)
+        if status := self._trouble():
+            return Response(self.make_error(status), status, media_type="application/json")
         return self._faults.take_next()
 
     def _fail_list(self) -> Response | None:

@@ -5,9 +5,10 @@ from types import FrameType
 from typing import Any
 
 from tests.jobs import FINDING, Job
-from worker.app import TASK, build_app
+from worker.app import build_app
 from worker.core.conversation import decide
 from worker.core.triggers import to_message
+from worker.queue.messages import TASK
 from worker.settings import Settings
 
 

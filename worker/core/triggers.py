@@ -2,9 +2,29 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+UNRELATED_SOURCES = frozenset(
+    {
+        "chat",
+        "container_registry_push",
+        "ondemand_dast_scan",
+        "ondemand_dast_validation",
+        "schedule",
+        "security_orchestration_policy",
+    }
+)
+"""Sources of pipelines that are not started by a change of their branch.
+
+See https://docs.gitlab.com/ci/jobs/job_rules/#ci_pipeline_source-predefined-variable.
+"""
+
+_NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
+_LONGEST = 4096
+"""Characters of a text; a branch's name has at most 1,024 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +32,9 @@ class PipelineFailed:
     """A pipeline failed. `mr_iid` is 0 where the event named no merge request.
 
     `project_id` is where the pipeline ran; `mr_project_id` is the merge request's target project.
-    `ref` and `sha` identify the merge request of a branch pipeline. `by_job` says that one of
-    the pipeline's own jobs asks, so the pipeline may still be running.
+    Whether the pipeline is the merge request's is asked of GitLab. `ref` and `sha` are what the
+    event said, by which people find it in a log: nothing is decided by them. `by_job` says that one
+    of the pipeline's own jobs asks, so the pipeline may still be running.
     """
 
     project_id: int
@@ -89,6 +110,19 @@ def from_message(message: Mapping[str, Any]) -> Trigger:
         "reaction": Reacted,
     }
     try:
-        return kinds[message["kind"]](**message)
+        trigger = kinds[message["kind"]](**message)
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a trigger: {error}") from error
+    for each in fields(trigger):
+        if not _is_value(getattr(trigger, each.name), each.type):
+            raise ValueError(f"not a trigger: its {each.name} is not as it should be")
+    return trigger
+
+
+def _is_value(value: Any, kind: Any) -> bool:
+    """Whether a field's value is of its type, and no longer than GitLab's are."""
+    if kind is int:
+        return type(value) is int and 0 <= value < 1 << 63
+    if kind is str:
+        return isinstance(value, str) and len(value) <= _LONGEST and not _NO_TEXT.search(value)
+    return kind is not bool or isinstance(value, bool)

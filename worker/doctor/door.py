@@ -20,8 +20,11 @@ from worker.doctor.base import (
     report_warning,
 )
 from worker.doctor.webhooks import PATH
+from worker.transport.httpx_clients import BoundedClient
 
 TIMEOUT = httpx.Timeout(6.0, connect=3.0)
+TOTAL = 10.0
+"""Seconds for one whole answer."""
 
 _ANY_PROJECT = 1
 """Whose secret is tried; the event names no project."""
@@ -32,7 +35,7 @@ def check_receiver(installation: Installation) -> Iterator[Line]:
     if not installation.url:
         raise Unchecked("give --url, the address at which GitLab reaches `sandpiper serve`")
     try:
-        with httpx.Client(base_url=installation.url, timeout=TIMEOUT) as client:
+        with BoundedClient(total=TOTAL, base_url=installation.url, timeout=TIMEOUT) as client:
             yield from _ask_receiver(client, installation)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         finding = f"{installation.url} does not answer from here ({type(error).__name__})"

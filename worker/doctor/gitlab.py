@@ -204,8 +204,9 @@ def list_member_projects(client: Client) -> tuple[Project, ...]:
 def _hides_logs(project: Json) -> bool:
     levels = ("builds", "merge_requests", "repository")
     access = Access(
+        project["id"] if isinstance(project.get("id"), int) else 0,
         str(project.get("visibility", "")),
         project.get("public_jobs") is not False,
         *(str(project.get(f"{each}_access_level", "")) for each in levels),
     )
-    return access.log_readers > access.note_readers
+    return not access.log_readers.include(access.note_readers)

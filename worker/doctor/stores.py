@@ -21,9 +21,13 @@ from worker.doctor.base import (
 )
 from worker.doctor.tokens import compare_clocks
 from worker.errors import StoreError
+from worker.transport.httpx_clients import BoundedClient
 
 AWS = "https://s3.amazonaws.com"
 TIMEOUT = httpx.Timeout(6.0, connect=3.0)
+TOTAL = 10.0
+"""Seconds for one whole answer."""
+
 _GIB = 1 << 30
 _LITTLE, _NONE = 2 * _GIB, _GIB // 10
 _SIZE = 64
@@ -78,7 +82,8 @@ def check_store_clock(installation: Installation) -> Iterator[Line]:
     endpoint = installation.settings.s3_endpoint or AWS
     try:
         before = installation.now()
-        header = httpx.head(endpoint, timeout=TIMEOUT).headers.get("date", "")
+        with BoundedClient(total=TOTAL, timeout=TIMEOUT) as client:
+            header = client.head(endpoint).headers.get("date", "")
         date = parsedate_to_datetime(header).timestamp()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError) as error:
         raise Unchecked("S3 told no time") from error

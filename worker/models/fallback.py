@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from worker.core.conversation.messages import add_cost
 from worker.core.ports import Clock, Model, Reply, Request, StopReason
-from worker.errors import ContextOverflow, ModelError
+from worker.errors import SILENT, ContextOverflow, ModelError
 from worker.models.wrapper import ModelWrapper
 
 _log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ class FallbackModel(ModelWrapper):
         Raises ContextOverflow, or the last model's error with all failures in its text.
         """
         failures: list[str] = []
+        errors: list[ModelError] = []
         cost: float | None = 0.0
         while True:
             last = not self._others
@@ -49,8 +50,9 @@ class FallbackModel(ModelWrapper):
                 raise
             except ModelError as error:
                 failures.append(str(error))
+                errors.append(error)
                 if last:
-                    raise _join_failures(failures, error) from error
+                    raise _join_failures(failures, errors) from error
             else:
                 cost = add_cost(cost, reply.cost_usd)
                 if last or reply.stop not in _NO_ANSWER:
@@ -71,9 +73,15 @@ def _describe_refusal(name: str, reply: Reply) -> str:
     return f"{name} {_NO_ANSWER[reply.stop]}" + (f": {reply.detail}" if reply.detail else "")
 
 
-def _join_failures(failures: list[str], last: ModelError) -> ModelError:
+def _join_failures(failures: list[str], errors: list[ModelError]) -> ModelError:
+    """Return the last error with all failures in its text.
+
+    If one of them may pass, the error is that one: a later run asks all models again.
+    """
     if len(failures) == 1:
-        return last
+        return errors[-1]
+    passing = [each for each in errors if each.transient]
+    told = min(passing, key=lambda each: each.kind == SILENT) if passing else errors[-1]
     return ModelError(
-        "; ".join(failures), transient=last.transient, retry_after=last.retry_after, kind=last.kind
+        "; ".join(failures), transient=told.transient, retry_after=told.retry_after, kind=told.kind
     )

@@ -99,7 +99,12 @@ class Consumer:
         `queued_at` is when it was queued (epoch seconds). Raises what `make_deps` raises.
         """
         deps = self.make_deps()
-        waited = None if queued_at is None else max(0.0, deps.runtime.clock.now() - queued_at)
+        waited = None
+        if queued_at is not None:
+            since = deps.runtime.clock.now() - queued_at
+            waited = max(0.0, since)
+            if self._recovery is not None:
+                self._recovery.note_taken(since)
         return partial(
             delivery.deliver_trigger,
             *(trigger, deps, self._watch, self._queue_later, waited, self._slots),

@@ -16,10 +16,12 @@ from celery.signals import worker_shutting_down
 from celery.utils.timer2 import Timer
 from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
+from kombu import Message
 
 from worker.errors import QueueError, SandpiperError
 from worker.queue.broker import require_login
 from worker.queue.consumer import Consumer
+from worker.queue.messages import NotOurs, clean_message
 from worker.queue.readiness import ReadyFile
 
 log = logging.getLogger("sandpiper.queue")
@@ -37,7 +39,25 @@ class Sandpiper(Celery):  # type: ignore[misc]
 
 
 class BrokerConsumer(CeleryConsumer):  # type: ignore[misc]
-    """Celery's consumer, which survives the loss of the broker in the middle of a read."""
+    """Celery's consumer, which survives the loss of the broker in the middle of a read, and any
+    message: what is not ours is rejected with one line in the log."""
+
+    def create_task_handler(self, *arguments: Any, **options: Any) -> Callable[[Message], None]:
+        deliver = super().create_task_handler(*arguments, **options)
+
+        def handle_message(message: Message) -> None:
+            try:
+                clean_message(message)
+            except NotOurs as error:
+                self.on_decode_error(message, error)
+            else:
+                deliver(message)
+
+        return handle_message
+
+    def on_decode_error(self, message: Message, exc: Exception) -> None:
+        log.warning("a message on the queue was refused: %.300s", exc)
+        message.reject_log_error(log, self.connection_errors)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
         if self.task_consumer is not None:

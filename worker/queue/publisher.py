@@ -17,6 +17,7 @@ from kombu.exceptions import KombuError
 
 from worker.core.triggers import Trigger, to_message, trigger_id
 from worker.errors import QueueError
+from worker.queue.messages import QUEUED_AT
 
 T = TypeVar("T")
 
@@ -24,9 +25,6 @@ PERSISTENT = 2
 """AMQP's delivery mode of a message that a restart of the broker does not lose."""
 
 CONNECT_SECONDS = 5.0
-
-QUEUED_AT = "queued_at"
-"""The header with the time when the trigger's wait began, in epoch seconds."""
 
 
 class Publisher:

@@ -8,10 +8,12 @@ A trigger that is still queued twice is run once.
 
 import heapq
 import logging
+import math
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import count
 
 from worker.core.events import Backlog, Watcher, ignore_event
@@ -26,17 +28,33 @@ log = logging.getLogger("sandpiper.recovery")
 PATIENCE = 40.0
 """Seconds for which an entry may have no owner before it is queued again; doubled each time."""
 
-LONGEST = 6
-"""The most times that the patience is doubled."""
+MOST_PATIENCE = 90.0
+"""The most of these seconds. With the pauses between two searches, what a broker has lost is queued
+again within two minutes, if by then a worker has taken anything younger: else all are busy."""
+
+BACKLOG = 64
+"""So many times the patience an entry may wait for its message in a queue from which this worker
+has taken nothing younger."""
+
+DISORDER = 2.0
+"""Seconds by which messages may overtake each other: receivers' clocks differ, a batch is written
+into the journal before it is queued."""
+
+READERS = 8
+"""Entries that are read at the same time: one after the other, ten thousand take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """An entry as it was last read, when it was read, and since when it has not changed."""
+    """An entry as it was last read, when it was read, and since when it has not changed.
+
+    `queued` is when its message was put on the queue, or a little later. All are monotonic times.
+    """
 
     stored: StoredEntry
     read: float
     since: float
+    queued: float
 
 
 class Recovery:
@@ -61,7 +79,9 @@ class Recovery:
         self._count_waiting = count_waiting
         self._watch = watch
         self._journal, self._leases, self._enqueue = journal, leases, enqueue
-        self._clock, self._patience = clock, patience
+        self._clock, self._patience = clock, min(patience, MOST_PATIENCE)
+        self._readers = ThreadPoolExecutor(READERS, "sandpiper-recovery")
+        self._youngest = -math.inf
         self._observations: dict[str, _Observation] = {}
         self._due: list[tuple[float, int, Trigger]] = []
         self._numbers = count()
@@ -82,11 +102,23 @@ class Recovery:
             heapq.heappush(self._due, (due, next(self._numbers), trigger))
             self._change.notify_all()
 
+    def note_taken(self, waited: float) -> None:
+        """Note that this worker has taken a message that was on the queue for `waited` seconds.
+
+        A queue gives its messages in their order, so those that are older are taken or lost. One
+        from the future, by a clock that is wrong, says nothing.
+        """
+        if waited > -DISORDER:
+            self._youngest = max(self._youngest, self._clock.monotonic() - max(0.0, waited))
+
     def close(self) -> None:
         """Stop the thread; what is being queued is finished."""
         with self._change:
             self._closed = True
             self._change.notify_all()
+
+    def _is_open(self) -> bool:
+        return not self._closed
 
     def run_once(self, *, first: bool = False) -> int:
         """Go through the journal once and return how many triggers were queued.
@@ -99,8 +131,7 @@ class Recovery:
         self._observations = {
             name: self._observations[name] for name in names if name in self._observations
         }
-        for name in names:
-            self._read_entry(name, afresh=died)
+        self._read_entries(names, afresh=died)
         queued = sum(self._queue_again(name) for name in self._find_abandoned(first=first))
         queued += sum(self._admit(project) for project in self._find_held_projects())
         self._report_backlog()
@@ -118,19 +149,47 @@ class Recovery:
         oldest = max(0.0, self._clock.now() - min(waiting)) if waiting else 0.0
         self._watch(Backlog(len(waiting), len(entries) - len(waiting), oldest))
 
-    def _read_entry(self, name: str, *, afresh: bool) -> None:
-        """Read an entry, unless it was read not long ago."""
-        now, observation = self._clock.monotonic(), self._observations.get(name)
-        if observation is not None and not afresh and now - observation.read < self._patience:
-            return
-        stored = self._journal.read_entry(name)
+    def _read_entries(self, names: list[str], *, afresh: bool) -> None:
+        """Read the entries that were not read not long ago, or all of them.
+
+        What cannot be read keeps nobody from reading the rest. Raises StoreError if nothing can be.
+        """
+        now = self._clock.monotonic()
+        due = [name for name in names if afresh or self._is_due(name, now)]
+        failures: list[StoreError] = []
+        for name, found in zip(due, self._readers.map(self._read_entry, due), strict=True):
+            if isinstance(found, StoreError):
+                failures.append(found)
+            else:
+                self._observe(name, found)
+        if failures and len(failures) == len(names):
+            raise failures[-1]
+        if failures:
+            last = failures[-1]
+            log.warning("%d of %d entries could not be read: %s", len(failures), len(due), last)
+
+    def _is_due(self, name: str, now: float) -> bool:
+        observation = self._observations.get(name)
+        return observation is None or now - observation.read >= self._patience
+
+    def _read_entry(self, name: str) -> StoredEntry | StoreError | None:
+        try:
+            return self._journal.read_entry(name)
+        except StoreError as error:
+            return error
+
+    def _observe(self, name: str, stored: StoredEntry | None) -> None:
+        """Keep what was read of an entry just now."""
+        now, before = self._clock.monotonic(), self._observations.pop(name, None)
         if stored is None:
-            self._observations.pop(name, None)
             return
-        is_unchanged = observation is not None and observation.stored.version == stored.version
-        self._observations[name] = _Observation(
-            stored, now, observation.since if observation and is_unchanged else now
-        )
+        if before is not None and before.stored.version == stored.version:
+            self._observations[name] = replace(before, read=now)
+            return
+        entry, age = stored.entry, 0.0
+        if before is None and not entry.requeues:
+            age = max(0.0, self._clock.now() - entry.accepted_at)
+        self._observations[name] = _Observation(stored, now, now, now - age)
 
     def _find_abandoned(self, *, first: bool) -> list[str]:
         """Return the names of the entries that no worker will continue."""
@@ -151,24 +210,32 @@ class Recovery:
     def _find_overdue(self, unowned: list[str]) -> list[str]:
         """Return the entries without an owner whose message is considered lost.
 
-        While the broker has any messages, theirs may be among them, so they get more time.
+        While the broker has any messages, theirs may be among them, unless this worker has taken a
+        younger one.
         """
         now = self._clock.monotonic()
         waited = {name: now - self._observations[name].since for name in unowned}
         overdue = [name for name in unowned if waited[name] >= self._get_patience(name)]
         if not overdue or self._count_waiting() == 0:
             return overdue
-        longest = self._patience * (1 << LONGEST)
-        return [name for name in overdue if waited[name] >= longest]
+        longest, youngest = self._patience * BACKLOG, self._youngest - DISORDER
+        return [
+            name
+            for name in overdue
+            if self._observations[name].queued < youngest or waited[name] >= longest
+        ]
 
     def _get_patience(self, name: str) -> float:
         """Return the seconds for which an entry may have no owner."""
-        return self._patience * (1 << min(self._observations[name].stored.entry.requeues, LONGEST))
+        requeues = self._observations[name].stored.entry.requeues
+        return min(self._patience * 2.0 ** min(requeues, 10), MOST_PATIENCE)
 
     def _queue_again(self, name: str) -> bool:
-        """Queue an entry again; False if another worker was faster."""
+        """Queue an entry again; False if it has changed meanwhile."""
         stored = self._observations[name].stored
-        if not self._journal.reopen_entry(stored):
+        now = self._journal.read_entry(name)
+        if now is None or now.version != stored.version or not self._journal.reopen_entry(stored):
+            self._observe(name, now)
             return False
         del self._observations[name]
         self._enqueue(stored.entry.trigger)
@@ -177,12 +244,16 @@ class Recovery:
 
     def _run(self) -> None:
         first = self._alone
-        while not self._closed:
+        while self._is_open():
             try:
                 self.run_once(first=first)
                 first = False
             except (StoreError, QueueError) as error:
                 log.warning("the journal could not be searched: %s", error)
+            except RuntimeError:
+                if self._is_open():
+                    raise
+                return  # The process ends, and lets nobody read any more.
             self._queue_due(
                 self._clock.monotonic() + self._leases.interval * random.uniform(0.9, 1.1)
             )

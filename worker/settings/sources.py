@@ -67,7 +67,10 @@ class SourceSettings(Part):
         default=(),
         description="Globs of the projects that every session may read besides its own; their "
         "jobs are shown where they run downstream, their files where a CI configuration includes "
-        "them. Not those whose job logs are open to fewer people than the note.",
+        "them. Only those whose code and job logs are open to everybody who may read the note: "
+        "public ones, and internal ones where the note is not public. Members of the merge "
+        "request's project are no members of another one, so what a project keeps for its members "
+        "is not read.",
     )
     konflux: KonfluxSettings = KonfluxSettings()
     testing_farm: TestingFarmSettings = TestingFarmSettings()

@@ -92,12 +92,21 @@ class Reader:
         """List the API paths of the projects to look for `refs` in, in order. Raises SourceError.
 
         Only the merge request's project is searched if it has all the branches and tags: what is on
-        a fork's branches is its author's choice.
+        a fork's branches is its author's choice. Of a fork whose code not all readers of the note
+        may read, there are only the merge request's own commits.
         """
+        if not self._may_read_fork(refs):
+            return (self.target_project,)
         named = [ref for ref in refs if not COMMIT.fullmatch(ref)]
         if named and len(self.projects) > 1 and all(map(self._has_ref, named)):
             return (self.target_project,)
         return self.projects
+
+    def _may_read_fork(self, refs: Sequence[str]) -> bool:
+        """Whether `refs` may be read in the project the pipeline ran in. Raises SourceError."""
+        if len(self.projects) == 1 or all(map(self.binding.is_own_commit, refs)):
+            return True
+        return self.audience().sees_fork
 
     def read_first(self, read: Callable[[str], T], *refs: str) -> T:
         """Call `read` with the API path of each project for `refs`, until one has what it reads.
@@ -175,7 +184,8 @@ class Reader:
         """Whether this session may read a project. Raises SourceError.
 
         Besides its own projects, these are the ones that the operator allows and whose job logs
-        all readers of the note may open.
+        all readers of the note may open. Who reads it because they are members of the merge
+        request's project are no members of another one: what is for its members is not read.
         """
         if self._is_own(project_id):
             return True
@@ -209,4 +219,4 @@ class Reader:
         path = project.path_with_namespace.lower()
         if not any(fnmatch.fnmatchcase(path, glob) for glob in self.also):
             return False
-        return project.access.log_readers <= self.audience().readers
+        return project.access.log_readers.include(self.audience().readers)

@@ -89,13 +89,12 @@ def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
     if data is None:
         return None
     try:
-        context = context_json.load_context(data)
-        if context.handed_over and not context.turn_usage.iterations:
+        context, now = context_json.load_context(data), deps.runtime.clock.now()
+        spent = context.turn_usage.resume(now)
+        if context.handed_over and not spent.iterations:
             # The run only waited for a model, which does not count as its time.
-            return replace(
-                context, turn_usage=replace(context.turn_usage, started_at=deps.runtime.clock.now())
-            )
-        return context
+            spent = replace(spent, started_at=now)
+        return replace(context, turn_usage=spent)
     except context_json.HistoryError as error:
         log.warning("session %s: checkpoint dropped: %s", key.session_id, error)
         return None
@@ -139,6 +138,7 @@ def make_next_context(
         outcome=None,
         gave_way="",
         note_text="",
+        unposted="",
         verdict="",
         seconds=0.0,
         fact="",

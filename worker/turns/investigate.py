@@ -66,9 +66,11 @@ class Checkpoints:
             self.write_handover()
             raise
 
-    def write_handover(self) -> None:
-        """Store that no open call was begun, so that the next run has nothing to repair."""
-        data = self._dumper.dump(replace(self.context, handed_over=True))
+    def write_handover(self, since: float = 0.0) -> None:
+        """Store that no open call was begun, so that the next run has nothing to repair, and since
+        when this one has only waited, if it has."""
+        spent = replace(self.context.turn_usage, paused_at=since)
+        data = self._dumper.dump(replace(self.context, turn_usage=spent, handed_over=True))
         self._store.write_checkpoint(self._key, self.context.turn, data)
 
     def resume(self, repeatable: Callable[[ToolCall], bool]) -> None:
@@ -182,8 +184,8 @@ def _keep_outcome(checkpoints: Checkpoints, deps: Deps) -> Iterator[None]:
     """Give the context an outcome if an error ends the run. Raises Interrupted."""
     try:
         yield
-    except Postponed:
-        checkpoints.write_handover()
+    except Postponed as error:
+        checkpoints.write_handover(error.waits_since)
         raise
     except Interrupted:
         raise

@@ -46,7 +46,14 @@ from worker.core.conversation.repeated_calls import HINT
 from worker.core.events import Answered, Asking, Stage, ToolRan, Watcher
 from worker.core.ports import Clock, Model, Reply, Request, Toolbox
 from worker.core.routing.tiers import Signal, TierChoice
-from worker.errors import CIRCUIT_OPEN, ContextOverflow, ModelError, Postponed, SandboxLost
+from worker.errors import (
+    CIRCUIT_OPEN,
+    SILENT,
+    ContextOverflow,
+    ModelError,
+    Postponed,
+    SandboxLost,
+)
 from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts, make_fold
 
@@ -58,7 +65,7 @@ FINAL_GRACE = 120.0
 class LoopParts:
     """The parts of one run's loop. `examiner` says what is wrong with an answer.
 
-    While no provider can be asked, `patient` runs end in Postponed, others with that reason.
+    While no provider answers, `patient` runs end in Postponed, others with that reason.
     `news` returns what else the model must know, once; it stays in the history.
     `prepare_tools` is called before calls are run, `after_tools` after them. `replace_sandbox` is
     called when the sandbox was lost: it returns how many messages the new sandbox's files cover,
@@ -153,8 +160,10 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     except ContextOverflow as error:
         return _handle_overflow(context, error, limits, parts.clock.now())
     except ModelError as error:
-        if parts.patient and error.kind == CIRCUIT_OPEN:
-            raise Postponed(str(error)) from error
+        if parts.patient and _may_pass(context, error, limits, parts.clock.now()):
+            # A silent provider uses the run's time up, as a slow one does; no other failure does.
+            since = parts.clock.now() if error.kind == SILENT else sent_at
+            raise Postponed(str(error), waits_since=since, retry_after=error.retry_after) from error
         return halt_turn(record_model(context, parts.model.name), str(error))
     seconds = parts.clock.monotonic() - started
     parts.watch(_report_answer(reply, find_room(limits, context.turn_usage), seconds))
@@ -164,6 +173,14 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
         *(context, ask, reply, name, kept_notice), at=sent_at, seconds=seconds, cache=marked.cache
     )
     return record_model(after, name)
+
+
+def _may_pass(context: Context, error: ModelError, limits: Limits, now: float) -> bool:
+    """Whether the run is to wait until the provider answers again."""
+    if error.kind != SILENT:
+        return error.transient or error.kind == CIRCUIT_OPEN
+    reached = find_reached_limits(limits, context.turn_usage, now, 1.0)
+    return error.transient and Dimension.CLOCK not in reached
 
 
 def _handle_overflow(

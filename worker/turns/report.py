@@ -20,6 +20,7 @@ from worker.core.finding import missing_evidence, suggestions
 from worker.core.finding.failed_jobs import list_failed
 from worker.core.session_id import Marker
 from worker.core.text.redacted_values import redact_values
+from worker.core.text.untrusted import visible
 from worker.forge.text import note
 from worker.forge.text.footer import Footer, write_small_print
 from worker.forge.text.known import write_known_failure
@@ -57,8 +58,8 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
     said = "" if failed_jobs and context.found_by in (RULE, KNOWN) else complete.what_failed
     complete = replace(complete, what_failed=said, failed_jobs=failed_jobs)
     settled = triage.settle_verdict(triage.list_all_jobs(complete, survey), survey)
-    first = deps.runtime.redact(quote_repair.find_first_answer(context))
-    return triage.doubt_old_cause(settled, deps.runtime.redact(outcome.text), first, context)
+    first = quote_repair.find_first_answer(context)
+    return triage.doubt_old_cause(settled, outcome.text, first, context)
 
 
 def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | None:
@@ -149,7 +150,8 @@ def _write_answer(
     toolset: Toolset,
     deps: Deps,
 ) -> str:
-    parts = finding.prove_reply(
-        deps.runtime.redact(suggestions.write_in_place(text)), toolset.captures
+    parts = redact_values(
+        finding.prove_reply(visible(suggestions.write_in_place(text)), toolset.captures),
+        deps.runtime.redact,
     )
     return note.write_answer(marker, context.subject, parts, outcome, footer, deps.gitlab.hosts)

@@ -10,7 +10,14 @@ from fnmatch import fnmatchcase
 
 from worker.core.routing.comment_commands import may_address_bot
 from worker.core.session_id import find_marker
-from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
+from worker.core.triggers import (
+    UNRELATED_SOURCES,
+    PipelineFailed,
+    PipelinePassed,
+    Reacted,
+    Replied,
+    Trigger,
+)
 from worker.webhook.events import (
     EmojiEvent,
     Event,
@@ -21,15 +28,6 @@ from worker.webhook.events import (
     Project,
 )
 from worker.webhook.tokens import Claims
-
-_UNRELATED = {
-    *("schedule", "chat", "ondemand_dast_scan", "ondemand_dast_validation"),
-    *("container_registry_push", "security_orchestration_policy"),
-}
-"""Sources of pipelines that are not started by a change of their branch.
-
-See https://docs.gitlab.com/ci/jobs/job_rules/#ci_pipeline_source-predefined-variable.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def _explain_unwanted_pipeline(event: PipelineEvent) -> str:
         return f"the merge request is {request.state}"
     if not request and run.ref == event.project.default_branch:
         return "the pipeline ran on the default branch, not for a merge request"
-    if not request and run.source in _UNRELATED:
+    if not request and run.source in UNRELATED_SOURCES:
         return f"the pipeline was started by {run.source}, not by a change"
     return ""
 
@@ -147,7 +145,7 @@ def explain_unwanted_job(claims: Claims, projects: Sequence[str]) -> str:
         return f"the pipeline runs for a {claims.ref_type}, not for a merge request"
     if claims.pipeline_source == "parent_pipeline":
         return "a child pipeline is reported with its parent"
-    if claims.pipeline_source in _UNRELATED:
+    if claims.pipeline_source in UNRELATED_SOURCES:
         return f"the pipeline was started by {claims.pipeline_source}, not by a change"
     return _explain_unlisted(claims.project_path, projects)
 

@@ -20,9 +20,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from worker.core.triggers import PipelineFailed
 from worker.errors import QueueError, Rejected
+from worker.transport.httpx_clients import BoundedClient
 from worker.webhook.events import Id, Path, Ref, Sha, Word
 
 KEYS_PATH = "/oauth/discovery/keys"
+
+TOTAL = 10.0
+"""Seconds in which GitLab's keys have to have come."""
 
 MAX_TOKEN = 16 * 1024
 MAX_KEYS = 256 * 1024
@@ -42,18 +46,20 @@ PER_MINUTE = 60
 MINUTE = 60.0
 
 
-def fetch_keys(gitlab_url: str, transport: httpx.BaseTransport | None = None) -> Any:
-    """Fetch the JSON of the key set that GitLab publishes: one short request without token or
-    redirects. Raises a transient QueueError if GitLab does not return it."""
+def fetch_keys(
+    gitlab_url: str, transport: httpx.BaseTransport | None = None, total: float = TOTAL
+) -> Any:
+    """Fetch the JSON of the key set that GitLab publishes: one request without token or redirects,
+    of at most `total` seconds. Raises a transient QueueError if GitLab does not return it."""
     url = gitlab_url.rstrip("/") + KEYS_PATH
     with _translate_errors(url):
-        return json.loads(_fetch_body(url, transport))
+        return json.loads(_fetch_body(url, transport, total))
 
 
-def _fetch_body(url: str, transport: httpx.BaseTransport | None) -> bytes:
+def _fetch_body(url: str, transport: httpx.BaseTransport | None, total: float) -> bytes:
     body = bytearray()
     with (
-        httpx.Client(timeout=5.0, transport=transport) as client,
+        BoundedClient(total=total, timeout=5.0, transport=transport) as client,
         client.stream("GET", url) as response,
     ):
         if response.status_code != httpx.codes.OK:

@@ -29,6 +29,7 @@ def _armour(label: str, lines: int, width: int, headers: tuple[str, ...] = ()) -
         f"{dashes}BEGIN {label}{dashes}",
         *headers,
         *_body(lines, width, lines + width),
+        *(["=aB3d"] if label.startswith("PGP") else []),
         f"{dashes}END {label}{dashes}",
     ]
 
@@ -179,6 +180,9 @@ def _cut_cases() -> Iterator[KeyCase]:
             end = lines[-6:] if kind not in ("putty",) else lines[-5:]
             left = [line for line in end if line in _hidden(lines)]
             yield KeyCase(f"{kind}, end: {name}", _between("\n".join(prefix(end))), tuple(left))
+            if name == "plain":
+                text = _between("cut off " + " ".join(end))
+                yield KeyCase(f"{kind}, end: spaces", text, tuple(left))
         for name, encode in ONE_LINE.items():
             if (kind, name) == ("putty", "spaces"):
                 continue

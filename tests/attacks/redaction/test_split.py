@@ -13,7 +13,7 @@ from worker.core.ports.evidence import JobLog, Place
 from worker.core.session_id import Marker, find_marker
 from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
-from worker.forge.defence.finish import find_kept_back
+from worker.forge.defence.finish import LEFT_OUT, find_kept_back
 from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.gitlab.checked import CheckedNoteWriter
 from worker.forge.gitlab.dry_run import DryRunWriter
@@ -105,10 +105,14 @@ def test_the_model_is_told_of_it_and_not_shown_it(name: str) -> None:
 
 
 def test_the_rest_of_the_note_stays() -> None:
-    body = posted(f"{MARKER.text()}\n\nFirst.\n\nsee {KNOWN[:6]}**{KNOWN[6:]}**\n\nLast.")
+    split = f"{KNOWN[:6]}**{KNOWN[6:]}**"
+    body = posted(
+        f"{MARKER.text()}\n\nFirst.\n\nsee {split}\n\n- one\n- see {split}\n- three\n\nLast."
+    )
     assert "\n\nFirst.\n" in body
-    assert "\nLast." in body
-    assert "see [redacted: secret]" in body
+    assert f"\n\n{LEFT_OUT}\n\n" in body
+    assert f"\n- one\n- {LEFT_OUT}\n- three\n" in body
+    assert body.endswith("\nLast.")
 
 
 @pytest.mark.parametrize("unseen", UNSEEN)

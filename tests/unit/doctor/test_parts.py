@@ -16,7 +16,7 @@ import pytest
 
 from sandbox.docker import DockerContainer, DockerSandbox
 from sandbox.engine import open_engine
-from sandbox.spec import ContainerSpec
+from sandbox.spec import ContainerSpec, choose_users, make_owner
 from tests.simulators.openai import ChatSim
 from tests.stores import S3Server
 from tests.unit.doctor.bed import Bed
@@ -159,7 +159,10 @@ class LaxDriver:
             ),
         )
         api.start(created["Id"])
-        return DockerSandbox(DockerContainer(api, created["Id"], self._spec), self._spec)
+        users, owner = choose_users(), make_owner()
+        container = DockerContainer(api, created["Id"], self._spec, users, owner)
+        container.assign_session("doctor")
+        return DockerSandbox(container, self._spec)
 
     def adopt(self, session: str) -> None:
         return None

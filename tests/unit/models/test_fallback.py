@@ -5,7 +5,7 @@ import pytest
 from tests.contexts import context
 from tests.fakes import HandClock, ScriptedModel, says
 from worker.core.ports import Request, StopReason
-from worker.errors import ContextOverflow, ModelError
+from worker.errors import SILENT, ContextOverflow, ModelError
 from worker.models.fallback import FallbackModel
 
 REQUEST = Request("system", (), context().messages)
@@ -89,3 +89,16 @@ def test_a_model_leaves_half_of_the_time_to_the_next_one_and_the_last_has_all_of
         all_three.reply(replace(REQUEST, deadline=1900.0))
     assert [each.requests[0].deadline for each in models] == [1450.0, 1450.0]
     assert [request.deadline for request in last.requests] == [1900.0, 1900.0]
+
+
+def test_when_none_answers_and_one_failure_may_pass_so_may_all() -> None:
+    overloaded = ModelError("a: 529", transient=True, retry_after=7.0, kind="overloaded")
+    silent = ModelError("b: silent", transient=True, kind=SILENT)
+    refused = ModelError("c: 401", kind="bad_key")
+    for errors in ([overloaded, silent, refused], [silent, refused, overloaded]):
+        both = chain(*(model(f"m/{number}", each) for number, each in enumerate(errors)))
+        with pytest.raises(ModelError) as raised:
+            both.reply(REQUEST)
+        found = raised.value
+        assert (found.transient, found.kind, found.retry_after) == (True, "overloaded", 7.0)
+        assert all(str(each) in str(found) for each in errors)

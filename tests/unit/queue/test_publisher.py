@@ -11,6 +11,7 @@ from tests.brokers import QUEUE
 from worker import app
 from worker.core.triggers import PipelineFailed, from_message
 from worker.errors import QueueError
+from worker.queue.messages import TASK
 from worker.queue.publisher import Publisher
 from worker.settings import Settings
 from worker.turns.parts import Deps
@@ -24,7 +25,7 @@ def no_deps() -> Deps:
 
 @contextmanager
 def publisher(url: str) -> Iterator[Publisher]:
-    made = Publisher(app.build_app(Settings(broker=url), no_deps), app.TASK)
+    made = Publisher(app.build_app(Settings(broker=url), no_deps), TASK)
     with closing(made):
         yield made
 
@@ -39,7 +40,7 @@ def queued(url: str) -> list[object]:
                 message = queue.get(timeout=0.5)
             except queue.Empty:
                 return found
-            assert message.headers["task"] == app.TASK
+            assert message.headers["task"] == TASK
             assert message.properties["delivery_mode"] == 2
             found.append(from_message(message.payload[0][0]))
             message.ack()

@@ -5,8 +5,8 @@ from typing import Any, cast
 import requests
 from docker.errors import APIError
 
-from sandbox.docker import DockerContainer
-from sandbox.spec import ContainerSpec
+from sandbox.docker import DockerContainer, make_name
+from sandbox.spec import ContainerSpec, choose_users
 
 
 class Engine:
@@ -14,6 +14,9 @@ class Engine:
 
     def __init__(self, *statuses: int) -> None:
         self.statuses, self.asked, self.closed = list(statuses), 0, False
+
+    def inspect_container(self, container: str) -> dict[str, str]:
+        return {"Name": f"/{make_name('session', 'owner')}"}
 
     def remove_container(self, container: str, *, force: bool, v: bool) -> None:
         self.asked += 1
@@ -28,9 +31,15 @@ class Engine:
 
 def removed_by(engine: Engine) -> int:
     """After how many attempts a container was given up or gone."""
-    DockerContainer(cast(Any, engine), "c1", ContainerSpec()).remove()
-    assert engine.closed
+    remove(engine, "owner")
     return engine.asked
+
+
+def remove(engine: Engine, owner: str) -> bool:
+    container = DockerContainer(cast(Any, engine), "c1", ContainerSpec(), choose_users(), owner)
+    settled = container.remove()
+    assert engine.closed
+    return settled
 
 
 def test_a_container_that_the_engine_cannot_stop_yet_is_removed_later() -> None:
@@ -40,3 +49,9 @@ def test_a_container_that_the_engine_cannot_stop_yet_is_removed_later() -> None:
 def test_a_container_that_is_gone_or_going_is_not_asked_for_again() -> None:
     assert removed_by(Engine(404)) == 1
     assert removed_by(Engine(409)) == 1
+
+
+def test_a_container_that_another_worker_has_is_left_to_it() -> None:
+    engine = Engine()
+    assert remove(engine, "an earlier owner")
+    assert engine.asked == 0

@@ -125,7 +125,7 @@ def test_after_the_time_for_it_nothing_is_fetched(reader: Reader, sim: GitLabSim
 def test_a_fork_is_read_and_linked_in_the_target_project(
     sim: GitLabSim, scene: Scene, client: ReadClient
 ) -> None:
-    fork = sim.add_project("mara/service", {"app/sum.py": b"x\n"})
+    fork = sim.add_project("mara/service", {"app/sum.py": b"x\n"}, public=True)
     sim.add_member(fork, scene.bot, Access.REPORTER)
     subject = subject_of(sim, scene.mr, scene.pipeline)
     subject = replace(subject, pipeline_project_id=fork.id, sha=fork.refs["main"])

@@ -320,7 +320,7 @@ def test_a_branch_is_the_target_projects_and_not_that_of_a_fork(
 ) -> None:
     old = scene.project.refs["main"]
     sim.commit(scene.project, "main", {"app/clock.py": b"TIMEOUT = 30\n"})
-    fork = sim.add_project("mara/service", parent=scene.project)
+    fork = sim.add_project("mara/service", parent=scene.project, public=True)
     fork.members.update(scene.project.members)
     for branch, name in (("main", "made_up.py"), ("mine", "mine.py")):
         sim.commit(fork, branch, {"app/clock.py": b"TIMEOUT = 3\n", name: b"1\n"})

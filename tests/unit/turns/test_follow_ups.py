@@ -1,7 +1,7 @@
 """What a reply is told of the turns before it: their files, their notes, who has looked."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
@@ -55,7 +55,7 @@ class _Numbered(MemorySandbox):
         super().__init__()
         self.engine = engine
 
-    def export(self) -> Iterator[bytes]:
+    def export(self, tell_left_out: Callable[[str], object] | None = None) -> Iterator[bytes]:
         self.engine.made += 1
         yield b"files %d" % self.engine.made
 

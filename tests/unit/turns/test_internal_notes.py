@@ -8,8 +8,11 @@ from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import Access, GitLabSim, Note
 from worker.core.conversation.context import Subject
+from worker.core.failure.audience import Level, Readers
 from worker.errors import ForgeError
 from worker.jobs.results import CommandAnswered
+from worker.sources.api.client import ReadClient
+from worker.sources.host.audience import find_audience
 from worker.turns.parts import NoteOptions
 from worker.turns.results import Finished
 from worker.turns.session import BEGAN_IN_PUBLIC
@@ -73,6 +76,27 @@ def test_a_private_forks_logs_are_not_told_in_public(at: Job, sim: GitLabSim) ->
     assert not at.reader.needs_internal_note(subject)
     del sim.projects[fork.id]
     assert at.reader.needs_internal_note(subject)
+
+
+@pytest.mark.parametrize("is_fork_known", [True, False])
+@pytest.mark.parametrize("is_mr_public", [True, False])
+def test_the_members_of_two_projects_are_different_people(
+    at: Job, sim: GitLabSim, is_mr_public: bool, is_fork_known: bool
+) -> None:
+    """Whatever is open to one project's members is told to the other's at most, never in public."""
+    at.scene.project.public, at.scene.project.public_jobs = is_mr_public, True
+    fork = sim.add_project("mara/service", parent=at.scene.project)
+    sim.add_member(fork, at.scene.bot, Access.REPORTER)
+    pipeline = sim.run_pipeline(at.scene.mr, project=fork)
+    subject = at.reader.find_named_subject(str(at.scene.project.id), 1, pipeline.id)
+    assert isinstance(subject, Subject)
+    if not is_fork_known:
+        del sim.projects[fork.id]
+    found = find_audience(ReadClient(sim.url, at.scene.read_token), subject)
+    assert found.readers == Readers(Level.MEMBERS, at.scene.project.id)
+    assert found.internal is is_mr_public
+    assert not found.sees_fork
+    assert not found.readers.include(Readers(Level.MEMBERS, fork.id))
 
 
 @pytest.mark.parametrize("words", ["/sandpiper analyze", "@project_501_bot_5f2c why?"])

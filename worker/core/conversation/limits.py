@@ -4,7 +4,7 @@ At 80 % of a limit the model is warned once and keeps its tools; at 100 % the ne
 final one: calls in its answer are not run.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from worker.core.conversation.folds.fold import FoldSettings
@@ -57,7 +57,8 @@ class TurnUsage:
     budgets because of which the final answer was requested; `final_was_only_calls` says that it
     held only tool calls. `broken_answers` counts the answers in a row that were cut or malformed;
     `last_was_cut` says that the last one was cut. `halt` is the reason that ended the run from
-    outside (the model is down, …).
+    outside (the model is down, …). A postponed run has only waited since `paused_at` (epoch
+    seconds; 0 for none), which does not count as its time.
     """
 
     started_at: float
@@ -74,6 +75,14 @@ class TurnUsage:
     halt: str = ""
     refused_at: int = -1
     window: int = 0
+    paused_at: float = 0.0
+
+    def resume(self, now: float) -> "TurnUsage":
+        """Return the usage of a run that goes on `now`: what it has waited is not its time."""
+        if not self.paused_at:
+            return self
+        waited = max(0.0, now - self.paused_at)
+        return replace(self, started_at=self.started_at + waited, paused_at=0.0)
 
 
 def find_room(limits: Limits, spent: TurnUsage) -> int:

@@ -33,6 +33,7 @@ from worker.core.finding.suggestions import split_code
 from worker.core.gate.rules import Failure
 from worker.core.ports import Captures
 from worker.core.text.redacted_values import redact_values
+from worker.core.text.untrusted import visible
 
 
 def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
@@ -66,14 +67,17 @@ def find_objections(
     `find_withheld` finds the parts of the redacted answer that must not be posted; `hidden` are
     those that a note has no room for; `context_quotes` are its quotes if none proves its verdict.
     """
-    answer = redact(answer)
-    finding = parse_finding(answer)
+    finding = parse_redacted(answer, redact)
     # The reasons contain names that other people chose.
     unproven = redact_values(find_unproven(finding, captures), redact)
     context_quotes = redact_values(context_quotes, redact)
     several = bool(list_named_failures(finding.cause))
     return Objections(
-        unproven, find_withheld(answer), hidden, several=several, context_quotes=context_quotes
+        unproven,
+        find_withheld(redact(answer)),
+        hidden,
+        several=several,
+        context_quotes=context_quotes,
     )
 
 
@@ -144,17 +148,23 @@ def make_finding(
     If a repair contains only quotes, they are added to those proven before, and line numbers of the
     first answer's prose are corrected by them.
     """
-    text, first = redact(outcome.text), redact(find_first_answer(context))
-    latest = prove_finding(parse_finding(text), captures)
+    text, first = outcome.text, find_first_answer(context)
+    latest = prove_finding(parse_redacted(text, redact), captures)
     if not first or latest.cause or latest.what_failed or latest.to_do or latest.missing_evidence:
         return latest
-    first_finding = parse_finding(first)
-    repaired = parse_finding(f"## Evidence\n{text}")
+    first_finding = parse_redacted(first, redact)
+    repaired = parse_redacted(f"## Evidence\n{text}", redact)
     if not repaired.evidence:
         return prove_finding(first_finding, captures)
     proven = prove_finding(first_finding, captures).evidence
     merged = replace(first_finding, evidence=proven + repaired.evidence, unproven=repaired.unproven)
     return correct_line_numbers(prove_finding(merged, captures), first_finding.evidence)
+
+
+def parse_redacted(text: str, redact: Callable[[str], str]) -> Finding:
+    """Parse an answer and redact each of its parts by itself, so that two lines that it quotes
+    never enclose what looks like one secret, with the verdict in it."""
+    return redact_values(parse_finding(visible(text)), redact)
 
 
 def _find_answer_before_takeover(context: Context) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch
-from worker.core.logs.failing_command import find_failing_command
-from worker.core.logs.line_kinds import JOB_FAILED
+from worker.core.logs.failing_command import FailingCommand, find_failing_command
+from worker.core.logs.line_kinds import JOB_FAILED, TROUBLE
 from worker.core.logs.normal_form import LONGEST
 from worker.core.logs.signature import TEXT, Signature, join_key, lead_with, make_signature
 from worker.core.logs.unfinished import find_unfinished_test
@@ -32,25 +32,38 @@ class _JobGroup:
     @property
     def text(self) -> str:
         """The error: what a rule found in the runner's words if the script did not begin, or
-        shows no error. If nothing is an error, it is the last words of the failing command, else
-        what the runner says of it: it is shown, but nothing is remembered by it."""
+        shows no error. If nothing is an error, it is the last words of the failing command, or of
+        the one that wrote the file it reads, else what the runner says of it: it is shown, but
+        nothing is remembered by it."""
         ruled = self.ruled.text if self.ruled else ""
         by_script = self.jobs[0].began and self.signature.key
         error = self.signature.text if by_script or not ruled else ruled
         return error or _find_last_words([text for _, text in self.jobs[0].end])
 
 
-_WORDS = re.compile(r"[A-Za-z]{3,}.{0,80}?[A-Za-z]{3,}")
-
-
 def _find_last_words(lines: Sequence[str]) -> str:
-    """Return the last line with words that the failing command wrote, else the runner's last word;
-    "" for neither. `lines` are those of a log's end."""
+    """Return the last line with words that the failing command wrote, else what the command before
+    it could not do, if both name one file; else the runner's last word; "" for nothing. `lines` are
+    those of a log's end."""
     command = find_failing_command(lines)
     said = command.select(lines) if command.in_script else ()
     words = (line.strip() for line in reversed(said) if _WORDS.search(line[:LONGEST]))
+    wrote = (line.strip() for line in reversed(_select_writer(lines, command)))
+    failed = (line for line in wrote if TROUBLE.search(line[:LONGEST]))
     ended = (line.strip() for line in reversed(lines) if JOB_FAILED.match(line))
-    return one_line(next(words, "") or next(ended, ""), TEXT)
+    return one_line(next(words, "") or next(failed, "") or next(ended, ""), TEXT)
+
+
+def _select_writer(lines: Sequence[str], command: FailingCommand) -> Sequence[str]:
+    """Return the output of the command before the failing one, if both name the same file."""
+    before = lines[: max(0, command.first - 2)]
+    earlier = find_failing_command([*before, "ERROR: Job failed"])
+    shared = {*_FILE.findall(earlier.text)} & {*_FILE.findall(command.text)}
+    return earlier.select(before) if command.in_script and shared else ()
+
+
+_WORDS = re.compile(r"[A-Za-z]{3,}.{0,80}?[A-Za-z]{3,}")
+_FILE = re.compile(r"(?<![\w./:-])[\w./-]{1,100}\.[A-Za-z]\w{0,7}(?![\w./])")
 
 
 def group_jobs(

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from worker.core.logs.decisive_lines import DecisiveLine
 from worker.core.logs.failed_test_reason import find_reason
-from worker.core.logs.line_kinds import DEADLY, LOCATED, REASON, SERVER_SAID
+from worker.core.logs.line_kinds import DEADLY, LOCATED, REASON, SERVER_SAID, strip_line
+from worker.core.logs.normal_form import LONGEST
 from worker.core.text.untrusted import one_line
 
 NAME = 160
@@ -20,7 +21,8 @@ def choose_headline(
     What the runner gives as its reason comes first, and what a race detector or sanitizer reports.
     If tests failed, it is the first one whose reason is known, with that reason, else the first.
     Else it is how a program died; or the heaviest line, but if that is an error with its place, it
-    is the first such error: the others follow from it.
+    is the first such error: the others follow from it. What other lines explain gives way to them:
+    see `_find_cause`.
     """
     tests = [each.text for each in kept if each.is_test]
     others = [each for each in kept if not each.is_test and not each.is_summary] or kept
@@ -31,9 +33,11 @@ def choose_headline(
         return of_tests if foremost in of_tests else foremost
     died = (each.text for each in kept if DEADLY.match(each.text))
     refused = (each.text for each in kept if _SERVER_SAID.match(each.text))
-    best = next(refused, "") or next(died, _choose_heaviest(others).text)
+    best = next(refused, "") or next(died, "")
+    best = best or _find_cause(_choose_heaviest(others).text, telling, lines)
     located = (each.text for each in telling if LOCATED.match(each.text))
-    return next(located, best) if LOCATED.match(best) else best
+    is_located = LOCATED.match(best) and not _RECORD.match(best)
+    return next(located, best) if is_located else best
 
 
 def _choose_heaviest(kept: Sequence["DecisiveLine"]) -> "DecisiveLine":
@@ -46,6 +50,61 @@ def _choose_heaviest(kept: Sequence["DecisiveLine"]) -> "DecisiveLine":
         return best
     spoken = (each for each, name in zip(kept, names, strict=True) if name == last)
     return max(spoken, key=lambda each: each.weight)
+
+
+def _find_cause(best: str, telling: Sequence["DecisiveLine"], lines: Sequence[str]) -> str:
+    """Return the line that explains the heaviest one, else that one.
+
+    Who waited in vain for a program says less than an exception before it. A program goes on after
+    an error that it only records, so the last record that is not about its end says why. What could
+    not be fetched or resolved is explained by what a server answered, in the lines that continue
+    the message.
+    """
+    if _WAITED.search(best):
+        raised = (each.text for each in telling if _RAISED.match(each.text))
+        first = next(raised, best)
+        return best if _WAITED.search(first) else first
+    if _RECORD.match(best):
+        records = filter(_RECORD.match, map(strip_line, reversed(lines)))
+        return next((each for each in records if not _ENDS.search(each)), best)
+    return _find_answer(best, lines) or best
+
+
+def _find_answer(best: str, lines: Sequence[str]) -> str:
+    """Return the line in which a message goes on with what a server answered, "" for none: within a
+    few lines below it, and indented deeper."""
+    texts = [_NUMBER.sub("", line[:LONGEST], 1) for line in lines]
+    at = next((at for at, text in enumerate(texts) if strip_line(text) == best), -1)
+    if at < 0 or _ANSWERED.search(best):
+        return ""
+    depth = _measure_depth(texts[at])
+    below = (text for text in texts[at + 1 : at + 1 + _BELOW] if _measure_depth(text) > depth)
+    return next((strip_line(text) for text in below if _ANSWERED.search(text)), "")
+
+
+def _measure_depth(text: str) -> int:
+    """Return how far the words of a line are indented after its level, such as `[ERROR]`."""
+    words = _LEVEL.sub("", text, 1)
+    return len(words) - len(words.lstrip())
+
+
+_WAITED = re.compile(r"\b(?i:timed? ?out|gave up|giving up)\b.{0,40}\bwaiting (?:for|on)\b")
+_RAISED = re.compile(r"(?:Uncaught )?(?:[A-Za-z_][\w.$]{0,120}(?:Error|Exception)|Error|panic): ")
+_RECORD = re.compile(
+    r"(?:\[[\w=]{1,20}\]){0,3} ?\[[\d:]{1,30}/[\d.]{1,20}:(?:ERROR|FATAL):[\w.]{1,80}\(\d{1,6}\)\] "
+    r"|[EF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} +\d{1,9} [\w.]{1,80}:\d{1,6}\] "
+)
+"""An error as Google's libraries record it: with process, time and the place in their own code."""
+
+_ENDS = re.compile(r"\b(?i:exiting|quitting|terminating|shutting down|giving up)\b")
+_ANSWERED = re.compile(
+    r"\b(?:status(?: code)?[: =]{1,3}|HTTP(?:/[\d.]{1,3})? )[45]\d\d\b|\bUnknown host\b"
+    r"|\b(?i:connection (?:refused|reset|timed out)|connect timed out|read timed out)\b"
+)
+_LEVEL = re.compile(r"\s{0,40}\[\w{4,7}\] ?")
+_NUMBER = re.compile(r"^\d{1,9}: ?")
+_BELOW = 4
+"""How many lines below a message may continue it."""
 
 
 def _read_name(text: str) -> str:

@@ -69,6 +69,27 @@ class Block:
                 texts.append("".join(map(_read_token, token.children or ())))
         return "\n".join(texts)
 
+    @property
+    def is_item(self) -> bool:
+        """Whether it is an item of a list."""
+        return bool(self.tokens) and self.tokens[0].type == "list_item_open"
+
+    def split_items(self) -> "list[Block]":
+        """Return the items of a list, each as a block without blank lines at its end; of another
+        block, the block itself."""
+        items: list[Block] = []
+        first = 0
+        for at, token in enumerate(self.tokens):
+            if token.type == "list_item_open" and token.level == 1:
+                first = at
+            elif token.type == "list_item_close" and token.level == 1:
+                begin, end = self.tokens[first].map or (self.first, self.first)
+                lines = list(self.lines[begin - self.first : end - self.first])
+                while lines and not lines[-1].strip():
+                    lines.pop()
+                items.append(Block(self.tokens[first : at + 1], tuple(lines), begin))
+        return items or [self]
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:

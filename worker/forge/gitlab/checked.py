@@ -1,4 +1,4 @@
-"""A writer that redacts and checks every body before it is posted."""
+"""A writer that checks every body before it is posted."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,10 +10,11 @@ from worker.forge.defence.lint import add_subject_hosts
 
 
 class CheckedNoteWriter:
-    """Writes through `notes`; parts that are not allowed in a note become plain text.
+    """Writes through `notes`; parts that are not allowed in a note become plain text, or a sentence
+    in place of a secret.
 
-    `hosts` are the places that links may lead to, besides the merge request's project; `redact`
-    removes the process's own secrets from a finished body.
+    `hosts` are the places that links may lead to, besides the merge request's project; a part that
+    `redact` would change is refused.
     """
 
     def __init__(
@@ -46,6 +47,12 @@ class CheckedNoteWriter:
         return self._notes.post_note(
             subject, text, discussion_id, thread=thread, at=at, internal=internal
         )
+
+    def remove_copies(
+        self, subject: Subject, marker: Marker, kept: NoteRef, *, older: bool = False
+    ) -> int:
+        """See NoteWriter."""
+        return self._notes.remove_copies(subject, marker, kept, older=older)
 
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False

@@ -1,9 +1,9 @@
 """The bodies of Sandpiper's notes. Pure: all text that others wrote is made harmless here.
 
 Every body begins with the session's marker on a line of its own (`core.session_id.find_marker`). At
-most eight lines are visible at once; the rest is folded. Callers have redacted the process's own
-secrets; well-known shapes of tokens are removed here once more, and the whole body is redacted
-again when it is posted (`finish_body`).
+most eight lines are visible at once; the rest is folded. Callers have redacted every value;
+well-known shapes of tokens are removed here once more, value by value, and a part of the body that
+reads like a secret all the same is refused when it is posted (`finish_body`).
 """
 
 from collections.abc import Sequence
@@ -40,6 +40,11 @@ def write_placeholder(marker: Marker, subject: Subject, resumed: bool, progress:
         pipeline=subject.pipeline_id,
         commit=write_code_line(subject.sha[:8]) or "the newest commit",
     )
+
+
+def is_placeholder(body: str) -> bool:
+    """Whether a note of ours says that another text will replace it."""
+    return "will replace this note." in body
 
 
 def write_finding(marker: Marker, layout: Layout, footer: Footer) -> str:

@@ -17,6 +17,7 @@ from google.auth.credentials import Credentials
 
 from worker.errors import ModelError
 from worker.models.http.refusals import clean_text
+from worker.transport.httpx_clients import BoundedClient
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 TIMEOUT = 10.0
@@ -107,9 +108,10 @@ class _Fetch(transport.Request):
         """Raises google.auth's TransportError."""
         limit = min(timeout or TIMEOUT, TIMEOUT)
         try:
-            with httpx.stream(
-                method, url, content=body, headers=headers, timeout=limit
-            ) as response:
+            with (
+                BoundedClient(total=limit, timeout=limit) as client,
+                client.stream(method, url, content=body, headers=headers) as response,
+            ):
                 return _Answer(response.status_code, response.headers, _read_body(response))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _make_error(str(error)) from error

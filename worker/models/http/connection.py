@@ -9,10 +9,11 @@ from functools import cache
 import httpx
 
 from worker.core.ports import Clock
-from worker.errors import ConfigError, ModelError
+from worker.errors import SILENT, ConfigError, ModelError
 from worker.models.base import Failure, Provider
 from worker.models.http import retry
 from worker.models.http.refusals import ErrorWriter
+from worker.transport.httpx_clients import BoundedClient, make_timeouts
 
 CONNECT_TIMEOUT = 5.0
 WRITE_TIMEOUT = 60.0
@@ -32,8 +33,8 @@ class Received:
 class Connection:
     """Connections to the provider of the model `name`, "provider/model". Safe for threads.
 
-    `timeout` is how many seconds the provider may be silent; `close` it at the end. Raises
-    ConfigError for a URL or key that cannot work.
+    `timeout` is how many seconds an answer may take; `close` it at the end. Raises ConfigError for
+    a URL or key that cannot work.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Connection:
         self.errors = ErrorWriter(name, provider, _get_host(who, base_url, provider), key)
         self._clock = clock
         self._timeout = timeout
-        self._client = _make_http_client(provider.auth(key), headers, transport)
+        self._client = _make_http_client(provider.auth(key), headers, transport, timeout)
         self._post_headers = self._client.headers.copy()
         self._post_headers["content-type"] = "application/json"
 
@@ -90,10 +91,8 @@ class Connection:
         if deadline is not None:
             left = min(left, deadline - self._clock.monotonic())
         if left <= 0:
-            raise self.errors.make_failure("no time is left for the answer", kind="timeout")
-        connect = min(left, CONNECT_TIMEOUT)
-        write = min(left, WRITE_TIMEOUT)
-        return {"connect": connect, "pool": connect, "read": left, "write": write}
+            raise self.errors.make_failure("no time is left for the answer", kind=SILENT)
+        return make_timeouts(left, connect=CONNECT_TIMEOUT, write=WRITE_TIMEOUT)
 
     def _read_body(
         self, response: httpx.Response, deadline: float | None, max_answer: int
@@ -107,9 +106,7 @@ class Connection:
                 message = f"the answer is larger than {max_answer // (1024 * 1024)} MB"
                 raise self.errors.make_failure(message, transient=False)
             if deadline is not None and self._clock.monotonic() > deadline:
-                raise self.errors.make_failure(
-                    "the answer was not complete in time", kind="timeout"
-                )
+                raise self.errors.make_failure("the answer was not complete in time", kind=SILENT)
         return bytes(received)
 
     @contextmanager
@@ -119,7 +116,7 @@ class Connection:
             yield
         except httpx.TimeoutException as error:
             message = f"no answer from {self.errors.host} in time"
-            raise self.errors.make_failure(message, kind="timeout") from error
+            raise self.errors.make_failure(message, kind=SILENT) from error
         except httpx.RequestError as error:
             reason = self.errors.quote_text(str(error)) or type(error).__name__
             message = f"no answer from {self.errors.host}: {reason}"
@@ -144,7 +141,7 @@ class _NoCookies(httpx.Cookies):
 _NO_COOKIES = _NoCookies()
 
 
-class _Client(httpx.Client):
+class _Client(BoundedClient):
     @property  # type: ignore[misc]  # read-only on purpose
     def cookies(self) -> httpx.Cookies:
         """No cookies, whatever was answered."""
@@ -152,15 +149,17 @@ class _Client(httpx.Client):
 
 
 def _make_http_client(
-    auth: httpx.Auth, headers: Mapping[str, str], transport: httpx.BaseTransport | None
+    auth: httpx.Auth,
+    headers: Mapping[str, str],
+    transport: httpx.BaseTransport | None,
+    timeout: float,
 ) -> httpx.Client:
     return _Client(
+        total=timeout,
         auth=auth,
         headers={
             **headers,
             "accept": "application/json",
-            # Uncompressed, so that the cap on an answer counts what arrives.
-            "accept-encoding": "identity",
             "user-agent": "sandpiper",
         },
         transport=transport,

@@ -11,6 +11,8 @@ from worker.sources.survey.matrix import parse_dimensions
 
 _MR_PAGES = 3
 _JOB_PAGES = 20
+_SHORT_ID = 7
+"""Digits of a commit's id by which it may be named."""
 
 _ALLOWED = (
     "what may be read are the merge request's pipelines with their children, and on its target "
@@ -36,6 +38,7 @@ class Binding:
         self._names: set[str] = set()
         self._names_listed = False
         self._mr: wire.MergeRequest | None = None
+        self._commits: tuple[str, ...] | None = None
 
     def target_branch(self) -> str:
         """Return the merge request's target branch. Raises SourceError."""
@@ -91,6 +94,17 @@ class Binding:
         if self._is_listed(project_id, pipeline):
             return True
         raise SourceError(f"pipeline {pipeline.id} is not of this merge request: {_ALLOWED}")
+
+    def is_own_commit(self, ref: str) -> bool:
+        """Whether `ref` is the merge request's source branch or one of its commits, by at least
+        seven digits of its id. Raises SourceError."""
+        subject = self._subject
+        if len(ref) >= _SHORT_ID and subject.sha.startswith(ref):
+            return True
+        mr = self._get_merge_request()
+        if ref == mr.source_branch:
+            return True
+        return len(ref) >= _SHORT_ID and any(each.startswith(ref) for each in self._list_commits())
 
     def has_name(self, name: str) -> bool:
         """Whether an own pipeline has a job of this name, as far as its jobs were listed.
@@ -165,6 +179,14 @@ class Binding:
                 what = "the merge request"
                 self._mr = self._client.one(self._make_path(), wire.MergeRequest, what)
             return self._mr
+
+    def _list_commits(self) -> tuple[str, ...]:
+        with self._lock:
+            if self._commits is None:
+                path, what = f"{self._make_path()}/commits", "the merge request's commits"
+                listed = self._client.many(path, wire.Commit, what, pages=_MR_PAGES)
+                self._commits = tuple(each.id for each in listed.items)
+            return self._commits
 
     def _make_path(self) -> str:
         return f"/projects/{self._subject.project_id}/merge_requests/{self._subject.mr_iid}"

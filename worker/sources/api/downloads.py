@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import requests
-from requests.adapters import HTTPAdapter
 from requests.utils import select_proxy
 
-from worker.gitlab_client import Refused
+from worker.gitlab_client import DEADLINE, Refused
+from worker.transport.urllib3_connections import BoundedAdapter, bind_session
 
 _UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -72,8 +72,7 @@ class Downloads:
         """Return a streamed response with status 200. Raises Refused, and requests' own errors."""
         adapter = _PinnedAdapter(self._hosts, self._address_of)
         with requests.Session() as session:
-            session.mount("https://", adapter)
-            session.mount("http://", adapter)
+            bind_session(session, adapter)
             session.auth = _send_no_credentials
             response = session.get(
                 target, stream=True, timeout=self._timeout, allow_redirects=False
@@ -89,7 +88,7 @@ def _send_no_credentials(request: requests.PreparedRequest) -> requests.Prepared
     return request
 
 
-class _PinnedAdapter(HTTPAdapter):
+class _PinnedAdapter(BoundedAdapter):
     """Connects to an address that was checked, with the URL's host as `Host` header and TLS name.
 
     A second DNS lookup could give another address.
@@ -98,7 +97,7 @@ class _PinnedAdapter(HTTPAdapter):
     def __init__(self, hosts: Collection[str], address_of: AddressOf) -> None:
         self._hosts = hosts
         self._address_of = address_of
-        super().__init__()
+        super().__init__(DEADLINE)
 
     def get_connection_with_tls_context(
         self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None

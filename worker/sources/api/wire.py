@@ -54,6 +54,7 @@ class Project(Answer):
     def access(self) -> Access:
         """The project's visibility and the access levels of its features."""
         return Access(
+            self.id,
             self.visibility,
             self.public_jobs,
             self.builds_access_level,
@@ -76,6 +77,7 @@ class Pipeline(Answer):
     finished_at: str | None = None
     duration: float | None = None
     yaml_errors: str | None = None
+    tag: bool = False
 
 
 def is_merge_result(ref: str) -> bool:

@@ -3,7 +3,7 @@
 import fnmatch
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -18,11 +18,16 @@ from worker.sources.host import failed_pipelines, policy
 from worker.sources.host.audience import find_audience
 from worker.sources.host.changes import list_news, read_changes
 from worker.sources.host.members import Memberships, read_access_level
+from worker.sources.host.pipeline_owner import (
+    explain_unrelated,
+    find_merge_request,
+    list_pipelines,
+)
 from worker.sources.host.policy import DEFAULT, Policy
 
 log = logging.getLogger("sandpiper.gitlab")
 
-_PIPELINE_PAGES = 2
+_JOB_PAGES = 2
 
 
 class GitLabReader:
@@ -61,11 +66,11 @@ class GitLabReader:
             return pipeline
         if pipeline.status != "failed" and not self._has_failed_job(trigger, pipeline):
             return f"pipeline {pipeline.id} is {pipeline.status} by now"
-        if pipeline.source == "parent_pipeline":
-            return f"pipeline {pipeline.id} is a child pipeline: its parent is looked at instead"
-        mr = self._find_merge_request(trigger, pipeline, targets)
-        if mr is None:
-            return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
+        if reason := explain_unrelated(pipeline):
+            return reason
+        mr = find_merge_request(self._client, trigger, pipeline, targets)
+        if isinstance(mr, str):
+            return mr
         return (
             _explain_closed(mr)
             or _explain_outdated(mr, pipeline)
@@ -91,10 +96,9 @@ class GitLabReader:
         path = f"/projects/{found.id}/merge_requests/{mr_iid}"
         name = f"{found.path_with_namespace}!{mr_iid}"
         mr = self._client.one(path, wire.MergeRequest, f"merge request {name}")
-        listed = self._client.many(
-            f"{path}/pipelines", wire.Pipeline, f"the pipelines of {name}", pages=_PIPELINE_PAGES
+        pipeline = _choose_pipeline(
+            list_pipelines(self._client, found.id, mr_iid), pipeline_id, name
         )
-        pipeline = _choose_pipeline(listed.items, pipeline_id, name)
         if isinstance(pipeline, str):
             return pipeline
         return self._make_subject(found, mr, pipeline, pipeline.project_id or found.id)
@@ -156,12 +160,9 @@ class GitLabReader:
 
     def list_same_commit(self, subject: Subject) -> Sequence[int]:
         """Return other failed pipelines of the merge request on the same commit, newest first."""
-        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
-        what = f"the pipelines of !{subject.mr_iid}"
-        listed = self._client.many(path, wire.Pipeline, what, pages=_PIPELINE_PAGES)
         found = [
             each.id
-            for each in listed.items
+            for each in list_pipelines(self._client, subject.project_id, subject.mr_iid)
             if each.sha == subject.sha
             and each.status == "failed"
             and each.source != "parent_pipeline"
@@ -183,9 +184,9 @@ class GitLabReader:
             return pipeline
         if pipeline.status != "success":
             return f"pipeline {pipeline.id} is {pipeline.status} by now"
-        mr = self._find_merge_request(trigger, pipeline, targets)
-        if mr is None:
-            return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
+        mr = find_merge_request(self._client, trigger, pipeline, targets)
+        if isinstance(mr, str):
+            return mr
         if mr.head_pipeline is None or mr.head_pipeline.id != pipeline.id:
             return f"pipeline {pipeline.id} is not the newest of !{mr.iid}"
         return self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
@@ -229,7 +230,7 @@ class GitLabReader:
             return False
         path = f"/projects/{trigger.project_id}/pipelines/{pipeline.id}/jobs"
         what = f"the failed jobs of pipeline {pipeline.id}"
-        listed = self._client.many(path, wire.Job, what, {"scope[]": "failed"}, _PIPELINE_PAGES)
+        listed = self._client.many(path, wire.Job, what, {"scope[]": "failed"}, _JOB_PAGES)
         return any(not job.allow_failure for job in listed.items)
 
     def _find_targets(
@@ -265,61 +266,6 @@ class GitLabReader:
             return self._explain_unlisted(project)
         reason = self._memberships.explain_refusal(project.id)
         return f"project {project.path_with_namespace}: {reason}" if reason else ""
-
-    def _find_merge_request(
-        self,
-        trigger: PipelineFailed | PipelinePassed,
-        pipeline: wire.Pipeline,
-        targets: Mapping[int, wire.Project],
-    ) -> wire.MergeRequest | None:
-        """Return the pipeline's merge request into one of the projects `targets`; None if there is
-        none, or none any more."""
-        project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
-        if not iid:
-            found = self._find_by_ref(pipeline, targets) or self._find_by_branch(trigger, targets)
-            if found is None:
-                return None
-            project, iid = found.target_project_id, found.iid
-        path = f"/projects/{project}/merge_requests/{iid}"
-        with suppress(NotFound):
-            return self._client.one(path, wire.MergeRequest, f"merge request !{iid}")
-        return None
-
-    def _find_by_ref(
-        self, pipeline: wire.Pipeline, targets: Iterable[int]
-    ) -> wire.MergeRequest | None:
-        """Find the merge request that the pipeline's ref names and whose head it is."""
-        named = wire.OF_MR.match(pipeline.ref)
-        for project in targets if named else ():
-            path = f"/projects/{project}/merge_requests/{named[1] if named else ''}"
-            with suppress(NotFound):
-                mr = self._client.one(path, wire.MergeRequest, "the pipeline's merge request")
-                if mr.head_pipeline and mr.head_pipeline.id == pipeline.id:
-                    return mr
-        return None
-
-    def _find_by_branch(
-        self, trigger: PipelineFailed | PipelinePassed, targets: Iterable[int]
-    ) -> wire.MergeRequest | None:
-        """Find the open merge request of a branch pipeline; a fork's may go to the parent."""
-        found = [mr for project in targets for mr in self._list_open(project, trigger)]
-        if len(found) > 1:
-            names = ", ".join(f"!{mr.iid} to {mr.target_branch}" for mr in found)
-            log.info("pipeline %d: the oldest of %s is taken", trigger.pipeline_id, names)
-        return found[0] if found else None
-
-    def _list_open(
-        self, project: int, trigger: PipelineFailed | PipelinePassed
-    ) -> list[wire.MergeRequest]:
-        query = {"source_branch": trigger.ref, "state": "opened"}
-        path = f"/projects/{project}/merge_requests"
-        listed = self._client.many(path, wire.MergeRequest, "open merge requests", query)
-        found = [
-            mr
-            for mr in listed.items
-            if mr.sha == trigger.sha and mr.source_project_id == trigger.project_id
-        ]
-        return sorted(found, key=lambda mr: mr.iid)
 
     def _explain_unlisted(self, project: wire.Project) -> str:
         path = project.path_with_namespace

@@ -27,7 +27,7 @@ class Statuses(Arguments):
 def fetch(args: Statuses, reader: Reader) -> RawDocument:
     """Return the statuses as JSON, failed ones first."""
     sha = args.sha or reader.subject.sha
-    path = f"{reader.pipeline_project}/repository/commits/{sha}/statuses"
+    path = f"{reader.find_projects(sha)[0]}/repository/commits/{sha}/statuses"
     what = f"the statuses of commit {sha}"
     found = reader.client.many(path, wire.Status, what, pages=PAGES)
     ordered = sorted(found.items, key=lambda each: each.status != "failed")

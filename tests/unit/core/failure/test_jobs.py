@@ -51,6 +51,9 @@ def test_groups_that_lead_with_one_error_are_told_to_share_it() -> None:
     assert "has it too" not in first
 
 
+GETS = "curl -sS https://api.example.org/releases/latest | tee"
+
+
 @pytest.mark.parametrize(
     ("end", "shown"),
     [
@@ -59,6 +62,12 @@ def test_groups_that_lead_with_one_error_are_told_to_share_it() -> None:
         (["$ grep -rn TODO src | wc -l", "0"], "ERROR: Job failed: exit code 1"),
         (["$ ./check", "it is not what it was", "Running after_script", "$ rm -r out", "out gone"],
          "it is not what it was"),
+        ([f"$ {GETS} latest.json", "API rate limit exceeded", "$ jq -re .tag latest.json", "null"],
+         "API rate limit exceeded"),
+        ([f"$ {GETS} latest.json", "saved in 3 s", "$ jq -re .tag latest.json", "null"],
+         "ERROR: Job failed: exit code 1"),
+        ([f"$ {GETS} other.json", "API rate limit exceeded", "$ jq -re .tag latest.json", "null"],
+         "ERROR: Job failed: exit code 1"),
     ],
 )  # fmt: skip
 def test_a_group_without_an_error_shows_last_words_and_has_no_key(

@@ -270,6 +270,14 @@ def test_an_exception_far_into_a_long_line_is_shown(before: int) -> None:
     assert "TypeError: cart is not a function" in shown
 
 
+def test_a_line_that_begins_with_a_long_path_keeps_the_file_and_line_of_its_error() -> None:
+    file = "/builds/shop/cart" + "/vendor/parts" * 9 + "/lib/net/protocol.rb:46"
+    line = f"{file}:in `connect': returned=1 peer=10.1.2.3:443 state=error: unexpected eof"
+    shown = trace.preview_log(log(*calm(2_000), line, *calm(400, seed=2)), 1_024)
+    assert "[cut] " in shown
+    assert "/protocol.rb:46:in `connect'" in shown
+
+
 @pytest.mark.parametrize("middle", [30, 400, 5_000])
 @pytest.mark.parametrize(
     "end",

@@ -63,6 +63,33 @@ def test_a_preview_with_a_sure_line_stays_short() -> None:
     assert not any(line in shown for line in rare)
 
 
+@pytest.mark.parametrize("line", [*UNFORESEEN[:3], UNFORESEEN[10]])
+def test_the_room_is_the_scripts_and_words_of_trouble_come_first(line: str) -> None:
+    said = [f"the {word} of the shelf is put {word}ly beside it" for word in WOODS]
+    lines = ["fetching the parts", SCRIPT, *dull(90, "part {n}"), line, *said, *dull(40, "bit {n}")]
+    lines += [AFTER, *(f"Cleaning the {word} cache" for word in WOODS), *ENDED]
+    shown = trace.preview_log("\n".join([*lines, ""]).encode(), 700)
+    assert f"93: {line}" in shown.split("\n")
+    assert "Cleaning the " not in shown
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_the_scripts_lines_are_known_in_a_log_without_control_characters(marked: bool) -> None:
+    begins, ends = ("section_start:1741355012:step_script", "section_end:1741355912:step_script")
+    heads = (begins + SCRIPT, f"{ends}section_start:1741355912:after_script{AFTER}")
+    script, after = heads if marked else (SCRIPT, AFTER)
+    lines = ["ERROR: the old parts are gone", script, *dull(400, "part {n}"), UNFORESEEN[0]]
+    lines += [after, "$ ./collect", "ERROR: there is no report", *ENDED]
+    shown = trace.preview_log("\n".join([*lines, ""]).encode(), 1_024)
+    assert f"403: {UNFORESEEN[0]}" in shown.split("\n")
+    assert "the old parts" not in shown
+    assert "section_" not in shown
+
+
+SCRIPT, AFTER = 'Executing "step_script" stage of the job script', "Running after_script"
+
+WOODS = ("oak", "ash", "elm", "fir", "yew", "pine", "beech", "birch", "maple", "larch", "cedar")
+
 TABLES = {
     "head and total above": (
         ["File      | Lines | Branches | Missing", "----------|-------|----------|--------",

@@ -80,7 +80,7 @@ def choose(weights: list[float]) -> list[str]:
         )
         for at in range(len(weights))
     ]
-    return texts(Choice(lines, weights, len(lines), 4_096).write_text())
+    return texts(Choice(lines, weights, len(lines), 4_096, range(len(lines))).write_text())
 
 
 def test_what_says_nothing_is_not_shown_because_there_is_room() -> None:

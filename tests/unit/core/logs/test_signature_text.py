@@ -316,3 +316,40 @@ def test_a_crash_of_a_worker_comes_before_the_tests_that_failed_because_of_it() 
     told = make_signature(lines)
     assert told.text == "FAILED tests/test_parse.py::test_big_feed[rss]: worker 'gw2' crashed"
     assert told.others == ("tests/test_fetch.py::test_fetch",)
+
+
+WAITED = "Error: Timed out waiting for: http://localhost:4173"
+RAISED_FIRST = "Error: ENOSPC: System limit for number of file watchers reached, watch 'fp'"
+BUS = "[pid=7][err] [7:7:1120/090112.9:ERROR:bus.cc(407)] Failed to connect: No such file"
+DISPLAY = "[pid=7][err] [7:7:1120/090112.967:ERROR:x11.cc(240)] Missing X server or $DISPLAY"
+EXITS = (
+    "[pid=7][err] [7:7:1120/090112.968:ERROR:env.cc(255)] The platform failed to start. Exiting."
+)
+GLOG = "E1120 09:01:12.966712    4121 lease.cc:240] cannot renew the lease: not found"
+DIED = "E1120 09:01:13.966712    4121 store.cc:12] cannot open the store: permission denied"
+MAVEN = "[ERROR] Failed to execute goal on project shop: Could not resolve dependencies for shop:1"
+ANSWERED = (
+    "[ERROR] \tCould not transfer artifact a:b:jar:2 from/to corp (https://n/): status code: 502"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ([RAISED_FIRST, "    at watch (fs.js:2)", "Node.js v20", WAITED], RAISED_FIRST),
+        ([BUS, DISPLAY, EXITS], DISPLAY),
+        ([GLOG, DIED], DIED),
+        ([MAVEN, "[ERROR] dependency: a:b:jar:2 (compile)", ANSWERED], ANSWERED),
+        # Near misses: nothing explains the line, or what stands there is of another message.
+        (["fatal: No names found, cannot describe anything.", WAITED], WAITED),
+        ([WAITED, "Error: Timed out waiting for: http://localhost:9"], WAITED),
+        ([BUS, EXITS], BUS),
+        ([GLOG, "error: the store is not there"], "error: the store is not there"),
+        ([MAVEN, "[ERROR] dependency: a:b:jar:2 (compile)"], MAVEN),
+        ([MAVEN, ANSWERED.replace("\t", "")], MAVEN),
+        ([MAVEN, *["[INFO] and so on"] * 5, ANSWERED], MAVEN),
+    ],
+)
+def test_the_line_that_explains_the_heaviest_one_is_the_error(lines: list[str], text: str) -> None:
+    shown = make_signature(lines).text
+    assert shown.endswith(" ".join(text.split())[-60:])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.simulators.gitlab import Access, Bridge, GitLabSim, Job, Pipeline, Project, Scene
-from tests.unit.sources.conftest import fetch, subject_of, told, zipped
-from worker.errors import SourceError
+from tests.unit.sources.conftest import fetch, files_in, subject_of, told, zipped
+from worker.errors import ArgumentError, SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
 from worker.sources.repository.ci_config import MAX_PROJECTS, has_foreign_includes, names_includes
@@ -140,8 +140,43 @@ def test_a_project_that_the_operator_lists_is_merged(
     sim: GitLabSim, scene: Scene, client: ReadClient, reader: Reader, secret: Project
 ) -> None:
     configured(sim, scene, reader, {"project": "ops/secret", "file": "ci.yml"})
+    secret.public = True
     allowed = Reader.open(client, reader.subject, bytes, also=["ops/*"])
     assert b"vault" in bytes(fetch(allowed, "gitlab_get_ci_config").data)
+
+
+@pytest.mark.parametrize("is_mr_public", [True, False])
+@pytest.mark.parametrize(
+    "closed", [{"public": False}, {"public_jobs": False}, {"builds_access": "private"}]
+)
+def test_what_a_listed_project_keeps_for_its_members_is_not_read(
+    sim: GitLabSim,
+    scene: Scene,
+    client: ReadClient,
+    reader: Reader,
+    secret: Project,
+    is_mr_public: bool,
+    closed: dict[str, Any],
+) -> None:
+    """The members of the merge request's project are no members of it."""
+    secret.public, scene.project.public = True, is_mr_public
+    for name, value in closed.items():
+        setattr(secret, name, value)
+    job = sim.add_job(
+        sim.run_pipeline(scene.mr, kind="child", project=secret),
+        "rollout",
+        status="failed",
+        trace=b"TOP SECRET\n",
+    )
+    scene.pipeline.bridges.append(Bridge(1, "deploy", "failed", job.pipeline))
+    configured(sim, scene, reader, {"project": "ops/secret", "file": "ci.yml"})
+    allowed = Reader.open(client, reader.subject, bytes, also=["ops/*"])
+    assert b"vault" not in bytes(fetch(allowed, "gitlab_get_ci_config").data)
+    assert b"not one this session may read" in bytes(
+        fetch(allowed, "gitlab_list_pipeline_jobs").data
+    )
+    with pytest.raises(SourceError, match="not found"):
+        fetch(allowed, "gitlab_get_job_log", job_id=job.id)
 
 
 def test_only_so_many_projects_are_looked_up(
@@ -219,7 +254,7 @@ def test_what_a_target_branchs_pipeline_has_started_is_bound_by_name(
     sim: GitLabSim, scene: Scene, client: ReadClient, reader: Reader
 ) -> None:
     """A listing of the target branch's pipeline opens no other project's jobs of other names."""
-    other = sim.add_project("shared/deploy")
+    other = sim.add_project("shared/deploy", public=True)
     sim.add_member(other, scene.bot, Access.REPORTER)
     main = on_branch(sim, scene, "main")
     child = on_branch(sim, scene, "main")
@@ -273,6 +308,44 @@ def test_a_forks_merge_request_of_the_same_number_is_another_one(
     reader = Reader.open(client, subject_of(sim, far, pipeline), bytes)
     with pytest.raises(SourceError, match="is not of this merge request"):
         fetch(reader, "gitlab_get_job_log", job_id=job.id)
+
+
+@pytest.mark.parametrize("is_mr_public", [True, False])
+def test_of_a_private_fork_only_the_merge_requests_own_commits_are_read(
+    sim: GitLabSim, scene: Scene, client: ReadClient, is_mr_public: bool
+) -> None:
+    """Its author has opened the merge request, and nothing else, to the readers of the note."""
+    scene.project.public = is_mr_public
+    fork = sim.add_project("mara/service", parent=scene.project)
+    sim.add_member(fork, scene.bot, Access.REPORTER)
+    far = sim.open_merge_request(
+        scene.project,
+        scene.developer,
+        title="Far",
+        branch="far",
+        source=fork,
+        files={"far.py": b"1\n"},
+    )
+    hidden = sim.commit(fork, "plans", {"plans.txt": b"TOP SECRET\n"})
+    subject = subject_of(sim, far, sim.run_pipeline(far, kind="branch"))
+    reader = Reader.open(client, subject, bytes)
+    for ref in ("far", far.sha, far.sha[:12]):
+        assert fetch(reader, "gitlab_get_file", path="far.py", ref=ref).data == b"1\n"
+    for ref in ("plans", hidden, hidden[:12]):
+        for name, more in [
+            ("gitlab_get_file", {"path": "plans.txt", "ref": ref}),
+            ("gitlab_list_files", {"ref": ref}),
+            ("gitlab_compare", {"old": far.sha, "new": ref}),
+        ]:
+            with pytest.raises((ArgumentError, SourceError)):
+                fetch(reader, name, **more)
+        archive = fetch(reader, "gitlab_get_source_archive", ref=ref)
+        with pytest.raises(SourceError):
+            files_in(archive)
+    fork.public = True
+    opened = Reader.open(client, subject, bytes)
+    secret = fetch(opened, "gitlab_get_file", path="plans.txt", ref="plans")
+    assert secret.data == b"TOP SECRET\n"
 
 
 # ----------------------------------------------------------------------- what may be read, cheaply

@@ -26,7 +26,7 @@ from tests.clusters import Answer, Loopback
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.sources.conftest import fetch, told
 from worker.errors import SourceError
-from worker.gitlab_client import FOREIGN, Refused, explain_failure
+from worker.gitlab_client import FOREIGN, Connections, Refused, explain_failure
 from worker.sources.api.client import ReadClient
 from worker.sources.api.downloads import Downloads, find_public_address, is_public
 from worker.sources.api.web import WebReader, translate_errors
@@ -35,6 +35,7 @@ from worker.sources.job_logs.redactor import Redactions
 from worker.sources.repository import archive
 from worker.sources.session_reader import Reader
 from worker.sources.testing_farm.xunit import ENCODINGS, MAX_MARKUP, Report
+from worker.transport.urllib3_connections import MOST_WHOLE, RefusedAnswer
 
 pytestmark = pytest.mark.attack("downloads")
 
@@ -280,17 +281,56 @@ def test_an_answer_that_says_it_is_not_packed_is_taken(store: Store) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("times", [1, 2, 3])
-def test_what_gitlab_packs_is_unpacked_in_bounded_memory(store: Store, times: int) -> None:
+@pytest.mark.attack("odd answers")
+@pytest.mark.parametrize(
+    ("times", "reason"),
+    [
+        (1, "larger than 1048576 bytes"),
+        (2, "packed as 'gzip, gzip', which was not asked for"),
+        (3, "which was not asked for"),
+    ],
+)
+def test_what_gitlab_packs_is_unpacked_once_in_bounded_memory(
+    store: Store, times: int, reason: str
+) -> None:
     coding = ", ".join(["gzip"] * times)
     store.faults["/api/v4/x"] = 200, packed(times=times), {"Content-Encoding": coding}
     client = ReadClient(store.url, "t", retries=0)
 
     def read() -> None:
-        with pytest.raises(SourceError, match="larger than 1048576 bytes"):
+        with pytest.raises(SourceError, match=reason):
             list(client.stream("/x", "it", 1 << 20))
 
     assert peak(read) < FLAT
+    assert {headers["Accept-Encoding"] for headers in store.headers} == {"gzip"}
+
+
+@pytest.mark.slow
+@pytest.mark.attack("odd answers")
+@pytest.mark.parametrize("status", [200, 302, 403, 404])
+def test_what_requests_would_read_whole_by_itself_is_capped(store: Store, status: int) -> None:
+    headers = {"Content-Encoding": "gzip", "Location": "/elsewhere"}
+    store.faults["/api/v4/user"] = status, packed(), headers
+    client = Connections(store.url, "t", (2.0, 2.0)).get()
+
+    def read() -> None:
+        with pytest.raises(RefusedAnswer, match="larger than"):
+            client.http_get("/user", max_retries=0)
+
+    assert peak(read) < MOST_WHOLE + 2 * FLAT
+
+
+@pytest.mark.parametrize("coding", ["gzip, gzip", "deflate", "br", "zstd", "gzip,identity", "x"])
+@pytest.mark.attack("odd answers")
+def test_gitlab_and_its_store_are_read_in_no_packing_that_was_not_asked_for(
+    store: Store, coding: str
+) -> None:
+    store.faults["/api/v4/x"] = store.faults["/x"] = 200, packed(), {"Content-Encoding": coding}
+    host = store.url.rpartition(":")[0].removeprefix("http://")
+    with pytest.raises(SourceError, match="which was not asked for"):
+        list(ReadClient(store.url, "t", retries=0).stream("/x", "it", 1 << 20))
+    with pytest.raises(RefusedAnswer, match="which was not asked for"):
+        Downloads({"http"}, [host], (1.0, 1.0)).get(f"{store.url}/x")
 
 
 # ------------------------------------------------------------------------------------------ XML

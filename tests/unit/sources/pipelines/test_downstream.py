@@ -41,7 +41,7 @@ def test_failed_jobs_of_children_are_found_at_every_depth(
 def test_another_project_is_only_read_if_the_operator_lists_it(
     sim: GitLabSim, scene: Scene, client: ReadClient, reader: Reader
 ) -> None:
-    other = sim.add_project("Shared/Deploy")
+    other = sim.add_project("Shared/Deploy", public=True)
     sim.add_member(other, scene.bot, Access.REPORTER)
     pipeline = started(sim, scene, scene.pipeline, "deploy", other)
     job = pipeline.jobs[0].id

@@ -35,6 +35,7 @@ class Digest:
         self._total = scan.total
         self._end_lines = scan.end_lines
         self._first = 0 if scan.troubles else scan.first
+        self._script = range(self._first, scan.end)
         self._lines = place.list_lines(scan)
         self._weights = _compute_weights(scan, self._lines)
         if self._lines and self._lines[-1].text == _PASSED:
@@ -49,7 +50,8 @@ class Digest:
         """
         if self._whole is not None and (shown := _number_lines(self._whole, self._first, limit)):
             return shown
-        return Choice(self._lines, self._weights, self._total, limit).write_text(self._end_lines)
+        choice = Choice(self._lines, self._weights, self._total, limit, self._script)
+        return choice.write_text(self._end_lines)
 
 
 class Excerpt:

@@ -9,6 +9,7 @@ from itertools import islice
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import CUT
 from worker.core.logs.excerpt.tables import find_table_rows
+from worker.core.logs.excerpt.weights import sum_marks
 from worker.core.logs.excerpt.worth import (
     SHORT,
     TELLS,
@@ -38,6 +39,7 @@ _BETWEEN, _REACH = 5.0, 7  # gain with chosen lines both above and below, at mos
 _BASE, _COST = 40, 0.71  # how much a line's length counts against it
 _SURE, _SURER = 0.0, 0.5  # a line that weighs more is of the failure: one of trouble, any other
 _HEAVIEST = 2  # how many of the heaviest lines are always shown
+_TROUBLES = 3  # how many lines of trouble are always shown if none is surely of the failure
 
 _NAMES = re.compile(
     r"""^[SFEI]*\.[SFEI.]*|\S*(?:::|/)\S*|\d+"""
@@ -52,8 +54,12 @@ _JUDGED, _ASSERTED = frozenset(("judged",)), frozenset(("judged", "named"))
 class Choice:
     """Chooses the lines that are shown, and keeps account of the bytes that they take."""
 
-    def __init__(self, lines: list[Line], weights: list[float], total: int, limit: int) -> None:
+    def __init__(
+        self, lines: list[Line], weights: list[float], total: int, limit: int, script: range
+    ) -> None:
+        """The log has `total` lines; `script` are the indexes of those that the script wrote."""
         self._lines = lines
+        self._script = script
         self._shown = _shorten_lines(lines)
         self._weights = weights
         self._total = total
@@ -68,6 +74,7 @@ class Choice:
         self._texts: set[str] = set()
         self._size = 0
         self._heap: list[tuple[float, int]] = []
+        self._is_explained = any(map(self._is_sure, range(len(lines))))
 
     def write_text(self, end_lines: Sequence[int] = ()) -> str:
         """Choose lines and return them as `NUMBER: text`, gaps marked.
@@ -94,12 +101,13 @@ class Choice:
         return "\n".join(self._show_lines())
 
     def _fill_room(self) -> None:
-        """If no line is surely of the failure, take all that fit, the heaviest first, but none
-        about work that goes well: the cause may be told in words that nobody foresaw."""
-        if any(map(self._is_sure, range(len(self._lines)))):
+        """If no line is surely of the failure, take all of the script's that fit, the heaviest
+        first, but none about work that goes well: the cause may be told in words that nobody
+        foresaw."""
+        if self._is_explained:
             return
-        ranked = sorted(range(len(self._lines)), key=self._weights.__getitem__, reverse=True)
-        for j in ranked:
+        said = (j for j, line in enumerate(self._lines) if line.source.index in self._script)
+        for j in sorted(said, key=self._weights.__getitem__, reverse=True):
             if not says_it_goes_well(self._lines[j]) and self._alike[self._kind(j)] < _MOST_ALIKE:
                 self._take_line(j)
 
@@ -123,7 +131,7 @@ class Choice:
         asserted = self._first(marks, _JUDGED) if asserted is None else asserted
         said_by = asserted - 1 if asserted and "pointed" in marks[asserted - 1] else None
         ended = [self._index[at] for at in end_lines if at in self._index]
-        heaviest = self._list_heaviest()
+        heaviest = [*self._list_heaviest(), *([] if self._is_explained else self._list_troubles())]
         for j in (*heaviest, *tallies[-1:], often, compiled, said_by, asserted, *ended):
             if j is not None:
                 self._take_line(j)
@@ -136,6 +144,18 @@ class Choice:
         for j in ranked:
             copies.setdefault(self._lines[j].text, j)
         return list(islice(copies.values(), _HEAVIEST))
+
+    def _list_troubles(self) -> list[int]:
+        """Return the script's lines with words of trouble that weigh most by themselves: where no
+        line is surely of the failure, its place in the log says little."""
+        told = (
+            j
+            for j, line in enumerate(self._lines)
+            if line.source.index in self._script
+            and not line.marks.isdisjoint(TELLS)
+            and self._tells(j)
+        )
+        return sorted(told, key=lambda j: -sum_marks(self._lines[j].marks)[0])[:_TROUBLES]
 
     def _first(self, marks: Sequence[frozenset[str]], wanted: frozenset[str]) -> int | None:
         """Return the first line with the `wanted` marks that is not from a configuration check."""
@@ -151,8 +171,15 @@ class Choice:
         return value
 
     def _tells(self, j: int) -> bool:
-        """Whether the line may be chosen by itself if there is room."""
-        return self._worth[j] > 0 and not self._faint[j]
+        """Whether the line may be chosen by itself if there is room. Where no line is surely of the
+        failure, the runner's own work before and after the script does not take the room."""
+        line = self._lines[j]
+        said = (
+            self._is_explained
+            or line.source.index in self._script
+            or not line.marks.isdisjoint(TELLS)
+        )
+        return said and self._worth[j] > 0 and not self._faint[j]
 
     def _compute_company(self, at: int) -> float:
         """Return the factor for chosen lines around a line, so that a block is kept together."""

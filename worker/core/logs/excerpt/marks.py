@@ -124,7 +124,10 @@ _HOLDS = {
     "npm": ("npm ERR!", "ELIFECYCLE", "error Command failed", "yarnpkg"),
     "link": ("://",),
     "percent": ("%",),
-    "fold": ("travis_time", "travis_fold", "##[endgroup]", "##[group]"),
+    "fold": (
+        *("travis_time", "travis_fold", "##[endgroup]", "##[group]"),
+        *("section_start:", "section_end:"),
+    ),
     "ended": (
         "exited with",
         "exit code",
@@ -185,7 +188,7 @@ _FLAG = re.compile(r" -[IDLWfO][\w/.=-]")
 _FLAGS = 3
 """A line with at least this many flags is a compiler command."""
 
-_PLACE = re.compile(r"\.\w{1,5}[:(]\d|, line \d")
+_PLACE = re.compile(r"\.\w{1,5}(?:[:(]|\",)\d|[,:] line \d")
 _EXIT = re.compile(
     r"(?:exited with|exit(?:ed)? (?:code|status)|returned (?:a )?(?:non-zero )?(?:exit )?"
     r"(?:code|status)|status code)[: ]*[1-9]\d{0,2}\b|\*\*\* \[[^\]]{0,200}\] Error \d"
@@ -236,7 +239,7 @@ def _add_patterns(line: str, found: set[str]) -> None:
             found.add("summary")
         if _FAILED.search(line) and _TALLY.search(line):
             found.add("tally")
-    if ("." in line or ", line" in line) and _PLACE.search(line):
+    if ("." in line or " line " in line) and _PLACE.search(line):
         found.add("place")
     _add_asides(line, found)
     if _OPENS.match(line):

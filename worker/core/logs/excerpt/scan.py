@@ -63,6 +63,10 @@ _AFTER = (
     b"Uploading artifacts for failed job",
     b"Cleaning up project directory and file based variables",
 )
+_MARKER = b"section_"
+"""What those lines begin with if the log was kept without its control characters: then a section's
+markers and its heading are one line."""
+
 _END, _RUNNER_END, _TAIL = 60, 15, 460
 
 _TROUBLES = (b"*** WARNING: Service ", b"Health check error")
@@ -152,7 +156,7 @@ class Scan:
         self._counts.update(keys)
         hits = list(compress(range(len(keys)), map(self._hit_mildness.__contains__, keys)))
         self._remember(lines, keys, hits)
-        if (script := _find_last(lines, _SCRIPT)) is not None:
+        if (script := _find_last(lines, text, _SCRIPT)) is not None:
             self._first = self._total + script + 1
         self._commands.extend(
             (self._total + at, _cut_line(lines[at]), keys[at])
@@ -302,7 +306,7 @@ class Scan:
 
     def _find_script(self) -> tuple[int, int]:
         first = self._first
-        ends = (at for at, line, _ in self._tail if at > first and line in _AFTER)
+        ends = (at for at, line, _ in self._tail if at > first and _is_heading(line, _AFTER))
         return first, max(first + 1, next(ends, self._total))
 
 
@@ -312,7 +316,8 @@ def cut_before_error(line: bytes) -> bytes:
     if at <= _FAR:
         return line
     start = min(at - _LEAD, max(0, len(line) - _FITS))
-    start = line.find(b" ", start, at) + 1 or start
+    parts = (line.find(mark, start, at) + 1 for mark in (b" ", b"/"))
+    start = min(filter(None, parts), default=start)
     return b"%s %s" % (CUT.encode(), line[start:])
 
 
@@ -354,7 +359,12 @@ def _make_shape(key: bytes) -> tuple[bytes, ...]:
     return tuple(filter(bytes.isalpha, key[:200].split()))
 
 
-def _find_last(lines: list[bytes], wanted: bytes) -> int | None:
-    if wanted not in lines:
+def _find_last(lines: list[bytes], text: bytes, heading: bytes) -> int | None:
+    if heading not in text:
         return None
-    return len(lines) - 1 - lines[::-1].index(wanted)
+    found = (at for at in range(len(lines) - 1, -1, -1) if _is_heading(lines[at], (heading,)))
+    return next(found, None)
+
+
+def _is_heading(line: bytes, headings: tuple[bytes, ...]) -> bool:
+    return line in headings or (line.startswith(_MARKER) and line.endswith(headings))

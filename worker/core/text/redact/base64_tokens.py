@@ -4,10 +4,11 @@ import base64
 import binascii
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from worker.core.text.redact.known import BASE64_SKIPPED, base64_core
+from worker.core.text.redact.randomness import looks_like_base64
 from worker.core.text.redact.rules import Rule
 from worker.core.text.redact.tokens import TOKENS, token_pattern
 
@@ -25,7 +26,7 @@ _RUN = re.compile(
 """The rest of a Base64 text, which may be wrapped into long lines."""
 
 _LAST_LINE = re.compile(
-    rb"[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40}[A-Za-z0-9+/]{2,76}={0,2}(?=\s|\\n|\"|$)"
+    rb"[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40}([A-Za-z0-9+/]{2,76}={0,2})(?=\s|\\n|\"|$)"
 )
 
 
@@ -40,16 +41,16 @@ def _list_rules(kind: str, prefix: str, pattern: str) -> Iterator[Rule]:
 
 def _find(
     core: bytes, shift: int, pattern: re.Pattern[bytes], data: bytes, at: int
-) -> tuple[int, int] | None:
+) -> Sequence[tuple[int, int]]:
     """Return where the Base64 text begins and ends that contains a token with the prefix `core`."""
     first = at - BASE64_SKIPPED[shift]
     if first < 0 or not data.startswith(core, at):
-        return None
+        return ()
     if not pattern.match(_decode(data[first : first + _DECODED]), shift):
-        return None
+        return ()
     before = data[max(0, first - _MOST_BEFORE) : first]
     start = first - (len(before) - len(before.rstrip(_ALPHABET)))
-    return (start, _find_end(data, at))
+    return ((start, _find_end(data, at)),)
 
 
 def _find_end(data: bytes, at: int) -> int:
@@ -57,7 +58,9 @@ def _find_end(data: bytes, at: int) -> int:
     end = found.end() if found is not None else at
     wrapped = b"\n" in data[at:end] or b"\\n" in data[at:end]
     last = _LAST_LINE.match(data, end) if wrapped and data[end - 1 : end] != b"=" else None
-    return last.end() if last is not None else end
+    # What is no Base64 by its looks may be the next line of the log.
+    ends = last is not None and (last[1].endswith(b"=") or looks_like_base64(last[1]))
+    return last.end() if last is not None and ends else end
 
 
 def _decode(encoded: bytes) -> bytes:

@@ -2,8 +2,13 @@
 
 import re
 import string
+from collections.abc import Sequence
 
-from worker.core.text.redact.randomness import looks_generated, looks_like_password
+from worker.core.text.redact.randomness import (
+    looks_generated,
+    looks_like_base64,
+    looks_like_password,
+)
 from worker.core.text.redact.rules import Rule
 from worker.core.text.redact.spans import mark
 from worker.core.text.redact.yaml_blocks import list_block_lines
@@ -52,6 +57,7 @@ _BARE = re.compile(rb"(?![\w.$]{6,512}+\()[^\s\"'`,;<>(){}\[\]\\\x1b]{6,512}")
 _QUERY = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&\x1b]{6,512}")
 _LONGEST = 512
 _REST = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&\x1b]*+")
+_PART = re.compile(rb"[A-Za-z0-9+/_-]{2,200}={0,2}")
 _HEAD = 48
 """How many bytes of a value are examined."""
 
@@ -77,28 +83,46 @@ _KEYS = re.compile(
 )
 
 
-def _find(data: bytes, at: int) -> tuple[int, int] | None:
+def _find(data: bytes, at: int) -> Sequence[tuple[int, int]]:
     if (word := _WORD.match(data, at)) is None or _is_part_of_word(data, word.end()):
-        return None
+        return ()
     after = _match_end(_SUFFIX, data, word.end())
     before = _read_name_start(data, at)
     value = _find_start(data, at - len(before), after, before, word[1] is not None)
     if value is None:
-        return None
+        return ()
     if _is_no_name(data[max(0, at - len(before) - len(_MARK)) : value]):
-        return None
+        return ()
     if not _is_secret_name(before, word[0], data[word.end() : after]):
-        return None
+        return ()
     constant = word[0].isupper() and before.upper() == before
     if lines := list_block_lines(data, at - len(before), value):
-        secret = any(_looks_secret(data[slice(*line)], word, constant) for line in lines)
-        return (lines[0][0], lines[-1][1]) if secret else None
+        secret = [_looks_secret(data[slice(*line)], word, constant) for line in lines]
+        return _select_lines(data, lines, secret)
     if (found := _find_value(data, value, constant)) is None:
-        return None
+        return ()
     if not _looks_secret(data[slice(*found)], word, constant):
-        return None
+        return ()
     start, end = found
-    return (start, end if end - start < _LONGEST else _match_end(_REST, data, end))
+    return ((start, end if end - start < _LONGEST else _match_end(_REST, data, end)),)
+
+
+def _select_lines(
+    data: bytes, lines: Sequence[tuple[int, int]], secret: Sequence[bool]
+) -> list[tuple[int, int]]:
+    """Return the lines of a block that are `secret`, and those next to them that may be parts of
+    the same Base64. Others stay: whoever writes the key of a block must not hide what follows."""
+    found = [*secret]
+    down = [(at, at - 1) for at in range(1, len(lines))]
+    up = [(at, at + 1) for at in range(len(lines) - 2, -1, -1)]
+    for at, beside in (*down, *up):
+        found[at] = found[at] or (found[beside] and _is_part(data[slice(*lines[at])]))
+    return [line for line, taken in zip(lines, found, strict=True) if taken]
+
+
+def _is_part(line: bytes) -> bool:
+    """Whether a line may be a part of wrapped Base64."""
+    return _PART.fullmatch(line) is not None and (line.endswith(b"=") or looks_like_base64(line))
 
 
 def _looks_secret(value: bytes, word: re.Match[bytes], constant: bool) -> bool:

@@ -1,6 +1,7 @@
 """Places that hold credentials, whatever these look like: headers, URLs, options, files."""
 
 import re
+from collections.abc import Sequence
 
 from worker.core.text.redact.randomness import looks_like_password
 from worker.core.text.redact.rules import Rule, match_rule
@@ -10,6 +11,9 @@ _REFERENCE = (
     r"|\$\w+(?:[\"'\s@/:,;)]|$)|%\w+%|[xX]{6,}(?![A-Za-z0-9])))"
 )
 """What follows is not a reference to a variable, a placeholder or a mark."""
+
+_NO_LINE_END = r"(?!\\{1,3}n)"
+"""Before each character: what stands on several lines is no single value, in JSON too."""
 
 _NO_WORDS = r"(?!(?i:authenticat|authoriz|credential|required|realm|error|token\b|null|none))"
 
@@ -30,11 +34,11 @@ def _option_rule(hints: str, commands: bytes, pattern: str) -> Rule:
     before = re.compile(rb"(?<![\w.-])(?:%b)(?:\.exe)?[ \t][^\n|;]{0,400}$" % commands)
     rule = match_rule("secret", hints, pattern)
 
-    def find(data: bytes, at: int) -> tuple[int, int] | None:
-        if (found := rule.find(data, at)) is None:
-            return None
+    def find(data: bytes, at: int) -> Sequence[tuple[int, int]]:
+        if not (found := rule.find(data, at)):
+            return ()
         line = data[max(data.rfind(b"\n", 0, at) + 1, at - 400) : at]
-        return found if before.search(line) else None
+        return found if before.search(line) else ()
 
     return Rule("secret", rule.hints, find)
 
@@ -43,11 +47,11 @@ def _cookie_rule(hint: str, pattern: str) -> Rule:
     """Make a rule for the pairs of a header with cookies, if one of them is a cookie's value."""
     rule = match_rule("cookie", hint, pattern)
 
-    def find(data: bytes, at: int) -> tuple[int, int] | None:
-        if (found := rule.find(data, at)) is None:
-            return None
-        pairs = (pair.strip().partition(b"=") for pair in data[slice(*found)].split(b";"))
-        return found if any(_holds_secret(name, value) for name, _, value in pairs) else None
+    def find(data: bytes, at: int) -> Sequence[tuple[int, int]]:
+        if not (found := rule.find(data, at)):
+            return ()
+        pairs = (pair.strip().partition(b"=") for pair in data[slice(*found[0])].split(b";"))
+        return found if any(_holds_secret(name, value) for name, _, value in pairs) else ()
 
     return Rule("cookie", rule.hints, find)
 
@@ -82,13 +86,13 @@ def _holds_secret(name: bytes, value: bytes) -> bool:
 _OF_LOGIN = re.compile(rb"password[ \t]++(\S{6,128})[ \t\r]*+(?:\n|$)")
 
 
-def _find_netrc(data: bytes, at: int) -> tuple[int, int] | None:
+def _find_netrc(data: bytes, at: int) -> Sequence[tuple[int, int]]:
     """Return where the password is in a netrc file that has each entry on a line of its own."""
     if (found := _OF_LOGIN.match(data, at)) is None:
-        return None
+        return ()
     indent = data[max(0, at - 40) : at].rstrip(b" \t")
     alone = indent.endswith(b"\n") or (not indent and at <= 40)
-    return found.span(1) if alone and looks_like_password(found[1], constant=False) else None
+    return (found.span(1),) if alone and looks_like_password(found[1], constant=False) else ()
 
 
 PLACE_RULES = (
@@ -126,14 +130,15 @@ PLACE_RULES = (
         "url-password",
         "://",
         rf"://[^\s/@:\"'<>]{{0,64}}:{_REFERENCE}"
-        r"([^\s/@\"'<>]{1,256}(?:@[^\s/@\"'<>]{1,128}){0,3})(?=@[\w\[.-])",
+        rf"((?:{_NO_LINE_END}[^\s/@\"'<>]){{1,256}}(?:@[^\s/@\"'<>]{{1,128}}){{0,3}})(?=@[\w\[.-])",
     ),
     # A password with a slash in it. If it begins like a port, it is a host and its path.
     match_rule(
         "url-password",
         "://",
         rf"://[^\s/@:\"'<>\[]{{1,64}}:{_REFERENCE}(?![0-9]{{1,5}}[/,?#])"
-        r"([^\s@\"'<>,;()]{1,256})(?=@[A-Za-z0-9][\w-]*+(?:\.[\w-]++)*+(?:[:/?#\s\"']|$))",
+        rf"((?:{_NO_LINE_END}[^\s@\"'<>,;()]){{1,256}})"
+        r"(?=@[A-Za-z0-9][\w-]*+(?:\.[\w-]++)*+(?:[:/?#\s\"']|$))",
     ),
     # A token in place of the user name.
     match_rule(
@@ -209,12 +214,13 @@ PLACE_RULES = (
     match_rule(
         "secret",
         "password> passwd> passphrase> passwort>",
-        rf"[A-Za-z]{{6,10}}>{_REFERENCE}([^<>\s]{{6,512}})(?=</)",
+        rf"[A-Za-z]{{6,10}}>{_REFERENCE}((?:{_NO_LINE_END}[^<>\s]){{6,512}})(?=</)",
     ),
     match_rule(
         "secret",
         "privatekey> secretkey> clientsecret> apikey> apitoken> accesstoken> token> secret>",
-        rf"[A-Za-z]{{5,12}}>{_REFERENCE}(?=[^<]{{0,200}}[0-9])([^<>\s]{{8,512}})(?=</)",
+        rf"[A-Za-z]{{5,12}}>{_REFERENCE}(?=[^<]{{0,200}}[0-9])"
+        rf"((?:{_NO_LINE_END}[^<>\s]){{8,512}})(?=</)",
     ),
     match_rule(
         "secret",
@@ -229,6 +235,8 @@ PLACE_RULES = (
     match_rule(
         "secret",
         "<rsakeyvalue>",
-        r"<RSAKeyValue>((?:<\w+>[A-Za-z0-9+/=\s]{0,800}</\w+>\s*+){4,12})",
+        # Only long lines of Base64 are wrapped: between two tags may stand no line of a log.
+        r"<RSAKeyValue>\s*+((?:<\w+>(?:\s{0,80}+[A-Za-z0-9+/]{40,76}+(?=\s)){0,40}+"
+        r"\s{0,80}+[A-Za-z0-9+/]{0,3000}+={0,2}+\s{0,80}+</\w+>\s{0,80}+){4,12})",
     ),
 )

@@ -28,6 +28,10 @@ _ODD = re.compile(rb"(?<![A-Za-z0-9])(?!%b)[A-Za-z0-9]++" % _WORD)
 _NUMBERED = re.compile(rb"(?<![A-Za-z0-9])(?=[0-9]*[A-Za-z])(?=[A-Za-z]*[0-9])[A-Za-z0-9]{4,}+")
 _MIXED = re.compile(rb"(?<![A-Za-z0-9])(?=[a-z]*[A-Z])(?=[A-Z]*[a-z])[A-Za-z]{5,}+")
 _CAMEL = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+")
+_RUNS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_REPEATED = re.compile(rb"(.)\1{3,}")
+_EXAMINED = 200
+_DIGEST = re.compile(rb"(?:[0-9a-f]{16,}|[0-9A-F]{16,})$")
 _SYMBOL = re.compile(rb"[^A-Za-z0-9_./:\\ -]")
 _CLASSES = (*map(re.compile, (rb"[a-z]", rb"[A-Z]", rb"[0-9]")), _SYMBOL)
 _COMMON = re.compile(
@@ -68,6 +72,12 @@ def looks_like_password(value: bytes, constant: bool) -> bool:
     return len(value) >= 8 and (
         (_is_set(value) if constant else digit and _is_irregular(value)) or looks_generated(value)
     )
+
+
+def looks_like_base64(text: bytes) -> bool:
+    """Whether text in the alphabet of Base64 is neither words, as a path is, nor a digest."""
+    head = _REPEATED.sub(rb"\1", text[:_EXAMINED])  # as of the zeros in a key
+    return 3 * len(_RUNS.findall(head)) > len(head) and not _DIGEST.match(head)
 
 
 def _is_set(value: bytes) -> bool:

@@ -8,8 +8,9 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from worker.core.text.redact.spans import Span
 
-Finder = Callable[[bytes, int], tuple[int, int] | None]
-"""Takes a text and where a hint begins in it; returns where the secret begins and ends, or None."""
+Finder = Callable[[bytes, int], Sequence[tuple[int, int]]]
+"""Takes a text and where a hint begins in it; returns where the secret begins and ends. Of several
+parts of a secret it returns each, in their order; if there is none, ()."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,9 @@ def match_rule(kind: str, hints: str, pattern: str, before: int = 0) -> Rule:
     compiled = re.compile(pattern.encode())
     group = min(compiled.groups, 1)
 
-    def find(data: bytes, at: int) -> tuple[int, int] | None:
+    def find(data: bytes, at: int) -> Sequence[tuple[int, int]]:
         found = compiled.match(data, at - before) if at >= before else None
-        return found.span(group) if found is not None else None
+        return (found.span(group),) if found is not None else ()
 
     return Rule(kind, tuple(hint.encode() for hint in hints.split()), find)
 
@@ -58,6 +59,7 @@ class Scanner:
         ends: dict[int, int] = {}
         for hint, at, _ in self._engine.find_matches_as_indexes(lowered, overlapping=True):
             for rank, rule in self._rules[hint]:
-                if at >= ends.get(rank, 0) and (found := rule.find(data, at)) is not None:
-                    ends[rank] = found[1]
-                    yield Span(*found, rank, rule.kind)
+                if at >= ends.get(rank, 0):
+                    for start, end in rule.find(data, at):
+                        ends[rank] = end
+                        yield Span(start, end, rank, rule.kind)

@@ -2,7 +2,7 @@
 
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from worker.core.text.redact.rules import Rule, match_rule
@@ -153,14 +153,14 @@ _CLAIMS = re.compile(rb"\.eyJ[\w-]{8,}+(?:\.[\w-]*+)?")
 _MOST_HEADER = 8192
 
 
-def find_jwt(data: bytes, at: int) -> tuple[int, int] | None:
+def find_jwt(data: bytes, at: int) -> Sequence[tuple[int, int]]:
     """Return where a JSON Web Token begins and ends; `at` is the dot before its second part."""
     if (claims := _CLAIMS.match(data, at)) is None:
-        return None
+        return ()
     before = data[max(0, at - _MOST_HEADER) : at]
     word = before[len(before.rstrip(_WORD)) :]
     header = word.find(b"eyJ")
-    return (at - len(word) + header, claims.end()) if 0 <= header < len(word) - 8 else None
+    return ((at - len(word) + header, claims.end()),) if 0 <= header < len(word) - 8 else ()
 
 
 TOKEN_RULES = (

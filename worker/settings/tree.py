@@ -1,10 +1,9 @@
 """All settings in one tree."""
 
-from urllib.parse import unquote, urlsplit
-
 from pydantic import Field, field_validator
 
 from worker.settings.base import Part, list_secrets
+from worker.settings.broker import BrokerTlsSettings, check_broker, list_passwords
 from worker.settings.context import ContextSettings
 from worker.settings.gitlab import GitLabSettings
 from worker.settings.loop import LoopSettings
@@ -24,7 +23,14 @@ class Settings(Part):
     broker: str = Field(
         default="memory://",
         description="The queue: `memory://` inside `serve`, `redis://…`, `rediss://…`, `amqp://…` "
-        "or `amqps://…`.",
+        "or `amqps://…`; `sentinel://one:26379;sentinel://two:26379/0` for the Redis that "
+        "Sentinels name. A Redis Cluster cannot be a queue.",
+    )
+    broker_tls: BrokerTlsSettings = BrokerTlsSettings()
+    broker_master: str = Field(
+        default="mymaster",
+        min_length=1,
+        description="How the Sentinels of `sentinel://` call their Redis.",
     )
     store: str = Field(
         default="file:///var/lib/sandpiper",
@@ -54,13 +60,7 @@ class Settings(Part):
     @field_validator("broker")
     @classmethod
     def _check_broker(cls, value: str) -> str:
-        if value.partition("://")[0] not in {"memory", "redis", "rediss", "amqp", "amqps"}:
-            raise ValueError("expected memory://, redis[s]://… or amqp[s]://…")
-        try:
-            _list_passwords(value)
-        except ValueError:
-            raise ValueError("expected a URL whose password is percent-encoded") from None
-        return value
+        return check_broker(value)
 
     @field_validator("store")
     @classmethod
@@ -71,15 +71,5 @@ class Settings(Part):
 
     def list_secrets(self) -> tuple[str, ...]:
         """Return every secret that is set, for redaction."""
-        secrets = (*list_secrets(self), *_list_passwords(self.broker))
+        secrets = (*list_secrets(self), *list_passwords(self.broker))
         return tuple(dict.fromkeys(filter(None, secrets)))
-
-
-def _list_passwords(brokers: str) -> list[str]:
-    """List the passwords in one broker's URL or several, separated by ";", as written and decoded.
-
-    Raises ValueError if one is no URL.
-    """
-    urls = (brokers, *brokers.split(";"))
-    written = [password for each in urls if (password := urlsplit(each).password)]
-    return [*written, *map(unquote, written)]

@@ -129,8 +129,8 @@ class Job:
         self.sim = sim
         self.scene: Scene = make_failing_merge_request(sim)
         self.place = folder
-        self.store = FolderStore(folder)
         self.clock = HandClock(START)
+        self.store = FolderStore(folder, now=self.clock.now)
         self.leases = Leases(self.store, self.clock)
         self.model = ScriptedModel([])
         self.events: list[Event] = []

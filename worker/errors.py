@@ -10,7 +10,8 @@
     │   └── ContextOverflow    the request is larger than the model's window
     ├── SandboxLost        the container died during the run
     ├── StoreError         the session store failed
-    │   └── TurnTaken          somebody else committed this turn first
+    │   ├── TurnTaken          somebody else committed this turn first
+    │   └── Unreadable         what is stored there makes no sense, at least at this look
     ├── QueueError         the broker does not accept the trigger
     └── Interrupted        a run ends here, and another one continues from its checkpoint
         ├── LeaseLost          another worker has taken over, or will
@@ -19,16 +20,38 @@
 
 `sandbox` is a package of its own and has its own small tree: see `sandbox/base.py`.
 
-`transient` says whether it is worth trying again later.
+`transient` says whether it is worth trying again later. `doubtful` says that the answer may be
+somebody else's, or pass: it ends nothing for good before it has stayed the same for minutes.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_doubts: ContextVar[list[str] | None] = ContextVar("sandpiper_doubts", default=None)
+
+
+@contextmanager
+def collect_doubts() -> Iterator[list[str]]:
+    """Yield a list that gets the message of each doubtful error of this context, also of those that
+    are caught and answered with a default ("not found", "no member") before the block ends."""
+    found: list[str] = []
+    token = _doubts.set(found)
+    try:
+        yield found
+    finally:
+        _doubts.reset(token)
 
 
 class SandpiperError(Exception):
     """The root. The message names what was wrong, where, and what to do."""
 
-    def __init__(self, message: str, *, transient: bool = False) -> None:
+    def __init__(self, message: str, *, transient: bool = False, doubtful: bool = False) -> None:
         super().__init__(message)
         self.transient = transient
+        self.doubtful = doubtful
+        if doubtful and (found := _doubts.get()) is not None:
+            found.append(message)
 
 
 UNFORESEEN = (
@@ -76,8 +99,15 @@ class ForgeError(SandpiperError):
     `status` is the HTTP status that GitLab answered with, 0 if there was none.
     """
 
-    def __init__(self, message: str, *, transient: bool = False, status: int = 0) -> None:
-        super().__init__(message, transient=transient)
+    def __init__(
+        self,
+        message: str,
+        *,
+        transient: bool = False,
+        doubtful: bool = False,
+        status: int = 0,
+    ) -> None:
+        super().__init__(message, transient=transient, doubtful=doubtful)
         self.status = status
 
 
@@ -135,6 +165,13 @@ class StoreError(SandpiperError):
 
 class TurnTaken(StoreError):
     """The turn's `context.json` exists already: another worker committed it."""
+
+
+class Unreadable(StoreError):
+    """What is stored there makes no sense. It stays, and is looked at again in some minutes."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, transient=True, doubtful=True)
 
 
 class QueueError(SandpiperError):

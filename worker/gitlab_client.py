@@ -8,7 +8,7 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
@@ -157,22 +157,28 @@ def decode_json(response: requests.Response, cap: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed request, described for a model or a human."""
+    """A failed request, described for a model or a human.
+
+    `doubtful` says that GitLab may not have answered at all, or is about to answer otherwise: it
+    restarts, or something in front of it does. `status` is 0 if the answer is not GitLab's.
+    """
 
     text: str
     transient: bool
     status: int = 0
+    doubtful: bool = False
 
 
 def explain_failure(error: Exception, what: str, token: str) -> Failure:
     """Explain `error` (one of FOREIGN) of the request `what`; `token` is "read" or "write"."""
     if isinstance(error, GitlabParsingError):
-        return Failure(f"{what}: the answer is not JSON: is gitlab.url GitLab's address?", False)
+        return Failure(f"{what}: the answer is not JSON{_IN_PLACE}", True, doubtful=True)
     if isinstance(error, GitlabError) and error.response_code:
         return _explain_status(error, error.response_code, what, token)
     if isinstance(error, requests.TooManyRedirects):
         target = error.response.headers.get("location", "") if error.response is not None else ""
-        return Failure(f"{what}: GitLab redirects to {target[:200]!r}: correct gitlab.url", False)
+        text = f"{what}: GitLab redirects to {target[:200]!r}: correct gitlab.url"
+        return Failure(text, True, doubtful=True)
     if isinstance(error, Refused):
         return Failure(f"{what}: GitLab's answer is refused: {error}", False)
     if isinstance(error, requests.Timeout):
@@ -183,7 +189,41 @@ def explain_failure(error: Exception, what: str, token: str) -> Failure:
     )
 
 
+_IN_PLACE = ": is gitlab.url GitLab's address?"
+
+
+def require_object(answer: object, what: str, number: int | None = None) -> Mapping[str, Any]:
+    """Return an answer that must be an object with an id (`number`, if that is known).
+
+    Raises GitlabParsingError: `{}`, and what is no object, is no answer of GitLab's.
+    """
+    found = answer.get("id") if isinstance(answer, dict) else None
+    if found is None or (number is not None and found != number):
+        raise GitlabParsingError(f"{what}: no object with an id")
+    return cast(Mapping[str, Any], answer)
+
+
+def require_media(response: requests.Response, path: str) -> None:
+    """Raise GitlabParsingError for a page that came in place of a file's bytes.
+
+    GitLab sends logs and files as plain text, and as pages only what lies in artifacts.
+    """
+    media = response.headers.get("Content-Type", "")
+    if media.startswith("text/html") and "/artifacts/" not in path:
+        response.close()
+        raise GitlabParsingError("a page came")
+
+
+def _is_page(error: GitlabError) -> bool:
+    """Whether a refusal is a web page, and so somebody else's."""
+    body = error.response_body or b""
+    return body.lstrip()[:1] == b"<"
+
+
 def _explain_status(error: GitlabError, status: int, what: str, token: str) -> Failure:
+    if _is_page(error) and status < 500:
+        text = f"{what}: {status} with a page, which is not GitLab's answer{_IN_PLACE}"
+        return Failure(text, True, doubtful=True)
     reason = _read_message(error)
     variable = f"GITLAB_{token.upper()}_TOKEN"
     texts = {
@@ -192,11 +232,12 @@ def _explain_status(error: GitlabError, status: int, what: str, token: str) -> F
         429: f"{what}: GitLab's rate limit is reached; try again later",
     }
     if status == 403:
-        return Failure(f"{what}: {_explain_forbidden(reason, token, variable)}", False, status)
+        text = f"{what}: {_explain_forbidden(reason, token, variable)}"
+        return Failure(text, False, status, doubtful=True)
     if status >= 500:
         return Failure(f"{what}: GitLab answered {status}; try again later", True, status)
     text = texts.get(status, f"{what}: GitLab answered {status}: {reason}")
-    return Failure(text, status in (409, 429), status)
+    return Failure(text, status in (401, 409, 429), status, doubtful=status in (401, 404))
 
 
 def _explain_forbidden(reason: str, token: str, variable: str) -> str:

@@ -276,7 +276,7 @@ def test_the_read_token_cannot_write(sim: GitLabSim, scene: Scene, subject: Subj
 def test_a_wrong_token_is_named_as_the_cause(sim: GitLabSim, subject: Subject) -> None:
     with pytest.raises(ForgeError, match="is GITLAB_WRITE_TOKEN revoked or expired") as caught:
         GitLabWriter(sim.url, "wrong").get_user_id()
-    assert not caught.value.transient
+    assert caught.value.doubtful
 
 
 def test_a_project_that_the_bot_left_is_not_found(

@@ -9,6 +9,7 @@ from worker.jobs import dispatch
 from worker.maintenance import missed_pipelines
 from worker.maintenance.abandoned import resume_abandoned
 from worker.maintenance.retention import list_expired, remove_expired
+from worker.maintenance.unfinished_notes import heal_notes
 from worker.maintenance.verdict_days import count_ended_days
 from worker.settings import Settings
 from worker.turns.parts import Deps, Run
@@ -60,6 +61,9 @@ def command(
         click.echo(f"{swept.what}: {verb if swept.was_begun else swept.reason}")
     for abandoned in resume_abandoned(deps, begin, act=not dry_run):
         click.echo(f"{abandoned.what}: {abandoned.reason or verb}")
+    since = max(deps.runtime.clock.now() - hours * 3600, 0.0)
+    for line in heal_notes(deps, since, act=not dry_run):
+        click.echo(line)
     if settings.retention.days:
         expire = list_expired if dry_run else remove_expired
         for line in expire(deps, settings.retention.days):
@@ -77,6 +81,9 @@ def _show_parked(settings: Settings, retry: str) -> None:
     if not retry:
         for line in missed_pipelines.list_parked(deps.queue.journal):
             click.echo(line)
+        return
+    if deps.queue.journal.bring_back(retry):
+        click.echo(f"{retry}: is back in the journal, where a worker takes it up if it can be read")
         return
     trigger = deps.queue.journal.retry_parked(retry)
     if trigger is None:

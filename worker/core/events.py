@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from worker.core.conversation.context import Context, Outcome
+from worker.core.conversation.context import Context, NoteRef, Outcome, Subject
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.failure.outcomes import Label
 from worker.core.finding import Finding
+from worker.core.session_id import Marker
 from worker.core.triggers import Trigger
 
 
@@ -25,6 +26,16 @@ class Stage:
 
     text: str
     milestone: Milestone = Milestone.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class NotePlaced:
+    """A turn has its note, `note` on the merge request of `subject`: a placeholder, until the turn
+    reaches Milestone.NOTE."""
+
+    subject: Subject
+    marker: Marker
+    note: NoteRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,7 @@ class VerdictJudged:
 
 
 RunEvent = Stage | Asking | Answered | ToolRan | TurnEnded
-Event = RunEvent | TriggerBegun | TriggerLeft | Backlog | VotesChanged | VerdictJudged
+Event = RunEvent | NotePlaced | TriggerBegun | TriggerLeft | Backlog | VotesChanged | VerdictJudged
 Watcher = Callable[[Event], None]
 
 

@@ -12,11 +12,15 @@ from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
 from worker.core.ports import SessionKey
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
+from worker.errors import Unreadable
 from worker.queue.journal import State, StoredEntry
 from worker.turns.parts import Deps
 
 STALE = 600.0
 """Seconds that a trigger may wait in the queue before it counts as abandoned."""
+
+DOUBTED = 7 * 86_400.0
+"""Seconds after its acceptance in which a trigger that was parked in doubt is begun again."""
 
 _CHECKPOINT = re.compile(
     r"sessions/([1-9]\d{0,18})/([1-9]\d{0,18})/([0-9a-f]{4,64})/(\d{4})/checkpoint\.json"
@@ -36,10 +40,18 @@ def resume_abandoned(
 ) -> Iterator[Abandoned]:
     """Call `begin` for each abandoned trigger and turn, and yield them; without `act` only yield.
 
-    Raises StoreError and what `begin` raises.
+    A trigger that was parked because GitLab or the store refused it for long is begun again too:
+    what they say may be otherwise by now, and a finished analysis waits in its checkpoint. Raises
+    StoreError and what `begin` raises.
     """
     for name in list(deps.queue.journal.list_names()):
         stored = deps.queue.journal.read_entry(name)
+        if stored and _is_doubted(stored, deps):
+            if not act or deps.queue.journal.reopen_doubted(stored):
+                if act:
+                    begin(stored.entry.trigger)
+                yield Abandoned(f"parked trigger {trigger_id(stored.entry.trigger)}")
+            continue
         if (
             stored
             and _is_abandoned(stored, deps)
@@ -60,6 +72,13 @@ def resume_abandoned(
         if act:
             begin(trigger)
         yield Abandoned(what)
+
+
+def _is_doubted(stored: StoredEntry, deps: Deps) -> bool:
+    """Whether a trigger was parked for an answer that may have passed, and is young enough."""
+    entry = stored.entry
+    age = deps.runtime.clock.now() - entry.accepted_at
+    return entry.state is State.PARKED and entry.doubts > 0 and age < DOUBTED
 
 
 def _is_abandoned(stored: StoredEntry, deps: Deps) -> bool:
@@ -90,10 +109,10 @@ def _find_unfinished_turns(deps: Deps) -> Iterator[tuple[SessionKey, int]]:
 
 def _restore_trigger(key: SessionKey, turn: int, deps: Deps) -> Trigger | str:
     """Return the trigger that began a turn, or why it cannot be restored."""
-    data = deps.storage.sessions.read_checkpoint(key, turn)
     try:
+        data = deps.storage.sessions.read_checkpoint(key, turn)
         context = context_json.load_context(data or b"")
-    except context_json.HistoryError as error:
+    except (context_json.HistoryError, Unreadable) as error:
         return f"its checkpoint cannot be read: {error}"
     return _restore_reply(context) or _restore_failure(context)
 

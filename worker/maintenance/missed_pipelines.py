@@ -49,7 +49,8 @@ def begin_missed_pipelines(
 
 
 def list_parked(journal: Journal, most: int | None = None) -> Iterator[str]:
-    """Yield a line for each parked trigger among the first `most` of the journal.
+    """Yield a line for each parked trigger among the first `most` of the journal, and for each
+    whose damaged record was set aside.
 
     Raises StoreError.
     """
@@ -58,6 +59,8 @@ def list_parked(journal: Journal, most: int | None = None) -> Iterator[str]:
         at = datetime.fromtimestamp(entry.accepted_at, UTC).strftime("%Y-%m-%d %H:%M")
         about = _describe_trigger(entry.trigger)
         yield f"{trigger_id(entry.trigger)}  {at}Z  {about}: {entry.reason}"
+    for kept in islice(journal.list_set_aside(), most):
+        yield f"{kept}: set aside, as it could not be read; --retry with this name puts it back"
 
 
 def _describe_trigger(trigger: Trigger) -> str:

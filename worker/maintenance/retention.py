@@ -4,6 +4,7 @@ The removals are independent, so the next sweep continues one that was cut short
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -11,9 +12,10 @@ from itertools import islice
 from worker.core import object_names
 from worker.core.failure import known
 from worker.core.ports import KnownFailures, SessionKey
+from worker.core.ports.damaged import DAMAGED, KEPT
 from worker.core.ports.records import RECORD, Records
 from worker.core.triggers import Trigger, trigger_id
-from worker.errors import StoreError
+from worker.errors import StoreError, Unreadable
 from worker.queue.journal import State, name_entry
 from worker.queue.leases import Lease
 from worker.queue.project_slots import SLOTS, decode_owners
@@ -83,6 +85,9 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
         if stored and stored.entry.state is State.PARKED:
             records.delete(name)
             done += 1
+    for room in ("journal", "sessions"):
+        for name in list(records.list_names(f"{KEPT}{room}/{project_id}/{mr_iid}/")):
+            records.delete(name)
     for key in list(deps.storage.sessions.list_sessions(project_id, mr_iid)):
         if deps.storage.sessions.find_latest_turn(key) is None:
             done += _remove_unless_held(key, 0, deps)
@@ -150,7 +155,10 @@ def _find_orphans(deps: Deps, alive: set[str]) -> Iterator[_Expired]:
         busy = project.isdecimal() and any(
             True for _ in deps.queue.journal.list_names(int(project))
         )
-        stored = records.read(name, RECORD)
+        try:
+            stored = records.read(name, RECORD)
+        except Unreadable:
+            continue
         if not busy and not any(
             map(deps.queue.leases.is_alive, decode_owners(stored.content) if stored else ())
         ):
@@ -163,38 +171,42 @@ def _find_old_known(names: Sequence[str], before: float, deps: Deps) -> Iterator
         if place is None:
             continue
         project, key = place
-        data = deps.storage.known_failures.read_entry(project, key)
-        if data is not None and _is_stale(data, key, before):
+        try:
+            data = deps.storage.known_failures.read_entry(project, key)
+        except Unreadable:
+            continue
+        if data is not None and _is_stale(data, key, before, name, deps):
             what = f"known failure {key} of project {project}"
             yield _Expired(
-                what, partial(_remove_known, deps.storage.known_failures, project, key, before)
+                what, partial(_remove_known, deps.storage.known_failures, project, key, data)
             )
 
 
-def _remove_known(failures: KnownFailures, project: int, key: str, before: float) -> bool:
+def _remove_known(failures: KnownFailures, project: int, key: str, old: bytes) -> bool:
     try:
-        failures.change_entry(project, key, partial(_drop_if_stale, key, before))
+        failures.change_entry(project, key, lambda data: None if data == old else data)
     except StoreError:  # somebody has just seen it
         return False
     return True
 
 
-def _is_stale(data: bytes | None, key: str, before: float) -> bool:
-    """Whether an error was last seen before `before`; an unreadable entry counts as old."""
+def _is_stale(data: bytes, key: str, before: float, name: str, deps: Deps) -> bool:
+    """Whether an error was last seen before `before`, or an entry that no version of ours can read
+    last written."""
     entry = known.load_known_failure(data, key)
-    return entry is None or entry.last < before
-
-
-def _drop_if_stale(key: str, before: float, data: bytes | None) -> bytes | None:
-    return None if _is_stale(data, key, before) else data
+    written_at = deps.storage.sessions.records.find_modification_time(name)
+    last = entry.last if entry else written_at
+    return last is not None and last < before
 
 
 def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Expired]:
     """Yield what is old in the projects' memories: words of known failures, then facts."""
     for find_project, count, remove, what in _MEMORIES:
         for name in names:
-            project = find_project(name)
-            if project is not None and (old := count(project, before, deps)):
+            project, old = find_project(name), 0
+            with suppress(Unreadable):
+                old = 0 if project is None else count(project, before, deps)
+            if project is not None and old:
                 line = f"{what.format(old)} of project {project}"
                 yield _Expired(line, partial(remove, project, before, deps))
 
@@ -212,7 +224,8 @@ _MEMORIES = (
 
 
 def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:
-    """Yield old rows of the list of turns, sums of days, and preferences of merge requests."""
+    """Yield old rows of the list of turns, sums of days, preferences of merge requests, and damaged
+    records that were set aside."""
     records = deps.storage.sessions.records
     rows = [
         name for name in records.list_names(object_names.RECENT) if _is_row_before(name, before)
@@ -225,6 +238,10 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:
             ended = object_names.parse_day_end(name)
             if ended is not None and ended < before:
                 yield _make_record_removal(name, deps)
+    for name in list(records.list_names(DAMAGED)):
+        set_aside_at = records.find_modification_time(name)
+        if set_aside_at is not None and set_aside_at < before:
+            yield _make_record_removal(name, deps)
     for name in list(records.list_names(object_names.PREFERENCES)):
         set_at = records.find_modification_time(name)
         if set_at is not None and set_at < before and not name.endswith("/project.json"):

@@ -9,14 +9,15 @@ from types import TracebackType
 
 from worker.core.events import TriggerBegun, TriggerLeft, Watcher
 from worker.core.triggers import Trigger, trigger_id
-from worker.errors import Interrupted, Postponed, SandpiperError, StoreError
+from worker.errors import Interrupted, Postponed, SandpiperError, StoreError, collect_doubts
 from worker.jobs import dispatch, results
 from worker.jobs.results import CommandAnswered, VotesCounted
 from worker.log import bind_log_fields
-from worker.queue.journal import MOST_DEATHS, Entry, get_project_id
+from worker.queue.journal import DOUBT, MOST_DEATHS, Entry, get_project_id
 from worker.queue.project_slots import ProjectSlots
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Busy, Finished, NotesMarked, Skipped
+from worker.turns.unfinished_note import UnfinishedNote
 
 log = logging.getLogger("sandpiper.queue")
 
@@ -24,6 +25,9 @@ MAX_TRIES = 60
 LONGEST_WAIT = 60.0
 PATIENT_TRIES = 15
 """Tries (about eleven minutes) that wait for an unavailable model; the next one reports it."""
+
+FIRST_LOOK, LONGEST_LOOK = 15.0, 180.0
+"""Seconds until an answer that may pass is looked at again: doubled each time, to the longest."""
 
 BUSY_WAIT = 3.0
 LONGEST_BUSY_WAIT = 15.0
@@ -56,10 +60,16 @@ def deliver_trigger(
         delivery.ran = True
         log.info("trigger %s begins", trigger_id(trigger))
         result: dispatch.Result | None = None
-        run = Run(watch, None, _explain_giving_up(entry), entry.tries < PATIENT_TRIES)
-        with _handle_errors(entry, deps, later, delivery):
+        note = UnfinishedNote(watch)
+        run = Run(
+            note.watch, None, _explain_giving_up(entry), entry.tries < PATIENT_TRIES,
+            is_last_look=entry.is_confirmed(deps.runtime.clock.now()),
+        )  # fmt: skip
+        with collect_doubts() as doubts, _handle_errors(entry, deps, later, delivery, note):
             result = dispatch.find_job(trigger, deps, run)()
-        if result is not None:
+        if isinstance(result, Skipped) and doubts and not (result.is_certain or run.is_last_look):
+            delivery.outcome = _look_again(entry, f"{result.reason} ({doubts[0]})", deps, later)
+        elif result is not None:
             delivery.outcome = _close_entry(entry, result, run.gives_up, deps)
 
 
@@ -107,7 +117,11 @@ def _take_entry(
 
 @contextmanager
 def _handle_errors(
-    entry: Entry, deps: Deps, later: Callable[[Trigger, float], None], delivery: _Delivery
+    entry: Entry,
+    deps: Deps,
+    later: Callable[[Trigger, float], None],
+    delivery: _Delivery,
+    note: UnfinishedNote,
 ) -> Iterator[None]:
     """Postpone, hand over or park an entry whose run raises SandpiperError."""
     try:
@@ -115,14 +129,14 @@ def _handle_errors(
             ending.push(partial(_record_unexpected_error, entry, deps))
             yield
     except Postponed as error:  # an Interrupted, but one that is tried again like a failure
-        delivery.outcome = _handle_failure(entry, error, deps, later)
+        delivery.outcome = _handle_failure(entry, error, deps, later, note)
     except Interrupted as error:
         log.warning("trigger %s: %s", trigger_id(entry.trigger), error)
         deps.queue.journal.release_entry(entry)
         later(entry.trigger, 0.0)
         delivery.outcome = "handed_over"
     except SandpiperError as error:
-        delivery.outcome = _handle_failure(entry, error, deps, later)
+        delivery.outcome = _handle_failure(entry, error, deps, later, note)
 
 
 def _close_entry(entry: Entry, result: dispatch.Result, gives_up: str, deps: Deps) -> str:
@@ -183,17 +197,40 @@ def _record_unexpected_error(
 
 
 def _handle_failure(
-    entry: Entry, error: SandpiperError, deps: Deps, later: Callable[[Trigger, float], None]
+    entry: Entry,
+    error: SandpiperError,
+    deps: Deps,
+    later: Callable[[Trigger, float], None],
+    note: UnfinishedNote,
 ) -> str:
     name = trigger_id(entry.trigger)
     busy = isinstance(error, Busy | results.DebounceNotOver)
-    if not error.transient or entry.tries >= MAX_TRIES:
+    is_confirmed = entry.is_confirmed(deps.runtime.clock.now())
+    if error.doubtful and not is_confirmed:
+        return _look_again(entry, str(error), deps, later)
+    if error.doubtful or not error.transient or entry.tries >= MAX_TRIES:
         deps.queue.journal.park_entry(entry, str(error))
+        note.write_reason(str(error), deps)
         return "parked"
     wait = _compute_retry_delay(entry, error, deps.runtime.clock.now())
     level = logging.INFO if busy else logging.WARNING
     log.log(level, "trigger %s again in %.0f s: %s", name, wait, error)
     deps.queue.journal.postpone_entry(entry, wait, str(error), failed=not busy)
+    later(entry.trigger, wait)
+    return "retried"
+
+
+def _look_again(
+    entry: Entry, reason: str, deps: Deps, later: Callable[[Trigger, float], None]
+) -> str:
+    """Postpone an entry whose run ended in an answer that may pass: one odd answer is no end."""
+    since = entry.doubted_at if entry.doubts else deps.runtime.clock.now()
+    left = max(FIRST_LOOK, since + DOUBT - deps.runtime.clock.now())
+    wait = min(FIRST_LOOK * 2.0**entry.doubts, LONGEST_LOOK, left)
+    log.warning(
+        "trigger %s: in doubt, again in %.0f s: %s", trigger_id(entry.trigger), wait, reason
+    )
+    deps.queue.journal.doubt_entry(entry, wait, reason)
     later(entry.trigger, wait)
     return "retried"
 

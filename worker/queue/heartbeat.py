@@ -39,7 +39,7 @@ class Registration:
     def send_heartbeat(self) -> None:
         """Write the next heartbeat; sets `is_lost` if another worker removed the record.
 
-        Raises StoreError.
+        Raises StoreError, also for a record that is damaged: it may be ours.
         """
         with self._lock:
             if self.is_lost:

@@ -16,8 +16,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from worker.core.ports import Clock
-from worker.core.ports.records import RECORD, Records
+from worker.core.ports import Clock, damaged
+from worker.core.ports.records import RECORD, Records, Stored
 from worker.core.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.core.triggers import (
     PipelineFailed,
@@ -28,7 +28,7 @@ from worker.core.triggers import (
     to_message,
     trigger_id,
 )
-from worker.errors import StoreError
+from worker.errors import StoreError, Unreadable
 from worker.queue.leases import Leases
 
 log = logging.getLogger("sandpiper.journal")
@@ -36,6 +36,12 @@ log = logging.getLogger("sandpiper.journal")
 FOLDER = "journal/"
 MOST_DEATHS = 3
 """How many workers may die while they run a trigger; its last run then only reports that."""
+
+DOUBT = 600.0
+"""Seconds for which an answer that ends a trigger, and may pass, has to stay the same."""
+
+LEAST_LOOKS = 3
+"""How many runs must have got it before: a clock that jumps ahead proves nothing."""
 
 _ROUNDS = 8
 _SCHEMA = 1
@@ -62,7 +68,7 @@ class Entry:
     `due`; "" is nobody. A HELD one begins when its project has a free slot. `deaths` counts owners
     that died, `tries` the runs that ended in a transient error, `requeues` how often recovery has
     queued it again. `broke` is the last unexpected exception; a run that it ended counts as a
-    death.
+    death. `doubts` counts the runs since `doubted_at` that all ended in an answer that may pass.
     """
 
     trigger: Trigger
@@ -75,6 +81,12 @@ class Entry:
     due: float = 0.0
     reason: str = ""
     broke: str = ""
+    doubts: int = 0
+    doubted_at: float = 0.0
+
+    def is_confirmed(self, now: float) -> bool:
+        """Whether GitLab or the store has answered so for so long that it is true."""
+        return self.doubts >= LEAST_LOOKS and now - self.doubted_at >= DOUBT
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +146,19 @@ class Journal:
         tries = entry.tries + int(failed)
         due, timer = self._clock.now() + seconds, self._leases.get_timer_owner()
         self._update_owned(
-            entry, State.WAITING, owner=timer, due=due, tries=tries, reason=reason[:1000]
-        )
+            *(entry, State.WAITING), owner=timer, due=due, tries=tries, reason=reason[:1000],
+            doubts=0, doubted_at=0.0,
+        )  # fmt: skip
+
+    def doubt_entry(self, entry: Entry, seconds: float, reason: str) -> None:
+        """Record that a run ended in an answer that may pass, and is looked at again in `seconds`
+        seconds. The first such look is remembered, whoever takes the next ones."""
+        now, timer = self._clock.now(), self._leases.get_timer_owner()
+        since = entry.doubted_at if entry.doubts else now
+        self._update_owned(
+            *(entry, State.WAITING), owner=timer, due=now + seconds, reason=reason[:1000],
+            doubts=entry.doubts + 1, doubted_at=since,
+        )  # fmt: skip
 
     def record_unexpected_error(self, entry: Entry, error: str) -> None:
         """Record that an unexpected exception ended the run; the entry stays open for recovery."""
@@ -170,26 +193,57 @@ class Journal:
         )  # fmt: skip
         return self._replace_entry(stored, open_again)
 
+    def reopen_doubted(self, stored: StoredEntry) -> bool:
+        """Open an entry that was parked for an answer that may have passed by now. Of several
+        callers, only the one to queue it gets True."""
+        fresh = replace(
+            stored.entry, state=State.OPEN, owner="", reason="", doubts=0, doubted_at=0.0
+        )
+        return self._replace_entry(stored, fresh)
+
     def list_names(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[str]:
         """Yield the names of all entries, of a project's, or of a merge request's."""
         place = f"{FOLDER}{project_id}/" if project_id else FOLDER
         return self._records.list_names(f"{place}{mr_iid}/" if project_id and mr_iid else place)
 
     def read_entry(self, name: str) -> StoredEntry | None:
-        """Read an entry; None if there is none. A damaged one is deleted. One of a newer version is
-        left to the workers of that version: during an update, both run."""
-        stored = self._records.read(name, RECORD)
-        if stored is None:
-            return None
+        """Read an entry; None if there is none that can be read.
+
+        A damaged one stays, and is set aside if a second look, minutes later, finds the same (see
+        `core.ports.damaged`). One of a newer version is left to the workers of that version: during
+        an update, both run.
+        """
         try:
-            return StoredEntry(name, decode_entry(stored.content), stored.version)
+            stored = self._records.read(name, RECORD)
+            return self._decode_stored(name, stored) if stored else None
         except _NewerSchema as error:
             log.warning("%s is left alone: %s", self._records.describe_place(name), error)
-            return None
+        except Unreadable as error:
+            log.warning("%s", error)
+        return None
+
+    def _decode_stored(self, name: str, stored: Stored) -> StoredEntry | None:
+        """Decode an entry; None if it was set aside. Raises Unreadable before that."""
+        try:
+            return StoredEntry(name, decode_entry(stored.content), stored.version)
+        except _NewerSchema:
+            raise
         except (TypeError, ValueError, RecursionError) as error:
-            log.error("%s is damaged and removed: %s", self._records.describe_place(name), error)
-            self._records.delete(name)
+            now = self._clock.now()
+            damaged.confirm_damage(self._records, name, stored.content, str(error)[:200], now)
+            log.error("%s is damaged and set aside", self._records.describe_place(name))
+            damaged.set_aside(self._records, name, stored)
             return None
+
+    def list_set_aside(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[str]:
+        """Yield the names of the damaged entries that were set aside, of all or of a merge
+        request."""
+        under = f"{project_id}/{mr_iid}/" if project_id else ""
+        return damaged.list_set_aside(self._records, f"{FOLDER}{under}")
+
+    def bring_back(self, kept: str) -> bool:
+        """Put an entry that was set aside back; False if it is not there, or another one is."""
+        return damaged.bring_back(self._records, kept, RECORD)
 
     def find_parked(self, most: int | None = None) -> Iterator[StoredEntry]:
         """Yield the parked entries among the first `most` entries."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 from worker.core.ports.records import RECORD, Records, update_record
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
-from worker.errors import QueueError, StoreError
+from worker.errors import QueueError, StoreError, Unreadable
 from worker.queue.journal import FOLDER, Entry, Journal, State, get_project_id, name_entry
 from worker.queue.leases import Leases
 
@@ -133,7 +133,10 @@ class ProjectSlots:
             log.warning("the next one of project %d is left to recovery: %s", project_id, error)
 
     def _count_free(self, project_id: int) -> int:
-        stored = self._records.read(_record_name(project_id), RECORD)
+        try:
+            stored = self._records.read(_record_name(project_id), RECORD)
+        except Unreadable:
+            return self._cap
         owners = decode_owners(stored.content) if stored else []
         return self._cap - sum(map(self._leases.is_alive, owners))
 
@@ -169,7 +172,11 @@ class ProjectSlots:
 
         # A round fails only if another owner came or went, and there are at most `cap` owners.
         rounds = _ROUNDS + 2 * self._cap
-        update_record(self._records, _record_name(project_id), change_stored, rounds=rounds)
+        try:
+            update_record(self._records, _record_name(project_id), change_stored, rounds=rounds)
+        except Unreadable as error:
+            # Too many runs for some minutes are better than none; and nothing is written over it.
+            log.warning("the slots of project %d are not counted: %s", project_id, error)
         return is_changed
 
 

@@ -11,19 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    CredentialRetrievalError,
-    HTTPClientError,
-    IncompleteReadError,
-    NoCredentialsError,
-    PartialCredentialsError,
-)
-from botocore.exceptions import ConnectionError as NoConnection
 
 from worker.core.ports.records import Stored
 from worker.errors import StoreError
+from worker.sessions.bucket_answers import (
+    SUM,
+    Busy,
+    Conflict,
+    Missing,
+    Odd,
+    has_own_tag,
+    hash_content,
+    is_page,
+    looks_like_md5,
+    require_content,
+    require_fields,
+    require_list,
+    translate_errors,
+)
 from worker.sessions.objects import CHUNK
 from worker.sessions.store import Store
 
@@ -35,38 +40,8 @@ if TYPE_CHECKING:
 PART = 8 * 1024 * 1024
 """Bytes of an upload's part; all but the last are equal, as some compatible stores require."""
 
-_MISSING = {"NoSuchKey", "404"}
-_CONFLICT = {"PreconditionFailed", "412"}
-_BUSY = {"ConditionalRequestConflict", "409"}
+_OK = 200
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
-
-_TRANSIENT = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling"}
-
-_CREDENTIALS = (
-    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this machine a role, that may list "
-    "the bucket and get, put and delete its objects"
-)
-_HINTS = (
-    ({"NoSuchBucket"}, "create the bucket, or correct the store's address"),
-    (
-        {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "403"},
-        _CREDENTIALS,
-    ),
-    ({"NotImplemented", "MethodNotAllowed"}, "use a store that honours conditional writes"),
-)
-_UNREACHABLE = (NoConnection, HTTPClientError, IncompleteReadError, CredentialRetrievalError)
-
-
-class _Missing(StoreError):
-    """There is no such object."""
-
-
-class _Conflict(StoreError):
-    """The condition of a write did not hold."""
-
-
-class _Busy(StoreError):
-    """A conditional write ran at the same time as another one: neither has won."""
 
 
 def connect_bucket(
@@ -77,7 +52,7 @@ def connect_bucket(
     read_timeout: float,
 ) -> "S3Client":
     """Make a client for AWS and compatible stores. Safe to share between threads."""
-    with _translate_errors("connect", endpoint_url or "S3"):
+    with translate_errors("connect", endpoint_url or "S3"):
         return session.client(
             "s3",
             endpoint_url=endpoint_url,
@@ -127,6 +102,7 @@ class Bucket:
         self._client = client
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        self._tags_are_md5 = False
 
     def exists(self, name: str) -> bool:
         """See Objects."""
@@ -143,15 +119,17 @@ class Bucket:
             with self._translate("read", name):
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
                 with closing(answer["Body"]) as body:
+                    require_fields(answer, f"cannot read {self.describe_place(name)}", "ETag")
                     content = _join_chunks(body.iter_chunks(CHUNK), limit)
-        except _Missing:
+        except Missing:
             return None
         if len(content) > limit:
             raise StoreError(
                 f"{self.describe_place(name)} has more than {limit} bytes: "
                 "it is not one of our objects"
             )
-        return Stored(content, answer.get("ETag", ""))
+        self._check_content(answer, content, name)
+        return Stored(content, answer["ETag"])
 
     def create(self, name: str, content: bytes) -> bool:
         """See Objects."""
@@ -164,7 +142,13 @@ class Bucket:
     def write(self, name: str, content: bytes) -> None:
         """See Objects."""
         with self._translate("write", name):
-            self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=content)
+            answer = self._client.put_object(
+                Bucket=self._bucket,
+                Key=self._key(name),
+                Body=content,
+                Metadata={SUM: hash_content(content)},
+            )
+        self._note_written(answer, content, name)
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
         """See Objects."""
@@ -186,16 +170,18 @@ class Bucket:
 
     def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
         """See Objects."""
-        return self._open(name) if self.exists(name) else None
+        head = self._read_head(name)
+        return self._open(name, head["ContentLength"]) if head else None
 
     def delete(self, name: str, version: str | None = None) -> None:
         """See Objects."""
         key = self._key(name)
-        with suppress(_Missing, _Conflict), self._translate("delete", name):
-            if version is None:
-                self._client.delete_object(Bucket=self._bucket, Key=key)
-            else:
-                self._client.delete_object(Bucket=self._bucket, Key=key, IfMatch=version)
+        with suppress(Missing, Conflict), self._translate("delete", name):
+            condition: Any = {} if version is None else {"IfMatch": version}
+            answer = self._client.delete_object(Bucket=self._bucket, Key=key, **condition)
+            # S3 answers 204, without a body; of a server's default type nothing follows then.
+            if is_page(answer) and answer["ResponseMetadata"]["HTTPStatusCode"] == _OK:
+                raise Odd(f"cannot delete {self.describe_place(name)}: the answer is a page")
 
     def list_names(self, prefix: str) -> Iterator[str]:
         """See Objects."""
@@ -204,6 +190,8 @@ class Bucket:
         )
         with self._translate("list", prefix):
             for page in pages:
+                # A list that is no list would say that there is nothing.
+                require_list(page, f"cannot list {self.describe_place(prefix)}")
                 for entry in page.get("Contents", ()):
                     yield entry["Key"].removeprefix(self._prefix)
 
@@ -215,12 +203,14 @@ class Bucket:
         return self._prefix + name
 
     def _translate(self, verb: str, name: str) -> AbstractContextManager[None]:
-        return _translate_errors(verb, self.describe_place(name))
+        return translate_errors(verb, self.describe_place(name))
 
     def _read_head(self, name: str) -> "HeadObjectOutputTypeDef | None":
         """Return what S3 knows of the object; None without one."""
-        with suppress(_Missing), self._translate("look at", name):
-            return self._client.head_object(Bucket=self._bucket, Key=self._key(name))
+        with suppress(Missing), self._translate("look at", name):
+            head = self._client.head_object(Bucket=self._bucket, Key=self._key(name))
+            require_fields(head, f"cannot look at {self.describe_place(name)}", "ETag")
+            return head
         return None
 
     def _put_if(self, name: str, content: bytes, condition: Mapping[str, str]) -> bool:
@@ -229,30 +219,53 @@ class Bucket:
             "Bucket": self._bucket,
             "Key": self._key(name),
             "Body": content,
-            "Metadata": {"writer": writer},
+            "Metadata": {"writer": writer, SUM: hash_content(content)},
             **condition,
         }
+        odd: Odd | None = None
         for pause in _PAUSES:
             try:
                 with self._translate("write", name):
-                    self._client.put_object(**request)
-            except _Missing:
+                    answer = self._client.put_object(**request)
+                self._note_written(answer, content, name)
+            except Missing:
                 return False
-            except _Busy:
+            except (Busy, Odd) as error:
+                odd = error if isinstance(error, Odd) else None
                 time.sleep(pause)
-            except _Conflict:
+            except Conflict:
                 # If the first answer was lost, the repeated request finds its own object.
                 head = self._read_head(name)
                 return head is not None and head.get("Metadata", {}).get("writer") == writer
             else:
                 return True
+        if odd:
+            raise odd
         raise StoreError(f"others keep writing to {self.describe_place(name)}", transient=True)
 
+    def _note_written(self, answer: Mapping[str, Any], content: bytes, name: str) -> None:
+        """Raise Odd unless S3 has taken the content."""
+        require_fields(answer, f"cannot write {self.describe_place(name)}", "ETag")
+        self._tags_are_md5 = has_own_tag(answer, content)
+
+    def _check_content(self, answer: Mapping[str, Any], content: bytes, name: str) -> None:
+        """Raise Odd unless the content is what was written. What older versions have written has
+        no hash of ours, but S3's own tag where that is one."""
+        failed = f"cannot read {self.describe_place(name)}"
+        require_content(answer, content, failed)
+        is_known = SUM in answer.get("Metadata", {}) or not looks_like_md5(answer)
+        if self._tags_are_md5 and not is_known and not has_own_tag(answer, content):
+            raise Odd(f"{failed}: {len(content)} bytes came, and their ETag is another's")
+
     @contextmanager
-    def _open(self, name: str) -> Iterator[Iterator[bytes]]:
+    def _open(self, name: str, size: int) -> Iterator[Iterator[bytes]]:
+        failed = f"cannot read {self.describe_place(name)}"
         with self._translate("read", name):
             answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
         with closing(answer["Body"]) as body:
+            require_fields(answer, failed, "ETag")
+            if answer["ContentLength"] != size:
+                raise Odd(f"{failed}: {answer['ContentLength']} of {size} bytes came")
             yield self._read_chunks(name, body.iter_chunks(CHUNK))
 
     def _read_chunks(self, name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -261,9 +274,9 @@ class Bucket:
 
     def _start_upload(self, name: str) -> str:
         with self._translate("write", name):
-            return self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key(name))[
-                "UploadId"
-            ]
+            answer = self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key(name))
+            require_fields(answer, f"cannot write {self.describe_place(name)}", "UploadId")
+            return answer["UploadId"]
 
     def _upload_part(
         self, name: str, upload: str, number: int, part: bytes
@@ -276,16 +289,18 @@ class Bucket:
                 PartNumber=number,
                 Body=part,
             )
+        require_fields(answer, f"cannot write {self.describe_place(name)}", "ETag")
         return {"ETag": answer["ETag"], "PartNumber": number}
 
     def _complete_upload(self, name: str, upload: str, done: list["CompletedPartTypeDef"]) -> None:
         with self._translate("write", name):
-            self._client.complete_multipart_upload(
+            answer = self._client.complete_multipart_upload(
                 Bucket=self._bucket,
                 Key=self._key(name),
                 UploadId=upload,
                 MultipartUpload={"Parts": done},
             )
+        require_fields(answer, f"cannot write {self.describe_place(name)}", "ETag")
 
     def _abort_upload(self, name: str, upload: str) -> None:
         # The upload already failed, and its own error is the one to report.
@@ -320,39 +335,3 @@ def _split_parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 count += 1
     if buffer or not count:
         yield bytes(buffer)
-
-
-@contextmanager
-def _translate_errors(verb: str, place: str) -> Iterator[None]:
-    try:
-        yield
-    except ClientError as error:
-        raise _explain_refusal(error, f"cannot {verb} {place}") from error
-    except (NoCredentialsError, PartialCredentialsError) as error:
-        raise StoreError(f"cannot {verb} {place}: {error}: {_CREDENTIALS}") from error
-    except _UNREACHABLE as error:
-        raise StoreError(
-            f"cannot {verb} {place}: {_shorten(error)}: is the S3 endpoint right, and up?",
-            transient=True,
-        ) from error
-    except BotoCoreError as error:
-        raise StoreError(f"cannot {verb} {place}: {_shorten(error)}") from error
-
-
-def _explain_refusal(error: ClientError, failed: str) -> StoreError:
-    answer = error.response
-    code = str(answer.get("Error", {}).get("Code", ""))
-    message = f"{failed}: {code} {_shorten(answer.get('Error', {}).get('Message', ''))}".rstrip()
-    for codes, kind in ((_MISSING, _Missing), (_CONFLICT, _Conflict), (_BUSY, _Busy)):
-        if code in codes:
-            return kind(message)
-    hint = next((hint for codes, hint in _HINTS if code in codes), "")
-    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return StoreError(
-        f"{message}: {hint}" if hint else message,
-        transient=code in _TRANSIENT or status >= 500,
-    )
-
-
-def _shorten(problem: object) -> str:
-    return " ".join(str(problem).split())[:300]

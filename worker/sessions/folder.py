@@ -7,6 +7,7 @@ import hashlib
 import os
 import secrets
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BufferedWriter, FileIO
@@ -57,8 +58,10 @@ class FolderStore(Store):
     `lock_seconds` is how long to wait for another process that changes the same turn.
     """
 
-    def __init__(self, root: Path, *, lock_seconds: float = 10.0) -> None:
-        super().__init__(Folder(root, lock_seconds))
+    def __init__(
+        self, root: Path, *, lock_seconds: float = 10.0, now: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(Folder(root, lock_seconds), now)
 
 
 class Folder:

@@ -7,11 +7,12 @@ Day and time count backwards, so that the newest turns come first in the order o
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 
 from worker.core.object_names import END, RECENT
 from worker.core.ports import SessionKey
-from worker.errors import StoreError
+from worker.errors import StoreError, Unreadable
 from worker.sessions import keys
 from worker.sessions.objects import Objects
 
@@ -55,8 +56,9 @@ class RecentStore:
             if match and match[1] > before and (not project_id or int(match[2]) == project_id)
         )
         for match in islice(wanted, limit):
-            if stored := self._objects.read(match[0], MAX_ROW):
-                yield match[1], stored.content
+            with suppress(Unreadable):
+                if stored := self._objects.read(match[0], MAX_ROW):
+                    yield match[1], stored.content
 
 
 def _make_name(key: SessionKey, turn: int, at: float) -> str:

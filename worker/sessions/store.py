@@ -6,6 +6,7 @@ never replaced. So a turn is committed once, and no trigger is lost or answered 
 
 import json
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
@@ -15,6 +16,7 @@ from worker.core.ports.records import Stored, update_record
 from worker.core.stored_keys import from_stored, pick_known, to_stored
 from worker.errors import StoreError, TurnTaken
 from worker.sessions import keys
+from worker.sessions.checked import CheckedObjects
 from worker.sessions.known import KnownStore
 from worker.sessions.objects import Objects
 from worker.sessions.recent import RecentStore
@@ -32,8 +34,8 @@ _ROUNDS = 8
 class Store:
     """See `core.ports.SessionStore`."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
+    def __init__(self, objects: Objects, now: Callable[[], float] = time.time) -> None:
+        self._objects: Objects = CheckedObjects(objects, now)
 
     @property
     def known_failures(self) -> KnownStore:
@@ -322,19 +324,16 @@ class Store:
         stored = self._objects.read(name, _MAX_SMALL)
         if stored is None:
             return None
-        key = keys.decode_pointer(name.removeprefix("index/"), stored.content)
-        if key is None:
-            raise StoreError(
-                f"{self._objects.describe_place(name)} is damaged: it should be PROJECT/IID"
-            )
-        return key
+        return keys.decode_pointer(name.removeprefix("index/"), stored.content)
 
     def _decode_claim(self, name: str, stored: Stored) -> Claim:
         try:
             return from_stored(Claim, pick_known(Claim, json.loads(stored.content)))
         except (TypeError, ValueError, RecursionError) as error:
             place = self._objects.describe_place(name)
-            raise StoreError(f"{place} is damaged ({error}): delete it to free the turn") from error
+            raise StoreError(
+                f"{place} is damaged ({error}): delete it to free the turn", doubtful=True
+            ) from error
 
 
 def _encode_claim(claim: Claim) -> bytes:

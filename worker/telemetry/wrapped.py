@@ -180,6 +180,7 @@ class CountedNoteWriter:
         self.find_note, self.list_own_notes = notes.find_note, notes.list_own_notes
         self.post_note = _time_gitlab_write(metrics, "post")(notes.post_note)
         self.resolve_thread = _time_gitlab_write(metrics, "resolve")(notes.resolve_thread)
+        self.remove_copies = notes.remove_copies
 
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False

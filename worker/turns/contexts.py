@@ -139,6 +139,7 @@ def make_next_context(
         outcome=None,
         gave_way="",
         note_text="",
+        unposted="",
         verdict="",
         seconds=0.0,
         fact="",

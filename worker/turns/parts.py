@@ -275,7 +275,8 @@ class Run:
     `watch` is told of its events. `model` makes the model that was asked for, None means the
     configured one. `gives_up` is why the turn is only reported and not worked on: its runs have
     died, or somebody has ended it. `patient` says that the run may wait for an unavailable model.
-    `reply_route` says what a reply needs.
+    `reply_route` says what a reply needs. `is_last_look` says that an answer of GitLab's that ends
+    the run is to be believed: it has been the same for long, or there will be no other run.
     """
 
     watch: Watcher = ignore_event
@@ -283,6 +284,7 @@ class Run:
     gives_up: str = ""
     patient: bool = False
     reply_route: ReplyRoute = ReplyRoute()
+    is_last_look: bool = True
 
 
 @dataclass(frozen=True, slots=True)

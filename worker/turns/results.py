@@ -9,10 +9,12 @@ from worker.errors import SandpiperError
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Nothing was to be done, for `reason`. `at_work` says that another worker is doing it."""
+    """Nothing was to be done, for `reason`. `at_work` says that another worker is doing it,
+    `is_certain` that no answer of GitLab's can change that."""
 
     reason: str
     at_work: bool = False
+    is_certain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from worker.core.events import Asking, Event, TurnEnded
 from worker.core.ports import SessionKey
 from worker.core.session_id import make_session_id
 from worker.core.triggers import Replied, trigger_id
-from worker.errors import LeaseLost, StoreError, TurnTaken
+from worker.errors import ForgeError, LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields
 from worker.playbook import Workflow
 from worker.queue.leases import Lease
@@ -296,13 +296,15 @@ def claim_turn(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator
             raise Busy(f"session {key.session_id} is at work on something else")
         else:
             name = f"turn {turn} of session {key.session_id}"
-            yield Skipped(f"{name} is being worked on already", at_work=True)
+            reason = f"{name} is being worked on already"
+            yield Skipped(reason, at_work=True, is_certain=True)
 
 
 def _find_done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
     latest = deps.storage.sessions.find_latest_turn(key)
     done = latest is not None and latest >= turn
-    return Skipped(f"turn {turn} of session {key.session_id} is done already") if done else None
+    reason = f"turn {turn} of session {key.session_id} is done already"
+    return Skipped(reason, is_certain=True) if done else None
 
 
 def _list_turn(key: SessionKey, context: Context, deps: Deps) -> None:
@@ -312,6 +314,17 @@ def _list_turn(key: SessionKey, context: Context, deps: Deps) -> None:
         deps.storage.recent.put_row(key, context.turn, row.started_at, turn_row.dump_row(row))
     except StoreError as error:
         log.warning("session %s: not listed: %s", context.session_id, error)
+
+
+def _remove_copies(turn: Turn, context: Context, deps: Deps) -> None:
+    """Remove what a POST that GitLab carried out late has left beside the turn's note. What comes
+    later still, or cannot be removed now, is the sweep's."""
+    if context.note is None or not context.note.note_id:
+        return
+    try:
+        deps.gitlab.notes.remove_copies(context.subject, turn.marker, context.note)
+    except ForgeError as error:
+        log.warning("session %s: copies of its note: %s", context.session_id, error)
 
 
 def _commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Run) -> Finished:
@@ -327,6 +340,7 @@ def _commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Run) -> Finish
     except TurnTaken as error:
         raise LeaseLost(str(error)) from error
     _list_turn(turn.key, context, deps)
+    _remove_copies(turn, context, deps)
     if number == 0:
         older_notes.fold_older_notes(context, deps)
     outcomes.judge_by_later_verdict(turn.key, context, deps, run.watch)

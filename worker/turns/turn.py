@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from worker.core import finding
 from worker.core.conversation.context import ASKED, Context, NoteRef, Outcome, Status
 from worker.core.conversation.repair import close_calls
-from worker.core.events import Milestone, Stage
+from worker.core.events import Milestone, NotePlaced, Stage
+from worker.core.session_id import Marker
 from worker.core.text import redaction_counts
 from worker.errors import ForgeError
 from worker.forge.defence.finish import finish_body
@@ -22,6 +23,10 @@ from worker.turns.suggestions import tell_later_runs
 from worker.turns.trials import Trials
 
 log = logging.getLogger("sandpiper.turn")
+
+PATIENCE, PAUSE = 45.0, 5.0
+"""Seconds for which a result is written again while somebody else answers in GitLab's place, and
+between two attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +167,7 @@ def _post_placeholder(turn: Turn, deps: Deps, run: Run) -> Context:
         posted = _post_note(context, body, deps)
         text = f"placeholder posted: {posted.url or posted.note_id}"
         run.watch(Stage(text, Milestone.PLACEHOLDER))
+    run.watch(NotePlaced(context.subject, turn.marker, posted))
     return replace(context, note=posted)
 
 
@@ -178,24 +184,50 @@ def _post_note(context: Context, body: str, deps: Deps) -> NoteRef:
 def _publish_result(context: Context, body: str, deps: Deps, run: Run) -> Context:
     """Replace the placeholder by the result, or post the result anew if somebody deleted it.
 
-    If GitLab accepts no note any more (403, 404), the outcome says so, and the work is kept, as
-    another run would be refused too. Raises other ForgeErrors.
+    If GitLab accepts no note any more (403, 404) at the last look, the outcome says so, and the
+    work is kept. Raises other ForgeErrors; the next run posts what the checkpoint has.
     """
-    posted = context.note or NoteRef(0)
     try:
-        try:
-            deps.gitlab.notes.edit_note(context.subject, posted, body)
-        except ForgeError as error:
-            if error.status != 404:
-                raise
-            log.info("note %d was deleted: the result is posted anew", posted.note_id)
-            posted = _post_note(context, body, deps)
+        posted = _write_result(context, body, deps)
     except ForgeError as error:
-        if error.status not in (403, 404):
+        if error.status not in (403, 404) or not run.is_last_look:
             raise
         log.warning("session %s: %s", context.session_id, error)
         text = context.outcome.text if context.outcome else ""
         unposted = Outcome(Status.FAILED, text, f"the note could not be posted: {error}")
-        return replace(context, outcome=unposted, note_text="")
+        return replace(context, outcome=unposted, note_text="", unposted=body)
     run.watch(Stage(f"note posted: {posted.url or posted.note_id}", Milestone.NOTE))
     return replace(context, note=posted)
+
+
+def _write_result(context: Context, body: str, deps: Deps) -> NoteRef:
+    """Write the result, with some patience for answers that are not GitLab's, so that a finished
+    analysis need not be taken up again. Raises ForgeError."""
+    posted, until = context.note or NoteRef(0), deps.runtime.clock.monotonic() + PATIENCE
+    while True:
+        try:
+            return _edit_or_post(context, posted, body, deps)
+        except ForgeError as error:
+            is_passing = error.doubtful and error.transient
+            is_late = deps.queue.leases.is_stopping or deps.runtime.clock.monotonic() > until
+            if not is_passing or is_late:
+                raise
+            log.warning("session %s: its note is written again: %s", context.session_id, error)
+        deps.runtime.clock.sleep(PAUSE)
+
+
+def _edit_or_post(context: Context, posted: NoteRef, body: str, deps: Deps) -> NoteRef:
+    try:
+        deps.gitlab.notes.edit_note(context.subject, posted, body)
+    except ForgeError as error:
+        if error.status != 404:
+            raise
+        # It is not gone because one answer says so: then there would be two notes.
+        marker = Marker(context.session_id, context.turn)
+        found = deps.gitlab.notes.find_note(context.subject, marker, posted.discussion_id)
+        if found is not None:
+            deps.gitlab.notes.edit_note(context.subject, found, body)
+            return found
+        log.info("note %d was deleted: the result is posted anew", posted.note_id)
+        return _post_note(context, body, deps)
+    return posted

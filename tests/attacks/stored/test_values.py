@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contexts import context
+from tests.fakes import HandClock
 from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.context import CacheMark, CallCost, NoteRef
 from worker.core.conversation.decide import decide
@@ -25,10 +26,12 @@ from worker.core.failure.known import (
     load_known_failure,
 )
 from worker.core.failure.similar import load_words
+from worker.core.ports.damaged import SECOND_LOOK
 from worker.core.ports.records import RECORD
 from worker.core.routing.preferences import load_preference
 from worker.core.routing.tiers import TierChoice
 from worker.core.triggers import Replied
+from worker.errors import Unreadable
 from worker.pages.render import render_page
 from worker.pages.view import StoredTurn, build_page
 from worker.queue.heartbeat import Registration
@@ -151,13 +154,18 @@ def test_a_session_is_what_it_was_after_the_look_at_its_types() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"null", b"[]", *DEEP])
-def test_a_worker_whose_record_is_overwritten_counts_as_lost(
+def test_a_worker_whose_record_is_overwritten_counts_as_lost_at_the_second_look(
     tmp_path: Path, content: bytes
 ) -> None:
-    records = FolderStore(tmp_path).records
+    clock = HandClock()
+    records = FolderStore(tmp_path, now=clock.now).records
     ours = Registration("w1", records, SystemClock())
     stored = records.read("workers/w1.json", RECORD)
     assert stored is not None
     assert records.replace("workers/w1.json", content, stored.version)
+    with pytest.raises(Unreadable):
+        ours.send_heartbeat()
+    assert not ours.is_lost
+    clock.time += SECOND_LOOK
     ours.send_heartbeat()
     assert ours.is_lost

@@ -6,6 +6,7 @@ id tokens of jobs, and a ready scene.
 
 from tests.simulators.gitlab.scene import Scene, make_failing_merge_request
 from tests.simulators.gitlab.simulator import GitLabSim
+from tests.simulators.odd_answers import OddGitLab
 from worker.demo.gitlab import Receiver
 from worker.demo.gitlab.state import (
     Access,
@@ -28,6 +29,7 @@ __all__ = [
     "Job",
     "MergeRequest",
     "Note",
+    "OddGitLab",
     "Pipeline",
     "Project",
     "Receiver",

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from tests.simulators.faults import Cut
 from tests.simulators.gitlab import accounts, oidc, reactions, webhooks
 from tests.simulators.gitlab.webhook_state import Webhooks
+from tests.simulators.odd_answers import Given, OddGitLab, make_odd_answer
 from worker.demo.gitlab import hooks, simulator
 from worker.demo.gitlab.hooks import Event
 from worker.demo.gitlab.protocol import Answer, Wire, get_token_value
@@ -44,11 +45,12 @@ class _Fault:
     after: bool = False
     drop: bool = False
     delay: float = 0.0
+    odd: OddGitLab | None = None
+    late: float = 0.0
 
     def matches(self, wire: Wire) -> bool:
-        return (
-            self.times > 0 and self.method == wire.method and bool(re.search(self.path, wire.path))
-        )
+        is_method = self.method in ("", wire.method)
+        return self.times > 0 and is_method and bool(re.search(self.path, wire.path))
 
 
 class GitLabSim(simulator.GitLabSim):
@@ -57,7 +59,7 @@ class GitLabSim(simulator.GitLabSim):
         with GitLabSim() as sim:
             scene = make_failing_merge_request(sim)
 
-    `requests` lists the answered requests.
+    `requests` lists the answered requests, `given` the odd answers among them.
     """
 
     def __init__(self) -> None:
@@ -67,6 +69,8 @@ class GitLabSim(simulator.GitLabSim):
         self.webhooks = Webhooks(post=self.post)
         self._faults: list[_Fault] = []
         self._outage: _Fault | None = None
+        self._late = list[asyncio.Task[None]]()
+        self.given: list[Given] = []
 
     def push(self, mr: MergeRequest, files: Mapping[str, bytes], title: str = "More work") -> str:
         """Push a new commit to the merge request's branch; returns its new head sha."""
@@ -114,8 +118,32 @@ class GitLabSim(simulator.GitLabSim):
         finally:
             self._outage = None
 
+    def answer_next(
+        self, kind: OddGitLab, method: str = "", path: str = "", *, times: int = 1
+    ) -> None:
+        """Answer the next `times` requests oddly that match: any method if "", and the regex `path`
+        on the encoded path. They are not processed."""
+        self._faults.append(_Fault(method, path, 0, times, odd=OddGitLab(kind)))
+
+    @contextmanager
+    def answering(self, kind: OddGitLab, method: str = "", path: str = "") -> Iterator[None]:
+        """Answer all requests oddly that match, as `answer_next` says, until the block ends."""
+        assert self._outage is None, "there is an outage already"
+        self._outage = _Fault(method, path, 0, 1, odd=OddGitLab(kind))
+        try:
+            yield
+        finally:
+            self._outage = None
+
+    def carry_out_late(
+        self, method: str, path: str, seconds: float, *, status: int = 504, times: int = 1
+    ) -> None:
+        """Answer the next `times` matching requests with `status` at once, and process each of them
+        `seconds` later, as GitLab does whose proxy has given up waiting."""
+        self._faults.append(_Fault(method, path, status, times, late=seconds))
+
     def _take_fault(self, wire: Wire) -> _Fault | None:
-        if outage := self._outage:
+        if (outage := self._outage) and (not outage.odd or outage.matches(wire)):
             return outage
         with self.lock:
             found = next((fault for fault in self._faults if fault.matches(wire)), None)
@@ -130,6 +158,8 @@ class GitLabSim(simulator.GitLabSim):
         fault = self._take_fault(wire)
         if fault and fault.delay:
             await asyncio.sleep(fault.delay)
+        if fault and fault.late:
+            self._late.append(asyncio.create_task(self._process_late(wire, fault.late)))
         answer = self._answer_or_fail(wire, fault)
         token = self._get_token_name(wire)
         seen = SeenRequest(wire.method, wire.path, wire.query, token, answer.status)
@@ -138,7 +168,14 @@ class GitLabSim(simulator.GitLabSim):
             return Cut(status_code=201)
         return simulator.make_response(answer)
 
+    async def _process_late(self, wire: Wire, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.answer(wire)
+
     def _answer_or_fail(self, wire: Wire, fault: _Fault | None) -> Answer:
+        if fault and fault.odd:
+            self.given.append(Given(fault.odd, wire.method, wire.path, time.monotonic()))
+            return make_odd_answer(fault.odd)
         spoiled = fault is not None and fault.status > 0
         if fault is None or not spoiled or fault.after or fault.drop:
             answer = self.answer(wire)

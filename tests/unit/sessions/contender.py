@@ -14,7 +14,7 @@ KEY = SessionKey(7, 42, "0123456789abcdef0123")
 TURNS = 40
 SIZE = 200_000
 ROUNDS = 60
-COUNT = "spend/7/2026-01-01.json"
+COUNT = "spend/7/2026-01-01"
 
 
 def claim(store: FolderStore, name: str) -> list[int]:
@@ -45,7 +45,7 @@ def empty(store: FolderStore, name: str) -> list[int]:
     """Make and delete objects in folders that others empty meanwhile; count under their lock."""
     records, done = store.records, []
     for number in range(ROUNDS):
-        entry, key = f"journal/7/42/{name}.json", SessionKey(7, 42, name.encode().hex())
+        entry, key = f"journal/7/42/{name}", SessionKey(7, 42, name.encode().hex())
         assert records.create(entry, b"1")
         store.write_checkpoint(key, 0, b"x")
         assert store.read_checkpoint(key, 0) == b"x"

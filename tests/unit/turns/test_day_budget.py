@@ -11,6 +11,8 @@ from tests.simulators.gitlab import Pipeline
 from worker.core.conversation.context import Status, Subject
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.core.finding import Verdict
+from worker.core.ports.damaged import SECOND_LOOK
+from worker.errors import Unreadable
 from worker.playbook import Workflow
 from worker.sessions.folder import FolderStore
 from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode_day, encode_day
@@ -106,7 +108,34 @@ def test_a_day_of_many_turns_stays_small_and_loses_nothing(tmp_path: Path) -> No
     assert len(decode_day(stored.content).turns) == MOST_TURNS
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"turns": {"a": -1}}', b'{"turns": 5}'])
+@pytest.mark.attack("odd answers")
+@pytest.mark.parametrize("content", [b"", b"[]", b"<html>Wait.</html>", b'{"turns": {"a"'])
+def test_what_a_day_has_cost_is_not_written_over_because_it_could_not_be_read(
+    tmp_path: Path, content: bytes
+) -> None:
+    clock = HandClock()
+    store = FolderStore(tmp_path, now=clock.now)
+    kept = Budget(store.records, clock, 1.0)
+    kept.add_cost(7, "abcd", 0, 2.0)
+    place = tmp_path / "spend/7/1970-01-01.json"
+    whole = place.read_bytes()
+    place.write_bytes(content)
+    with pytest.raises(Unreadable):
+        kept.explain_used_up(7)
+    kept.add_cost(7, "bcde", 0, 2.0)
+    assert place.read_bytes() == content
+    place.write_bytes(whole)
+    assert kept.explain_used_up(7)
+    place.write_bytes(content)
+    with pytest.raises(Unreadable):
+        kept.explain_used_up(7)
+    clock.time += SECOND_LOOK
+    assert kept.explain_used_up(7) == ""
+    (aside,) = (tmp_path / "damaged/kept/spend/7").iterdir()
+    assert aside.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b'{"turns": {"a": -1}}', b'{"turns": 5}'])
 def test_a_damaged_day_has_cost_nothing(tmp_path: Path, content: bytes) -> None:
     store = FolderStore(tmp_path)
     store.records.create("spend/7/1970-01-01.json", content)

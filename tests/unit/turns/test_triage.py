@@ -18,6 +18,7 @@ from worker.core.conversation.messages import User
 from worker.core.failure.jobs import Survey
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import MemoryPart
+from worker.core.ports.damaged import SECOND_LOOK
 from worker.errors import ModelError, StoreError
 from worker.jobs.results import CommandAnswered
 from worker.turns import memory
@@ -339,6 +340,9 @@ def test_a_store_that_fails_costs_only_what_is_known(at: At) -> None:
     (key,) = at.store.known_failures.list_keys(at.scene.project.id)
     at.store.known_failures.change_entry(at.scene.project.id, key, lambda old: b"{")
     flaked(at, "b")
+    assert at.store.known_failures.list_keys(at.scene.project.id) == (key,)
+    at.clock.time += SECOND_LOOK
+    flaked(at, "c")
     (entry,) = at.entries()
     assert entry.count == 1
 

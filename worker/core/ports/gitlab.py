@@ -222,6 +222,16 @@ class NoteWriter(Protocol):
         """
         ...
 
+    def remove_copies(
+        self, subject: Subject, marker: Marker, kept: NoteRef, *, older: bool = False
+    ) -> int:
+        """Remove the bot's notes with `marker` that are newer than `kept`, with `older` also those
+        that are not, and return how many.
+
+        GitLab may carry out a POST long after its client has given up on it and posted anew.
+        """
+        ...
+
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
     ) -> None:

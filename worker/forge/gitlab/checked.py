@@ -47,6 +47,12 @@ class CheckedNoteWriter:
             subject, text, discussion_id, thread=thread, at=at, internal=internal
         )
 
+    def remove_copies(
+        self, subject: Subject, marker: Marker, kept: NoteRef, *, older: bool = False
+    ) -> int:
+        """See NoteWriter."""
+        return self._notes.remove_copies(subject, marker, kept, older=older)
+
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
     ) -> None:

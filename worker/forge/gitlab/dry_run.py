@@ -54,6 +54,12 @@ class DryRunWriter:
         self._bodies[ref.note_id] = body
         return ref
 
+    def remove_copies(
+        self, subject: Subject, marker: Marker, kept: NoteRef, *, older: bool = False
+    ) -> int:
+        """Return 0: no note is kept here twice."""
+        return 0
+
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
     ) -> None:

@@ -8,11 +8,19 @@ from typing import Any
 from urllib.parse import quote
 
 import requests
+from gitlab.exceptions import GitlabParsingError
 
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import OwnNote, Position, Votes
 from worker.core.session_id import Marker, find_marker
 from worker.errors import ForgeError
+from worker.forge.gitlab.answers import (
+    Json,
+    get_author_id,
+    get_id,
+    list_objects,
+    read_field,
+)
 from worker.gitlab_client import (
     FOREIGN,
     RETRIES,
@@ -20,6 +28,7 @@ from worker.gitlab_client import (
     Connections,
     decode_json,
     explain_failure,
+    require_object,
 )
 
 PAGES = 100
@@ -49,8 +58,6 @@ VOTES = {"thumbsup": True, "thumbsdown": False}
 """The emoji that are votes; GitLab may add `_tone1` and the like to their names."""
 
 AWARD_PAGES = 10
-
-Json = dict[str, Any]
 
 _IDEMPOTENT: Json = {"retry_transient_errors": True, "max_retries": RETRIES}
 """Options of requests that may be repeated."""
@@ -92,7 +99,7 @@ class GitLabWriter:
     def _find_all(self, subject: Subject, marker: Marker, discussion_id: str) -> Iterator[NoteRef]:
         me = self.get_user_id()
         for note in self._list_notes(subject, discussion_id):
-            if _get_author_id(note) == me and find_marker(str(note.get("body", ""))) == marker:
+            if get_author_id(note) == me and find_marker(str(note.get("body", ""))) == marker:
                 yield _make_ref(subject, note, discussion_id)
 
     def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
@@ -100,7 +107,7 @@ class GitLabWriter:
         me = self.get_user_id()
         for note in self._list_notes(subject, "", OWN_PAGES):
             body = str(note.get("body", ""))
-            marker = find_marker(body) if _get_author_id(note) == me else None
+            marker = find_marker(body) if get_author_id(note) == me else None
             if marker:
                 unresolved = note.get("resolvable") is True and note.get("resolved") is not True
                 internal = note.get("internal") is True
@@ -161,6 +168,20 @@ class GitLabWriter:
                 self._remove(f"{_make_path(subject)}/notes/{note.note_id}", f"note {note.note_id}")
         return ref
 
+    def remove_copies(
+        self, subject: Subject, marker: Marker, kept: NoteRef, *, older: bool = False
+    ) -> int:
+        """Remove our other notes with the marker: GitLab may have carried out a POST late."""
+        copies = []
+        for note in self._find_all(subject, marker, kept.discussion_id):
+            if note.note_id != kept.note_id:
+                copies.append(note)
+            elif not older and not kept.discussion_id:
+                break  # the newest come first
+        for note in copies:
+            self._remove(f"{_make_path(subject)}/notes/{note.note_id}", f"note {note.note_id}")
+        return len(copies)
+
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
     ) -> None:
@@ -197,16 +218,24 @@ class GitLabWriter:
                 "retry_transient_errors": False,
                 "obey_rate_limit": False,
             }
-        with _translate_errors(f"note {note.note_id}"):
-            self.connections.get().http_put(path, post_data={"body": body}, **patience)
+        what = f"note {note.note_id}"
+        with _translate_errors(what):
+            answer = self.connections.get().http_put(path, post_data={"body": body}, **patience)
+            require_object(answer, what, note.note_id)
 
     def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """Resolve the thread that our note began, if it can be resolved."""
         thread = self._find_thread(subject, note)
         if thread:
             path = f"{_make_path(subject)}/discussions/{quote(thread, safe='')}"
-            with _translate_errors(f"the thread of note {note.note_id}"):
-                self.connections.get().http_put(path, post_data={"resolved": True}, **_IDEMPOTENT)
+            what = f"the thread of note {note.note_id}"
+            with _translate_errors(what):
+                require_object(
+                    self.connections.get().http_put(
+                        path, post_data={"resolved": True}, **_IDEMPOTENT
+                    ),
+                    what,
+                )
 
     def _find_thread(self, subject: Subject, note: NoteRef) -> str:
         """Return the id of the thread that our note begins; "" if none, or not resolvable.
@@ -215,7 +244,7 @@ class GitLabWriter:
         """
         path, what = f"{_make_path(subject)}/discussions", f"the threads of !{subject.mr_iid}"
         for thread in self._list_pages(path, what, "discussions", PAGES, PER_PAGE):
-            first = _list_objects(thread.get("notes"), "notes")[:1]
+            first = list_objects(thread.get("notes"), "notes")[:1]
             if first and first[0].get("id") == note.note_id:
                 return str(thread.get("id", "")) if first[0].get("resolvable") is True else ""
         return ""
@@ -237,7 +266,7 @@ class GitLabWriter:
         try:
             note = self._get(place.removesuffix("/award_emoji"), f"note {note_id}")
             me = self.get_user_id()
-            ours = isinstance(note, dict) and _get_author_id(note) == me
+            ours = isinstance(note, dict) and get_author_id(note) == me
             marker = find_marker(str(note.get("body", ""))) if ours else None
             return Votes(marker, self._count_votes(place, note_id, me)) if marker else None
         except ForgeError as error:
@@ -250,7 +279,7 @@ class GitLabWriter:
         what = f"the reactions to note {note_id}"
         for award in self._list_pages(place, what, "reactions", AWARD_PAGES, 100):
             up = VOTES.get(str(award.get("name", "")).partition("_tone")[0])
-            user, number = _get_id(award.get("user")), _get_id(award)
+            user, number = get_id(award.get("user")), get_id(award)
             if up is not None and user != me and newest.get(user, (0, up))[0] < number:
                 newest[user] = number, up
         return {user: up for user, (_, up) in newest.items()}
@@ -267,30 +296,34 @@ class GitLabWriter:
 
     def _remove(self, path: str, what: str) -> None:
         with _translate_errors(what):
-            self.connections.get().http_delete(path, **_IDEMPOTENT)
+            answer = self.connections.get().http_delete(path, **_IDEMPOTENT)
+            if answer.status_code == requests.codes.ok:  # GitLab answers 204, or 202
+                raise GitlabParsingError(f"{what}: not removed")
 
     def _find_own_eyes(self, place: str, note_id: int) -> Iterator[int]:
         me = self.get_user_id()
         found = self._get(place, f"the reactions to note {note_id}", {"per_page": 100})
-        for award in _list_objects(found, "reactions"):
-            if _read_field(award.get("user"), "id") == me and award.get("name") == EYES:
-                yield _get_id(award)
+        for award in list_objects(found, "reactions"):
+            if read_field(award.get("user"), "id") == me and award.get("name") == EYES:
+                yield get_id(award)
 
     def _get_user(self) -> tuple[int, str]:
         if self._me is None:
             found = self._get("/user", "the write token's user")
-            self._me = _get_id(found), str(found.get("username", ""))
+            self._me = get_id(found), str(found.get("username", ""))
         return self._me
 
     def _create(self, subject: Subject, place: str, fields: Json, discussion_id: str) -> NoteRef:
         what = f"a note on !{subject.mr_iid}"
         with _translate_errors(what):
             answer = self.connections.get().http_post(place, post_data=fields, **_POSTED)
-        if isinstance(answer, dict) and isinstance(answer.get("notes"), list):
-            answer = next(iter(_list_objects(answer["notes"], "notes")), {})
-        if isinstance(answer, requests.Response) or "id" not in answer:
-            raise ForgeError(f"{what}: GitLab made no note of it: the text is only quick actions")
-        return _make_ref(subject, answer, discussion_id)
+            if isinstance(answer, dict) and "commands_changes" in answer and "id" not in answer:
+                raise ForgeError(
+                    f"{what}: GitLab made no note of it: the text is only quick actions"
+                )
+            if isinstance(answer, dict) and isinstance(answer.get("notes"), list):
+                answer = next(iter(list_objects(answer["notes"], "notes")), {})
+            return _make_ref(subject, dict(require_object(answer, what)), discussion_id)
 
     def _list_notes(
         self, subject: Subject, discussion_id: str, pages: int = PAGES
@@ -298,7 +331,7 @@ class GitLabWriter:
         if discussion_id:
             path = f"{_make_path(subject)}/discussions/{quote(discussion_id, safe='')}"
             thread = self._get(path, f"discussion {discussion_id}")
-            yield from _list_objects(_read_field(thread, "notes"), "notes")
+            yield from list_objects(read_field(thread, "notes"), "notes")
             return
         path, what = f"{_make_path(subject)}/notes", f"the notes of !{subject.mr_iid}"
         newest_first = {"sort": "desc", "order_by": "created_at"}
@@ -310,7 +343,7 @@ class GitLabWriter:
         """Yield the objects of a list, whose first `pages` pages are read one by one."""
         for page in range(1, pages + 1):
             wanted = {**(query or {}), "per_page": per_page, "page": page}
-            found = _list_objects(self._get(path, what, wanted), name)
+            found = list_objects(self._get(path, what, wanted), name)
             yield from found
             if len(found) < per_page:
                 return
@@ -332,7 +365,10 @@ def _translate_errors(what: str) -> Iterator[None]:
     except FOREIGN as error:
         failure = explain_failure(error, what, "write")
         raise ForgeError(
-            failure.text, transient=failure.transient, status=failure.status
+            failure.text,
+            transient=failure.transient,
+            doubtful=failure.doubtful,
+            status=failure.status,
         ) from error
 
 
@@ -356,29 +392,6 @@ def _make_awards_path(project_id: int, mr_iid: int, note_id: int) -> str:
 
 
 def _make_ref(subject: Subject, note: Json, discussion_id: str) -> NoteRef:
-    number = _get_id(note)
+    number = get_id(note)
     internal = note.get("internal") is True
     return NoteRef(number, discussion_id, f"{subject.web_url}#note_{number}", internal)
-
-
-def _get_author_id(note: Json) -> object:
-    return _read_field(note.get("author"), "id")
-
-
-def _get_id(answer: object) -> int:
-    value = _read_field(answer, "id")
-    if not isinstance(value, int):
-        raise ForgeError("GitLab's answer has no id: is gitlab.url GitLab's address?")
-    return value
-
-
-def _read_field(answer: object, name: str) -> object:
-    """Return a field of an answer; None if it has none, or is not an object."""
-    return answer.get(name) if isinstance(answer, dict) else None
-
-
-def _list_objects(found: object, name: str) -> list[Json]:
-    """Return the objects in a list; `name` says what they are. Raises ForgeError if it is none."""
-    if not isinstance(found, list):
-        raise ForgeError(f"GitLab's answer has no list of {name}: is gitlab.url GitLab's address?")
-    return [each for each in found if isinstance(each, dict)]

@@ -42,6 +42,11 @@ def write_placeholder(marker: Marker, subject: Subject, resumed: bool, progress:
     )
 
 
+def is_placeholder(body: str) -> bool:
+    """Whether a note of ours says that another text will replace it."""
+    return "will replace this note." in body
+
+
 def write_finding(marker: Marker, layout: Layout, footer: Footer) -> str:
     """Return the note of an analysis."""
     small = write_small_print(footer, layout.finding.unproven)

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import requests
+from gitlab.exceptions import GitlabParsingError
 from pydantic import BaseModel, ValidationError
 
 from worker.errors import SourceError
@@ -23,6 +24,7 @@ from worker.gitlab_client import (
     explain_failure,
     read_chunks,
     read_date,
+    require_media,
 )
 from worker.sources.api.downloads import Downloads
 
@@ -157,13 +159,15 @@ class ReadClient:
         with _translate_errors(what), self._get(path, full_query) as response:
             found = decode_json(response, MAX_JSON)
             if not isinstance(found, list):
-                raise SourceError(f"{what}: GitLab's answer is not a list")
+                text = f"{what}: GitLab's answer is not a list"
+                raise SourceError(text, transient=True, doubtful=True)
             items = tuple(_parse_answer(model, item, what) for item in found)
             return Listing(items, more=bool(response.headers.get("X-Next-Page", "").strip()))
 
     def blob(self, path: str, what: str, cap: int, query: Query | None = None) -> Blob:
         """Read the bytes at `path`; of more than `cap` bytes, the two ends. Raises SourceError."""
         with _translate_errors(what), self._get(path, query or {}) as response:
+            require_media(response, path)
             return keep_ends(read_chunks(response), cap)
 
     def stream(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
@@ -173,6 +177,7 @@ class ReadClient:
         """
         size = 0
         with _translate_errors(what), self._download(path, query or {}) as response:
+            require_media(response, path)
             for chunk in read_chunks(response):
                 size += len(chunk)
                 if size > cap:
@@ -248,7 +253,7 @@ def _translate_errors(what: str) -> Iterator[None]:
     except FOREIGN as error:
         failure = explain_failure(error, what, "read")
         raise _choose_kind(failure.status, error)(
-            failure.text, transient=failure.transient
+            failure.text, transient=failure.transient, doubtful=failure.doubtful
         ) from error
 
 
@@ -269,6 +274,8 @@ _MESSAGES: Mapping[str, type[NotFound]] = {
 
 
 def _parse_answer(model: type[T], value: Any, what: str) -> T:
+    if value == {}:
+        raise GitlabParsingError("an empty object")
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -276,7 +283,8 @@ def _parse_answer(model: type[T], value: Any, what: str) -> T:
             ".".join(map(str, problem["loc"])) or "everything"
             for problem in error.errors(include_url=False, include_input=False)[:5]
         )
-        raise SourceError(f"{what}: GitLab's answer has no usable {fields}") from error
+        text = f"{what}: GitLab's answer has no usable {fields}"
+        raise SourceError(text, doubtful=True) from error
 
 
 def keep_ends(chunks: Iterable[bytes], cap: int) -> Blob:

@@ -7,6 +7,7 @@ known/{project_id}/knowledge.md
 index/{session_id}
 preferences/{project_id}/{mr_iid}.json, preferences/{project_id}/project.json
 verdicts/{YYYY-MM-DD}.json
+prompts/{sha256}.json       what sessions' models were told; renewed while it is used
 """
 
 import re
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "probe/"
-PREFERENCES, VERDICTS = "preferences/", "verdicts/"
+PREFERENCES, VERDICTS, PROMPTS = "preferences/", "verdicts/", "prompts/"
 
 END = 10**13
 """Milliseconds, far in the future, from which the times of rows count back: newest first."""

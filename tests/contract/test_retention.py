@@ -123,6 +123,7 @@ def test_so_it_is_where_claims_are_kept_in_redis(tmp_path: Path, redis_url: str)
 def test_what_is_old_leaves_an_empty_store(kept: Kept) -> None:
     before = {name.partition("/")[0] for name in kept.place.names()}
     assert before >= {"sessions", "index", "known", "recent", "spend", "journal", "verdicts"}
+    assert "prompts" in before
     assert kept.leaves() >= {"context.json", "after.json", "feedback.json"}
     assert kept.leaves() >= {"knowledge.md", "words.index"}
     assert kept.expire() == []
@@ -199,7 +200,7 @@ def test_forget_leaves_ids_alone(kept: Kept) -> None:
         f"sessions/{kept.project}/{kept.iid}/{kept.key.session_id}/0002/context.json"
     ]
     rest = {name.partition("/")[0] for name in names} - {"workers", "sessions"}
-    assert rest <= {"index", "journal", "spend"}
+    assert rest <= {"index", "journal", "spend", "prompts"}
     assert [name for name in names if name.startswith("journal/")] == [name_entry(heard)]
     for name in names:
         stored = kept.store.records.read(name, 1 << 20)

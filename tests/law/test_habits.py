@@ -20,6 +20,12 @@ READS_ENVIRONMENT = {"worker/settings/loading.py", "sandbox/build.py", "sandbox/
 """Settings are read once. The image builder is a program of its own, and so is what looks at a pod
 from inside."""
 
+BELIEVES = {
+    "worker/core/conversation/context_json.py",
+    "worker/core/conversation/turn_row.py",
+}
+"""Only these read a stored context or row without its key, and check that it is of that key."""
+
 PATCHERS = {("unittest", "mock"), ("pytest_mock",), ("flexmock",)}
 PATCHES = {("monkeypatch", "setattr"), ("monkeypatch", "setitem"), ("monkeypatch", "delattr")}
 
@@ -81,6 +87,19 @@ def unfinished(node: ast.AST) -> bool:
     return isinstance(node, ast.Raise) and "NotImplemented" in ast.dump(node)
 
 
+def believes_the_store(node: ast.AST) -> bool:
+    """Reads a stored object without the key under which it lay."""
+    names = ("load_context", "load_row")
+    called = node.func if isinstance(node, ast.Call) else None
+    return (isinstance(called, ast.Attribute) and called.attr in names) or (
+        isinstance(called, ast.Name) and called.id in names
+    )
+
+
+def test_what_is_stored_is_read_with_the_key_under_which_it_lay() -> None:
+    assert none(found(modules("worker"), believes_the_store, BELIEVES))
+
+
 def test_only_the_turn_and_the_reader_of_the_queue_catch_everything() -> None:
     assert none(found(product(), catches_everything, CATCHES_ALL))
 
@@ -121,6 +140,8 @@ def reads_clock(node: ast.AST) -> bool:
         (patches, "def test(monkeypatch):\n    monkeypatch." + "setattr(a, 'b', 1)"),
         (unfinished, "def f():\n    raise NotImplementedErr" + "or"),
         (reads_clock, "from datetime import datetime as d\nd.now()"),
+        (believes_the_store, "context_json.load_context(data)"),
+        (believes_the_store, "load_row(data)"),
     ],
 )
 def test_a_planted_habit_is_found(rule: Rule, source: str) -> None:

@@ -90,9 +90,9 @@ def _find_project(turns: RecentTurns, project: str) -> int:
     """Return a project's id; a path is looked up in the list of turns. Raises SandpiperError."""
     if number := turn_row.parse_project_id(project):
         return number
-    for _, data in turns.list_newest(_SEARCHED):
+    for place, data in turns.list_newest(_SEARCHED):
         with suppress(turn_row.RowError):
-            row = turn_row.load_row(data)
+            row = turn_row.load_row_of(place, data)
             if row.project == project:
                 return row.project_id
     raise SandpiperError(f"no stored turn is of a project {project!r}; give its id")
@@ -145,9 +145,9 @@ def find_sessions(
 
 
 def _list_by_turns(turns: RecentTurns, number: int, path: str) -> Iterator[SessionKey]:
-    for _, data in turns.list_newest(_SEARCHED, project_id=number):
+    for place, data in turns.list_newest(_SEARCHED, project_id=number):
         with suppress(turn_row.RowError):
-            row = turn_row.load_row(data)
+            row = turn_row.load_row_of(place, data)
             if turn_row.matches_project(path, row.project):
                 yield SessionKey(row.project_id, row.mr_iid, row.session_id)
 

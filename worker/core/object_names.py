@@ -7,7 +7,8 @@ known/{project_id}/knowledge.md
 index/{session_id}
 preferences/{project_id}/{mr_iid}.json, preferences/{project_id}/project.json
 verdicts/{YYYY-MM-DD}.json
-keys/installation       made once and kept: neither the sweep nor `forget` removes it
+keys/installation           made once and kept: neither the sweep nor `forget` removes it
+prompts/{sha256}.json       what sessions' models were told; renewed while it is used
 """
 
 import re
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "probe/"
-PREFERENCES, VERDICTS = "preferences/", "verdicts/"
+PREFERENCES, VERDICTS, PROMPTS = "preferences/", "verdicts/", "prompts/"
 
 INSTALLATION_KEY = "keys/installation"
 """The random key of this installation: 64 hex digits."""

@@ -111,7 +111,7 @@ def _restore_trigger(key: SessionKey, turn: int, deps: Deps) -> Trigger | str:
     """Return the trigger that began a turn, or why it cannot be restored."""
     try:
         data = deps.storage.sessions.read_checkpoint(key, turn)
-        context = context_json.load_context(data or b"")
+        context = context_json.load_context_of(key, data or b"")
     except (context_json.HistoryError, Unreadable) as error:
         return f"its checkpoint cannot be read: {error}"
     return _restore_reply(context) or _restore_failure(context)

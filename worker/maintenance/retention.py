@@ -19,7 +19,7 @@ from worker.errors import StoreError, Unreadable
 from worker.queue.journal import State, name_entry
 from worker.queue.leases import Lease
 from worker.queue.project_slots import SLOTS, decode_owners
-from worker.turns import leads, project_memory
+from worker.turns import kept_prompts, leads, project_memory
 from worker.turns.parts import Deps
 
 MOST = 1000
@@ -241,6 +241,10 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:
     for name in list(records.list_names(DAMAGED)):
         set_aside_at = records.find_modification_time(name)
         if set_aside_at is not None and set_aside_at < before:
+            yield _make_record_removal(name, deps)
+    for name in list(records.list_names(object_names.PROMPTS)):
+        used_at = records.find_modification_time(name)
+        if used_at is not None and used_at < before - kept_prompts.RENEWAL:
             yield _make_record_removal(name, deps)
     for name in list(records.list_names(object_names.PREFERENCES)):
         set_at = records.find_modification_time(name)

@@ -90,7 +90,7 @@ def _read_rows(store: SessionStore, names: Iterator[str]) -> Iterator[Row]:
     for name in names:
         stored = store.records.read(name, _MOST_ROW)
         try:
-            row = turn_row.load_row(stored.content) if stored else None
+            row = turn_row.load_row_of(name, stored.content) if stored else None
         except turn_row.RowError:
             continue
         if row and row.verdict:

@@ -10,7 +10,7 @@ from worker.core.conversation.turn_row import (
     RUNNING,
     Row,
     RowError,
-    load_row,
+    load_row_of,
     matches_project,
     parse_project_id,
 )
@@ -84,15 +84,15 @@ def _read_page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row
         if len(rows) == ROWS or read == searched:
             return rows, cursor
         cursor, read = place, read + 1
-        row = _parse_row(data)
+        row = _parse_row(place, data)
         if row and (number or matches_project(project, row.project)):
             rows.append(row)
     return rows, ""
 
 
-def _parse_row(data: bytes) -> Row | None:
+def _parse_row(place: str, data: bytes) -> Row | None:
     try:
-        return load_row(data)
+        return load_row_of(place, data)
     except RowError:
         return None
 

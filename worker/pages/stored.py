@@ -39,7 +39,7 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
     first = 0 if latest is None else max(0, latest - MAX_TURNS + 1)
     for number in range(first, -1 if latest is None else latest + 1):
         with suppress(StoreError):  # a turn deleted on request is missing, the rest stays readable
-            if context := _parse(store.read_context(key, number)):
+            if context := _parse(key, store.read_context(key, number)):
                 found.append(
                     StoredTurn(
                         context,
@@ -56,15 +56,15 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
 def _read_running(store: TurnContexts, key: SessionKey, number: int) -> StoredTurn | None:
     """Read the running turn from its last checkpoint."""
     data = store.read_checkpoint(key, number)
-    context = _parse(data) if data else None
+    context = _parse(key, data) if data else None
     return StoredTurn(context, is_running=True) if context else None
 
 
-def _parse(data: bytes) -> Context | None:
+def _parse(key: SessionKey, data: bytes) -> Context | None:
     if len(data) > MAX_CONTEXT:
         return None
     with suppress(context_json.HistoryError, RecursionError):
-        return context_json.load_context(data)
+        return context_json.load_context_of(key, data)
     return None
 
 

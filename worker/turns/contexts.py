@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import (
@@ -30,9 +31,8 @@ from worker.core.triggers import Replied
 from worker.forge.defence.neutralise import neutralise
 from worker.forge.text.note_parts import remove_tokens
 from worker.playbook import Workflow
-from worker.turns import stored_turns
+from worker.turns import kept_prompts, stored_turns
 from worker.turns.parts import Deps
-from worker.turns.tiers import list_tier_tools
 
 log = logging.getLogger("sandpiper.job")
 
@@ -44,15 +44,14 @@ def make_first_context(
     name: str, subject: Subject, workflow: Workflow, deps: Deps, tier: TierChoice | None = None
 ) -> Context:
     """Return the context with which a session's first turn begins."""
-    toolset = deps.runtime.toolset(subject, workflow)
-    base = prompts.COMPACT_BASE if workflow.compact else prompts.BASE
+    system, tools = kept_prompts.write_prompt(subject, workflow, deps)
     return Context(
         session_id=name,
         subject=subject,
         workflow=workflow.name,
         model="",
-        system="\n".join([base, toolset.notes, workflow.text]),
-        tools=(*toolset.specs, *list_tier_tools(workflow, deps)),
+        system=system,
+        tools=tools,
         messages=(_write_first_message(name, subject, deps),),
         turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
         tier=tier,
@@ -83,13 +82,48 @@ def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
     return replace(context, turn=latest, losses=(stored_turns.ALL_LOST,))
 
 
+def load_session(key: SessionKey, latest: int, deps: Deps) -> Context | str:
+    """Return a session's newest readable turn, as turn `latest`.
+
+    GitLab is asked whether its pipeline is the merge request's: what is stored is not believed
+    about what may be read. If no turn is left, the session begins anew; returns the reason if there
+    is nothing to begin with. Raises SourceError.
+    """
+    stored = stored_turns.load_newest(key, latest, deps)
+    if stored is None:
+        return begin_anew(key, latest, deps)
+    subject = deps.gitlab.merge_requests.confirm_subject(stored.subject)
+    if isinstance(subject, str):
+        log.error("session %s: what is stored is damaged: %s", key.session_id, subject)
+        return begin_anew(key, latest, deps)
+    return replace(stored, subject=subject)
+
+
+def read_unfinished_analysis(key: SessionKey, subject: Subject, deps: Deps) -> Context | None:
+    """Return the checkpoint of the first turn if it is about `subject`, which GitLab has told."""
+    unfinished = read_unfinished(key, 0, deps)
+    if unfinished is None or not _is_about(unfinished, subject, key):
+        return None
+    return kept_prompts.restore_prompt(replace(unfinished, subject=subject), deps)
+
+
+def _is_about(unfinished: Context, subject: Subject, key: SessionKey) -> bool:
+    """Whether a checkpoint is about the same merge request and pipeline; if not, it is damaged."""
+    ids = ("project_id", "mr_iid", "pipeline_project_id", "pipeline_id")
+    read = attrgetter(*ids)
+    same: bool = read(unfinished.subject) == read(subject)
+    if not same:
+        log.error("session %s: checkpoint dropped: it is about another pipeline", key.session_id)
+    return same
+
+
 def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
     """Return the checkpoint that another run left of this turn, or None."""
     data = deps.storage.sessions.read_checkpoint(key, turn)
     if data is None:
         return None
     try:
-        context, now = context_json.load_context(data), deps.runtime.clock.now()
+        context, now = context_json.load_context_of(key, data), deps.runtime.clock.now()
         spent = context.turn_usage.resume(now)
         if context.handed_over and not spent.iterations:
             # The run only waited for a model, which does not count as its time.
@@ -101,12 +135,19 @@ def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
 
 
 def read_unfinished_answer(
-    key: SessionKey, turn: int, reply: Replied | None, deps: Deps
+    key: SessionKey, stored: Context, reply: Replied | None, deps: Deps
 ) -> Context | None:
-    """Return the unfinished turn if it answers the same comment, else None."""
-    unfinished = read_unfinished(key, turn, deps) if reply else None
-    is_same = unfinished and reply and reply.note_id in unfinished.answered_notes
-    return unfinished if is_same else None
+    """Return the unfinished turn after `stored` if it answers the same comment, else None.
+
+    Its model is told what that of `stored` is told.
+    """
+    unfinished = read_unfinished(key, stored.turn + 1, deps) if reply else None
+    if unfinished is None or reply is None or reply.note_id not in unfinished.answered_notes:
+        return None
+    if not _is_about(unfinished, stored.subject, key):
+        return None
+    told, now = (unfinished.system, unfinished.tools), (stored.system, stored.tools)
+    return replace(unfinished, subject=stored.subject) if told == now else None
 
 
 def make_next_context(

@@ -104,7 +104,7 @@ def _read_context(key: SessionKey, deps: Deps) -> Context | None:
     if latest is None:
         return None
     try:
-        return context_json.load_context(_read_committed(key, latest, deps))
+        return context_json.load_context_of(key, _read_committed(key, latest, deps))
     except HistoryError as error:
         log.warning("session %s: %s", key.session_id, error)
         return None

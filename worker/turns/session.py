@@ -18,6 +18,7 @@ from worker.playbook import Workflow
 from worker.queue.leases import Lease
 from worker.turns import (
     contexts,
+    kept_prompts,
     memory,
     older_notes,
     outcomes,
@@ -92,7 +93,7 @@ def analyse_failure(
             if not lease.at_work:
                 complete_analysis(key, deps)
             return lease
-        unfinished = contexts.read_unfinished(key, 0, deps)
+        unfinished = contexts.read_unfinished_analysis(key, subject, deps)
         tier, deps = tiers.prepare_tier(subject, workflow.name, deps, run, unfinished=unfinished)
         context = unfinished or contexts.make_first_context(
             key.session_id, subject, deps.runtime.playbook.get(workflow.name), deps, tier
@@ -110,6 +111,7 @@ def analyse_failure(
         if unasked and not is_continued and (reason := explain_unaffordable(turn, deps)):
             return Skipped(reason)
         _list_turn(key, turn.context, deps)
+        kept_prompts.keep_prompt(turn.context, deps)
         return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
@@ -137,15 +139,14 @@ def answer_reply(
     with claim_turn(key, latest + 1, asked_by, deps) as lease:
         if isinstance(lease, Skipped):
             return lease
-        stored = stored_turns.load_newest(key, latest, deps) or contexts.begin_anew(
-            key, latest, deps
-        )
+        stored = contexts.load_session(key, latest, deps)
         if isinstance(stored, str):
             return Skipped(stored)
+        stored = kept_prompts.restore_prompt(_check_address(key, stored, deps), deps)
         if reply and reply.note_id in stored.answered_notes:
             project_memory.update_memory(key, deps)
             return Skipped(f"note {reply.note_id} is answered already")
-        unfinished = contexts.read_unfinished_answer(key, latest + 1, reply, deps)
+        unfinished = contexts.read_unfinished_answer(key, stored, reply, deps)
         files_of = stored_turns.find_files(key, latest, deps)
         tier, deps = tiers.prepare_tier(
             *(stored.subject, stored.workflow, deps, run), unfinished=unfinished, before=stored
@@ -168,6 +169,7 @@ def answer_reply(
         private = internal or is_internal or hidden
         turn = Turn(key, context, files_of, lease, unfinished is not None, is_private=private)
         _list_turn(key, turn.context, deps)
+        kept_prompts.keep_prompt(turn.context, deps)
         return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
@@ -204,10 +206,23 @@ def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
     """Whether only members could read the session's notes so far."""
     if stored.note and stored.note.internal:
         return True
+    return key == _make_key_again(stored, deps, internal=True)
+
+
+def _check_address(key: SessionKey, stored: Context, deps: Deps) -> Context:
+    """Return the context with GitLab's present address, unless its key was made with the address
+    that it names: notes may link there."""
+    made = (_make_key_again(stored, deps, internal=internal) for internal in (False, True))
+    if stored.subject.gitlab_url == deps.gitlab.url or key in made:
+        return stored
+    return replace(stored, subject=replace(stored.subject, gitlab_url=deps.gitlab.url))
+
+
+def _make_key_again(stored: Context, deps: Deps, *, internal: bool) -> SessionKey:
+    """Make the key of a stored session from what it names, with the address of GitLab then."""
     workflow = deps.runtime.playbook.get(stored.workflow)
-    # Its id was made with the address that GitLab had then.
     then = replace(deps, gitlab=replace(deps.gitlab, url=stored.subject.gitlab_url))
-    return key == make_key(stored.subject, workflow, then, internal=True)
+    return make_key(stored.subject, workflow, then, internal=internal)
 
 
 def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Run) -> None:
@@ -217,8 +232,10 @@ def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Run) -> 
     """
     with claim_turn(key, 0, on_behalf_of, deps) as lease:
         context = contexts.read_unfinished(key, 0, deps)
-        if context is None or isinstance(lease, Skipped):
+        subject = deps.gitlab.merge_requests.confirm_subject(context.subject) if context else ""
+        if context is None or isinstance(subject, str) or isinstance(lease, Skipped):
             return
+        context = replace(context, subject=subject)
         private = _is_internal(key, context, deps)
         turn = Turn(key, context, (), lease, is_continued=True, is_private=private)
         _commit_turn(turn, take_turn(turn, deps, run), deps, run)

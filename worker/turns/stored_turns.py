@@ -18,7 +18,7 @@ ALL_LOST = "this conversation's earlier turns cannot be read any more: it begins
 def load_turn(store: SessionStore, key: SessionKey, turn: int) -> Context:
     """Return a committed turn. Raises StoreError, also if it cannot be decoded."""
     try:
-        return context_json.load_context(store.read_context(key, turn))
+        return context_json.load_context_of(key, store.read_context(key, turn))
     except context_json.HistoryError as error:
         raise StoreError(f"{store.describe_location(key, turn)}: {error}") from error
 

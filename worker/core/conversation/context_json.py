@@ -30,6 +30,7 @@ from worker.core.conversation.messages import (
     rename_stored_calls,
 )
 from worker.core.failure.jobs import dump_survey, load_survey
+from worker.core.ports.sessions import SessionKey
 from worker.core.routing.tiers import TierChoice
 from worker.core.stored_keys import from_stored, pick_known, to_stored
 
@@ -176,6 +177,24 @@ def load_context(data: bytes) -> Context:
         raise
     except _DAMAGED as error:
         raise HistoryError(f"context.json cannot be read: {error!r:.200}") from error
+
+
+def load_context_of(key: SessionKey, data: bytes) -> Context:
+    """Read the bytes of a `context.json`, or of a checkpoint, that lay under `key`.
+
+    Raises HistoryError if this version cannot, or if it is of another session: the store is not
+    believed about whose project may be read, and where the note goes.
+    """
+    context = load_context(data)
+    subject = context.subject
+    named = (subject.project_id, subject.mr_iid, context.session_id)
+    if named != (key.project_id, key.mr_iid, key.session_id):
+        raise HistoryError(
+            f"it names session {context.session_id!r:.40} of {subject.project_id!r:.20}!"
+            f"{subject.mr_iid!r:.20}, and lay under session {key.session_id} of "
+            f"{key.project_id}!{key.mr_iid}"
+        )
+    return context
 
 
 def _load_fields(fields: Mapping[str, Any]) -> Context:

@@ -107,3 +107,13 @@ def load_row(data: bytes) -> Row:
         return from_stored(Row, pick_known(Row, json.loads(data)))
     except (TypeError, ValueError, RecursionError) as error:
         raise RowError(f"not a row of the list: {error!r}") from error
+
+
+def load_row_of(place: str, data: bytes) -> Row:
+    """Read the row at `place`: its name, or its cursor. Raises RowError, also if it is of another
+    turn: a link to a session's page is made from where its row lay."""
+    row = load_row(data)
+    named = f"-{row.project_id}-{row.mr_iid}-{row.session_id}-{row.turn:04d}"
+    if not place.removesuffix(".json").endswith(named):
+        raise RowError(f"the row of another turn: {named:.100}")
+    return row

@@ -127,8 +127,13 @@ class PipelineReader(Protocol):
 
 
 class MergeRequestReader(Protocol):
-    """Reads what people wrote and changed on a merge request, with the read token. All raise
-    SourceError."""
+    """Reads what a session is about, and what people wrote and changed there, with the read token.
+    All raise SourceError."""
+
+    def confirm_subject(self, subject: Subject) -> Subject | str:
+        """Read again what a stored subject says of its merge request and pipeline, or say why the
+        pipeline is not the merge request's."""
+        ...
 
     def read_thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
         """Read the notes of a thread, oldest first."""

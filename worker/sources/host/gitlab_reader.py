@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from urllib.parse import quote
 
 from worker.core.conversation.context import Subject
@@ -21,6 +22,7 @@ from worker.sources.host.members import Memberships, read_access_level
 from worker.sources.host.pipeline_owner import (
     explain_unrelated,
     find_merge_request,
+    is_pipeline_of,
     list_pipelines,
 )
 from worker.sources.host.policy import DEFAULT, Policy
@@ -102,6 +104,29 @@ class GitLabReader:
         if isinstance(pipeline, str):
             return pipeline
         return self._make_subject(found, mr, pipeline, pipeline.project_id or found.id)
+
+    def confirm_subject(self, subject: Subject) -> Subject | str:
+        """Return a stored subject with what GitLab says of its merge request and pipeline now, or
+        why the pipeline is not the merge request's.
+
+        A pipeline, or the fork that it ran in, may have been deleted since.
+        """
+        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
+        mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
+        project = self._read_project(str(subject.project_id))
+        found = replace(subject, project=project.path_with_namespace, web_url=mr.web_url)
+        ran_in = subject.pipeline_project_id
+        foreign = f"pipeline {subject.pipeline_id} of project {ran_in} is not one of !{mr.iid}"
+        if ran_in not in (mr.source_project_id, mr.target_project_id):
+            with suppress(NotFound):
+                self._read_project(str(ran_in))
+                return foreign
+        pipeline = self._read_pipeline(ran_in, subject.pipeline_id)
+        if isinstance(pipeline, str):
+            return replace(found, pipeline_web_url="")
+        if not is_pipeline_of(self._client, mr, pipeline, ran_in):
+            return foreign
+        return replace(found, sha=pipeline.sha, pipeline_web_url=pipeline.web_url)
 
     def read_thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
         """Return the notes of a thread, oldest first; none if it is gone."""

@@ -64,7 +64,7 @@ def _read_named(
         mr = _read(client, trigger.mr_project_id or trigger.project_id, trigger.mr_iid)
     except NotFound:
         return f"no open merge request for branch {pipeline.ref} at {pipeline.sha}"
-    if _is_of(client, mr, pipeline, trigger.project_id):
+    if is_pipeline_of(client, mr, pipeline, trigger.project_id):
         return mr
     return f"pipeline {pipeline.id} of project {trigger.project_id} is not one of {name}"
 
@@ -74,7 +74,9 @@ def _read(client: ReadClient, project_id: int, iid: int) -> wire.MergeRequest:
     return client.one(path, wire.MergeRequest, f"merge request !{iid}")
 
 
-def _is_of(client: ReadClient, mr: wire.MergeRequest, pipeline: wire.Pipeline, ran_in: int) -> bool:
+def is_pipeline_of(
+    client: ReadClient, mr: wire.MergeRequest, pipeline: wire.Pipeline, ran_in: int
+) -> bool:
     """Whether GitLab says that a pipeline, which `ran_in` a project, is the merge request's.
 
     It is the newest one, it ran on the newest commit of the source branch, or it is listed.
@@ -99,7 +101,7 @@ def _find_by_ref(
     for project in targets if named else ():
         with suppress(NotFound):
             mr = _read(client, project, int(named[1]) if named else 0)
-            if _is_of(client, mr, pipeline, ran_in):
+            if is_pipeline_of(client, mr, pipeline, ran_in):
                 return mr
     return None
 

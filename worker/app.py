@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from celery import Task
@@ -11,7 +12,7 @@ from celery.signals import setup_logging
 
 from worker.core.events import Watcher, ignore_event
 from worker.core.triggers import from_message, trigger_id
-from worker.errors import SandpiperError
+from worker.errors import ConfigError, SandpiperError
 from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal
 from worker.queue.messages import QUEUED_AT, TASK, refuse_compression
@@ -27,6 +28,7 @@ TRANSPORTS = {
     "memory": "worker.queue.memory_transport:Transport",
     "redis": "worker.queue.redis_transport:Transport",
     "rediss": "worker.queue.redis_transport:Transport",
+    "sentinel": "worker.queue.redis_transport:SentinelTransport",
 }
 """What replaces kombu's own transports: that of `memory://` polls for messages once a second, and
 that of Redis ends the worker at an item that is no message."""
@@ -69,6 +71,7 @@ def build_app(
         broker_connection_retry_on_startup=True,
         broker_connection_timeout=5,
         broker_transport_options=_make_transport_options(settings),
+        broker_use_ssl=_make_tls_options(settings),
     )
     setup_logging.connect(_ignore_logging_setup, weak=False)
     patience = settings.worker.lease * 4 / 3
@@ -92,13 +95,22 @@ def _make_transport_options(settings: Settings) -> dict[str, Any]:
     if scheme.startswith("amqp"):
         # A message counts as queued when the broker has it, not when it was sent.
         return {"confirm_publish": True}
-    if scheme.startswith("redis"):
-        return {
-            "priority_steps": [0],
-            "socket_connect_timeout": 5,
-            "socket_timeout": 30,
-        }
+    if scheme.startswith(("redis", "sentinel")):
+        waits = {"socket_connect_timeout": 5, "socket_timeout": 30}
+        master = {"master_name": settings.broker_master} if scheme == "sentinel" else {}
+        return {"priority_steps": [0], **waits, **master}
     return {}
+
+
+def _make_tls_options(settings: Settings) -> dict[str, Any] | None:
+    """Return how the broker's certificate is checked, None where it has none. Without this, neither
+    kombu nor py-amqp would check it. Raises ConfigError."""
+    scheme, tls = settings.broker.partition("://")[0], settings.broker_tls
+    if scheme not in ("rediss", "amqps"):
+        return None
+    if tls.ca_file and not Path(tls.ca_file).is_file():
+        raise ConfigError(f"broker_tls.ca_file: there is no file {tls.ca_file}")
+    return tls.get_redis_options() if scheme == "rediss" else tls.get_amqp_options()
 
 
 def _add_task(app: "Sandpiper") -> None:

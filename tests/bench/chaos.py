@@ -2,56 +2,56 @@
 
 Several worker processes over a Redis and an S3 server; GitLab and the model are simulators in
 processes of their own, and failed pipelines come in by the door. A killer with a fixed seed strikes
-workers (SIGKILL, SIGTERM), the broker (stopped or killed, then started again) and sandboxes. A
-supervisor starts again what has ended. Needs root or a Docker engine, and redis-server.
+workers, sandboxes, Redis (stopped, killed, emptied), S3 (down, or 200 with what it has not said)
+and GitLab (a proxy's page, a login, 401, 403, 404, `{}`, a POST that is carried out late or twice).
+A supervisor starts again what has ended. When all is quiet `sandpiper sweep` runs, as it does every
+hour. Needs root or a Docker engine, and redis-server.
 
-    python -m tests.bench chaos --seconds 180 --seed 7 --sessions 200
+    python -m tests.bench chaos --strikes 200 --seed 7 --sessions 200
 """
 
 import argparse
 import json
 import os
 import random
-import re
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import docker
-
 from tests.bench.processes import running
+from tests.bench.strikes import DECK, Killer, Worker, find_sandboxes
 from tests.brokers import RedisServer, running_redis
 from tests.flow.product import KEY, SECRET, free_port
+from tests.simulators.s3_gateway import S3Gateway
 from tests.stores import CREDENTIALS, S3Server, running_s3
+from worker.core.ports.damaged import KEPT
 from worker.core.ports.records import RECORD
 from worker.errors import StoreError
 from worker.queue.journal import FOLDER, State, decode_entry
 from worker.sessions.bucket import S3Store
 
-WORKERS, CONCURRENCY, PROJECTS = 4, 8, 20
+WORKERS, PROJECTS = 4, 20
 THINKS = 1.0
-BROKER_AWAY = 2.0
 HASTE = """\
 worker: {heartbeat: 2, lease: 8, grace: 15}
 note: {progress: 0}
 known: {answer: false}
 """
-STRIKES = {"SIGKILL": 4, "SIGTERM": 3, "broker": 2, "sandbox": 4}
-"""What is struck, and how often of so many strikes."""
-
-PAUSE = (1.5, 6.0)
+PAUSE = (0.5, 4.0)
 """Seconds between two strikes."""
 
-AFTER = 420.0
-"""Seconds for what is left when the killer has gone."""
+PACE = 4.0
+"""Seconds that one strike takes, with its pause, about."""
+
+AFTER = 900.0
+"""Seconds for what is left when the killer has gone: a 404 is believed after ten minutes."""
 
 Json = dict[str, Any]
 
@@ -91,152 +91,68 @@ def simulated(which: str, argument: str) -> Iterator[Simulator]:
 
 
 @dataclass
-class Worker:
-    """One place for a worker: whoever is in it is replaced when it has ended."""
-
-    number: int
-    folder: Path
-    env: dict[str, str]
-    popen: "subprocess.Popen[bytes] | None" = None
-    logs: list[Path] = field(default_factory=list)
-
-    def tend(self) -> None:
-        """Start one if there is none."""
-        if self.popen is not None and self.popen.poll() is None:
-            return
-        path = self.folder / f"worker-{self.number}-{len(self.logs)}.log"
-        self.logs.append(path)
-        program = str(Path(sys.executable).with_name("sandpiper"))
-        words = [program, "worker", "--concurrency", str(CONCURRENCY), "--metrics-port", "0"]
-        with path.open("wb") as log:
-            self.popen = subprocess.Popen(
-                words, env=self.env, cwd=self.folder, stdout=log, stderr=log
-            )
-
-    def names(self) -> set[str]:
-        """Under which names the present process has been at work."""
-        text = self.logs[-1].read_text(errors="replace")
-        return set(re.findall(r"worker ([A-Za-z0-9.-]+) is registered", text))
-
-    def end(self) -> None:
-        """No more of them."""
-        if self.popen is not None:
-            self.popen.kill()
-            self.popen.wait()
-
-
-@dataclass
 class World:
     """All that takes part."""
 
+    folder: Path
+    env: dict[str, str]
     store: S3Store
     gitlab: Simulator
     model: Simulator
-    broker: RedisServer
     workers: list[Worker]
-    chance: random.Random
-    strikes: list[str] = field(default_factory=list)
-    recovery: list[float] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
 
     def sessions(self) -> set[str]:
         """The ids of all sessions that the store knows."""
         return {key.session_id for key in self.store.list_sessions()}
 
-    def owners(self) -> dict[str, str]:
-        """Who works on what, by the journal."""
+    def entries(self) -> dict[str, tuple[State, str]]:
+        """The state and the owner of each entry of the journal."""
         found = {}
         for name in self.store.records.list_names(FOLDER):
-            stored = self.store.records.read(name, RECORD)
-            entry = decode_entry(stored.content) if stored else None
-            if entry and entry.state is not State.PARKED:
-                found[name] = entry.owner
+            if stored := self.store.records.read(name, RECORD):
+                entry = decode_entry(stored.content)
+                found[name] = entry.state, entry.owner
         return found
 
+    def owners(self) -> dict[str, str]:
+        """Who works on what, by the journal."""
+        found = self.entries().items()
+        return {name: owner for name, (state, owner) in found if state is not State.PARKED}
 
-# ------------------------------------------------------------------------------------- the killer
+    def supervise(self) -> None:
+        """Start each worker again that has ended, until it is over."""
+        while not self.over.wait(0.5):
+            for worker in self.workers:
+                worker.tend()
 
+    def is_done(self, sessions: int) -> bool:
+        """Whether every failure was taken and has its final note, and nobody has any work."""
+        seen = self.gitlab.ask()
+        final = sum(any(note["final"] for note in each) for each in seen["notes"])
+        return seen["settled"] == final == sessions and not self.owners()
 
-def _strike(world: World) -> None:
-    kind = world.chance.choices(list(STRIKES), list(STRIKES.values()))[0]
-    world.strikes.append(kind)
-    if kind == "broker":
-        world.broker.stop(world.chance.choice([signal.SIGTERM, signal.SIGKILL]))
-        time.sleep(BROKER_AWAY)
-        world.broker.start()
-    elif kind == "sandbox":
-        _kill_sandbox(world)
-    else:
-        _kill_worker(world, signal.Signals[kind])
-
-
-def _kill_worker(world: World, how: signal.Signals) -> None:
-    struck = world.chance.choice(world.workers)
-    if struck.popen is None or struck.popen.poll() is not None:
-        return
-    names = struck.names()
-    struck.popen.send_signal(how)
-    at = time.monotonic()
-    threading.Thread(target=_time_recovery, args=(world, names, at), daemon=True).start()
-
-
-def _time_recovery(world: World, names: set[str], at: float) -> None:
-    """Note for each trigger of a worker how long it was until another one had it, or its end."""
-    waiting: set[str] | None = None
-    while waiting is None or waiting:
-        try:
-            owners = world.owners()
-        except StoreError:
-            time.sleep(0.5)
-            continue
-        theirs = {name for name, owner in owners.items() if owner.partition("/")[0] in names}
-        waiting = theirs if waiting is None else waiting
-        gone = {name for name in waiting if name not in owners}
-        again = {name for name in waiting - gone - theirs if owners[name]}
-        world.recovery += [time.monotonic() - at] * len(gone | again)
-        waiting -= gone | again
-        if world.over.is_set():
-            world.recovery += [float("inf")] * len(waiting)
-            return
-        time.sleep(0.5)
+    def sweep(self) -> str:
+        """What `sandpiper sweep` says."""
+        words = [str(Path(sys.executable).with_name("sandpiper")), "sweep", "--keep-sandboxes"]
+        done = subprocess.run(
+            words, env=self.env, cwd=self.folder, capture_output=True, text=True, check=False
+        )
+        return done.stdout + done.stderr
 
 
-def _kill_sandbox(world: World) -> None:
-    """One of ours: others may use the same engine."""
-    running = _sandboxes(world.sessions())
-    if running:
-        with closing(docker.from_env()) as client, suppress(docker.errors.APIError):
-            client.api.kill(world.chance.choice(sorted(running)))
-
-
-def _sandboxes(sessions: set[str]) -> list[str]:
-    """The ids of the containers of these sessions."""
-    with closing(docker.from_env()) as client:
-        found = client.api.containers(all=True, filters={"label": "sandpiper.session"})
-    return [each["Id"] for each in found if each["Labels"].get("sandpiper.session", "") in sessions]
-
-
-def _supervise(world: World) -> None:
-    while not world.over.wait(0.5):
-        for worker in world.workers:
-            worker.tend()
-
-
-def _accept(world: World, sessions: int, seconds: float, told: list[Json]) -> None:
+def _accept(world: World, sessions: int, seconds: float) -> None:
     """Failures, spread over a time."""
     began = time.monotonic()
     for number in range(sessions):
-        told.append(world.gitlab.ask(fail=number))
+        world.gitlab.ask(fail=number)
         time.sleep(max(0.0, began + seconds * (number + 1) / sessions - time.monotonic()))
-
-
-# -------------------------------------------------------------------------------------- the story
 
 
 def main(words: Sequence[str] = ()) -> None:
     """Run it and print what came of it; exit status 1 if anything was lost, doubled or left."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench chaos")
-    parser.add_argument("--seconds", type=float, default=180.0, help="how long the killer strikes")
+    parser.add_argument("--strikes", type=int, default=200, help="how often the killer strikes")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--drain", type=float, default=AFTER, help="seconds for the rest, at most")
@@ -245,55 +161,54 @@ def main(words: Sequence[str] = ()) -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(chosen.keep or name)
         folder.mkdir(parents=True, exist_ok=True)
-        world = _built(folder, random.Random(chosen.seed), stack)
-        told: list[Json] = []
+        print(f"chaos: seed {chosen.seed}, {chosen.strikes} strikes", flush=True)
+        world, killer = _build(folder, random.Random(chosen.seed), stack)
         began = time.monotonic()
-        accepting = threading.Thread(
-            target=_accept, args=(world, chosen.sessions, chosen.seconds * 0.75, told), daemon=True
-        )
+        spread = chosen.strikes * PACE * 0.75
+        accepting = threading.Thread(target=_accept, args=(world, chosen.sessions, spread))
         accepting.start()
-        while time.monotonic() < began + chosen.seconds:
-            time.sleep(world.chance.uniform(*PAUSE))
-            _strike(world)
-        accepting.join(chosen.drain)
-        _until(lambda: _done(world, told, chosen.sessions), chosen.drain)
-        time.sleep(3)
+        killer.strike(chosen.strikes, PAUSE)
+        killer.rest()
+        accepting.join()
+        quiet = time.monotonic()
+        print(f"  the killer has gone after {quiet - began:.0f} s", flush=True)
+        _until(lambda: world.is_done(chosen.sessions), chosen.drain)
+        settled = time.monotonic() - quiet
+        for line in world.sweep().splitlines()[-10:]:
+            print(f"  sweep: {line}")
+        _until(lambda: world.is_done(chosen.sessions), 60.0)
         world.over.set()
-        good = _tell(world, told, time.monotonic() - began, chosen)
+        print(f"  quiet {settled:.0f} s after it had gone")
+        good = _tell(world, killer, chosen)
     if not good:
         sys.exit(1)
 
 
-def _done(world: World, told: list[Json], sessions: int) -> bool:
-    """Whether every failure was taken and has its final note, and nobody works on anything."""
-    notes = world.gitlab.ask()["notes"]
-    final = sum(any(note["final"] for note in each) for each in notes)
-    return len(told) == final == sessions and not world.owners()
-
-
-def _built(folder: Path, chance: random.Random, stack: ExitStack) -> World:
+def _build(folder: Path, chance: random.Random, stack: ExitStack) -> tuple[World, Killer]:
     (folder / "sandpiper.yaml").write_text(HASTE)
     gitlab = stack.enter_context(simulated("gitlab", str(PROJECTS)))
     model = stack.enter_context(simulated("model", str(THINKS)))
     s3: S3Server = stack.enter_context(running_s3())
+    gateway = stack.enter_context(S3Gateway(s3.endpoint))
     broker = stack.enter_context(running_redis(folder, free_port()))
     bucket = s3.bucket()
-    env = _environment(gitlab, model, broker, s3, bucket)
+    env = _make_environment(gitlab, model, broker, gateway, bucket)
     serve = stack.enter_context(running(("serve",), env, str(folder)))
     gitlab.ask(door=f"http://127.0.0.1:{serve.port}/webhooks/gitlab")
     workers = [Worker(number, folder, env) for number in range(WORKERS)]
-    world = World(s3.store(bucket, "chaos"), gitlab, model, broker, workers, chance)
+    world = World(folder, env, s3.store(bucket, "chaos"), gitlab, model, workers)
     for worker in workers:
         stack.callback(worker.end)
-    supervisor = threading.Thread(target=_supervise, args=(world,), daemon=True)
+    supervisor = threading.Thread(target=world.supervise, daemon=True)
     stack.callback(supervisor.join, 10)
     stack.callback(world.over.set)
     supervisor.start()
-    return world
+    parts = (gitlab, gateway, broker, workers, world.owners, world.sessions, world.over)
+    return world, Killer(chance, *parts)
 
 
-def _environment(
-    gitlab: Simulator, model: Simulator, broker: RedisServer, s3: S3Server, bucket: str
+def _make_environment(
+    gitlab: Simulator, model: Simulator, broker: RedisServer, gateway: S3Gateway, bucket: str
 ) -> dict[str, str]:
     kept = {
         name: os.environ[name]
@@ -311,7 +226,7 @@ def _environment(
         "ANTHROPIC_BASE_URL": model.place["url"],
         "SANDPIPER_BROKER": broker.url,
         "SANDPIPER_STORE": f"s3://{bucket}/chaos",
-        "AWS_ENDPOINT_URL_S3": s3.endpoint,
+        "AWS_ENDPOINT_URL_S3": gateway.url,
         "AWS_DEFAULT_REGION": "us-east-1",
     }
 
@@ -323,34 +238,40 @@ def _until(condition: Callable[[], object], seconds: float) -> None:
         with suppress(StoreError):
             if condition():
                 return
-        time.sleep(0.5)
+        time.sleep(1)
 
 
-def _tell(world: World, told: list[Json], seconds: float, chosen: argparse.Namespace) -> bool:
+def _tell(world: World, killer: Killer, chosen: argparse.Namespace) -> bool:
     """Print the figures; whether all is as it must be."""
-    accepted = sum(one["accepted"] for one in told)
     seen, asked = world.gitlab.ask(), world.model.ask()
     notes = [each for each in seen["notes"] if each]
-    duplicates = sum(len(each) - 1 for each in notes)
     finished = sum(1 for each in notes if any(note["final"] for note in each))
-    left = len(_sandboxes(world.sessions()))
-    unsettled = sum(1 for _ in world.store.records.list_names(FOLDER))
-    times = sorted(world.recovery)
+    entries = world.entries()
+    parked = sum(state is State.PARKED for state, _ in entries.values())
+    must_be_none = {
+        "lost": seen["accepted"] - finished,
+        "duplicates": sum(len(each) - 1 for each in notes),
+        "placeholders left": sum(not note["final"] for each in notes for note in each),
+        "parked": parked,
+        "left in the journal": len(entries) - parked,
+        "damaged, set aside": sum(1 for _ in world.store.records.list_names(KEPT)),
+        "containers left": len(find_sandboxes(world.sessions())),
+        "strange requests": len(seen["strange"]) + len(asked["strange"]),
+    }
+    failed = sum("analysis this time" in note["body"] for each in notes for note in each)
+    times = sorted(killer.recovery)
     p95 = times[min(len(times) - 1, int(len(times) * 0.95))] if times else 0.0
-    failed = sum(1 for each in notes for note in each if "analysis this time" in note["body"])
-    struck = ", ".join(f"{world.strikes.count(kind)} {kind}" for kind in STRIKES)
-    print(f"chaos: seed {chosen.seed}, {seconds:.0f} s, {WORKERS} workers; struck: {struck}")
-    print(f"  accepted                {accepted:5d} of {chosen.sessions}")
-    print(f"  refused and sent again  {sum(one['refused'] for one in told):5d}")
-    print(f"  finished                {finished:5d}, {failed} of them without a finding")
-    print(f"  notes posted            {sum(map(len, notes)):5d}")
-    print(f"  duplicates              {duplicates:5d} (= 0)")
-    print(f"  lost                    {accepted - finished:5d} (= 0)")
-    print(f"  left in the journal     {unsettled:5d} (= 0)")
-    print(f"  model calls             {asked['asked']:5d}, {asked['repeated']} of them repeated")
-    print(f"  containers left         {left:5d} (= 0)")
-    print(f"  recovery                {p95:7.1f} s p95, of {len(times)} runs whose worker ended")
+    print(f"  struck {killer.struck.total()} times, with {WORKERS} workers at work:")
+    for kind in DECK:
+        print(f"    {kind:<20} {killer.struck[kind]:4d}")
+    print(f"  accepted             {seen['accepted']:5d} of {chosen.sessions}")
+    print(f"  refused, sent again  {seen['refused']:5d}")
+    print(f"  finished             {finished:5d}, {failed} of them without a finding")
+    print(f"  model calls          {asked['asked']:5d}, {asked['repeated']} of them repeated")
+    print(f"  odd answers given    {seen['odd']:5d} by GitLab, {len(killer.s3.given)} by S3")
+    print(f"  recovery             {p95:5.0f} s p95, of {len(times)} runs whose worker ended")
+    for name, count in must_be_none.items():
+        print(f"  {name:<20} {count:5d} (= 0)")
     for strange in [*seen["strange"], *asked["strange"]][:5]:
         print(f"  strange: {strange}")
-    lost = accepted - finished
-    return not (duplicates or lost or left or unsettled or seen["strange"] or asked["strange"])
+    return not any(must_be_none.values())

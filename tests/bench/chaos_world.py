@@ -18,9 +18,18 @@ import httpx
 
 from tests.flow.product import KEY, SECRET
 from tests.simulators.anthropic import AnthropicSim
-from tests.simulators.gitlab import Access, GitLabSim, MergeRequest, Project, Receiver
+from tests.simulators.gitlab import (
+    Access,
+    GitLabSim,
+    MergeRequest,
+    Pipeline,
+    Project,
+    Receiver,
+)
+from tests.simulators.odd_answers import OddGitLab
 from worker.core.session_id import find_marker
 from worker.demo.script import Answer, Asked, Call, Say, Scripted
+from worker.forge.text.note import is_placeholder
 
 Json = dict[str, Any]
 COUNT = "echo ran >> /tmp/data/count"
@@ -37,6 +46,9 @@ class GitLab:
         self._bot = sim.add_user("project_501_bot_5f2c", "sandpiper", bot=True)
         self._projects = [self._project(number) for number in range(projects)]
         self._opened: list[MergeRequest] = []
+        self._accepted: list[bool] = []
+        self._refused = 0
+        self._lock = threading.Lock()
 
     def _project(self, number: int) -> Project:
         made = self._sim.add_project(f"team/service-{number}", {"app.py": b"1\n"})
@@ -53,18 +65,38 @@ class GitLab:
         return {"url": self._sim.url, **tokens}
 
     def answer(self, asked: Json) -> Json:
-        """`{"door": url}`, `{"fail": number}` or `{}`."""
+        """`{"door": url}`, `{"fail": number}`, `{"odd": kind, "seconds": n}`, `{"post": how,
+        "seconds": n}` or `{}`."""
         if "door" in asked:
             self._sim.receiver = Receiver(asked["door"], SECRET)
             return {}
         if "fail" in asked:
-            return self._fail(asked["fail"])
+            pipeline = self._open(asked["fail"])
+            threading.Thread(target=self._deliver, args=(pipeline,), daemon=True).start()
+            return {}
+        if "odd" in asked:
+            odd = (OddGitLab(asked["odd"]), float(asked["seconds"]))
+            threading.Thread(target=self._answer_oddly, args=odd, daemon=True).start()
+            return {}
+        if "post" in asked:
+            # One that is doubled is answered as GitLab does, and carried out once more.
+            status = {"late": 504, "doubled": 0}[asked["post"]]
+            self._sim.carry_out_late("POST", "/notes$", asked["seconds"], status=status)
+            return {}
         return {
             "notes": [self._told(mr) for mr in self._opened],
             "strange": self._sim.unexpected_requests,
+            "accepted": sum(self._accepted),
+            "refused": self._refused,
+            "settled": len(self._accepted),
+            "odd": len(self._sim.given),
         }
 
-    def _fail(self, number: int) -> Json:
+    def _answer_oddly(self, kind: OddGitLab, seconds: float) -> None:
+        with self._sim.answering(kind):
+            time.sleep(seconds)
+
+    def _open(self, number: int) -> Pipeline:
         mr = self._sim.open_merge_request(
             self._projects[number % len(self._projects)],
             self._author,
@@ -76,15 +108,19 @@ class GitLab:
         trace = b"ValueError: no such thing as %d\n" % number
         self._sim.add_job(pipeline, "test", status="failed", trace=trace)
         self._opened.append(mr)
-        refused, until = 0, time.monotonic() + PATIENCE
-        while not self._delivered(pipeline):
-            refused += 1
-            if time.monotonic() > until:
-                return {"accepted": False, "refused": refused}
-            time.sleep(0.3)
-        return {"accepted": True, "refused": refused}
+        return pipeline
 
-    def _delivered(self, pipeline: Any) -> bool:
+    def _deliver(self, pipeline: Pipeline) -> None:
+        """Send the webhook until it is accepted, as a patient GitLab does."""
+        until = time.monotonic() + PATIENCE
+        while not (accepted := self._delivered(pipeline)) and time.monotonic() < until:
+            with self._lock:
+                self._refused += 1
+            time.sleep(0.3)
+        with self._lock:
+            self._accepted.append(accepted)
+
+    def _delivered(self, pipeline: Pipeline) -> bool:
         try:
             answer = self._sim.deliver(self._sim.make_pipeline_event(pipeline))
         except httpx.HTTPError:
@@ -97,7 +133,7 @@ class GitLab:
         for note in mr.list_notes():
             if note.author is self._bot:
                 marker = find_marker(note.body)
-                final = "will replace this note" not in note.body
+                final = not is_placeholder(note.body)
                 name = marker.session_id if marker else ""
                 found.append({"session": name, "final": final, "body": note.body[:400]})
         return found

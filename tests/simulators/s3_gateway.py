@@ -48,6 +48,7 @@ class S3Gateway:
         self._endpoint = endpoint
         self._faults: list[_Fault] = []
         self._all: _Fault | None = None
+        self._is_refusing = False
         self._lock = threading.Lock()
         self._server = Loopback("s3-gateway", self._respond)
 
@@ -77,6 +78,15 @@ class S3Gateway:
             with self._lock:
                 self._all = None
 
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Answer 503, as a gateway does whose server is down, until the block ends."""
+        self._is_refusing = True
+        try:
+            yield
+        finally:
+            self._is_refusing = False
+
     def _take_fault(self, request: Request) -> OddS3 | None:
         with self._lock:
             found = next((each for each in self._faults if each.matches(request)), None)
@@ -92,6 +102,8 @@ class S3Gateway:
 
     async def _respond(self, request: Request) -> Response:
         await request.body()  # what is left of it would be taken for the next request
+        if self._is_refusing:
+            return Response(b"no server is available", 503, media_type="text/plain")
         kind = self._take_fault(request)
         if kind is OddS3.PAGE:
             return Response(PAGE, 200, media_type="text/html")

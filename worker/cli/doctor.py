@@ -181,6 +181,8 @@ def _list_candidates(settings: Settings) -> list[Candidate]:
             if calls_tools
             else partial(closing, model),
             calls_tools=calls_tools,
+            refusal=wiring.explain_unpriced(settings, model.name),
+            is_charged=not entries[model.name].info.rates and known.assumed_rate is not None,
         )
         for model, calls_tools in models
     ]

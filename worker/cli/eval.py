@@ -62,6 +62,8 @@ def run(
     than --min-right of the runs of a model are right, 3 if --max-cost ended it early.
     """
     settings = _load_settings(config, models)
+    if max_cost is not None:
+        _require_prices(settings, models, judge)
     cases = [load_case(folder) for folder in find_cases(folders)]
     wanted = [
         (case, model, number)
@@ -88,6 +90,14 @@ def _load_settings(config: str | None, models: Sequence[str]) -> Settings:
     return settings
 
 
+def _require_prices(settings: Settings, models: Sequence[str], judge: str) -> None:
+    """Raise ConfigError if --max-cost could not hold for want of a price."""
+    for model in models or (settings.models.default,):
+        changes = {"default": model, "helper": judge or settings.models.helper}
+        chosen = settings.models.model_copy(update=changes)
+        wiring.require_prices(settings.model_copy(update={"models": chosen}), "--max-cost")
+
+
 def _play_all(
     wanted: Sequence[_Run],
     played: list[Played],
@@ -105,7 +115,7 @@ def _play_all(
             progress.print(f"{spent:.2f} USD are spent: {len(todo) - number} runs left out")
             return len(todo) - number
         newest = play_case(case, model, repeat, settings, serve_embedded, judge)
-        spent += newest.cost_usd or 0.0
+        spent += settings.limits.cost_usd if newest.cost_usd is None else newest.cost_usd
         played.append(newest)
         _append_result(results, newest)
         progress.print(f"[{number + 1}/{len(todo)}] {_describe(newest)}", markup=False)

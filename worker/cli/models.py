@@ -83,7 +83,10 @@ def _make_rows(settings: Settings, everything: bool, day: date) -> list[Row]:
     known = wiring.build_catalogue(settings)
     chosen = [(each.role, each.spec, each.level) for each in wiring.list_chosen_models(settings)]
     others = [("", name, "") for name in known.models] if everything else []
-    return [_make_row(known, *each, day) for each in (*chosen, *others)]
+    rows = [_make_row(known, *each, day) for each in (*chosen, *others)]
+    for row in rows[: len(chosen)]:
+        row["notes"] += _describe_charge(settings, known, row["model"], day)
+    return rows
 
 
 def _make_row(known: Catalogue, role: str, spec: str, level: str, day: date) -> Row:
@@ -107,6 +110,14 @@ def _make_row(known: Catalogue, role: str, spec: str, level: str, day: date) -> 
         "prices": [_make_price(rate) for rate in rates],
         "notes": [*_describe_gaps(entry), *_describe_windows(entry), *_describe_steps(rates, day)],
     }
+
+
+def _describe_charge(settings: Settings, known: Catalogue, spec: str, day: date) -> list[str]:
+    """Describe what is done about an unknown price."""
+    if refusal := wiring.explain_unpriced(settings, spec):
+        return [f"refused: {refusal}"]
+    charged = known.assumed_rate and not known.has_price(spec, day)
+    return ["charged at limits.assumed_price"] if charged else []
 
 
 def _make_price(rate: Rate) -> Row:

@@ -107,7 +107,9 @@ class Candidate:
 
     `roles` lists the roles it is configured for; `level` is the reasoning level of its requests.
     `assumed_like` is the listed model whose price and window are assumed for it, "" for none.
-    `calls_tools` says whether it must be able to call tools.
+    `refusal` says why it is refused for want of a price, "" if it is not; `is_charged` says that
+    limits.assumed_price stands for its own. `calls_tools` says whether it must be able to call
+    tools.
     """
 
     name: str
@@ -118,6 +120,8 @@ class Candidate:
     assumed_like: str
     open: Callable[[], AbstractContextManager[Model]]
     calls_tools: bool = True
+    refusal: str = ""
+    is_charged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

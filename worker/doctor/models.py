@@ -80,7 +80,13 @@ def _check_description(candidate: Candidate) -> Iterator[Line]:
     """Check that the catalogue knows a model's window and price."""
     name, like = candidate.name, candidate.assumed_like
     advice = f"state them under models.catalogue.{name.partition('/')[2]}: input, output"
-    if like:
+    if candidate.refusal:
+        more = " (0 if it is free), or set limits.assumed_price"
+        yield report_failed("price", f"{candidate.refusal}: it is refused", advice + more)
+    elif candidate.is_charged:
+        finding = f"{name}: its price is unknown, and it is charged at limits.assumed_price"
+        yield report_warning("price", finding, advice)
+    elif like:
         finding = f"{name}: its window and price are assumed to be those of {like}"
         yield report_warning("price", finding, f"{advice}, window")
     elif not candidate.is_listed:

@@ -12,8 +12,9 @@ def check_broker(installation: Installation) -> Iterator[Line]:
     if _is_embedded(installation):
         yield report_good("broker", "embedded: `sandpiper serve` runs the jobs itself")
     elif failure := installation.broker():
-        advice = "start it, and see that SANDPIPER_BROKER is its address, user and password"
-        yield report_failed("broker", str(failure), advice)
+        finding, _, advice = str(failure).partition("; ")
+        start = "start it, and see that SANDPIPER_BROKER is its address, user and password"
+        yield report_failed("broker", finding, advice or start)
     else:
         yield report_good("broker", f"{installation.settings.broker.partition('://')[0]} answers")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from worker.core.conversation.context import Subject
+from worker.core.conversation.limits import count_cost
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
 from worker.core.routing import comment_commands
@@ -93,7 +94,8 @@ def _ask_helper(comment: Comment, by_rules: Route, deps: Deps) -> ReplyRoute:
     found = ReplyRoute(read_route(answer.text, text), (answer,))
     if found.route is Route.THANKS:
         project, note = comment.trigger.project_id, f"note {comment.note.note_id}"
-        deps.storage.budget.add_cost(project, note, 0, answer.cost_usd or 0.0)
+        cost = count_cost(deps.runtime.limits, answer.cost_usd)
+        deps.storage.budget.add_cost(project, note, 0, cost)
     return found
 
 

@@ -86,7 +86,7 @@ def _make_tier_change(asker: Asker, name: str, deps: Deps, *, forced: bool) -> _
     answer = f"From the next turn on the tier is `{name}` ({_name_model(model)}){how}"
     return _Change(
         apply=lambda before: replace(before, tier=name, is_forced=forced, set_at=now),
-        is_costly=forced or costs_like_deep(rules, name, model),
+        is_costly=forced or _is_costly(name, model, deps),
         answer=answer,
     )
 
@@ -118,7 +118,8 @@ def _make_model_change(asker: Asker, tier: str, words: Sequence[str], deps: Deps
     rules = _read_rules(asker, deps)
     if words[0].lower() == RESET:
         answer = f"The tier `{tier}` has its own model again"
-        return _Change(partial(_remove_override, tier), False, answer)
+        own = deps.runtime.limits.tier_rules.get_model(tier)
+        return _Change(partial(_remove_override, tier), _is_costly(tier, own, deps), answer)
     if words[0].lower() == REASONING:
         level = words[1].lower() if len(words) > 1 else ""
         if level not in LEVELS:
@@ -133,7 +134,7 @@ def _make_model_change(asker: Asker, tier: str, words: Sequence[str], deps: Deps
     answer = f"From the next turn on the tier `{tier}` is {_name_model(model)}"
     return _Change(
         apply=lambda before: replace(before, overrides={**before.overrides, tier: model}),
-        is_costly=costs_like_deep(rules, tier, model),
+        is_costly=_is_costly(tier, model, deps),
         answer=answer,
     )
 
@@ -158,10 +159,15 @@ def find_model(written: str, deps: Deps) -> tuple[str, str]:
     return "", _tell_unknown("model", written, offered)
 
 
+def _is_costly(tier: str, model: TierModel, deps: Deps) -> bool:
+    """Whether a tier's model takes more access, by what the operator has configured: what people
+    have chosen here makes nothing cheaper."""
+    return costs_like_deep(deps.runtime.limits.tier_rules, tier, model)
+
+
 def may_use_model(asker: Asker, model: str, deps: Deps) -> bool:
     """Whether `asker` may have one turn answered by `model`. Raises SourceError."""
-    rules = deps.runtime.limits.tier_rules
-    if not rules or not costs_like_deep(rules, "", TierModel(model)):
+    if not deps.runtime.limits.tier_rules or not _is_costly("", TierModel(model), deps):
         return True
     return deps.gitlab.permissions.may_choose_tier(asker.project_id, asker.user_id)
 

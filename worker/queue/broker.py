@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable
+from typing import Any
 
 import amqp
 import redis
@@ -21,35 +22,74 @@ _REFUSALS = (
 )
 """What brokers answer to a wrong user, password or virtual host; `__cause__` of kombu's errors."""
 
+_UNFIT = {
+    "cluster": "is a node of a Redis Cluster, which cannot be a queue, as each key has another "
+    "node; use a single Redis, or several that Sentinels watch, by sentinel://",
+    "sentinel": "is a Sentinel and no Redis; name it as sentinel:// and what it calls its Redis as "
+    "broker_master",
+}
+"""What is said of the modes of Redis in which it can be no queue."""
+
 
 def find_broker_failure(app: Celery) -> QueueError | None:
     """Return why the broker cannot be used, with its URL but no user; None if it can be.
 
-    The error is transient unless the broker refuses the login.
+    The error is transient, unless waiting helps nothing; then it says what to do.
     """
     with app.connection_for_write() as connection:
         foreign = (*connection.connection_errors, *connection.channel_errors)
         try:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=3)
+            return _find_unfit_redis(connection)
         except (KombuError, OSError, *foreign) as error:
             return _explain_failure(connection.as_uri(), error)
+
+
+def _find_unfit_redis(connection: Any) -> QueueError | None:
+    """Return why a Redis that answers can be no queue, None if it can, or is none."""
+    if connection.transport.driver_type != "redis":
+        return None
+    client = connection.default_channel.client
+    try:
+        mode = client.info("server").get("redis_mode")
+        role = client.info("replication").get("role") if mode == "standalone" else ""
+    except redis.ResponseError:
+        return None  # This user may not ask.
+    place = _hide_user(connection.as_uri())
+    if mode in _UNFIT:
+        return QueueError(f"the broker {place} {_UNFIT[mode]}")
+    if role == "slave":
+        advice = "name the one that is written to, or its Sentinels by sentinel://"
+        return QueueError(
+            f"the broker {place} is a replica of another Redis; {advice}", transient=True
+        )
     return None
 
 
 def _explain_failure(uri: str, error: Exception) -> QueueError:
-    refused = isinstance(error, _REFUSALS) or isinstance(error.__cause__, _REFUSALS)
-    place = re.sub("//[^/]*@", "//", uri)
     reason = str(getattr(error, "message", "") or error).rstrip(".")
-    problem = "refuses this login" if refused else "does not answer"
-    return QueueError(f"the broker {place} {problem}: {reason}", transient=not refused)
+    place, causes = _hide_user(uri), (error, error.__cause__, error.__context__)
+    if any(isinstance(each, _REFUSALS) for each in causes[:2]):
+        advice = "set SANDPIPER_BROKER to a user, password and virtual host that it knows"
+        return QueueError(f"the broker {place} refuses this login: {reason}; {advice}")
+    if "CERTIFICATE_VERIFY_FAILED" in f"{reason} {causes}":
+        advice = "set broker_tls.ca_file to the certificate of whoever signed it"
+        return QueueError(
+            f"the broker {place} has a certificate that does not hold: {reason}; {advice}"
+        )
+    return QueueError(f"the broker {place} does not answer: {reason}", transient=True)
+
+
+def _hide_user(uri: str) -> str:
+    return re.sub("//[^/]*@", "//", uri)
 
 
 def require_login(app: Celery) -> None:
-    """Raise QueueError if the broker refuses the login; one that does not answer may yet come."""
+    """Raise QueueError if the broker can never be used as it is set; one that does not answer may
+    yet come."""
     failure = find_broker_failure(app)
     if failure is not None and not failure.transient:
-        advice = "set SANDPIPER_BROKER to a user, password and virtual host that it knows"
-        raise QueueError(f"{failure}; {advice}")
+        raise failure
 
 
 def make_readiness_check(app: Celery) -> Callable[[], str | None]:

@@ -8,8 +8,9 @@ loses journal entries, they are lost for good, which happens with no other store
 import hashlib
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import redis
@@ -35,11 +36,15 @@ return 1
 
 
 class RedisGuardedObjects:
-    """See `objects.Objects`. `url` is Redis's, `objects` the store that ignores conditions."""
+    """See `objects.Objects`. `url` is Redis's, `objects` the store that ignores conditions;
+    `options` are redis-py's for this URL."""
 
-    def __init__(self, objects: Objects, url: str) -> None:
+    def __init__(
+        self, objects: Objects, url: str, options: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self._objects = objects
-        self._redis: Any = redis.Redis.from_url(url, socket_timeout=10, socket_connect_timeout=5)
+        waits = {"socket_timeout": 10, "socket_connect_timeout": 5}
+        self._redis: Any = redis.Redis.from_url(url, **waits, **options)
         place = hashlib.sha256(objects.describe_place("").encode()).hexdigest()[:16]
         self._prefix = f"sandpiper:{place}:"
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from worker.errors import ConfigError
@@ -31,11 +33,13 @@ def open_store(url: str, endpoint_url: str | None = None) -> Store:
     return opener(parts, endpoint_url)
 
 
-def guard_store(store: Store, broker: str) -> Store:
-    """Guard a store that ignores conditions with the Redis at `broker`."""
+def guard_store(
+    store: Store, broker: str, options: Mapping[str, Any] = MappingProxyType({})
+) -> Store:
+    """Guard a store that ignores conditions with the Redis at `broker`, by redis-py's `options`."""
     from worker.sessions.guarded import RedisGuardedObjects
 
-    return Store(RedisGuardedObjects(store.records, broker))
+    return Store(RedisGuardedObjects(store.records, broker, options))
 
 
 def _open_folder(parts: SplitResult, endpoint_url: str | None) -> Store:

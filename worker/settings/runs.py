@@ -19,7 +19,19 @@ class LimitSettings(Part):
         description="Tokens of one prompt; the model's window, if that is smaller.",
     )
     wall_clock: float = Field(default=900.0, gt=0, description="Seconds of one run.")
-    cost_usd: float = Field(default=2.0, gt=0, description="Dollars of one run.")
+    cost_usd: float = Field(
+        default=2.0,
+        gt=0,
+        description="Dollars of one run. If it is set, or a cap on a day is, a model without a "
+        "known price is refused.",
+    )
+    assumed_price: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Dollars per million tokens, read or written, of a model without a known "
+        "price; 0: nothing is assumed.",
+    )
     preview_bytes: int = Field(
         default=4096,
         ge=1024,
@@ -46,6 +58,14 @@ class LimitSettings(Part):
         ge=0,
         description="Dollars that one project may cost in a day (UTC); 0: no cap.",
     )
+
+    def list_dollar_caps(self) -> list[str]:
+        """List the caps on dollars that the operator has set."""
+        days = ("cost_usd_per_day", "project_cost_usd_per_day")
+        own = ["cost_usd"] if "cost_usd" in self.model_fields_set else []
+        return [
+            f"limits.{name}" for name in (*own, *(each for each in days if getattr(self, each)))
+        ]
 
     def get_run_limits(self) -> dict[str, Any]:
         """Return the fields that `core.conversation.limits.Limits` takes from here."""

@@ -15,7 +15,7 @@ class MetricsSettings(Part):
         default=0,
         ge=0,
         le=65535,
-        description="The port of a worker's `/metrics`, 0: none; the receiver's is its own, or "
+        description="The port of a worker's `/metrics`, 0: none. The receiver's is its own, or "
         "that of `serve --metrics-port`.",
     )
 

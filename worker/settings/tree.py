@@ -1,11 +1,11 @@
 """All settings in one tree."""
 
 from typing import Self
-from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from worker.settings.base import Part, list_secrets
+from worker.settings.broker import BrokerTlsSettings, check_broker, list_passwords
 from worker.settings.context import ContextSettings
 from worker.settings.gitlab import GitLabSettings
 from worker.settings.loop import LoopSettings
@@ -25,7 +25,14 @@ class Settings(Part):
     broker: str = Field(
         default="memory://",
         description="The queue: `memory://` inside `serve`, `redis://…`, `rediss://…`, `amqp://…` "
-        "or `amqps://…`.",
+        "or `amqps://…`; `sentinel://one:26379;sentinel://two:26379/0` for the Redis that "
+        "Sentinels name. A Redis Cluster cannot be a queue.",
+    )
+    broker_tls: BrokerTlsSettings = BrokerTlsSettings()
+    broker_master: str = Field(
+        default="mymaster",
+        min_length=1,
+        description="How the Sentinels of `sentinel://` call their Redis.",
     )
     store: str = Field(
         default="file:///var/lib/sandpiper",
@@ -55,13 +62,7 @@ class Settings(Part):
     @field_validator("broker")
     @classmethod
     def _check_broker(cls, value: str) -> str:
-        if value.partition("://")[0] not in {"memory", "redis", "rediss", "amqp", "amqps"}:
-            raise ValueError("expected memory://, redis[s]://… or amqp[s]://…")
-        try:
-            _list_passwords(value)
-        except ValueError:
-            raise ValueError("expected a URL whose password is percent-encoded") from None
-        return value
+        return check_broker(value)
 
     @field_validator("store")
     @classmethod
@@ -86,16 +87,6 @@ class Settings(Part):
 
     def list_secrets(self) -> tuple[str, ...]:
         """Return every secret that is set, for redaction."""
-        passwords = _list_passwords(self.broker)
+        passwords = list_passwords(self.broker)
         secrets = (*list_secrets(self), *self.gitlab.webhook_keys, *passwords)
         return tuple(dict.fromkeys(filter(None, secrets)))
-
-
-def _list_passwords(brokers: str) -> list[str]:
-    """List the passwords in one broker's URL or several, separated by ";", as written and decoded.
-
-    Raises ValueError if one is no URL.
-    """
-    urls = (brokers, *brokers.split(";"))
-    written = [password for each in urls if (password := urlsplit(each).password)]
-    return [*written, *map(unquote, written)]

@@ -3,8 +3,7 @@
 spend/{project_id}/{YYYY-MM-DD}.json     dollars by turn, so that a turn recorded twice counts once
 spend/0/{YYYY-MM-DD}.json                the same for all projects: none has the id 0
 
-A turn counts when it ends, so that turns begun below the cap may take the day above it. Turns
-without a known price count as nothing.
+A turn counts when it ends, so that turns begun below the cap may take the day above it.
 """
 
 import json

@@ -58,6 +58,8 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
     said = "" if failed_jobs and context.found_by in (RULE, KNOWN) else complete.what_failed
     complete = replace(complete, what_failed=said, failed_jobs=failed_jobs)
     settled = triage.settle_verdict(triage.list_all_jobs(complete, survey), survey)
+    if context.found_by not in (RULE, KNOWN):
+        settled = triage.mark_view(settled, survey)
     first = quote_repair.find_first_answer(context)
     return triage.doubt_old_cause(settled, outcome.text, first, context)
 

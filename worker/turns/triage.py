@@ -26,6 +26,7 @@ from worker.core.failure.survey_text import (
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Finding, Verdict, is_finding, parse_finding, require_evidence
 from worker.core.finding.drift import hold_against_installed
+from worker.core.logs.host_trouble import may_tell_of_host
 from worker.core.ports import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.core.text.remarks import plain
@@ -255,6 +256,33 @@ def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
         rulings=tuple(rulings),
         doubt=finding.doubt if judged.verdict is finding.verdict else "",
     )
+
+
+def mark_view(finding: Finding, survey: Survey | None) -> Finding:
+    """Return `finding`, marked as the model's view if it says that the failure comes from outside
+    and nothing speaks for that: not GitLab's record, a rule or the same failure before, nor, for
+    "infrastructure", what is installed, the runner or a proven quote."""
+    if finding.verdict not in _FROM_OUTSIDE:
+        return finding
+    groups = survey.groups if survey else ()
+    proven = (quote.text for quote in finding.evidence if not quote.lacks)
+    is_told = finding.verdict is Verdict.INFRASTRUCTURE and may_tell_of_host(proven)
+    is_known = is_told or any(_speaks_for(group, finding.verdict) for group in groups)
+    return replace(finding, is_view=not is_known)
+
+
+_FROM_OUTSIDE = (Verdict.FLAKY, Verdict.INFRASTRUCTURE)
+
+
+def _speaks_for(group: Group, verdict: Verdict) -> bool:
+    ruling = group.ruling
+    said = (group.rule_match and group.rule_match.verdict, group.hit and group.hit.verdict)
+    if verdict in (*said, ruling and ruling.hard):
+        return True
+    if verdict is Verdict.FLAKY:
+        return bool(ruling and ruling.recovery)
+    by_itself = all(job.reason in ("", "script_failure") for job in group.jobs)
+    return not by_itself or bool(ruling and ruling.differs)
 
 
 def find_refutation(text: str, context: Context) -> tuple[str, str] | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from worker.core import finding
 from worker.core.conversation.context import ASKED, Context, NoteRef, Outcome, Status
+from worker.core.conversation.limits import count_cost
 from worker.core.conversation.repair import close_calls
 from worker.core.events import Milestone, NotePlaced, Stage
 from worker.core.session_id import Marker
@@ -124,7 +125,7 @@ def _record_cost(context: Context, deps: Deps) -> None:
     reason = context.outcome.reason if context.outcome else ""
     if reason in deps.storage.budget.reasons:
         deps.storage.budget.record_told(project, iid)
-    cost = context.turn_usage.cost_usd or 0.0
+    cost = count_cost(deps.runtime.limits, context.turn_usage.cost_usd)
     deps.storage.budget.add_cost(project, context.session_id, context.turn, cost)
 
 
@@ -195,7 +196,7 @@ def _publish_result(context: Context, body: str, deps: Deps, run: Run) -> Contex
         log.warning("session %s: %s", context.session_id, error)
         text = context.outcome.text if context.outcome else ""
         unposted = Outcome(Status.FAILED, text, f"the note could not be posted: {error}")
-        return replace(context, outcome=unposted, note_text="", unposted=body)
+        return replace(context, outcome=unposted, note_text="", unposted_note=body)
     run.watch(Stage(f"note posted: {posted.url or posted.note_id}", Milestone.NOTE))
     return replace(context, note=posted)
 

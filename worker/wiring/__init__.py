@@ -6,9 +6,11 @@ from worker.wiring.jobs import build_deps, build_dry_deps, open_read_client
 from worker.wiring.model_lists import (
     build_catalogue,
     compare_provider,
+    explain_unpriced,
     list_chosen_models,
     list_chosen_providers,
     list_roles,
+    require_prices,
 )
 from worker.wiring.process import (
     build_telemetry,
@@ -39,6 +41,7 @@ __all__ = [
     "build_server",
     "build_telemetry",
     "compare_provider",
+    "explain_unpriced",
     "leave_out_pool",
     "list_chosen_models",
     "list_chosen_providers",
@@ -50,6 +53,7 @@ __all__ = [
     "open_read_client",
     "open_session_store",
     "remove_stale_sandboxes",
+    "require_prices",
     "require_secret",
     "require_worker",
     "set_up_logging",

@@ -1,8 +1,10 @@
 """Which models are configured, what is known of models, and what providers serve."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 
-from worker.models.catalogue.model_info import Catalogue
+from worker.errors import ConfigError
+from worker.models.catalogue.model_info import Catalogue, choose_rate, make_flat_rate
 from worker.models.catalogue.operator_entries import extend_catalogue
 from worker.models.discovery import Comparison, compare_models
 from worker.models.table import PROVIDERS, list_models
@@ -28,7 +30,46 @@ def build_catalogue(settings: Settings) -> Catalogue:
     stated = {
         model: entry.model_dump(exclude_unset=True, exclude_none=True) for model, entry in entries
     }
-    return extend_catalogue(stated)
+    known, assumed = extend_catalogue(stated), settings.limits.assumed_price
+    return replace(known, assumed_rate=make_flat_rate(assumed)) if assumed else known
+
+
+def find_price(known: Catalogue, spec: str) -> float | None:
+    """Return a model's price in dollars for a million tokens read and as many written, None if it
+    is not known for sure."""
+    entry = known.resolve_name(spec)
+    rate = choose_rate(entry.info.rates, 1, _get_day())
+    is_sure = entry.name and not (entry.is_assumed or entry.info.has_assumed_price)
+    return rate.input + rate.output if rate and is_sure else None
+
+
+def _get_day() -> date:
+    return datetime.fromtimestamp(SystemClock().now(), UTC).date()
+
+
+def explain_unpriced(settings: Settings, spec: str, *more_caps: str) -> str:
+    """Return why a model may not be asked: no price of it is known, so a cap on dollars, which is
+    set, cannot hold; "" if it may. `more_caps` names further caps. Raises ConfigError."""
+    caps, known = [*settings.limits.list_dollar_caps(), *more_caps], build_catalogue(settings)
+    if not caps or known.assumed_rate or known.has_price(spec, _get_day()):
+        return ""
+    return f"the price of {spec} is unknown, so {' and '.join(caps)} cannot hold"
+
+
+def require_prices(settings: Settings, *more_caps: str) -> None:
+    """Raise ConfigError, which says what to do, for a configured model without a price if a cap on
+    dollars is set; `more_caps` names further ones."""
+    for spec in dict.fromkeys(each.spec for each in list_chosen_models(settings)):
+        require_price(settings, spec, *more_caps)
+
+
+def require_price(settings: Settings, spec: str, *more_caps: str) -> None:
+    """See `require_prices`, for one model."""
+    if reason := explain_unpriced(settings, spec, *more_caps):
+        raise ConfigError(
+            f"{reason}: state input and output under models.catalogue.{spec.partition('/')[2]} "
+            "(0 if it is free), or set limits.assumed_price"
+        )
 
 
 def list_run_models(settings: Settings) -> list[ChosenModel]:

@@ -8,6 +8,7 @@ from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, open_traces
 from worker.wiring.engines import build_driver
+from worker.wiring.model_lists import require_prices
 from worker.wiring.providers import build_helper_model, build_models
 from worker.wiring.stores import open_session_store
 from worker.wiring.toolsets import list_tool_names
@@ -40,7 +41,7 @@ def require_secret(settings: Settings) -> None:
 
 
 def require_worker(settings: Settings) -> None:
-    """Raise unless jobs can run here: tokens, workflows, models, store, engine."""
+    """Raise unless jobs can run here: tokens, workflows, models, prices, store, engine."""
     if not settings.gitlab.read_token or not settings.gitlab.write_token:
         raise ConfigError(
             "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
@@ -50,6 +51,7 @@ def require_worker(settings: Settings) -> None:
     for each in (*build_models(settings), build_helper_model(settings)):
         if each:
             each.close()
+    require_prices(settings)
     store = open_session_store(settings)
     store.probe()
     store.read_installation_key()

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 
 from worker.core.ports import Helper, Model
 from worker.core.routing.tiers import Signal, TierModel, TierRules
@@ -16,7 +17,12 @@ from worker.models.table import build_model, get_provider
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
-from worker.wiring.model_lists import build_catalogue, list_run_models
+from worker.wiring.model_lists import (
+    build_catalogue,
+    find_price,
+    list_run_models,
+    require_price,
+)
 
 
 def build_models(settings: Settings) -> list[HttpModel]:
@@ -88,6 +94,7 @@ class ModelChains:
     def _get_model(self, wanted: TierModel) -> breaker.GuardedModel:
         with self._lock:
             if wanted not in self._built:
+                require_price(self._settings, wanted.model)
                 model = _build_model(
                     *(wanted.model, self._settings, self._on_failure), level=wanted.reasoning
                 )
@@ -141,6 +148,7 @@ def make_tier_rules(settings: Settings) -> TierRules:
         default=TierModel(models.default),
         tier=models.tier,
         upgrade=frozenset(map(Signal, models.upgrade)),
+        find_price=partial(find_price, build_catalogue(settings)),
     )
 
 
@@ -149,6 +157,7 @@ def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStac
     helper = build_helper_model(settings, watched.count_attempt if watched else ignore_failure)
     if helper is None:
         return None
+    require_price(settings, helper.name)
     opened.callback(helper.close)
     guarded = breaker.Breakers(SystemClock()).guard(helper)
     model = watched.count_model(guarded) if watched else guarded

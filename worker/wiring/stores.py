@@ -20,7 +20,11 @@ def open_session_store(settings: Settings) -> Store:
     imitation = settings.store.startswith("s3://") and settings.s3_endpoint
     if not imitation or not settings.broker.startswith("redis"):
         return store
-    return store if store.honours_conditions() else guard_store(store, settings.broker)
+    if store.honours_conditions():
+        return store
+    secured = settings.broker.startswith("rediss://")
+    options = settings.broker_tls.get_redis_options() if secured else {}
+    return guard_store(store, settings.broker, options)
 
 
 def open_watched_store(settings: Settings, watched: Telemetry | None) -> Store:

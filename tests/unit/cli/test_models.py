@@ -95,6 +95,26 @@ def test_the_configured_models_are_shown_with_what_is_known_of_them(tmp_path: Pa
     assert run(tmp_path).stdout == done.stdout
 
 
+@pytest.mark.parametrize(
+    ("limits", "note"),
+    [
+        (
+            {"cost_usd_per_day": 5.0},
+            "refused: the price of openai-compatible/llama is unknown, so limits.cost_usd_per_day "
+            "cannot hold",
+        ),
+        ({"cost_usd": 1.0, "assumed_price": 3.0}, "charged at limits.assumed_price"),
+    ],
+)
+def test_what_is_done_about_an_unknown_price_is_shown(
+    tmp_path: Path, limits: dict[str, float], note: str
+) -> None:
+    text = yaml.safe_dump({**SETTINGS, "limits": limits})
+    (tmp_path / "sandpiper.yaml").write_text(text, encoding="utf-8")
+    notes = [line for line in run(tmp_path, "list").stdout.splitlines() if "limits." in line]
+    assert notes == [f"openai-compatible/llama: {note}"]
+
+
 def test_the_list_as_json_says_the_same(tmp_path: Path) -> None:
     done = run(tmp_path, "list", "--json")
     rows = {row["role"]: row for row in json.loads(done.stdout)["models"]}

@@ -201,6 +201,27 @@ ROWS = [
         "models.catalogue.claude-novel-1",
     ),
     Row(
+        "an unlisted model beside a cap on dollars",
+        file(models={"default": "anthropic/claude-novel-1"}, limits={"cost_usd": 1}),
+        "model",
+        "price",
+        F,
+        "so limits.cost_usd cannot hold: it is refused",
+        "models.catalogue.claude-novel-1: input, output (0 if it is free), or set limits",
+    ),
+    Row(
+        "an unlisted model at an assumed price",
+        file(
+            models={"default": "anthropic/claude-novel-1"},
+            limits={"cost_usd": 1, "assumed_price": 5},
+        ),
+        "model",
+        "price",
+        W,
+        "it is charged at limits.assumed_price",
+        "models.catalogue.claude-novel-1",
+    ),
+    Row(
         "a variant of a listed model",
         env(SANDPIPER_MODEL="anthropic/claude-opus-5-5-fast"),
         "model",

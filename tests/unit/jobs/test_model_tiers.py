@@ -1,7 +1,9 @@
 """The tier of a turn, from the failed pipeline or a comment to the stored turn."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,10 @@ from worker.core.ports import Model, StopReason
 from worker.core.routing.tiers import Signal, TierModel, TierRules
 from worker.errors import ConfigError, HandedOver, ModelError
 from worker.jobs.results import CommandAnswered
+from worker.models.catalogue.built_in import BUILT_IN
 from worker.playbook import Playbook
 from worker.turns.results import Finished
+from worker.wiring.model_lists import find_price
 
 pytestmark = pytest.mark.slow
 
@@ -48,12 +52,15 @@ class Tiers:
     made: list[TierModel] = field(default_factory=list)
     playbook: Playbook = field(default_factory=lambda: Playbook([WITH_TOOL]))
     choosable: tuple[str, ...] = ()
+    makes_all: bool = False
 
     def __post_init__(self) -> None:
         for name in ("t/small", "t/middle", "u/big"):
             self.models[name] = ScriptedModel([], name=name, binds_thinking=name == "u/big")
 
     def make(self, wanted: TierModel) -> Model:
+        if self.makes_all:
+            return ScriptedModel([], name=wanted.model)
         if wanted.model not in self.models:
             raise ConfigError(f"{wanted.model}: unknown provider")
         self.made.append(wanted)
@@ -291,6 +298,65 @@ def test_what_costs_more_takes_more_access(at: Tiers, command: str) -> None:
     at.answers("u/big", FINDING)
     ended = at.says(f"/sandpiper {command}", **make_maintainer(at))
     assert isinstance(ended, Finished) or "more access" not in getattr(ended, "text", "")
+
+
+PRICED = TierRules(
+    {
+        "balanced": TierModel("anthropic/claude-haiku-5-5"),
+        "smart": TierModel("anthropic/claude-sonnet-5-5"),
+        "deep": TierModel("anthropic/claude-opus-5-5"),
+    },
+    TierModel("anthropic/claude-haiku-5-5"),
+    find_price=partial(find_price, BUILT_IN),
+)
+OTHER_NAMES = [
+    *("anthropic/claude-opus-5-5", "claude-opus-5-5", "anthropic-vertex/claude-opus-5-5"),
+    *("anthropic/claude-opus-5-5-20260901", "anthropic-vertex/claude-opus-5-5@20260901"),
+    *("anthropic/claude-opus-5-5-fast", "anthropic/claude-opus-5-5:latest", "x/claude-opus-5-5"),
+    *("anthropic/CLAUDE-OPUS-5-5", "Anthropic/claude-opus-5-5", "ANTHROPIC/Claude-Opus-5-5"),
+    *("openai-compatible/anthropic/claude-opus-5-5", "anthropic//claude-opus-5-5"),
+    *("anthropic/claude-\u043epus-5-5", "anthropic/\uff43laude-opus-5-5", "anthropic/opus"),
+    *("anthropic/claude-opus-5-5\u200b", "anthropic/claude-opus\u20115-5", "anthropic/./x"),
+    *("anthropic/claude-opus-5-5#", "anthropic/claude-opus-5-5?x", "anthropic/claude-opus-latest"),
+    *("anthropic/claude-fable-5-1", "anthropic/claude-mythos-5-1", "openai/nobody-knows"),
+]
+
+
+@pytest.mark.attack("commands")
+@pytest.mark.parametrize("by_member", [False, True], ids=["plain", "after an override"])
+def test_no_other_spelling_chooses_what_costs_like_deep(
+    at: Tiers, record_property: Callable[[str, object], None], by_member: bool
+) -> None:
+    at.rules, at.choosable, at.makes_all = PRICED, ("*", "*/*"), True
+    if by_member:
+        # What somebody with more access has chosen here makes nothing cheaper for others.
+        lead = make_maintainer(at)
+        at.asks("/sandpiper model smart anthropic/claude-opus-5-5", **lead)
+        at.asks("/sandpiper model deep anthropic/claude-haiku-5-5", **lead)
+    commands = [f"model {tier} {name}" for tier in ("balanced", "smart") for name in OTHER_NAMES]
+    commands += [f"model {name}" for name in OTHER_NAMES]
+    commands += ["tier deep", "tier DEEP", "tier  Deep ", "tier \uff44eep", "model DEEP reset"]
+    commands += [
+        "model deep reset",
+        "tier deep\u200b",
+        "model smart reasoning MAX",
+        "tier dee\u0440",
+    ]
+    commands += ["tier smart"] if by_member else []
+    names = list(at.job.store.records.list_names("preferences/"))
+    before = {name: at.job.store.records.read(name, 1 << 20) for name in names}
+    for command in commands:
+        said = at.asks(f"/sandpiper {command}")
+        assert "takes more access" in said or "There is no" in said, command
+    assert {name: at.job.store.records.read(name, 1 << 20) for name in names} == before
+    assert list(at.job.store.records.list_names("preferences/")) == names
+    record_property("tried", len(commands))
+
+
+def test_what_is_known_to_be_cheaper_is_chosen_by_a_developer(at: Tiers) -> None:
+    at.rules, at.choosable, at.makes_all = PRICED, ("*/*",), True
+    for name in ("anthropic/claude-haiku-5-5", "anthropic/claude-haiku-4-5-20251001"):
+        assert f"`{name}`" in at.asks(f"/sandpiper model smart {name}")
 
 
 def test_a_forced_tier_is_lifted_only_with_more_access(at: Tiers) -> None:

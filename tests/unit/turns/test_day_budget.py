@@ -1,6 +1,7 @@
 """What a project may cost in a day: counted once, kept to, told once."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -202,3 +203,18 @@ def test_what_a_rule_explains_costs_nothing_and_is_still_told(
     assert isinstance(ended, Finished)
     assert "The disk is full." in at.list_notes()[-1].body
     assert at.model.requests == []
+
+
+@pytest.mark.attack("costs")
+@pytest.mark.parametrize("caps", [(15.0, 0.0), (0.0, 15.0)])
+def test_a_turn_of_unknown_cost_counts_as_much_as_a_run_may_cost(
+    at: Job, caps: tuple[float, float]
+) -> None:
+    spent, unknown = budget(at, *caps), replace(FINDING, cost_usd=None)
+    at.script_answers(unknown, unknown, FINDING)
+    assert isinstance(at.run_failed(budget=spent), Finished)
+    for _ in range(2):
+        assert isinstance(at.run_failed(another_failure(at), budget=spent), Finished)
+    assert at.build_deps().runtime.limits.cost_usd == 10.0
+    assert len(at.model.requests) == 2
+    assert "budget of 15.00 USD" in at.list_notes()[-1].body

@@ -52,7 +52,7 @@ def test_a_reply_that_changes_the_verdict_takes_the_first_notes_place(at: Job) -
     first = at.list_notes()[0].body
     ask(at, found("infrastructure", "The runner is slow.", lead="No, it was the runner."))
     head, reply = at.list_notes()
-    assert headline(head) == "**Infrastructure: not caused by this change**"
+    assert headline(head) == "**Infrastructure: not caused by this change**, in the model's view"
     assert find_marker(head.body) == find_marker(first)
     assert "**Cause:** The runner is slow." in head.body
     assert "No, it was the runner." not in head.body
@@ -63,7 +63,7 @@ def test_a_reply_that_changes_the_verdict_takes_the_first_notes_place(at: Job) -
     assert reply.body.split("\n")[2:5] == [
         "No, it was the runner.",
         "",
-        "**Infrastructure: not caused by this change**",
+        "**Infrastructure: not caused by this change**, in the model's view",
     ]
     assert at.load_context().verdict == "infrastructure"
 
@@ -107,7 +107,7 @@ def test_a_first_note_that_explained_nothing_gives_way_to_the_first_explanation(
     assert headline(at.list_notes()[0]).startswith("**No analysis this time.**")
     ask(at, FINDING.text)
     head = at.list_notes()[0]
-    assert headline(head) == "**Flaky: not caused by this change**"
+    assert headline(head) == "**Flaky: not caused by this change**, in the model's view"
     assert "No analysis this time." in head.body.partition(SUMMARY)[2]
 
 

@@ -55,7 +55,7 @@ def test_a_newer_finding_folds_the_older_note_under_a_link(at: Job) -> None:
     assert before.partition("\n")[2].strip() in old.body
     assert became(at, at.scene.pipeline)["became"] == "superseded"
     assert became(at, at.scene.pipeline)["pipeline_id"] == newer.id
-    assert headline(new) == "**Flaky: not caused by this change**"
+    assert headline(new) == "**Flaky: not caused by this change**, in the model's view"
 
 
 class Killed(BaseException):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import says
 from tests.simulators.gitlab import GitLabSim, Note
-from tests.surveyed import At
+from tests.surveyed import At, concludes
 from tests.worlds import again, branch_pipeline
 from worker.core.conversation.messages import User
 from worker.core.conversation.repair_request import REFUTED
@@ -140,7 +140,15 @@ def test_a_flake_that_has_passed_on_the_commit_is_not_asked_about(at: At) -> Non
     at.script_answers(answers(at, "flaky"))
     assert isinstance(at.run_failed(), Finished)
     assert asked(at) == []
-    assert "**Flaky: not caused by this change**" in at.list_notes()[0].body
+    assert "**Flaky: not caused by this change** (passed" in at.list_notes()[0].body
+
+
+def test_a_flake_that_nothing_speaks_for_is_the_models_view(sim: GitLabSim, tmp_path: Path) -> None:
+    at = At(sim, tmp_path)
+    at.script_answers(concludes("flaky"))
+    assert isinstance(at.run_failed(at.flake(at.scene.mr)), Finished)
+    head = "**Flaky: not caused by this change**, in the model's view\n"
+    assert head in at.list_notes()[0].body
 
 
 def test_a_reply_with_such_a_finding_is_asked_once_and_leaves_the_first_note(at: At) -> None:

@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.core.failure.verdict_cases import PASSED_LATER, facts
-from worker.core.failure.jobs import FailingJob, Group, Survey
+from worker.core.failure.facts import LastPass
+from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.core.failure.verdict import Verdict, make_ruling
-from worker.core.finding import Finding
-from worker.turns.triage import list_failed_jobs, settle_verdict
+from worker.core.finding import Evidence, Finding
+from worker.core.ports.evidence import JobLog
+from worker.turns.triage import list_failed_jobs, mark_view, settle_verdict
 
 JOB = FailingJob(500, "unit-tests", excerpt="12: E   assert 3 == 4", read=True)
 FLAKY = Group("k", "E   assert 3 == 4", (JOB,), ruling=make_ruling(facts(attempts=(PASSED_LATER,))))
@@ -48,3 +52,41 @@ def test_a_doubt_about_the_quotes_goes_when_the_record_decides() -> None:
 def test_a_note_without_a_finding_says_what_the_record_proves() -> None:
     (told,) = list_failed_jobs(Survey((FLAKY,)))
     assert told.reason.startswith('settled as "flaky": unit-tests failed in job 500')
+
+
+NETWORK = Evidence(JobLog(501), 7, "curl: (7) Failed to connect to mirror port 443")
+PLAINLY = Evidence(JobLog(501), 7, "E   assert 3 == 4")
+ALONE = replace(PLAIN, ruling=make_ruling(facts()))
+DRIFTED = LastPass(PASSED_LATER, ("ruff 1.0 → 1.1",))
+RULED = RuleMatch("mirror-away", Verdict.INFRASTRUCTURE, "away", "Retry.", certain=False)
+F, N = Verdict.FLAKY, Verdict.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize(
+    ("verdict", "group", "quote", "is_view"),
+    [
+        (F, PLAIN, PLAINLY, True),
+        (F, ALONE, PLAINLY, True),
+        (N, ALONE, PLAINLY, True),
+        (F, ALONE, NETWORK, True),
+        (N, ALONE, replace(NETWORK, lacks="it is only context"), True),
+        (F, replace(ALONE, rule_match=RULED), PLAINLY, True),
+        (F, replace(PLAIN, ruling=make_ruling(facts(last_pass=DRIFTED))), PLAINLY, True),
+        (Verdict.CHANGE, ALONE, PLAINLY, False),
+        (Verdict.UNKNOWN, ALONE, PLAINLY, False),
+        (F, FLAKY, PLAINLY, False),
+        (N, ALONE, NETWORK, False),
+        (N, replace(ALONE, rule_match=RULED), PLAINLY, False),
+        (N, replace(PLAIN, ruling=make_ruling(facts(last_pass=DRIFTED))), PLAINLY, False),
+        (N, replace(PLAIN, jobs=(replace(JOB, reason="runner_system_failure"),)), PLAINLY, False),
+    ],
+)
+def test_a_cause_from_outside_that_nothing_speaks_for_is_the_models_view(
+    verdict: Verdict, group: Group, quote: Evidence, is_view: bool
+) -> None:
+    found = Finding(verdict, evidence=(quote,))
+    assert mark_view(found, Survey((group,))).is_view is is_view
+
+
+def test_without_a_record_a_cause_from_outside_is_the_models_view() -> None:
+    assert mark_view(Finding(F), None).is_view

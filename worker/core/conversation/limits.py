@@ -85,6 +85,12 @@ class TurnUsage:
         return replace(self, started_at=self.started_at + waited, paused_at=0.0)
 
 
+def count_cost(limits: Limits, dollars: float | None) -> float:
+    """Return the dollars that count against a day's budget: what is unknown is not free, and counts
+    as much as a run may cost."""
+    return limits.cost_usd if dollars is None else dollars
+
+
 def find_room(limits: Limits, spent: TurnUsage) -> int:
     """The most input tokens that a request may have, as far as is known."""
     return min(limits.context_tokens, spent.window or limits.context_tokens)

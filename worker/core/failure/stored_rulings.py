@@ -28,6 +28,7 @@ def dump_ruling(ruling: Ruling) -> dict[str, Any]:
         "refuted": sorted(ruling.refuted_verdicts),
         "same": [[each.kind, each.name, each.version] for each in ruling.same_as_passed],
         "last_pass": remarks.dump_remark(ruling.last_pass),
+        "differs": ruling.differs,
     }
 
 
@@ -59,4 +60,5 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
             for each in fields.get("same", ())[:MOST_INSTALLED]
         ),
         last_pass=remarks.load_remark(fields.get("last_pass", ())),
+        differs=bool(fields.get("differs", False)),
     )

@@ -48,11 +48,11 @@ class Ruling:
     record contradicts, each with a sentence that says why; `refuted_verdicts` are those that it
     rules out: the first sentence about each is the refutation. `same_as_passed` is what was
     installed as in the job's last pass, which `last_pass` names; nothing if the log may tell of the
-    network or the host. `record` is everything else that is known, or why it is not. `origin`
-    names the newest run on the target branch with the same error, or with some of the same errors,
-    `recovery` runs that show that the failure comes and goes. `ranges` says between which commits
-    the first of the jobs broke; `target_job` is the newest job on the target branch that failed in
-    the same way, or 0.
+    network or the host. `differs`: something else is installed than there. `record` is everything
+    else that is known, or why it is not. `origin` names the newest run on the target branch with
+    the same error, or with some of the same errors, `recovery` runs that show that the failure
+    comes and goes. `ranges` says between which commits the first of the jobs broke; `target_job` is
+    the newest job on the target branch that failed in the same way, or 0.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Ruling:
     refuted_verdicts: frozenset[Verdict] = frozenset()
     same_as_passed: tuple[Installed, ...] = ()
     last_pass: Remark = ()
+    differs: bool = False
 
     def decide_verdict(self, model: Verdict) -> Verdict:
         """Return the verdict on these jobs if the model's verdict is `model`."""
@@ -167,6 +168,7 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
         if facts.last_pass and facts.may_blame_host is False
         else (),
         last_pass=remark(job(facts.last_pass.run)) if facts.last_pass else (),
+        differs=bool(facts.last_pass and facts.last_pass.package_changes),
     )
 
 

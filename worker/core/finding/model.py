@@ -90,6 +90,7 @@ class Finding:
     `unproven` counts the quotes that were left out; `unread` holds those of them that could not be
     read at all. `missing_evidence` says what evidence was missing, `next_time` how to keep it.
     `doubt` says why the verdict is not the model's, or why the cause may belong to another one.
+    `is_view`: the verdict is the model's view, and nothing that is known speaks for it.
     `rulings` are what GitLab's record says of each error, `final_verdict` is the model's verdict as
     corrected by them. `failed_jobs` are the jobs that failed, () if they are not known; then
     `what_failed` tells of them.
@@ -106,6 +107,7 @@ class Finding:
     missing_evidence: str = ""
     next_time: str = ""
     doubt: str = ""
+    is_view: bool = False
     rulings: tuple[Ruling, ...] = ()
     final_verdict: FinalVerdict | None = None
     failed_jobs: tuple[FailedJobs, ...] = ()

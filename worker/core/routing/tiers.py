@@ -5,10 +5,11 @@ be raised, at most once per turn, but is never lowered: after a switch the whole
 again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, get_args
+from unicodedata import normalize
 
 from worker.core.stored_keys import KEY
 
@@ -81,17 +82,25 @@ class Preference:
     where: str = ""
 
 
+def find_no_price(model: str) -> float | None:
+    """Return None: no price is known."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class TierRules:
     """What the operator has configured. Without `models` there are no tiers.
 
     `default` serves the tiers that are not in `models`; `tier` is used if nothing else sets one.
+    `find_price` returns a model's price in dollars for a million tokens read and as many written,
+    None if it is not known for sure.
     """
 
     models: Mapping[str, TierModel] = field(default_factory=dict)
     default: TierModel = TierModel("")
     tier: str = TIERS[0]
     upgrade: frozenset[Signal] = frozenset()
+    find_price: Callable[[str], float | None] = find_no_price
 
     def __bool__(self) -> bool:
         return bool(self.models)
@@ -200,12 +209,27 @@ def list_tiers(rules: TierRules) -> list[str]:
 
 
 def costs_like_deep(rules: TierRules, tier: str, served: TierModel) -> bool:
-    """Whether the model and level that serve a tier cost like `deep`.
+    """Whether the model and level that serve a tier cost like `deep`, by the operator's `rules`.
 
-    That is so for `deep` itself, for its model if no other tier has it, and for COSTLY_LEVELS.
+    That is so for `deep` itself, for COSTLY_LEVELS, and for every model but those of the other
+    tiers that is not known to be cheaper than that of `deep`.
     """
     if tier == DEEP or served.reasoning in COSTLY_LEVELS:
         return True
     others = {each.model for name, each in rules.models.items() if name != DEEP}
-    deep = rules.get_model(DEEP).model
-    return served.model == deep and deep not in others | {rules.default.model}
+    if DEEP not in rules.models or served.model in others | {rules.default.model}:
+        return False
+    deep = rules.models[DEEP].model
+    price, limit = rules.find_price(served.model), rules.find_price(deep)
+    if price is None and limit is None:
+        return _looks_alike(served.model, deep)
+    # Names are many for one model; an unknown one may be that of `deep`, or a dearer one.
+    return price is None or limit is None or price >= limit
+
+
+def _looks_alike(model: str, other: str) -> bool:
+    """Whether two names, of any provider, are of one model or of variants of it."""
+    one, two = (
+        normalize("NFKC", each.rpartition("/")[2]).strip().casefold() for each in (model, other)
+    )
+    return one.startswith(two) or two.startswith(one)

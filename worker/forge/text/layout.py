@@ -274,6 +274,7 @@ class Layout:
         is_cause_folded = bool(parts.get_folded("Cause"))
         return {
             "verdict": self._choose_headline(),
+            "by": ", in the model's view" if finding.is_view else "",
             "stopped": " ".join(filter(None, doubts)),
             "whose": whose or (", perhaps" if finding.doubt else ""),
             "to_do": _end_sentence(to_do) if fixes else to_do,

@@ -116,9 +116,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Models by id."""
+    """Models by id. `assumed_rate` is the price of a model without a known one, None for none."""
 
     models: Mapping[str, ModelInfo]
+    assumed_rate: Rate | None = None
 
     def get_info(self, model: str, level: str = "") -> ModelInfo:
         """Return what is known about a model id, which may have its provider before it.
@@ -172,9 +173,13 @@ class Catalogue:
         ends = [at for at, char in enumerate(name) if char in _PARTS_OF_NAMES]
         return next((name[:end] for end in reversed(ends) if name[:end] in self.models), "")
 
+    def has_price(self, model: str, day: date) -> bool:
+        """Whether a model's price on a day is known, if only that of a similar model."""
+        return choose_rate(self.get_info(model).rates, 1, day) is not None
+
     def compute_price(self, model: str, usage: Usage, day: date) -> float | None:
         """Return the cost of one call in dollars, or None if a price it needs is unknown."""
-        rate = choose_rate(self.get_info(model).rates, usage.input, day)
+        rate = choose_rate(self.get_info(model).rates, usage.input, day) or self.assumed_rate
         if rate is None or (usage.cache_read and rate.read is None):
             return None
         total = (
@@ -184,6 +189,11 @@ class Catalogue:
             + usage.output * rate.output
         )
         return total / 1_000_000
+
+
+def make_flat_rate(dollars: float) -> Rate:
+    """Return the rate at which every token costs the same, in dollars per million."""
+    return Rate(dollars, dollars, dollars, dollars, dollars)
 
 
 def list_current_rates(rates: Iterable[Rate], day: date) -> list[Rate]:

@@ -1,6 +1,7 @@
 """An operator's own models and prices."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 from worker.core.conversation.messages import Usage
 from worker.errors import ConfigError
 from worker.models.catalogue.built_in import BUILT_IN
-from worker.models.catalogue.model_info import Catalogue, Level, ModelInfo
+from worker.models.catalogue.model_info import Catalogue, Level, ModelInfo, make_flat_rate
 from worker.models.catalogue.operator_entries import extend_catalogue
 
 MILLION = 1_000_000
@@ -195,3 +196,14 @@ def test_a_model_may_be_listed_under_its_provider() -> None:
 def test_a_field_that_contradicts_another_is_named(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         extend_catalogue({"m": fields})
+
+
+@pytest.mark.attack("costs")
+def test_at_an_assumed_price_nothing_that_is_unknown_is_free() -> None:
+    known = replace(BUILT_IN, assumed_rate=make_flat_rate(3.0))
+    used = Usage(uncached_input=100_000, cache_read=200_000, cache_write=100_000, output=100_000)
+    for name in ("openai-compatible/novel", "novel", "anthropic/claude-novel-1"):
+        assert known.compute_price(name, used, DAY) == pytest.approx(1.5)
+        assert not known.has_price(name, DAY)
+    listed = "anthropic/claude-opus-5-5"
+    assert known.compute_price(listed, used, DAY) == BUILT_IN.compute_price(listed, used, DAY)

@@ -163,6 +163,13 @@ MATRIX: dict[str, Values] = {
     },
     "hpa": {**BASE, "autoscaling": {"kind": "hpa"}},
     "monitors": {**BASE, "metrics": MONITORS},
+    "a secret for each project": {
+        **BASE,
+        "secrets": {
+            "existingSecret": "sandpiper",
+            "receiver": {"GITLAB_WEBHOOK_KEY": "key", "GITLAB_WEBHOOK_SECRET": None},
+        },
+    },
     "read by Prometheus": {
         **BASE,
         "metrics": MONITORS,

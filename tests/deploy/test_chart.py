@@ -201,6 +201,9 @@ def test_the_receiver_gets_no_token() -> None:
     (receiver,) = pod(render(BASE), "receiver").spec["containers"]
     files = {name for name in environment(receiver) if name.endswith("_FILE")}
     assert files == {"GITLAB_WEBHOOK_SECRET_FILE"}
+    (keyed,) = pod(render(MATRIX["a secret for each project"]), "receiver").spec["containers"]
+    files = {name for name in environment(keyed) if name.endswith("_FILE")}
+    assert files == {"GITLAB_WEBHOOK_KEY_FILE"}
 
 
 def test_a_pod_lives_longer_than_its_worker_takes_to_stop() -> None:

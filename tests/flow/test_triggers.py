@@ -8,7 +8,9 @@ import httpx
 import pytest
 
 from tests.flow.product import DOCKER, Product, product
+from tests.simulators.gitlab import Access
 from worker.demo import story
+from worker.demo.gitlab.hooks import Receiver
 from worker.demo.script import Asked, Call, Scripted
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
@@ -147,3 +149,29 @@ def test_a_sweep_may_leave_sandboxes_to_the_workers_own_engines(
         assert told.run("sweep").returncode == 1
         done = told.run("sweep", "--hours", "1000000", "--keep-sandboxes")
         assert (done.returncode, "begun" in done.stdout) == (0, True), done.stderr
+
+
+def test_each_project_s_webhook_has_its_own_secret_from_fix_to_note(told: Product) -> None:
+    project, other = told.scene.mr.project, told.gitlab.add_project("northsound/other")
+    for each in (project, other):
+        told.gitlab.add_member(each, told.scene.bot, Access.MAINTAINER)
+    told.env |= {"GITLAB_WEBHOOK_SECRET": "", "GITLAB_WEBHOOK_KEY": "k" * 32}
+    with told.serve() as serve:
+        done = told.run("doctor", "--fix", "--url", told.url, "--only", "webhook")
+        assert done.returncode == 0, done.stdout + done.stderr
+        own, others = (told.gitlab.webhooks.by_project[each.id][0] for each in (project, other))
+        assert own.token != others.token
+        for leaked in (
+            Receiver(others.url, others.token),
+            Receiver(own.url, others.token),
+            Receiver(others.url.partition("?")[0], others.token),
+            Receiver(own.url, "k" * 32),
+        ):
+            told.gitlab.receiver = leaked
+            assert told.pipeline_failed().status_code == 401
+        told.gitlab.receiver = Receiver(own.url, own.token)
+        assert told.pipeline_failed().status_code == 202
+        serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        assert "k" * 32 not in done.stdout + serve.log.read_text()
+        printed = told.run("webhook", str(project.id), "--url", told.url).stdout
+        assert printed == f"URL: {own.url}\nSecret token: {own.token}\n"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 
-from worker.core.object_names import INDEX, PROBE
+from worker.core.object_names import INDEX, INSTALLATION_KEY, PROBE
 from worker.core.ports.damaged import DAMAGED, confirm_damage, forget_look, set_aside
 from worker.core.ports.records import Stored
 from worker.sessions import keys
@@ -87,9 +87,10 @@ class CheckedObjects:
 def find_problem(name: str, content: bytes) -> str:
     """Return why `content` cannot be what an object of this name holds, or "".
 
-    Not looked at is what nobody writes over: committed turns, and what is stored with them.
+    Not looked at is what nobody writes over: committed turns, what is stored with them, and the
+    installation's key, of which there must never be another one.
     """
-    if name.startswith((DAMAGED, PROBE)) or name.endswith(_KEPT_AS_THEY_ARE):
+    if name.startswith((DAMAGED, PROBE, INSTALLATION_KEY)) or name.endswith(_KEPT_AS_THEY_ARE):
         return ""
     if name.startswith(INDEX):
         is_pointer = keys.decode_pointer("", content) is not None

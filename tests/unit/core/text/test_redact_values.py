@@ -1,5 +1,6 @@
 """The labelled table of values: secrets go, wherever they stand; what only looks like one stays."""
 
+import json
 import random
 import time
 from collections.abc import Callable
@@ -8,6 +9,7 @@ import pytest
 
 from tests.attacks.redaction import find_left
 from tests.attacks.redaction.harmless import HARMLESS
+from tests.attacks.redaction.layouts import LAYOUTS, NEAR_MISSES, PLACEMENTS
 from tests.attacks.redaction.values import SECRETS, TOKENS
 from worker.core.text.redact import Redactor
 from worker.core.text.redact_stream import redact_chunks
@@ -50,6 +52,30 @@ def test_no_secret_is_left(record_property: Callable[[str, object], None]) -> No
     assert [
         text for text, secret in SECRETS if find_left(secret, text, PLAIN.redact_text(text))
     ] == []
+
+
+@pytest.mark.parametrize("place", PLACEMENTS)
+def test_a_value_that_stands_apart_from_its_name_goes(
+    place: str, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("tried", len(LAYOUTS))
+    wrong = []
+    for text, secret in LAYOUTS:
+        placed = PLACEMENTS[place](text)
+        written = json.dumps(secret)[1:-1] if place == "in json" else secret
+        clean = PLAIN.redact_text(placed)
+        if find_left(written, placed, clean) or PLAIN.redact_text(clean) != clean:
+            wrong.append((placed, clean))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("place", PLACEMENTS)
+def test_what_stands_where_a_secret_might_stays(
+    place: str, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("tried", len(NEAR_MISSES))
+    texts = [PLACEMENTS[place](text) for text in NEAR_MISSES]
+    assert [text for text in texts if PLAIN.redact_text(text) != text] == []
 
 
 def test_a_token_is_found_wherever_it_stands(
@@ -103,7 +129,7 @@ def test_any_mixture_keeps_its_lines_and_is_redacted_once(
     tried = attack_inputs // 20
     record_property("tried", tried)
     seeded = random.Random(12)
-    lines = [*(text for text, _ in SECRETS), *HARMLESS]
+    lines = [*(text for text, _ in (*SECRETS, *LAYOUTS)), *HARMLESS, *NEAR_MISSES]
     joints = ["\n", " ", "", "\n\n", ", ", "\\n", "=", '"', ": "]
     for _ in range(tried):
         text = "".join(
@@ -116,7 +142,7 @@ def test_any_mixture_keeps_its_lines_and_is_redacted_once(
 
 def test_pieces_of_any_mixture_are_redacted_as_the_whole_is() -> None:
     seeded = random.Random(13)
-    lines = [*(text for text, _ in SECRETS), *HARMLESS]
+    lines = [*(text for text, _ in (*SECRETS, *LAYOUTS)), *HARMLESS, *NEAR_MISSES]
     text = "\n".join(seeded.choice(lines) for _ in range(6_000)).encode() + b"\n"
     whole = PLAIN.redact_data(text)
     split = text.splitlines(keepends=True)
@@ -149,6 +175,31 @@ SEEDS = (
     *("eyJ", ".eyJ", "eyJhbGciOi", "Z2xwYXQt", "LS0tLS1CRUdJTi", "bearer ", '"auth":"', "Q~"),
     *("token\n", 'token",\n', 'token","a":"b",', "token\nvalue: ", "token\x1b[0m=\x1b[0m"),
     *("ENV TOKEN ", "_authToken ", ";pwd=", "-storepass ", "-storepass a."),
+    *(
+        "password    ",
+        "token|",
+        "| token | ",
+        "token</td>",
+        "token</td><td>",
+        'token"\\n',
+        "token..",
+    ),
+    *(
+        '"token", "',
+        "set -x token ",
+        "a config set token ",
+        "token -> ",
+        "--token\n- ",
+        "\\u0074oken",
+    ),
+    *(
+        '"kty":"RSA"',
+        '{"kty":"EC","d":"',
+        "pass%77ord=",
+        "token=&quot;",
+        '"value": "a", "name": "token"',
+    ),
+    *("password for a is ", "password\t", "http-basic.a b ", "ssh-keygen -N ", "<RSAKeyValue><D>"),
 )
 FILLERS = ("", " ", "a1B", "x1_", "aaaaaaaa.", "=", "@", "\\n")
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from worker.core.text.redact.base64_tokens import BASE64_RULES
+from worker.core.text.redact.json_keys import JSON_KEY_RULES
 from worker.core.text.redact.known import MIN_SECRET, KnownSecrets
 from worker.core.text.redact.named_values import NAMED_RULES
 from worker.core.text.redact.places import PLACE_RULES
@@ -21,7 +22,7 @@ from worker.core.text.redact.tokens import TOKEN_RULES
 
 __all__ = ["KINDS", "MIN_SECRET", "Redactor", "mark"]
 
-_RULES = (*TOKEN_RULES, *PLACE_RULES, *BASE64_RULES, *NAMED_RULES)
+_RULES = (*TOKEN_RULES, *PLACE_RULES, *BASE64_RULES, *JSON_KEY_RULES, *NAMED_RULES)
 _SCANNER = Scanner(_RULES)
 
 KINDS = tuple(dict.fromkeys([*(rule.kind for rule in _RULES), "private-key", "secret"]))

@@ -2,14 +2,17 @@
 
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from worker.core.text.redact.randomness import (
     looks_generated,
     looks_like_base64,
     looks_like_password,
+    looks_like_strong_password,
 )
 from worker.core.text.redact.rules import Rule
+from worker.core.text.redact.separators import Place, find_place
 from worker.core.text.redact.spans import mark
 from worker.core.text.redact.yaml_blocks import list_block_lines
 
@@ -17,8 +20,22 @@ _WORDS = (
     *(b"password", b"passwd", b"passphrase", b"passwort", b"pass", b"pwd"),
     *(b"secret", b"token", b"credential", b"credentials", b"auth", b"key"),
 )
-_HINTS = tuple(
-    word + bytes([after]) for word in _WORDS for after in b"=:\"'_-\\%]? \r\n\x1b0123456789"
+_AFTER = (
+    *(bytes([each]) for each in b"=:\"'_-\\%]? \t\r\n\x1b0123456789&|<`*,"),
+    *(b"..", b"\xe2\x94", b"\xe2\x95", b"\xe2\x86"),
+)
+_HINTS = (*(word + after for word in _WORDS for after in _AFTER), b"token.")
+_ESCAPED_HINTS = (rb"\u00", rb"\x", b"%6", b"%7", b"%5f", b"%2d")
+_ESCAPE = re.compile(rb"\\{1,3}(?:u00|x)([2-7][0-9a-fA-F])|%([2-7][0-9a-fA-F])")
+_ESCAPED_NAME = re.compile(
+    rb"[\w.$-]{0,48}+(?:(?:\\{1,3}(?:u00|x)|%)(?:[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|2[dDeE]|3[0-9])"
+    rb"[\w.$-]{0,48}+){1,24}"
+)
+_FAR = 640
+_VALUE_BEFORE = re.compile(
+    rb"alue\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']"
+    rb"([^\s\"'\\]{6,512})\\{0,3}[\"'],\s{0,40}"
+    rb"\\{0,3}[\"']?(?i:name|key|variable)\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']"
 )
 _WORD = re.compile(
     rb"(?i:(passw(?:or)?d|passwort|passphrase|pass|pwd)|secret|token|credentials?|auth|key)"
@@ -30,31 +47,30 @@ _NUMBER = string.digits.encode() + b"_-"
 _MOST_NAME = 48
 _SUFFIX = re.compile(rb"[\w-]{0,32}+")
 
-_COLOUR = rb"(?:\x1b\[[0-9;]{0,8}m){0,2}"
-# At most one: what is read again of a stream begins between two lines that stayed as they were.
-_LINE_END = rb"(?:(?:\r?\n|\\n)[ \t+-]{0,40}+)"
-_FIELD = rb"(?:\\?[\"'][\w-]{1,40}\\?[\"']:[ ]?\\?[\"'][^\"'\\\n]{0,80}\\?[\"'],[ ]?)?"
-"""A field between the name and the value."""
+_PREFIX = re.compile(rb"(?:[bBuUrRfF]{1,2}(?=\\{0,3}[\"'])|![!\w:./-]{1,30}[ ]++)")
+"""The letters before a text in code, or a tag of YAML."""
 
-_SEPARATOR = re.compile(
-    rb"%b\\{0,3}[\"']?\]?%b[ \t]{0,4}(?:=>|:{0,2}={1,3}|\?=|:(?!:)|%%3[aAdD])[ \t]{0,4}%b"
-    rb"|\\?[\"'](?:[ \t]*+,[ \t]*+%b?%b\\?[\"']|[ \t]++)(?i:value)\\?[\"']?[ \t]*+[:=][ \t]*+"
-    rb"|[\"']?[ \t]{0,4}%b(?i:value)[ \t]{0,20}[:=][ \t]*+"
-    % (_COLOUR, _COLOUR, _COLOUR, _LINE_END, _FIELD, _LINE_END)
+_QUOTE = re.compile(
+    rb"(\\{0,7})([\"'`])|(&(?:quot|apos|#0?3[49]|#[xX]2[27]);|%2[27]|\\{1,3}(?:u002[27]|x2[27]))"
 )
-_SPACE = re.compile(rb"[ \t]++(?!-)")
-_LAST = re.compile(rb"[ \t]++(?=[^\s]{6,512}[ \t\r]*+(?:\n|$))")
-_SPOKEN = re.compile(rb"[ \t](?:is|was)(?:[ \t]set[ \t]to)?:?[ \t]++")
-
-_QUOTE = re.compile(rb"(\\{0,3})([\"'`])")
 _QUOTED = {
     quote: re.compile(rb"(?:[^%b\\\s]|\\(?![nrt])\S|[ ](?=[^\s%b])){6,512}" % (quote, quote))
     for quote in (b'"', b"'", b"`")
 }
 _NESTED = re.compile(rb"(?:[^\"'`\\\s]|\\(?![nrt\\])[^\s\"'`]){6,512}")
+_ENCODED = {
+    b"&": re.compile(rb"(?:[^&<>\s\"'`]|&(?!(?:quot|apos|#0?3[49]|#[xX]2[27]);)){6,512}"),
+    b"%": re.compile(rb"(?:[^%&\s\"'`]|%(?!2[27])){6,512}"),
+    b"\\": re.compile(rb"(?:[^\\\s\"'`]|\\(?![nrt\\]|u002[27]|x2[27])[^\s\"'`]){6,512}"),
+}
+"""What stands between quotes that are written in another way, by how that begins."""
+
 _CONSTANT = re.compile(rb"(?:[^\s\"'`\\\x1b]|\\(?![nrt])){6,512}")
 _BARE = re.compile(rb"(?![\w.$]{6,512}+\()[^\s\"'`,;<>(){}\[\]\\\x1b]{6,512}")
 _QUERY = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&\x1b]{6,512}")
+_CHANGED = re.compile(rb"\\{0,3}[\"']?[ \t]{1,20}->[ \t]{1,20}")
+"""Between an old value and the new one, in a plan of Terraform."""
+
 _LONGEST = 512
 _REST = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&\x1b]*+")
 _PART = re.compile(rb"[A-Za-z0-9+/_-]{2,200}={0,2}")
@@ -64,7 +80,7 @@ _HEAD = 48
 _HARMLESS_ENDS = re.compile(
     rb"(?:file|path|dir|folder|url|uri|link|page|id|ids|names?|type|kind|counts?|len|length|size"
     rb"|limits?|budget|expir(?:y|es|ed|ation)|at|ttl|age|time|timeout|date|endpoint|host|port"
-    rb"|user|username|owner|issuer|method|mode|class|provider|policy|ring|store|manager|status"
+    rb"|user|username|owner|issuer|method|mode|class|provider|policy|(?<!st)ring|store|manager|status"
     rb"|state|valid|validator|version|index|idx|batch|usage|used|total|num|number|max|min|field"
     rb"|label|hint|prompt|prefix|suffix|format|algorithm|algo|alg|strategy|ref|selector|scopes?"
     rb"|audience|realm|arn|checksum|fingerprint|sha|digest|stdin|env|var|column|table|rules?"
@@ -83,28 +99,90 @@ _KEYS = re.compile(
 )
 
 
+class _Name(NamedTuple):
+    """A name: what stands before and after the `word` that tells a secret, and where it all is."""
+
+    before: bytes
+    word: bytes
+    suffix: bytes
+    start: int
+    end: int
+
+    @property
+    def password(self) -> bool:
+        """Whether the word is one for passwords."""
+        return self.word[:1] in b"pP"
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is written in capitals, as CI/CD variables are."""
+        return self.word.isupper() and self.before.upper() == self.before
+
+
 def _find(data: bytes, at: int) -> Sequence[tuple[int, int]]:
     if (word := _WORD.match(data, at)) is None or _is_part_of_word(data, word.end()):
         return ()
     after = _match_end(_SUFFIX, data, word.end())
     before = _read_name_start(data, at)
-    value = _find_start(data, at - len(before), after, before, word[1] is not None)
-    if value is None:
+    name = _Name(before, word[0], data[word.end() : after], at - len(before), after)
+    return _find_values(data, name)
+
+
+def _find_escaped(data: bytes, at: int) -> Sequence[tuple[int, int]]:
+    """Find the values of a name some of whose letters are escaped, as in `pass\\u0077ord`."""
+    near = _ESCAPED_NAME.finditer(data, max(0, at - _MOST_NAME), at + _MOST_NAME)
+    found = next((each for each in near if each.end() > at), None)
+    if found is None:
         return ()
-    if _is_no_name(data[max(0, at - len(before) - len(_MARK)) : value]):
+    plain = _ESCAPE.sub(lambda code: bytes([int(code[1] or code[2], 16)]), found[0])
+    words = list(_WORD.finditer(plain))
+    if not words or _is_part_of_word(plain, words[-1].end()):
         return ()
-    if not _is_secret_name(before, word[0], data[word.end() : after]):
+    first, last = words[-1].span()
+    escaped = _Name(plain[:first], plain[first:last], plain[last:], *found.span())
+    return _find_values(data, escaped)
+
+
+def _find_values(data: bytes, name: _Name) -> Sequence[tuple[int, int]]:
+    place = find_place(data, name.start, name.end, name.before, password=name.password)
+    if place is None:
+        return _find_value_before(data, name)
+    if _is_no_name(data[max(0, name.start - len(_MARK)) : place.start]):
         return ()
-    constant = word[0].isupper() and before.upper() == before
-    if lines := list_block_lines(data, at - len(before), value):
-        secret = [_looks_secret(data[slice(*line)], word, constant) for line in lines]
+    if not _is_secret_name(name):
+        return ()
+    if lines := list_block_lines(data, name.start, place.start):
+        secret = [_looks_secret(data[slice(*line)], name) for line in lines]
         return _select_lines(data, lines, secret)
-    if (found := _find_value(data, value, constant)) is None:
+    values = _list_values(data, place, name.constant)
+    return [
+        (start, end if end - start < _LONGEST else _match_end(_REST, data, end))
+        for start, end in values
+        if _looks_secret(data[start:end], name, place.certain)
+    ]
+
+
+def _list_values(data: bytes, place: Place, constant: bool) -> Iterator[tuple[int, int]]:
+    """Yield where the value is, and the new one if it was changed."""
+    if place.pattern is not None:
+        if (value := place.pattern.match(data, place.start)) is not None:
+            yield value.span()
+    elif (found := _find_value(data, place.start, constant)) is not None:
+        yield found
+        if (changed := _CHANGED.match(data, found[1])) is not None:
+            new = _find_value(data, changed.end(), constant)
+            yield from [new] if new is not None else []
+
+
+def _find_value_before(data: bytes, name: _Name) -> Sequence[tuple[int, int]]:
+    """Find the value of a name that stands after it, as in `{"value": …, "name": …}`."""
+    if data[name.end : name.end + 1] not in (b'"', b"\\", b"'"):
         return ()
-    if not _looks_secret(data[slice(*found)], word, constant):
+    at = data.rfind(b"alue", max(0, name.start - _FAR), name.start)
+    found = _VALUE_BEFORE.match(data, at, name.start) if at > 0 else None
+    if found is None or found.end() != name.start or not _is_secret_name(name):
         return ()
-    start, end = found
-    return ((start, end if end - start < _LONGEST else _match_end(_REST, data, end)),)
+    return [found.span(1)] if _looks_secret(found[1], name) else ()
 
 
 def _select_lines(
@@ -125,10 +203,14 @@ def _is_part(line: bytes) -> bool:
     return _PART.fullmatch(line) is not None and (line.endswith(b"=") or looks_like_base64(line))
 
 
-def _looks_secret(value: bytes, word: re.Match[bytes], constant: bool) -> bool:
-    """Whether a value fits a key with this `word`, whose group 1 is a word for passwords."""
+def _looks_secret(value: bytes, name: _Name, certain: bool = False) -> bool:
+    """Whether a value fits a key of this name; `certain`: see `Place`."""
     head = value[:_HEAD]
-    return looks_like_password(head, constant) if word[1] else looks_generated(head)
+    if not name.password:
+        return looks_generated(head)
+    if certain:
+        return looks_like_strong_password(head)
+    return looks_like_password(head, name.constant)
 
 
 def _match_end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
@@ -153,8 +235,9 @@ def _read_name_start(data: bytes, at: int) -> bytes:
     return before[len(before.rstrip(_NAME)) :]
 
 
-def _is_secret_name(before: bytes, word: bytes, suffix: bytes) -> bool:
-    if _HARMLESS_ENDS.search(suffix.lower().rstrip(_NUMBER)) or _HARMLESS_BEFORE.search(
+def _is_secret_name(name: _Name) -> bool:
+    before, word = name.before, name.word
+    if _HARMLESS_ENDS.search(name.suffix.lower().rstrip(_NUMBER)) or _HARMLESS_BEFORE.search(
         before.lower()
     ):
         return False
@@ -164,33 +247,20 @@ def _is_secret_name(before: bytes, word: bytes, suffix: bytes) -> bool:
         case b"pwd":
             return before.lower() not in (b"", b"old", b"$", b"$env")
         case b"key":
-            constant = word.isupper() and before.upper() == before and before[-1:] in (b"_", b"-")
+            constant = name.constant and before[-1:] in (b"_", b"-")
             return constant or _KEYS.search(before.lower()) is not None
     return True
 
 
-def _find_start(data: bytes, start: int, at: int, before: bytes, password: bool) -> int | None:
-    """Return where the value begins, None if none follows the name from `start` to `at`."""
-    found = _SEPARATOR.match(data, at)
-    if found is None and before.startswith(b"-"):
-        found = _SPACE.match(data, at)
-    if found is None and password:
-        found = _SPOKEN.match(data, at)
-    if found is None and _is_set_by_blank(data, start, before):
-        found = _LAST.match(data, at)
-    return found.end() if found is not None else None
-
-
-def _is_set_by_blank(data: bytes, start: int, before: bytes) -> bool:
-    """Whether only a blank separates name and value: in a Dockerfile, and for npm's token."""
-    return data[max(0, start - 4) : start] == b"ENV " or before == b"_auth"
-
-
 def _find_value(data: bytes, at: int, constant: bool) -> tuple[int, int] | None:
     """Return where the value begins and ends; in quotes it may contain a few more characters."""
+    at = _match_end(_PREFIX, data, at)
     if (quote := _QUOTE.match(data, at)) is not None:
         at = quote.end()
-        pattern = _NESTED if quote[1] else _QUOTED[quote[2]]
+        if quote[3] is not None:
+            pattern = _ENCODED[quote[3][:1]]
+        else:
+            pattern = _NESTED if quote[1] else _QUOTED[quote[2]]
     elif data[at - 1 : at] == b"=" and _is_query(data, at):
         pattern = _QUERY
     else:
@@ -204,4 +274,7 @@ def _is_query(data: bytes, at: int) -> bool:
     return line.rstrip(_NAME + b"=")[-1:] in (b"?", b"&")
 
 
-NAMED_RULES = (Rule("secret", _HINTS, _find),)
+NAMED_RULES = (
+    Rule("secret", _HINTS, _find),
+    Rule("secret", _ESCAPED_HINTS, _find_escaped),
+)

@@ -18,20 +18,27 @@ _NO_LINE_END = r"(?!\\{1,3}n)"
 _NO_WORDS = r"(?!(?i:authenticat|authoriz|credential|required|realm|error|token\b|null|none))"
 
 _AUTHORIZATION = (
-    r"(?i:authorization)(?:\\{0,3}[\"'])?[ \t]*+(?::|=>?|%3[aAdD])[ \t]*+(?:\\{0,3}[\"'])?"
+    r"(?i:authorization)(?:(?:\\{0,3}[\"'])?[ \t]*+(?::|=>?|%3[aAdD])|\\{0,3}[\"'][ \t]?,"
+    r"(?=[ \t]?\\{0,3}[\"']))[ \t]*+(?:\\{0,3}[\"'])?"
 )
 
 _CLIENTS = b"curl|lftp|wget|https?|xh|svn|ncftp\\w*|smbclient|ldap\\w+|jfrog|jf"
 _LOGINS = (
     b"login|sshpass|twine|mongo(?:sh|dump|restore|export|import)?|skopeo|rcon|cqlsh|influx"
-    b"|htpasswd|smbclient|sqlcmd|bcp|ipmitool|ldap\\w+|zip|unzip"
+    b"|security|htpasswd|smbclient|sqlcmd|bcp|ipmitool|ldap\\w+|zip|unzip"
 )
+_OPTION = r"(?:[^\s\"'\\\x1b]|\\(?![\"']))"
+"""A character of an option's value."""
+
 _GLUED = b"mysql\\w*|mariadb[\\w-]*|7z\\w?|sshpass|sqlcmd"
 
 
 def _option_rule(hints: str, commands: bytes, pattern: str) -> Rule:
     """Make a rule for an option that takes a credential only after one of the `commands`."""
-    before = re.compile(rb"(?<![\w.-])(?:%b)(?:\.exe)?[ \t][^\n|;]{0,400}$" % commands)
+    before = re.compile(
+        rb"(?:(?<![\w.-])|(?<=[0-9]m)|(?<=\\n))(?:%b)(?:\.exe)?(?:[ \t]|\\{0,3}[\"'],)"
+        rb"[^\n|;]{0,400}$" % commands
+    )
     rule = match_rule("secret", hints, pattern)
 
     def find(data: bytes, at: int) -> Sequence[tuple[int, int]]:
@@ -191,10 +198,14 @@ PLACE_RULES = (
     _option_rule(
         "-p -w",
         _LOGINS,
-        rf"(?<=[\s\"'])-[pPw](?:=|[ \t]++)[\"']?{_REFERENCE}(?!-|[0-9]{{1,5}}(?:\s|:|$))"
-        r"([^\s\"']{6,}+)",
+        rf"(?<=[\s\"'])-[pPw](?:=|\\{{0,3}}[\"'][ ]?,[ ]?|[ \t]++)\\{{0,3}}[\"']?{_REFERENCE}"
+        r"(?!-|[0-9]{1,5}(?:\s|:|$))((?:[^\s\"'\\]|\\(?![\"'])){6,}+)",
     ),
-    _option_rule("-p", _GLUED, rf"(?<=[\s\"'])-[pP](?=[^\s=])[\"']?{_REFERENCE}([^\s\"']{{6,}}+)"),
+    _option_rule(
+        "-p",
+        _GLUED,
+        rf"(?<=[\s\"'])-[pP](?=[^\s=])[\"']?{_REFERENCE}({_OPTION}{{6,}}+)",
+    ),
     match_rule(
         "secret",
         ";pwd=",
@@ -213,14 +224,27 @@ PLACE_RULES = (
     ),
     match_rule(
         "secret",
-        "password> passwd> passphrase> passwort>",
-        rf"[A-Za-z]{{6,10}}>{_REFERENCE}((?:{_NO_LINE_END}[^<>\s]){{6,512}})(?=</)",
+        "password> passwd> passphrase> passwort> password&gt; passphrase&gt;",
+        rf"[A-Za-z]{{6,10}}(?:>|&gt;){_REFERENCE}(?!&lt;)"
+        rf"((?:{_NO_LINE_END}[^<>\s&]|&(?!lt;)){{6,512}})(?=</|&lt;/)",
     ),
     match_rule(
         "secret",
         "privatekey> secretkey> clientsecret> apikey> apitoken> accesstoken> token> secret>",
         rf"[A-Za-z]{{5,12}}>{_REFERENCE}(?=[^<]{{0,200}}[0-9])"
         rf"((?:{_NO_LINE_END}[^<>\s]){{8,512}})(?=</)",
+    ),
+    match_rule(
+        "secret",
+        "http-basic.",
+        rf"(?i:http-basic)\.[\w.-]{{1,80}}[ \t]++\S{{1,80}}[ \t]++[\"']?{_REFERENCE}"
+        r"([^\s\"']{4,128})",
+    ),
+    match_rule(
+        "secret",
+        "ssh-keygen",
+        rf"ssh-keygen[ \t](?:[^\n]{{0,200}}?[ \t])??-N[ \t]?[\"']?{_REFERENCE}"
+        r"([^\s\"'-][^\s\"']{3,128})",
     ),
     match_rule(
         "secret",

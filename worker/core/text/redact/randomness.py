@@ -74,6 +74,14 @@ def looks_like_password(value: bytes, constant: bool) -> bool:
     )
 
 
+def looks_like_strong_password(value: bytes) -> bool:
+    """Whether a value can hardly be anything but a password or generated, whatever it stands by."""
+    *_, symbol = kinds = _find_kinds(value)
+    strong = len(value) >= 8 and sum(kinds) >= 3 and (symbol or _has_odd_part(value))
+    plain = b" " not in value and not _HARMLESS.match(value)
+    return (strong and plain) or looks_generated(value)
+
+
 def looks_like_base64(text: bytes) -> bool:
     """Whether text in the alphabet of Base64 is neither words, as a path is, nor a digest."""
     head = _REPEATED.sub(rb"\1", text[:_EXAMINED])  # as of the zeros in a key

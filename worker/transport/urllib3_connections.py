@@ -5,6 +5,7 @@ import io
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, cast
 
 import requests
@@ -58,14 +59,13 @@ class BoundedAdapter(HTTPAdapter):
         """See requests. It reads by itself, and without a cap, what is not streamed and what is no
         2xx, so that is read here."""
         response = super().send(request, stream, *rest, **options)
-        try:
+        with ExitStack() as undo:
+            undo.callback(response.close)
             _check_packing(response)
             is_good = 200 <= response.status_code < 300
             if not (stream and is_good):
                 _keep_body(response, MOST_WHOLE if is_good else MOST_OF_ERROR)
-        except BaseException:
-            response.close()
-            raise
+            undo.pop_all()
         return response
 
 

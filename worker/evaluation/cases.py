@@ -5,13 +5,19 @@ expect.yaml   the verdict, patterns for the cause, lines that prove it
 base/         files of the target branch, possibly not all
 head/         the files that the merge request changes, after the change
 logs/         the jobs' logs
+
+A case may be somebody else's: what is read of it goes to a model. So no link leads out of its
+folder, and nothing but plain files is read.
 """
 
 import gzip
 import hashlib
+import os
 import re
+import stat
 import zlib
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -157,9 +163,12 @@ class Case:
         if not job.log:
             return None
         path = self.folder / job.log
-        data = _read(path)
+        data = read_inside(self.folder, path)
+        if not job.log.endswith(".gz"):
+            return data
         try:
-            return gzip.decompress(data) if job.log.endswith(".gz") else data
+            with gzip.open(BytesIO(data)) as unpacked:
+                return _keep_under_cap(unpacked.read(_MOST_FILE + 1), path)
         except (OSError, EOFError, zlib.error) as error:
             raise ConfigError(f"{path}: no gzip file: {error}") from error
 
@@ -170,9 +179,9 @@ class Case:
         paths = (
             path
             for path in sorted(top.rglob("*"))
-            if path.is_file() and "__pycache__" not in path.parts
+            if _is_file(path) and "__pycache__" not in path.parts
         )
-        return {path.relative_to(top).as_posix(): _read(path) for path in paths}
+        return {path.relative_to(top).as_posix(): read_inside(self.folder, path) for path in paths}
 
 
 def find_cases(paths: tuple[Path, ...]) -> list[Path]:
@@ -186,17 +195,18 @@ def find_cases(paths: tuple[Path, ...]) -> list[Path]:
 
 def load_case(folder: Path) -> Case:
     """Read a case. Raises ConfigError, which names the file and the field."""
-    content = _load(folder / CASE, CaseFile)
-    expectation = _load(folder / EXPECT, Expectation)
+    content = _load(folder, CASE, CaseFile)
+    expectation = _load(folder, EXPECT, Expectation)
     return Case(folder.name, folder, content, expectation, _compute_digest(folder))
 
 
 _File = TypeVar("_File", bound=BaseModel)
 
 
-def _load(path: Path, form: type[_File]) -> _File:
+def _load(folder: Path, name: str, form: type[_File]) -> _File:
+    path = folder / name
     try:
-        return form.model_validate(yaml.safe_load(_read(path)) or {})
+        return form.model_validate(yaml.safe_load(read_inside(folder, path)) or {})
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML: {error}") from error
     except ValidationError as error:
@@ -205,19 +215,48 @@ def _load(path: Path, form: type[_File]) -> _File:
         raise ConfigError(f"{path}: {where}: {first['msg']}") from error
 
 
-def _read(path: Path) -> bytes:
+def read_inside(folder: Path, path: Path) -> bytes:
+    """Read a plain file that lies in `folder`, wherever links lead. Raises ConfigError."""
     try:
-        if path.stat().st_size > _MOST_FILE:
-            raise ConfigError(f"{path}: larger than {_MOST_FILE} bytes")
-        return path.read_bytes()
+        handle = os.open(find_inside(folder, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise ConfigError(f"{path}: not a plain file")
+            return _keep_under_cap(file.read(_MOST_FILE + 1), path)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
+
+
+def find_inside(folder: Path, path: Path) -> Path:
+    """Return the place of a path without links. Raises ConfigError if it is not in `folder`."""
+    try:
+        top, place = folder.resolve(), path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"{path}: this path cannot be followed") from error
+    if not place.is_relative_to(top):
+        raise ConfigError(f"{path}: it leads out of the case's folder")
+    return place
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _keep_under_cap(data: bytes, path: Path) -> bytes:
+    if len(data) > _MOST_FILE:
+        raise ConfigError(f"{path}: larger than {_MOST_FILE} bytes")
+    return data
 
 
 def _compute_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != EXPECT:
+        if _is_file(path) and path.name != EXPECT:
             name = path.relative_to(folder).as_posix().encode()
-            digest.update(b"%d %s %s" % (len(name), name, hashlib.sha256(_read(path)).digest()))
+            digest.update(
+                b"%d %s %s" % (len(name), name, hashlib.sha256(read_inside(folder, path)).digest())
+            )
     return digest.hexdigest()[:16]

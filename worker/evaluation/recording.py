@@ -13,7 +13,7 @@ import yaml
 
 from worker.core.conversation.context import Subject
 from worker.errors import ConfigError, SourceError
-from worker.evaluation.cases import CASE, EXPECT
+from worker.evaluation.cases import CASE, EXPECT, find_inside
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
 from worker.sources.merge_request.diff import PER_PAGE
@@ -85,8 +85,8 @@ class Recorder:
 
     def _write(self, name: str, data: bytes) -> None:
         path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        find_inside(self.folder, path).parent.mkdir(parents=True, exist_ok=True)
+        find_inside(self.folder, path).write_bytes(data)
 
     def _write_cleaned(self, name: str, data: bytes) -> None:
         """Write a file of the repository, or a log, which is packed if its name says so."""

@@ -59,13 +59,13 @@ class BoundedAdapter(HTTPAdapter):
         """See requests. It reads by itself, and without a cap, what is not streamed and what is no
         2xx, so that is read here."""
         response = super().send(request, stream, *rest, **options)
-        with ExitStack() as refused:
-            refused.callback(response.close)
+        with ExitStack() as undo:
+            undo.callback(response.close)
             _check_packing(response)
             is_good = 200 <= response.status_code < 300
             if not (stream and is_good):
                 _keep_body(response, MOST_WHOLE if is_good else MOST_OF_ERROR)
-            refused.pop_all()
+            undo.pop_all()
         return response
 
 

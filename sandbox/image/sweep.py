@@ -1,7 +1,8 @@
 """Ends all that runs in a container but its main process, for the host.
 
 The arguments are the uids of commands, runners and sweepers (see users.py); without them, what has
-this process's own uid is ended. What commands have left in memory is removed. Standard library only.
+this process's own uid is ended. What commands have left in memory is removed too. Standard library
+only.
 """
 
 import sys

@@ -114,6 +114,13 @@ class BackgroundSandbox:
             return None
         return self._begun.result()[1]
 
+    def get_started_sandbox(self) -> Sandbox | None:
+        """Return the sandbox itself; None before its start or after a failed one."""
+        begun = self._begun
+        if begun is None or not begun.done() or begun.exception():
+            return None
+        return begun.result()[0]
+
     def _get_sandbox(self) -> Sandbox:
         begun = self.begin()
         if wait([begun], _START_SECONDS).not_done:
@@ -173,15 +180,18 @@ def replace_in_background(
     """Replace a dead sandbox with a new one that has the files of the first usable archive.
 
     If the start fails, it is tried again for a while, because the engine may be down; each attempt
-    calls `open_archives`. Raises nothing, like `start_in_background`.
+    calls `open_archives`. Only the dead sandbox itself is removed: another one of this session may
+    be another worker's by now. Raises nothing, like `start_in_background`.
     """
+
+    dead = sandbox.get_started_sandbox()
 
     def start() -> tuple[Sandbox, StartState]:
         deadline = time.monotonic() + _ENGINE_SECONDS
         while True:
             try:
-                if leftover := driver.adopt(session):
-                    leftover.close()
+                if dead:
+                    dead.close()  # again, if the engine did not answer
                 return _start_with_session(driver, session, open_archives())
             except SandboxError as error:
                 if isinstance(error, SandboxRefused) or time.monotonic() > deadline:

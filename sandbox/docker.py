@@ -37,6 +37,7 @@ from sandbox.spec import (
     create_container,
     make_owner,
     make_runner_command,
+    make_sweeper_command,
 )
 from sandbox.wire import EngineWire, Silent
 
@@ -68,7 +69,7 @@ class DockerContainer:
         self._memory = spec.memory
         limits = compute_process_limits(spec) if spec.shared_limits else {}
         self._runner = make_runner_command(limits, users)
-        self._sweeper = make_runner_command(limits, users, sweep=True)
+        self._sweeper = make_sweeper_command(users)
         self._users, self._owner = users, owner
         self._main_pid = ""
 

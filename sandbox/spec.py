@@ -173,14 +173,11 @@ def make_runner_command(
     limits: dict[str, int],
     users: Users | None = None,
     filters: dict[str, str] | None = None,
-    *,
-    sweep: bool = False,
 ) -> list[str]:
     """Make the command line of a runner in a container.
 
     `limits` hold for each process; `filters` are system call filters in Base64, by machine.
-    Without `users`, the runner and the commands keep the uid that it is started with. With `sweep`,
-    it only kills all commands and other runners.
+    Without `users`, the runner and the commands keep the uid that it is started with.
     """
     settings: dict[str, object] = {}
     if limits:
@@ -189,8 +186,14 @@ def make_runner_command(
         settings["users"] = [users.commands, users.runner, users.sweeper]
     if filters:
         settings["filters"] = filters
-    words = [*PYTHON, "/opt/sandpiper/runner.py", json.dumps(settings)]
-    return [*words, "sweep"] if sweep else words
+    return [*PYTHON, "/opt/sandpiper/runner.py", json.dumps(settings)]
+
+
+def make_sweeper_command(users: Users | None = None) -> list[str]:
+    """Make the command line that ends all commands and runners; for `users` see above."""
+    ids = [str(uid) for uid in (users.commands, users.runner, users.sweeper)] if users else []
+    code = "import sys; sys.path.insert(0, '/opt/sandpiper')"
+    return [*PYTHON, "-c", f"{code}; from sandbox.image.sweep import main; main()", *ids]
 
 
 def create_container(

@@ -139,7 +139,7 @@ class SupervisedContainer:
                 reusable = session.ready and not (self._closed or self._ended)
                 if reusable:
                     self._idle.append(session)
-                settling = self._doubtful and not (self._busy or self._closed or self._ended)
+                settling = reusable and self._doubtful and not self._busy
             if not reusable:
                 session.wire.close()
             if settling:

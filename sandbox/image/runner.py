@@ -1,11 +1,10 @@
 """The in-container side of the sandbox: a session that executes the host's calls.
 
-    runner.py SETTINGS [sweep]
+    runner.py SETTINGS
 
 SETTINGS is a JSON object. `limits` maps names of `resource` to values, for this process and its
 children; `users` are the uids of commands, runners and sweepers (see users.py); `filters` has the
-system call filter for each machine. With `sweep`, all commands and other runners are killed, and
-nothing else is done.
+system call filter for each machine.
 
 See frames.py for the format, and VERBS for the calls. The host does not trust it. Standard library
 only, and nothing that is slow to import.
@@ -21,6 +20,7 @@ from importlib import import_module
 
 from sandbox.image.command import describe_process, do_exec, give_up, protect_process, set_limits
 from sandbox.image.frames import Json, Refused, Source, read_frame, send_report
+from sandbox.image.sweep import sweep
 from sandbox.image.users import Users, install_filter
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)
@@ -51,13 +51,6 @@ def perform_call(request: Json, source: Source, users: Users) -> Json:
         code = "limit" if error.errno in NO_ROOM else "failed"
         return {"error": code, "message": str(error)}
     return done
-
-
-def sweep(users: Users) -> None:
-    """Kill every command and every other runner, and remove what they have left in memory."""
-    users.kill_commands()
-    users.kill_runners()
-    users.clear_memory()
 
 
 def answer_in_child(request: Json, source: Source, users: Users) -> int:
@@ -104,16 +97,13 @@ def serve_session(users: Users) -> None:
                 give_up(users)
 
 
-def main(settings: Json, words: list[str]) -> None:
+def main(settings: Json) -> None:
     users = Users(*settings.get("users", ()))
     users.become_runner()
     set_limits(settings.get("limits", {}))
     install_filter(settings.get("filters", {}))
-    if words == ["sweep"]:
-        sweep(users)
-    else:
-        serve_session(users)
+    serve_session(users)
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), sys.argv[2:])
+    main(json.loads(sys.argv[1]))

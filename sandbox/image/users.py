@@ -31,6 +31,7 @@ _FILTER = 2  # SECCOMP_MODE_FILTER
 _INSTRUCTION = 8
 _VERSION = 0x20080522  # of capset(2): two sets of 32 bits
 _KILL, _SETGID, _SETUID = 1 << 5, 1 << 6, 1 << 7
+_BOUND = 1 << 8  # CAP_SETPCAP
 _BECOME = _SETGID | _SETUID
 _KEPT = _BECOME | _KILL
 _REMOVE = 0  # IPC_RMID
@@ -129,6 +130,13 @@ class Users:
         """Kill every process of the commands' uid but this one and process 1, all at once."""
         with self._act_as(self.commands), suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
+
+    def kill_beginners(self) -> None:
+        """Kill the runners that still are root, as this process is, and have not yet changed."""
+        if self.commands:
+            set_capabilities(_BECOME | _BOUND, _KEPT | _BOUND)
+            with suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
 
     def kill_runners(self) -> None:
         """Kill every other runner; where they have the commands' uid, `kill_commands` does."""

@@ -43,6 +43,7 @@ from sandbox.spec import (
     compute_pod_limits,
     make_owner,
     make_runner_command,
+    make_sweeper_command,
 )
 from sandbox.wire import Silent
 
@@ -72,7 +73,7 @@ class PodContainer:
         self.name = f"the image {spec.image}"
         limits, filters = compute_pod_limits(spec), encode_filters()
         self._runner = make_runner_command(limits, filters=filters)
-        self._sweeper = make_runner_command({}, sweep=True)
+        self._sweeper = make_sweeper_command()
 
     def connect(self, deadline: float) -> ExecStream:
         return self._cluster.start_process(self.pod, self._runner, deadline)

@@ -4,13 +4,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
 
-from sandbox.background import Pool, PoolableDriver, start_in_background
-from sandbox.base import DATA, Sandbox, SandboxError
+from sandbox.background import (
+    Pool,
+    PoolableDriver,
+    replace_in_background,
+    start_in_background,
+)
+from sandbox.base import DATA, Sandbox, SandboxError, SandboxGone
 from sandbox.spec import ContainerSpec
 
 SESSION = "adopted-session"
@@ -129,6 +135,52 @@ def test_an_archive_that_is_damaged_costs_the_files_and_not_the_sandbox(
         assert began is not None
         assert (began.archive_number, len(began.failures)) == (0, 1)
         assert said(one, "ls /tmp/data") == ""
+
+
+@pytest.mark.attack("sandbox")
+def test_a_worker_that_wakes_up_leaves_its_successor_s_commands_alone(
+    driver: PoolableDriver, record_property: Callable[[str, object], None]
+) -> None:
+    """It was taken for dead, and its sandbox was taken over; whatever it tries ends nothing."""
+    old = driver.start(SESSION)
+    starting = Starting(old, driver.start("another-session"))
+    waking = start_in_background(starting, SESSION)
+    assert said(waking, "echo begun") == "begun"
+    new = driver.adopt(SESSION)
+    assert new is not None
+    attempts: list[Callable[[], object]] = [
+        lambda: said(old, "kill -9 -1"),
+        old.kill_commands,
+        lambda: old.put("/tmp/data/x", [b"x"]),
+        lambda: list(old.export()),
+    ]
+    record_property("tried", len(attempts) + 2)
+    waits = "touch /tmp/begun; until [ -e /tmp/go ]; do sleep 0.02; done; echo whole"
+    with closing(new), ThreadPoolExecutor(1) as pool:
+        running = pool.submit(new.exec, waits, timeout=60, number=1)
+        new.exec("until [ -e /tmp/begun ]; do sleep 0.02; done", timeout=60, number=2)
+        for attempt in attempts:
+            with pytest.raises(SandboxGone):
+                attempt()
+        replace_in_background(waking, starting, SESSION, list)
+        assert waking.get_start_state(wait=True)
+        waking.close()
+        new.put("/tmp/go", [])
+        result = running.result(60)
+    assert (result.exit_code, result.stdout.preview) == (0, "whole\n")
+
+
+class Starting:
+    """A driver of these sandboxes, one after the other."""
+
+    def __init__(self, *sandboxes: Sandbox) -> None:
+        self._sandboxes = list(sandboxes)
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
+        return self._sandboxes.pop(0)
+
+    def adopt(self, session: str) -> Sandbox | None:
+        raise AssertionError("a waking worker has taken its successor's sandbox over")
 
 
 @pytest.fixture(autouse=True)

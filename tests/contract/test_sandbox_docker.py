@@ -209,12 +209,16 @@ def test_the_image_is_built_once(sandbox_image: str) -> None:
     assert said == []
 
 
-def test_an_archive_whose_unpacking_is_killed_is_to_blame(sandbox: DockerSandbox) -> None:
+def test_an_archive_whose_unpacking_is_killed_is_to_blame(
+    sandbox: DockerSandbox, engine: APIClient
+) -> None:
     def download() -> Iterator[bytes]:
         yield b"\x1f\x8b"
         # As the kernel does without memory, to the process that has started the decompressor.
         parent = "$(ps -o ppid= -C igzip,gzip)"
-        out(sandbox, f"until kill -9 {parent} 2>/dev/null; do sleep 0.05; done")
+        script = f"until kill -9 {parent} 2>/dev/null; do sleep 0.05; done"
+        made = engine.exec_create(sandbox.container_id, ["sh", "-c", script], user="0:0")
+        engine.exec_start(made["Id"])
         yield from [bytes(1 << 16)] * 20
 
     with pytest.raises(SandboxLimit, match="cannot be unpacked"):

@@ -51,20 +51,43 @@ def test_a_command_that_eats_all_memory_is_killed_and_the_model_goes_on(
 
 
 @pytest.mark.attack("sandbox")
-def test_what_lives_on_after_its_runner_costs_three_sandboxes_and_the_note_says_so(
-    tmp_path: Path, redis_url: str, sandbox_image: str
+def test_a_command_that_attacks_its_runner_costs_the_run_nothing(
+    tmp_path: Path, redis_url: str
 ) -> None:
-    # On a busy machine an attack may be killed in time, and the model tries another.
-    commands = [f"{attack('kill')}\n# {number}" for number in range(8)]
-    chosen = Scripted([Call([("sandbox_exec", {"command": each})]) for each in commands])
-    image = f"sandbox: {{image: {sandbox_image}}}\n"
-    with crew.hasty(tmp_path, chosen, redis_url, image, driver=DOCKER) as made:
+    tries = [Call([("sandbox_exec", {"command": f"{attack(how)}"})]) for how in ("kill", "trace")]
+    chosen = Scripted([*tries, Say("## Verdict\nunknown\n\n## Cause\nNobody knows.\n")])
+    with crew.hasty(tmp_path, chosen, redis_url, driver=DOCKER) as made:
+        crew.fails(made)
+        with crew.at_work(made) as worker:
+            worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
+    (note,) = made.notes()
+    assert "Nobody knows." in note.body
+    assert "lost" not in note.body
+    crew.assert_nothing_left(made, crew.folder_store(made))
+
+
+def kill_containers(made: Product) -> None:
+    """End the containers of all sessions, as an engine that restarts does."""
+    with closing(docker.from_env()) as client:
+        for key in crew.folder_store(made).list_sessions():
+            for each in containers(key.session_id):
+                client.api.kill(each)
+
+
+def test_sandboxes_that_die_again_and_again_end_the_run_and_the_note_says_so(
+    tmp_path: Path, redis_url: str
+) -> None:
+    def strike(asked: Asked) -> Call:
+        kill_containers(made)
+        return Call([("sandbox_exec", {"command": f"echo {len(asked.results)}"})])
+
+    chosen = Scripted([Call([("sandbox_exec", {"command": "true"})]), *[strike] * 8])
+    with crew.hasty(tmp_path, chosen, redis_url, driver=DOCKER) as made:
         crew.fails(made)
         with crew.at_work(made) as worker:
             worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
     (note,) = made.notes()
     assert "The sandbox was lost: " in note.body
-    assert "lived on" in note.body
     assert "files could not be stored" in note.body
     crew.assert_nothing_left(made, crew.folder_store(made))
 
@@ -78,8 +101,8 @@ def test_files_that_could_not_be_kept_are_named_in_the_note(tmp_path: Path, redi
             worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
     (note,) = made.notes()
     assert "It dumped core." in note.body
-    assert "files could not be stored, a reply begins without them" in note.body
-    assert "'data/core.4711' has 314,572,800 bytes" in note.body.replace("\\", "")
+    assert "of the sandbox's files some could not be stored: 1 left out" in note.body
+    assert "'data/core.4711': 314,572,800 bytes, over" in note.body.replace("\\", "")
 
 
 LOG = "/tmp/data/unit-tests.log"
@@ -119,10 +142,7 @@ def test_a_run_goes_on_in_another_sandbox_when_its_engine_restarts(
     """A restart as its clients see it: the containers die, and for a while nobody answers."""
 
     def restarts(asked: Asked) -> Call:
-        with closing(docker.from_env()) as client:
-            for key in crew.folder_store(made).list_sessions():
-                for each in containers(key.session_id):
-                    client.api.kill(each)
+        kill_containers(made)
         engine.away(AWAY)
         return Call([("sandbox_exec", {"command": crew.LINES})])
 

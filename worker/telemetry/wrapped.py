@@ -106,12 +106,12 @@ class CountedSandbox:
         self.export, self.close = sandbox.export, sandbox.close
 
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
-        """See Sandbox. Exit code 137 counts as a lack of memory, as `sandbox_exec` reports it."""
+        """See Sandbox. Exit code 137 counts as a lack of memory, unless it is known to be none."""
         with self._count_loss():
             done = self._sandbox.exec(command, timeout=timeout, number=number, cwd=cwd)
         if done.timed_out:
             self._metrics.sandbox_kills.labels("timeout").inc()
-        elif done.exit_code == _KILLED:
+        elif done.exit_code == _KILLED and done.out_of_memory is not False:
             self._metrics.sandbox_kills.labels("memory").inc()
         return done
 

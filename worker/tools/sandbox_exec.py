@@ -19,6 +19,9 @@ class Args(Arguments):
     )
 
 
+_WHY_KILLED = {True: ", for want of memory", None: ", perhaps for want of memory", False: ""}
+
+
 def run_command(args: Args, context: ToolContext, number: int) -> ToolOutput:
     """Run the command; a non-zero exit status is a result like any other."""
     timeout = min(args.timeout_seconds or context.exec_timeout, context.exec_timeout)
@@ -31,7 +34,7 @@ def _make_content(done: ExecResult, timeout: float) -> dict[str, Any]:
     if done.timed_out:
         content["timed_out"] = f"killed after {timeout:g} seconds; what it wrote until then follows"
     elif done.exit_code == 137:
-        content["killed"] = "by signal 9, most likely for want of memory"
+        content["killed"] = f"by signal 9{_WHY_KILLED[done.out_of_memory]}"
     content |= _describe_stream("stdout", done.stdout)
     if done.stderr.size:
         content |= _describe_stream("stderr", done.stderr)

@@ -54,6 +54,7 @@ _UNKEPT = "the sandbox's files could not be stored, a reply begins without them"
 _UNKEPT_NEWEST = (
     "the newest of the sandbox's files could not be stored, a reply begins with older ones"
 )
+_UNKEPT_SOME = "of the sandbox's files some could not be stored"
 _MAX_REASON = 300
 _UNRESTORED = "the sandbox's files of earlier turns could not be restored"
 _UNRESTORED_NEWEST = "the newest of the sandbox's files could not be restored, but older ones"
@@ -83,6 +84,7 @@ class Workspace:
         self._begun, self._worked = begun, worked
         self._told, self._replaced, self._news = False, 0, ""
         self._saved, self._saved_at = 0, deps.runtime.clock.monotonic()
+        self._left_out = ""
         self.losses: tuple[str, ...] = ()
         turns = [*([turn] if begun else []), *files_of]
         opened = {number: deps.storage.sessions.open_files(key, number) for number in turns}
@@ -224,6 +226,10 @@ class Workspace:
             log.warning("session %s: files not kept: %s", self._key.session_id, error)
             if start is not None or isinstance(error, StoreError):
                 self.losses = (*self.losses, self._describe_loss(error))
+            return
+        if self._left_out:
+            reason = one_line(self._deps.runtime.redact(self._left_out), _MAX_REASON)
+            self.losses = (*self.losses, f"{_UNKEPT_SOME}: {reason}")
 
     def _describe_loss(self, error: SandboxError | StoreError) -> str:
         """Say that the files were not stored, and which limit was exceeded, if one was."""
@@ -233,8 +239,13 @@ class Workspace:
         return f"{loss}: {one_line(self._deps.runtime.redact(str(error)), _MAX_REASON)}"
 
     def _store_files(self) -> None:
-        size = self._deps.storage.sessions.write_files(self._key, self._turn, self.sandbox.export())
+        self._left_out = ""
+        files = self.sandbox.export(self._note_left_out)
+        size = self._deps.storage.sessions.write_files(self._key, self._turn, files)
         self._watch(Stage(f"sandbox files stored: {size} bytes"))
+
+    def _note_left_out(self, what: str) -> None:
+        self._left_out = what
 
     def close(self) -> None:
         """End the sandbox. Never raises."""

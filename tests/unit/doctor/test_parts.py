@@ -180,7 +180,6 @@ def test_missing_hardening_is_seen_from_inside(ready: Bed, container_spec: Conta
     for each in (
         "there is a network interface",
         "the root is not mounted read-only",
-        "commands have capabilities",
         "no_new_privs is off",
         "there is no seccomp filter",
         "an engine's socket is there",

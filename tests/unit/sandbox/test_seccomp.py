@@ -5,16 +5,16 @@ import struct
 import pytest
 
 from sandbox.base import SandboxUnavailable
-from sandbox.seccomp import ARCHES, CLONE, CLONE3, REFUSED, SOCKET, build_filter
+from sandbox.seccomp import ARCHES, CLONE, CLONE3, OWN, REFUSED, SOCKET, build_filter
 
 ALLOW, EPERM, ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
 READ, EXECVE = (0, 63), (59, 221)
 FORK = 0x01200011
 
 
-def decide(filtered: bytes, arch: int, number: int, argument: int = 0) -> int:
+def decide(filtered: bytes, arch: int, number: int, argument: int = 0, second: int = 0) -> int:
     """What the kernel is told of one call (struct seccomp_data: number, arch, ip, arguments)."""
-    data = struct.pack("=IIQQ", number, arch, 0, argument)
+    data = struct.pack("=IIQQQ", number, arch, 0, argument, second)
     accumulator, at = 0, 0
     while True:
         code, yes, no, value = struct.unpack_from("=HBBI", filtered, at * 8)
@@ -71,6 +71,19 @@ def test_sockets_that_no_namespace_holds_are_refused(
 ) -> None:
     filtered, arch, column = machine
     assert decide(filtered, arch, SOCKET[column], family) == EPERM
+
+
+@pytest.mark.attack("sandbox")
+@pytest.mark.parametrize("name", OWN)
+def test_only_a_process_s_own_limits_and_priority_change(
+    machine: tuple[bytes, int, int], name: str
+) -> None:
+    filtered, arch, column = machine
+    numbers, argument = OWN[name]
+    for whose, answer in ((0, ALLOW), (1, EPERM), (4711, EPERM)):
+        arguments = [0, 0]
+        arguments[argument] = whose
+        assert decide(filtered, arch, numbers[column], *arguments) == answer
 
 
 def test_another_architecture_s_numbers_are_refused(machine: tuple[bytes, int, int]) -> None:

@@ -197,7 +197,8 @@ def test_starts_and_kills_of_sandboxes_are_told_apart() -> None:
 
     slow = ExecResult(None, EMPTY, EMPTY, 1.0, timed_out=True)
     large = ExecResult(137, EMPTY, EMPTY, 1.0)
-    for answer in (slow, large, ExecResult(1, EMPTY, EMPTY, 1.0)):
+    other = ExecResult(137, EMPTY, EMPTY, 1.0, out_of_memory=False)
+    for answer in (slow, large, other, ExecResult(1, EMPTY, EMPTY, 1.0)):
         sandbox = MemorySandbox(lambda command, answer=answer: answer)  # type: ignore[misc]
         CountedSandbox(sandbox, metrics).exec("x", timeout=1, number=1)
     gone = MemorySandbox(gone=True)

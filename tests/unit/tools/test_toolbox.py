@@ -122,7 +122,17 @@ def test_a_time_out_and_a_kill_are_said() -> None:
     room.sandbox.answer = lambda _: ExecResult(None, EMPTY, EMPTY, 120.0, timed_out=True)
     assert "120 seconds" in room.run("sandbox_exec", {"command": "x"})[0]["timed_out"]
     room.sandbox.answer = lambda _: ExecResult(137, EMPTY, EMPTY, 1.0)
-    assert "memory" in room.run("sandbox_exec", {"command": "x"})[0]["killed"]
+    assert "perhaps for want of memory" in room.run("sandbox_exec", {"command": "x"})[0]["killed"]
+
+
+@pytest.mark.parametrize(("known", "memory"), [(True, True), (False, False)])
+def test_a_kill_is_for_want_of_memory_only_where_the_kernel_says_so(
+    known: bool, memory: bool
+) -> None:
+    room = Room()
+    room.sandbox.answer = lambda _: ExecResult(137, EMPTY, EMPTY, 1.0, out_of_memory=known)
+    killed = room.run("sandbox_exec", {"command": "x"})[0]["killed"]
+    assert ("memory" in killed) is memory
 
 
 def test_secrets_in_output_do_not_reach_the_model() -> None:

@@ -30,6 +30,16 @@ class HandClock:
 
 
 @dataclass
+class SetClock(HandClock):
+    """A clock of which the time of day can be set, by so many seconds; its other time goes on."""
+
+    ahead: float = 0.0
+
+    def now(self) -> float:
+        return self.time + self.ahead
+
+
+@dataclass
 class MemorySandbox:
     """Files in a dict; a command's result is what `answer` says."""
 

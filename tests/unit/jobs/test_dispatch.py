@@ -3,10 +3,11 @@
 import pytest
 
 from tests.contexts import call
-from tests.fakes import says
-from tests.jobs import FINDING, Job, read_reason
+from tests.fakes import SetClock, says
+from tests.jobs import FINDING, START, Job, read_reason
 from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.context import Status
+from worker.core.events import Asking
 from worker.errors import ModelError, StoreError
 from worker.turns.results import Busy, Finished
 from worker.turns.session import CHECK_SECONDS
@@ -112,3 +113,23 @@ def test_what_a_human_asked_for_is_finished_whatever_is_pushed(at: Job, sim: Git
     ended = at.ask("/sandpiper analyze")
     assert isinstance(ended, Finished)
     assert ended.outcome.status is Status.DONE
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_a_clock_that_is_set_while_a_run_is_at_work_neither_ends_nor_prolongs_it(
+    at: Job, jump: float
+) -> None:
+    clock = SetClock(START)
+
+    def set_clock(iteration: int) -> None:
+        clock.time += 5.0
+        if iteration == 2:
+            clock.ahead = jump
+
+    at.on_asking = set_clock
+    at.script_answers(*[says("", call("look"))] * 3, FINDING)
+    ended = at.run_failed(clock=clock)
+    assert isinstance(ended, Finished)
+    assert ended.outcome.status is Status.DONE
+    assert at.load_context().seconds == pytest.approx(20.0)
+    assert [each for each in at.events if isinstance(each, Asking) and each.notice] == []

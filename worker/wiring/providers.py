@@ -12,8 +12,8 @@ from worker.models.helper import ModelHelper
 from worker.models.http import breaker
 from worker.models.http.client import HttpModel, OnFailure, ignore_failure
 from worker.models.openai.forced_answers import ForcedAnswersModel
-from worker.models.openai.text_tools import TextToolsModel
 from worker.models.table import build_model, get_provider
+from worker.models.text_tools.model import TextToolsModel
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
@@ -104,13 +104,13 @@ class ModelChains:
 
 
 def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
-    """Return the model; a compatible server's is wrapped if its tool calls are texts, or forced."""
-    if not model.name.startswith("openai-compatible/"):
-        return model
+    """Return the model, with tool calls read that it writes as text; or, on a compatible server
+    that makes the model call a tool, with forced answers."""
     info = build_catalogue(settings).get_info(model.name)
-    if info.obeys_required and not info.has_text_tools:
+    compatible = model.name.startswith("openai-compatible/")
+    if compatible and info.obeys_required and not info.has_text_tools:
         return ForcedAnswersModel(model)
-    return TextToolsModel(model, always=info.has_text_tools)
+    return TextToolsModel(model, always=compatible and info.has_text_tools)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from worker.core.gate.blocks import read_blocks
 from worker.core.gate.written_calls import has_written_call
 from worker.core.ports import Model, Reply, Request, StopReason
 from worker.errors import NO_TOOLS, ModelError
-from worker.models.openai.text_fences import Parsed, parse_answer, rewrite_request
+from worker.models.text_tools.fences import Parsed, parse_answer, rewrite_request
 from worker.models.wrapper import ModelWrapper
 
 _log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from worker.core.conversation.messages import (
 from worker.core.finding.sections import split_sections
 from worker.core.ports import Request
 from worker.core.text.untrusted_json import parse_json, parse_object
-from worker.models.openai.call_forms import read_written_calls
+from worker.models.text_tools.call_forms import read_written_calls
 
 NAME = "tool_call"
 MOST_CALLS = 20

@@ -8,7 +8,7 @@ from tests.fakes import Answer, ScriptedModel, says
 from worker.core.conversation.messages import ToolSpec, User
 from worker.core.ports import Request, StopReason
 from worker.errors import NO_TOOLS, ModelError
-from worker.models.openai.text_tools import TextToolsModel
+from worker.models.text_tools.model import TextToolsModel
 
 TOOL = ToolSpec("look", "Look.", {"type": "object"})
 REQUEST = Request("system", (TOOL,), (User("event"),), session="s1")

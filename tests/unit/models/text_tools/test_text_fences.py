@@ -6,7 +6,7 @@ import pytest
 
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, User
 from worker.core.ports import Request
-from worker.models.openai.text_fences import (
+from worker.models.text_tools.fences import (
     MOST_CALLS,
     UNNAMED,
     parse_answer,

@@ -1,0 +1,77 @@
+"""Calls that a model writes as text are read on every wire, and the session goes on by text."""
+
+import pytest
+
+from tests.wire.codecs import CODECS
+from tests.wire.conversations import asks, conversations, found
+from tests.wire.simulators import WIRES
+from worker.core.conversation.messages import Assistant, Message, User, WireForm
+from worker.core.ports import StopReason
+from worker.demo.script import Say, Scripted
+from worker.models.text_tools.fences import rewrite_request
+from worker.settings import Settings
+from worker.wiring.providers import open_model
+
+OVER_HTTP = sorted(name for name in WIRES if not name.endswith("vertex"))
+CHANGES = {
+    f"{name} changed within the conversation"
+    for name in ("tools", "system", "systemInstruction", "instructions")
+}
+"""What the simulators note and this is about; all else that they would refuse is a failure."""
+
+WRITTEN = {
+    "tags": '<tool_call>\n{"name": "look", "arguments": {"at": "a"}}\n</tool_call>',
+    "token": '[TOOL_CALLS][{"name": "look", "arguments": {"at": "a"}}]',
+    "python": '```tool_code\nprint(look(at="a"))\n```',
+    "block": '```tool_call\n{"name": "look", "arguments": {"at": "a"}}\n```',
+    "xml": '<function_calls>\n<invoke name="look">\n<parameter name="at">a</parameter>\n</invoke>\n'
+    "</function_calls>",
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+@pytest.mark.parametrize("wire", OVER_HTTP)
+def test_a_written_call_is_made_and_the_session_goes_on_by_text(wire: str, form: str) -> None:
+    script = Scripted([Say(f"I look.\n\n{WRITTEN[form]}")], [Say("Done.")])
+    messages: list[Message] = [User("event")]
+    with (
+        WIRES[wire].start(script) as sim,
+        open_model(WIRES[wire].model(sim), Settings()) as model,
+    ):
+        first = model.reply(asks(*messages, session="0123456789"))
+        (call,) = first.calls
+        messages += [
+            Assistant(first.text, first.calls, WireForm(model.name, first.wire)),
+            found(call.id, "it is there"),
+        ]
+        last = model.reply(asks(*messages, session="0123456789"))
+        assert set(sim.unexpected_requests) <= CHANGES
+    assert (first.text, first.stop) == ("I look.", StopReason.TOOL_CALLS)
+    assert (call.name, call.arguments.replace(" ", "")) == ("look", '{"at":"a"}')
+    assert (last.text, last.calls) == ("Done.", ())
+    assert [bool(each.get("tools")) for each in sim.requests] == [True, False]
+    assert b"it is there" in sim.raw[-1]
+
+
+@pytest.mark.parametrize("wire", OVER_HTTP)
+def test_an_answer_that_only_shows_a_call_is_no_call(wire: str) -> None:
+    shown = f"## Verdict\nflaky\n\n## Cause\nIt prints this:\n\n{WRITTEN['tags']}"
+    script = Scripted([Say(shown)])
+    with (
+        WIRES[wire].start(script) as sim,
+        open_model(WIRES[wire].model(sim), Settings()) as model,
+    ):
+        reply = model.reply(asks(User("event"), session="0123456789"))
+    assert (reply.text, reply.calls) == (shown, ())
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_every_conversation_can_go_on_by_text(name: str) -> None:
+    used, origin = CODECS[name]()
+    for case, request in conversations(origin).items():
+        body = used.encode(rewrite_request(request))
+        assert b'"tool_use"' not in body, case
+        assert b'"functionCall"' not in body, case
+        assert b'"function_call"' not in body, case
+        assert b'"tool_calls"' not in body, case
+        assert all(tool.name.encode() in body for tool in request.tools), case

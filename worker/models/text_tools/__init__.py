@@ -1,0 +1,1 @@
+"""Calls that a model writes as text: asked for and read, whatever the wire."""

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 
 from worker.core.conversation import prompts
 from worker.core.conversation.context import Context, Subject
-from worker.core.conversation.messages import Assistant, Message, ToolSpec
+from worker.core.conversation.messages import ToolSpec, drop_wire
 from worker.core.object_names import PROMPTS
 from worker.core.ports.records import Records
 from worker.errors import StoreError
@@ -71,7 +71,7 @@ def restore_prompt(context: Context, deps: Deps) -> Context:
         "session %s: its stored prompt is not known here: it goes on with that of the workflow %s",
         *(context.session_id, workflow.name),
     )
-    messages = tuple(map(_remove_wire_form, context.messages))
+    messages = tuple(map(drop_wire, context.messages))
     return replace(context, system=system, tools=tools, messages=messages, cache=None)
 
 
@@ -86,7 +86,3 @@ def _encode(context: Context) -> tuple[str, bytes]:
     said = {"system": context.system, "tools": [asdict(tool) for tool in context.tools]}
     content = json.dumps(said, sort_keys=True).encode()
     return f"{PROMPTS}{hashlib.sha256(content).hexdigest()}.json", content
-
-
-def _remove_wire_form(message: Message) -> Message:
-    return replace(message, wire=None) if isinstance(message, Assistant) else message

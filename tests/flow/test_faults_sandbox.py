@@ -52,11 +52,12 @@ def test_a_command_that_eats_all_memory_is_killed_and_the_model_goes_on(
 
 @pytest.mark.attack("sandbox")
 def test_a_command_that_attacks_its_runner_costs_the_run_nothing(
-    tmp_path: Path, redis_url: str
+    tmp_path: Path, redis_url: str, sandbox_image: str
 ) -> None:
     tries = [Call([("sandbox_exec", {"command": f"{attack(how)}"})]) for how in ("kill", "trace")]
     chosen = Scripted([*tries, Say("## Verdict\nunknown\n\n## Cause\nNobody knows.\n")])
-    with crew.hasty(tmp_path, chosen, redis_url, driver=DOCKER) as made:
+    image = f"sandbox: {{image: {sandbox_image}}}\n"
+    with crew.hasty(tmp_path, chosen, redis_url, image, driver=DOCKER) as made:
         crew.fails(made)
         with crew.at_work(made) as worker:
             worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
@@ -92,10 +93,13 @@ def test_sandboxes_that_die_again_and_again_end_the_run_and_the_note_says_so(
     crew.assert_nothing_left(made, crew.folder_store(made))
 
 
-def test_files_that_could_not_be_kept_are_named_in_the_note(tmp_path: Path, redis_url: str) -> None:
+def test_files_that_could_not_be_kept_are_named_in_the_note(
+    tmp_path: Path, redis_url: str, sandbox_image: str
+) -> None:
     large = Call([("sandbox_exec", {"command": "truncate -s 300M /tmp/data/core.4711"})])
     chosen = Scripted([large, Say("## Verdict\nunknown\n\n## Cause\nIt dumped core.\n")])
-    with crew.hasty(tmp_path, chosen, redis_url, driver=DOCKER) as made:
+    image = f"sandbox: {{image: {sandbox_image}}}\n"
+    with crew.hasty(tmp_path, chosen, redis_url, image, driver=DOCKER) as made:
         crew.fails(made)
         with crew.at_work(made) as worker:
             worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")

@@ -173,12 +173,19 @@ class Folder:
             self._remove_empty_folders(path.parent)
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """See Objects."""
+        """See Objects. Where unfinished files of killed writers are seen, they are removed."""
         folder, _, _ = prefix.rpartition("/")
-        for path in _walk(self._root / folder):
+        for path in _walk(self._root / folder, self._tidy_folder):
             name = path.relative_to(self._root).as_posix()
             if name.startswith(prefix):
                 yield name
+
+    def _tidy_folder(self, folder: Path) -> None:
+        """Remove unfinished files, unless somebody writes to the folder just now."""
+        with suppress(StoreError, FileNotFoundError, NotADirectoryError):
+            with lock_folder(folder, 0.0):
+                _remove_dead_scratch(folder)
+            self._remove_empty_folders(folder)
 
     def describe_place(self, name: str) -> str:
         """See Objects."""
@@ -355,23 +362,36 @@ def _chunks(file: FileIO, path: Path) -> Iterator[bytes]:
         yield chunk
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the objects under `folder`, sorted; none if there is no folder.
+def _walk(folder: Path, tidy: Callable[[Path], None]) -> Iterator[Path]:
+    """Yield the objects under `folder`, sorted; none if there is no folder. `tidy` is called with
+    each folder in which a killed writer has left something.
 
     One whose writer died in `write`, between two renames, has only its name aside.
     """
     with _translate_errors(f"list {folder}"):
         try:
-            entries = {_name_object(entry.name): entry for entry in os.scandir(folder)}
+            found = list(os.scandir(folder))
         except FileNotFoundError:
             return
+    if any(map(_is_dead_scratch, found)):
+        tidy(folder)
+    entries = {_name_object(entry.name): entry for entry in found}
     for name, entry in sorted(entries.items()):
         if name.startswith("."):
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(folder / name)
+            yield from _walk(folder / name, tidy)
         elif entry.is_file(follow_symlinks=False):
             yield folder / name
+
+
+def _is_dead_scratch(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry seems to be an unfinished file of a dead writer, by this machine's clock."""
+    if not (entry.name.startswith(".") and entry.name.endswith(".tmp")):
+        return False
+    with suppress(FileNotFoundError):
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > _DEAD_AFTER
+    return False
 
 
 def _name_object(leaf: str) -> str:

@@ -301,21 +301,40 @@ class Store:
             )
 
     def honours_conditions(self) -> bool:
-        """Whether the store honours the conditions of writes. Raises StoreError."""
+        """Whether the store honours the conditions of writes. Raises StoreError.
+
+        It does not only if what a refused write should have left alone is seen to be overwritten:
+        whatever answers in the place of a store that is away proves nothing about the store.
+        """
         name = f"probe/{secrets.token_hex(8)}"
         try:
-            return self._objects.create(name, b"1") and self._has_conditions(name)
+            if not self._objects.create(name, b"1"):
+                raise self._make_odd(name, "exists before it is written")
+            if self._objects.create(name, b"2"):
+                self._read_probe(name, b"2")
+                return False
+            version = self._read_probe(name, b"1")
+            if not self._objects.replace(name, b"3", version):
+                return False
+            if self._objects.replace(name, b"4", version):
+                self._read_probe(name, b"4")
+                return False
+            return True
         finally:
             with suppress(StoreError):
                 self._objects.delete(name)
 
-    def _has_conditions(self, name: str) -> bool:
-        if self._objects.create(name, b"2"):
-            return False
+    def _read_probe(self, name: str, expected: bytes) -> str:
+        """Return the version of an object. Raises StoreError unless it is as it was written."""
         stored = self._objects.read(name, _MAX_SMALL)
-        if stored is None or not self._objects.replace(name, b"3", stored.version):
-            return False
-        return not self._objects.replace(name, b"4", stored.version)
+        if stored is None or stored.content != expected:
+            raise self._make_odd(name, "does not hold what was written there")
+        return stored.version
+
+    def _make_odd(self, name: str, what: str) -> StoreError:
+        place = self._objects.describe_place(name)
+        return StoreError(f"{place} {what}: is the store up, and is it the store that answers?",
+                          transient=True)  # fmt: skip
 
     def _refuse_committed(self, key: SessionKey, turn: int) -> None:
         if self._objects.exists(keys.make_turn_prefix(key, turn) + keys.CONTEXT):

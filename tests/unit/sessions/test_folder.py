@@ -241,3 +241,19 @@ def test_a_store_whose_folder_was_removed_is_made_again(tmp_path: Path) -> None:
     assert store.find_latest_turn(KEY) is None
     store.commit_turn(KEY, 0, b"{}")
     assert store.read_context(KEY, 0) == b"{}"
+
+
+@pytest.mark.parametrize("place", ["journal/7/1/", "index/", "workers/"])
+def test_what_a_killed_writer_left_goes_when_its_folder_is_listed(
+    tmp_path: Path, place: str
+) -> None:
+    records = FolderStore(tmp_path).records
+    records.create(f"{place}object", b"1")
+    left, fresh = tmp_path / place / ".0123456789abcdef.tmp", tmp_path / place / ".aa.tmp"
+    for each in (left, fresh):
+        each.write_bytes(b"half")
+    os.utime(left, (time.time() - 60, time.time() - 60))
+    assert list(records.list_names(place)) == [f"{place}object"]
+    assert not left.exists()
+    assert fresh.exists()
+    assert not (tmp_path / place / ".lock").exists()

@@ -121,7 +121,7 @@ class SupervisedContainer:
 
     def has_session(self) -> bool:
         """Whether an open session still works, which means that the sandbox does too."""
-        with self._lock:
+        with self._gate, self._lock:
             return bool(self._idle) and self._idle[-1].is_usable()
 
     @contextmanager

@@ -22,7 +22,7 @@ for _ in range(3):
 libc.shmat.restype = ctypes.c_void_p
 ctypes.memset(ctypes.c_void_p(libc.shmat(made[0], None, 0)), 1, 20 << 20)
 os.chdir("/dev/shm")
-for number in range(3000):
+for number in range(1200):
     os.mkdir("d", 0o700)
     open("d/f", "w").close()
     os.chdir("d")

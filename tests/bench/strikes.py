@@ -29,8 +29,8 @@ from worker.errors import StoreError
 CONCURRENCY = 8
 BROKER_AWAY = 2.0
 START_UP = 180.0
-"""Seconds for which a strike waits for a worker that has begun: on a busy machine each start takes a
-minute, and whoever is killed before proves nothing."""
+"""Seconds for which a strike waits for a worker that has begun: on a busy machine each start takes
+a minute, and whoever is killed before proves nothing."""
 
 ODD_SECONDS = (2.0, 12.0)
 """How long GitLab or S3 answers oddly."""

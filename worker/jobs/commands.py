@@ -15,6 +15,7 @@ from worker.core.routing.comment_commands import Command, CommentRequest
 from worker.core.routing.tiers import TIERS, TierModel
 from worker.core.session_id import make_session_id
 from worker.core.triggers import Replied, trigger_id
+from worker.errors import Unreadable
 from worker.jobs.model_commands import (
     LIST,
     NOT_ALLOWED,
@@ -174,7 +175,10 @@ def _describe_state(comment: Comment, deps: Deps) -> str:
 
 
 def _write_progress(key: SessionKey, turn: int, deps: Deps) -> str:
-    context = contexts.read_unfinished(key, turn, deps)
+    try:
+        context = contexts.read_unfinished(key, turn, deps)
+    except Unreadable:
+        context = None
     if context is None:
         return "At work, at the very beginning."
     spent = context.turn_usage
@@ -303,7 +307,10 @@ def _has_begun(key: SessionKey, deps: Deps) -> bool:
 
 def _has_checkpoint(key: SessionKey, turn: int, deps: Deps) -> bool:
     """Whether an uncommitted turn has a checkpoint, from which its trigger will continue it."""
-    return deps.storage.sessions.read_checkpoint(key, turn) is not None
+    try:
+        return deps.storage.sessions.read_checkpoint(key, turn) is not None
+    except Unreadable:
+        return True
 
 
 def _find_session(comment: Comment, deps: Deps) -> SessionKey | str:

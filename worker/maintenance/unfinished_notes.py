@@ -107,7 +107,7 @@ def _write_end(
     marker: Marker, subject: Subject, context: Context | None, deps: Deps
 ) -> tuple[str, str]:
     """Return the body that a promise is replaced by, and what that is in a few words."""
-    if context and (body := context.note_text or context.unposted):
+    if context and (body := context.note_text or context.unposted_note):
         return body, "the finding of its session is there now"
     outcome = context.outcome if context else None
     reason = (outcome.reason if outcome else "") or _find_reason(subject, deps) or CUT_OFF

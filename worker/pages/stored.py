@@ -9,7 +9,7 @@ from worker.core.conversation.context import Context
 from worker.core.failure.aftermath import load_aftermath, load_feedback
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
 from worker.core.ports.sessions import TurnContexts, TurnFiles
-from worker.errors import StoreError
+from worker.errors import StoreError, Unreadable
 from worker.pages.view import StoredTurn
 
 MAX_TURNS = 12
@@ -51,7 +51,9 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
 
 def _read_running(store: TurnContexts, key: SessionKey, number: int) -> StoredTurn | None:
     """Read the running turn from its last checkpoint."""
-    data = store.read_checkpoint(key, number)
+    data = None
+    with suppress(Unreadable):
+        data = store.read_checkpoint(key, number)
     context = _parse(data) if data else None
     return StoredTurn(context, is_running=True) if context else None
 

@@ -139,7 +139,7 @@ def make_next_context(
         outcome=None,
         gave_way="",
         note_text="",
-        unposted="",
+        unposted_note="",
         verdict="",
         seconds=0.0,
         fact="",

@@ -195,7 +195,7 @@ def _publish_result(context: Context, body: str, deps: Deps, run: Run) -> Contex
         log.warning("session %s: %s", context.session_id, error)
         text = context.outcome.text if context.outcome else ""
         unposted = Outcome(Status.FAILED, text, f"the note could not be posted: {error}")
-        return replace(context, outcome=unposted, note_text="", unposted=body)
+        return replace(context, outcome=unposted, note_text="", unposted_note=body)
     run.watch(Stage(f"note posted: {posted.url or posted.note_id}", Milestone.NOTE))
     return replace(context, note=posted)
 

@@ -128,7 +128,7 @@ class Context:
     and `seconds` how long the turn took. `folds` say which messages are sent in another form, the
     oldest fold first; they change no stored message. `fact` is the line that may go into the
     project's memory once the finding is confirmed, "" if none. `tier` is what was chosen for the
-    turn, None if there are no tiers. `unposted` is the finished note that GitLab did not take.
+    turn, None if there are no tiers. `unposted_note` is the finished note that GitLab did not take.
     """
 
     session_id: str
@@ -148,7 +148,7 @@ class Context:
     handed_over: bool = field(default=False, metadata={KEY: "rested"})
     redactions: Counts = field(default=(), metadata={KEY: "redacted"})
     note_text: str = field(default="", metadata={KEY: "said"})
-    unposted: str = ""
+    unposted_note: str = ""
     verdict: str = ""
     seconds: float = 0.0
     fact: str = ""

@@ -56,7 +56,7 @@ def test_an_endless_log_is_read_in_bounded_memory() -> None:
 
 
 STATUSES = [
-    (401, False, "GITLAB_READ_TOKEN revoked or expired"),
+    (401, True, "GITLAB_READ_TOKEN revoked or expired"),
     (403, False, "too little access to the project"),
     (404, False, "not found, or the read token may not see it"),
     (409, True, "answered 409"),
@@ -123,7 +123,7 @@ def test_an_unknown_token_is_named_as_the_cause(sim: GitLabSim, scene: Scene) ->
     client = ReadClient(sim.url, "glpat-of-somebody-else")
     with pytest.raises(SourceError, match="GitLab refuses the read token") as caught:
         client.one("/user", wire.User, "the token's user")
-    assert not caught.value.transient
+    assert caught.value.doubtful
     assert "glpat" not in str(caught.value)
 
 

@@ -28,6 +28,10 @@ from worker.errors import StoreError
 
 CONCURRENCY = 8
 BROKER_AWAY = 2.0
+START_UP = 180.0
+"""Seconds for which a strike waits for a worker that has begun: on a busy machine each start takes
+a minute, and whoever is killed before proves nothing."""
+
 ODD_SECONDS = (2.0, 12.0)
 """How long GitLab or S3 answers oddly."""
 
@@ -89,6 +93,10 @@ class Worker:
         """Under which names the present process has been at work."""
         text = self.logs[-1].read_text(errors="replace")
         return set(re.findall(r"worker ([A-Za-z0-9.-]+) is registered", text))
+
+    def is_at_work(self) -> bool:
+        """Whether the present process has come so far as to take work."""
+        return self.popen is not None and self.popen.poll() is None and bool(self.names())
 
     def end(self) -> None:
         """No more of them."""
@@ -155,11 +163,15 @@ class Killer:
         thread.start()
 
     def _strike_worker(self, how: str, chance: float) -> None:
-        struck = self.workers[int(chance * len(self.workers))]
-        if struck.popen is None or struck.popen.poll() is not None:
-            return
+        deadline = time.monotonic() + START_UP
+        while not (at_work := [each for each in self.workers if each.is_at_work()]):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.5)
+        struck = at_work[int(chance * len(at_work))]
         names = struck.names()
-        struck.popen.send_signal(signal.Signals[how])
+        if struck.popen is not None:
+            struck.popen.send_signal(signal.Signals[how])
         at = time.monotonic()
         threading.Thread(target=self._time_recovery, args=(names, at), daemon=True).start()
 

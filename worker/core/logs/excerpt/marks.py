@@ -34,8 +34,6 @@ _WORDS = {
     "record": "log logs report reports reported results release upload uploaded store stats"
     " duration summary workflow",
     "reason": "reason due wrong difference message problem problems issue issues bad",
-    "cleanup": "stopping cleanup cleaning post artifact artifacts cache terminate orphan",
-    "code": "def class if for return import from var let const function self",
 }
 _CLASS = {word: name for name, words in _WORDS.items() for word in words.split()}
 _SHOUTED = {word.upper() for name in ("fault", "trouble") for word in _WORDS[name].split()}
@@ -58,7 +56,6 @@ _HEADS = {
     "rule": r"\W{5,}+$",
     "heading": r"[=_*#~-]{2,}+ ?\S.*[=_*#~-]{2}$",
     "echo": r"[$>] ?\S|\+{1,2}\w|The command \"",
-    "source": r"\d+ ?[|:]",
     "place_head": r"[\w./\\@-]+\.\w{1,10}[:(]\d",
     "make": r"g?make(?:\[\d+\])?: ",
     "loud": r"\W{0,6}(?:ERROR|FATAL|FAIL|error(?:\[\w+\])?:|fatal:|panic:|not ok|Traceback"

@@ -1,7 +1,7 @@
 """Runs one trigger and records in the journal what came of it: done, again later, or parked."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -70,7 +70,8 @@ def deliver_trigger(
         )  # fmt: skip
         with collect_doubts() as doubts, _handle_errors(entry, deps, later, delivery, note):
             result = dispatch.find_job(trigger, deps, run)()
-        if isinstance(result, Skipped) and doubts and not (result.is_certain or run.is_last_look):
+        is_open = isinstance(result, Skipped) and not (result.is_certain or run.is_last_look)
+        if isinstance(result, Skipped) and doubts and is_open and _may_pass(trigger, doubts, deps):
             delivery.outcome = _look_again(entry, f"{result.reason} ({doubts[0]})", deps, later)
         elif result is not None:
             delivery.outcome = _close_entry(entry, result, run.gives_up, deps)
@@ -221,6 +222,22 @@ def _handle_failure(
     deps.queue.journal.postpone_entry(entry, wait, str(error), failed=not busy)
     later(entry.trigger, wait)
     return "retried"
+
+
+def _may_pass(trigger: Trigger, doubts: Sequence[str], deps: Deps) -> bool:
+    """Whether a "not found" may pass: what is missing is of a served project, or GitLab does not
+    know the bot's own user now either. Strangers, who are no members, and their projects are not
+    looked at again and again."""
+    project = get_project_id(trigger)
+    is_of_people = all(each.startswith("member ") for each in doubts)
+    try:
+        if not is_of_people and not deps.gitlab.permissions.explain_unserved(project):
+            return True
+        with collect_doubts() as again:
+            deps.gitlab.permissions.is_bot(deps.gitlab.bot.get_user_id())
+    except SandpiperError:
+        return True
+    return bool(again)
 
 
 def _look_again(

@@ -280,7 +280,7 @@ def test_a_deleted_comment_and_a_pipeline_that_is_gone_are_not_parked(
     told = Replied(mr.project.id, mr.iid, note.discussion_id, note.id)
     for trigger in (told, replace(at.make_trigger(), pipeline_id=424242)):
         perform(at, trigger, queue)
-        while queue.later:  # one answer is no proof
+        while queue.later:  # one answer is no proof, if the project was served
             assert state(at, trigger) is State.WAITING
             at.clock.time += queue.later.pop()[1]
             perform(at, trigger, queue)

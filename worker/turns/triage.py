@@ -26,7 +26,7 @@ from worker.core.failure.survey_text import (
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Finding, Verdict, is_finding, parse_finding, require_evidence
 from worker.core.finding.drift import hold_against_installed
-from worker.core.logs.host_trouble import may_tell_of_host
+from worker.core.logs.host_trouble import tells_of_host
 from worker.core.ports import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.core.text.remarks import plain
@@ -261,12 +261,13 @@ def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
 def mark_view(finding: Finding, survey: Survey | None) -> Finding:
     """Return `finding`, marked as the model's view if it says that the failure comes from outside
     and nothing speaks for that: not GitLab's record, a rule or the same failure before, nor, for
-    "infrastructure", what is installed, the runner or a proven quote."""
+    "infrastructure", what is installed, the runner or a proven quote of what the job has not done
+    itself."""
     if finding.verdict not in _FROM_OUTSIDE:
         return finding
     groups = survey.groups if survey else ()
     proven = (quote.text for quote in finding.evidence if not quote.lacks)
-    is_told = finding.verdict is Verdict.INFRASTRUCTURE and may_tell_of_host(proven)
+    is_told = finding.verdict is Verdict.INFRASTRUCTURE and tells_of_host(proven)
     is_known = is_told or any(_speaks_for(group, finding.verdict) for group in groups)
     return replace(finding, is_view=not is_known)
 

@@ -55,6 +55,7 @@ def test_a_note_without_a_finding_says_what_the_record_proves() -> None:
 
 
 NETWORK = Evidence(JobLog(501), 7, "curl: (7) Failed to connect to mirror port 443")
+KILLED = Evidence(JobLog(501), 7, "run.sh: line 183: 57 Killed python -m tiles")
 PLAINLY = Evidence(JobLog(501), 7, "E   assert 3 == 4")
 ALONE = replace(PLAIN, ruling=make_ruling(facts()))
 DRIFTED = LastPass(PASSED_LATER, ("ruff 1.0 → 1.1",))
@@ -68,6 +69,7 @@ F, N = Verdict.FLAKY, Verdict.INFRASTRUCTURE
         (F, PLAIN, PLAINLY, True),
         (F, ALONE, PLAINLY, True),
         (N, ALONE, PLAINLY, True),
+        (N, ALONE, KILLED, True),
         (F, ALONE, NETWORK, True),
         (N, ALONE, replace(NETWORK, lacks="it is only context"), True),
         (F, replace(ALONE, rule_match=RULED), PLAINLY, True),

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 LONGEST = 1000
 """The most characters of a line that are read."""
 
-_TROUBLE = re.compile(
+_OUTSIDE = re.compile(
     # the network
     r"time(?:d[ -]?|[ -]?)out|timeout|deadline exceeded|\bE(?:AI_|CONN|TIMEDOUT|HOST|NET|PIPE)\w*"
     r"|(?<![\w/.-])(?:connect\w*|peer|hosts?|network|socket|handshake|pull|download\w*|upload\w*"
@@ -25,18 +25,28 @@ _TROUBLE = re.compile(
     r"|\b(?:http|status|code|returned)\b.{0,20}\b(?:401|403|407|408|429|5\d\d)\b"
     r"|unexpected eof|remote end|hung up"
     # the host
-    r"|\bkilled\b|\boom(?:killed)?\b|out of memory|memory limit|cannot allocate|allocation fail"
-    r"|heap (?:limit|space|out)|\benomem\b|no space|\benospc\b|\bdisk (?:full|quota|space|i/o)"
-    r"|read-only file|input/output error|i/o error|\bemfile\b|too many open files"
-    r"|resource temporarily|segmentation fault|segfault|bus error|illegal instruction"
-    r"|core dumped|\bsignal:? ?(?:\d|kill|term|segv|bus|ill|abrt)|sig(?:kill|segv|term|bus|ill)\b"
-    r"|exit (?:code|status) 1(?:3[0-9]|4[0-3])\b|evicted|preempted|\bdaemon\b|docker\.sock"
-    r"|\bcuda\b|\bgpu\b|no such device|device (?:not|busy|unavailable)|(?:open|no) display"
+    r"|read-only file|input/output error|i/o error|evicted|preempted|\bdaemon\b|docker\.sock"
+    r"|no such device|device (?:not|busy|unavailable)|(?:open|no) display"
     r"|licen[cs]e (?:server|expired|error|checkout)|clock (?:skew|drift)|\bexpired\b",
     re.IGNORECASE,
 )
+_USED_UP = re.compile(
+    r"\bkilled\b|\boom(?:killed)?\b|out of memory|memory limit|cannot allocate|allocation fail"
+    r"|heap (?:limit|space|out)|\benomem\b|no space|\benospc\b|\bdisk (?:full|quota|space|i/o)"
+    r"|\bemfile\b|too many open files|resource temporarily|segmentation fault|segfault|bus error"
+    r"|illegal instruction|core dumped|\bsignal:? ?(?:\d|kill|term|segv|bus|ill|abrt)"
+    r"|sig(?:kill|segv|term|bus|ill)\b|exit (?:code|status) 1(?:3[0-9]|4[0-3])\b|\bcuda\b|\bgpu\b",
+    re.IGNORECASE,
+)
+"""How a program ends that lacks something: the host may be too small, or the program too greedy."""
 
 
 def may_tell_of_host(lines: Iterable[str]) -> bool:
     """Whether any of the lines may tell of trouble of the network or the host."""
-    return any(_TROUBLE.search(line[:LONGEST]) for line in lines)
+    return any(_OUTSIDE.search(line[:LONGEST]) or _USED_UP.search(line[:LONGEST]) for line in lines)
+
+
+def tells_of_host(lines: Iterable[str]) -> bool:
+    """Whether any of the lines tells of trouble of the network or the host that is not the job's
+    own doing, as want of memory may be."""
+    return any(_OUTSIDE.search(line[:LONGEST]) for line in lines)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from worker.core.logs.host_trouble import may_tell_of_host
+from worker.core.logs.host_trouble import may_tell_of_host, tells_of_host
 
-TROUBLE = (
+OUTSIDE = (
     "requests.exceptions.ConnectionError: [Errno 111] Connection refused",
     "curl: (6) Could not resolve host: pypi.example",
     "fatal: unable to access 'https://git.example/x.git/': Recv failure: Connection reset by peer",
@@ -16,14 +16,16 @@ TROUBLE = (
     "urllib.error.HTTPError: HTTP Error 503: Service Unavailable",
     "server returned 502",
     "x509: certificate signed by unknown authority",
+    "Cannot connect to the Docker daemon at unix:///var/run/docker.sock.",
+    "The license server did not answer: license checkout failed",
+)
+USED_UP = (
     "OSError: [Errno 28] No space left on device",
     "c++: fatal error: Killed signal terminated program cc1plus",
     "ci/build.sh: line 12:   481 Killed                  cc1plus",
     "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
     "ERROR: Job failed: exit code 137",
-    "Cannot connect to the Docker daemon at unix:///var/run/docker.sock.",
     "Segmentation fault (core dumped)",
-    "The license server did not answer: license checkout failed",
 )
 OWN = (
     "E   AssertionError: assert 3 == 4",
@@ -42,7 +44,7 @@ OWN = (
 )
 
 
-@pytest.mark.parametrize("line", TROUBLE)
+@pytest.mark.parametrize("line", [*OUTSIDE, *USED_UP])
 def test_trouble_of_the_network_or_the_host_is_seen(line: str) -> None:
     assert may_tell_of_host(["it began", line])
 
@@ -50,3 +52,8 @@ def test_trouble_of_the_network_or_the_host_is_seen(line: str) -> None:
 @pytest.mark.parametrize("line", OWN)
 def test_what_the_code_does_wrong_is_none(line: str) -> None:
     assert not may_tell_of_host([line])
+
+
+@pytest.mark.parametrize("line", [*OUTSIDE, *USED_UP])
+def test_what_a_program_may_have_used_up_itself_tells_of_no_host(line: str) -> None:
+    assert tells_of_host([line]) is (line in OUTSIDE)

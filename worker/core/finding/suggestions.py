@@ -10,8 +10,9 @@ above the block says what somebody must check before it is applied.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from itertools import pairwise
 
 from worker.core.ports.gitlab import Changes, Position
@@ -45,6 +46,14 @@ _CAUTION = re.compile(
 )
 MAX_CAUTION = 220
 """The most characters of what must be checked before a suggestion is applied."""
+
+_LONGEST_COMPARED = 300
+"""Characters of a line that is compared with others."""
+
+_LIKE = 0.8
+"""How alike two lines are, of 1, of which one is the other with another value."""
+
+_KEY = re.compile(r"[^\s:=(]+")
 
 _POINTER = re.compile(r"\bas (?:shown |given |written )?below\b")
 
@@ -298,6 +307,8 @@ def find_position(fix: Suggestion, changes: Changes) -> Position | str:
         return f"the diff does not show {'it' if fix.first == fix.last else 'them in one piece'}"
     if "\n".join(line.text for line in there) == fix.text:
         return "it changes nothing"
+    if meant := _find_meant_line(fix, {number: line.text for number, line in shown.items()}):
+        return f"it reads like a change of line {meant}"
     return Position(
         base_sha=changes.base_sha,
         start_sha=changes.start_sha,
@@ -307,6 +318,26 @@ def find_position(fix: Suggestion, changes: Changes) -> Position | str:
         new_line=fix.last,
         old_line=there[-1].old if there[-1].sign == " " else None,
     )
+
+
+def _find_meant_line(fix: Suggestion, shown: Mapping[int, str]) -> int:
+    """Return the line that a change of one line into one seems to have meant, 0 if its own one.
+
+    Model and log may count from different ends: to replace the line beside would delete that one
+    and leave the fault.
+    """
+    if fix.first != fix.last or len(fix.lines) != 1 or len(fix.text) > _LONGEST_COMPARED:
+        return 0
+    own, key = shown.get(fix.first, ""), _KEY.match(fix.text.strip())
+    if not key or own.strip().startswith(key[0]):
+        return 0
+    for distance in (-1, 1, -2, 2, -3, 3):
+        line = shown.get(fix.first + distance, "")[:_LONGEST_COMPARED].strip()
+        same = _KEY.match(line)
+        matcher = SequenceMatcher(None, line, fix.text.strip(), autojunk=False)
+        if same and same[0] == key[0] and matcher.ratio() >= _LIKE:
+            return fix.first + distance
+    return 0
 
 
 def _find_fence_end(lines: list[str], at: int, fence: str) -> int:

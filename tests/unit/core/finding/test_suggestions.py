@@ -161,6 +161,37 @@ def test_what_does_not_fit_the_diff_has_none_and_a_reason(fix: Suggestion, reaso
     assert reason in found
 
 
+SETTINGS = """\
+@@ -7,4 +7,5 @@ ingress:
+ ingress:
+   annotations:
++    example.io/proxy-read-timeout: 120
+     example.io/proxy-buffering: "off"
+   hosts: [one.example]
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "meant"),
+    [
+        (10, '    example.io/proxy-read-timeout: "120"', "line 9"),
+        (11, '    example.io/proxy-read-timeout: "120"', "line 9"),
+        (9, '    example.io/proxy-read-timeout: "120"', ""),
+        (10, '    example.io/proxy-buffering: "on"', ""),
+        (10, '    example.io/proxy-body-size: "120"', ""),
+        (10, "", ""),
+        (11, "  hosts: []", ""),
+    ],
+)
+def test_a_change_that_would_replace_the_line_beside_the_one_it_means_is_not_on_the_diff(
+    line: int, text: str, meant: str
+) -> None:
+    changes = Changes("base", "start", "head", (ChangedFile("v.yaml", "v.yaml", SETTINGS),))
+    found = find_position(Suggestion("v.yaml", line, line, text), changes)
+    told = f"it reads like a change of {meant}"
+    assert found == told if meant else isinstance(found, Position)
+
+
 @pytest.mark.parametrize("mark", ["A", "a", "(A)", "[A]", "\tA "])
 def test_blocks_of_one_letter_are_one_change(mark: str) -> None:
     blocks = [f"suggestion a.py:{n} {mark}" for n in (1, 5)]

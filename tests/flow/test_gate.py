@@ -17,7 +17,10 @@ from worker.demo.script import Answer, Asked, Call, Refuse, Say, Script, Truncat
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 PROMISE = "I'll start by looking at the log of the failed job."
-WRITTEN = '<tool_call>{"name": "sandbox_exec", "arguments": {"command": "ls"}}</tool_call>'
+NEXT = "Next I will check what the change does to the clock."
+WRITTEN = '<tool_call>{"name": "browse", "arguments": {"url": "https://x"}}</tool_call>'
+"""A call of a tool that nobody has offered: it cannot be made."""
+
 LOOK = Call([("sandbox_exec", {"command": "ls /tmp/data"})])
 DUMP = "\n".join(f"2026-11-02T11:04:{at:02} INFO step {at} of the build" for at in range(30))
 
@@ -44,7 +47,7 @@ def list_requests(ended: Context) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("wire", "text"), list(zip(WIRES, [PROMISE, WRITTEN, DUMP, "Done."], strict=True))
+    ("wire", "text"), list(zip(WIRES, [PROMISE, NEXT, DUMP, "Done."], strict=True))
 )
 def test_a_text_that_is_no_answer_is_asked_on(wire: str, text: str, tmp_path: Path) -> None:
     script = say_in_order(Say(text), LOOK, Say(FINDING))

@@ -88,6 +88,7 @@ def test_the_sweep_counts_ended_days_for_the_operators_page(told: Product) -> No
     assert "counted" not in dry.stdout
     swept = told.run("sweep", "--hours", "0.01")
     assert ": 4 counted" in swept.stdout, swept.stderr
+    told.write_settings("pages: {url: https://sandpiper.example}\n")
     with told.serve():
         page = httpx.get(f"{told.url}/sessions/report", auth=("me", token)).text
         assert httpx.get(f"{told.url}/sessions/report").status_code == 401

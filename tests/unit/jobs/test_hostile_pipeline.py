@@ -14,6 +14,7 @@ from worker.core.conversation import repair_request
 from worker.core.conversation.context import Status
 from worker.core.conversation.messages import User
 from worker.core.text.redact import Redactor
+from worker.forge.defence.finish import LEFT_OUT
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.turns.results import Finished
 
@@ -123,7 +124,7 @@ def test_a_part_that_the_model_does_not_mend_costs_only_itself(at: At) -> None:
     ran = at.run_failed(at.flake(at.scene.mr), redact=Redactor([KNOWN_SECRET]).redact_text)
     body = noted(at, ran)
     assert "**Flaky: not caused by this change**" in body
-    assert "Cause: The key is [redacted: secret]." in body
+    assert LEFT_OUT in body
     assert "the ferry clock did not tick" in body
     assert "Vault9" not in body
     assert "Vault9" not in at.load_context(at.list_sessions()[-1]).note_text

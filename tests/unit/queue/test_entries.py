@@ -11,8 +11,8 @@ def test_a_record_is_read_as_it_was_written_and_keeps_its_keys() -> None:
     content = encode_entry(entry)
     assert decode_entry(content) == entry
     assert sorted(json.loads(content)) == [
-        *("accepted_at", "broke", "deaths", "due", "owner", "queued", "reason", "schema"),
-        *("state", "tries", "trigger"),
+        *("accepted_at", "broke", "deaths", "doubted_at", "doubts", "due", "owner", "queued"),
+        *("reason", "schema", "state", "tries", "trigger"),
     ]
 
 

@@ -112,10 +112,10 @@ def test_a_gitlab_that_is_away_is_counted_and_the_trigger_tried_again(
     at: Job, sim: GitLabSim, told: Telemetry
 ) -> None:
     sim.fail_next("POST", "/notes", 403, times=99)
-    assert perform(at, told) == []
+    assert perform(at, told) == [at.make_trigger()]
     labels = {"operation": "post", "status": "4xx"}
     assert value(told.metrics, "sandpiper_gitlab_write_errors_total", **labels) == 1
-    labels = {"kind": "pipeline", "outcome": "parked"}
+    labels = {"kind": "pipeline", "outcome": "retried"}
     assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1
     assert value(told.metrics, "sandpiper_sessions_running") == 0
 

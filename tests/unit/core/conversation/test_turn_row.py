@@ -53,7 +53,9 @@ def test_a_session_of_an_older_version_knows_no_times() -> None:
     )
     assert context_json.load_context(data).note_text == "note"
     old = data.replace(b', "at": 0.0, "seconds": 0.0, "message": -1', b"")
-    old = old.replace(b', "said": "note", "verdict": "flaky", "seconds": 2.0', b"")
+    old = old.replace(
+        b', "said": "note", "unposted_note": "", "verdict": "flaky", "seconds": 2.0', b""
+    )
     assert len(old) < len(data) - 80
     loaded = context_json.load_context(old)
     assert loaded.calls == (call,)

@@ -50,10 +50,11 @@ def test_a_broker_that_forgets_a_thousand_accepted_triggers_loses_none(
 ) -> None:
     with crew.hasty(tmp_path, crew.script(), broker.url) as made:
         mr = made.scene.mr
-        nobodys = made.gitlab.comment(mr, made.scene.author, "Not the bot's.").id
+        nobodys = made.gitlab.comment(mr, made.scene.author, "Not the bot's.")
+        assert nobodys is not None
         with crew.accepting(made) as accept:
             for number in range(MANY - 1):
-                accept(Reacted(mr.project.id, mr.iid, nobodys, number))
+                accept(Reacted(mr.project.id, mr.iid, nobodys.id, number))
         crew.fails(made)
         with redis.Redis.from_url(broker.url) as client:
             assert client.llen(QUEUE) == MANY

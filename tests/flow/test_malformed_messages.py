@@ -42,10 +42,11 @@ def assert_each_is_refused_in_a_line(
 
         worker.until(lambda: len(lines()) >= len(messages), "not all were refused")
         mr = made.scene.mr
-        nobodys = made.gitlab.comment(mr, made.scene.author, "Not the bot's.").id
+        nobodys = made.gitlab.comment(mr, made.scene.author, "Not the bot's.")
+        assert nobodys is not None
         with crew.accepting(made) as accept:
             for number in range(2 * CONCURRENCY):
-                accept(Reacted(mr.project.id, mr.iid, nobodys, number))
+                accept(Reacted(mr.project.id, mr.iid, nobodys.id, number))
         worker.until(lambda: not made.unfinished(), "a trigger does not end")
         assert len(lines()) == len(messages)
         assert all(len(each) < 600 for each in lines())

@@ -293,7 +293,11 @@ class SupervisedContainer:
             with self._lock:
                 runners = len(self._idle)
                 alive = all(session.is_usable() for session in self._idle)
-            if not alive or self._count_others(runners):
+            try:
+                is_quiet = alive and not self._count_others(runners)
+            except SandboxGone:  # one count has failed: what is killed is counted once more
+                is_quiet = False
+            if not is_quiet:
                 self.kill_commands()
 
     def close(self) -> None:

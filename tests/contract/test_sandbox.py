@@ -298,7 +298,7 @@ def test_one_session_serves_all_commands_and_another_one_after_it_was_killed(
 ) -> None:
     first = run(sandbox, "echo $PPID").stdout.preview
     assert {run(sandbox, "echo $PPID").stdout.preview for _ in range(20)} == {first}
-    sandbox.container.kill_commands()
+    sandbox.kill_commands()
     second = run(sandbox, "echo $PPID").stdout.preview
     assert second != first
     assert run(sandbox, "echo $PPID").stdout.preview == second

@@ -81,7 +81,7 @@ def test_a_sandbox_that_takes_too_much_in_all_is_ended(shared: DockerSandbox, sc
 def test_a_lost_runner_costs_no_files(sharing: DockerDriver, shared: DockerSandbox) -> None:
     shared.put("/tmp/data/kept", [b"kept"])
     run(shared, "setsid sleep 60 & kill -9 $PPID")
-    shared.container.kill_commands()
+    shared.kill_commands()
     assert run(shared, "cat data/kept; pgrep -x sleep -u $(id -u)").stdout.preview == "kept"
     assert b"".join(shared.export())
     adopted = sharing.adopt("sharing")

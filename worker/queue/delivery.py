@@ -65,9 +65,11 @@ def deliver_trigger(
         result: dispatch.Result | None = None
         note = UnfinishedNote(watch)
         run = Run(
-            note.watch, None, _explain_giving_up(entry), entry.tries < PATIENT_TRIES,
+            watch=note.watch,
+            gives_up=_explain_giving_up(entry),
+            patient=entry.tries < PATIENT_TRIES,
             is_last_look=entry.is_confirmed(deps.runtime.clock.now()),
-        )  # fmt: skip
+        )
         with collect_doubts() as doubts, _handle_errors(entry, deps, later, delivery, note):
             result = dispatch.find_job(trigger, deps, run)()
         is_open = isinstance(result, Skipped) and not (result.is_certain or run.is_last_look)

@@ -146,9 +146,15 @@ class Journal:
         tries = entry.tries + int(failed)
         due, timer = self._clock.now() + seconds, self._leases.get_timer_owner()
         self._update_owned(
-            *(entry, State.WAITING), owner=timer, due=due, tries=tries, reason=reason[:1000],
-            doubts=0, doubted_at=0.0,
-        )  # fmt: skip
+            entry,
+            State.WAITING,
+            owner=timer,
+            due=due,
+            tries=tries,
+            reason=reason[:1000],
+            doubts=0,
+            doubted_at=0.0,
+        )
 
     def doubt_entry(self, entry: Entry, seconds: float, reason: str) -> None:
         """Record that a run ended in an answer that may pass, and is looked at again in `seconds`
@@ -156,9 +162,14 @@ class Journal:
         now, timer = self._clock.now(), self._leases.get_timer_owner()
         since = entry.doubted_at if entry.doubts else now
         self._update_owned(
-            *(entry, State.WAITING), owner=timer, due=now + seconds, reason=reason[:1000],
-            doubts=entry.doubts + 1, doubted_at=since,
-        )  # fmt: skip
+            entry,
+            State.WAITING,
+            owner=timer,
+            due=now + seconds,
+            reason=reason[:1000],
+            doubts=entry.doubts + 1,
+            doubted_at=since,
+        )
 
     def record_unexpected_error(self, entry: Entry, error: str) -> None:
         """Record that an unexpected exception ended the run; the entry stays open for recovery."""
@@ -188,9 +199,12 @@ class Journal:
         entry = stored.entry
         died = entry.state is State.OPEN and bool(entry.owner)
         open_again = replace(
-            *(entry,), state=State.OPEN, owner="", requeues=entry.requeues + 1,
+            entry,
+            state=State.OPEN,
+            owner="",
+            requeues=entry.requeues + 1,
             deaths=entry.deaths + int(died),
-        )  # fmt: skip
+        )
         return self._replace_entry(stored, open_again)
 
     def reopen_doubted(self, stored: StoredEntry) -> bool:

@@ -63,9 +63,10 @@ ROOMS = {
         (*FLOOR, "worker.transport.httpx_clients"),
         ("anyio", "httpx", "joserfc", "pydantic", "starlette", "uvicorn"),
     ),
+    # Google's and Amazon's own packages: who they take for the default account is theirs to say.
     "worker.models": Room(
         (*FLOOR, "worker.transport.httpx_clients", "worker.transport.retry_after"),
-        ("google", "httpx"),
+        ("botocore", "google", "httpx"),
     ),
     "worker.tools": Room((*FLOOR, "sandbox.base", "sandbox.tools"), ("pydantic",)),
     "worker.sources": Room(

@@ -47,7 +47,8 @@ _SECRECY = """\
 ## Secrets
 
 From the environment only; in the file they are refused. Each may be given as `X`, or as a file that
-`X_FILE` names. Where there are two variables, the first that is set is used.
+`X_FILE` names. Where there are two variables, the first that is set is used. For a provider's key,
+`models.providers.NAME.key_env` may name another variable.
 """
 
 
@@ -106,7 +107,7 @@ def _format_key(place: Place) -> str:
 def format_reference() -> str:
     """Return the whole reference as Markdown."""
     overrides = [(variable, place, "overrides") for variable, place in OVERRIDES.items()]
-    defaults = [(variable, place, "default") for place, variable in DEFAULTS.items()]
+    defaults = [(name, place, "default") for place, names in DEFAULTS.items() for name in names]
     settings = [
         (f"`{row.key}`", row.values, f"`{row.default}`" if row.default else "", row.text)
         for row in list_rows()

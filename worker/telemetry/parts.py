@@ -1,7 +1,7 @@
 """Wraps the parts of a job in metrics and traces."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -97,7 +97,9 @@ class Telemetry:
         return make_counted
 
 
-def open_traces(endpoint: str, tools: Collection[str]) -> "Traces | None":
+def open_traces(
+    endpoint: str, tools: Collection[str], providers: Mapping[str, str]
+) -> "Traces | None":
     """Open traces to the collector at `endpoint`, or return None if that is "".
 
     Raises ConfigError if OpenTelemetry is not installed.
@@ -111,4 +113,4 @@ def open_traces(endpoint: str, tools: Collection[str]) -> "Traces | None":
             f"traces.endpoint ($OTEL_EXPORTER_OTLP_ENDPOINT) needs OpenTelemetry ({error.name} is "
             "not there): pip install 'sandpiper[otel]'"
         ) from error
-    return Traces(open_exporter(endpoint), frozenset(tools))
+    return Traces(open_exporter(endpoint), frozenset(tools), providers)

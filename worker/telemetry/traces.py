@@ -24,13 +24,6 @@ from worker.core.triggers import trigger_id
 from worker.errors import ModelError
 from worker.models.wrapper import ModelWrapper
 
-_PROVIDERS = {
-    "gemini": "gcp.gemini",
-    "gemini-vertex": "gcp.vertex_ai",
-    "anthropic-vertex": "gcp.vertex_ai",
-}
-"""The semantic conventions' names for our providers, where they differ from ours."""
-
 _FAILED_OUTCOMES = ("failed", "parked", "error")
 _AGENT = "sandpiper"
 
@@ -64,11 +57,17 @@ def open_exporter(endpoint: str) -> TracerProvider:
 
 
 class Traces:
-    """A watcher and a model wrapper that make spans. Tools not among `tools` become "other"."""
+    """A watcher and a model wrapper that make spans. Tools not among `tools` become "other".
 
-    def __init__(self, provider: TracerProvider, tools: Collection[str]) -> None:
+    `providers` are the semantic conventions' names of our providers, where they differ from ours.
+    """
+
+    def __init__(
+        self, provider: TracerProvider, tools: Collection[str], providers: Mapping[str, str]
+    ) -> None:
         self._tracer = provider.get_tracer(_AGENT, version("sandpiper"))
         self._tools = tools
+        self._providers = providers
 
     def watch(self, event: Event) -> None:
         """See core.events.Watcher."""
@@ -114,7 +113,7 @@ class Traces:
         provider, _, name = model.name.partition("/")
         attributes = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+            "gen_ai.provider.name": self._providers.get(provider, provider),
             "gen_ai.request.model": name,
             "gen_ai.conversation.id": request.session,
         }

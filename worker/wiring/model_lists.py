@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
 from worker.errors import ConfigError
+from worker.models.base import OperatorRow, Provider
 from worker.models.catalogue.model_info import Catalogue, choose_rate, make_flat_rate
 from worker.models.catalogue.operator_entries import extend_catalogue
 from worker.models.discovery import Comparison, compare_models
-from worker.models.table import PROVIDERS, list_models
+from worker.models.table import PROVIDERS, list_models, make_provider
 from worker.settings import Settings
 from worker.wiring.clock import SystemClock
 
@@ -32,6 +33,45 @@ def build_catalogue(settings: Settings) -> Catalogue:
     }
     known, assumed = extend_catalogue(stated), settings.limits.assumed_price
     return replace(known, assumed_rate=make_flat_rate(assumed)) if assumed else known
+
+
+def get_row(settings: Settings, who: str) -> OperatorRow:
+    """Return what the settings say of the provider `who`."""
+    stated = settings.models.get_provider(who)
+    return OperatorRow(
+        api=stated.api,
+        auth=stated.auth,
+        key_env=stated.key_env,
+        headers=stated.headers,
+        project=stated.project,
+        location=stated.location,
+        region=stated.region,
+        api_version=stated.api_version,
+    )
+
+
+def get_provider(settings: Settings, spec: str) -> Provider:
+    """Return the provider of the model `spec`, as table and settings say. Raises ConfigError."""
+    who = spec.partition("/")[0]
+    return make_provider(who, get_row(settings, who))
+
+
+def check_providers(settings: Settings) -> None:
+    """Raise ConfigError for a row of `models.providers` that cannot work."""
+    for name in settings.models.providers:
+        make_provider(name, get_row(settings, name))
+
+
+def name_for_traces(settings: Settings) -> dict[str, str]:
+    """Return OpenTelemetry's names of providers, where they differ from ours. Raises ConfigError.
+
+    The receiver asks this too, which need not have the variables of headers.
+    """
+    names = (*PROVIDERS, *settings.models.providers)
+    made = {
+        name: make_provider(name, replace(get_row(settings, name), headers={})) for name in names
+    }
+    return {name: each.traced_as for name, each in made.items() if each.traced_as}
 
 
 def find_price(known: Catalogue, spec: str) -> float | None:
@@ -102,9 +142,9 @@ def list_roles(settings: Settings, spec: str, level: str) -> list[str]:
 
 
 def list_chosen_providers(settings: Settings) -> list[str]:
-    """List the configured models' providers that can list their models."""
+    """List the configured models' providers that can list their models. Raises ConfigError."""
     names = dict.fromkeys(each.spec.partition("/")[0] for each in list_chosen_models(settings))
-    return [name for name in names if name in PROVIDERS and PROVIDERS[name].listing]
+    return [name for name in names if get_provider(settings, name).listing]
 
 
 def compare_provider(settings: Settings, who: str) -> Comparison:
@@ -114,5 +154,14 @@ def compare_provider(settings: Settings, who: str) -> Comparison:
     """
     clock, provider = SystemClock(), settings.models.get_provider(who)
     deadline = clock.monotonic() + PATIENCE
-    served = list_models(who, provider.base_url, provider.key, clock=clock, deadline=deadline)
-    return compare_models(who, served.models, served.unusable_ids, build_catalogue(settings))
+    row = get_row(settings, who)
+    served = list_models(
+        who, provider.base_url, provider.key, clock=clock, deadline=deadline, row=row
+    )
+    return compare_models(
+        who,
+        served.models,
+        served.unusable_ids,
+        build_catalogue(settings),
+        has_plain_names=make_provider(who, row).has_plain_names,
+    )

@@ -8,7 +8,7 @@ from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, open_traces
 from worker.wiring.engines import build_driver
-from worker.wiring.model_lists import require_prices
+from worker.wiring.model_lists import name_for_traces, require_prices
 from worker.wiring.providers import build_helper_model, build_models
 from worker.wiring.stores import open_session_store
 from worker.wiring.toolsets import list_tool_names
@@ -64,4 +64,5 @@ def require_worker(settings: Settings) -> None:
 def build_telemetry(settings: Settings) -> Telemetry:
     """Build the metrics of one process, and its traces if configured. Raises ConfigError."""
     names = list_tool_names(settings)
-    return Telemetry(names, open_traces(settings.traces.endpoint, names))
+    endpoint = settings.traces.endpoint
+    return Telemetry(names, open_traces(endpoint, names, name_for_traces(settings)))

@@ -12,14 +12,16 @@ from worker.models.helper import ModelHelper
 from worker.models.http import breaker
 from worker.models.http.client import HttpModel, OnFailure, ignore_failure
 from worker.models.openai.forced_answers import ForcedAnswersModel
-from worker.models.table import build_model, get_provider
+from worker.models.table import build_model
 from worker.models.text_tools.model import TextToolsModel
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
 from worker.wiring.model_lists import (
     build_catalogue,
+    check_providers,
     find_price,
+    get_row,
     list_run_models,
     require_price,
 )
@@ -30,9 +32,8 @@ def build_models(settings: Settings) -> list[HttpModel]:
 
     Raises ConfigError.
     """
+    check_providers(settings)
     _check_levels(settings)
-    for name in settings.models.providers:
-        get_provider(name, "models.providers: ")
     wanted = dict.fromkeys((each.spec, each.level) for each in list_run_models(settings))
     return [_build_model(spec, settings, ignore_failure, level) for spec, level in wanted]
 
@@ -48,14 +49,14 @@ def build_helper_model(
 def _build_model(
     name: str, settings: Settings, on_failure: OnFailure, level: str = ""
 ) -> HttpModel:
-    provider = settings.models.get_provider(name.partition("/")[0])
+    who = name.partition("/")[0]
+    provider = settings.models.get_provider(who)
     return build_model(
         name,
         provider.base_url,
         provider.key,
         clock=SystemClock(),
-        project=provider.project,
-        location=provider.location,
+        row=get_row(settings, who),
         dialect=_list_dialect_fields(provider),
         catalogue=build_catalogue(settings),
         level=level,
@@ -104,13 +105,12 @@ class ModelChains:
 
 
 def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
-    """Return the model, with tool calls read that it writes as text; or, on a compatible server
+    """Return the model, with tool calls read that it writes as text; or, on one of any servers
     that makes the model call a tool, with forced answers."""
     info = build_catalogue(settings).get_info(model.name)
-    compatible = model.name.startswith("openai-compatible/")
-    if compatible and info.obeys_required and not info.has_text_tools:
+    if model.is_any_server and info.obeys_required and not info.has_text_tools:
         return ForcedAnswersModel(model)
-    return TextToolsModel(model, always=compatible and info.has_text_tools)
+    return TextToolsModel(model, always=model.is_any_server and info.has_text_tools)
 
 
 @contextmanager
@@ -123,6 +123,7 @@ def open_model(model: HttpModel, settings: Settings) -> Iterator[Model]:
 
 def build_chains(settings: Settings, watched: Telemetry | None, opened: ExitStack) -> ModelChains:
     """Build every configured model, including the tiers' models. Raises ConfigError."""
+    check_providers(settings)
     _check_levels(settings)
     chains, rules = ModelChains(settings, watched, opened), make_tier_rules(settings)
     for each in (rules.default, *rules.models.values()):
@@ -165,7 +166,7 @@ def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStac
 
 
 def _list_dialect_fields(provider: ProviderSettings) -> dict[str, str]:
-    """Return the fields of `Dialect` that the operator has set for a compatible server."""
+    """Return the fields of `Dialect` that the operator has set for the server."""
     fields = {
         "limit": provider.max_tokens_field,
         "reasoning": provider.send_reasoning,

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import httpx
 
@@ -54,7 +54,7 @@ class HttpOptions(TypedDict, total=False):
     timeout: float
     max_attempts: int
     jitter: Callable[[], float]
-    dialect: Mapping[str, str]
+    dialect: Mapping[str, Any]
     on_failure: OnFailure
 
 
@@ -81,7 +81,7 @@ class HttpModel:
         timeout: float = READ_TIMEOUT,
         max_attempts: int = MAX_ATTEMPTS,
         jitter: Callable[[], float] = random.random,
-        dialect: Mapping[str, str] | None = None,
+        dialect: Mapping[str, Any] | None = None,
         on_failure: OnFailure = ignore_failure,
     ) -> None:
         info = catalogue.get_info(name, level)
@@ -90,6 +90,7 @@ class HttpModel:
         self.context_tokens = info.window - max_tokens
         self.binds_thinking = info.binds_thinking
         self.keeps_cache_without_tools = provider.keeps_cache_without_tools
+        self.is_any_server = provider.is_any_server
         self._on_failure = on_failure
         self._catalogue = catalogue
         endpoint = provider.endpoint(base_url, name.partition("/")[2])

@@ -4,7 +4,7 @@ No message ever holds the key or a header that we sent.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from worker.errors import ContextOverflow, ModelError
 from worker.models.base import Cause, Failure, Provider
@@ -12,8 +12,10 @@ from worker.models.codec.length_refusals import StatedSize, read_stated_size
 
 _MAX_REASON = 300
 _SHORTEST_KEY = 8
-_GOOGLE_TOKEN = re.compile(r"ya29\.[A-Za-z0-9_.-]+")
+_TOKEN = re.compile(r"ya29\.[A-Za-z0-9_.-]+|(?i:(?<=x-amz-security-token:)\S+)")
+"""Google's access tokens, and Amazon's as its refusals of a signature repeat them."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_REQUEST_IDS = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id")
 _TOO_LONG = frozenset({Cause.OVERFLOW, Cause.TOO_LARGE, Cause.RATE_TOO_LOW})
 
 _ADVICE = {
@@ -37,12 +39,13 @@ _ADVICE = {
 }
 
 
-def clean_text(text: str, key: str = "") -> str:
-    """Return foreign text on one line: printable, cut, and without `key` or Google's tokens."""
+def clean_text(text: str, keys: Iterable[str] = ()) -> str:
+    """Return foreign text on one line: printable, cut, and without `keys` and access tokens."""
     line = "".join(char for char in " ".join(text.split()) if char.isprintable())
-    if len(key) >= _SHORTEST_KEY:
-        line = line.replace(key, "[key]")
-    line = _GOOGLE_TOKEN.sub("[token]", line)
+    for key in keys:
+        if len(key) >= _SHORTEST_KEY:
+            line = line.replace(key, "[key]")
+    line = _TOKEN.sub("[token]", line)
     return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"
 
 
@@ -74,12 +77,13 @@ class BoundElsewhere(ModelError):
 
 
 class ErrorWriter:
-    """Makes the errors of one model. `host` is shown, so it must not hold credentials."""
+    """Makes the errors of one model. `host` is shown, so it must not hold credentials; `keys` are
+    taken out of what is shown."""
 
-    def __init__(self, name: str, provider: Provider, host: str, key: str) -> None:
+    def __init__(self, name: str, provider: Provider, host: str, keys: Sequence[str]) -> None:
         self._who, _, model = name.partition("/")
         self.host = host
-        self._key = key
+        self._keys = keys
         self._advice = {**_ADVICE, **provider.advice}
         self._fields = {
             "model": model,
@@ -117,9 +121,9 @@ class ErrorWriter:
 
     def quote_text(self, text: str) -> str:
         """Return foreign text on one line: printable, cut, and without the key."""
-        return clean_text(text, self._key)
+        return clean_text(text, self._keys)
 
     @staticmethod
     def _make_reference(status: int, headers: Mapping[str, str]) -> str:
-        request_id = headers.get("request-id") or headers.get("x-request-id", "")
+        request_id = next(filter(None, map(headers.get, _REQUEST_IDS)), "")
         return f"{status}, {request_id}" if _REQUEST_ID.fullmatch(request_id) else str(status)

@@ -18,9 +18,8 @@ A = TypeVar("A", bound=Arguments)
 
 _UNTOLD = frozenset(
     {"$defs", "title", "pattern", "minLength", "maxLength", "minItems", "maxItems"}
-    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "additionalProperties"}
 )
-_UNTOLD_IF_EMPTY = frozenset({"default", "additionalProperties"})
 
 
 def schema(model: type[Arguments]) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def _plain(node: Any, defs: dict[str, Any]) -> Any:
         if key == "properties"
         else _plain(child, defs)
         for key, child in node.items()
-        if key not in _UNTOLD and not (key in _UNTOLD_IF_EMPTY and not child)
+        if key not in _UNTOLD and (key != "default" or child)
     }
 
 

@@ -21,12 +21,7 @@ from worker.core.conversation.decide import Act, Ask, Raise, Stop, decide
 from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.folds.plan import choose_fold, estimate_size
 from worker.core.conversation.folds.view import build_view, list_fold_ends
-from worker.core.conversation.limits import (
-    Dimension,
-    Limits,
-    find_reached_limits,
-    find_room,
-)
+from worker.core.conversation.limits import Limits, find_room, is_time_up
 from worker.core.conversation.messages import (
     ToolCall,
     User,
@@ -180,8 +175,7 @@ def _may_pass(context: Context, error: ModelError, limits: Limits, now: float) -
     """Whether the run is to wait until the provider answers again."""
     if error.kind != SILENT:
         return error.transient or error.kind == CIRCUIT_OPEN
-    reached = find_reached_limits(limits, context.turn_usage, now, 1.0)
-    return error.transient and Dimension.CLOCK not in reached
+    return error.transient and not is_time_up(limits, context.turn_usage, now)
 
 
 def _handle_overflow(
@@ -216,9 +210,7 @@ def _call_tools(
             # A call that must not run twice is stored at once; one that only reads, with the rest.
             if not parts.toolbox.is_repeatable(call) and find_open_calls(context.messages):
                 parts.checkpoint(context)
-            if Dimension.CLOCK in find_reached_limits(
-                limits, context.turn_usage, parts.clock.now(), 1.0
-            ):
+            if is_time_up(limits, context.turn_usage, parts.clock.now()):
                 context = close_calls(context, "the time of this turn is used up")
                 break
     except SandboxLost as error:

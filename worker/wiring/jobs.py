@@ -160,8 +160,7 @@ def _open_writer(gitlab: GitLabSettings, opened: ExitStack) -> GitLabWriter:
 
 
 def _build_limits(settings: Settings, rules: TierRules) -> Limits:
-    return Limits(
-        **settings.limits.get_run_limits(),
+    return settings.limits.make_limits(
         fold_settings=FoldSettings(**settings.context.model_dump()),
         tier_rules=rules,
     )

@@ -7,7 +7,6 @@ from functools import partial
 
 from starlette.applications import Starlette
 
-from worker.core.conversation.limits import Limits
 from worker.core.ports import SessionStore
 from worker.maintenance import missed_pipelines
 from worker.pages.parts import PageSettings
@@ -52,7 +51,7 @@ def build_receiver(
     )
     pages = build_pages(settings).make_routes(
         partial(open_session_store, settings),
-        Limits(**settings.limits.get_run_limits()),
+        settings.limits.make_limits(),
         _list_parked,
     )
     app.router.routes.extend(pages)

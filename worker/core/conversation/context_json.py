@@ -17,7 +17,7 @@ from worker.core.conversation.context import (
     Subject,
 )
 from worker.core.conversation.folds.fold import Fold, FoldKind
-from worker.core.conversation.limits import Dimension, TurnUsage
+from worker.core.conversation.limits import TurnUsage, find_budget
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -226,11 +226,12 @@ def _load_redaction(kind: Any, number: Any, document: Any = "") -> tuple[str, in
 
 
 def _dump_turn_usage(spent: TurnUsage) -> dict[str, Any]:
-    refused = ("refused_at", "window", "refused_tokens", "refused_folds")
-    unset = () if spent.refused_at >= 0 else refused
-    return to_stored(spent, *unset, *(() if spent.paused_at else ("paused_at",))) | {
+    refused = ["refused_at", "window", "refused_tokens", "refused_folds"]
+    unset = [] if spent.refused_at >= 0 else refused
+    unset += [name for name in ("paused_at", "warned_share") if not getattr(spent, name)]
+    return to_stored(spent, *unset) | {
         "usage": to_stored(spent.usage),
-        "warned": sorted(spent.warned_dimensions),
+        "warned": sorted(spent.warned_budgets),
         "final": sorted(spent.final),
     }
 
@@ -239,7 +240,7 @@ def _load_turn_usage(fields: Mapping[str, Any]) -> TurnUsage:
     values = dict(fields)
     values["usage"] = from_stored(Usage, values["usage"])
     for name in ("warned", "final"):
-        values[name] = frozenset(Dimension(dimension) for dimension in values[name])
+        values[name] = frozenset(find_budget(str(each)).name for each in values[name])
     return from_stored(TurnUsage, values)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import MAX_CALLS, Dimension
+from worker.core.conversation.limits import MAX_CALLS, find_budget
 from worker.core.gate.question_parts import read_parts
 from worker.core.routing.tiers import Signal
 from worker.core.session_id import MARKER
@@ -84,20 +84,8 @@ _OLDER = (
 )
 _LOST = "The sandbox's files are lost: fetch again what you need."
 
-_SOFT = {
-    Dimension.ITERATIONS: "80 % of your iterations are used.",
-    Dimension.CONTEXT: "80 % of your context is used.",
-    Dimension.CLOCK: "80 % of your time is used.",
-    Dimension.COST: "80 % of your cost budget is used.",
-}
-_FINAL = {
-    Dimension.ITERATIONS: "This is your last iteration.",
-    Dimension.CONTEXT: "Your context is full.",
-    Dimension.CLOCK: "Your time is up.",
-    Dimension.COST: "Your cost budget is used up.",
-}
 _EMPTY = "Your last answer was empty. Call a tool, or write your final answer now."
-_WRAP_UP = "Start wrapping up: only the calls you still need, then your final answer."
+_FINISH = "{}: finish, with only the calls you still need."
 _NOT_RUN = "Your last answer held only tool calls. None of them was run."
 _LAST = (
     "Tools are switched off for this answer. Write your final answer now from what you have, "
@@ -147,13 +135,9 @@ def write_notice(ask: Ask) -> str:
     """The ephemeral text that goes with one request, or ""."""
     if ask.final:
         insisting = [_NOT_RUN] if ask.insist else []
-        return "\n".join([*(_FINAL[name] for name in ask.final), *insisting, _LAST])
-    lines = [_SOFT[name] for name in ask.soft]
-    if lines:
-        lines.append(_WRAP_UP)
-    if ask.empty:
-        lines.append(_EMPTY)
-    return "\n".join(lines)
+        return "\n".join([*(find_budget(name).final for name in ask.final), *insisting, _LAST])
+    near = ", ".join(each.describe() for each in ask.soft)
+    return "\n".join([*([_FINISH.format(near)] if near else []), *([_EMPTY] if ask.empty else [])])
 
 
 def tell_broken_answer(*, cut: bool, calls: int, again: bool) -> str:

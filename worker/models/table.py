@@ -89,9 +89,8 @@ def make_provider(name: str, row: OperatorRow = _NO_ROW) -> Provider:
     if built_in is None and not row.api:
         known = ", ".join(sorted(PROVIDERS))
         raise ConfigError(
-            f"models.providers: unknown provider {name!r}; known: {known}; of a server of your own, "
-            "state its wire: "
-            f"{where}.api: {', '.join(APIS)}"
+            f"models.providers: unknown provider {name!r}; known: {known}; of a server of your "
+            f"own, state its wire: {where}.api: {', '.join(APIS)}"
         )
     try:
         made = _choose_kind(built_in, row, where)

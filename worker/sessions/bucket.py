@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
 
 from worker.core.ports.records import Stored
@@ -31,6 +32,7 @@ from worker.sessions.bucket_answers import (
 )
 from worker.sessions.objects import CHUNK
 from worker.sessions.store import Store
+from worker.transport.certificates import find_trusted
 from worker.transport.urllib3_connections import bound_pools
 
 if TYPE_CHECKING:
@@ -46,6 +48,17 @@ DEADLINE = 600.0
 
 _OK = 200
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+
+
+def make_session() -> boto3.Session:
+    """Make a session of boto3 that trusts whom all other connections trust, unless AWS_CA_BUNDLE or
+    its own configuration says otherwise."""
+    core = botocore.session.get_session()
+    if trusted := find_trusted():
+        with translate_errors("connect", "S3"):
+            if core.get_config_variable("ca_bundle") is None:
+                core.set_config_variable("ca_bundle", trusted)
+    return boto3.Session(botocore_session=core)
 
 
 def connect_bucket(
@@ -106,7 +119,7 @@ class S3Store(Store):
         read_timeout: float = 60.0,
     ) -> None:
         client = connect_bucket(
-            session or boto3.Session(), endpoint_url, attempts=attempts, read_timeout=read_timeout
+            session or make_session(), endpoint_url, attempts=attempts, read_timeout=read_timeout
         )
         super().__init__(Bucket(client, bucket, prefix))
 

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.metadata import version
 
+import requests
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -23,6 +24,10 @@ from worker.core.ports import Model, Reply, Request
 from worker.core.triggers import trigger_id
 from worker.errors import ModelError
 from worker.models.wrapper import ModelWrapper
+from worker.transport.urllib3_connections import BoundedAdapter, bind_session
+
+TOTAL = 10.0
+"""Seconds in which the collector has to have answered."""
 
 _FAILED_OUTCOMES = ("failed", "parked", "error")
 _AGENT = "sandpiper"
@@ -51,7 +56,11 @@ def open_exporter(endpoint: str) -> TracerProvider:
     """Open an exporter that sends spans in batches to the OTLP/HTTP collector at this base URL."""
     about = {"service.name": _AGENT, "service.version": version("sandpiper")}
     provider = TracerProvider(resource=Resource.create(about))
-    exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces", timeout=10)
+    session = requests.Session()
+    bind_session(session, BoundedAdapter(TOTAL))  # which trusts whom all others trust
+    exporter = OTLPSpanExporter(
+        endpoint=f"{endpoint.rstrip('/')}/v1/traces", timeout=TOTAL, session=session
+    )
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 

@@ -7,6 +7,7 @@ from worker.core.text.redact import Redactor
 from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, open_traces
+from worker.transport.certificates import find_unusable_file
 from worker.wiring.engines import build_driver
 from worker.wiring.model_lists import name_for_traces, require_prices
 from worker.wiring.providers import build_helper_model, build_models
@@ -17,6 +18,8 @@ from worker.wiring.toolsets import list_tool_names
 def load_settings(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:
     """Load the settings and set up logging. Raises ConfigError."""
     settings = settings_module.load(config)
+    if problem := find_unusable_file():
+        raise ConfigError(problem)
     if model:
         models = settings.models.model_copy(update={"default": model, "tiers": {}})
         settings = settings.model_copy(update={"models": models})

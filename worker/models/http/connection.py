@@ -13,6 +13,7 @@ from worker.errors import SILENT, ConfigError, ModelError
 from worker.models.base import Failure, Provider
 from worker.models.http import retry
 from worker.models.http.refusals import ErrorWriter
+from worker.transport.certificates import explain_tls_failure
 from worker.transport.httpx_clients import BoundedClient, make_timeouts
 
 CONNECT_TIMEOUT = 5.0
@@ -120,7 +121,8 @@ class Connection:
             message = f"no answer from {self.errors.host} in time"
             raise self.errors.make_failure(message, kind=SILENT) from error
         except httpx.RequestError as error:
-            reason = self.errors.quote_text(str(error)) or type(error).__name__
+            usual = self.errors.quote_text(str(error)) or type(error).__name__
+            reason = explain_tls_failure(error) or usual
             message = f"no answer from {self.errors.host}: {reason}"
             raise self.errors.make_failure(message, kind="connection") from error
 

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 import requests
@@ -106,6 +108,14 @@ def test_a_rate_limit_cannot_hold_a_worker_for_long(
     ("ahead", "status", "waits"),
     [(4.0, 429, (3, 4)), (99999.0, 429, (MAX_WAIT, MAX_WAIT)), (-9.0, 429, (0, 0)), (4.0, 200, ())],
 )
+def test_a_wait_that_is_told_as_a_date_is_as_long_as_it_says(sim: GitLabSim, scene: Scene) -> None:
+    until = format_datetime(datetime.now(UTC) + timedelta(seconds=6), usegmt=True)
+    sim.fail_next("GET", "/user", 429, headers={"Retry-After": until})
+    connection = Connections(sim.url, scene.read_token, (2.0, 2.0)).get()
+    response = connection.session.get(f"{sim.url}/api/v4/user", timeout=2)
+    assert 1 <= int(response.headers["Retry-After"]) <= 7
+
+
 def test_without_a_retry_after_the_rate_limits_reset_is_waited_for(
     sim: GitLabSim, scene: Scene, ahead: float, status: int, waits: tuple[int, ...]
 ) -> None:

@@ -95,7 +95,7 @@ def _list_row_secrets(tree: Mapping[str, Any]) -> dict[Place, tuple[str, ...]]:
                 named["headers", name] = value[1:]
         for field, variable in named.items():
             if isinstance(variable, str) and _NAME.fullmatch(variable):
-                _check_lendable(variable, (*place, *field))
+                _check_lendable(variable, (*place, *(("key_env",) if field == ("key",) else field)))
                 found[*place, *field] = (variable,)
     return found
 

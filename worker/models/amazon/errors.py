@@ -6,7 +6,6 @@ from worker.models.base import Cause, Failure
 from worker.models.codec.json_slices import parse_json
 
 _WORDS: tuple[tuple[int, Cause, re.Pattern[str]], ...] = (
-    (400, Cause.OVERFLOW, re.compile(r"input is too long for requested model")),
     (
         400,
         Cause.NOT_FOUND,

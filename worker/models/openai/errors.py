@@ -29,6 +29,9 @@ _NO_TOOLS = re.compile(
 )
 """How Ollama, llama.cpp, vLLM, LiteLLM and OpenRouter refuse tools."""
 
+_WAIT = re.compile(r"please retry after (\d{1,6}) second", re.IGNORECASE)
+"""How Azure says it where its headers do not."""
+
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _TRANSIENT = frozenset({408, 409, 429})
 
@@ -51,7 +54,14 @@ def classify(status: int, body: bytes) -> Failure:
         return Failure(Cause.NOT_FOUND, reason)
     rate = find_token_rate(reason) if status == 429 else 0
     cause = CAUSES.get(status, Cause.INVALID)
-    return Failure(cause, reason, transient=status in _TRANSIENT, token_rate=rate)
+    told = _WAIT.search(reason[:2000]) if status == 429 else None
+    return Failure(
+        cause,
+        reason,
+        transient=status in _TRANSIENT,
+        retry_after=float(told[1]) if told else None,
+        token_rate=rate,
+    )
 
 
 def _parse_error(body: bytes) -> tuple[str, frozenset[str]]:

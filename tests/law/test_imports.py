@@ -119,7 +119,8 @@ ROOMS = {
     "worker.wiring": Room(
         (
             *(*SERVICE, "worker.app", "worker.playbook", "worker.queue", "sandbox"),
-            *("worker.maintenance.missed_pipelines", "worker.transport.certificates"),
+            *("worker.doctor.idle_settings", "worker.maintenance.missed_pipelines"),
+            "worker.transport.certificates",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
         ),

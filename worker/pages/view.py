@@ -157,6 +157,9 @@ def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
     context = stored.context
     if chosen := context.tier:
         yield "Tier", one_line(f"{chosen.tier} ({chosen.reason})", 120)
+    if reply := context.reply_by:
+        left = f"; not to its end: {reply.end_reason}" if reply.end_reason else ""
+        yield "Reply by", one_line(f"{reply.model}{left}", 160)
     if context.gave_way:
         yield "Did not answer", one_line(context.gave_way, 80)
     if context.found_by in ("rule", "known"):

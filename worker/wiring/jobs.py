@@ -15,7 +15,7 @@ from worker.core.conversation.limits import Limits
 from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import Clock
 from worker.core.ports.gitlab import BotAccount
-from worker.core.routing.tiers import TierRules
+from worker.core.routing.tiers import TierModel, TierRules
 from worker.core.session_id import make_id_salt
 from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
@@ -131,13 +131,14 @@ def _build_runtime(
         limits=_build_limits(settings, rules),
         clock=SystemClock(),
         redact=redact,
-        choices={spec: partial(chains.make_alone, spec) for spec in specs},
+        choices={spec: partial(chains.make_alone, TierModel(spec)) for spec in specs},
         describe_tools=SandboxTools().describe_versions,
         helper=build_helper(settings, watched, opened),
         choosable=settings.models.choosable,
         plan=settings.loop.plan,
         gate=settings.loop.gate,
         make_model=chains.make_chain,
+        make_reply_model=chains.make_alone,
     )
 
 

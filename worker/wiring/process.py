@@ -1,9 +1,12 @@
 """Starts a process: its settings, log and telemetry, and the checks of what it requires."""
 
+import logging
+
 from sandbox.base import SandboxUnavailable
 from worker import log, playbook
 from worker import settings as settings_module
 from worker.core.text.redact import Redactor
+from worker.doctor.idle_settings import list_idle_settings
 from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, open_traces
@@ -14,6 +17,8 @@ from worker.wiring.providers import build_helper_model, build_models
 from worker.wiring.stores import open_session_store
 from worker.wiring.toolsets import list_tool_names
 
+_log = logging.getLogger("sandpiper.settings")
+
 
 def load_settings(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:
     """Load the settings and set up logging. Raises ConfigError."""
@@ -21,7 +26,7 @@ def load_settings(config: str | None, *, model: str | None = None, quiet: bool =
     if problem := find_unusable_file():
         raise ConfigError(problem)
     if model:
-        models = settings.models.model_copy(update={"default": model, "tiers": {}})
+        models = settings.models.use_alone(model)
         settings = settings.model_copy(update={"models": models})
     set_up_logging(settings, quiet=quiet)
     return settings
@@ -44,13 +49,15 @@ def require_secret(settings: Settings) -> None:
 
 
 def require_worker(settings: Settings) -> None:
-    """Raise unless jobs can run here: tokens, workflows, models, prices, store, engine."""
+    """Raise unless jobs can run here: tokens, workflows, models, prices, store, engine. Warn of
+    settings that have no effect."""
     if not settings.gitlab.read_token or not settings.gitlab.write_token:
         raise ConfigError(
             "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
             "GITLAB_WRITE_TOKEN (scope api)"
         )
-    playbook.load(settings.workflows)
+    for idle in list_idle_settings(settings, playbook.load(settings.workflows)):
+        _log.warning("%s", idle)
     for each in (*build_models(settings), build_helper_model(settings)):
         if each:
             each.close()

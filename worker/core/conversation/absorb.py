@@ -18,6 +18,7 @@ from worker.core.conversation.messages import (
     rename_repeated_calls,
 )
 from worker.core.ports import HelperAnswer, Reply, StopReason
+from worker.core.routing.tiers import REPLY
 
 _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
 _CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
@@ -81,6 +82,8 @@ def _drop_too_many_calls(reply: Reply) -> Reply:
 
 def _name_tier(context: Context, origin: str) -> tuple[str, str]:
     """Return the tier of a call, and its reasoning level if the tier's own model has answered."""
+    if reply := context.reply_model:
+        return REPLY, reply.reasoning
     chosen = context.tier
     if chosen is None:
         return "", ""

@@ -20,8 +20,7 @@ from worker.core.conversation.limits import (
 )
 from worker.core.conversation.messages import Assistant, ToolCall, find_open_calls
 from worker.core.conversation.repeated_calls import HINT_AT, STOP_AT, count_repeats
-from worker.core.conversation.upgrades import find_raise
-from worker.core.routing.tiers import TierChoice
+from worker.core.conversation.upgrades import Raise, find_raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +57,6 @@ class Stop:
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Raise:
-    """A stronger model continues the turn."""
-
-    choice: TierChoice
-
-
 Next = Ask | Act | Fold | Raise | Stop
 
 
@@ -94,7 +86,7 @@ def _act(context: Context, pending: tuple[ToolCall, ...]) -> Next:
 def _ask(context: Context, limits: Limits, now: float) -> Next:
     spent = context.turn_usage
     if raised := find_raise(context, limits):
-        return Raise(raised)
+        return raised
     if fold := choose_fold(context, limits, now):
         return fold
     # If the last iteration held only calls, a single extra request makes up for it. Few runs need

@@ -110,10 +110,17 @@ _BEGINS, _MOST_FILES, _MOST_FAILED, _REASON = 300, 20, 4, 160
 TAKEOVER = "(A stronger model goes on with this conversation from here: you."
 """The beginning of the message to a model that takes over, by which it is found in a transcript."""
 
+_ANEW = (
+    "Look at what was not looked at, then write the whole answer anew, even if you come to the same "
+    "conclusion."
+)
 _TRIED = {
-    Signal.UNPROVEN: "The answer above stands on quotes that could not be proven.",
-    Signal.UNCLEAR: "The answer above found no cause that its evidence shows.",
+    Signal.UNPROVEN: ("The answer above stands on quotes that could not be proven.", _ANEW),
+    Signal.UNCLEAR: ("The answer above found no cause that its evidence shows.", _ANEW),
+    Signal.MALFORMED: ("The last answers came out broken or empty.", "Go on from there."),
+    Signal.CODE: ("The work has come to code.", "Go on from there."),
 }
+"""For each signal, why another model takes over, and what it is to do."""
 
 
 def write_system_prompt(notes: str, workflow_text: str, *, compact: bool) -> str:
@@ -123,12 +130,27 @@ def write_system_prompt(notes: str, workflow_text: str, *, compact: bool) -> str
 
 
 def tell_takeover(signal: Signal) -> str:
-    """The message to a model that takes over after an answer."""
+    """The message to a model that takes over."""
+    why, what = _TRIED[signal]
     return (
-        f"{TAKEOVER} {_TRIED.get(signal, '')} What was tried stands above, and its files are "
-        "there: don't repeat it. Look at what was not looked at, then write the whole answer anew, "
-        "even if you come to the same conclusion.)"
+        f"{TAKEOVER} {why} What was tried stands above, and its files are there: don't repeat it. "
+        f"{what})"
     )
+
+
+def tell_handback(reason: str) -> str:
+    """The message to the session's own model that goes on after another was asked first."""
+    return (
+        f"{TAKEOVER} Another one was to answer this reply in short, and {reason}. Answer the reply "
+        "as a whole, with your tools where needed; what was tried stands above.)"
+    )
+
+
+FROM_ABOVE = (
+    "Answer in short, from what stands above. If that is not enough, or a verdict given before "
+    "does not hold, don't say so: call the tool that you would need, and a stronger model goes on."
+)
+"""The ephemeral text that goes with the request to a reply's own model."""
 
 
 def write_notice(ask: Ask) -> str:

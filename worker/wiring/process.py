@@ -1,5 +1,7 @@
 """Starts a process: its settings, log and telemetry, and the checks of what it requires."""
 
+from functools import partial
+
 from sandbox.base import SandboxUnavailable
 from worker import log, playbook
 from worker import settings as settings_module
@@ -11,7 +13,7 @@ from worker.transport.certificates import find_unusable_file
 from worker.wiring.engines import build_driver
 from worker.wiring.model_lists import require_prices
 from worker.wiring.providers import build_helper_model, build_models
-from worker.wiring.stores import open_session_store
+from worker.wiring.stores import open_session_store, wait_for_store
 from worker.wiring.toolsets import list_tool_names
 
 
@@ -43,8 +45,11 @@ def require_secret(settings: Settings) -> None:
         )
 
 
-def require_worker(settings: Settings) -> None:
-    """Raise unless jobs can run here: tokens, workflows, models, prices, store, engine."""
+def require_worker(settings: Settings, *, waits: bool = False) -> None:
+    """Raise unless jobs can run here: tokens, workflows, models, prices, store, engine.
+
+    With `waits`, a store that is away may come back within minutes.
+    """
     if not settings.gitlab.read_token or not settings.gitlab.write_token:
         raise ConfigError(
             "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
@@ -55,13 +60,20 @@ def require_worker(settings: Settings) -> None:
         if each:
             each.close()
     require_prices(settings)
-    store = open_session_store(settings)
-    store.probe()
-    store.read_installation_key()
+    if waits:
+        wait_for_store(partial(_require_store, settings))
+    else:
+        _require_store(settings)
     try:
         build_driver(settings).check()
     except SandboxUnavailable as error:
         raise SandpiperError(str(error)) from error
+
+
+def _require_store(settings: Settings) -> None:
+    store = open_session_store(settings)
+    store.probe()
+    store.read_installation_key()
 
 
 def build_telemetry(settings: Settings) -> Telemetry:

@@ -54,7 +54,7 @@ from worker.wiring.providers import (
     make_tier_rules,
 )
 from worker.wiring.receiver import build_pages
-from worker.wiring.stores import make_leases, open_watched_store
+from worker.wiring.stores import make_leases, open_watched_store, wait_for_store
 from worker.wiring.toolsets import make_toolset_factory
 
 
@@ -85,8 +85,7 @@ def build_deps(
     writer = writer or _open_writer(gitlab, opened)
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     runtime = _build_runtime(settings, toolsets, redact, watched, opened)
-    store = open_watched_store(settings, watched)
-    store_key = store.read_installation_key()
+    store, store_key = wait_for_store(partial(_open_store, settings, watched))
     reader = _build_gitlab_reader(client, gitlab)
     deps = Deps(
         GitLab(
@@ -112,6 +111,12 @@ def build_deps(
         ),
     )
     return watched.wrap_deps(deps) if watched else deps
+
+
+def _open_store(settings: Settings, watched: Telemetry | None) -> tuple[Store, str]:
+    """Open the store, and read the key of its installation."""
+    store = open_watched_store(settings, watched)
+    return store, store.read_installation_key()
 
 
 def _build_runtime(

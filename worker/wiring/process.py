@@ -1,6 +1,7 @@
 """Starts a process: its settings, log and telemetry, and the checks of what it requires."""
 
 import logging
+from functools import partial
 
 from sandbox.base import SandboxUnavailable
 from worker import log, playbook
@@ -14,7 +15,7 @@ from worker.transport.certificates import find_unusable_file
 from worker.wiring.engines import build_driver
 from worker.wiring.model_lists import name_for_traces, require_prices
 from worker.wiring.providers import build_helper_model, build_models
-from worker.wiring.stores import open_session_store
+from worker.wiring.stores import open_session_store, wait_for_store
 from worker.wiring.toolsets import list_tool_names
 
 _log = logging.getLogger("sandpiper.settings")
@@ -48,9 +49,12 @@ def require_secret(settings: Settings) -> None:
         )
 
 
-def require_worker(settings: Settings) -> None:
+def require_worker(settings: Settings, *, waits: bool = False) -> None:
     """Raise unless jobs can run here: tokens, workflows, models, prices, store, engine. Warn of
-    settings that have no effect."""
+    settings that have no effect.
+
+    With `waits`, a store that is away may come back within minutes.
+    """
     if not settings.gitlab.read_token or not settings.gitlab.write_token:
         raise ConfigError(
             "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
@@ -62,13 +66,20 @@ def require_worker(settings: Settings) -> None:
         if each:
             each.close()
     require_prices(settings)
-    store = open_session_store(settings)
-    store.probe()
-    store.read_installation_key()
+    if waits:
+        wait_for_store(partial(_require_store, settings))
+    else:
+        _require_store(settings)
     try:
         build_driver(settings).check()
     except SandboxUnavailable as error:
         raise SandpiperError(str(error)) from error
+
+
+def _require_store(settings: Settings) -> None:
+    store = open_session_store(settings)
+    store.probe()
+    store.read_installation_key()
 
 
 def build_telemetry(settings: Settings) -> Telemetry:

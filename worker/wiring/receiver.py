@@ -18,7 +18,7 @@ from worker.webhook import http
 from worker.webhook.batches import Enqueue
 from worker.webhook.tokens import TokenReader, fetch_keys
 from worker.wiring.clock import SystemClock
-from worker.wiring.stores import open_session_store, open_watched_store
+from worker.wiring.stores import open_session_store, open_watched_store, wait_for_store
 
 _log = logging.getLogger("sandpiper.pages")
 
@@ -59,8 +59,11 @@ def build_receiver(
 
 
 def open_journal(settings: Settings, watched: Telemetry) -> Journal:
-    """Open the journal of accepted triggers. Raises ConfigError or StoreError."""
-    return _make_journal(open_watched_store(settings, watched))
+    """Open the journal of accepted triggers, which may take minutes if the store is away.
+
+    Raises ConfigError or StoreError.
+    """
+    return _make_journal(wait_for_store(partial(open_watched_store, settings, watched)))
 
 
 def _make_journal(store: SessionStore) -> Journal:

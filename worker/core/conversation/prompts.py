@@ -111,8 +111,8 @@ TAKEOVER = "(A stronger model goes on with this conversation from here: you."
 """The beginning of the message to a model that takes over, by which it is found in a transcript."""
 
 _ANEW = (
-    "Look at what was not looked at, then write the whole answer anew, even if you come to the same "
-    "conclusion."
+    "Look at what was not looked at, then write the whole answer anew, even if you come to the "
+    "same conclusion."
 )
 _TRIED = {
     Signal.UNPROVEN: ("The answer above stands on quotes that could not be proven.", _ANEW),

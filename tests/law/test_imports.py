@@ -55,14 +55,18 @@ ROOMS = {
     ),
     "worker.transport": Room(outside=("httpcore", "httpx", "requests", "urllib3")),
     "worker.gitlab_client": Room(
-        (*PURE, "worker.transport.urllib3_connections"), ("gitlab", "requests", "urllib3")
+        (*PURE, "worker.transport.retry_after", "worker.transport.urllib3_connections"),
+        ("gitlab", "requests", "urllib3"),
     ),
     # The rooms of one level: never each other, so the read token and the write token never meet.
     "worker.webhook": Room(
         (*FLOOR, "worker.transport.httpx_clients"),
         ("anyio", "httpx", "joserfc", "pydantic", "starlette", "uvicorn"),
     ),
-    "worker.models": Room((*FLOOR, "worker.transport.httpx_clients"), ("google", "httpx")),
+    "worker.models": Room(
+        (*FLOOR, "worker.transport.httpx_clients", "worker.transport.retry_after"),
+        ("google", "httpx"),
+    ),
     "worker.tools": Room((*FLOOR, "sandbox.base", "sandbox.tools"), ("pydantic",)),
     "worker.sources": Room(
         (*FLOOR, "worker.gitlab_client", "worker.transport"),

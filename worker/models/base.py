@@ -121,6 +121,8 @@ class Cause(Enum):
     INVALID = auto()
     BOUND = auto()
     """A verbatim part belongs to another prefix, model or account: send the request bare."""
+    RATE_TOO_LOW = auto()
+    """The request has more tokens than the account may use in a minute, however long one waits."""
     NO_TOOLS = auto()
     """The model is served without native tools: calls may be asked for as text."""
 
@@ -141,12 +143,15 @@ class Failure:
     """An answer with a status other than 200. `reason` is the provider's text, hostile and uncut.
 
     `retry_after` is the wait in seconds that the body states, if any; the client reads the headers.
+    `token_rate` is how many input tokens the account may use in a minute, 0 if that is not what it
+    was refused for.
     """
 
     cause: Cause
     reason: str
     transient: bool = False
     retry_after: float | None = None
+    token_rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)

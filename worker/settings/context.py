@@ -43,6 +43,20 @@ class ContextSettings(Part):
         "does not hold any more: `none`, `prune` or `summary`.",
     )
 
+    cut_share: float = Field(
+        default=0.25,
+        gt=0,
+        lt=1,
+        description="What is left of a single message if a provider refuses the request as too "
+        "long and folding is not enough: this share of the window.",
+    )
+    cut_least: int = Field(
+        default=10_000,
+        ge=1000,
+        description="Characters that are left of it at least, unless the request is refused with "
+        "them too.",
+    )
+
     @model_validator(mode="after")
     def _check_shares(self) -> "ContextSettings":
         if self.fold_to >= self.fold_at:

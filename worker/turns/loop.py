@@ -158,7 +158,8 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     try:
         reply = parts.model.reply(request)
     except ContextOverflow as error:
-        return _handle_overflow(context, error, limits, parts.clock.now())
+        tried = record_model(context, parts.model.name)
+        return _handle_overflow(tried, error, limits, parts.clock.now())
     except ModelError as error:
         if parts.patient and _may_pass(context, error, limits, parts.clock.now()):
             # A silent provider uses the run's time up, as a slow one does; no other failure does.
@@ -186,11 +187,10 @@ def _may_pass(context: Context, error: ModelError, limits: Limits, now: float) -
 def _handle_overflow(
     context: Context, error: ContextOverflow, limits: Limits, now: float
 ) -> Context:
-    """Return the context, to be folded before the request is repeated; halted if that was done
-    before, or if there is nothing to fold."""
-    refused = record_overflow(context, error.limit, estimate_size(context))
-    again = context.turn_usage.refused_at == len(context.messages)
-    if again or choose_fold(refused, limits, now) is None:
+    """Return the context, to be folded before the request is repeated; halted if there is nothing
+    more to fold. The provider is believed, and not our estimate of the request."""
+    refused = record_overflow(context, error.limit, error.count, estimate_size(context))
+    if choose_fold(refused, limits, now) is None:
         return halt_turn(context, str(error))
     return refused
 

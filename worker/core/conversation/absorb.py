@@ -26,6 +26,9 @@ _COMPLETE = {StopReason.END, StopReason.TOOL_CALLS}
 _REQUEST_SHARE = 0.9
 """The share of a stated window that a request may use: the rest is for the answer."""
 
+_MOST_UNDERESTIMATED = 8
+"""A count of more than this many times our estimate is none of this request's."""
+
 
 def absorb_reply(
     context: Context,
@@ -159,14 +162,26 @@ def _charge_call(context: Context, spent: TurnUsage, call: CallCost, **changes: 
     )
 
 
-def record_overflow(context: Context, stated_limit: int, size: int) -> Context:
+def record_overflow(
+    context: Context, stated_limit: int, stated_count: int, estimated: int
+) -> Context:
     """Return `context` after a provider has refused the request as too long.
 
-    `stated_limit` is the number of tokens that the provider says it accepts, 0 if it says none;
-    `size` is the estimated number of tokens of the request.
+    `stated_limit` is the number of tokens that the provider says it accepts, `stated_count` how
+    many it has counted, 0 if it does not say; `estimated` are those that we took it for. From here
+    on the provider's count is what requests are measured by, since an estimate that is too low
+    would not let the conversation be folded.
     """
-    window = int((stated_limit or size) * _REQUEST_SHARE)
-    spent = replace(context.turn_usage, refused_at=len(context.messages), window=window)
+    counted = max(stated_count or estimated, stated_limit + 1)
+    tokens = min(counted, estimated * _MOST_UNDERESTIMATED)
+    window = int((stated_limit or tokens) * _REQUEST_SHARE)
+    spent = replace(
+        context.turn_usage,
+        refused_at=len(context.messages),
+        window=window,
+        refused_tokens=tokens,
+        refused_folds=len(context.folds),
+    )
     return replace(context, turn_usage=spent)
 
 

@@ -226,7 +226,8 @@ def _load_redaction(kind: Any, number: Any, document: Any = "") -> tuple[str, in
 
 
 def _dump_turn_usage(spent: TurnUsage) -> dict[str, Any]:
-    unset = () if spent.refused_at >= 0 else ("refused_at", "window")
+    refused = ("refused_at", "window", "refused_tokens", "refused_folds")
+    unset = () if spent.refused_at >= 0 else refused
     return to_stored(spent, *unset, *(() if spent.paused_at else ("paused_at",))) | {
         "usage": to_stored(spent.usage),
         "warned": sorted(spent.warned_dimensions),

@@ -53,12 +53,13 @@ class TurnUsage:
     `context_tokens` is the whole input of the last call, or after a fold an estimate of the next
     one's. `refused_at` is how many messages the session had when a provider last refused the
     request as too long, -1 if none did; `window` is then the most input tokens that the provider
-    accepts, else 0. `cost_usd` is None once a call's price is unknown. `final` are the used-up
-    budgets because of which the final answer was requested; `final_was_only_calls` says that it
-    held only tool calls. `broken_answers` counts the answers in a row that were cut or malformed;
-    `last_was_cut` says that the last one was cut. `halt` is the reason that ended the run from
-    outside (the model is down, …). A postponed run has only waited since `paused_at` (epoch
-    seconds; 0 for none), which does not count as its time.
+    accepts, else 0. `refused_tokens` is how many tokens that request had, as counted by the
+    provider, and `refused_folds` how many folds it was sent with. `cost_usd` is None once a call's
+    price is unknown. `final` are the used-up budgets because of which the final answer was
+    requested; `final_was_only_calls` says that it held only tool calls. `broken_answers` counts the
+    answers in a row that were cut or malformed; `last_was_cut` says that the last one was cut.
+    `halt` is the reason that ended the run from outside (the model is down, …). A postponed run has
+    only waited since `paused_at` (epoch seconds; 0 for none), which does not count as its time.
     """
 
     started_at: float
@@ -75,6 +76,8 @@ class TurnUsage:
     halt: str = ""
     refused_at: int = -1
     window: int = 0
+    refused_tokens: int = 0
+    refused_folds: int = 0
     paused_at: float = 0.0
 
     def resume(self, now: float) -> "TurnUsage":

@@ -70,7 +70,15 @@ def _make_result(call: ToolCall, content: dict[str, str], *, is_error: bool = Fa
 
 def switch_tier(context: Context, choice: TierChoice) -> Context:
     """Return the context with another tier, without what was learnt about the previous model."""
-    spent = replace(context.turn_usage, refused_at=-1, window=0, broken_answers=0, empty_answers=0)
+    spent = replace(
+        context.turn_usage,
+        refused_at=-1,
+        window=0,
+        refused_tokens=0,
+        refused_folds=0,
+        broken_answers=0,
+        empty_answers=0,
+    )
     return replace(context, tier=choice, turn_usage=spent, cache=None, gave_way="")
 
 

@@ -12,12 +12,12 @@ import httpx
 from worker.core.conversation.messages import Usage, add_cost
 from worker.core.ports import Clock, Reply, Request, StopReason
 from worker.core.text.thoughts import remove_thoughts
-from worker.errors import ModelError
+from worker.errors import ContextOverflow, ModelError
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target
 from worker.models.catalogue.model_info import Catalogue
 from worker.models.http import continuation, retry
 from worker.models.http.connection import Connection, Received
-from worker.models.http.refusals import BoundElsewhere
+from worker.models.http.refusals import BoundElsewhere, RateLimited, RefusedForLength
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,15 @@ BYTES_PER_TOKEN = 4
 
 MAX_CONTINUATIONS = 16
 """The most continuations that are fetched for one answer: many times what the longest needs."""
-_FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND, Cause.NO_TOOLS})
+_FINAL = frozenset(
+    {
+        *(Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND, Cause.NO_TOOLS),
+        *(Cause.TOO_LARGE, Cause.RATE_TOO_LOW),
+    }
+)
+
+_ANSWER_SHARE = 0.25
+"""The share of a window that is left for the answer if more of it was asked for than half."""
 
 
 OnFailure = Callable[[str, ModelError, bool], None]
@@ -85,15 +93,15 @@ class HttpModel:
         self._on_failure = on_failure
         self._catalogue = catalogue
         endpoint = provider.endpoint(base_url, name.partition("/")[2])
-        self._codec = provider.codec(
-            Target(
-                origin=name,
-                max_tokens=max_tokens,
-                head=endpoint.head,
-                dialect=replace(endpoint.dialect, **(dialect or {})),
-                info=info,
-            )
+        self._make_codec = provider.codec
+        self._target = Target(
+            origin=name,
+            max_tokens=max_tokens,
+            head=endpoint.head,
+            dialect=replace(endpoint.dialect, **(dialect or {})),
+            info=info,
         )
+        self._codec = provider.codec(self._target)
         self._connection = Connection(
             name,
             provider,
@@ -111,7 +119,33 @@ class HttpModel:
         self._url = httpx.URL(endpoint.url)
 
     def reply(self, request: Request) -> Reply:
-        """Ask the model; transient failures are retried. Raises ModelError or ContextOverflow."""
+        """Ask the model; transient failures are retried. Raises ModelError or ContextOverflow.
+
+        If the answer asked for leaves no room for the conversation, this and all later requests
+        ask for a shorter one.
+        """
+        while True:
+            asked = self._target.choose_max_tokens(request)
+            try:
+                return self._ask_or_ask_bare(request)
+            except RefusedForLength as error:
+                answer = asked if error.size.counts_answer else error.size.answer
+                shorter = int(error.size.limit * _ANSWER_SHARE)
+                # Half at least: whatever a server says, the loop ends after a few rounds.
+                if 2 * answer <= error.size.limit or 2 * shorter > asked:
+                    size = error.size.subtract_answer(asked)
+                    raise ContextOverflow(
+                        str(error), kind=error.kind, limit=size.limit, count=size.count
+                    ) from error
+                _log.warning(
+                    "%s; its answers may have %d tokens from now on, not %d: set "
+                    "models.catalogue.%s.max_output",
+                    *(error, shorter, asked, self.name),
+                )
+                self._target = replace(self._target, max_tokens=shorter)
+                self._codec = self._make_codec(self._target)
+
+    def _ask_or_ask_bare(self, request: Request) -> Reply:
         try:
             return self._ask_until_readable(self._codec.encode(request), request.deadline)
         except BoundElsewhere as error:
@@ -172,6 +206,8 @@ class HttpModel:
             except ModelError as error:
                 wait = self._choose_wait(error, attempt, deadline)
                 self._on_failure(self.name, error, wait is not None)
+                if wait is None and attempt >= self._max_attempts:
+                    _raise_for_length(error, len(body))
                 if wait is None:
                     raise
                 _log.warning("%s; attempt %d failed, next in %.1f s", error, attempt, wait)
@@ -221,6 +257,13 @@ class HttpModel:
             dropped_calls=answer.dropped_calls,
             thought=answer.thought,
         )
+
+
+def _raise_for_length(error: ModelError, request_bytes: int) -> None:
+    """Raise ContextOverflow if all waits were in vain for a request that alone has more tokens than
+    the account may use in a minute."""
+    if isinstance(error, RateLimited) and request_bytes // BYTES_PER_TOKEN > error.token_rate:
+        raise ContextOverflow(str(error), kind=error.kind, limit=error.token_rate) from error
 
 
 def _estimate_usage(answer: Decoded, request_bytes: int) -> Usage:

@@ -8,21 +8,13 @@ from collections.abc import Mapping
 
 from worker.errors import ContextOverflow, ModelError
 from worker.models.base import Cause, Failure, Provider
+from worker.models.codec.length_refusals import StatedSize, read_stated_size
 
 _MAX_REASON = 300
 _SHORTEST_KEY = 8
 _GOOGLE_TOKEN = re.compile(r"ya29\.[A-Za-z0-9_.-]+")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-_LIMIT = re.compile(
-    r"> (?P<a>\d{3,8})(?: maximum)?\b"
-    r"|(?:allowed|only supports up to|context length of only|context size) \(?(?P<b>\d{3,8})"
-    r"|maximum (?:context|prompt|model) length (?:is|of) (?P<c>\d{3,8})"
-    r"|exceeded model token limit: (?P<d>\d{3,8})"
-    r"|context length \(?(?:is|of)? ?(?P<e>\d{3,8})",
-    re.IGNORECASE,
-)
-_LEAST_LIMIT = 500
+_TOO_LONG = frozenset({Cause.OVERFLOW, Cause.TOO_LARGE, Cause.RATE_TOO_LOW})
 
 _ADVICE = {
     Cause.BAD_KEY: ("the API key was refused", "set {key_env}"),
@@ -35,6 +27,10 @@ _ADVICE = {
     Cause.QUOTA: ("the quota is used up", "raise it, or wait until it is renewed"),
     Cause.RATE_LIMIT: ("too many requests", "try again later"),
     Cause.OVERLOADED: ("the API is overloaded or failing", "try again later"),
+    Cause.RATE_TOO_LOW: (
+        "the request has more tokens than the account may use in a minute, so waiting is no help",
+        "ask the provider for a higher limit, or use another model",
+    ),
     Cause.INVALID: ("the request was refused", ""),
     Cause.BOUND: ("an earlier answer was refused when sent back", "start a new session"),
     Cause.NO_TOOLS: ("{model} is served without native tools", "its calls are asked for as text"),
@@ -50,11 +46,27 @@ def clean_text(text: str, key: str = "") -> str:
     return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"
 
 
-def find_stated_limit(reason: str) -> int:
-    """Return the limit in tokens that a provider's `reason` states, or 0 if it states none."""
-    match = _LIMIT.search(reason[:2000].replace(",", ""))
-    limit = int(next(filter(None, match.groups()))) if match else 0
-    return limit if limit >= _LEAST_LIMIT else 0
+def _read_size(failure: Failure) -> StatedSize:
+    if failure.cause is Cause.TOO_LARGE:  # its numbers are bytes
+        return StatedSize()
+    return read_stated_size(failure.reason)
+
+
+class RefusedForLength(ContextOverflow):
+    """A ContextOverflow with all that the provider states, as it states it."""
+
+    def __init__(self, message: str, kind: str, size: StatedSize) -> None:
+        super().__init__(message, kind=kind, limit=size.limit, count=size.count)
+        self.size = size
+
+
+class RateLimited(ModelError):
+    """The account has used up `token_rate`, its input tokens of a minute; or the request alone has
+    more of them."""
+
+    def __init__(self, message: str, kind: str, retry_after: float | None, token_rate: int) -> None:
+        super().__init__(message, transient=True, retry_after=retry_after, kind=kind)
+        self.token_rate = token_rate
 
 
 class BoundElsewhere(ModelError):
@@ -87,10 +99,14 @@ class ErrorWriter:
         if failure.reason and failure.cause is not Cause.BAD_KEY:
             text += f"; the API says: {self.quote_text(failure.reason)}"
         kind = failure.cause.name.lower()
-        if failure.cause is Cause.OVERFLOW:
-            return ContextOverflow(text, kind=kind, limit=find_stated_limit(failure.reason))
+        if failure.cause in _TOO_LONG:
+            size = _read_size(failure)
+            if failure.cause is not Cause.RATE_TOO_LOW or size.limit:
+                return RefusedForLength(text, kind, size)
         if failure.cause is Cause.BOUND:
             return BoundElsewhere(text, kind=kind)
+        if failure.token_rate and failure.transient:
+            return RateLimited(text, kind, retry_after, failure.token_rate)
         return ModelError(text, transient=failure.transient, retry_after=retry_after, kind=kind)
 
     def make_failure(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from worker.core.conversation.cache_marks import LIFETIME
-from worker.core.conversation.context import Context
+from worker.core.conversation.context import CallCost, Context
 from worker.core.conversation.folds.fold import Fold, FoldKind, Resume, Strategy
 from worker.core.conversation.folds.view import build_view
 from worker.core.conversation.limits import Limits, find_room
@@ -39,7 +39,10 @@ LEAST_SAVED_AT_RESUME = 2000
 _TAILS = (6, 2)
 """How many of the last messages are kept if `keep_last` of them make a conversation too long."""
 
-_CUT_SHARE, _BYTES_PER_TOKEN = 0.25, 3.5
+_BYTES_PER_TOKEN = 3.5
+_SHORTEST_CUT = 1000
+"""Bytes of a message that a cut leaves at least."""
+
 _PLACEHOLDER = 3000
 """The assumed number of characters of a summary that is still to be written."""
 
@@ -55,13 +58,22 @@ def _weigh(context: Context, messages: Sequence[Message]) -> float:
 
 
 def _find_counted(context: Context) -> tuple[float, int] | None:
-    """The weight and the counted tokens of the session's last request to this model."""
-    for call in reversed(context.calls):
-        if call.model == context.model and call.message > 0 and call.usage.input > 0:
-            folds = [fold for fold in context.folds if fold.made_at <= call.message]
-            sent = build_view(context.messages[: call.message], folds)
-            return _weigh(context, sent), call.usage.input
-    return None
+    """The weight and the counted tokens of the session's last request to this model, also if it was
+    refused as too long."""
+    last = next((each for each in reversed(context.calls) if _is_counted(each, context)), None)
+    spent = context.turn_usage
+    if spent.refused_tokens and spent.refused_at > (last.message if last else 0):
+        folds = context.folds[: spent.refused_folds]
+        sent = build_view(context.messages[: spent.refused_at], folds)
+        return _weigh(context, sent), spent.refused_tokens
+    if last is None:
+        return None
+    folds = tuple(fold for fold in context.folds if fold.made_at <= last.message)
+    return _weigh(context, build_view(context.messages[: last.message], folds)), last.usage.input
+
+
+def _is_counted(call: CallCost, context: Context) -> bool:
+    return call.model == context.model and call.message > 0 and call.usage.input > 0
 
 
 def choose_fold(context: Context, limits: Limits, now: float) -> Fold | None:
@@ -108,12 +120,29 @@ def _choose_rescue(context: Context, limits: Limits, folds: Sequence[Fold]) -> F
     folds_on = size >= room * settings.fold_to and len(folds) < settings.passes
     if folds_on and (helpful := _choose_helpful(context, limits, size)):
         return helpful
-    if size < room * settings.fold_at or any(fold.kind is FoldKind.CUT for fold in folds):
-        return None
-    limit = int(room * _CUT_SHARE * _BYTES_PER_TOKEN)
+    return None if size < room * settings.fold_at else _choose_cut(context, limits, size)
+
+
+def _choose_cut(context: Context, limits: Limits, size: int) -> Fold | None:
+    """The longest cut that lets the request fit, else the one that saves most.
+
+    If a request that was cut is refused as well, its messages are cut shorter.
+    """
+    settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
     end = len(context.messages)
-    cut = Fold(FoldKind.CUT, 0, end, made_at=end, limit=limit)
-    return cut if estimate_size(context, (*context.folds, cut)) < size else None
+    made = [fold.limit for fold in context.folds if fold.kind is FoldKind.CUT and fold.upto == end]
+    limit = max(int(room * settings.cut_share * _BYTES_PER_TOKEN), settings.cut_least)
+    limit = min([limit, *(each // 2 for each in made)])
+    best, most = None, LEAST_SAVED * room
+    while limit >= _SHORTEST_CUT:
+        cut = Fold(FoldKind.CUT, 0, end, made_at=end, limit=limit)
+        left = estimate_size(context, (*context.folds, cut))
+        if size - left >= most:
+            best, most = cut, size - left
+            if left < room * settings.fold_at:
+                break
+        limit //= 2
+    return best
 
 
 def _is_cold_reply(context: Context, now: float) -> bool:

@@ -17,7 +17,7 @@ from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target
 from worker.models.catalogue.model_info import Catalogue
 from worker.models.http import continuation, retry
 from worker.models.http.connection import Connection, Received
-from worker.models.http.refusals import BoundElsewhere
+from worker.models.http.refusals import BoundElsewhere, ChangeWanted
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,15 @@ BYTES_PER_TOKEN = 4
 
 MAX_CONTINUATIONS = 16
 """The most continuations that are fetched for one answer: many times what the longest needs."""
-_FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND, Cause.NO_TOOLS})
+_MOST_CHANGES = 4
+"""The most fields of a request that a server may want to be others."""
+
+_FINAL = frozenset(
+    {
+        *(Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW),
+        *(Cause.BOUND, Cause.NO_TOOLS, Cause.UNWANTED),
+    }
+)
 
 
 OnFailure = Callable[[str, ModelError, bool], None]
@@ -85,15 +93,15 @@ class HttpModel:
         self._on_failure = on_failure
         self._catalogue = catalogue
         endpoint = provider.endpoint(base_url, name.partition("/")[2])
-        self._codec = provider.codec(
-            Target(
-                origin=name,
-                max_tokens=max_tokens,
-                head=endpoint.head,
-                dialect=replace(endpoint.dialect, **(dialect or {})),
-                info=info,
-            )
+        self._target = Target(
+            origin=name,
+            max_tokens=max_tokens,
+            head=endpoint.head,
+            dialect=replace(endpoint.dialect, **(dialect or {})),
+            info=info,
         )
+        self._make_codec = provider.codec
+        self._codec = self._make_codec(self._target)
         self._connection = Connection(
             name,
             provider,
@@ -111,7 +119,23 @@ class HttpModel:
         self._url = httpx.URL(endpoint.url)
 
     def reply(self, request: Request) -> Reply:
-        """Ask the model; transient failures are retried. Raises ModelError or ContextOverflow."""
+        """Ask the model; transient failures are retried. Raises ModelError or ContextOverflow.
+
+        A server that wants a field of the request to be another is asked so from then on.
+        """
+        for _ in range(_MOST_CHANGES):
+            target = self._target
+            try:
+                return self._reply(request)
+            except ChangeWanted as error:
+                adapted = target.adapt(error.change)
+                if adapted == target:
+                    raise
+                _log.warning("%s; asking so from now on", error)
+                self._target, self._codec = adapted, self._make_codec(adapted)
+        return self._reply(request)
+
+    def _reply(self, request: Request) -> Reply:
         try:
             return self._ask_until_readable(self._codec.encode(request), request.deadline)
         except BoundElsewhere as error:
@@ -194,10 +218,7 @@ class HttpModel:
         try:
             answer = self._codec.decode(received.body)
         except ValueError as error:
-            reason = self._errors.quote_text(str(error))
-            raise self._errors.make_failure(
-                f"the answer cannot be read: {reason}", kind="unread"
-            ) from error
+            raise self._errors.make_unread(received.headers, received.body, str(error)) from error
         if answer.needs_bare_request:
             raise BoundElsewhere(f"{self.name}: {self._errors.quote_text(answer.detail)}")
         return answer

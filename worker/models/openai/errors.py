@@ -5,6 +5,7 @@ from typing import Any
 
 from worker.models.base import CAUSES, Cause, Failure
 from worker.models.codec.json_slices import parse_json
+from worker.models.openai.wanted_changes import find_wanted_change
 
 _MAY_OVERFLOW = frozenset({400, 404, 413, 422})
 _OVERFLOW = re.compile(
@@ -53,6 +54,8 @@ def classify(status: int, body: bytes) -> Failure:
         return Failure(Cause.BOUND, reason)
     if (status in _MAY_OVERFLOW or status == 500) and _NO_TOOLS.search(words):
         return Failure(Cause.NO_TOOLS, reason)
+    if (status in _MAY_OVERFLOW or status == 500) and (change := find_wanted_change(words)):
+        return Failure(Cause.UNWANTED, reason, change=change)
     if status >= 500:
         return Failure(Cause.OVERLOADED, reason, transient=True)
     if "model_not_found" in codes:

@@ -104,13 +104,13 @@ class ModelChains:
 
 
 def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
-    """Return the model, with tool calls read that it writes as text; or, on a compatible server
-    that makes the model call a tool, with forced answers."""
+    """Return the model, with tool calls read that it writes as text; on a compatible server that
+    makes the model call a tool, with forced answers too."""
     info = build_catalogue(settings).get_info(model.name)
     compatible = model.name.startswith("openai-compatible/")
-    if compatible and info.obeys_required and not info.has_text_tools:
-        return ForcedAnswersModel(model)
-    return TextToolsModel(model, always=compatible and info.has_text_tools)
+    fitted = TextToolsModel(model, always=compatible and info.has_text_tools)
+    forced = compatible and info.obeys_required and not info.has_text_tools
+    return ForcedAnswersModel(fitted) if forced else fitted
 
 
 @contextmanager

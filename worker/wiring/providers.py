@@ -106,12 +106,12 @@ class ModelChains:
 
 
 def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
-    """Return the model, with tool calls read that it writes as text; or, on one of any servers
-    that makes the model call a tool, with forced answers."""
+    """Return the model, with tool calls read that it writes as text; on one of any servers that
+    makes the model call a tool, with forced answers too."""
     info = build_catalogue(settings).get_info(model.name)
-    if model.is_any_server and info.obeys_required and not info.has_text_tools:
-        return ForcedAnswersModel(model)
-    return TextToolsModel(model, always=model.is_any_server and info.has_text_tools)
+    fitted = TextToolsModel(model, always=model.is_any_server and info.has_text_tools)
+    forced = model.is_any_server and info.obeys_required and not info.has_text_tools
+    return ForcedAnswersModel(fitted) if forced else fitted
 
 
 @contextmanager

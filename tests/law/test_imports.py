@@ -22,7 +22,7 @@ FLOOR = (*PURE, "worker.arguments")
 SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
 COMMANDS = (
     *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.broker", "worker.queue.process"),
-    "worker.telemetry.parts",
+    *("worker.queue.readiness", "worker.telemetry.parts"),
 )
 
 ROOMS = {
@@ -119,7 +119,8 @@ ROOMS = {
     "worker.wiring": Room(
         (
             *(*SERVICE, "worker.app", "worker.playbook", "worker.queue", "sandbox"),
-            *("worker.maintenance.missed_pipelines", "worker.transport.certificates"),
+            *("worker.doctor.idle_settings", "worker.maintenance.missed_pipelines"),
+            "worker.transport.certificates",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
         ),

@@ -36,9 +36,16 @@ _SIZE = 64
 
 def check_store(installation: Installation) -> Iterator[Line]:
     """Check that objects can be written, read, replaced conditionally, and removed."""
-    store = installation.store()
-    store.probe()
-    _read_back(store.records)
+    try:
+        store = installation.store()
+        store.probe()
+        _read_back(store.records)
+    except StoreError as error:
+        if other := installation.other_addressing():
+            advice = f"it answers to the other way of naming a bucket: set s3_addressing: {other}"
+            yield report_failed("store", str(error), advice)
+            return
+        raise
     place = store.records.describe_place("")
     yield report_good("store", f"{place} takes writes, reads them back, honours conditions")
 

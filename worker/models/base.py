@@ -5,7 +5,7 @@ keys or times. Vertex AI is another endpoint and another `httpx.Auth`, not anoth
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -55,6 +55,7 @@ class Target:
     """What a codec needs to know about its model.
 
     `origin` is the model's full name: verbatim wire parts are sent back to that model only.
+    `refused_fields` are those of the body that the server has refused: they are left out.
     """
 
     origin: str
@@ -62,6 +63,12 @@ class Target:
     head: Mapping[str, Any] = field(default_factory=dict)
     dialect: Dialect = field(default_factory=Dialect)
     info: ModelInfo = field(default_factory=ModelInfo)
+    refused_fields: frozenset[str] = frozenset()
+
+    def choose_limit(self) -> str:
+        """Return the field that limits the answer's length, "" if the server takes none."""
+        names = (self.dialect.limit, "max_tokens", "max_completion_tokens")
+        return next((name for name in names if name not in self.refused_fields), "")
 
     def choose_max_tokens(self, request: Request) -> int:
         """Return the limit of the answer to this request in tokens, with room for thinking."""
@@ -69,6 +76,31 @@ class Target:
             return self.max_tokens
         thinking = _THINKING if self.info.may_think() else 0
         return min(self.max_tokens, request.max_output + thinking)
+
+    def adapt(self, change: "WantedChange") -> "Target":
+        """Return the target for a server that wants this; itself if that changes nothing."""
+        most = change.most_tokens or self.max_tokens
+        return replace(
+            self,
+            max_tokens=min(self.max_tokens, most),
+            dialect=replace(self.dialect, **change.dialect),
+            refused_fields=self.refused_fields | {change.refused_field} - {""},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WantedChange:
+    """What a server that has refused a request wants to be changed.
+
+    `advice` names the setting by which it is asked so from the start. `refused_field` is one of the
+    body that it does not take, `most_tokens` the longest answer that may be asked for, `dialect`
+    are fields of `Dialect`; "", 0 and {} change nothing.
+    """
+
+    advice: str
+    refused_field: str = ""
+    most_tokens: int = 0
+    dialect: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +160,8 @@ class Cause(Enum):
     """The request has more tokens than the account may use in a minute, however long one waits."""
     NO_TOOLS = auto()
     """The model is served without native tools: calls may be asked for as text."""
+    UNWANTED = auto()
+    """The server wants a field of the body to be another, or not to be there."""
 
 
 CAUSES: Mapping[int, Cause] = {
@@ -147,7 +181,7 @@ class Failure:
 
     `retry_after` is the wait in seconds that the body states, if any; the client reads the headers.
     `token_rate` is how many input tokens the account may use in a minute, 0 if that is not what it
-    was refused for.
+    was refused for. `change` is what the server wants to be changed, if it says so.
     """
 
     cause: Cause
@@ -155,6 +189,7 @@ class Failure:
     transient: bool = False
     retry_after: float | None = None
     token_rate: int = 0
+    change: WantedChange | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from worker.sessions.bucket_answers import (
     require_list,
     translate_errors,
 )
-from worker.sessions.objects import CHUNK
+from worker.sessions.objects import CHUNK, Addressing
 from worker.sessions.store import Store
 from worker.transport.certificates import find_trusted
 from worker.transport.urllib3_connections import bound_pools
@@ -68,6 +68,7 @@ def connect_bucket(
     attempts: int,
     read_timeout: float,
     deadline: float = DEADLINE,
+    addressing: Addressing = "path",
 ) -> "S3Client":
     """Make a client for AWS and compatible stores. Safe to share between threads.
 
@@ -79,7 +80,7 @@ def connect_bucket(
             endpoint_url=endpoint_url,
             config=Config(
                 signature_version="s3v4",
-                s3={"addressing_style": "path"},
+                s3={"addressing_style": addressing},
                 retries={"mode": "standard", "total_max_attempts": attempts},
                 connect_timeout=5.0,
                 read_timeout=read_timeout,
@@ -117,9 +118,13 @@ class S3Store(Store):
         session: boto3.Session | None = None,
         attempts: int = 5,
         read_timeout: float = 60.0,
+        addressing: Addressing = "path",
     ) -> None:
         client = connect_bucket(
-            session or make_session(), endpoint_url, attempts=attempts, read_timeout=read_timeout
+            *(session or make_session(), endpoint_url),
+            attempts=attempts,
+            read_timeout=read_timeout,
+            addressing=addressing,
         )
         super().__init__(Bucket(client, bucket, prefix))
 

@@ -44,6 +44,11 @@ _HINTS = (
         {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "403"},
         _CREDENTIALS,
     ),
+    (
+        # Alibaba's, Tencent's and Huawei's words for one thing.
+        {"SecondLevelDomainForbidden", "PathStyleDomainForbidden", "VirtualHostDomainRequired"},
+        "the server wants the bucket's name in its host's: set s3_addressing to auto or virtual",
+    ),
     ({"NotImplemented", "MethodNotAllowed"}, "use a store that honours conditional writes"),
 )
 _UNREACHABLE = (

@@ -2,9 +2,9 @@
 
 import re
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from worker.core.routing.tiers import TierName
 from worker.settings.base import Part, Secret
@@ -180,6 +180,28 @@ class ModelTierSettings(Part):
     )
 
 
+def read_reply(value: object) -> object:
+    """Return the part that a plain name of `models.reply` stands for."""
+    return {"model": value} if isinstance(value, str) else value
+
+
+class ReplySettings(Part):
+    """`models.reply:`, or only its `model`."""
+
+    model: str = Field(
+        default="",
+        description="What answers replies that need no tools: a tier of `models.tiers`, or a "
+        "model as `provider/model`. Where it calls a tool or gives no answer, the session's own "
+        "model goes on. Empty: the session's own model. `models.reply: NAME` sets this alone.",
+    )
+    reasoning: Effort | None = Field(
+        default=None, description="Its reasoning level; not set: the tier's, or the model's own."
+    )
+    max_output: int = Field(
+        default=1500, ge=100, le=32_000, description="Tokens that such an answer may have."
+    )
+
+
 class ModelSettings(Part):
     """`models:`. `fallback` are tried in order when `default` does not answer."""
 
@@ -210,6 +232,9 @@ class ModelSettings(Part):
         description="What raises a session's tier: answers whose quotes stay unproven, unclear "
         "verdicts, malformed answers, work on code.",
     )
+    reply: Annotated[
+        ReplySettings, BeforeValidator(read_reply, json_schema_input_type=ReplySettings | str)
+    ] = ReplySettings()
     choosable: tuple[str, ...] = Field(
         default=(),
         description="Globs of the models, as `provider/model`, that a comment may choose besides "
@@ -231,6 +256,22 @@ class ModelSettings(Part):
         for name in [value] if isinstance(value, str) else value:
             _check_slash(name)
         return value
+
+    @model_validator(mode="after")
+    def _check_reply(self) -> Self:
+        name = self.reply.model
+        if name and "/" not in name and name not in self.tiers:
+            there = ", ".join(self.tiers) or "none"
+            raise ValueError(
+                f"reply: there is no tier {name!r} in models.tiers ({there}): name one of them, "
+                "or a model as provider/model"
+            )
+        _check_slash(name if "/" in name else "")
+        return self
+
+    def use_alone(self, model: str) -> "ModelSettings":
+        """Return the settings with one model for all turns, before the fallbacks."""
+        return self.model_copy(update={"default": model, "tiers": {}, "reply": ReplySettings()})
 
     def get_provider(self, name: str) -> ProviderSettings:
         """Return the settings of a provider; all fields are unset if it has none."""

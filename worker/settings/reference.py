@@ -39,9 +39,12 @@ _VARIABLES = """\
 "overrides" wins over the file; "default" is used where the file says nothing.
 """
 _OUTSIDE = """\
-Besides these, `$SANDPIPER_CONFIG` names the file; Docker's variables (`DOCKER_HOST` …), Amazon's
-(`AWS_ACCESS_KEY_ID` …, `AWS_CA_BUNDLE`), Google's (`GOOGLE_APPLICATION_CREDENTIALS`) and those of
-proxies are read by the libraries that know them.
+Besides these, `$SANDPIPER_CONFIG` names the file; `$SSL_CERT_FILE` (or `$SSL_CERT_DIR`) names the
+certificates to trust instead of the usual ones, for every connection but those to Docker and
+Kubernetes, which have their own (`REQUESTS_CA_BUNDLE` goes before it for GitLab and traces,
+`AWS_CA_BUNDLE` for S3, `broker_tls.ca_file` for the broker). Docker's variables (`DOCKER_HOST` …),
+Amazon's (`AWS_ACCESS_KEY_ID` …), Google's (`GOOGLE_APPLICATION_CREDENTIALS`) and those of proxies
+are read by the libraries that know them.
 """
 _SECRECY = """\
 ## Secrets

@@ -68,13 +68,14 @@ class Telemetry:
     def wrap_deps(self, deps: Deps) -> Deps:
         """Wrap the parts of a job, so that their calls are counted."""
         choices = {name: self._wrap_model(make) for name, make in deps.runtime.choices.items()}
-        make_model = deps.runtime.make_model
+        make_model, make_reply = deps.runtime.make_model, deps.runtime.make_reply_model
         runtime = replace(
             deps.runtime,
             sandboxes=CountedDriver(deps.runtime.sandboxes, self.metrics),
             model=self._wrap_model(deps.runtime.model),
             choices=choices,
             make_model=lambda wanted: self._wrap_model(partial(make_model, wanted))(),
+            make_reply_model=lambda wanted: self._wrap_model(partial(make_reply, wanted))(),
             wrap_sandbox=lambda sandbox: CountedSandbox(sandbox, self.metrics),
         )
         gitlab = replace(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
+from worker.core.routing.tiers import ReplyModel
 from worker.errors import ConfigError
 from worker.models.base import OperatorRow, Provider
 from worker.models.catalogue.model_info import Catalogue, choose_rate, make_flat_rate
@@ -112,9 +113,21 @@ def require_price(settings: Settings, spec: str, *more_caps: str) -> None:
         )
 
 
+def make_reply_model(settings: Settings) -> ReplyModel | None:
+    """Make the model that answers replies without tools, None if the session's own does."""
+    reply, tiers = settings.models.reply, settings.models.tiers
+    if not reply.model:
+        return None
+    if reply.model not in tiers:
+        return ReplyModel(reply.model, reply.reasoning or "", max_output=reply.max_output)
+    served = tiers[reply.model]
+    level = reply.reasoning or served.reasoning or ""
+    return ReplyModel(served.model, level, tier=reply.model, max_output=reply.max_output)
+
+
 def list_run_models(settings: Settings) -> list[ChosenModel]:
-    """List the models of runs: the default, the fallbacks, and the tiers' models."""
-    models = settings.models
+    """List the models of runs: the default, the fallbacks, the tiers', and that of replies."""
+    models, reply = settings.models, make_reply_model(settings)
     return [
         ChosenModel("default", models.default),
         *(ChosenModel("fallback", spec) for spec in models.fallback),
@@ -122,6 +135,7 @@ def list_run_models(settings: Settings) -> list[ChosenModel]:
             ChosenModel(f"tier {name}", tier.model, tier.reasoning or "")
             for name, tier in models.tiers.items()
         ),
+        *([ChosenModel("reply", reply.model, reply.reasoning)] if reply else []),
     ]
 
 

@@ -23,6 +23,7 @@ from worker.wiring.model_lists import (
     find_price,
     get_row,
     list_run_models,
+    make_reply_model,
     require_price,
 )
 
@@ -88,9 +89,9 @@ class ModelChains:
         models = (self._get_model(wanted), *(self._get_model(TierModel(each)) for each in others))
         return FallbackModel(models, SystemClock())
 
-    def make_alone(self, name: str) -> FallbackModel:
+    def make_alone(self, wanted: TierModel) -> FallbackModel:
         """Return a model for one run without fallbacks. Raises ConfigError."""
-        return FallbackModel([self._get_model(TierModel(name))], SystemClock())
+        return FallbackModel([self._get_model(wanted)], SystemClock())
 
     def _get_model(self, wanted: TierModel) -> breaker.GuardedModel:
         with self._lock:
@@ -105,12 +106,12 @@ class ModelChains:
 
 
 def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
-    """Return the model, with tool calls read that it writes as text; or, on one of any servers
-    that makes the model call a tool, with forced answers."""
+    """Return the model, with tool calls read that it writes as text; on one of any servers that
+    makes the model call a tool, with forced answers too."""
     info = build_catalogue(settings).get_info(model.name)
-    if model.is_any_server and info.obeys_required and not info.has_text_tools:
-        return ForcedAnswersModel(model)
-    return TextToolsModel(model, always=model.is_any_server and info.has_text_tools)
+    fitted = TextToolsModel(model, always=model.is_any_server and info.has_text_tools)
+    forced = model.is_any_server and info.obeys_required and not info.has_text_tools
+    return ForcedAnswersModel(fitted) if forced else fitted
 
 
 @contextmanager
@@ -122,18 +123,22 @@ def open_model(model: HttpModel, settings: Settings) -> Iterator[Model]:
 
 
 def build_chains(settings: Settings, watched: Telemetry | None, opened: ExitStack) -> ModelChains:
-    """Build every configured model, including the tiers' models. Raises ConfigError."""
+    """Build every configured model, including those of tiers and replies. Raises ConfigError."""
     check_providers(settings)
     _check_levels(settings)
     chains, rules = ModelChains(settings, watched, opened), make_tier_rules(settings)
     for each in (rules.default, *rules.models.values()):
         chains.make_chain(each)
+    if rules.reply:
+        chains.make_alone(rules.reply.served_by)
     return chains
 
 
 def _check_levels(settings: Settings) -> None:
-    """Raise ConfigError for a tier whose model does not have its reasoning level."""
+    """Raise ConfigError for a tier, or a model of replies, that does not have its level."""
     catalogue = build_catalogue(settings)
+    if reply := make_reply_model(settings):
+        catalogue.check_level(reply.model, reply.reasoning, "models.reply.reasoning")
     for name, tier in settings.models.tiers.items():
         where = f"models.tiers.{name}.reasoning"
         catalogue.check_level(tier.model, tier.reasoning or "", where)
@@ -150,6 +155,7 @@ def make_tier_rules(settings: Settings) -> TierRules:
         tier=models.tier,
         upgrade=frozenset(map(Signal, models.upgrade)),
         find_price=partial(find_price, build_catalogue(settings)),
+        reply=make_reply_model(settings),
     )
 
 

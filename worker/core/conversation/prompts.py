@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import MAX_CALLS, Dimension
+from worker.core.conversation.limits import MAX_CALLS, find_budget
 from worker.core.gate.question_parts import read_parts
 from worker.core.routing.tiers import Signal
 from worker.core.session_id import MARKER
@@ -84,20 +84,8 @@ _OLDER = (
 )
 _LOST = "The sandbox's files are lost: fetch again what you need."
 
-_SOFT = {
-    Dimension.ITERATIONS: "80 % of your iterations are used.",
-    Dimension.CONTEXT: "80 % of your context is used.",
-    Dimension.CLOCK: "80 % of your time is used.",
-    Dimension.COST: "80 % of your cost budget is used.",
-}
-_FINAL = {
-    Dimension.ITERATIONS: "This is your last iteration.",
-    Dimension.CONTEXT: "Your context is full.",
-    Dimension.CLOCK: "Your time is up.",
-    Dimension.COST: "Your cost budget is used up.",
-}
 _EMPTY = "Your last answer was empty. Call a tool, or write your final answer now."
-_WRAP_UP = "Start wrapping up: only the calls you still need, then your final answer."
+_FINISH = "{}: finish, with only the calls you still need."
 _NOT_RUN = "Your last answer held only tool calls. None of them was run."
 _LAST = (
     "Tools are switched off for this answer. Write your final answer now from what you have, "
@@ -122,10 +110,17 @@ _BEGINS, _MOST_FILES, _MOST_FAILED, _REASON = 300, 20, 4, 160
 TAKEOVER = "(A stronger model goes on with this conversation from here: you."
 """The beginning of the message to a model that takes over, by which it is found in a transcript."""
 
+_ANEW = (
+    "Look at what was not looked at, then write the whole answer anew, even if you come to the "
+    "same conclusion."
+)
 _TRIED = {
-    Signal.UNPROVEN: "The answer above stands on quotes that could not be proven.",
-    Signal.UNCLEAR: "The answer above found no cause that its evidence shows.",
+    Signal.UNPROVEN: ("The answer above stands on quotes that could not be proven.", _ANEW),
+    Signal.UNCLEAR: ("The answer above found no cause that its evidence shows.", _ANEW),
+    Signal.MALFORMED: ("The last answers came out broken or empty.", "Go on from there."),
+    Signal.CODE: ("The work has come to code.", "Go on from there."),
 }
+"""For each signal, why another model takes over, and what it is to do."""
 
 
 def write_system_prompt(notes: str, workflow_text: str, *, compact: bool) -> str:
@@ -135,25 +130,36 @@ def write_system_prompt(notes: str, workflow_text: str, *, compact: bool) -> str
 
 
 def tell_takeover(signal: Signal) -> str:
-    """The message to a model that takes over after an answer."""
+    """The message to a model that takes over."""
+    why, what = _TRIED[signal]
     return (
-        f"{TAKEOVER} {_TRIED.get(signal, '')} What was tried stands above, and its files are "
-        "there: don't repeat it. Look at what was not looked at, then write the whole answer anew, "
-        "even if you come to the same conclusion.)"
+        f"{TAKEOVER} {why} What was tried stands above, and its files are there: don't repeat it. "
+        f"{what})"
     )
+
+
+def tell_handback(reason: str) -> str:
+    """The message to the session's own model that goes on after another was asked first."""
+    return (
+        f"{TAKEOVER} Another one was to answer this reply in short, and {reason}. Answer the reply "
+        "as a whole, with your tools where needed; what was tried stands above.)"
+    )
+
+
+FROM_ABOVE = (
+    "Answer in short, from what stands above. If that is not enough, or a verdict given before "
+    "does not hold, don't say so: call the tool that you would need, and a stronger model goes on."
+)
+"""The ephemeral text that goes with the request to a reply's own model."""
 
 
 def write_notice(ask: Ask) -> str:
     """The ephemeral text that goes with one request, or ""."""
     if ask.final:
         insisting = [_NOT_RUN] if ask.insist else []
-        return "\n".join([*(_FINAL[name] for name in ask.final), *insisting, _LAST])
-    lines = [_SOFT[name] for name in ask.soft]
-    if lines:
-        lines.append(_WRAP_UP)
-    if ask.empty:
-        lines.append(_EMPTY)
-    return "\n".join(lines)
+        return "\n".join([*(find_budget(name).final for name in ask.final), *insisting, _LAST])
+    near = ", ".join(each.describe() for each in ask.soft)
+    return "\n".join([*([_FINISH.format(near)] if near else []), *([_EMPTY] if ask.empty else [])])
 
 
 def tell_broken_answer(*, cut: bool, calls: int, again: bool) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from worker.errors import ContextOverflow, ModelError
-from worker.models.base import Cause, Failure, Provider
+from worker.models.base import Cause, Failure, Provider, WantedChange
 from worker.models.codec.length_refusals import StatedSize, read_stated_size
 
 _MAX_REASON = 300
@@ -35,6 +35,7 @@ _ADVICE = {
     ),
     Cause.INVALID: ("the request was refused", ""),
     Cause.BOUND: ("an earlier answer was refused when sent back", "start a new session"),
+    Cause.UNWANTED: ("the server wants the request to be another", ""),
     Cause.NO_TOOLS: ("{model} is served without native tools", "its calls are asked for as text"),
 }
 
@@ -72,8 +73,34 @@ class RateLimited(ModelError):
         self.token_rate = token_rate
 
 
+_STREAM = re.compile(rb"\s*(?:(?:data|event|id|retry):|:)")
+_PAGE = re.compile(rb"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
+
+
+def name_foreign_form(headers: Mapping[str, str], body: bytes) -> str:
+    """Return what an answer is that is not the JSON that was asked for, and what to do; "" if that
+    cannot be told."""
+    kind, start = headers.get("content-type", "").lower(), body[:400]
+    if "event-stream" in kind or _STREAM.match(start):
+        return "an event stream, though none was asked for: switch streaming off at {host}"
+    if "ndjson" in kind or "json-seq" in kind:
+        return "a stream of JSON lines, though none was asked for: switch streaming off at {host}"
+    if "text/html" in kind or _PAGE.match(start):
+        return "a page of HTML: check {url_env}, and what stands before {host}"
+    return ""
+
+
 class BoundElsewhere(ModelError):
     """The provider refused a verbatim part of the history; a bare request may be accepted."""
+
+
+class ChangeWanted(ModelError):
+    """The provider wants a field of the request to be another; a changed request may be
+    accepted."""
+
+    def __init__(self, message: str, change: WantedChange, kind: str) -> None:
+        super().__init__(message, kind=kind)
+        self.change = change
 
 
 class ErrorWriter:
@@ -86,6 +113,7 @@ class ErrorWriter:
         self._keys = keys
         self._advice = {**_ADVICE, **provider.advice}
         self._fields = {
+            "who": self._who,
             "model": model,
             "host": host,
             "key_env": provider.key_env,
@@ -96,7 +124,10 @@ class ErrorWriter:
         self, status: int, headers: Mapping[str, str], failure: Failure, retry_after: float | None
     ) -> ModelError:
         """Return the error for an answer other than 200."""
-        what, advice = (part.format(**self._fields) for part in self._advice[failure.cause])
+        what, advice = self._advice[failure.cause]
+        if failure.change:
+            advice = failure.change.advice
+        what, advice = (part.format(**self._fields) for part in (what, advice))
         text = f"{self._who}: {what} ({self._make_reference(status, headers)})"
         text += f": {advice}" if advice else ""
         # The answer often quotes a part of the refused key.
@@ -111,6 +142,8 @@ class ErrorWriter:
             return BoundElsewhere(text, kind=kind)
         if failure.token_rate and failure.transient:
             return RateLimited(text, kind, retry_after, failure.token_rate)
+        if failure.change:
+            return ChangeWanted(text, failure.change, kind)
         return ModelError(text, transient=failure.transient, retry_after=retry_after, kind=kind)
 
     def make_failure(
@@ -118,6 +151,19 @@ class ErrorWriter:
     ) -> ModelError:
         """Return the error for a request without a usable answer."""
         return ModelError(f"{self._who}: {what}", transient=transient, kind=kind)
+
+    def make_unread(self, headers: Mapping[str, str], body: bytes, reason: str) -> ModelError:
+        """Return the error for an answer that cannot be read for this `reason`.
+
+        A stream is what the server always answers: it would only be paid for once more.
+        """
+        text, form = self.quote_text(reason), name_foreign_form(headers, body)
+        what = (
+            f"the answer is {form.format(**self._fields)}"
+            if form
+            else (f"the answer cannot be read: {text}")
+        )
+        return self.make_failure(what, transient="stream" not in form, kind="unread")
 
     def quote_text(self, text: str) -> str:
         """Return foreign text on one line: printable, cut, and without the key."""

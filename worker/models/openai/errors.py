@@ -7,6 +7,7 @@ from typing import Any
 from worker.models.base import CAUSES, Cause, Failure
 from worker.models.codec.json_slices import parse_json
 from worker.models.codec.length_refusals import find_length_cause, find_token_rate
+from worker.models.openai.wanted_changes import find_wanted_change
 
 _MAY_REFUSE_PARTS = frozenset({400, 404, 413, 422, 500})
 # Messages of a server that refuses a verbatim part of an earlier answer: reasoning that it cannot
@@ -48,6 +49,8 @@ def classify(status: int, body: bytes) -> Failure:
         return Failure(Cause.BOUND, reason)
     if status in _MAY_REFUSE_PARTS and _NO_TOOLS.search(words):
         return Failure(Cause.NO_TOOLS, reason)
+    if status in _MAY_REFUSE_PARTS and (change := find_wanted_change(words)):
+        return Failure(Cause.UNWANTED, reason, change=change)
     if status >= 500:
         return Failure(Cause.OVERLOADED, reason, transient=True)
     if "model_not_found" in codes:

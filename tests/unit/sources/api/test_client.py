@@ -104,10 +104,6 @@ def test_a_rate_limit_cannot_hold_a_worker_for_long(
     assert "RateLimit-Reset" not in response.headers
 
 
-@pytest.mark.parametrize(
-    ("ahead", "status", "waits"),
-    [(4.0, 429, (3, 4)), (99999.0, 429, (MAX_WAIT, MAX_WAIT)), (-9.0, 429, (0, 0)), (4.0, 200, ())],
-)
 def test_a_wait_that_is_told_as_a_date_is_as_long_as_it_says(sim: GitLabSim, scene: Scene) -> None:
     until = format_datetime(datetime.now(UTC) + timedelta(seconds=6), usegmt=True)
     sim.fail_next("GET", "/user", 429, headers={"Retry-After": until})
@@ -116,6 +112,10 @@ def test_a_wait_that_is_told_as_a_date_is_as_long_as_it_says(sim: GitLabSim, sce
     assert 1 <= int(response.headers["Retry-After"]) <= 7
 
 
+@pytest.mark.parametrize(
+    ("ahead", "status", "waits"),
+    [(4.0, 429, (3, 4)), (99999.0, 429, (MAX_WAIT, MAX_WAIT)), (-9.0, 429, (0, 0)), (4.0, 200, ())],
+)
 def test_without_a_retry_after_the_rate_limits_reset_is_waited_for(
     sim: GitLabSim, scene: Scene, ahead: float, status: int, waits: tuple[int, ...]
 ) -> None:

@@ -85,6 +85,10 @@ def test_every_provider_finds_its_variables_and_the_file_wins_where_it_should(
         "OPENAI_BASE_URL": "http://127.0.0.1:5",
         "GOOGLE_CLOUD_PROJECT": "env-project",
         "GOOGLE_CLOUD_LOCATION": "eu",
+        "AZURE_OPENAI_API_KEY": "azure-key",
+        "AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com",
+        "AWS_DEFAULT_REGION": "eu-west-1",
+        "AWS_BEARER_TOKEN_BEDROCK": "bedrock-key",
     }
     text = """
 models:
@@ -101,6 +105,12 @@ models:
     assert models.get_provider("gemini-vertex").project == "file-project"
     assert models.get_provider("gemini-vertex").location == "eu"
     assert models.get_provider("anthropic-vertex").project == "env-project"
+    assert models.get_provider("openai-azure").key == "azure-key"
+    assert models.get_provider("openai-azure").base_url == "https://mine.openai.azure.com"
+    assert models.get_provider("anthropic-bedrock").key == "bedrock-key"
+    assert models.get_provider("anthropic-bedrock").region == "eu-west-1"
+    regions = load(write(tmp_path, text), {**env, "AWS_REGION": "us-east-1"}).models
+    assert regions.get_provider("anthropic-bedrock").region == "us-east-1"
 
 
 def test_a_model_of_ones_own_can_be_described(tmp_path: Path) -> None:

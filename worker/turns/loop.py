@@ -57,9 +57,6 @@ from worker.errors import (
 from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts, make_fold
 
-FINAL_GRACE = 120.0
-"""Seconds past the wall-clock limit that the final answer may take."""
-
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
@@ -171,7 +168,11 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     kept_notice = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
     after = absorb_reply(
-        *(context, ask, reply, name, kept_notice), at=sent_at, seconds=seconds, cache=marked.cache
+        *(context, ask, reply, name, kept_notice),
+        at=sent_at,
+        seconds=seconds,
+        cache=marked.cache,
+        rules=limits.loop_rules,
     )
     return record_model(after, name)
 
@@ -249,7 +250,7 @@ def _continue_in_new_sandbox(context: Context, error: SandboxLost, parts: LoopPa
 
 def _compute_deadline(context: Context, limits: Limits, clock: Clock) -> float:
     left = limits.wall_clock - (clock.now() - context.turn_usage.started_at)
-    return clock.monotonic() + max(left, 0.0) + FINAL_GRACE
+    return clock.monotonic() + max(left, 0.0) + limits.loop_rules.final_grace
 
 
 def _report_answer(reply: Reply, room: int, seconds: float) -> Answered:

@@ -8,17 +8,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from worker.core.conversation.folds.fold import FoldSettings
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import Usage
 from worker.core.routing.tiers import TierRules
 from worker.core.stored_keys import KEY
 
 SOFT = 0.8
-MAX_EMPTY_RETRIES = 2
-MAX_BROKEN = 3
-"""This many cut or broken answers in a row end the run."""
-
-MAX_CALLS = 64
-"""The most tool calls of one answer; of an answer with more of them, none is run."""
 
 
 class Dimension(StrEnum):
@@ -35,7 +30,7 @@ class Limits:
     """The caps of one turn: model calls, tokens, seconds, dollars.
 
     `fold_settings` say how the conversation is kept within its tokens, `tier_rules` when another
-    model takes over.
+    model takes over, `loop_rules` how often the model may do the same again.
     """
 
     max_iterations: int = 50
@@ -44,6 +39,7 @@ class Limits:
     cost_usd: float = 2.0
     fold_settings: FoldSettings = field(default_factory=FoldSettings)
     tier_rules: TierRules = field(default_factory=TierRules)
+    loop_rules: LoopRules = field(default_factory=LoopRules)
 
 
 @dataclass(frozen=True, slots=True)

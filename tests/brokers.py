@@ -15,6 +15,7 @@ import kombu
 import pytest
 import redis
 
+from tests.certificates import Server
 from tests.parallel import worker_number
 
 QUEUE = "celery"
@@ -65,6 +66,15 @@ class RedisServer:
         ):
             return bool(client.ping())
         return False
+
+
+def make_tls_options(port: int, server: Server) -> tuple[str, ...]:
+    """What lets a Redis, or a Sentinel, speak TLS at a port of its own."""
+    return (
+        *("--tls-port", str(port), "--tls-auth-clients", "no"),
+        *("--tls-cert-file", server.cert_file, "--tls-key-file", server.key_file),
+        *("--tls-ca-cert-file", server.authority.ca_file),
+    )
 
 
 @contextmanager

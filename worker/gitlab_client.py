@@ -18,6 +18,7 @@ import urllib3
 from gitlab import Gitlab
 from gitlab.exceptions import GitlabError, GitlabParsingError
 
+from worker.transport.certificates import explain_tls_failure
 from worker.transport.retry_after import read_retry_after
 from worker.transport.urllib3_connections import (
     BoundedAdapter,
@@ -179,6 +180,8 @@ def explain_failure(error: Exception, what: str, token: str) -> Failure:
         return Failure(f"{what}: GitLab's answer is refused: {error}", odd, doubtful=odd)
     if isinstance(error, requests.Timeout):
         return Failure(f"{what}: GitLab did not answer in time", True)
+    if problem := explain_tls_failure(error):
+        return Failure(f"{what}: no connection to GitLab: {problem}", True)
     return Failure(
         f"{what}: no connection to GitLab ({type(error).__name__}): is gitlab.url right and up?",
         isinstance(error, requests.ConnectionError | requests.exceptions.ChunkedEncodingError),

@@ -2,12 +2,14 @@
 
 import pytest
 
+from tests.simulators.openai import ChatSim
+from tests.simulators.openai.servers import SERVERS
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import asks, conversations, found
 from tests.wire.simulators import WIRES
 from worker.core.conversation.messages import Assistant, Message, User, WireForm
 from worker.core.ports import StopReason
-from worker.demo.script import Say, Scripted
+from worker.demo.script import Call, Say, Scripted
 from worker.models.text_tools.fences import rewrite_request
 from worker.settings import Settings
 from worker.wiring.providers import open_model
@@ -75,3 +77,23 @@ def test_every_conversation_can_go_on_by_text(name: str) -> None:
         assert b'"function_call"' not in body, case
         assert b'"tool_calls"' not in body, case
         assert all(tool.name.encode() in body for tool in request.tools), case
+
+
+@pytest.mark.parametrize("name", [name for name, like in SERVERS.items() if like.goes_on_by_text])
+def test_a_server_that_was_to_force_calls_goes_on_by_text_too(name: str) -> None:
+    answers = ([Call([("look", {"at": "a"})], "I look.")], [Call([("answer", {"text": "Done."})])])
+    entries = {"openai-compatible/qwen3": {"forced_decision": True}}
+    settings = Settings.model_validate({"models": {"catalogue": entries}})
+    messages: list[Message] = [User("event")]
+    with (
+        ChatSim(Scripted(*answers), like=SERVERS[name]) as sim,
+        open_model(WIRES["openai-compatible"].model(sim), settings) as model,
+    ):
+        first = model.reply(asks(*messages, session="0123456789"))
+        (call,) = first.calls
+        messages += [Assistant(first.text, first.calls), found(call.id, "it is there")]
+        last = model.reply(asks(*messages, session="0123456789"))
+        assert len(set(sim.unexpected_requests) - CHANGES) == SERVERS[name].refuses
+    assert (call.name, last.text, last.calls) == ("look", "Done.", ())
+    assert sim.requests[0]["tool_choice"] == "required"
+    assert "tool_choice" not in sim.requests[-1]

@@ -166,6 +166,38 @@ def test_a_wire_form_that_does_not_fit_its_message_is_rebuilt(name: str, wire: s
     )
 
 
+@pytest.mark.parametrize("arguments", [{"at": "a"}, None])
+@pytest.mark.parametrize("name", WIRES)
+def test_arguments_that_came_as_an_object_go_back_as_text(name: str, arguments: Any) -> None:
+    made, origin = CODECS[name]()
+    found_calls = json.loads(WIRES[name])
+    call = found_calls[1] if name in SAID else found_calls["tool_calls"][0]["function"]
+    call["arguments"] = arguments
+    answer = replace(calls("a"), wire=WireForm(origin, json.dumps(found_calls)))
+    request = asks(EVENT, answer, found("a"))
+
+    CHECKS[name](protocol.parse(made.encode(request)))
+    assert b'"arguments":"{\\"at\\":\\"a\\"}"' in made.encode(request)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\n", None])
+def test_a_blank_content_goes_back_as_nothing_and_the_calls_beside_it_as_they_came(
+    blank: str | None,
+) -> None:
+    made, origin = CODECS["openai-compatible"]()
+    call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{ }"}}
+    wires = [{"content": blank, "tool_calls": [call]}, {"content": blank}]
+    sent = [
+        json.loads(made.encode(asks(EVENT, replace(answer, wire=wire), *results)))["messages"][2]
+        for wire, answer, results in (
+            (WireForm(origin, json.dumps(wires[0])), calls("a", text=blank or ""), [found("a")]),
+            (WireForm(origin, json.dumps(wires[1])), Assistant(blank or ""), [User("?")]),
+        )
+    ]
+    assert [message["content"] for message in sent] == ["", "(empty)"]
+    assert sent[0]["tool_calls"] == [call]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_bare_request_drops_every_wire_form(name: str) -> None:
     made, origin = CODECS[name]()
@@ -255,7 +287,7 @@ def test_no_sampling_parameter_is_ever_sent(name: str) -> None:
     known = {
         *("model", "tools", "tool_choice", "max_tokens", "max_completion_tokens", "messages"),
         *("reasoning_effort", "input", "instructions", "store", "include", "prompt_cache_key"),
-        "max_output_tokens",
+        *("max_output_tokens", "stream"),
     }
     for request in conversations("").values():
         assert set(encoded(name, request)) <= known

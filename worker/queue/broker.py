@@ -11,6 +11,7 @@ from celery import Celery
 from kombu.exceptions import KombuError, OperationalError
 
 from worker.errors import QueueError
+from worker.transport.certificates import explain_tls_failure
 
 log = logging.getLogger("sandpiper.queue")
 
@@ -72,11 +73,9 @@ def _explain_failure(uri: str, error: Exception) -> QueueError:
     if any(isinstance(each, _REFUSALS) for each in causes[:2]):
         advice = "set SANDPIPER_BROKER to a user, password and virtual host that it knows"
         return QueueError(f"the broker {place} refuses this login: {reason}; {advice}")
-    if "CERTIFICATE_VERIFY_FAILED" in f"{reason} {causes}":
-        advice = "set broker_tls.ca_file to the certificate of whoever signed it"
-        return QueueError(
-            f"the broker {place} has a certificate that does not hold: {reason}; {advice}"
-        )
+    if problem := explain_tls_failure(error, "broker_tls.ca_file or SSL_CERT_FILE"):
+        finding, _, advice = problem.partition(": ")
+        return QueueError(f"the broker {place} does not answer: {finding}; {advice}")
     return QueueError(f"the broker {place} does not answer: {reason}", transient=True)
 
 

@@ -1,6 +1,6 @@
 """All settings in one tree."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -40,6 +40,12 @@ class Settings(Part):
     )
     s3_endpoint: str = Field(
         default="", exclude=True, description="Another S3 server than Amazon's."
+    )
+    s3_addressing: Literal["auto", "path", "virtual"] = Field(
+        default="auto",
+        description="Where an S3 server expects the bucket's name: in the `path`, or `virtual`, in "
+        "front of its own host's. `auto` looks which of them `AWS_ENDPOINT_URL_S3` answers to, and "
+        "is `path` for Amazon's.",
     )
     sandbox: SandboxSettings = SandboxSettings()
     models: ModelSettings = ModelSettings()

@@ -37,15 +37,20 @@ _RESPONSES_ONLY = re.compile(r"gpt-6(\.\d+)?-astra|gpt-6\.[12]-")
 @dataclass(frozen=True, slots=True)
 class Server:
     """Which server is played. `reasoning` is the field in which it wants reasoning back. Without
-    `takes_tools` it serves a model as Ollama does one whose template knows no tools."""
+    `takes_tools` it serves a model as Ollama does one whose template knows no tools. `limit` is the
+    field by which a compatible server takes the answer's limit. `gives` are fields that it adds to
+    its calls, and so takes back; `longest_id` is the length of the longest id of a call."""
 
     own: bool = False
     reasoning: str = ""
     takes_tools: bool = True
+    limit: str = "max_tokens"
+    gives: tuple[str, ...] = ()
+    longest_id: int = 40
 
     def check(self, body: Json) -> None:
         """Every rule of the body. Raises Refused for the first that is broken."""
-        fields = _EVERYBODY | (_OWN if self.own else {"max_tokens"})
+        fields = _EVERYBODY | (_OWN if self.own else {self.limit})
         if self.own and "max_tokens" in body:
             raise invalid(
                 "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
@@ -127,12 +132,12 @@ class Server:
             )
 
     def _check_call(self, path: str, call: Any) -> None:
-        fields = ("id", "type", "function")
-        function = known(path, call, fields, fields)["function"]
-        known(f"{path}.function", function, ("name", "arguments"), ("name", "arguments"))
+        fields, inner = ("id", "type", "function"), ("name", "arguments")
+        function = known(path, call, (*fields, *self.gives), fields)["function"]
+        known(f"{path}.function", function, (*inner, *self.gives), inner)
         if call["type"] != "function":
             raise protocol.wrong_value(f"{path}.type", call["type"], {"function"})
-        protocol.call_id(f"{path}.id", call["id"], 40)
+        protocol.call_id(f"{path}.id", call["id"], self.longest_id)
         protocol.tool_name(f"{path}.function.name", function["name"])
         arguments = protocol.text(f"{path}.function.arguments", function["arguments"])
         if not self.own:

@@ -34,7 +34,17 @@ class _Ignored(list[str]):
 
 
 def test_a_well_patient_is_told_so(patient: Bed) -> None:
-    names = ("settings", "workflows", "versions", *GITLAB, "broker", "store", "disk", "model")
+    names = (
+        "settings",
+        "workflows",
+        "idle",
+        "versions",
+        *GITLAB,
+        "broker",
+        "store",
+        "disk",
+        "model",
+    )
     assert {line.status for line in patient.lines(*names)} == {Status.GOOD}
 
 

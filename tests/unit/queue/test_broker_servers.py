@@ -1,10 +1,7 @@
 """Brokers behind TLS, several Redis servers: what is used, and what is refused in plain words."""
 
 import signal
-import socket
-import ssl
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,11 +13,12 @@ import pytest
 import redis
 from pydantic import ValidationError
 
-from tests.brokers import RedisServer, running_redis
+from tests.brokers import RedisServer, make_tls_options, running_redis
+from tests.certificates import DAY, Authority, Server, tls_in_front_of, trust_nobody
 from tests.flow.product import free_port
 from worker import app
 from worker.core.triggers import Reacted
-from worker.errors import ConfigError, QueueError
+from worker.errors import ConfigError, QueueError, StoreError
 from worker.queue.broker import find_broker_failure, require_login
 from worker.queue.messages import TASK
 from worker.queue.process import Sandpiper
@@ -52,44 +50,22 @@ def round_trip(built: Sandpiper) -> bool:
     return bool(message.headers["task"] == TASK)
 
 
-@dataclass(frozen=True)
-class Certificates:
-    """An authority of our own, and a server's certificate that it has signed."""
-
-    folder: Path
-
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
-
-    def make(self, *hosts: str) -> "Certificates":
-        """Sign one for these addresses."""
-        self._run("req", "-x509", *self._new("ca"), "-out", self.path("ca.pem"), "-days", "2",
-                  "-subj", "/CN=Our own authority")  # fmt: skip
-        self._run("req", *self._new("server"), "-out", self.path("csr.pem"), "-subj", "/CN=broker")
-        (self.folder / "names").write_text(f"subjectAltName={','.join(hosts)}\n")
-        self._run("x509", "-req", "-in", self.path("csr.pem"), "-CA", self.path("ca.pem"),
-                  "-CAkey", self.path("ca.key"), "-CAcreateserial", "-days", "2",
-                  "-extfile", self.path("names"), "-out", self.path("server.pem"))  # fmt: skip
-        return self
-
-    def _new(self, name: str) -> list[str]:
-        return ["-newkey", "rsa:2048", "-nodes", "-keyout", self.path(f"{name}.key")]
-
-    def _run(self, *words: str) -> None:
-        subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=60)
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
+    trust_nobody(monkeypatch)
+    return Authority(tmp_path)
 
 
 @pytest.fixture(params=["redis", "rabbit"])
-def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Makes the address of a real broker behind TLS, whose certificate is for these hosts."""
+def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[Server], str]]:
+    """Makes the address of a real broker behind TLS, with this certificate."""
     with ExitStack() as stack:
 
-        def start(*hosts: str) -> str:
-            made = Certificates(tmp_path).make(*hosts)
+        def start(server: Server) -> str:
             if request.param == "redis":
-                return stack.enter_context(_secured_redis(tmp_path, made))
+                return stack.enter_context(_secured_redis(tmp_path, server))
             plain = urlsplit(str(request.getfixturevalue("rabbit_url")))
-            port = stack.enter_context(_tls_in_front_of(plain.port or 5672, made))
+            port = stack.enter_context(tls_in_front_of(plain.port or 5672, server))
             user = f"{plain.username}:{plain.password}@" if plain.username else ""
             return f"amqps://{user}localhost:{port}{plain.path}"
 
@@ -97,108 +73,80 @@ def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
 
 
 @contextmanager
-def _secured_redis(folder: Path, made: Certificates) -> Iterator[str]:
+def _secured_redis(folder: Path, server: Server, *options: str) -> Iterator[str]:
     port = free_port()
-    options = ("--tls-port", str(port), "--tls-auth-clients", "no")
-    files = ("--tls-cert-file", made.path("server.pem"), "--tls-key-file", made.path("server.key"))
-    with running_redis(folder, free_port(), *options, *files, "--tls-ca-cert-file",
-                       made.path("ca.pem")):  # fmt: skip
+    with running_redis(folder, free_port(), *make_tls_options(port, server), *options):
         yield f"rediss://localhost:{port}/0"
 
 
-@contextmanager
-def _tls_in_front_of(port: int, made: Certificates) -> Iterator[int]:
-    """A port that speaks TLS to its client and plainly to the server behind it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made.path("server.pem"), made.path("server.key"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=_relay_each, args=(listener, port, context), daemon=True).start()
-        yield listener.getsockname()[1]
-        with suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-
-
-def _relay_each(listener: socket.socket, port: int, context: ssl.SSLContext) -> None:
-    while True:
-        try:
-            client = listener.accept()[0]
-        except OSError:
-            return
-        try:
-            near = context.wrap_socket(client, server_side=True)
-        except OSError:  # its client does not like the certificate
-            client.close()
-            continue
-        far = socket.create_connection(("127.0.0.1", port))
-        for pair in ((near, far), (far, near)):
-            threading.Thread(target=_relay, args=pair, daemon=True).start()
-
-
-def _relay(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while chunk := source.recv(65_536):
-            sink.sendall(chunk)
-    for each in (source, sink):
-        with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
-        each.close()
-
-
-LOCAL = ("DNS:localhost", "IP:127.0.0.1")
-
-
 @pytest.mark.attack("broker")
 @pytest.mark.slow
-def test_a_broker_whose_certificate_nobody_vouches_for_is_refused_by_default(
-    secured: Callable[..., str],
+@pytest.mark.parametrize(
+    ("sign", "named"),
+    [
+        (
+            lambda made: Authority(made.folder, "stranger").sign(),
+            "signed by an authority that is not trusted here; let broker_tls.ca_file",
+        ),
+        (lambda made: made.sign(own=True), "signed by itself and not trusted; let broker_tls"),
+        (lambda made: made.sign(lasts=-DAY), "has expired; renew it"),
+        (lambda made: made.sign("elsewhere.example.com"), "for another host"),
+    ],
+)
+def test_a_broker_whose_certificate_does_not_hold_is_refused_with_what_to_do(
+    sign: Callable[[Authority], Server],
+    named: str,
+    secured: Callable[[Server], str],
+    authority: Authority,
 ) -> None:
-    url = secured(*LOCAL)
-    failure = find_broker_failure(build(url))
+    built = build(secured(sign(authority)), broker_tls={"ca_file": authority.ca_file})
+    failure = find_broker_failure(built)
     assert failure is not None
     assert not failure.transient
-    assert "certificate that does not hold" in str(failure)
-    assert "broker_tls.ca_file" in str(failure)
-    with pytest.raises(QueueError, match=r"broker_tls\.ca_file"):
-        require_login(build(url))
+    assert named in str(failure)
+    with pytest.raises(QueueError, match="its certificate"):
+        require_login(built)
     with pytest.raises(QueueError):
-        Publisher(build(url), TASK)(Reacted(1, 2, 3, 4))
-
-
-@pytest.mark.attack("broker")
-@pytest.mark.slow
-def test_a_certificate_of_another_host_is_refused(
-    secured: Callable[..., str], tmp_path: Path
-) -> None:
-    url = secured("DNS:elsewhere.example.com")
-    failure = find_broker_failure(build(url, broker_tls={"ca_file": str(tmp_path / "ca.pem")}))
-    assert failure is not None
-    assert "certificate that does not hold" in str(failure)
+        Publisher(built, TASK)(Reacted(1, 2, 3, 4))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("by", ["broker_tls.ca_file", "SSL_CERT_FILE"])
 def test_a_certificate_of_a_named_authority_holds(
-    secured: Callable[..., str], tmp_path: Path
+    by: str,
+    secured: Callable[[Server], str],
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    built = build(secured(*LOCAL), broker_tls={"ca_file": str(tmp_path / "ca.pem")})
+    tls = {"ca_file": authority.ca_file} if by != "SSL_CERT_FILE" else {}
+    if not tls:
+        monkeypatch.setenv("SSL_CERT_FILE", authority.ca_file)
+    built = build(secured(authority.sign()), broker_tls=tls)
     assert find_broker_failure(built) is None
     assert round_trip(built)
 
 
 @pytest.mark.slow
-def test_who_checks_no_certificate_says_so(secured: Callable[..., str]) -> None:
-    built = build(secured("DNS:elsewhere.example.com"), broker_tls={"verify": False})
+def test_who_checks_no_certificate_says_so(
+    secured: Callable[[Server], str], authority: Authority
+) -> None:
+    built = build(secured(authority.sign("elsewhere.example.com")), broker_tls={"verify": False})
     assert find_broker_failure(built) is None
     assert round_trip(built)
 
 
 @pytest.mark.slow
-def test_a_store_that_redis_guards_checks_its_certificate_too(tmp_path: Path) -> None:
-    made = Certificates(tmp_path).make(*LOCAL)
-    settings = Settings.model_validate({"broker_tls": {"ca_file": made.path("ca.pem")}})
-    with _secured_redis(tmp_path, made) as url:
+def test_a_store_that_redis_guards_checks_its_certificate_too(
+    tmp_path: Path, authority: Authority
+) -> None:
+    settings = Settings.model_validate({"broker_tls": {"ca_file": authority.ca_file}})
+    with _secured_redis(tmp_path, authority.sign()) as url:
         store = FolderStore(tmp_path / "store")
         guarded = guard_store(store, url, settings.broker_tls.get_redis_options())
         assert guarded.records.create("journal/1/2/x.json", b"{}")
+        unknown = guard_store(store, url, Settings().broker_tls.get_redis_options())
+        with pytest.raises(StoreError, match="signed by an authority that is not trusted here"):
+            unknown.records.read("journal/1/2/x.json", 10)
 
 
 def test_a_file_of_certificates_that_is_not_there_is_named() -> None:

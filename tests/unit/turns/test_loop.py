@@ -10,7 +10,7 @@ from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
 from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import Dimension, Limits, TurnUsage
+from worker.core.conversation.limits import Limits, Spending, TurnUsage, find_budget
 from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.core.events import Answered, Asking, Event, ToolRan
@@ -20,6 +20,7 @@ from worker.turns.loop import LoopParts, run_loop
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 CLOCK_START = 1000.0
+NEARLY_FULL = prompts.write_notice(Ask(soft=(Spending(find_budget("context"), 850, 1000),)))
 
 
 class Run:
@@ -82,13 +83,23 @@ def test_a_run_resumed_from_any_checkpoint_gives_the_same_transcript() -> None:
         assert rest(stored).messages == ended.messages
 
 
-def test_warnings_ride_on_one_request_and_are_not_stored() -> None:
-    run = Run(says("", call("a"), tokens=850), says("", call("b"), tokens=900), says("because"))
-    ended = run()
-    soft = prompts.write_notice(Ask(soft=(Dimension.CONTEXT,)))
-    assert [request.notice for request in run.model.requests] == ["", soft, ""]
-    assert all(request.tools_allowed for request in run.model.requests)
+def test_warnings_ride_on_every_request_near_a_limit_and_are_not_stored() -> None:
+    looks = (says("", call(arguments=f'{{"at": {number}}}')) for number in range(19))
+    run = Run(*looks, says("because"))
+    ended = run(limits=replace(LIMITS, max_iterations=20))
+    notices = [request.notice for request in run.model.requests]
+    warned = [f"Iteration {number} of 20: finish" for number in (16, 17, 18, 19)]
+    assert notices[:15] == [""] * 15
+    assert [notice.partition(",")[0] for notice in notices[15:19]] == warned
+    assert notices[19].startswith("This is your last iteration.")
+    assert all(request.tools_allowed for request in run.model.requests[:19])
     assert not any(isinstance(message, User) for message in ended.messages[1:])
+
+
+def test_a_warning_ends_when_its_budget_is_no_longer_near_its_limit() -> None:
+    run = Run(says("", call("a"), tokens=850), says("", call("b"), tokens=700), says("because"))
+    run()
+    assert [request.notice for request in run.model.requests] == ["", NEARLY_FULL, ""]
 
 
 def test_the_final_turn_has_tools_off_and_its_text_is_the_answer() -> None:
@@ -355,9 +366,8 @@ def test_a_cut_final_answer_is_not_asked_for_again() -> None:
 def test_an_empty_answer_does_not_eat_the_warning() -> None:
     run = Run(says("", call("a"), tokens=850), says("", tokens=850), says("because"))
     run()
-    soft = prompts.write_notice(Ask(soft=(Dimension.CONTEXT,)))
-    assert run.model.requests[1].notice == soft
-    assert run.model.requests[2].notice.startswith(soft)
+    assert run.model.requests[1].notice == NEARLY_FULL
+    assert run.model.requests[2].notice.startswith(NEARLY_FULL)
 
 
 def rules(**changes: Any) -> Limits:

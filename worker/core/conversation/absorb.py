@@ -6,7 +6,7 @@ from typing import Any
 
 from worker.core.conversation import prompts
 from worker.core.conversation.context import CacheMark, CallCost, Context
-from worker.core.conversation.decide import Ask, record_request
+from worker.core.conversation.decide import Ask, record_request, record_warning
 from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import (
@@ -19,6 +19,7 @@ from worker.core.conversation.messages import (
     rename_repeated_calls,
 )
 from worker.core.ports import HelperAnswer, Reply, StopReason
+from worker.core.routing.tiers import REPLY
 
 _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
 _CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
@@ -84,6 +85,8 @@ def _drop_too_many_calls(reply: Reply, most: int) -> Reply:
 
 def _name_tier(context: Context, origin: str) -> tuple[str, str]:
     """Return the tier of a call, and its reasoning level if the tier's own model has answered."""
+    if reply := context.reply_model:
+        return REPLY, reply.reasoning
     chosen = context.tier
     if chosen is None:
         return "", ""
@@ -99,15 +102,11 @@ def _record_reply(
         return replace(spent, halt=_explain_unusable(reply)), ()
     broken = reply.stop not in _COMPLETE or reply.dropped_calls > 0
     if broken and not ask.final:
-        # The warning had no effect, here and below, so it is given again.
-        return _record_broken(
-            replace(spent, warned_dimensions=before.warned_dimensions), reply, rules
-        )
+        return _record_broken(spent, reply, rules)
     calls = () if ask.final else reply.calls
     if not calls and not reply.text.strip():
         spent = replace(
             spent,
-            warned_dimensions=before.warned_dimensions,
             empty_answers=spent.empty_answers + 1,
             final_was_only_calls=bool(ask.final and (reply.calls or reply.dropped_calls)),
         )
@@ -123,7 +122,9 @@ def _record_reply(
     is_complete = not broken and calls == reply.calls
     wire = WireForm(origin, reply.wire) if is_complete and reply.wire else None
     answer = Assistant(reply.text, calls, wire)
-    return spent, (User(notice), answer) if is_complete and notice else (answer,)
+    if is_complete and notice:
+        return record_warning(spent, ask), (User(notice), answer)
+    return spent, (answer,)
 
 
 def _record_broken(

@@ -10,6 +10,7 @@ from typing import Any
 
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
+from worker.models.amazon import errors as amazon
 from worker.models.base import CAUSES, Cause, Decoded, Failure
 from worker.models.codec.json_slices import (
     Slice,
@@ -109,7 +110,10 @@ def classify(status: int, body: bytes) -> Failure:
     """Classify by error code, then by status; a status 400 also by wording."""
     if errors.is_google_error(body):  # Vertex AI's own errors have Google's form
         return errors.classify(status, body)
-    reason, code = _parse_error(body)
+    said = amazon.parse_message(body)  # and those of Bedrock Amazon's
+    if said and (found := amazon.find_failure(status, said)):
+        return found
+    reason, code = (said, "") if said else _parse_error(body)
     if code in _SPEND_LIMITS:
         return Failure(Cause.SPEND_LIMIT, reason)
     if length := find_length_cause(status, reason):

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import httpx
 
@@ -17,7 +17,12 @@ from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target
 from worker.models.catalogue.model_info import Catalogue
 from worker.models.http import continuation, retry
 from worker.models.http.connection import Connection, Received
-from worker.models.http.refusals import BoundElsewhere, RateLimited, RefusedForLength
+from worker.models.http.refusals import (
+    BoundElsewhere,
+    ChangeWanted,
+    RateLimited,
+    RefusedForLength,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -28,10 +33,13 @@ BYTES_PER_TOKEN = 4
 
 MAX_CONTINUATIONS = 16
 """The most continuations that are fetched for one answer: many times what the longest needs."""
+_MOST_CHANGES = 4
+"""The most fields of a request that a server may want to be others."""
+
 _FINAL = frozenset(
     {
         *(Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND, Cause.NO_TOOLS),
-        *(Cause.TOO_LARGE, Cause.RATE_TOO_LOW),
+        *(Cause.TOO_LARGE, Cause.RATE_TOO_LOW, Cause.UNWANTED),
     }
 )
 
@@ -54,7 +62,7 @@ class HttpOptions(TypedDict, total=False):
     timeout: float
     max_attempts: int
     jitter: Callable[[], float]
-    dialect: Mapping[str, str]
+    dialect: Mapping[str, Any]
     on_failure: OnFailure
     answer_tokens: int
 
@@ -82,7 +90,7 @@ class HttpModel:
         timeout: float = READ_TIMEOUT,
         max_attempts: int = MAX_ATTEMPTS,
         jitter: Callable[[], float] = random.random,
-        dialect: Mapping[str, str] | None = None,
+        dialect: Mapping[str, Any] | None = None,
         on_failure: OnFailure = ignore_failure,
         answer_tokens: int = MAX_TOKENS,
     ) -> None:
@@ -92,6 +100,7 @@ class HttpModel:
         self.context_tokens = info.window - max_tokens
         self.binds_thinking = info.binds_thinking
         self.keeps_cache_without_tools = provider.keeps_cache_without_tools
+        self.is_any_server = provider.is_any_server
         self._on_failure = on_failure
         self._catalogue = catalogue
         endpoint = provider.endpoint(base_url, name.partition("/")[2])
@@ -124,12 +133,13 @@ class HttpModel:
         """Ask the model; transient failures are retried. Raises ModelError or ContextOverflow.
 
         If the answer asked for leaves no room for the conversation, this and all later requests
-        ask for a shorter one.
+        ask for a shorter one. A server that wants a field of the request to be another is asked so
+        from then on.
         """
         while True:
             asked = self._target.choose_max_tokens(request)
             try:
-                return self._ask_or_ask_bare(request)
+                return self._ask_as_wanted(request)
             except RefusedForLength as error:
                 answer = asked if error.size.counts_answer else error.size.answer
                 shorter = int(error.size.limit * _ANSWER_SHARE)
@@ -146,6 +156,19 @@ class HttpModel:
                 )
                 self._target = replace(self._target, max_tokens=shorter)
                 self._codec = self._make_codec(self._target)
+
+    def _ask_as_wanted(self, request: Request) -> Reply:
+        for _ in range(_MOST_CHANGES):
+            target = self._target
+            try:
+                return self._ask_or_ask_bare(request)
+            except ChangeWanted as error:
+                adapted = target.adapt(error.change)
+                if adapted == target:
+                    raise
+                _log.warning("%s; asking so from now on", error)
+                self._target, self._codec = adapted, self._make_codec(adapted)
+        return self._ask_or_ask_bare(request)
 
     def _ask_or_ask_bare(self, request: Request) -> Reply:
         try:
@@ -232,10 +255,7 @@ class HttpModel:
         try:
             answer = self._codec.decode(received.body)
         except ValueError as error:
-            reason = self._errors.quote_text(str(error))
-            raise self._errors.make_failure(
-                f"the answer cannot be read: {reason}", kind="unread"
-            ) from error
+            raise self._errors.make_unread(received.headers, received.body, str(error)) from error
         if answer.needs_bare_request:
             raise BoundElsewhere(f"{self.name}: {self._errors.quote_text(answer.detail)}")
         return answer

@@ -4,16 +4,18 @@ No message ever holds the key or a header that we sent.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from worker.errors import ContextOverflow, ModelError
-from worker.models.base import Cause, Failure, Provider
+from worker.models.base import Cause, Failure, Provider, WantedChange
 from worker.models.codec.length_refusals import StatedSize, read_stated_size
 
 _MAX_REASON = 300
 _SHORTEST_KEY = 8
-_GOOGLE_TOKEN = re.compile(r"ya29\.[A-Za-z0-9_.-]+")
+_TOKEN = re.compile(r"ya29\.[A-Za-z0-9_.-]+|(?i:(?<=x-amz-security-token:)\S+)")
+"""Google's access tokens, and Amazon's as its refusals of a signature repeat them."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_REQUEST_IDS = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id")
 _TOO_LONG = frozenset({Cause.OVERFLOW, Cause.TOO_LARGE, Cause.RATE_TOO_LOW})
 
 _ADVICE = {
@@ -33,16 +35,18 @@ _ADVICE = {
     ),
     Cause.INVALID: ("the request was refused", ""),
     Cause.BOUND: ("an earlier answer was refused when sent back", "start a new session"),
+    Cause.UNWANTED: ("the server wants the request to be another", ""),
     Cause.NO_TOOLS: ("{model} is served without native tools", "its calls are asked for as text"),
 }
 
 
-def clean_text(text: str, key: str = "") -> str:
-    """Return foreign text on one line: printable, cut, and without `key` or Google's tokens."""
+def clean_text(text: str, keys: Iterable[str] = ()) -> str:
+    """Return foreign text on one line: printable, cut, and without `keys` and access tokens."""
     line = "".join(char for char in " ".join(text.split()) if char.isprintable())
-    if len(key) >= _SHORTEST_KEY:
-        line = line.replace(key, "[key]")
-    line = _GOOGLE_TOKEN.sub("[token]", line)
+    for key in keys:
+        if len(key) >= _SHORTEST_KEY:
+            line = line.replace(key, "[key]")
+    line = _TOKEN.sub("[token]", line)
     return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"
 
 
@@ -69,19 +73,47 @@ class RateLimited(ModelError):
         self.token_rate = token_rate
 
 
+_STREAM = re.compile(rb"\s*(?:(?:data|event|id|retry):|:)")
+_PAGE = re.compile(rb"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
+
+
+def name_foreign_form(headers: Mapping[str, str], body: bytes) -> str:
+    """Return what an answer is that is not the JSON that was asked for, and what to do; "" if that
+    cannot be told."""
+    kind, start = headers.get("content-type", "").lower(), body[:400]
+    if "event-stream" in kind or _STREAM.match(start):
+        return "an event stream, though none was asked for: switch streaming off at {host}"
+    if "ndjson" in kind or "json-seq" in kind:
+        return "a stream of JSON lines, though none was asked for: switch streaming off at {host}"
+    if "text/html" in kind or _PAGE.match(start):
+        return "a page of HTML: check {url_env}, and what stands before {host}"
+    return ""
+
+
 class BoundElsewhere(ModelError):
     """The provider refused a verbatim part of the history; a bare request may be accepted."""
 
 
-class ErrorWriter:
-    """Makes the errors of one model. `host` is shown, so it must not hold credentials."""
+class ChangeWanted(ModelError):
+    """The provider wants a field of the request to be another; a changed request may be
+    accepted."""
 
-    def __init__(self, name: str, provider: Provider, host: str, key: str) -> None:
+    def __init__(self, message: str, change: WantedChange, kind: str) -> None:
+        super().__init__(message, kind=kind)
+        self.change = change
+
+
+class ErrorWriter:
+    """Makes the errors of one model. `host` is shown, so it must not hold credentials; `keys` are
+    taken out of what is shown."""
+
+    def __init__(self, name: str, provider: Provider, host: str, keys: Sequence[str]) -> None:
         self._who, _, model = name.partition("/")
         self.host = host
-        self._key = key
+        self._keys = keys
         self._advice = {**_ADVICE, **provider.advice}
         self._fields = {
+            "who": self._who,
             "model": model,
             "host": host,
             "key_env": provider.key_env,
@@ -92,7 +124,10 @@ class ErrorWriter:
         self, status: int, headers: Mapping[str, str], failure: Failure, retry_after: float | None
     ) -> ModelError:
         """Return the error for an answer other than 200."""
-        what, advice = (part.format(**self._fields) for part in self._advice[failure.cause])
+        what, advice = self._advice[failure.cause]
+        if failure.change:
+            advice = failure.change.advice
+        what, advice = (part.format(**self._fields) for part in (what, advice))
         text = f"{self._who}: {what} ({self._make_reference(status, headers)})"
         text += f": {advice}" if advice else ""
         # The answer often quotes a part of the refused key.
@@ -107,6 +142,8 @@ class ErrorWriter:
             return BoundElsewhere(text, kind=kind)
         if failure.token_rate and failure.transient:
             return RateLimited(text, kind, retry_after, failure.token_rate)
+        if failure.change:
+            return ChangeWanted(text, failure.change, kind)
         return ModelError(text, transient=failure.transient, retry_after=retry_after, kind=kind)
 
     def make_failure(
@@ -115,11 +152,24 @@ class ErrorWriter:
         """Return the error for a request without a usable answer."""
         return ModelError(f"{self._who}: {what}", transient=transient, kind=kind)
 
+    def make_unread(self, headers: Mapping[str, str], body: bytes, reason: str) -> ModelError:
+        """Return the error for an answer that cannot be read for this `reason`.
+
+        A stream is what the server always answers: it would only be paid for once more.
+        """
+        text, form = self.quote_text(reason), name_foreign_form(headers, body)
+        what = (
+            f"the answer is {form.format(**self._fields)}"
+            if form
+            else (f"the answer cannot be read: {text}")
+        )
+        return self.make_failure(what, transient="stream" not in form, kind="unread")
+
     def quote_text(self, text: str) -> str:
         """Return foreign text on one line: printable, cut, and without the key."""
-        return clean_text(text, self._key)
+        return clean_text(text, self._keys)
 
     @staticmethod
     def _make_reference(status: int, headers: Mapping[str, str]) -> str:
-        request_id = headers.get("request-id") or headers.get("x-request-id", "")
+        request_id = next(filter(None, map(headers.get, _REQUEST_IDS)), "")
         return f"{status}, {request_id}" if _REQUEST_ID.fullmatch(request_id) else str(status)

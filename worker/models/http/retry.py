@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from worker.transport.retry_after import parse_seconds, read_retry_after
 
+_RESET = "x-rate-limit-reset-tokens"
 PATIENCE = 120.0
 """The longest wait in seconds; a provider that asks for a longer one counts as down."""
 
@@ -19,7 +20,9 @@ def get_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     milliseconds = parse_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    return read_retry_after(headers.get("retry-after", ""), headers.get("date", ""), now)
+    stated = read_retry_after(headers.get("retry-after", ""), headers.get("date", ""), now)
+    # Azure has been seen to send this one alone.
+    return parse_seconds(headers.get(_RESET, "")) if stated is None else stated
 
 
 def compute_backoff(attempt: int, jitter: float) -> float:

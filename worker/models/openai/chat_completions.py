@@ -30,6 +30,8 @@ from worker.models.openai.shared import (
     Sent,
     do_calls_match,
     get_result_text,
+    is_blank,
+    omit_fields,
     repair_arguments,
     split_side,
 )
@@ -60,22 +62,24 @@ class OpenAIChat:
         parts = [self._encode_head(request), b',"messages":[']
         parts.append(b",".join(self._encode_messages(request, bare)))
         parts.append(b"]")
-        if request.tools and not request.tools_allowed:
-            parts.append(b',"tool_choice":"none"')
-        elif request.has_to_call:
-            parts.append(b',"tool_choice":"required"')
+        if "tool_choice" not in self._target.refused_fields:
+            if request.tools and not request.tools_allowed:
+                parts.append(b',"tool_choice":"none"')
+            elif request.has_to_call:
+                parts.append(b',"tool_choice":"required"')
         return b"".join([*parts, b"}"])
 
     def _encode_head(self, request: Request) -> bytes:
         target, tools = self._target, request.tools
-        max_tokens = target.choose_max_tokens(request)
-        fields: dict[str, Any] = {**target.head, target.dialect.limit: max_tokens}
+        fields: dict[str, Any] = {**target.head, "stream": False}
+        if limit := target.choose_limit():
+            fields[limit] = target.choose_max_tokens(request)
         effort = target.info.effort or (target.info.chat_effort if tools else "")
         if effort:
             fields["reasoning_effort"] = effort
         if tools:
             fields["tools"] = [_encode_tool(spec) for spec in tools]
-        return dump_json(fields)[:-1]
+        return dump_json(omit_fields(fields, target.refused_fields))[:-1]
 
     def _encode_messages(self, request: Request, bare: bool) -> Iterator[bytes]:
         if request.system:
@@ -107,7 +111,8 @@ class OpenAIChat:
         if not _can_send_back(message, members):
             return None
         call_ids = [call["id"] for call in get_value(members, "tool_calls") or []]
-        content = members["content"].text if get_value(members, "content") else '""'
+        blank = is_blank(get_value(members, "content"))
+        content = '""' if blank else members["content"].text
         fields = [b'{"role":"assistant","content":' + content.encode()]
         reasoning = self._target.dialect.reasoning
         if message.calls and reasoning and reasoning not in members:
@@ -134,12 +139,14 @@ class OpenAIChat:
 def _can_send_back(message: Assistant, members: Mapping[str, Slice]) -> bool:
     """Whether the wire form can be sent back, with the same calls as `message`."""
     calls = get_value(members, "tool_calls") or []
-    if not calls and not get_value(members, "content"):
+    if not calls and is_blank(get_value(members, "content")):
         return False
     if not isinstance(calls, list) or not all(_is_call(call) for call in calls):
         return False
+    functions = [(call.get("id"), call["function"]) for call in calls]
     return do_calls_match(
-        message, [(call.get("id"), call["function"].get("name")) for call in calls]
+        message,
+        [(call_id, each.get("name"), each.get("arguments")) for call_id, each in functions],
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from worker.models.base import CAUSES, Cause, Failure
 from worker.models.codec.json_slices import parse_json
 from worker.models.codec.length_refusals import find_length_cause, find_token_rate
+from worker.models.openai.wanted_changes import find_wanted_change
 
 _MAY_REFUSE_PARTS = frozenset({400, 404, 413, 422, 500})
 # Messages of a server that refuses a verbatim part of an earlier answer: reasoning that it cannot
@@ -29,6 +30,9 @@ _NO_TOOLS = re.compile(
 )
 """How Ollama, llama.cpp, vLLM, LiteLLM and OpenRouter refuse tools."""
 
+_WAIT = re.compile(r"please retry after (\d{1,6}) second", re.IGNORECASE)
+"""How Azure says it where its headers do not."""
+
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _TRANSIENT = frozenset({408, 409, 429})
 
@@ -45,13 +49,22 @@ def classify(status: int, body: bytes) -> Failure:
         return Failure(Cause.BOUND, reason)
     if status in _MAY_REFUSE_PARTS and _NO_TOOLS.search(words):
         return Failure(Cause.NO_TOOLS, reason)
+    if status in _MAY_REFUSE_PARTS and (change := find_wanted_change(words)):
+        return Failure(Cause.UNWANTED, reason, change=change)
     if status >= 500:
         return Failure(Cause.OVERLOADED, reason, transient=True)
     if "model_not_found" in codes:
         return Failure(Cause.NOT_FOUND, reason)
     rate = find_token_rate(reason) if status == 429 else 0
     cause = CAUSES.get(status, Cause.INVALID)
-    return Failure(cause, reason, transient=status in _TRANSIENT, token_rate=rate)
+    told = _WAIT.search(reason[:2000]) if status == 429 else None
+    return Failure(
+        cause,
+        reason,
+        transient=status in _TRANSIENT,
+        retry_after=float(told[1]) if told else None,
+        token_rate=rate,
+    )
 
 
 def _parse_error(body: bytes) -> tuple[str, frozenset[str]]:

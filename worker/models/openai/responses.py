@@ -30,6 +30,7 @@ from worker.models.openai.shared import (
     Sent,
     do_calls_match,
     get_result_text,
+    omit_fields,
     repair_arguments,
     split_side,
 )
@@ -57,11 +58,12 @@ class OpenAIResponses:
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Return the body: head, instructions, tools, input, in the order of the cached prefix."""
+        refused = self._target.refused_fields
         parts = [self._encode_head(request)]
-        if self._keyed:
+        if self._keyed and "prompt_cache_key" not in refused:
             parts.append(b',"prompt_cache_key":' + dump_json(_make_cache_key(request)))
         parts += [b',"input":[', b",".join(self._encode_input(request, bare)), b"]"]
-        if request.tools and not request.tools_allowed:
+        if request.tools and not request.tools_allowed and "tool_choice" not in refused:
             parts.append(b',"tool_choice":"none"')
         return b"".join([*parts, b"}"])
 
@@ -69,6 +71,7 @@ class OpenAIResponses:
         system, tools = request.system, request.tools
         fields: dict[str, Any] = {
             **self._target.head,
+            "stream": False,
             "max_output_tokens": self._target.choose_max_tokens(request),
             "store": False,
             "include": ["reasoning.encrypted_content"],
@@ -79,7 +82,7 @@ class OpenAIResponses:
             fields["instructions"] = system
         if tools:
             fields["tools"] = [_encode_tool(spec) for spec in tools]
-        return dump_json(fields)[:-1]
+        return dump_json(omit_fields(fields, self._target.refused_fields))[:-1]
 
     def _encode_input(self, request: Request, bare: bool) -> Iterator[bytes]:
         ids: Mapping[str, str] = {}
@@ -106,7 +109,8 @@ def _copy_answer(message: Assistant, wire: str) -> Sent | None:
     calls = [each.value for each in items if each.value["type"] == "function_call"]
     if not items or items[-1].value["type"] == "reasoning":
         return None
-    if not do_calls_match(message, [(call.get("call_id"), call.get("name")) for call in calls]):
+    sent = [(call.get("call_id"), call.get("name"), call.get("arguments")) for call in calls]
+    if not do_calls_match(message, sent):
         return None
     start = items[0].end - len(items[0].text)
     content = wire[start : items[-1].end].encode()

@@ -1,7 +1,7 @@
 """What OpenAI's two APIs have in common: sent answers, arguments, usage."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from worker.core.conversation.messages import (
     User,
     is_same_id,
 )
-from worker.models.codec.json_slices import get_count, parse_json
+from worker.models.codec.json_slices import dump_json, get_count, parse_json
 from worker.models.codec.names import TOOL_NAME, read_tool_name
 
 REMEMBERED = 4096
@@ -52,12 +52,26 @@ def repair_arguments(text: str) -> str:
         return "{}"
 
 
-def do_calls_match(message: Assistant, sent_calls: Sequence[tuple[Any, Any]]) -> bool:
-    """Whether the verbatim calls, as (id, name), have the ids of `message`'s calls, and valid
-    names."""
+def is_blank(content: Any) -> bool:
+    """Whether the content of an answer is nothing, or text without a visible character: servers
+    answer calls with " ", and others refuse that in what is sent back."""
+    return not content or (isinstance(content, str) and not content.strip())
+
+
+def omit_fields(fields: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
+    """Return the fields of a body without those that the server has refused."""
+    return {name: value for name, value in fields.items() if name not in refused}
+
+
+def do_calls_match(message: Assistant, sent_calls: Sequence[tuple[Any, Any, Any]]) -> bool:
+    """Whether the verbatim calls, as (id, name, arguments), have the ids of `message`'s calls,
+    valid names, and arguments as text."""
     return len(sent_calls) == len(message.calls) and all(
-        is_same_id(call.id, call_id) and isinstance(name, str) and TOOL_NAME.fullmatch(name)
-        for call, (call_id, name) in zip(message.calls, sent_calls, strict=True)
+        is_same_id(call.id, call_id)
+        and isinstance(name, str)
+        and TOOL_NAME.fullmatch(name)
+        and isinstance(arguments, str)
+        for call, (call_id, name, arguments) in zip(message.calls, sent_calls, strict=True)
     )
 
 
@@ -66,13 +80,12 @@ def parse_tool_calls(calls: Iterable[tuple[Any, Any, Any]]) -> tuple[ToolCall, .
     be a call.
 
     Some servers give calls no id, or the same id to all; an id is then made from the call itself.
+    Some give the arguments as JSON, not as its text.
     """
     parsed: dict[str, ToolCall] = {}
     for number, (call_id, name, arguments) in enumerate(calls):
-        if arguments is None:
-            arguments = ""
         if not isinstance(arguments, str):
-            raise ValueError("the arguments of a tool call are no text")
+            arguments = "" if arguments is None else dump_json(arguments).decode()
         name = read_tool_name(name)
         if not isinstance(call_id, str) or not call_id or call_id in parsed:
             seed = f"{number} {name} {arguments}".encode("utf-8", "surrogatepass")

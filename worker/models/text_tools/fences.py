@@ -57,7 +57,8 @@ def rewrite_request(request: Request) -> Request:
     described = "\n".join(map(_describe_tool, request.tools))
     messages = tuple(map(_rewrite_message, request.messages))
     system = f"{request.system}\n\n{_INSTRUCTIONS}{described}\n"
-    return replace(request, system=system, tools=(), messages=messages, tools_allowed=True)
+    native = replace(request, tools=(), tools_allowed=True, has_to_call=False)
+    return replace(native, system=system, messages=messages)
 
 
 def _describe_tool(spec: ToolSpec) -> str:

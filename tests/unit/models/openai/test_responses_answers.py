@@ -153,7 +153,6 @@ def test_cached_and_written_tokens_are_part_of_the_input(usage: Any, expected: U
         response(status="failed"),
         response(status="failed", error="text"),
         response(call(name=["look"])),
-        response(call(arguments={})),
         response(said("x") | {"content": [{"type": "output_text"}]}),
         b'{"output":' + b"[" * 100_000,
     ],
@@ -161,6 +160,12 @@ def test_cached_and_written_tokens_are_part_of_the_input(usage: Any, expected: U
 def test_what_is_no_finished_response_is_a_value_error(body: bytes) -> None:
     with pytest.raises(ValueError):
         decode(body)
+
+
+def test_arguments_may_be_an_object() -> None:
+    found = decode(response(call(arguments={"a": "é"})))
+
+    assert found.calls == (ToolCall("call_1", "look", '{"a":"é"}'),)
 
 
 def test_an_answer_of_very_many_calls_is_read_in_linear_time() -> None:

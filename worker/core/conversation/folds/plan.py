@@ -10,6 +10,7 @@ from worker.core.conversation.folds.view import build_view
 from worker.core.conversation.limits import Limits, find_room
 from worker.core.conversation.messages import Assistant, Message, ToolResult, User
 from worker.core.conversation.token_estimate import estimate_tokens, weigh_request
+from worker.core.routing.tiers import REPLY
 
 _KINDS: Mapping[Strategy, tuple[FoldKind, ...]] = {
     Strategy.NONE: (FoldKind.PRUNE, FoldKind.SUMMARY),
@@ -146,12 +147,17 @@ def _choose_cut(context: Context, limits: Limits, size: int) -> Fold | None:
 
 
 def _is_cold_reply(context: Context, now: float) -> bool:
-    """Whether this is the first request of a reply, and its prefix is no longer cached."""
-    requests = [call for call in context.calls if not call.task]
+    """Whether this is the first request of a reply, and its prefix is no longer cached.
+
+    That is the session's own model's cache, also where another answers the reply: what is folded
+    for that one is folded for both.
+    """
+    requests = [call for call in context.calls if not call.task and call.tier != REPLY]
     if context.turn == 0 or context.turn_usage.iterations or not requests:
         return False
     last = requests[-1]
-    return last.model != context.model or now - last.sent_at >= LIFETIME
+    is_other = last.model != context.model and not context.reply_model
+    return is_other or now - last.sent_at >= LIFETIME
 
 
 def _choose_at_resume(context: Context, limits: Limits) -> Fold | None:

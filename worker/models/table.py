@@ -112,9 +112,12 @@ def _choose_kind(built_in: Provider | None, row: OperatorRow, where: str) -> Pro
     scheme = row.auth or (built_in.scheme if api == built_in.api else KEY)
     kind = built_in
     if (api, scheme) != (built_in.api, built_in.scheme):
+        # Another way to authenticate is another server's, and has another key: Anthropic's own is
+        # no Bedrock API key.
+        kind, is_same = get_kind(api, scheme), scheme == built_in.scheme
         kind = replace(
-            get_kind(api, scheme),
-            # Its key is for its own scheme: Anthropic's is no Bedrock API key.
+            kind,
+            base_url=built_in.base_url if is_same else kind.base_url,
             key_env=built_in.key_env if {scheme, built_in.scheme} <= WITH_KEY else "",
             key_optional=built_in.key_optional,
             url_env=built_in.url_env,

@@ -394,6 +394,17 @@ def test_a_row_of_a_built_in_name_overrides_what_it_states_and_no_more() -> None
     assert made.headers == {"x-team": "a"}
 
 
+def test_a_built_in_provider_can_be_asked_by_another_wire_of_its_server() -> None:
+    sent, _ = ask("openai/gpt-5.5", "", OperatorRow(api="openai-chat"))
+    body = json.loads(sent.content)
+
+    assert str(sent.url) == "https://api.openai.com/v1/chat/completions"
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+    assert "max_completion_tokens" in body
+    with pytest.raises(ConfigError, match=r"models\.providers\.anthropic\.base_url"):
+        ask("anthropic/claude-opus-5", "", OperatorRow(auth="azure"))
+
+
 def test_a_built_in_provider_s_body_is_not_another_one_with_a_row(tmp_path: Path) -> None:
     case = conversations("openai/gpt-6.2-sol")["plain"]
     bodies = []

@@ -76,7 +76,7 @@ class AmazonAuth(httpx.Auth):
             if self._credentials is None or (
                 refused is not None and self._credentials.get_frozen_credentials() == refused
             ):
-                self._credentials = _find_credentials()
+                self._credentials = _find_credentials(self._region)
             frozen: ReadOnlyCredentials = self._credentials.get_frozen_credentials()
             return frozen
 
@@ -90,8 +90,9 @@ class AmazonAuth(httpx.Auth):
             self._lock.release()
 
 
-def _find_credentials() -> Credentials:
+def _find_credentials(region: str) -> Credentials:
     session = botocore.session.Session()
+    session.set_config_variable("region", region)  # in which a role's token is asked for
     session.set_default_client_config(
         Config(connect_timeout=TIMEOUT, read_timeout=TIMEOUT, retries={"total_max_attempts": 2})
     )

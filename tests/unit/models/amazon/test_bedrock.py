@@ -4,11 +4,14 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from tests.fakes import HandClock
 from tests.simulators.anthropic.bedrock import BedrockSim
@@ -16,6 +19,7 @@ from tests.simulators.anthropic.signatures import Account
 from tests.unit.models.answers import ASK, fails, good, model
 from tests.wire.conversations import conversations
 from worker.core.ports import Reply
+from worker.demo.loopback import Loopback
 from worker.demo.script import Say, Script
 from worker.errors import ConfigError, ContextOverflow, ModelError
 from worker.models import table
@@ -148,6 +152,50 @@ def test_a_refusal_that_is_not_about_credentials_is_not_asked_again(credentials:
             ask(sim)
 
     assert len(sim.raw) == 1
+
+
+def test_a_pod_s_credentials_are_renewed_before_they_expire(
+    credentials: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the token service of containers, which botocore asks itself."""
+    credentials.unlink()
+    given = [replace(SESSION, key_id=f"ASIASIMULATED000001{at}", token=f"t-{at}") for at in "123"]
+    until = [timedelta(minutes=5), timedelta(hours=6), timedelta(hours=6)]
+    asked: list[str] = []
+
+    async def issue(request: Request) -> Response:
+        asked.append(request.headers["authorization"])
+        account = given[len(asked) - 1]
+        return JSONResponse(
+            {
+                "AccessKeyId": account.key_id,
+                "SecretAccessKey": account.secret,
+                "Token": account.token,
+                "Expiration": (datetime.now(UTC) + until[len(asked) - 1]).isoformat(),
+            }
+        )
+
+    service = Loopback("tokens", issue)
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{service.start()}/v1")
+    monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "of-the-pod")
+    try:
+        with BedrockSim(script()) as sim, closing(bedrock(sim.url)) as made:
+            sim.accounts = given
+            assert [made.reply(ASK).text for _ in range(3)] == ["done"] * 3
+    finally:
+        service.stop()
+
+    assert sim.unexpected_requests == []
+    assert asked == ["of-the-pod"] * 2
+
+
+def test_a_token_service_that_is_down_is_said_to_be(
+    credentials: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credentials.unlink()
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:9/v1")
+    with pytest.raises(ModelError, match="no usable AWS credentials"):
+        bedrock("http://127.0.0.1:9", max_attempts=1).reply(ASK)
 
 
 def test_many_threads_share_one_look_up(credentials: Path) -> None:

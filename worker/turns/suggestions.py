@@ -134,7 +134,9 @@ class _Poster:
     ) -> None:
         self._context, self._diff, self._own = context, diff, own
         self._captures, self._deps = captures, deps
-        self._left = list(range(1, MOST_ON_DIFF + 1))
+        # Those on an earlier failure of the session stay where they are.
+        before = MOST_ON_DIFF * context.look
+        self._left = list(range(before + 1, before + MOST_ON_DIFF + 1))
 
     def post(self, change: Change, trial: Trial | None) -> str | _NotOnDiff:
         """Post a change; return the URL of its comment, or why it has none."""
@@ -148,7 +150,7 @@ class _Poster:
             return _NotOnDiff(f"at most {MOST_ON_DIFF} are put there")
         marker = Marker(self._context.session_id, self._left[0], Kind.SUGGESTION)
         # If the note was deleted meanwhile, there is nothing to link to.
-        analysis = self._own.get(Marker(self._context.session_id, self._context.turn), "")
+        analysis = self._own.get(Marker(self._context.session_id, self._context.note_turn), "")
         body = write_suggestion(marker, fix, position.new_line, analysis, trial)
         if not body:
             return _NotOnDiff("a reader would not see all of it there")

@@ -79,7 +79,8 @@ class Layout:
     """What the note on a finding is made of.
 
     The evidence of `finding` is proven: it is quoted verbatim. `hosts` are the places that links
-    may lead to (see `neutralise`), `offers` the suggested changes.
+    may lead to (see `neutralise`), `offers` the suggested changes, `top_line` is a line, harmless
+    already, that stands above the headline.
     """
 
     finding: Finding
@@ -87,6 +88,7 @@ class Layout:
     outcome: Outcome
     hosts: Hosts
     offers: Offers = field(default_factory=Offers)
+    top_line: str = ""
 
     def lay_out(self, small: str) -> tuple[dict[str, object], Parts]:
         """Return the values of the template, and the parts to fold. `small` is the small print."""
@@ -262,6 +264,7 @@ class Layout:
             "failed": failed,
             "evidence": quotes,
             "small": small,
+            "top_line": self.top_line,
         }, parts
 
     def _fill_rest(self, to_do: str, parts: Parts) -> dict[str, object]:

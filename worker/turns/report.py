@@ -77,9 +77,9 @@ def find_hidden(
 ) -> tuple[finding.HiddenPart, ...]:
     """Return what the visible lines of a note on `found` have no room for.
 
-    Whether changes go on the diff is not known yet: this assumes that they do.
+    Changes are not on the diff yet: those count that can be put there.
     """
-    shown, offers = expect_changes(found, deps)
+    shown, offers = expect_changes(context, found, deps)
     outcome = context.outcome or NO_OUTCOME
     above = _write_run_again(context)
     layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers, above)

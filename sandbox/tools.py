@@ -17,15 +17,18 @@ TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Purposes and their commands; coreutils are always there."""
 
 
+_UNUSUAL = ("rg", "jq", "yq", "tomlq", "xmllint", "sqlite3", "git")
+
+
 def list_commands() -> tuple[str, ...]:
     """List all commands in the order of the table."""
     return tuple(name for _, commands in TOOLS for name in commands)
 
 
 LOG = (
-    "`log` reads job logs: `log outline FILE` (sections, commands, durations, where errors are), "
-    "`log errors FILE`, `log grep [-C N] PATTERN FILE`, `log slice FILE A-B`, `log templates FILE` "
-    "(the unusual lines), `log diff FILE [GREEN]` (what is new since the job last passed)."
+    "`log` reads job logs: `log errors FILE`, `log slice FILE A-B`, `log grep [-C N] PATTERN FILE`"
+    ", `log outline FILE` (sections, commands, times, errors), `log templates FILE` "
+    "(unusual lines), `log diff FILE [GREEN]` (what is new since the job last passed)."
 )
 """A line for the model about `log`, the image's own command."""
 
@@ -81,14 +84,13 @@ def _parse_version(text: str) -> str:
 
 
 def describe_tools() -> str:
-    """Describe the commands in one line for the model."""
-    return f"Tools: coreutils, {', '.join(list_commands())}; python3 has PyYAML. {LOG}"
+    """Describe the commands that a model may not expect in one line."""
+    return f"Besides the usual Unix tools: {', '.join(_UNUSUAL)}, python3 (with PyYAML). {LOG}"
 
 
 def describe_output() -> str:
     """Describe for the model how much of a command's output is shown."""
     return (
-        f"Each call shows at most {most_shown(PREVIEW):,} bytes of stdout; of a longer one the "
-        f"beginning and the end, {PREVIEW:,} bytes, and a file has all of it. So read much in "
-        "several calls."
+        f"At most {most_shown(PREVIEW):,} bytes of stdout are shown, of more the beginning and the "
+        f"end ({PREVIEW:,} bytes), and the file that has all of it."
     )

@@ -16,10 +16,17 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-def schema(model: type[Arguments]) -> dict[str, Any]:
-    """Return the JSON Schema of `model`, with `$ref`s inlined and without pydantic's titles.
+_UNTOLD = frozenset(
+    {"$defs", "title", "pattern", "minLength", "maxLength", "minItems", "maxItems"}
+    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "additionalProperties"}
+)
 
-    Titles cost tokens and add nothing; not every provider resolves `$ref`.
+
+def schema(model: type[Arguments]) -> dict[str, Any]:
+    """Return the JSON Schema of `model` as a model is told it: names, types, choices, descriptions
+    and what is required, with `$ref`s inlined, since not every provider resolves them.
+
+    Bounds and empty defaults cost tokens in every request; `parse` names the one that is broken.
     """
     full = model.model_json_schema()
     cleaned: dict[str, Any] = _plain(full, full.get("$defs", {}))
@@ -36,12 +43,15 @@ def _plain(node: Any, defs: dict[str, Any]) -> Any:
     if "$ref" in node:
         target = defs[node["$ref"].rpartition("/")[2]]
         return _plain({key: value for key, value in target.items() if key != "description"}, defs)
+    choices = [each for each in node.get("anyOf", ()) if each != {"type": "null"}]
+    if len(choices) == 1:  # what may be left out
+        node = {**choices[0], **{key: node[key] for key in node if key != "anyOf"}}
     return {
         key: {name: _plain(value, defs) for name, value in child.items()}
         if key == "properties"
         else _plain(child, defs)
         for key, child in node.items()
-        if key != "$defs" and not (key == "title" and isinstance(child, str))
+        if key not in _UNTOLD and (key != "default" or child)
     }
 
 

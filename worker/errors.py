@@ -7,7 +7,7 @@
     ├── SourceError        a read-only source has nothing to give: the model reads the message
     ├── ForgeError         GitLab did not accept a write
     ├── ModelError         no usable answer from the model
-    │   └── ContextOverflow    the request is larger than the model's window
+    │   └── ContextOverflow    the request is longer than the provider takes
     ├── SandboxLost        the container died during the run
     ├── StoreError         the session store failed
     │   ├── TurnTaken          somebody else committed this turn first
@@ -141,14 +141,17 @@ class ModelError(SandpiperError):
 
 
 class ContextOverflow(ModelError):
-    """The request is larger than the model's context window.
+    """The request is longer than the provider takes: a shorter one may be answered.
 
-    `limit` is the provider's stated limit in tokens, 0 if it states none.
+    `limit` is how many input tokens the provider takes, `count` how many it has counted in this
+    request; 0 if it does not say.
     """
 
-    def __init__(self, message: str, *, kind: str = "overflow", limit: int = 0) -> None:
+    def __init__(
+        self, message: str, *, kind: str = "overflow", limit: int = 0, count: int = 0
+    ) -> None:
         super().__init__(message, kind=kind)
-        self.limit = limit
+        self.limit, self.count = limit, count
 
 
 class SandboxLost(SandpiperError):

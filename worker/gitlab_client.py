@@ -18,6 +18,8 @@ import urllib3
 from gitlab import Gitlab
 from gitlab.exceptions import GitlabError, GitlabParsingError
 
+from worker.transport.certificates import explain_tls_failure
+from worker.transport.retry_after import read_retry_after
 from worker.transport.urllib3_connections import (
     BoundedAdapter,
     RefusedAnswer,
@@ -90,12 +92,15 @@ class Connections:
 def _limit_wait(response: requests.Response, **_: Any) -> None:
     """Limit the wait that python-gitlab reads from headers.
 
-    Otherwise it obeys any number and fails on a date. `RateLimit-Reset` is a time in epoch seconds.
+    Otherwise it obeys any number and fails on a date. What cannot be read counts as the longest
+    wait. `RateLimit-Reset` is a time in epoch seconds.
     """
     wait = response.headers.pop("Retry-After", None)
     reset = response.headers.pop("RateLimit-Reset", None)
     if wait is not None:
-        seconds = int(wait) if _is_number(wait) else MAX_WAIT
+        date = response.headers.get("Date", "")
+        asked = read_retry_after(wait, date, time.time())
+        seconds = MAX_WAIT if asked is None else math.ceil(min(asked, MAX_WAIT))
     elif reset is not None and response.status_code == 429 and _is_number(reset):
         seconds = max(0, math.ceil(int(reset) - time.time()))
     else:
@@ -175,6 +180,8 @@ def explain_failure(error: Exception, what: str, token: str) -> Failure:
         return Failure(f"{what}: GitLab's answer is refused: {error}", odd, doubtful=odd)
     if isinstance(error, requests.Timeout):
         return Failure(f"{what}: GitLab did not answer in time", True)
+    if problem := explain_tls_failure(error):
+        return Failure(f"{what}: no connection to GitLab: {problem}", True)
     return Failure(
         f"{what}: no connection to GitLab ({type(error).__name__}): is gitlab.url right and up?",
         isinstance(error, requests.ConnectionError | requests.exceptions.ChunkedEncodingError),

@@ -38,6 +38,10 @@ class Measured:
         """Billed against least; `runs` counts a run of calls or results as one position."""
         return sum(map(price, bill(self.sent, runs=runs))) / self.least
 
+    def billed(self) -> float:
+        """What the requests cost, in plain input tokens."""
+        return sum(map(price, bill(self.sent, runs=True)))
+
     def uncached(self) -> float:
         """What it would be without any cache, for orientation."""
         return sum(request.transcript[-1].tokens for request in self.sent) / self.least
@@ -81,12 +85,12 @@ def plain(count: int, parallel: int = 1) -> Measured:
 
 
 def warned(count: int, parallel: int = 1) -> Measured:
-    """Soft warnings for iterations and time, then the forced final request."""
+    """Warnings of iterations and time with each of the last requests, then the forced final one."""
     return _run(calling(10**6, parallel), count=count)
 
 
 def thinking(count: int) -> Measured:
-    """The same with signed thinking, so that the notices stay in the history."""
+    """The same with signed thinking, so that a few warnings stay in the history."""
     return _run(calling(10**6, thinks=True), count=count)
 
 
@@ -182,6 +186,14 @@ def main() -> None:
         print(f"  {name:40}{cells}   {told}{' at 8' if len(goals) == 1 else ''}")
     bare = "".join(f"{plain(count).uncached():>16.2f}" for count in COUNTS)
     print(f"  {'plain, if nothing were cached':40}{bare}")
+    for name, case, thinks in (("notices", warned, False), ("notices that stay", thinking, True)):
+        parts = (_compute_share(case(count), count, thinks=thinks) for count in COUNTS)
+        print(f"  {name + ', share of the bill':40}" + "".join(f"{part:>16.2%}" for part in parts))
+
+
+def _compute_share(noticed: Measured, count: int, *, thinks: bool) -> float:
+    """What the notices of as many requests add to the bill."""
+    return noticed.billed() / _run(calling(count, thinks=thinks)).billed() - 1
 
 
 def _cell(measured: Measured) -> str:

@@ -98,8 +98,9 @@ def play(case: Case, first: str, rules: TierRules) -> Ended:
     )
     limits = replace(ENDLESS, tier_rules=rules)
 
-    def change(choice: TierChoice) -> tuple[Model, Limits]:
-        return models[choice.model], limits
+    def change(context: Context) -> tuple[Model, Limits]:
+        assert context.tier
+        return models[context.tier.model], limits
 
     parts = LoopParts(
         *(models[first], Tools(clock, case.size * 1000), clock, lambda _: None, ignore_event),

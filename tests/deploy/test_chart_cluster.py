@@ -259,6 +259,11 @@ def keys(values: Values) -> set[str]:
     return found
 
 
+def _own_row(name: str, variable: str) -> Values:
+    row = {"api": "anthropic", "base_url": "http://llm", "key_env": variable}
+    return {"config": {"models": {"default": f"{name}/c", "providers": {name: row}}}}
+
+
 @pytest.mark.parametrize(
     ("values", "wanted"),
     [
@@ -275,6 +280,8 @@ def keys(values: Values) -> set[str]:
             },
             True,
         ),
+        (_own_row("my-anthropic", "MY_KEY"), False),
+        (_own_row("mine", "ANTHROPIC_API_KEY"), True),
     ],
 )
 def test_a_key_of_a_provider_that_is_not_asked_is_not_needed(values: Values, wanted: bool) -> None:

@@ -28,7 +28,7 @@ from tests.flow.product import (
 from tests.flow.taker import killed_with_a_message
 from tests.simulators.gitlab import Note, Receiver
 from worker.demo.script import Asked, Call, Say, Scripted
-from worker.queue.journal import MOST_DEATHS, Entry, State, encode_entry, name_entry
+from worker.queue.journal import MOST_BLAME, Entry, State, encode_entry, name_entry
 from worker.sessions.folder import FolderStore
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
@@ -194,7 +194,7 @@ def test_a_trigger_that_kills_a_third_worker_is_told_of_and_parked(
 ) -> None:
     with told(tmp_path, redis_url) as made:
         trigger = crew.failure(made)
-        before = Entry(trigger, State.OPEN, deaths=MOST_DEATHS - 1)
+        before = Entry(trigger, State.OPEN, deaths=2, blame=MOST_BLAME - 1)
         FolderStore(made.folder / "store").records.create(name_entry(trigger), encode_entry(before))
         crew.fails(made)
         with mortal(made, "in a model call", "worker") as third:

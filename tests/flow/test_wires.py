@@ -10,9 +10,10 @@ import pytest
 
 from tests.flow.product import KEY, Product, product
 from tests.google_tokens import TokenServer
-from tests.simulators.anthropic import AnthropicSim
+from tests.simulators.anthropic import AnthropicSim, BedrockSim
+from tests.simulators.anthropic.signatures import Account
 from tests.simulators.gemini import GeminiSim
-from tests.simulators.openai import ChatSim, ResponsesSim
+from tests.simulators.openai import AzureChatSim, AzureResponsesSim, ChatSim, ResponsesSim
 from worker.demo import story
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
@@ -20,15 +21,19 @@ pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 @dataclass(frozen=True)
 class Wire:
-    """A model, its simulator, and the variables that lead to it. VERTEX needs Google's tokens."""
+    """A model, its simulator, and the variables that lead to it. VERTEX needs Google's tokens,
+    BEDROCK Amazon's credentials; a ROW is what the settings say of the provider besides its URL."""
 
     model: str
     simulator: Callable[..., AbstractContextManager[Any]]
     url: str = ""
     key: str = ""
     vertex: bool = False
+    bedrock: bool = False
+    row: str = ""
 
 
+AZURE = "AZURE_OPENAI_API_KEY"
 WIRES = [
     Wire("gemini/gemini-4-argon", GeminiSim, "GEMINI_BASE_URL", "GEMINI_API_KEY"),
     Wire("openai/gpt-6-sol", ResponsesSim, "OPENAI_BASE_URL", "OPENAI_API_KEY"),
@@ -36,11 +41,21 @@ WIRES = [
     Wire("openai-compatible/qwen3", ChatSim, "OPENAI_BASE_URL", "OPENAI_API_KEY"),
     Wire("gemini-vertex/gemini-4-argon", GeminiSim, vertex=True),
     Wire("anthropic-vertex/claude-sonnet-5-5", AnthropicSim, vertex=True),
+    Wire("openai-azure/gpt-6.2-sol", AzureResponsesSim, "AZURE_OPENAI_ENDPOINT", AZURE),
+    Wire("anthropic-bedrock/eu.anthropic.claude-sonnet-5-5", BedrockSim, bedrock=True),
+    Wire("my-vllm/qwen3", ChatSim, key="MY_KEY", row="api: openai-chat, key_env: MY_KEY"),
+    Wire(
+        "our-azure/gpt-5.5",
+        AzureChatSim,
+        key="MY_KEY",
+        row="api: openai-chat, auth: azure, api_version: '2024-10-21', key_env: MY_KEY",
+    ),
 ]
 
 
 def told_over(wire: Wire, folder: Path) -> AbstractContextManager[Product]:
-    key = "" if wire.vertex else KEY  # Google's tokens are made while the test runs
+    # Google's tokens are made while the test runs, and Amazon's signatures are of no key.
+    key = "" if wire.vertex or wire.bedrock else KEY
     return product(folder, story.make_script(), "memory://", wire.simulator, key)
 
 
@@ -55,12 +70,22 @@ def point(told: Product, wire: Wire, tokens: TokenServer) -> None:
             "GOOGLE_APPLICATION_CREDENTIALS": str(account),
             "GOOGLE_CLOUD_PROJECT": "flow-project",
         }
-        provider = wire.model.partition("/")[0]
-        told.write_settings(
-            f"models: {{providers: {{{provider}: {{base_url: '{told.model.url}'}}}}}}\n"
-        )
+    if wire.bedrock:
+        signer = Account()
+        told.env |= {
+            "AWS_ACCESS_KEY_ID": signer.key_id,
+            "AWS_SECRET_ACCESS_KEY": signer.secret,
+            "AWS_REGION": "eu-central-1",
+        }
+    if wire.key:
+        told.env[wire.key] = KEY
+    if wire.url:
+        told.env[wire.url] = told.model.url
     else:
-        told.env |= {wire.url: told.model.url, wire.key: KEY}
+        provider, fields = wire.model.partition("/")[0], f", {wire.row}" if wire.row else ""
+        told.write_settings(
+            f"models: {{providers: {{{provider}: {{base_url: '{told.model.url}'{fields}}}}}}}\n"
+        )
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.model)

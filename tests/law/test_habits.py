@@ -16,9 +16,12 @@ CATCHES_ALL = {
 """The places that may catch everything: the turn makes a note of it; and what is no message fails
 inside kombu in any way, where it would end the worker."""
 
-READS_ENVIRONMENT = {"worker/settings/loading.py", "sandbox/build.py", "sandbox/image/isolation.py"}
+READS_ENVIRONMENT = {
+    *("worker/settings/loading.py", "worker/transport/certificates.py"),
+    *("sandbox/build.py", "sandbox/image/isolation.py"),
+}
 """Settings are read once. The image builder is a program of its own, and so is what looks at a pod
-from inside."""
+from inside. Whose certificates are trusted, OpenSSL reads by itself too."""
 
 BELIEVES = {
     "worker/core/conversation/context_json.py",

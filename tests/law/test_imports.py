@@ -22,7 +22,7 @@ FLOOR = (*PURE, "worker.arguments")
 SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
 COMMANDS = (
     *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.broker", "worker.queue.process"),
-    "worker.telemetry.parts",
+    *("worker.queue.readiness", "worker.telemetry.parts"),
 )
 
 ROOMS = {
@@ -49,20 +49,19 @@ ROOMS = {
     "worker.telemetry": Room(
         (
             *(*PURE, "worker.turns.parts", "worker.models.wrapper", "worker.sessions.objects"),
-            "sandbox.base",
+            *("sandbox.base", "worker.transport.urllib3_connections"),
         ),
-        ("opentelemetry", "prometheus_client"),
+        ("opentelemetry", "prometheus_client", "requests"),
     ),
     "worker.transport": Room(outside=("httpcore", "httpx", "requests", "urllib3")),
-    "worker.gitlab_client": Room(
-        (*PURE, "worker.transport.urllib3_connections"), ("gitlab", "requests", "urllib3")
-    ),
+    "worker.gitlab_client": Room((*PURE, "worker.transport"), ("gitlab", "requests", "urllib3")),
     # The rooms of one level: never each other, so the read token and the write token never meet.
     "worker.webhook": Room(
-        (*FLOOR, "worker.transport.httpx_clients"),
+        (*FLOOR, "worker.transport"),
         ("anyio", "httpx", "joserfc", "pydantic", "starlette", "uvicorn"),
     ),
-    "worker.models": Room((*FLOOR, "worker.transport.httpx_clients"), ("google", "httpx")),
+    # Google's and Amazon's own packages: who they take for the default account is theirs to say.
+    "worker.models": Room((*FLOOR, "worker.transport"), ("botocore", "google", "httpx")),
     "worker.tools": Room((*FLOOR, "sandbox.base", "sandbox.tools"), ("pydantic",)),
     "worker.sources": Room(
         (*FLOOR, "worker.gitlab_client", "worker.transport"),
@@ -80,7 +79,7 @@ ROOMS = {
         ("anyio", "jinja2", "markdown_it", "markupsafe", "starlette"),
     ),
     "worker.sessions": Room(
-        (*FLOOR, "worker.transport.urllib3_connections"),
+        (*FLOOR, "worker.transport"),
         ("boto3", "botocore", "mypy_boto3_s3", "redis", "urllib3"),
     ),
     # One turn of a session: it knows the ports and the note's pure text, no adapter.
@@ -101,7 +100,8 @@ ROOMS = {
     # A trigger from the answer 202 to its end, through crashes of workers and brokers.
     # A refused login is told by the errors of the brokers' own libraries: kombu has none for it.
     "worker.queue": Room(
-        (*PURE, "worker.turns", "worker.jobs", "worker.log"), ("amqp", "celery", "kombu", "redis")
+        (*PURE, "worker.turns", "worker.jobs", "worker.log", "worker.transport.certificates"),
+        ("amqp", "celery", "kombu", "redis"),
     ),
     "worker.maintenance": Room(
         (
@@ -119,7 +119,8 @@ ROOMS = {
     "worker.wiring": Room(
         (
             *(*SERVICE, "worker.app", "worker.playbook", "worker.queue", "sandbox"),
-            "worker.maintenance.missed_pipelines",
+            *("worker.doctor.idle_settings", "worker.maintenance.missed_pipelines"),
+            "worker.transport.certificates",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
         ),
@@ -129,7 +130,7 @@ ROOMS = {
     "worker.doctor": Room(
         (
             *(*PURE, "worker.settings", "worker.playbook", "worker.gitlab_client"),
-            *("worker.models.discovery", "worker.transport.httpx_clients"),
+            *("worker.models.discovery", "worker.transport"),
             *("sandbox.base", "sandbox.about", "sandbox.spec"),
         ),
         ("httpx",),

@@ -7,6 +7,11 @@
         gateway.given                                     # what was answered oddly
 
 Requests that are answered oddly do not reach the server, except those that are cut in half.
+
+    with S3Gateway(server.endpoint, Naming("virtual")) as gateway:
+
+is a server that is reached through the proxy `gateway.url`, at `http://s3.test`, and that expects a
+bucket's name in one place only.
 """
 
 import re
@@ -15,7 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 import httpx
 from starlette.requests import Request
@@ -23,6 +28,9 @@ from starlette.responses import Response
 
 from tests.simulators.odd_answers import PAGE, Given, OddS3
 from worker.demo.loopback import Loopback
+
+HOST = "s3.test"
+"""The host of a server that cares where a bucket's name stands."""
 
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
 
@@ -39,18 +47,45 @@ class _Fault:
         return self.times > 0 and is_method and bool(self.path.search(_get_target(request)))
 
 
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Where a server expects the bucket's name, and how it refuses it elsewhere: a code of S3's
+    errors, or "list" for the list of all buckets."""
+
+    form: Literal["path", "virtual"]
+    refusal: str = "NoSuchBucket"
+
+    def find_target(self, host: str, target: str) -> str | None:
+        """Return the path and query by which the server behind it knows what is asked for; None if
+        the name stands in the wrong place."""
+        bucket = host.partition(":")[0].removesuffix(HOST).rstrip(".")
+        if self.form == "path":
+            return None if bucket else target
+        return f"/{bucket}{target}" if bucket else None
+
+    def refuse(self) -> Response:
+        """The answer to a name in the wrong place."""
+        if self.refusal == "list":
+            text = "<ListAllMyBucketsResult><Owner/><Buckets/></ListAllMyBucketsResult>"
+            return Response(text, 200, media_type="application/xml")
+        text = f"<Error><Code>{self.refusal}</Code><Message>See elsewhere.</Message></Error>"
+        status = 404 if self.refusal == "NoSuchBucket" else 403
+        return Response(text, status, media_type="application/xml")
+
+
 class S3Gateway:
     """Passes requests on to `endpoint`, but for the faults that were asked for."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, naming: Naming | None = None) -> None:
         self.url = ""
+        self._naming = naming
         self.given: list[Given] = []
         self._endpoint = endpoint
         self._faults: list[_Fault] = []
         self._all: _Fault | None = None
         self._is_refusing = False
         self._lock = threading.Lock()
-        self._server = Loopback("s3-gateway", self._respond)
+        self._server = Loopback("s3-gateway", self._respond, proxies=naming is not None)
 
     def __enter__(self) -> Self:
         self.url = self._server.start()
@@ -104,12 +139,18 @@ class S3Gateway:
         await request.body()  # what is left of it would be taken for the next request
         if self._is_refusing:
             return Response(b"no server is available", 503, media_type="text/plain")
+        target = _get_target(request)
+        if self._naming:
+            found = self._naming.find_target(request.headers.get("host", ""), target)
+            if found is None:
+                return self._naming.refuse()
+            target = found
         kind = self._take_fault(request)
         if kind is OddS3.PAGE:
             return Response(PAGE, 200, media_type="text/html")
         if kind is OddS3.EMPTY:
             return Response(b"", 200)
-        answer = await self._pass_on(request)
+        answer = await self._pass_on(request, target)
         if kind is None or answer.status_code >= httpx.codes.MULTIPLE_CHOICES:
             return answer
         half = answer.body[: len(answer.body) // 2]
@@ -117,12 +158,13 @@ class S3Gateway:
         headers.pop("content-length", None)
         return Response(half, answer.status_code, headers)
 
-    async def _pass_on(self, request: Request) -> Response:
-        headers = [(name, value) for name, value in request.headers.raw if name != b"connection"]
+    async def _pass_on(self, request: Request, target: str) -> Response:
+        dropped = {b"connection", b"host"} if self._naming else {b"connection"}
+        headers = [(name, value) for name, value in request.headers.raw if name not in dropped]
         async with httpx.AsyncClient(timeout=60.0, trust_env=False, verify=False) as client:
             answer = await client.request(
                 request.method,
-                self._endpoint + _get_target(request),
+                self._endpoint + target,
                 headers=headers,
                 content=await request.body(),
             )

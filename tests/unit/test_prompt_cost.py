@@ -98,7 +98,7 @@ def count_rewrites(made: Session) -> int:
 def test_the_random_sessions_hold_what_the_laws_are_about() -> None:
     sessions = [session(seed) for seed in SEEDS]
     sent = [request for each in sessions for request in each.sent]
-    kept = [each for each in sessions if any("80 %" in m.text for m in texts(each))]
+    kept = [each for each in sessions if any("finish, with only" in m.text for m in texts(each))]
 
     assert any(request.raw.count(MARK) == 4 for request in sent)
     assert any(OFF in request.raw for request in sent)
@@ -108,6 +108,30 @@ def test_the_random_sessions_hold_what_the_laws_are_about() -> None:
 
 def texts(made: Session) -> list[User]:
     return [message for message in made.context.messages if isinstance(message, User)]
+
+
+@pytest.mark.parametrize("iterations", [8, 20, 50])
+def test_warnings_that_stay_in_the_history_are_few_and_the_bytes_before_them_stay(
+    iterations: int,
+) -> None:
+    made = Session(calling(10**6, thinks=True), keep=True)
+    made.run(replace(ENDLESS, max_iterations=iterations))
+    kept = [text.text for text in texts(made)[1:]]
+
+    assert 1 <= len(kept) <= 4
+    assert all(text.startswith("Iteration ") for text in kept)
+    assert not count_rewrites(made)
+
+
+def test_a_warning_that_was_folded_away_is_given_again() -> None:
+    settings = FoldSettings(strategy=Strategy.WINDOW, keep_last=2)
+    made = Session(calling(10**6, thinks=True))
+    made.run(replace(ENDLESS, max_iterations=200, context_tokens=64_000, fold_settings=settings))
+    kept = [each.text for each in texts(made)[1:] if each.text.startswith("Iteration ")]
+    folds = {fold.made_at for fold in made.context.folds if fold.leaves_out}
+
+    assert len(kept) > 4
+    assert len(kept) <= 4 + len(folds)
 
 
 @pytest.mark.parametrize("name", [name for name, (_, goals) in CASES.items() if goals])

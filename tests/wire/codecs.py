@@ -26,6 +26,13 @@ def _anthropic_vertex() -> tuple[Codec, str]:
     return AnthropicMessages(Target(origin, 21_000, endpoint.head)), origin
 
 
+def _anthropic_bedrock() -> tuple[Codec, str]:
+    origin = "anthropic-bedrock/global.anthropic.claude-sonnet-5-5"
+    base = endpoints.locate_bedrock("", "", "eu-central-1")
+    endpoint = endpoints.anthropic_bedrock(base, "global.anthropic.claude-sonnet-5-5")
+    return AnthropicMessages(Target(origin, 21_000, endpoint.head)), origin
+
+
 def _gemini() -> tuple[Codec, str]:
     origin = "gemini/gemini-3.8-flash"
     return GenerateContent(Target(origin, 21_000)), origin
@@ -62,13 +69,30 @@ def _openai_chat() -> tuple[Codec, str]:
     return OpenAIChat(target), origin
 
 
+def _openai_azure() -> tuple[Codec, str]:
+    origin = "openai-azure/gpt-6.2-sol"
+    endpoint = endpoints.azure_responses("https://mine.openai.azure.com", "gpt-6.2-sol")
+    return OpenAIResponses(Target(origin, 21_000, endpoint.head), keyed=False), origin
+
+
+def _azure_chat() -> tuple[Codec, str]:
+    origin = "my-azure/gpt-5.5"
+    endpoint = endpoints.azure_chat("https://mine.openai.azure.com", "gpt-5.5", "2024-10-21")
+    info = built_in.BUILT_IN.get_info("gpt-5.5")
+    target = Target(origin, 21_000, endpoint.head, endpoint.dialect, info)
+    return OpenAIChat(target), origin
+
+
 CODECS: dict[str, Factory] = {
     "anthropic": _anthropic,
     "anthropic-vertex": _anthropic_vertex,
+    "anthropic-bedrock": _anthropic_bedrock,
     "gemini": _gemini,
     "gemini-vertex": _gemini_2,
     "openai": _openai,
     "openai-responses": _openai_responses,
     "openai-compatible": _openai_compatible,
     "openai-chat": _openai_chat,
+    "openai-azure": _openai_azure,
+    "azure-chat": _azure_chat,
 }

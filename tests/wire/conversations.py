@@ -15,6 +15,7 @@ from worker.core.conversation.messages import (
     WireForm,
 )
 from worker.core.ports import Request
+from worker.models.table import PROVIDERS
 
 SYSTEM = "You find out why a pipeline failed."
 LOOK = ToolSpec(
@@ -43,6 +44,9 @@ def found(call_id: str, content: str = '{"found":true}', *, is_error: bool = Fal
     return ToolResult(call_id, "look", content, is_error)
 
 
+_APIS = {"my-azure": "openai-chat", "my-vllm": "openai-chat"}
+"""Wires of the providers that are rows of an operator's."""
+
 _OWN = {
     "anthropic": (
         f'[ {{"type":"thinking","thinking":"","signature":"sig_{"0123456789" * 4}"}},'
@@ -53,7 +57,7 @@ _OWN = {
         '[ {"text": "caf\\u00e9 \\/ look"},\n {"functionCall" : {"id":"toolu_1","name":"look",'
         '"args":{"z":1.0,"at":"1e3"}} ,"thoughtSignature":"c2lnbmVk/+0="} ]'
     ),
-    "openai-compatible": (
+    "openai-chat": (
         '{"content": "caf\\u00e9 \\/ look","tool_calls":[ {"id":"toolu_1","type" : "function",'
         '"function":{"name":"look","arguments":"{\\"z\\":1.0,\\"at\\":\\"1e3\\"}"}} ],'
         '"reasoning_content":"hm"}'
@@ -65,9 +69,8 @@ _OWN = {
 def own_thinking(origin: str) -> Assistant:
     """An answer with signed thinking, as `origin` sent it: odd spaces, escapes, number forms."""
     who, _, model = origin.partition("/")
-    content = _OWN.get(who.removesuffix("-vertex"), _OWN["anthropic"])
-    if who in {"openai", "openai-responses"}:
-        content = _items(model)
+    api = PROVIDERS[who].api if who in PROVIDERS else _APIS.get(who, "anthropic")
+    content = _items(model) if api == "openai-responses" else _OWN[api]
     made = ToolCall("toolu_1", "look", '{"z":1.0,"at":"1e3"}')
     return Assistant("café / look", (made,), WireForm(origin, content))
 

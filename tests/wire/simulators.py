@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tests.fakes import HandClock
-from tests.simulators.anthropic import AnthropicSim
+from tests.simulators.anthropic import AnthropicSim, BedrockSim
 from tests.simulators.gemini import GeminiSim
-from tests.simulators.openai import ChatSim, ResponsesSim
+from tests.simulators.openai import AzureChatSim, AzureResponsesSim, ChatSim, ResponsesSim
 from worker.demo.script import Script
 from worker.models import table
+from worker.models.base import OperatorRow
 from worker.models.http.client import HttpModel
+
+KEY = "sk-test-0123456789"
 
 
 class Simulator(Protocol):
@@ -37,14 +40,20 @@ class Wire:
 
     def model(self, sim: Simulator) -> HttpModel:
         """The model over HTTP. On Vertex AI it needs Google's default credentials."""
-        key = "sk-test-0123456789"
         clock = HandClock()
         return table.build_model(
-            self.spec, sim.url, key, clock=clock, max_attempts=1, **self.options
+            self.spec, sim.url, KEY, clock=clock, max_attempts=1, **self.options
         )
 
 
-_VERTEX = {"project": "my-project", "location": "eu"}
+_BEDROCK = {"row": OperatorRow(region="eu-central-1")}
+_AZURE = {
+    "row": OperatorRow(
+        api="openai-chat", auth="azure", key_env="MY_AZURE_KEY", api_version="2024-10-21"
+    )
+}
+_VLLM = {"row": OperatorRow(api="openai-chat", key_env="MY_VLLM_KEY")}
+_VERTEX = {"row": OperatorRow(project="my-project", location="eu")}
 _OWN = {"dialect": {"limit": "max_completion_tokens"}}
 _THINKS = {"dialect": {"reasoning": "reasoning_content", "call_id": "[a-zA-Z0-9]{9}"}}
 
@@ -59,6 +68,16 @@ WIRES: dict[str, Wire] = {
     "openai-chat": Wire(
         "openai-compatible/gpt-5.5", lambda script: ChatSim(script, own=True), _OWN
     ),
+    "anthropic-bedrock": Wire(
+        "anthropic-bedrock/global.anthropic.claude-sonnet-5-5",
+        lambda script: BedrockSim(script, key=KEY),
+        _BEDROCK,
+    ),
+    "openai-azure": Wire(
+        "openai-azure/gpt-6.2-sol", lambda script: AzureResponsesSim(script, key=KEY)
+    ),
+    "azure-chat": Wire("my-azure/gpt-5.5", lambda script: AzureChatSim(script, key=KEY), _AZURE),
+    "my-vllm": Wire("my-vllm/qwen3", lambda script: ChatSim(script, key=KEY), _VLLM),
     "openai-chat-thinking": Wire(
         "openai-compatible/deepseek",
         lambda script: ChatSim(script, reasoning="reasoning_content"),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import HandClock
-from tests.simulators.anthropic import AnthropicSim
+from tests.simulators.anthropic import AnthropicSim, BedrockSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ResponsesSim
 from tests.wire.conversations import LOOK, conversations
@@ -31,7 +31,7 @@ from worker.core.ports import Request
 from worker.demo.script import Call, Say, Script, Scripted, Think
 from worker.errors import ConfigError, ModelError
 from worker.models import table
-from worker.models.base import Target
+from worker.models.base import OperatorRow, Target
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.models.catalogue.model_info import Catalogue
 
@@ -62,7 +62,12 @@ CASES = {
 def encode(spec: str, level: str, url: str, case: str = "thinking_verbatim") -> bytes:
     """The body as the product's own model sends it, by default with its own thinking in it."""
     model = table.build_model(
-        spec, url, "sk-test-0123456789", clock=HandClock(), project="my-project", level=level
+        spec,
+        url,
+        "sk-test-0123456789",
+        clock=HandClock(),
+        row=OperatorRow(project="my-project", region="eu-central-1" if "bedrock" in spec else ""),
+        level=level,
     )
     model.close()
     return model._codec.encode(conversations(spec)[case])
@@ -103,7 +108,9 @@ def test_a_level_changes_only_the_fields_that_state_it(name: str) -> None:
 
 @pytest.mark.parametrize("model", sorted(BUILT_IN.models))
 def test_every_level_of_every_listed_model_can_be_stated(model: str) -> None:
-    who = {"c": "anthropic", "g": "gemini" if model.startswith("gemini") else "openai"}[model[0]]
+    begins = ("claude", "gemini", "gpt", "")
+    providers = ("anthropic", "gemini", "openai", "anthropic-bedrock")
+    who = next(p for name, p in zip(begins, providers, strict=True) if model.startswith(name))
     levels = BUILT_IN.get_levels(model)
 
     assert len({encode(f"{who}/{model}", level, "") for level in ("", *levels)}) == len(levels) + 1
@@ -111,6 +118,7 @@ def test_every_level_of_every_listed_model_can_be_stated(model: str) -> None:
 
 SIMS: dict[str, Callable[[Script], Simulator]] = {
     "anthropic": AnthropicSim,
+    "anthropic-bedrock": lambda script: BedrockSim(script, key="sk-test-0123456789"),
     "gemini": GeminiSim,
     "openai": ResponsesSim,
 }
@@ -118,14 +126,18 @@ SIMS: dict[str, Callable[[Script], Simulator]] = {
 
 @pytest.mark.parametrize("who", SIMS)
 def test_the_strict_simulator_takes_every_level_of_every_listed_model(who: str) -> None:
-    prefix = {"anthropic": "claude", "gemini": "gemini", "openai": "gpt"}[who]
-    models = [name for name in BUILT_IN.models if name.startswith(prefix)]
+    prefixes = {"anthropic": "claude", "anthropic-bedrock": "global", "openai": "gpt"}
+    models = [name for name in BUILT_IN.models if name.startswith(prefixes.get(who, who))]
     with SIMS[who](lambda asked: Say("done")) as sim:
         for name in models:
             for level in BUILT_IN.get_levels(name):
                 key, clock = "sk-test-0123456789", HandClock()
                 model = table.build_model(
-                    f"{who}/{name}", sim.url, key, clock=clock, level=level, max_attempts=1
+                    *(f"{who}/{name}", sim.url, key),
+                    clock=clock,
+                    level=level,
+                    max_attempts=1,
+                    row=OperatorRow(region="eu-central-1" if "bedrock" in who else ""),
                 )
                 with closing(model):
                     for most in (0, 200):

@@ -30,6 +30,8 @@ SDKS = {
     "openai-responses": "responses",
     "openai-compatible": "chat",
     "openai-chat": "chat",
+    "openai-azure": "responses",
+    "azure-chat": "chat",
 }
 """Which parameter type is for which codec."""
 

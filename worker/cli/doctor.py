@@ -131,6 +131,7 @@ def make_installation(
         fix=fix,
         gitlab=_make_accounts(settings, now),
         store=lambda: wiring.open_session_store(settings),
+        other_addressing=lambda: wiring.find_other_addressing(settings),
         driver=lambda: wiring.build_driver(settings),
         engine=describe_engine,
         cluster=lambda: describe_cluster(settings.sandbox.namespace),

@@ -65,7 +65,7 @@ def run_receiver(
     wiring.require_secret(settings)
     embedded = settings.broker.startswith("memory://")
     if embedded:
-        wiring.require_worker(settings)
+        wiring.require_worker(settings, waits=True)
     journal = None if embedded else wiring.open_journal(settings, watched)
     celery = app.build_app(settings, parts, watched.watch, (lambda: journal) if journal else None)
     broker.require_login(celery)

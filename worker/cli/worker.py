@@ -9,6 +9,7 @@ import click
 from worker import app, wiring
 from worker.errors import ConfigError
 from worker.queue import process
+from worker.queue.readiness import ReadyFile
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps
@@ -57,11 +58,13 @@ def run_worker(
             "broker: memory:// lives inside `sandpiper serve`; a separate worker needs redis://… "
             "or amqp://… ($SANDPIPER_BROKER)"
         )
-    wiring.require_worker(settings)
+    ReadyFile(ready).remove()
     watched = watched or wiring.build_telemetry(settings)
-    celery = app.build_app(settings, parts, watched.watch)
+    # Before what may wait for the store: whether this process is alive is asked there.
     stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None
     try:
+        wiring.require_worker(settings, waits=True)
+        celery = app.build_app(settings, parts, watched.watch)
         process.run_worker(celery, concurrency, settings.worker.grace, ready)
     finally:
         stop()

@@ -54,14 +54,20 @@ class _Server(uvicorn.Server):
 
 
 class Loopback:
-    """Serves one endpoint for all paths, and possibly one for WebSockets. `start` sets `url`."""
+    """Serves one endpoint for all paths, and possibly one for WebSockets. `start` sets `url`.
+
+    With `proxies` it understands what is sent to a proxy: a whole URL in place of the path.
+    """
 
     def __init__(
         self,
         name: str,
         endpoint: Callable[[Request], Awaitable[Response]],
         websocket: Callable[[WebSocket], Awaitable[None]] | None = None,
+        *,
+        proxies: bool = False,
     ) -> None:
+        self._proxies = proxies
         self.url = ""
         self._name = name
         self._endpoint, self._websocket = endpoint, websocket
@@ -97,7 +103,7 @@ class Loopback:
             log_level="critical",
             access_log=False,
             lifespan="off",
-            http="h11",
+            http="httptools" if self._proxies else "h11",
             ws="websockets-sansio" if self._websocket else "none",
             timeout_keep_alive=60,
         )

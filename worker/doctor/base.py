@@ -137,8 +137,10 @@ class Installation:
     """The parts of an installation that the checks examine.
 
     `url` is our address for GitLab, "" if unknown; `file` is the configuration file, if any.
-    `broker` returns why the broker cannot be used, or None; `workers` lists the workers that answer
-    through it. `now` is in epoch seconds, `monotonic` in seconds of a monotonic clock.
+    `other_addressing` returns the `s3_addressing` that the server answers to, None unless it is
+    another than is set. `broker` returns why the broker cannot be used, or None; `workers` lists
+    the workers that answer through it. `now` is in epoch seconds, `monotonic` in seconds of a
+    monotonic clock.
     """
 
     settings: Settings
@@ -147,6 +149,7 @@ class Installation:
     fix: bool
     gitlab: Accounts
     store: Callable[[], ProbedStore]
+    other_addressing: Callable[[], str | None]
     driver: Callable[[], Driver]
     engine: Callable[[], Engine]
     cluster: Callable[[], ClusterFacts]

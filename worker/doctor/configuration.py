@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from worker import playbook
 from worker.doctor.base import Installation, Line, report_failed, report_good, report_warning
+from worker.doctor.idle_settings import list_idle_settings
 from worker.playbook import Workflow
 
 SHORTEST_SECRET = 16
@@ -33,6 +34,16 @@ def check_settings(installation: Installation) -> Iterator[Line]:
     if why := installation.settings.pages.explain_unserved():
         advice = "set pages.url to the address of `sandpiper serve` as browsers reach it"
         yield report_warning("pages.url", why, advice)
+
+
+def check_idle_settings(installation: Installation) -> Iterator[Line]:
+    """Name what is set, or said by a workflow, and has no effect as other settings stand."""
+    flows = playbook.load(installation.settings.workflows)
+    found = list_idle_settings(installation.settings, flows)
+    for each in found:
+        yield report_warning("no effect", f"{each.where}: {each.why}", each.advice)
+    if not found:
+        yield report_good("effect", "whatever is set has its effect")
 
 
 def _check_encryption(name: str, url: str, what: str) -> Iterator[Line]:

@@ -21,6 +21,7 @@ from worker.doctor.base import (
 )
 from worker.doctor.tokens import compare_clocks
 from worker.errors import StoreError
+from worker.transport.certificates import explain_tls_failure
 from worker.transport.httpx_clients import BoundedClient
 
 AWS = "https://s3.amazonaws.com"
@@ -35,9 +36,16 @@ _SIZE = 64
 
 def check_store(installation: Installation) -> Iterator[Line]:
     """Check that objects can be written, read, replaced conditionally, and removed."""
-    store = installation.store()
-    store.probe()
-    _read_back(store.records)
+    try:
+        store = installation.store()
+        store.probe()
+        _read_back(store.records)
+    except StoreError as error:
+        if other := installation.other_addressing():
+            advice = f"it answers to the other way of naming a bucket: set s3_addressing: {other}"
+            yield report_failed("store", str(error), advice)
+            return
+        raise
     place = store.records.describe_place("")
     yield report_good("store", f"{place} takes writes, reads them back, honours conditions")
 
@@ -86,5 +94,6 @@ def check_store_clock(installation: Installation) -> Iterator[Line]:
             header = client.head(endpoint).headers.get("date", "")
         date = parsedate_to_datetime(header).timestamp()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError) as error:
-        raise Unchecked("S3 told no time") from error
+        why = explain_tls_failure(error)
+        raise Unchecked(f"S3 told no time: {why}" if why else "S3 told no time") from error
     yield compare_clocks("clock of S3", "S3", date - (before + installation.now()) / 2)

@@ -18,6 +18,7 @@ CONFIGURATION = "Configuration"
 CHECKS: tuple[Check, ...] = (
     Check("settings", CONFIGURATION, configuration.check_settings),
     Check("workflows", CONFIGURATION, configuration.check_workflows),
+    Check("idle", CONFIGURATION, configuration.check_idle_settings),
     Check("versions", CONFIGURATION, configuration.list_versions),
     Check("gitlab", "GitLab", tokens.check_gitlab),
     Check("clock", "GitLab", tokens.check_gitlab_clock),

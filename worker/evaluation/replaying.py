@@ -161,13 +161,12 @@ def _begin_anew(
         calls=(),
         folds=(),
         tier=None,
+        reply_by=None,
     )
     if workflow is None:
         return fresh
-    base = prompts.COMPACT_BASE if workflow.compact else prompts.BASE
-    return replace(
-        fresh, system="\n".join([base, toolset.notes, workflow.text]), tools=tuple(toolset.specs)
-    )
+    text = prompts.write_system_prompt(toolset.notes, workflow.text, compact=workflow.compact)
+    return replace(fresh, system=text, tools=tuple(toolset.specs))
 
 
 def _run(

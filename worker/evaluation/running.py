@@ -86,7 +86,7 @@ def _choose_model(settings: Settings, model: str) -> Settings:
     """Return the settings with `model` alone; as they are if it is ""."""
     if not model:
         return settings
-    models = settings.models.model_copy(update={"default": model, "fallback": (), "tiers": {}})
+    models = settings.models.use_alone(model).model_copy(update={"fallback": ()})
     return settings.model_copy(update={"models": models})
 
 

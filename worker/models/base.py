@@ -30,11 +30,14 @@ class Dialect:
     `limit` names the field that limits the answer's length. `reasoning` names the field in which
     the reasoning of an earlier answer is sent back; "" if the server refuses that. `call_id` is the
     pattern of the call ids that the server accepts even if it did not make them.
+    `takes_levels_with_tools` is False if requests with tools may state no reasoning level but the
+    catalogue's `chat_effort`.
     """
 
     limit: str = "max_tokens"
     reasoning: str = ""
     call_id: str = "[a-zA-Z0-9_-]{1,40}"
+    takes_levels_with_tools: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class WantedChange:
     advice: str
     refused_field: str = ""
     most_tokens: int = 0
-    dialect: Mapping[str, str] = field(default_factory=dict)
+    dialect: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,8 @@ class Cause(Enum):
     INVALID = auto()
     BOUND = auto()
     """A verbatim part belongs to another prefix, model or account: send the request bare."""
+    RATE_TOO_LOW = auto()
+    """The request has more tokens than the account may use in a minute, however long one waits."""
     NO_TOOLS = auto()
     """The model is served without native tools: calls may be asked for as text."""
     UNWANTED = auto()
@@ -175,13 +180,15 @@ class Failure:
     """An answer with a status other than 200. `reason` is the provider's text, hostile and uncut.
 
     `retry_after` is the wait in seconds that the body states, if any; the client reads the headers.
-    `change` is what the server wants to be changed, if it says so.
+    `token_rate` is how many input tokens the account may use in a minute, 0 if that is not what it
+    was refused for. `change` is what the server wants to be changed, if it says so.
     """
 
     cause: Cause
     reason: str
     transient: bool = False
     retry_after: float | None = None
+    token_rate: int = 0
     change: WantedChange | None = None
 
 
@@ -242,23 +249,55 @@ class Codec(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One row of the table. `key_env` and `url_env` are the names used in messages and settings.
+    """One row of the table. `api` is the name of its wire, `scheme` of how it authenticates.
 
+    `auth_headers` are the headers that only `auth` may set, `headers` further ones that every
+    request has. `key_env` and `url_env` are the names used in messages and settings.
     `key_optional` says that the server may need no key. If `base_url` is "" and there is no
     `locate`, a base URL must be configured. `locate` makes the base URL from the configured one (""
-    if none), a project and a location. `listing` is None if the provider has no list of its models.
-    `keeps_cache_without_tools`: see `core.ports.Model`. `advice` says what a refusal means with
-    this provider and what to do, where that differs from the usual.
+    if none), a project and a location or region. `listing` is None if the provider has no list of
+    its models; with `has_plain_names` its models have the same names with all providers, so their
+    entries in the catalogue need not name it. `is_any_server`: its servers are of many makers, and
+    not all can call tools. `keeps_cache_without_tools`: see `core.ports.Model`. `advice` says what
+    a refusal means with this provider and what to do, where that differs from the usual.
+    `takes_region` and `takes_version`: an operator may set them. `traced_as` is OpenTelemetry's
+    name for it, "" if that is its own.
     """
 
     codec: Callable[[Target], Codec]
-    endpoint: Callable[[str, str], Endpoint]
-    auth: Callable[[str], httpx.Auth]
+    endpoint: Callable[..., Endpoint]
+    auth: Callable[..., httpx.Auth]
+    api: str = ""
+    scheme: str = ""
+    auth_headers: frozenset[str] = frozenset()
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     base_url: str = ""
     key_env: str = ""
     url_env: str = ""
     key_optional: bool = False
     keeps_cache_without_tools: bool = True
+    has_plain_names: bool = False
+    is_any_server: bool = False
+    takes_region: bool = False
+    takes_version: bool = False
     locate: Callable[[str, str, str], str] | None = None
     advice: Mapping[Cause, tuple[str, str]] = field(default_factory=dict)
     listing: Listing | None = None
+    traced_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """What an operator says of a provider; "" stands for what the table says.
+
+    `api` and `auth` are keys of `table.APIS`; `key_env` is the variable that holds the key.
+    """
+
+    api: str = ""
+    auth: str = ""
+    key_env: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    project: str = ""
+    location: str = ""
+    region: str = ""
+    api_version: str = ""

@@ -8,13 +8,12 @@ from typing import Any
 from worker.models.base import ServedModel
 from worker.models.catalogue.model_info import Catalogue, ModelInfo
 
-_OWN_NAMES = frozenset({"anthropic", "gemini", "openai"})
-"""Providers whose models have the same names on all routes: their entries omit the provider."""
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The models that `provider` serves, sorted by what the catalogue says about them.
+
+    With `has_plain_names` they have the same names on all routes, so entries omit the provider.
 
     For `differing_models` the catalogue has a larger window than the provider states, or levels
     that the provider does not list. `assumed_models` are only variants of described models.
@@ -26,6 +25,7 @@ class Comparison:
     assumed_models: tuple[ServedModel, ...] = ()
     unknown_models: tuple[ServedModel, ...] = ()
     unusable_ids: int = 0
+    has_plain_names: bool = False
 
     @property
     def missing_models(self) -> tuple[ServedModel, ...]:
@@ -43,7 +43,12 @@ class Comparison:
 
 
 def compare_models(
-    provider: str, served: Iterable[ServedModel], unusable_ids: int, catalogue: Catalogue
+    provider: str,
+    served: Iterable[ServedModel],
+    unusable_ids: int,
+    catalogue: Catalogue,
+    *,
+    has_plain_names: bool,
 ) -> Comparison:
     """Sort the models that `provider` serves by what the catalogue says about them."""
     by_kind: dict[str, list[ServedModel]] = {}
@@ -57,14 +62,16 @@ def compare_models(
             kind = "differing_models" if _differs(model, entry.info) else "described_models"
         by_kind.setdefault(kind, []).append(model)
     sorted_models = {kind: tuple(models) for kind, models in by_kind.items()}
-    return Comparison(provider, **sorted_models, unusable_ids=unusable_ids)
+    return Comparison(
+        provider, **sorted_models, unusable_ids=unusable_ids, has_plain_names=has_plain_names
+    )
 
 
 def format_entries(comparisons: Sequence[Comparison]) -> str:
     """Return YAML for `models.catalogue` with what the providers state about models that differ
     from the catalogue or are missing there; "" if they state nothing about them."""
     lines = [
-        f"    {json.dumps(_make_key(each.provider, model))}: {_format_fields(model)}"
+        f"    {json.dumps(_make_key(each, model))}: {_format_fields(model)}"
         for each in comparisons
         for model in (*each.differing_models, *each.missing_models)
         if _list_fields(model)
@@ -72,8 +79,8 @@ def format_entries(comparisons: Sequence[Comparison]) -> str:
     return "\n".join(["models:", "  catalogue:", *lines]) if lines else ""
 
 
-def _make_key(provider: str, model: ServedModel) -> str:
-    return model.id if provider in _OWN_NAMES else f"{provider}/{model.id}"
+def _make_key(comparison: Comparison, model: ServedModel) -> str:
+    return model.id if comparison.has_plain_names else f"{comparison.provider}/{model.id}"
 
 
 def _list_fields(model: ServedModel) -> dict[str, Any]:

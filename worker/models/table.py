@@ -1,118 +1,174 @@
-"""The table of providers. A new provider is a row here, and a codec if its API is new."""
+"""The table of providers. A new provider is a row here, and a codec if its API is new.
+
+Servers of the operator's own are rows of the settings: `make_provider` puts them together.
+"""
 
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
-from typing import Unpack
+from typing import Any, Unpack
 
 import httpx
 
 from worker.core.ports import Clock
 from worker.errors import ConfigError
-from worker.models import endpoints, model_lists
-from worker.models.anthropic import answers as anthropic_answers
-from worker.models.anthropic.messages_api import AnthropicMessages
-from worker.models.base import Cause, Listing, Page, Provider
+from worker.models.base import Cause, OperatorRow, Page, Provider
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.models.catalogue.model_info import Catalogue
-from worker.models.gemini.generate_content import GenerateContent
-from worker.models.google import errors as google_errors
-from worker.models.http import auth
 from worker.models.http.client import HttpModel, HttpOptions
 from worker.models.http.connection import Connection
 from worker.models.http.listing import READ_TIMEOUT, fetch_models
-from worker.models.openai import errors as openai_errors
-from worker.models.openai.chat_completions import OpenAIChat
+from worker.models.kinds import APIS, KEY, WITH_KEY, get_kind
 from worker.models.openai.responses import OpenAIResponses
 
-_VERTEX_ADVICE = {
-    Cause.BAD_KEY: (
-        "Google's credentials were refused",
-        "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
-    ),
-    Cause.FORBIDDEN: (
-        "the account may not use {model} in this project",
-        "give it the role Vertex AI User, and enable the API",
-    ),
-    Cause.NOT_FOUND: (
-        "{model} is not served at {host}",
-        "enable it in Model Garden, and check the project, the location and the model's name",
-    ),
-}
-
-_ANTHROPIC_LIST = Listing(
-    endpoints.anthropic_models,
-    model_lists.parse_anthropic,
-    anthropic_answers.classify,
-    {"limit": "1000"},
-)
-_GEMINI_LIST = Listing(
-    endpoints.gemini_models, model_lists.parse_gemini, google_errors.classify, {"pageSize": "1000"}
-)
-_OPENAI_LIST = Listing(endpoints.openai_models, model_lists.parse_openai, openai_errors.classify)
-
 PROVIDERS: dict[str, Provider] = {
-    "anthropic": Provider(
-        codec=AnthropicMessages,
-        endpoint=endpoints.anthropic,
-        auth=partial(auth.KeyHeader, "x-api-key"),
-        base_url="https://api.anthropic.com",
+    "anthropic": replace(
+        get_kind("anthropic", KEY),
         key_env="ANTHROPIC_API_KEY",
         url_env="ANTHROPIC_BASE_URL",
-        keeps_cache_without_tools=False,
-        listing=_ANTHROPIC_LIST,
+        has_plain_names=True,
     ),
-    "anthropic-vertex": Provider(
-        codec=AnthropicMessages,
-        endpoint=endpoints.anthropic_vertex,
-        auth=auth.google,
-        keeps_cache_without_tools=False,
-        locate=endpoints.vertex("v1"),
-        advice=_VERTEX_ADVICE,
+    "anthropic-vertex": get_kind("anthropic", "vertex"),
+    "anthropic-bedrock": replace(
+        get_kind("anthropic", "bedrock"), key_env="AWS_BEARER_TOKEN_BEDROCK", key_optional=True
     ),
-    "gemini": Provider(
-        codec=GenerateContent,
-        endpoint=endpoints.gemini,
-        auth=partial(auth.KeyHeader, "x-goog-api-key"),
-        base_url="https://generativelanguage.googleapis.com",
+    "gemini": replace(
+        get_kind("gemini", KEY),
         key_env="GEMINI_API_KEY",
         url_env="GEMINI_BASE_URL",
-        listing=_GEMINI_LIST,
+        has_plain_names=True,
+        traced_as="gcp.gemini",
     ),
-    "gemini-vertex": Provider(
-        codec=GenerateContent,
-        endpoint=endpoints.gemini_vertex,
-        auth=auth.google,
-        locate=endpoints.vertex("v1beta1"),
-        advice=_VERTEX_ADVICE,
-    ),
-    "openai": Provider(
+    "gemini-vertex": get_kind("gemini", "vertex"),
+    "openai": replace(
+        get_kind("openai-responses", KEY),
         codec=OpenAIResponses,
-        endpoint=endpoints.openai_responses,
-        auth=auth.bearer,
         base_url="https://api.openai.com/v1",
         key_env="OPENAI_API_KEY",
         url_env="OPENAI_BASE_URL",
-        listing=_OPENAI_LIST,
+        has_plain_names=True,
     ),
-    "openai-responses": Provider(
-        codec=partial(OpenAIResponses, keyed=False),
-        endpoint=endpoints.openai_responses,
-        auth=auth.bearer,
+    "openai-azure": replace(
+        get_kind("openai-responses", "azure"),
+        key_env="AZURE_OPENAI_API_KEY",
+        url_env="AZURE_OPENAI_ENDPOINT",
+    ),
+    "openai-responses": replace(
+        get_kind("openai-responses", KEY),
         key_env="OPENAI_API_KEY",
         url_env="OPENAI_BASE_URL",
         key_optional=True,
-        listing=_OPENAI_LIST,
     ),
-    "openai-compatible": Provider(
-        codec=OpenAIChat,
-        endpoint=endpoints.openai_chat,
-        auth=auth.bearer,
+    "openai-compatible": replace(
+        get_kind("openai-chat", KEY),
         key_env="OPENAI_API_KEY",
         url_env="OPENAI_BASE_URL",
         key_optional=True,
-        listing=_OPENAI_LIST,
     ),
 }
+
+
+_NO_ROW = OperatorRow()
+_OF_HTTP = frozenset(
+    {
+        *("host", "content-type", "content-length", "content-encoding", "transfer-encoding"),
+        *("accept", "accept-encoding", "connection", "cookie", "user-agent"),
+    }
+)
+"""Headers that a request cannot do with another value of."""
+
+
+def make_provider(name: str, row: OperatorRow = _NO_ROW) -> Provider:
+    """Return the provider `name` as the table and the operator's row say.
+
+    A row of a new name states its `api`; of a built-in one it overrides what it states. Raises
+    ConfigError that names the row and the field.
+    """
+    built_in = PROVIDERS.get(name)
+    where = f"models.providers.{name}"
+    if built_in is None and not row.api:
+        known = ", ".join(sorted(PROVIDERS))
+        raise ConfigError(
+            f"models.providers: unknown provider {name!r}; known: {known}; of a server of your "
+            f"own, state its wire: {where}.api: {', '.join(APIS)}"
+        )
+    try:
+        made = _choose_kind(built_in, row, where)
+        _check_headers(made, row)
+        return _apply_options(made, row)
+    except ConfigError as error:
+        raise ConfigError(f"{where}.{error}") from error
+
+
+def _choose_kind(built_in: Provider | None, row: OperatorRow, where: str) -> Provider:
+    if built_in is None:
+        return replace(
+            get_kind(row.api, row.auth or KEY),
+            key_env=row.key_env,
+            key_optional=not row.key_env,
+            **_make_row_advice(row, where),
+        )
+    api = row.api or built_in.api
+    scheme = row.auth or (built_in.scheme if api == built_in.api else KEY)
+    kind = built_in
+    if (api, scheme) != (built_in.api, built_in.scheme):
+        # Another way to authenticate is another server's, and has another key: Anthropic's own is
+        # no Bedrock API key.
+        kind, is_same = get_kind(api, scheme), scheme == built_in.scheme
+        kind = replace(
+            kind,
+            base_url=built_in.base_url if is_same else kind.base_url,
+            key_env=built_in.key_env if {scheme, built_in.scheme} <= WITH_KEY else "",
+            key_optional=built_in.key_optional,
+            url_env=built_in.url_env,
+        )
+    return replace(kind, key_env=row.key_env, key_optional=False) if row.key_env else kind
+
+
+def _make_row_advice(row: OperatorRow, where: str) -> dict[str, Any]:
+    """Return advice that names the row's fields, in place of variables that it does not have."""
+    kind = get_kind(row.api, row.auth or KEY)
+    advice = {
+        Cause.NOT_FOUND: (
+            "{model} is not served at {host}",
+            f"check the model's name and {where}.base_url",
+        ),
+        **kind.advice,
+    }
+    if not row.key_env and Cause.BAD_KEY not in advice:
+        advice[Cause.BAD_KEY] = (
+            "a key is wanted, and none was sent",
+            f"name the variable that holds it in {where}.key_env",
+        )
+    return {"advice": advice}
+
+
+def _check_headers(provider: Provider, row: OperatorRow) -> None:
+    """Raises ConfigError, without the value, for a header that is set elsewhere or cannot be."""
+    for name, value in row.headers.items():
+        if name.lower() in provider.auth_headers:
+            raise ConfigError(
+                f"headers.{name}: `auth` sets it: state auth: none if this one is meant instead"
+            )
+        if name.lower() in _OF_HTTP:
+            raise ConfigError(f"headers.{name}: a request needs its own")
+        if value.startswith("$"):
+            raise ConfigError(f"headers.{name}: {value.split()[0]} is not set")
+
+
+def _apply_options(provider: Provider, row: OperatorRow) -> Provider:
+    made = replace(provider, headers={name.lower(): row.headers[name] for name in row.headers})
+    for field, value, is_taken in (
+        ("region", row.region, provider.takes_region),
+        ("api_version", row.api_version, provider.takes_version),
+    ):
+        if value and not is_taken:
+            raise ConfigError(f"{field}: not with api {provider.api} and auth {provider.scheme}")
+    if provider.takes_region:
+        made = replace(made, auth=partial(provider.auth, region=row.region))
+    if provider.takes_version:
+        made = replace(made, endpoint=partial(provider.endpoint, api_version=row.api_version))
+    return made
 
 
 def build_model(
@@ -121,25 +177,24 @@ def build_model(
     key: str,
     *,
     clock: Clock,
-    project: str = "",
-    location: str = "",
+    row: OperatorRow = _NO_ROW,
     catalogue: Catalogue = BUILT_IN,
     level: str = "",
     **options: Unpack[HttpOptions],
 ) -> HttpModel:
     """Build the model of `spec`, "provider/model". `base_url` may be "" for the provider's own.
 
-    `project` and `location` are Google Cloud's, for Vertex AI only; a location of "" is "global".
-    `level` is the reasoning level that requests state; with "" they state the catalogue's `effort`,
-    if any. Raises ConfigError for a spec, URL, key or level that cannot work.
+    `row` is what the operator says of the provider; a location of "" is "global". `level` is the
+    reasoning level that requests state; with "" they state the catalogue's `effort`, if any. Raises
+    ConfigError for a spec, URL, key or level that cannot work.
     """
     who, _, model = spec.partition("/")
     if not (who and model and model.isprintable() and " " not in model):
         example = "anthropic/claude-sonnet-5-5"
         raise ConfigError(f"models.default: {spec!r}: expected provider/model, as {example}")
-    provider = get_provider(who, f"models.default: {spec!r}: ")
-    base_url = _get_base_url(who, base_url, project, location)
-    _check_level(spec, base_url, catalogue, level)
+    provider = make_provider(who, row)
+    base_url = _get_base_url(who, provider, base_url, row)
+    _check_level(spec, provider, base_url, catalogue, level)
     return HttpModel(
         spec, provider, base_url, key, clock=clock, catalogue=catalogue, level=level, **options
     )
@@ -152,6 +207,7 @@ def list_models(
     *,
     clock: Clock,
     deadline: float,
+    row: OperatorRow = _NO_ROW,
     transport: httpx.BaseTransport | None = None,
 ) -> Page:
     """Ask the provider `who` which models it serves, until `deadline` on the monotonic clock.
@@ -159,10 +215,10 @@ def list_models(
     Raises ConfigError for an unknown provider, one without such a list, or a URL or key that cannot
     work; ModelError if the request fails.
     """
-    provider = get_provider(who)
+    provider = make_provider(who, row)
     if provider.listing is None:
-        raise ConfigError(f"{who}: this provider has no list of its models; see Model Garden")
-    base_url = _get_base_url(who, base_url, "", "")
+        raise ConfigError(f"{who}: this provider has no list of its models")
+    base_url = _get_base_url(who, provider, base_url, row)
     endpoint = provider.listing.endpoint(base_url)
     connection = Connection(
         f"{who}/the list of models",
@@ -178,19 +234,13 @@ def list_models(
         return fetch_models(connection, provider.listing, httpx.URL(endpoint.url), deadline)
 
 
-def get_provider(who: str, where: str = "") -> Provider:
-    """Return the row of a provider. Raises ConfigError."""
-    if who not in PROVIDERS:
-        names = ", ".join(sorted(PROVIDERS))
-        raise ConfigError(f"{where}unknown provider {who!r}; known: {names}")
-    return PROVIDERS[who]
-
-
-def _check_level(spec: str, base_url: str, catalogue: Catalogue, level: str) -> None:
+def _check_level(
+    spec: str, provider: Provider, base_url: str, catalogue: Catalogue, level: str
+) -> None:
     """Raises ConfigError for a level that the model or its API refuses."""
     catalogue.check_level(spec, level)
-    who, _, model = spec.partition("/")
-    if who != "openai-compatible" or not endpoints.is_openai(base_url):
+    model = spec.partition("/")[2]
+    if provider.endpoint(base_url, model).dialect.takes_levels_with_tools:
         return
     only = catalogue.get_info(spec).chat_effort
     if level and only and level != only:
@@ -200,12 +250,11 @@ def _check_level(spec: str, base_url: str, catalogue: Catalogue, level: str) -> 
         )
 
 
-def _get_base_url(who: str, base_url: str, project: str, location: str) -> str:
+def _get_base_url(who: str, provider: Provider, base_url: str, row: OperatorRow) -> str:
     """Return the provider's base URL. Raises ConfigError."""
-    provider = PROVIDERS[who]
     if provider.locate is None:
         return base_url or provider.base_url
     try:
-        return provider.locate(base_url or provider.base_url, project, location)
+        return provider.locate(base_url, row.project, row.region or row.location)
     except ConfigError as error:
         raise ConfigError(f"models.providers.{who}.{error}") from error

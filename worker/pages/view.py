@@ -1,6 +1,6 @@
 """Builds the content of a stored session's page. Pure; caps texts, which templates escape."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 
@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from worker.core.conversation.context import CallCost, Context, Subject
 from worker.core.conversation.folds.fold import FoldKind
-from worker.core.conversation.limits import Limits, TurnUsage
+from worker.core.conversation.limits import SOFT, Limits, TurnUsage, Unit, measure_budgets
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, User
 from worker.core.conversation.prompts import QUESTION_FOLLOWS
 from worker.core.conversation.repair import find_unavailable
@@ -79,13 +79,15 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """A limit and how much of it was used; `percent` is at most 100."""
+class Gauge:
+    """A budget and how much of it was used; `percent` is at most 100. It `is_near` its limit from
+    where the model is warned."""
 
-    name: str
+    title: str
     amount: str
     limit: str
     percent: float
+    is_near: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Turn:
     status: str
     steps: list[Step]
     note: Markup | None
-    budgets: list[Budget]
+    gauges: list[Gauge]
     asides: list[tuple[str, str]]
     files: bool
 
@@ -145,7 +147,7 @@ def _build_turn(stored: StoredTurn, limits: Limits, room: CharacterBudget) -> Tu
         status=status,
         steps=_build_first_steps(context, room),
         note=markdown.render_note(context.note_text) if context.note_text else None,
-        budgets=list(_list_budgets(context.turn_usage, context.seconds, limits)),
+        gauges=list(_list_gauges(context.turn_usage, context.seconds, limits)),
         asides=list(_list_asides(stored)),
         files=stored.files,
     )
@@ -155,6 +157,9 @@ def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
     context = stored.context
     if chosen := context.tier:
         yield "Tier", one_line(f"{chosen.tier} ({chosen.reason})", 120)
+    if reply := context.reply_by:
+        left = f"; not to its end: {reply.end_reason}" if reply.end_reason else ""
+        yield "Reply by", one_line(f"{reply.model}{left}", 160)
     if context.gave_way:
         yield "Did not answer", one_line(context.gave_way, 80)
     if context.found_by in ("rule", "known"):
@@ -167,21 +172,23 @@ def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
         yield "Afterwards", "; ".join(lines)
 
 
-def _list_budgets(spent: TurnUsage, seconds: float, limits: Limits) -> Iterator[Budget]:
-    def budget(name: str, used: float, most: float, value: str, limit: str) -> Budget:
-        return Budget(name, value, limit, round(min(100.0, max(0.0, 100 * used / most)), 1))
+def _list_gauges(spent: TurnUsage, seconds: float, limits: Limits) -> Iterator[Gauge]:
+    for each in measure_budgets(limits, spent, spent.started_at + seconds):
+        write = FORMATS[each.budget.unit]
+        if amount := write(each.amount):  # a turn that has not ended has no time yet
+            percent = round(min(100.0, max(0.0, 100 * each.share)), 1)
+            near = each.share >= SOFT
+            limit = write(each.limit) + (" tokens" if each.budget.unit is Unit.TOKENS else "")
+            yield Gauge(each.budget.title, amount, limit, percent, near)
 
-    most = limits.max_iterations
-    yield budget("Iterations", spent.iterations, most, str(spent.iterations), str(most))
-    tokens = spent.context_tokens
-    room = limits.context_tokens
-    yield budget("Context", tokens, room, format_count(tokens), f"{format_count(room)} tokens")
-    if seconds > 0:
-        clock = limits.wall_clock
-        yield budget("Time", seconds, clock, format_duration(seconds), format_duration(clock))
-    if spent.cost_usd is not None:
-        cost, cap = spent.cost_usd, limits.cost_usd
-        yield budget("Cost", cost, cap, format_cost(cost), format_cost(cap))
+
+FORMATS: Mapping[Unit, Callable[[float], str]] = {
+    Unit.TIMES: lambda times: f"{times:.0f}",
+    Unit.TOKENS: lambda tokens: format_count(int(tokens)),
+    Unit.SECONDS: format_duration,
+    Unit.DOLLARS: format_cost,
+}
+"""How amounts of a budget are shown."""
 
 
 def _build_first_steps(context: Context, room: CharacterBudget) -> list[Step]:

@@ -13,7 +13,7 @@ from worker.errors import Interrupted, Postponed, SandpiperError, StoreError, co
 from worker.jobs import dispatch, results
 from worker.jobs.results import CommandAnswered, VotesCounted
 from worker.log import bind_log_fields
-from worker.queue.journal import DOUBT, MOST_DEATHS, Entry, get_project_id
+from worker.queue.journal import DOUBT, Entry, get_project_id
 from worker.queue.project_slots import ProjectSlots
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Busy, Finished, NotesMarked, Skipped
@@ -109,7 +109,7 @@ def _take_entry(
             delivery.outcome = "skipped"
             yield None
             return
-        if entry.deaths > MOST_DEATHS:
+        if entry.has_given_up():
             deps.queue.journal.park_entry(
                 entry, f"{_describe_failed_runs(entry)}, the last while giving up"
             )
@@ -172,7 +172,7 @@ def _name_outcome(result: dispatch.Result) -> str:
 
 def _explain_giving_up(entry: Entry) -> str:
     """Return why no further try is made, to be posted instead of a result; "" if one is."""
-    if entry.deaths < MOST_DEATHS:
+    if not entry.has_to_give_up():
         return ""
     return f"given up: {_describe_failed_runs(entry)}"
 

@@ -5,7 +5,7 @@ journal/{project_id}/{mr_iid}/{kind}{number}-{trigger_id}.json
 An entry is created before the trigger is accepted, and removed when its run has ended in a note or
 a stated reason. A trigger that cannot end stays as a parked entry until somebody looks at it. An
 entry names the worker that runs the trigger; if that worker dies, another one takes the trigger
-over, at most MOST_DEATHS times.
+over. A trigger is given up once the blame for such deaths comes to MOST_BLAME.
 """
 
 import json
@@ -34,8 +34,13 @@ from worker.queue.leases import Leases
 log = logging.getLogger("sandpiper.journal")
 
 FOLDER = "journal/"
-MOST_DEATHS = 3
-"""How many workers may die while they run a trigger; its last run then only reports that."""
+MOST_BLAME = 3.0
+"""The blame for deaths of workers with which a trigger is given up: its next run only reports that.
+The death of a worker that ran nothing else is a blame of 1."""
+
+LEAST_BLAME = 0.375
+"""The blame of each run for a death that many share: nobody knows which of them it was, but eight
+such deaths are no chance."""
 
 DOUBT = 600.0
 """Seconds for which an answer that ends a trigger, and may pass, has to stay the same."""
@@ -66,15 +71,17 @@ class Entry:
 
     `owner` is the worker that runs it, or if it is WAITING, the one that will begin it again at
     `due`; "" is nobody. A HELD one begins when its project has a free slot. `deaths` counts owners
-    that died, `tries` the runs that ended in a transient error, `requeues` how often recovery has
-    queued it again. `broke` is the last unexpected exception; a run that it ended counts as a
-    death. `doubts` counts the runs since `doubted_at` that all ended in an answer that may pass.
+    that died, and `blame` is this trigger's share in that; a run that an unexpected exception ended
+    counts as a death, and `broke` is the last such exception. `tries` counts the runs that ended in
+    a transient error, `requeues` how often recovery has queued it again, and `doubts` the runs
+    since `doubted_at` that all ended in an answer that may pass.
     """
 
     trigger: Trigger
     state: State
     owner: str = ""
     deaths: int = 0
+    blame: float = 0.0
     tries: int = 0
     requeues: int = field(default=0, metadata={KEY: "queued"})
     accepted_at: float = 0.0
@@ -83,6 +90,23 @@ class Entry:
     broke: str = ""
     doubts: int = 0
     doubted_at: float = 0.0
+
+    def has_to_give_up(self) -> bool:
+        """Whether no further try is made, but for a run that only reports why."""
+        return self.blame >= MOST_BLAME
+
+    def has_given_up(self) -> bool:
+        """Whether the run that was to report why has died as well."""
+        return self.blame >= MOST_BLAME + 1.0
+
+    def count_death(self, runs: int) -> "Entry":
+        """Return the entry after the death of its owner, which had so many runs."""
+        blame = self.blame + max(1.0 / max(1, runs), LEAST_BLAME)
+        return replace(self, deaths=self.deaths + 1, blame=blame)
+
+    def is_begun(self) -> bool:
+        """Whether a worker has begun it and not ended: if that one is dead, it died at it."""
+        return self.state is State.OPEN and bool(self.owner)
 
     def is_confirmed(self, now: float) -> bool:
         """Whether GitLab or the store has answered so for so long that it is true."""
@@ -194,17 +218,16 @@ class Journal:
         log.error("trigger %s is parked: %s", trigger_id(entry.trigger), reason)
         self._update_owned(entry, State.PARKED, owner="", reason=reason[:1000])
 
-    def reopen_entry(self, stored: StoredEntry) -> bool:
-        """Open an abandoned entry. Of several callers, only the one to queue it gets True."""
+    def reopen_entry(self, stored: StoredEntry, runs: int = 1) -> bool:
+        """Open an abandoned entry, whose owner had so many runs when it died.
+
+        Of several callers, only the one to queue it gets True.
+        """
         entry = stored.entry
-        died = entry.state is State.OPEN and bool(entry.owner)
-        open_again = replace(
-            entry,
-            state=State.OPEN,
-            owner="",
-            requeues=entry.requeues + 1,
-            deaths=entry.deaths + int(died),
-        )
+        if entry.is_begun():
+            entry = entry.count_death(runs)
+        requeues = entry.requeues + 1
+        open_again = replace(entry, state=State.OPEN, owner="", requeues=requeues)
         return self._replace_entry(stored, open_again)
 
     def reopen_doubted(self, stored: StoredEntry) -> bool:
@@ -303,10 +326,11 @@ class Journal:
     def _take_over(self, entry: Entry, owner: str) -> Entry | str:
         if entry.state is State.PARKED:
             return f"it is parked: {entry.reason}"
-        died = entry.state is State.OPEN and bool(entry.owner)
-        if died and self._leases.is_alive(entry.owner):
-            return "it is being worked on already"
-        return replace(entry, state=State.OPEN, owner=owner, deaths=entry.deaths + int(died))
+        if entry.is_begun():
+            if self._leases.is_alive(entry.owner):
+                return "it is being worked on already"
+            entry = entry.count_death(1)
+        return replace(entry, state=State.OPEN, owner=owner)
 
     def _update_owned(self, entry: Entry, state: State, **changes: Any) -> None:
         """Change an entry, unless another worker has taken it over."""
@@ -346,6 +370,7 @@ def decode_entry(content: bytes) -> Entry:
     if fields.get("schema", 0) > _SCHEMA:
         raise _NewerSchema(f"its schema is newer than {_SCHEMA}")
     trigger, state = from_message(fields["trigger"]), State(str(fields.get("state")))
+    fields.setdefault("blame", fields.get("deaths", 0.0))
     return from_stored(Entry, pick_known(Entry, fields) | {"trigger": trigger, "state": state})
 
 

@@ -275,7 +275,7 @@ class Leases:
 
         Removes the record of a worker that has sent no heartbeat for too long.
         """
-        worker, _, token = owner.partition("/")
+        worker, token = get_worker_name(owner), owner.partition("/")[2]
         with self._change:
             if (
                 self._registration
@@ -331,6 +331,11 @@ class Leases:
                 observation = _Observation(version, now, observation.still + passed)
             self._observations[worker] = observation
             return observation
+
+
+def get_worker_name(owner: str) -> str:
+    """Return the name of the worker that holds something under the name `owner`."""
+    return owner.partition("/")[0]
 
 
 def _remove_record(registration: Registration) -> None:

@@ -141,7 +141,6 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
     """
     require_login(app)
     app.ready_file = ReadyFile(ready)
-    app.ready_file.remove()
     app.steps["worker"].add(SignalStep)
     shutdown = threading.Event()
 

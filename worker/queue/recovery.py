@@ -11,6 +11,7 @@ import logging
 import math
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from worker.core.ports import Clock
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, StoreError
 from worker.queue.journal import Journal, State, StoredEntry, get_project_id
-from worker.queue.leases import Leases
+from worker.queue.leases import TIMER, Leases, get_worker_name
 
 log = logging.getLogger("sandpiper.recovery")
 
@@ -132,7 +133,8 @@ class Recovery:
             name: self._observations[name] for name in names if name in self._observations
         }
         self._read_entries(names, afresh=died)
-        queued = sum(self._queue_again(name) for name in self._find_abandoned(first=first))
+        abandoned, runs = self._find_abandoned(first=first), self._count_runs()
+        queued = sum(self._queue_again(name, runs) for name in abandoned)
         queued += sum(self._admit(project) for project in self._find_held_projects())
         self._report_backlog()
         return queued
@@ -204,8 +206,13 @@ class Recovery:
                 dead.append(name)
         return dead + (unowned if first else self._find_overdue(unowned))
 
+    def _count_runs(self) -> Counter[str]:
+        """Return how many triggers each worker has begun and not ended, by the workers' names."""
+        entries = (observation.stored.entry for observation in self._observations.values())
+        return Counter(get_worker_name(each.owner) for each in entries if each.is_begun())
+
     def _is_alive(self, owner: str) -> bool:
-        return owner.partition("/")[0] in self._leases.live_workers or self._leases.is_alive(owner)
+        return get_worker_name(owner) in self._leases.live_workers or self._leases.is_alive(owner)
 
     def _find_overdue(self, unowned: list[str]) -> list[str]:
         """Return the entries without an owner whose message is considered lost.
@@ -230,11 +237,17 @@ class Recovery:
         requeues = self._observations[name].stored.entry.requeues
         return min(self._patience * 2.0 ** min(requeues, 10), MOST_PATIENCE)
 
-    def _queue_again(self, name: str) -> bool:
-        """Queue an entry again; False if it has changed meanwhile."""
+    def _queue_again(self, name: str, runs: Counter[str]) -> bool:
+        """Queue an entry again; False if it has changed meanwhile.
+
+        A worker of `runs` that is alive has only broken off this run: then the blame is the run's.
+        """
         stored = self._observations[name].stored
+        worker = get_worker_name(stored.entry.owner)
+        shared_by = 1 if self._leases.is_alive(f"{worker}/{TIMER}") else runs[worker]
         now = self._journal.read_entry(name)
-        if now is None or now.version != stored.version or not self._journal.reopen_entry(stored):
+        is_same = now is not None and now.version == stored.version
+        if not is_same or not self._journal.reopen_entry(stored, shared_by):
             self._observe(name, now)
             return False
         del self._observations[name]

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
 
 from worker.core.ports.records import Stored
@@ -29,8 +30,9 @@ from worker.sessions.bucket_answers import (
     require_list,
     translate_errors,
 )
-from worker.sessions.objects import CHUNK
+from worker.sessions.objects import CHUNK, Addressing
 from worker.sessions.store import Store
+from worker.transport.certificates import find_trusted
 from worker.transport.urllib3_connections import bound_pools
 
 if TYPE_CHECKING:
@@ -48,6 +50,17 @@ _OK = 200
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
+def make_session() -> boto3.Session:
+    """Make a session of boto3 that trusts whom all other connections trust, unless AWS_CA_BUNDLE or
+    its own configuration says otherwise."""
+    core = botocore.session.get_session()
+    if trusted := find_trusted():
+        with translate_errors("connect", "S3"):
+            if core.get_config_variable("ca_bundle") is None:
+                core.set_config_variable("ca_bundle", trusted)
+    return boto3.Session(botocore_session=core)
+
+
 def connect_bucket(
     session: boto3.Session,
     endpoint_url: str | None,
@@ -55,6 +68,7 @@ def connect_bucket(
     attempts: int,
     read_timeout: float,
     deadline: float = DEADLINE,
+    addressing: Addressing = "path",
 ) -> "S3Client":
     """Make a client for AWS and compatible stores. Safe to share between threads.
 
@@ -66,7 +80,7 @@ def connect_bucket(
             endpoint_url=endpoint_url,
             config=Config(
                 signature_version="s3v4",
-                s3={"addressing_style": "path"},
+                s3={"addressing_style": addressing},
                 retries={"mode": "standard", "total_max_attempts": attempts},
                 connect_timeout=5.0,
                 read_timeout=read_timeout,
@@ -104,9 +118,13 @@ class S3Store(Store):
         session: boto3.Session | None = None,
         attempts: int = 5,
         read_timeout: float = 60.0,
+        addressing: Addressing = "path",
     ) -> None:
         client = connect_bucket(
-            session or boto3.Session(), endpoint_url, attempts=attempts, read_timeout=read_timeout
+            *(session or make_session(), endpoint_url),
+            attempts=attempts,
+            read_timeout=read_timeout,
+            addressing=addressing,
         )
         super().__init__(Bucket(client, bucket, prefix))
 

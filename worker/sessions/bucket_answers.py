@@ -24,6 +24,7 @@ from botocore.exceptions import ConnectionError as NoConnection
 from botocore.parsers import ResponseParserError
 
 from worker.errors import StoreError
+from worker.transport.certificates import explain_tls_failure
 
 SUM = "sha256"
 """The metadata of an object in which its writer has put the hash of its content."""
@@ -42,6 +43,11 @@ _HINTS = (
     (
         {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "403"},
         _CREDENTIALS,
+    ),
+    (
+        # Alibaba's, Tencent's and Huawei's words for one thing.
+        {"SecondLevelDomainForbidden", "PathStyleDomainForbidden", "VirtualHostDomainRequired"},
+        "the server wants the bucket's name in its host's: set s3_addressing to auto or virtual",
     ),
     ({"NotImplemented", "MethodNotAllowed"}, "use a store that honours conditional writes"),
 )
@@ -128,10 +134,9 @@ def translate_errors(verb: str, place: str) -> Iterator[None]:
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise StoreError(f"cannot {verb} {place}: {error}: {_CREDENTIALS}") from error
     except _UNREACHABLE as error:
-        raise StoreError(
-            f"cannot {verb} {place}: {_shorten(error)}: is the S3 endpoint right, and up?",
-            transient=True,
-        ) from error
+        usual = f"{_shorten(error)}: is the S3 endpoint right, and up?"
+        why = explain_tls_failure(error) or usual
+        raise StoreError(f"cannot {verb} {place}: {why}", transient=True) from error
     except ResponseParserError as error:
         raise Odd(f"cannot {verb} {place}: the answer is not S3's XML") from error
     except BotoCoreError as error:

@@ -19,12 +19,16 @@ from worker.core.ports.records import Stored
 from worker.errors import StoreError
 from worker.sessions import keys
 from worker.sessions.objects import Objects
+from worker.transport.certificates import explain_tls_failure
 
 LOCK_SECONDS = 60
 """How many seconds a writer that died blocks other writers of its object."""
 
 MAX_OBJECT = 64 * 1024 * 1024
 """The most bytes of an object that is compared."""
+
+BROKER_SETTING = "broker_tls.ca_file or SSL_CERT_FILE"
+"""What names the certificates that hold for the broker."""
 
 _IN_REDIS = ("workers/", "journal/", "slots/", "spend/")
 _SWAP = """
@@ -162,7 +166,8 @@ class RedisGuardedObjects:
         try:
             yield
         except (redis.RedisError, OSError) as error:
-            message = f"cannot reach {self._prefix}{name} in the broker's Redis: {error}"
+            why = explain_tls_failure(error, BROKER_SETTING) or error
+            message = f"cannot reach {self._prefix}{name} in the broker's Redis: {why}"
             raise StoreError(message, transient=True) from error
 
 

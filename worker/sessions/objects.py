@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Literal, Protocol
 
 from worker.core.ports.records import Records
+
+Addressing = Literal["path", "virtual"]
+"""Where an S3 server expects a bucket's name: in the path, or in front of its host's."""
 
 CHUNK = 1024 * 1024
 """Bytes read at a time when an object is streamed."""

@@ -23,11 +23,12 @@ Secret = Annotated[str, Field(exclude=True, repr=False)]
 
 
 def list_secrets(part: Part) -> Iterator[str]:
-    """Yield every `Secret` of a part and of the parts inside it, empty ones too."""
+    """Yield every `Secret` of a part and of the parts inside it, empty ones too, and every value of
+    a mapping that is not shown either."""
     for name, field in type(part).model_fields.items():
         value = getattr(part, name)
-        if field.exclude and not field.repr:
-            yield value
+        if not field.repr:
+            yield from value.values() if isinstance(value, dict) else [value]
         for inner in value.values() if isinstance(value, dict) else [value]:
             if isinstance(inner, Part):
                 yield from list_secrets(inner)

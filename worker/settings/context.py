@@ -28,7 +28,12 @@ class ContextSettings(Part):
     )
     fold_to: float = Field(default=0.20, gt=0, lt=1, description="Share that is aimed at.")
     keep_first: int = Field(
-        default=2, ge=1, le=1000, description="First messages that stay as they are."
+        default=1,
+        ge=1,
+        le=1000,
+        description="First messages that stay as they are; only where a provider refuses a request "
+        "and nothing else helps, the middle of a very long one is left out. 1 is what the run "
+        "began with.",
     )
     keep_last: int = Field(
         default=12,
@@ -41,6 +46,20 @@ class ContextSettings(Part):
         default=Resume.PRUNE,
         description="What is done with the turns before a reply whose prefix the provider's cache "
         "does not hold any more: `none`, `prune` or `summary`.",
+    )
+
+    cut_share: float = Field(
+        default=0.25,
+        gt=0,
+        lt=1,
+        description="What is left of a single message if a provider refuses the request as too "
+        "long and folding is not enough: this share of the window.",
+    )
+    cut_least: int = Field(
+        default=10_000,
+        ge=1000,
+        description="Characters that are left of it at least, unless the request is refused with "
+        "them too.",
     )
 
     @model_validator(mode="after")

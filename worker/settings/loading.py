@@ -74,6 +74,8 @@ def _explain(problem: Mapping[str, Any]) -> str:
     # What concerns all settings at once has no place, and every secret is in what was found there.
     if not problem["loc"] or re.search("secret|token|key", str(problem["loc"][-1])):
         return message
+    if "headers" in problem["loc"]:
+        return message
     return f"{message}; found {_hide_user(repr(problem['input']))}"
 
 

@@ -1,9 +1,10 @@
 """`models:`: which models are asked, where they are, and their properties."""
 
+import re
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from worker.core.routing.tiers import TierName
 from worker.settings.base import Part, Secret
@@ -12,26 +13,74 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+Headers = Annotated[dict[str, str], Field(repr=False)]
+_HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_VARIABLE = r"^([A-Za-z_][A-Za-z0-9_]{0,199})?$"
+
+
 class ProviderSettings(Part):
     """One entry of `models.providers:`. An unset field falls back to the built-in provider's."""
 
+    api: Literal["", "anthropic", "gemini", "openai-chat", "openai-responses"] = Field(
+        default="", description="What a server of your own speaks; its name is then any you like."
+    )
     base_url: str = Field(default="", description="Where its API is.")
+    key_env: str = Field(
+        default="",
+        pattern=_VARIABLE,
+        description="The variable that holds its key, as `X` or as a file that `X_FILE` names; "
+        "else the built-in provider's, and a server of your own is sent none.",
+    )
+    auth: Literal["", "key", "bearer", "azure", "bedrock", "vertex", "none"] = Field(
+        default="",
+        description="How requests show who sends them: `key` as usual with the `api`, `bearer` "
+        "with a bearer token, `azure` with `api-key`, `bedrock` by a signature with AWS's "
+        "credentials (with `key_env` by a Bedrock API key), `vertex` with Google's, `none` not at "
+        "all.",
+    )
+    headers: Headers = Field(
+        default={},
+        description="Further headers, which are kept as secret as keys; a value `$X` is that of "
+        "the variable `X`. What `auth` sets cannot be among them.",
+    )
+    region: str = Field(default="", description="AWS's region, with `auth: bedrock`.")
+    api_version: str = Field(
+        default="",
+        pattern=r"^(\d{4}-\d{2}-\d{2}(-preview)?|preview|latest)?$",
+        description="`auth: azure`: a date for the dated API, by the deployment's path; empty: the "
+        "v1 API.",
+    )
     project: str = Field(default="", description="Google Cloud's project, for Vertex AI.")
     location: str = Field(default="", description="Google Cloud's location, for Vertex AI.")
     max_tokens_field: Literal["", "max_tokens", "max_completion_tokens"] = Field(
         default="",
-        description="`openai-compatible`: the field by which the server takes the answer's limit.",
+        description="Chat Completions: the field by which the server takes the answer's limit.",
     )
     send_reasoning: Literal["", "reasoning_content", "reasoning", "reasoning_details"] = Field(
         default="",
-        description="`openai-compatible`: the field in which the server wants thinking back.",
+        description="Chat Completions: the field in which the server wants thinking back.",
     )
     call_id: str = Field(
         default="",
-        description="`openai-compatible`: what the server takes for a call's id, as a regular "
+        description="Chat Completions: what the server takes for a call's id, as a regular "
         "expression.",
     )
     key: Secret = Field(default="", description="The provider's key.")
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if not _HEADER_NAME.fullmatch(name):
+                raise ValueError(f"{name[:100]!r} is no name of a header")
+            if not (text.isascii() and text.isprintable() and text.strip() == text and text):
+                raise ValueError(f"{name}: expected printable ASCII")
+        if len({name.lower() for name in value}) < len(value):
+            raise ValueError("a header is there twice")
+        return value
+
+
+ProviderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 class PriceSettings(Part):
@@ -71,6 +120,11 @@ class LevelSettings(Part):
 class CatalogueSettings(PriceSettings):
     """One entry of `models.catalogue:`: a model that is not built in, or corrects one that is."""
 
+    like: str | None = Field(
+        default=None,
+        description="A known model of which everything holds that is not stated here, such as that "
+        "of an Azure deployment or of an ARN.",
+    )
     window: int | None = Field(default=None, ge=1, description="Its context window, in tokens.")
     max_output: int | None = Field(default=None, ge=1, description="Its longest answer, in tokens.")
     min_cached: int | None = Field(
@@ -96,12 +150,12 @@ class CatalogueSettings(PriceSettings):
     )
     text_tools: bool | None = Field(
         default=None,
-        description="`openai-compatible`: whether its calls are asked for as text from the start; "
+        description="Chat Completions: whether its calls are asked for as text from the start; "
         "else only once the server has refused native tools.",
     )
     forced_decision: bool | None = Field(
         default=None,
-        description="`openai-compatible`: whether it has to call a tool in every answer, and ends "
+        description="Chat Completions: whether it has to call a tool in every answer, and ends "
         "its work by a tool `answer`; for servers that obey `tool_choice: required`.",
     )
     tiers: tuple[TierSettings, ...] | None = Field(
@@ -123,6 +177,28 @@ class ModelTierSettings(Part):
     )
     reasoning: Effort | None = Field(
         default=None, description="Its reasoning level; not set: the model's own."
+    )
+
+
+def read_reply(value: object) -> object:
+    """Return the part that a plain name of `models.reply` stands for."""
+    return {"model": value} if isinstance(value, str) else value
+
+
+class ReplySettings(Part):
+    """`models.reply:`, or only its `model`."""
+
+    model: str = Field(
+        default="",
+        description="What answers replies that need no tools: a tier of `models.tiers`, or a "
+        "model as `provider/model`. Where it calls a tool or gives no answer, the session's own "
+        "model goes on. Empty: the session's own model. `models.reply: NAME` sets this alone.",
+    )
+    reasoning: Effort | None = Field(
+        default=None, description="Its reasoning level; not set: the tier's, or the model's own."
+    )
+    max_output: int = Field(
+        default=1500, ge=100, le=32_000, description="Tokens that such an answer may have."
     )
 
 
@@ -156,13 +232,18 @@ class ModelSettings(Part):
         description="What raises a session's tier: answers whose quotes stay unproven, unclear "
         "verdicts, malformed answers, work on code.",
     )
+    reply: Annotated[
+        ReplySettings, BeforeValidator(read_reply, json_schema_input_type=ReplySettings | str)
+    ] = ReplySettings()
     choosable: tuple[str, ...] = Field(
         default=(),
         description="Globs of the models, as `provider/model`, that a comment may choose besides "
         "those that are configured.",
     )
-    providers: dict[str, ProviderSettings] = Field(
-        default={}, description="What differs from a built-in provider, by its name."
+    providers: dict[ProviderName, ProviderSettings] = Field(
+        default={},
+        description="What differs from a built-in provider, by its name; and servers of your own, "
+        "each with its `api`, by any other name.",
     )
     catalogue: dict[str, CatalogueSettings] = Field(
         default={},
@@ -175,6 +256,22 @@ class ModelSettings(Part):
         for name in [value] if isinstance(value, str) else value:
             _check_slash(name)
         return value
+
+    @model_validator(mode="after")
+    def _check_reply(self) -> Self:
+        name = self.reply.model
+        if name and "/" not in name and name not in self.tiers:
+            there = ", ".join(self.tiers) or "none"
+            raise ValueError(
+                f"reply: there is no tier {name!r} in models.tiers ({there}): name one of them, "
+                "or a model as provider/model"
+            )
+        _check_slash(name if "/" in name else "")
+        return self
+
+    def use_alone(self, model: str) -> "ModelSettings":
+        """Return the settings with one model for all turns, before the fallbacks."""
+        return self.model_copy(update={"default": model, "tiers": {}, "reply": ReplySettings()})
 
     def get_provider(self, name: str) -> ProviderSettings:
         """Return the settings of a provider; all fields are unset if it has none."""

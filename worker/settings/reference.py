@@ -39,15 +39,19 @@ _VARIABLES = """\
 "overrides" wins over the file; "default" is used where the file says nothing.
 """
 _OUTSIDE = """\
-Besides these, `$SANDPIPER_CONFIG` names the file; Docker's variables (`DOCKER_HOST` …), Amazon's
-(`AWS_ACCESS_KEY_ID` …, `AWS_CA_BUNDLE`), Google's (`GOOGLE_APPLICATION_CREDENTIALS`) and those of
-proxies are read by the libraries that know them.
+Besides these, `$SANDPIPER_CONFIG` names the file; `$SSL_CERT_FILE` (or `$SSL_CERT_DIR`) names the
+certificates to trust instead of the usual ones, for every connection but those to Docker and
+Kubernetes, which have their own (`REQUESTS_CA_BUNDLE` goes before it for GitLab and traces,
+`AWS_CA_BUNDLE` for S3, `broker_tls.ca_file` for the broker). Docker's variables (`DOCKER_HOST` …),
+Amazon's (`AWS_ACCESS_KEY_ID` …), Google's (`GOOGLE_APPLICATION_CREDENTIALS`) and those of proxies
+are read by the libraries that know them.
 """
 _SECRECY = """\
 ## Secrets
 
 From the environment only; in the file they are refused. Each may be given as `X`, or as a file that
-`X_FILE` names. Where there are two variables, the first that is set is used.
+`X_FILE` names. Where there are two variables, the first that is set is used. For a provider's key,
+`models.providers.NAME.key_env` may name another variable.
 """
 
 
@@ -106,7 +110,7 @@ def _format_key(place: Place) -> str:
 def format_reference() -> str:
     """Return the whole reference as Markdown."""
     overrides = [(variable, place, "overrides") for variable, place in OVERRIDES.items()]
-    defaults = [(variable, place, "default") for place, variable in DEFAULTS.items()]
+    defaults = [(name, place, "default") for place, names in DEFAULTS.items() for name in names]
     settings = [
         (f"`{row.key}`", row.values, f"`{row.default}`" if row.default else "", row.text)
         for row in list_rows()

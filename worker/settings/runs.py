@@ -1,30 +1,36 @@
 """`limits:`, `retention:`, `worker:`: the limits and storage time of runs, and their workers."""
 
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_type_hints
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
+from worker.core.conversation.limits import BUDGETS, Limits
 from worker.settings.base import Part
 
 
-class LimitSettings(Part):
-    """`limits:`: of one run, one thread, one project, all projects."""
+def _make_budget_fields() -> dict[str, Any]:
+    """Make the settings of a run's budgets from their rows: each one's type and its field."""
+    types = get_type_hints(Limits)
+    return {
+        each.name: (
+            types[each.name],
+            Field(default=each.default, description=row.setting, **row.bounds),
+        )
+        for each in fields(Limits)
+        if (row := BUDGETS.get(each.name))
+    }
 
-    max_iterations: int = Field(
-        default=50, ge=1, le=1000, description="Model calls of one run; a workflow may set less."
-    )
-    context_tokens: int = Field(
-        default=200_000,
-        ge=1000,
-        description="Tokens of one prompt; the model's window, if that is smaller.",
-    )
-    wall_clock: float = Field(default=900.0, gt=0, description="Seconds of one run.")
-    cost_usd: float = Field(
-        default=2.0,
-        gt=0,
-        description="Dollars of one run. If it is set, or a cap on a day is, a model without a "
-        "known price is refused.",
-    )
+
+_BudgetSettings: Any = create_model("_BudgetSettings", __base__=Part, **_make_budget_fields())
+
+
+class LimitSettings(_BudgetSettings):  # type: ignore[misc]
+    """`limits:`: of one run, one thread, one project, all projects.
+
+    Those of one run are the table of budgets, `core.conversation.limits.Limits`.
+    """
+
     assumed_price: float = Field(
         default=0.0,
         ge=0,
@@ -39,6 +45,32 @@ class LimitSettings(Part):
         description="Bytes of one result that the model is shown; the whole is a file. One that is "
         "longer by up to a quarter is shown whole. Of the output of a command never more than "
         "4096, or 5120 if that is everything; a diff of up to 8 KB is shown whole.",
+    )
+    answer_tokens: int = Field(
+        default=21_000,
+        ge=1000,
+        le=64_000,
+        description="Tokens of one answer of a model, if it can write as many. Nothing is sent "
+        "while it is written: what stands between may cut a connection that is silent so long.",
+    )
+    final_grace: float = Field(
+        default=120.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds past `wall_clock` that the final answer may take.",
+    )
+    max_identical_calls: int = Field(
+        default=3,
+        ge=2,
+        le=100,
+        description="Times in a row that a model may ask for the same calls, also in turns of two "
+        "or three; from then on they are not made, and it is told so.",
+    )
+    identical_calls_after_hint: int = Field(
+        default=2,
+        ge=1,
+        le=100,
+        description="Times more that it may ask for them before the run ends.",
     )
     turns_per_day: int = Field(default=20, ge=1, description="Answers in one thread and day.")
     project_concurrency: int = Field(
@@ -67,11 +99,9 @@ class LimitSettings(Part):
             f"limits.{name}" for name in (*own, *(each for each in days if getattr(self, each)))
         ]
 
-    def get_run_limits(self) -> dict[str, Any]:
-        """Return the fields that `core.conversation.limits.Limits` takes from here."""
-        return self.model_dump(
-            include={"max_iterations", "context_tokens", "wall_clock", "cost_usd"}
-        )
+    def make_limits(self, **others: Any) -> Limits:
+        """Make the limits of a run; `others` are what `Limits` has besides the budgets."""
+        return Limits(**self.model_dump(include=set(BUDGETS)), **others)
 
 
 class RetentionSettings(Part):

@@ -81,15 +81,16 @@ class SourceDef(Generic[A]):
     """One read-only source.
 
     `args` never names a project. `fetch` returns a RawDocument, or a Document that is redacted
-    already; it raises SourceError. `note` is its line in the system prompt. `timeout` is in
-    seconds, `cap` in bytes. Only sessions for which `applies` returns True are offered the source.
+    already; it raises SourceError. `note`, if any, is a line in the system prompt: what its
+    description has no room for, such as how it is quoted. `timeout` is in seconds, `cap` in bytes.
+    Only sessions for which `applies` returns True are offered the source.
     """
 
     name: str
     description: str
     args: type[A]
     fetch: Callable[[A, Reader], RawDocument | Document]
-    note: str
+    note: str = ""
     timeout: float = TIMEOUT
     cap: int = CAP
     applies: Callable[[Subject], bool] = always
@@ -102,14 +103,14 @@ class NoArguments(Arguments):
 class OfJob(Arguments):
     """The arguments of a source that is about one job."""
 
-    job_id: int = Field(gt=0, description="The job's id, from gitlab_list_pipeline_jobs.")
+    job_id: int = Field(gt=0, description="The job's id.")
 
 
 Ref = Annotated[
     str,
     Field(
         max_length=300,
-        description="Branch, tag or commit; by default the commit the pipeline ran on.",
+        description="Branch, tag or commit; default: the pipeline's commit.",
     ),
 ]
 """An argument that names a commit; "" for the one the pipeline ran on."""

@@ -206,7 +206,8 @@ def bind_sources(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
 
 
 def write_notes(names: Iterable[str], rows: Rows = SOURCES) -> str:
-    """Write the part of the system prompt on the named sources, in the table's order."""
+    """Write the part of the system prompt on the named sources that have a note, in the table's
+    order; "" if none has."""
     wanted = set(names)
-    lines = [f"- `{row.name}`: {row.note}." for row in rows if row.name in wanted]
+    lines = [f"- `{row.name}`: {row.note}." for row in rows if row.note and row.name in wanted]
     return "\n".join(["## Data sources", *lines, ""]) if lines else ""

@@ -1,7 +1,7 @@
 """Wraps the parts of a job in metrics and traces."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -68,13 +68,14 @@ class Telemetry:
     def wrap_deps(self, deps: Deps) -> Deps:
         """Wrap the parts of a job, so that their calls are counted."""
         choices = {name: self._wrap_model(make) for name, make in deps.runtime.choices.items()}
-        make_model = deps.runtime.make_model
+        make_model, make_reply = deps.runtime.make_model, deps.runtime.make_reply_model
         runtime = replace(
             deps.runtime,
             sandboxes=CountedDriver(deps.runtime.sandboxes, self.metrics),
             model=self._wrap_model(deps.runtime.model),
             choices=choices,
             make_model=lambda wanted: self._wrap_model(partial(make_model, wanted))(),
+            make_reply_model=lambda wanted: self._wrap_model(partial(make_reply, wanted))(),
             wrap_sandbox=lambda sandbox: CountedSandbox(sandbox, self.metrics),
         )
         gitlab = replace(
@@ -97,7 +98,9 @@ class Telemetry:
         return make_counted
 
 
-def open_traces(endpoint: str, tools: Collection[str]) -> "Traces | None":
+def open_traces(
+    endpoint: str, tools: Collection[str], providers: Mapping[str, str]
+) -> "Traces | None":
     """Open traces to the collector at `endpoint`, or return None if that is "".
 
     Raises ConfigError if OpenTelemetry is not installed.
@@ -111,4 +114,4 @@ def open_traces(endpoint: str, tools: Collection[str]) -> "Traces | None":
             f"traces.endpoint ($OTEL_EXPORTER_OTLP_ENDPOINT) needs OpenTelemetry ({error.name} is "
             "not there): pip install 'sandpiper[otel]'"
         ) from error
-    return Traces(open_exporter(endpoint), frozenset(tools))
+    return Traces(open_exporter(endpoint), frozenset(tools), providers)

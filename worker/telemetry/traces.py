@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.metadata import version
 
+import requests
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -23,13 +24,10 @@ from worker.core.ports import Model, Reply, Request
 from worker.core.triggers import trigger_id
 from worker.errors import ModelError
 from worker.models.wrapper import ModelWrapper
+from worker.transport.urllib3_connections import BoundedAdapter, bind_session
 
-_PROVIDERS = {
-    "gemini": "gcp.gemini",
-    "gemini-vertex": "gcp.vertex_ai",
-    "anthropic-vertex": "gcp.vertex_ai",
-}
-"""The semantic conventions' names for our providers, where they differ from ours."""
+TOTAL = 10.0
+"""Seconds in which the collector has to have answered."""
 
 _FAILED_OUTCOMES = ("failed", "parked", "error")
 _AGENT = "sandpiper"
@@ -58,17 +56,27 @@ def open_exporter(endpoint: str) -> TracerProvider:
     """Open an exporter that sends spans in batches to the OTLP/HTTP collector at this base URL."""
     about = {"service.name": _AGENT, "service.version": version("sandpiper")}
     provider = TracerProvider(resource=Resource.create(about))
-    exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces", timeout=10)
+    session = requests.Session()
+    bind_session(session, BoundedAdapter(TOTAL))  # which trusts whom all others trust
+    exporter = OTLPSpanExporter(
+        endpoint=f"{endpoint.rstrip('/')}/v1/traces", timeout=TOTAL, session=session
+    )
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 
 
 class Traces:
-    """A watcher and a model wrapper that make spans. Tools not among `tools` become "other"."""
+    """A watcher and a model wrapper that make spans. Tools not among `tools` become "other".
 
-    def __init__(self, provider: TracerProvider, tools: Collection[str]) -> None:
+    `providers` are the semantic conventions' names of our providers, where they differ from ours.
+    """
+
+    def __init__(
+        self, provider: TracerProvider, tools: Collection[str], providers: Mapping[str, str]
+    ) -> None:
         self._tracer = provider.get_tracer(_AGENT, version("sandpiper"))
         self._tools = tools
+        self._providers = providers
 
     def watch(self, event: Event) -> None:
         """See core.events.Watcher."""
@@ -114,7 +122,7 @@ class Traces:
         provider, _, name = model.name.partition("/")
         attributes = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+            "gen_ai.provider.name": self._providers.get(provider, provider),
             "gen_ai.request.model": name,
             "gen_ai.conversation.id": request.session,
         }

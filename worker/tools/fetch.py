@@ -25,9 +25,9 @@ MAX_BATCH = 20
 class FetchRequest(Arguments):
     """The arguments of `fetch_to_sandbox`, and one request of a batch."""
 
-    source: str = Field(description="The name of a data source tool, like gitlab_get_job_log.")
-    arguments: dict[str, Any] = Field(default={}, description="The arguments of that tool.")
-    path: str = Field(description="The file to write, under /tmp/data/.", max_length=500)
+    source: str = Field(description="Another tool's name, like gitlab_get_job_log.")
+    arguments: dict[str, Any] = Field(default={}, description="Its arguments.")
+    path: str = Field(description="A file under /tmp/data/.", max_length=500)
 
 
 class FetchBatch(Arguments):
@@ -120,15 +120,15 @@ def _find_source(name: str, context: ToolContext) -> tuple[str, Source]:
 FETCH = ToolDef(
     name="fetch_to_sandbox",
     description=(
-        "Call a data source and save what it returns to a file in the sandbox, with a preview. "
-        "Of a job log the preview shows the lines that most likely explain the failure."
+        "Save what another tool (a data source) returns to a file in the sandbox, with a preview: "
+        "of a job log the lines that most likely explain the failure."
     ),
     args=FetchRequest,
     run=fetch_one,
 )
 FETCH_BATCH = ToolDef(
     name="fetch_batch_to_sandbox",
-    description="Several fetch_to_sandbox requests in one call; they share one preview's bytes.",
+    description=f"Up to {MAX_BATCH} fetch_to_sandbox requests; they share one preview's bytes.",
     args=FetchBatch,
     run=fetch_batch,
 )

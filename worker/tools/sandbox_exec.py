@@ -15,7 +15,7 @@ class Args(Arguments):
 
     command: str = Field(min_length=1, max_length=100_000, description="A bash script.")
     timeout_seconds: float | None = Field(
-        default=None, gt=0, description="Ends the command earlier than the usual limit."
+        default=None, gt=0, description="Shorter than the usual limit."
     )
 
 
@@ -55,8 +55,8 @@ def _describe_stream(name: str, output: Output) -> dict[str, Any]:
 TOOL = ToolDef(
     name="sandbox_exec",
     description=(
-        "Run a bash script in the sandbox: no network, /tmp is writable, files stay between calls, "
-        f"background processes end with the call. {describe_output()} {describe_tools()}"
+        "Run a bash script in the sandbox. Files stay between calls, background processes end with "
+        f"the call. {describe_output()} {describe_tools()}"
     ),
     args=Args,
     run=run_command,

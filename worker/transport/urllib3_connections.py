@@ -7,11 +7,14 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from worker.transport.certificates import explain_tls_failure, find_trusted
 
 PACKING = "gzip"
 """The one content coding that is asked for."""
@@ -54,11 +57,24 @@ class BoundedAdapter(HTTPAdapter):
         return manager
 
     def send(
-        self, request: requests.PreparedRequest, stream: bool = False, *rest: Any, **options: Any
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: bool | str = True,
+        *rest: Any,
+        **options: Any,
     ) -> requests.Response:
         """See requests. It reads by itself, and without a cap, what is not streamed and what is no
-        2xx, so that is read here."""
-        response = super().send(request, stream, *rest, **options)
+        2xx, so that is read here. `verify` is a path where a variable of requests names one."""
+        if verify is True:
+            verify = find_trusted() or True
+        try:
+            response = super().send(request, stream, timeout, verify, *rest, **options)
+        except requests.exceptions.SSLError as error:
+            host = urlsplit(request.url or "").hostname
+            why = explain_tls_failure(error) or error
+            raise requests.exceptions.SSLError(f"{host}: {why}", request=request) from error
         with ExitStack() as undo:
             undo.callback(response.close)
             _check_packing(response)

@@ -52,7 +52,11 @@ def make_fold(context: Context, planned: Fold, parts: FoldParts, *, drops_wire: 
     summary = f"conversation folded ({fold.kind}, {fold.upto - fold.start} messages)"
     log.info("session %s: %s, about %d tokens are left", context.session_id, summary, size)
     parts.watch(Stage(f"{summary}: about {size:,} tokens are left"))
-    return replace(folded, turn_usage=replace(folded.turn_usage, context_tokens=size))
+    spent = replace(folded.turn_usage, context_tokens=size)
+    # With the messages goes a warning that has stayed among them.
+    return replace(
+        folded, turn_usage=replace(spent, warned_share=0.0) if fold.leaves_out else spent
+    )
 
 
 def _write_text(context: Context, fold: Fold, parts: FoldParts) -> tuple[Context, Fold]:

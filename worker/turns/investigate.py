@@ -147,7 +147,7 @@ def _prepare_loop(
         replace_sandbox=workspace.replace_sandbox,
         after_tools=workspace.save_now_and_then,
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
-        change_model=partial(change_model, checkpoints.context.workflow, deps),
+        change_model=partial(change_model, deps, run),
         find_signal=partial(find_signal, read_verdict=partial(read_verdict, toolset, deps)),
         remind=write_step_reminder if workflow.leads else lambda context: "",
         examiner=make_examiner(checkpoints.context.workflow, toolset, deps),

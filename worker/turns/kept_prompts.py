@@ -35,9 +35,9 @@ def write_prompt(
 ) -> tuple[str, tuple[ToolSpec, ...]]:
     """Return the system prompt and the tools of a session that begins now."""
     toolset = deps.runtime.toolset(subject, workflow)
-    base = prompts.COMPACT_BASE if workflow.compact else prompts.BASE
     tools = (*toolset.specs, *list_tier_tools(workflow, deps))
-    return "\n".join([base, toolset.notes, workflow.text]), tools
+    text = prompts.write_system_prompt(toolset.notes, workflow.text, compact=workflow.compact)
+    return text, tools
 
 
 def keep_prompt(context: Context, deps: Deps) -> None:

@@ -10,6 +10,7 @@ nothing but calls is requested once more with the tools off, without cache marks
 help. This one request may exceed `max_iterations`.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,16 +18,11 @@ from worker.core.conversation import prompts, quote_repair
 from worker.core.conversation.absorb import absorb_reply, halt_turn, record_overflow
 from worker.core.conversation.cache_marks import MarkPlan, plan_marks
 from worker.core.conversation.context import Context, Outcome
-from worker.core.conversation.decide import Act, Ask, Raise, Stop, decide
+from worker.core.conversation.decide import Act, Ask, Stop, decide
 from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.folds.plan import choose_fold, estimate_size
 from worker.core.conversation.folds.view import build_view, list_fold_ends
-from worker.core.conversation.limits import (
-    Dimension,
-    Limits,
-    find_reached_limits,
-    find_room,
-)
+from worker.core.conversation.limits import Limits, find_room, is_time_up
 from worker.core.conversation.messages import (
     ToolCall,
     User,
@@ -37,15 +33,18 @@ from worker.core.conversation.messages import (
 from worker.core.conversation.model_switch import (
     SET_TIER,
     answer_set_tier,
+    hand_over,
+    leave_reply_model,
     raise_for_answer,
     record_model,
-    switch_tier,
 )
 from worker.core.conversation.repair import close_calls, close_lost_calls, list_saving_calls
 from worker.core.conversation.repeated_calls import HINT
+from worker.core.conversation.upgrades import Raise
 from worker.core.events import Answered, Asking, Stage, ToolRan, Watcher
+from worker.core.finding import is_finding
 from worker.core.ports import Clock, Model, Reply, Request, Toolbox
-from worker.core.routing.tiers import Signal, TierChoice
+from worker.core.routing.tiers import REPLY, Signal
 from worker.errors import (
     CIRCUIT_OPEN,
     SILENT,
@@ -57,8 +56,10 @@ from worker.errors import (
 from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts, make_fold
 
-FINAL_GRACE = 120.0
-"""Seconds past the wall-clock limit that the final answer may take."""
+log = logging.getLogger("sandpiper.turn")
+
+REPLY_SECONDS = 60.0
+"""Seconds that the model of `models.reply` may take; then the session's own model answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,9 @@ class LoopParts:
     `news` returns what else the model must know, once; it stays in the history.
     `prepare_tools` is called before calls are run, `after_tools` after them. `replace_sandbox` is
     called when the sandbox was lost: it returns how many messages the new sandbox's files cover,
-    None if there is no new one. `fold_parts` makes folds. `change_model` opens the model of another
-    tier, with its limits; `find_signal` says whether an answer calls for a stronger one. `remind`
-    returns the notice of a request that has no other one.
+    None if there is no new one. `fold_parts` makes folds. `change_model` opens the model that goes
+    on with a context, with its limits; `find_signal` says whether an answer calls for a stronger
+    one. `remind` returns the notice of a request that has no other one.
     """
 
     model: Model
@@ -87,18 +88,18 @@ class LoopParts:
     after_tools: Callable[[Context], None] = lambda context: None
     replace_sandbox: Callable[[str], int | None] = lambda error: None
     fold_parts: FoldParts = field(default_factory=FoldParts)
-    change_model: Callable[[TierChoice], tuple[Model, Limits]] | None = None
+    change_model: Callable[[Context], tuple[Model, Limits]] | None = None
     find_signal: Callable[[Context, Outcome], Signal | None] = lambda context, outcome: None
 
 
 def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
     """Run `context` to its outcome. Raises only what `checkpoint` raises, and Postponed."""
-    served = context.tier
+    served = context.reply_model or context.tier
     while True:
-        if context.tier is not served and context.tier and parts.change_model:
-            served = context.tier
-            model, limits = parts.change_model(served)
-            parts.watch(Stage(f"tier {served.tier} ({served.reason}): {model.name} goes on"))
+        if parts.change_model and (context.reply_model or context.tier) != served:
+            served = context.reply_model or context.tier
+            model, limits = parts.change_model(context)
+            parts.watch(Stage(f"{_describe_change(context)}: {model.name} goes on"))
             parts, context = replace(parts, model=model), replace(context, model=model.name)
         match decide(context, limits, parts.clock.now()):
             case Ask() as ask:
@@ -107,25 +108,38 @@ def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
                 context = close_calls(context, HINT)
             case Act(calls):
                 context = _call_tools(context, calls, limits, parts)
-            case Raise(choice):
-                context = switch_tier(context, choice)
+            case Raise() as raised:
+                context = hand_over(context, raised)
             case Fold() as fold:
                 bound = parts.model.binds_thinking
                 context = make_fold(context, fold, parts.fold_parts, drops_wire=bound)
             case Stop(outcome):
                 outcome, now = quote_repair.join_repair(context, outcome), parts.clock.now()
                 context, objections = parts.examiner.examine(context, outcome, limits, now)
-                raised = None if objections else _raise_for_answer(context, outcome, limits, parts)
-                if not objections and raised is None:
+                taken = None if objections else _raise_for_answer(context, outcome, limits, parts)
+                if not objections and taken is None:
                     return parts.examiner.conclude(context, outcome)
-                context = raised or quote_repair.ask_for_repair(context, objections)
+                context = taken or quote_repair.ask_for_repair(context, objections)
         parts.checkpoint(context)
+
+
+def _describe_change(context: Context) -> str:
+    """Return why another model goes on with the turn."""
+    if context.tier and context.tier.raised_in == context.turn:
+        return f"tier {context.tier.tier} ({context.tier.reason})"
+    return f"{REPLY} ({context.reply_by.end_reason})" if context.reply_by else "another model"
 
 
 def _raise_for_answer(
     context: Context, outcome: Outcome, limits: Limits, parts: LoopParts
 ) -> Context | None:
-    """Return the context in which a stronger model continues, None if the answer is kept."""
+    """Return the context in which another model continues, None if the answer is kept.
+
+    A reply's own model changes no verdict: a new one is written by the session's.
+    """
+    if context.reply_model:
+        is_new = is_finding(outcome.text)
+        return leave_reply_model(context, "it came to another verdict") if is_new else None
     signal = parts.find_signal(context, outcome) if context.tier else None
     return raise_for_answer(context, limits, signal) if signal else None
 
@@ -133,12 +147,16 @@ def _raise_for_answer(
 def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> Context:
     if news := parts.news():
         context = context.add(User(news))
-    notice = prompts.write_notice(ask) or parts.remind(context)
+    reply_model = context.reply_model
+    hint = prompts.FROM_ABOVE if reply_model else parts.remind(context)
+    notice = prompts.write_notice(ask) or hint
     sent = build_view(context.messages, context.folds)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
     marked = MarkPlan((), context.cache)
-    if tools_allowed or parts.model.keeps_cache_without_tools:
+    is_read_again = tools_allowed or parts.model.keeps_cache_without_tools
+    # A reply's own model writes no cache: it is asked once, and the marks are the session's.
+    if is_read_again and not reply_model:
         count = count_groups(sent)
         ends = () if context.cache else list_fold_ends(context.messages, context.folds)
         marked = plan_marks(
@@ -153,13 +171,19 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
         marks=marked.marks,
         deadline=_compute_deadline(context, limits, parts.clock),
         session=context.session_id,
+        max_output=reply_model.max_output if reply_model else 0,
     )
     parts.watch(Asking(context.turn_usage.iterations + 1, limits.max_iterations, notice))
     try:
         reply = parts.model.reply(request)
     except ContextOverflow as error:
-        return _handle_overflow(context, error, limits, parts.clock.now())
+        if reply_model:
+            return _leave_failed(context, error, parts)
+        tried = record_model(context, parts.model.name)
+        return _handle_overflow(tried, error, limits, parts.clock.now())
     except ModelError as error:
+        if reply_model:
+            return _leave_failed(context, error, parts)
         if parts.patient and _may_pass(context, error, limits, parts.clock.now()):
             # A silent provider uses the run's time up, as a slow one does; no other failure does.
             since = parts.clock.now() if error.kind == SILENT else sent_at
@@ -170,27 +194,37 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     kept_notice = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
     after = absorb_reply(
-        *(context, ask, reply, name, kept_notice), at=sent_at, seconds=seconds, cache=marked.cache
+        *(context, ask, reply, name, kept_notice),
+        at=sent_at,
+        seconds=seconds,
+        cache=marked.cache,
+        rules=limits.loop_rules,
     )
+    if reply_model and after.turn_usage.halt:
+        return leave_reply_model(after, "it refused to answer", gave_way=name)
     return record_model(after, name)
+
+
+def _leave_failed(context: Context, error: ModelError, parts: LoopParts) -> Context:
+    """Return the context in which the session's own model goes on after the reply's has failed."""
+    log.warning("session %s: %s", context.session_id, error)
+    return leave_reply_model(context, "it did not answer", gave_way=parts.model.name)
 
 
 def _may_pass(context: Context, error: ModelError, limits: Limits, now: float) -> bool:
     """Whether the run is to wait until the provider answers again."""
     if error.kind != SILENT:
         return error.transient or error.kind == CIRCUIT_OPEN
-    reached = find_reached_limits(limits, context.turn_usage, now, 1.0)
-    return error.transient and Dimension.CLOCK not in reached
+    return error.transient and not is_time_up(limits, context.turn_usage, now)
 
 
 def _handle_overflow(
     context: Context, error: ContextOverflow, limits: Limits, now: float
 ) -> Context:
-    """Return the context, to be folded before the request is repeated; halted if that was done
-    before, or if there is nothing to fold."""
-    refused = record_overflow(context, error.limit, estimate_size(context))
-    again = context.turn_usage.refused_at == len(context.messages)
-    if again or choose_fold(refused, limits, now) is None:
+    """Return the context, to be folded before the request is repeated; halted if there is nothing
+    more to fold. The provider is believed, and not our estimate of the request."""
+    refused = record_overflow(context, error.limit, error.count, estimate_size(context))
+    if choose_fold(refused, limits, now) is None:
         return halt_turn(context, str(error))
     return refused
 
@@ -216,9 +250,7 @@ def _call_tools(
             # A call that must not run twice is stored at once; one that only reads, with the rest.
             if not parts.toolbox.is_repeatable(call) and find_open_calls(context.messages):
                 parts.checkpoint(context)
-            if Dimension.CLOCK in find_reached_limits(
-                limits, context.turn_usage, parts.clock.now(), 1.0
-            ):
+            if is_time_up(limits, context.turn_usage, parts.clock.now()):
                 context = close_calls(context, "the time of this turn is used up")
                 break
     except SandboxLost as error:
@@ -249,7 +281,8 @@ def _continue_in_new_sandbox(context: Context, error: SandboxLost, parts: LoopPa
 
 def _compute_deadline(context: Context, limits: Limits, clock: Clock) -> float:
     left = limits.wall_clock - (clock.now() - context.turn_usage.started_at)
-    return clock.monotonic() + max(left, 0.0) + FINAL_GRACE
+    most = max(left, 0.0) + limits.loop_rules.final_grace
+    return clock.monotonic() + (min(most, REPLY_SECONDS) if context.reply_model else most)
 
 
 def _report_answer(reply: Reply, room: int, seconds: float) -> Answered:

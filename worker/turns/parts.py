@@ -165,8 +165,9 @@ class Runtime:
 
     `model` makes the configured model. `choices` make the models that a comment may ask for, by
     name; `choosable` are globs of other models that it may ask for. `make_model` makes the model of
-    a tier, or raises ConfigError. Unless the workflow says so itself, `plan` says who plans an
-    investigation, and `gate` who judges an answer.
+    a tier, or raises ConfigError; `make_reply_model` that of `models.reply`, without fallbacks.
+    Unless the workflow says so itself, `plan` says who plans an investigation, and `gate` who
+    judges an answer.
     `toolset` binds the tools of a workflow to a subject. `redact` removes invisible characters and
     secrets. `describe_tools` lists the sandboxes' interpreters and build tools, "" if they are not
     known and it is given no sandbox to ask.
@@ -188,6 +189,7 @@ class Runtime:
     plan: PlanBy = PlanBy.OFF
     gate: Gate = Gate.OFF
     make_model: Callable[[TierModel], Model] = refuse_model
+    make_reply_model: Callable[[TierModel], Model] = refuse_model
     wrap_sandbox: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox
 
     def find_gate(self, workflow: str) -> Gate:

@@ -158,6 +158,9 @@ def answer_reply(
             asker=asker,
             tier=tier,
         )
+        if not unfinished:
+            chosen = tiers.choose_reply_by(context, stored, deps, run)
+            context = replace(context, reply_by=chosen)
         context = charge_helper(context, f"route: {run.reply_route.route}", run.reply_route.answers)
         run = _make_stoppable(run, key, latest + 1, deps, lambda: "")
         hidden = deps.gitlab.permissions.needs_internal_note(stored.subject)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from worker.core.conversation.context import Context, Outcome, Status, Subject
+from worker.core.conversation.folds.plan import estimate_size
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolSpec
 from worker.core.conversation.model_switch import SET_TIER, make_set_tier_spec
@@ -17,11 +18,15 @@ from worker.core.routing.preferences import (
     load_preference,
     make_preference_name,
 )
+from worker.core.routing.questions import Route
 from worker.core.routing.tiers import (
+    REPLY,
     Preference,
+    ReplyModel,
     Signal,
     TierChoice,
     TierRules,
+    choose_reply_model,
     resolve_tier,
 )
 from worker.errors import ConfigError, StoreError
@@ -103,8 +108,16 @@ def prepare_tier(
         )
     if chosen is None:
         return None, deps
-    log.info("%d!%d: tier %s: %s", subject.project_id, subject.mr_iid, chosen.tier, chosen.reason)
+    _log_tier(subject, chosen)
     return chosen, _fit_deps(chosen, rules.apply_preferences(preferences), deps)
+
+
+def _log_tier(subject: Subject, chosen: TierChoice) -> None:
+    level = chosen.reasoning or "its own level"
+    log.info(
+        *("%d!%d: tier %s: %s, %s (%s)", subject.project_id, subject.mr_iid, chosen.tier),
+        *(chosen.model, level, chosen.reason),
+    )
 
 
 def _fit_deps(chosen: TierChoice, rules: TierRules, deps: Deps) -> Deps:
@@ -125,8 +138,45 @@ def _read_known_preferences(project_id: int, mr_iid: int, deps: Deps) -> Sequenc
         return ()
 
 
+def choose_reply_by(context: Context, stored: Context, deps: Deps, run: Run) -> ReplyModel | None:
+    """Choose the model of `models.reply` for the turn of `context`, after the turn `stored`.
+
+    Returns None if the session's own model is to answer: no reply's model is configured, the
+    question needs more than what was said, people have chosen a model, or the conversation is too
+    long for the other one.
+    """
+    rules, subject = deps.runtime.limits.tier_rules, context.subject
+    is_question = run.reply_route.route is Route.QUESTION and not run.model
+    if not (rules.reply and is_question) or stored.has_failed or context.investigates:
+        return None
+    preferences = _read_known_preferences(subject.project_id, subject.mr_iid, deps)
+    chosen = choose_reply_model(rules, context.tier, preferences)
+    if chosen is None or not _has_room(chosen, context, deps):
+        return None
+    level = chosen.reasoning or "its own level"
+    log.info(*("%d!%d: reply by %s, %s", subject.project_id, subject.mr_iid, chosen.model, level))
+    return chosen
+
+
+def _has_room(chosen: ReplyModel, context: Context, deps: Deps) -> bool:
+    """Whether the conversation fits a reply's model as it is: it is not folded for one answer."""
+    try:
+        model = deps.runtime.make_reply_model(chosen.served_by)
+    except ConfigError as error:
+        log.warning("models.reply: %s", error)
+        return False
+    limits = deps.runtime.limits_for(context.workflow, model)
+    return estimate_size(context) < limits.context_tokens * limits.fold_settings.fold_at
+
+
 def open_model(context: Context, deps: Deps, run: Run) -> Model:
-    """Open the model of a turn: the one that a comment names, the tier's, or the configured one."""
+    """Open the model of a turn: the one that a comment names, the reply's, the tier's, or the
+    configured one."""
+    if context.reply_model:
+        try:
+            return deps.runtime.make_reply_model(context.reply_model.served_by)
+        except ConfigError as error:
+            log.warning("models.reply: %s", error)
     if run.model or context.tier is None:
         return (run.model or deps.runtime.model)()
     return _open_served(context.tier, deps)
@@ -141,10 +191,12 @@ def _open_served(chosen: TierChoice, deps: Deps) -> Model:
         return deps.runtime.model()
 
 
-def change_model(workflow: str, deps: Deps, choice: TierChoice) -> tuple[Model, Limits]:
-    """Open the model of another tier, with its limits."""
-    model = _open_served(choice, deps)
-    return model, deps.runtime.limits_for(workflow, model)
+def change_model(deps: Deps, run: Run, context: Context) -> tuple[Model, Limits]:
+    """Open the model that goes on with a turn, with its limits."""
+    if context.tier:
+        _log_tier(context.subject, context.tier)
+    model = open_model(context, deps, run)
+    return model, deps.runtime.limits_for(context.workflow, model)
 
 
 def list_tier_tools(workflow: Workflow, deps: Deps) -> tuple[ToolSpec, ...]:
@@ -172,19 +224,24 @@ def find_signal(
 
 def describe_tier(context: Context) -> str:
     """Return the turn's tier with its level, as "smart, high"; "" if it has none."""
+    if context.reply_model:
+        return ", ".join(filter(None, (REPLY, context.reply_model.reasoning)))
     chosen = context.tier
     return ", ".join(filter(None, (chosen.tier, chosen.reasoning))) if chosen else ""
 
 
 def describe_models(context: Context) -> tuple[str, ...]:
     """Return a line for each model asked in a turn that changed the model, and the reason."""
-    if context.tier is None or context.tier.raised_in != context.turn:
+    raised = context.tier if context.tier and context.tier.raised_in == context.turn else None
+    left = context.reply_by.end_reason if context.reply_by else ""
+    if not (raised or left):
         return ()
     asked: dict[str, int] = {}
     for each in context.calls:
         if each.turn == context.turn and not each.task:
-            level = f", {each.reasoning}" if each.reasoning else ""
-            name = f"{each.tier}{level}: {each.model}"
+            served = ", ".join(filter(None, (each.tier, each.reasoning)))
+            name = ": ".join(filter(None, (served, each.model)))
             asked[name] = asked.get(name, 0) + 1
     lines = [f"{name}, {count} requests" if count > 1 else name for name, count in asked.items()]
-    return (*lines, f"{context.tier.tier}: {context.tier.reason}")
+    reasons = [f"{REPLY}: {left}"] if left else []
+    return (*lines, *reasons, *([f"{raised.tier}: {raised.reason}"] if raised else []))

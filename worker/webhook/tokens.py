@@ -20,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from worker.core.triggers import PipelineFailed
 from worker.errors import QueueError, Rejected
+from worker.transport.certificates import explain_tls_failure
 from worker.transport.httpx_clients import BoundedClient
 from worker.webhook.events import Id, Path, Ref, Sha, Word
 
@@ -76,7 +77,7 @@ def _translate_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, ValueError, RecursionError) as error:
-        why = str(error) or type(error).__name__
+        why = explain_tls_failure(error) or str(error) or type(error).__name__
         raise QueueError(f"GitLab's keys ({url}) cannot be had: {why}", transient=True) from error
 
 

@@ -26,7 +26,7 @@ from worker.wiring.providers import (
     open_model,
 )
 from worker.wiring.receiver import build_receiver, open_journal
-from worker.wiring.stores import open_session_store
+from worker.wiring.stores import find_other_addressing, open_session_store
 from worker.wiring.toolsets import list_tool_names
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "build_telemetry",
     "compare_provider",
     "explain_unpriced",
+    "find_other_addressing",
     "leave_out_pool",
     "list_chosen_models",
     "list_chosen_providers",

@@ -12,10 +12,11 @@ from worker import playbook
 from worker.core.conversation.context import Subject
 from worker.core.conversation.folds.fold import FoldSettings
 from worker.core.conversation.limits import Limits
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import Clock
 from worker.core.ports.gitlab import BotAccount
-from worker.core.routing.tiers import TierRules
+from worker.core.routing.tiers import TierModel, TierRules
 from worker.core.session_id import make_id_salt
 from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
@@ -54,7 +55,7 @@ from worker.wiring.providers import (
     make_tier_rules,
 )
 from worker.wiring.receiver import build_pages
-from worker.wiring.stores import make_leases, open_watched_store
+from worker.wiring.stores import make_leases, open_watched_store, wait_for_store
 from worker.wiring.toolsets import make_toolset_factory
 
 
@@ -85,8 +86,7 @@ def build_deps(
     writer = writer or _open_writer(gitlab, opened)
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     runtime = _build_runtime(settings, toolsets, redact, watched, opened)
-    store = open_watched_store(settings, watched)
-    store_key = store.read_installation_key()
+    store, store_key = wait_for_store(partial(_open_store, settings, watched))
     reader = _build_gitlab_reader(client, gitlab)
     deps = Deps(
         GitLab(
@@ -114,6 +114,12 @@ def build_deps(
     return watched.wrap_deps(deps) if watched else deps
 
 
+def _open_store(settings: Settings, watched: Telemetry | None) -> tuple[Store, str]:
+    """Open the store, and read the key of its installation."""
+    store = open_watched_store(settings, watched)
+    return store, store.read_installation_key()
+
+
 def _build_runtime(
     settings: Settings,
     toolsets: Callable[[Subject, Workflow], Toolset],
@@ -131,13 +137,14 @@ def _build_runtime(
         limits=_build_limits(settings, rules),
         clock=SystemClock(),
         redact=redact,
-        choices={spec: partial(chains.make_alone, spec) for spec in specs},
+        choices={spec: partial(chains.make_alone, TierModel(spec)) for spec in specs},
         describe_tools=SandboxTools().describe_versions,
         helper=build_helper(settings, watched, opened),
         choosable=settings.models.choosable,
         plan=settings.loop.plan,
         gate=settings.loop.gate,
         make_model=chains.make_chain,
+        make_reply_model=chains.make_alone,
     )
 
 
@@ -160,10 +167,23 @@ def _open_writer(gitlab: GitLabSettings, opened: ExitStack) -> GitLabWriter:
 
 
 def _build_limits(settings: Settings, rules: TierRules) -> Limits:
-    return Limits(
-        **settings.limits.get_run_limits(),
+    return settings.limits.make_limits(
         fold_settings=FoldSettings(**settings.context.model_dump()),
         tier_rules=rules,
+        loop_rules=make_loop_rules(settings),
+    )
+
+
+def make_loop_rules(settings: Settings) -> LoopRules:
+    """Make the rules of a turn's loop as the operator has set them."""
+    limits, loop = settings.limits, settings.loop
+    return LoopRules(
+        hint_at=limits.max_identical_calls,
+        stop_at=limits.max_identical_calls + limits.identical_calls_after_hint,
+        empty_retries=loop.empty_retries,
+        broken_answers=loop.broken_answers,
+        calls_per_answer=loop.calls_per_answer,
+        final_grace=limits.final_grace,
     )
 
 

@@ -3,11 +3,13 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
+from worker.core.routing.tiers import ReplyModel
 from worker.errors import ConfigError
+from worker.models.base import OperatorRow, Provider
 from worker.models.catalogue.model_info import Catalogue, choose_rate, make_flat_rate
 from worker.models.catalogue.operator_entries import extend_catalogue
 from worker.models.discovery import Comparison, compare_models
-from worker.models.table import PROVIDERS, list_models
+from worker.models.table import PROVIDERS, list_models, make_provider
 from worker.settings import Settings
 from worker.wiring.clock import SystemClock
 
@@ -32,6 +34,45 @@ def build_catalogue(settings: Settings) -> Catalogue:
     }
     known, assumed = extend_catalogue(stated), settings.limits.assumed_price
     return replace(known, assumed_rate=make_flat_rate(assumed)) if assumed else known
+
+
+def get_row(settings: Settings, who: str) -> OperatorRow:
+    """Return what the settings say of the provider `who`."""
+    stated = settings.models.get_provider(who)
+    return OperatorRow(
+        api=stated.api,
+        auth=stated.auth,
+        key_env=stated.key_env,
+        headers=stated.headers,
+        project=stated.project,
+        location=stated.location,
+        region=stated.region,
+        api_version=stated.api_version,
+    )
+
+
+def get_provider(settings: Settings, spec: str) -> Provider:
+    """Return the provider of the model `spec`, as table and settings say. Raises ConfigError."""
+    who = spec.partition("/")[0]
+    return make_provider(who, get_row(settings, who))
+
+
+def check_providers(settings: Settings) -> None:
+    """Raise ConfigError for a row of `models.providers` that cannot work."""
+    for name in settings.models.providers:
+        make_provider(name, get_row(settings, name))
+
+
+def name_for_traces(settings: Settings) -> dict[str, str]:
+    """Return OpenTelemetry's names of providers, where they differ from ours. Raises ConfigError.
+
+    The receiver asks this too, which need not have the variables of headers.
+    """
+    names = (*PROVIDERS, *settings.models.providers)
+    made = {
+        name: make_provider(name, replace(get_row(settings, name), headers={})) for name in names
+    }
+    return {name: each.traced_as for name, each in made.items() if each.traced_as}
 
 
 def find_price(known: Catalogue, spec: str) -> float | None:
@@ -72,9 +113,21 @@ def require_price(settings: Settings, spec: str, *more_caps: str) -> None:
         )
 
 
+def make_reply_model(settings: Settings) -> ReplyModel | None:
+    """Make the model that answers replies without tools, None if the session's own does."""
+    reply, tiers = settings.models.reply, settings.models.tiers
+    if not reply.model:
+        return None
+    if reply.model not in tiers:
+        return ReplyModel(reply.model, reply.reasoning or "", max_output=reply.max_output)
+    served = tiers[reply.model]
+    level = reply.reasoning or served.reasoning or ""
+    return ReplyModel(served.model, level, tier=reply.model, max_output=reply.max_output)
+
+
 def list_run_models(settings: Settings) -> list[ChosenModel]:
-    """List the models of runs: the default, the fallbacks, and the tiers' models."""
-    models = settings.models
+    """List the models of runs: the default, the fallbacks, the tiers', and that of replies."""
+    models, reply = settings.models, make_reply_model(settings)
     return [
         ChosenModel("default", models.default),
         *(ChosenModel("fallback", spec) for spec in models.fallback),
@@ -82,6 +135,7 @@ def list_run_models(settings: Settings) -> list[ChosenModel]:
             ChosenModel(f"tier {name}", tier.model, tier.reasoning or "")
             for name, tier in models.tiers.items()
         ),
+        *([ChosenModel("reply", reply.model, reply.reasoning)] if reply else []),
     ]
 
 
@@ -102,9 +156,9 @@ def list_roles(settings: Settings, spec: str, level: str) -> list[str]:
 
 
 def list_chosen_providers(settings: Settings) -> list[str]:
-    """List the configured models' providers that can list their models."""
+    """List the configured models' providers that can list their models. Raises ConfigError."""
     names = dict.fromkeys(each.spec.partition("/")[0] for each in list_chosen_models(settings))
-    return [name for name in names if name in PROVIDERS and PROVIDERS[name].listing]
+    return [name for name in names if get_provider(settings, name).listing]
 
 
 def compare_provider(settings: Settings, who: str) -> Comparison:
@@ -114,5 +168,14 @@ def compare_provider(settings: Settings, who: str) -> Comparison:
     """
     clock, provider = SystemClock(), settings.models.get_provider(who)
     deadline = clock.monotonic() + PATIENCE
-    served = list_models(who, provider.base_url, provider.key, clock=clock, deadline=deadline)
-    return compare_models(who, served.models, served.unusable_ids, build_catalogue(settings))
+    row = get_row(settings, who)
+    served = list_models(
+        who, provider.base_url, provider.key, clock=clock, deadline=deadline, row=row
+    )
+    return compare_models(
+        who,
+        served.models,
+        served.unusable_ids,
+        build_catalogue(settings),
+        has_plain_names=make_provider(who, row).has_plain_names,
+    )

@@ -1,24 +1,33 @@
 """Starts a process: its settings, log and telemetry, and the checks of what it requires."""
 
+import logging
+from functools import partial
+
 from sandbox.base import SandboxUnavailable
 from worker import log, playbook
 from worker import settings as settings_module
 from worker.core.text.redact import Redactor
+from worker.doctor.idle_settings import list_idle_settings
 from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, open_traces
+from worker.transport.certificates import find_unusable_file
 from worker.wiring.engines import build_driver
-from worker.wiring.model_lists import require_prices
+from worker.wiring.model_lists import name_for_traces, require_prices
 from worker.wiring.providers import build_helper_model, build_models
-from worker.wiring.stores import open_session_store
+from worker.wiring.stores import open_session_store, wait_for_store
 from worker.wiring.toolsets import list_tool_names
+
+_log = logging.getLogger("sandpiper.settings")
 
 
 def load_settings(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:
     """Load the settings and set up logging. Raises ConfigError."""
     settings = settings_module.load(config)
+    if problem := find_unusable_file():
+        raise ConfigError(problem)
     if model:
-        models = settings.models.model_copy(update={"default": model, "tiers": {}})
+        models = settings.models.use_alone(model)
         settings = settings.model_copy(update={"models": models})
     set_up_logging(settings, quiet=quiet)
     return settings
@@ -40,28 +49,41 @@ def require_secret(settings: Settings) -> None:
         )
 
 
-def require_worker(settings: Settings) -> None:
-    """Raise unless jobs can run here: tokens, workflows, models, prices, store, engine."""
+def require_worker(settings: Settings, *, waits: bool = False) -> None:
+    """Raise unless jobs can run here: tokens, workflows, models, prices, store, engine. Warn of
+    settings that have no effect.
+
+    With `waits`, a store that is away may come back within minutes.
+    """
     if not settings.gitlab.read_token or not settings.gitlab.write_token:
         raise ConfigError(
             "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
             "GITLAB_WRITE_TOKEN (scope api)"
         )
-    playbook.load(settings.workflows)
+    for idle in list_idle_settings(settings, playbook.load(settings.workflows)):
+        _log.warning("%s", idle)
     for each in (*build_models(settings), build_helper_model(settings)):
         if each:
             each.close()
     require_prices(settings)
-    store = open_session_store(settings)
-    store.probe()
-    store.read_installation_key()
+    if waits:
+        wait_for_store(partial(_require_store, settings))
+    else:
+        _require_store(settings)
     try:
         build_driver(settings).check()
     except SandboxUnavailable as error:
         raise SandpiperError(str(error)) from error
 
 
+def _require_store(settings: Settings) -> None:
+    store = open_session_store(settings)
+    store.probe()
+    store.read_installation_key()
+
+
 def build_telemetry(settings: Settings) -> Telemetry:
     """Build the metrics of one process, and its traces if configured. Raises ConfigError."""
     names = list_tool_names(settings)
-    return Telemetry(names, open_traces(settings.traces.endpoint, names))
+    endpoint = settings.traces.endpoint
+    return Telemetry(names, open_traces(endpoint, names, name_for_traces(settings)))

@@ -12,15 +12,18 @@ from worker.models.helper import ModelHelper
 from worker.models.http import breaker
 from worker.models.http.client import HttpModel, OnFailure, ignore_failure
 from worker.models.openai.forced_answers import ForcedAnswersModel
-from worker.models.table import build_model, get_provider
+from worker.models.table import build_model
 from worker.models.text_tools.model import TextToolsModel
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
 from worker.wiring.model_lists import (
     build_catalogue,
+    check_providers,
     find_price,
+    get_row,
     list_run_models,
+    make_reply_model,
     require_price,
 )
 
@@ -30,9 +33,8 @@ def build_models(settings: Settings) -> list[HttpModel]:
 
     Raises ConfigError.
     """
+    check_providers(settings)
     _check_levels(settings)
-    for name in settings.models.providers:
-        get_provider(name, "models.providers: ")
     wanted = dict.fromkeys((each.spec, each.level) for each in list_run_models(settings))
     return [_build_model(spec, settings, ignore_failure, level) for spec, level in wanted]
 
@@ -48,18 +50,19 @@ def build_helper_model(
 def _build_model(
     name: str, settings: Settings, on_failure: OnFailure, level: str = ""
 ) -> HttpModel:
-    provider = settings.models.get_provider(name.partition("/")[0])
+    who = name.partition("/")[0]
+    provider = settings.models.get_provider(who)
     return build_model(
         name,
         provider.base_url,
         provider.key,
         clock=SystemClock(),
-        project=provider.project,
-        location=provider.location,
+        row=get_row(settings, who),
         dialect=_list_dialect_fields(provider),
         catalogue=build_catalogue(settings),
         level=level,
         on_failure=on_failure,
+        answer_tokens=settings.limits.answer_tokens,
     )
 
 
@@ -87,9 +90,9 @@ class ModelChains:
         models = (self._get_model(wanted), *(self._get_model(TierModel(each)) for each in others))
         return FallbackModel(models, SystemClock())
 
-    def make_alone(self, name: str) -> FallbackModel:
+    def make_alone(self, wanted: TierModel) -> FallbackModel:
         """Return a model for one run without fallbacks. Raises ConfigError."""
-        return FallbackModel([self._get_model(TierModel(name))], SystemClock())
+        return FallbackModel([self._get_model(wanted)], SystemClock())
 
     def _get_model(self, wanted: TierModel) -> breaker.GuardedModel:
         with self._lock:
@@ -104,12 +107,11 @@ class ModelChains:
 
 
 def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
-    """Return the model, with tool calls read that it writes as text; on a compatible server that
+    """Return the model, with tool calls read that it writes as text; on one of any servers that
     makes the model call a tool, with forced answers too."""
     info = build_catalogue(settings).get_info(model.name)
-    compatible = model.name.startswith("openai-compatible/")
-    fitted = TextToolsModel(model, always=compatible and info.has_text_tools)
-    forced = compatible and info.obeys_required and not info.has_text_tools
+    fitted = TextToolsModel(model, always=model.is_any_server and info.has_text_tools)
+    forced = model.is_any_server and info.obeys_required and not info.has_text_tools
     return ForcedAnswersModel(fitted) if forced else fitted
 
 
@@ -122,17 +124,22 @@ def open_model(model: HttpModel, settings: Settings) -> Iterator[Model]:
 
 
 def build_chains(settings: Settings, watched: Telemetry | None, opened: ExitStack) -> ModelChains:
-    """Build every configured model, including the tiers' models. Raises ConfigError."""
+    """Build every configured model, including those of tiers and replies. Raises ConfigError."""
+    check_providers(settings)
     _check_levels(settings)
     chains, rules = ModelChains(settings, watched, opened), make_tier_rules(settings)
     for each in (rules.default, *rules.models.values()):
         chains.make_chain(each)
+    if rules.reply:
+        chains.make_alone(rules.reply.served_by)
     return chains
 
 
 def _check_levels(settings: Settings) -> None:
-    """Raise ConfigError for a tier whose model does not have its reasoning level."""
+    """Raise ConfigError for a tier, or a model of replies, that does not have its level."""
     catalogue = build_catalogue(settings)
+    if reply := make_reply_model(settings):
+        catalogue.check_level(reply.model, reply.reasoning, "models.reply.reasoning")
     for name, tier in settings.models.tiers.items():
         where = f"models.tiers.{name}.reasoning"
         catalogue.check_level(tier.model, tier.reasoning or "", where)
@@ -149,6 +156,7 @@ def make_tier_rules(settings: Settings) -> TierRules:
         tier=models.tier,
         upgrade=frozenset(map(Signal, models.upgrade)),
         find_price=partial(find_price, build_catalogue(settings)),
+        reply=make_reply_model(settings),
     )
 
 
@@ -165,7 +173,7 @@ def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStac
 
 
 def _list_dialect_fields(provider: ProviderSettings) -> dict[str, str]:
-    """Return the fields of `Dialect` that the operator has set for a compatible server."""
+    """Return the fields of `Dialect` that the operator has set for the server."""
     fields = {
         "limit": provider.max_tokens_field,
         "reasoning": provider.send_reasoning,

@@ -7,7 +7,6 @@ from functools import partial
 
 from starlette.applications import Starlette
 
-from worker.core.conversation.limits import Limits
 from worker.core.ports import SessionStore
 from worker.maintenance import missed_pipelines
 from worker.pages.parts import PageSettings
@@ -19,7 +18,7 @@ from worker.webhook import http
 from worker.webhook.batches import Enqueue
 from worker.webhook.tokens import TokenReader, fetch_keys
 from worker.wiring.clock import SystemClock
-from worker.wiring.stores import open_session_store, open_watched_store
+from worker.wiring.stores import open_session_store, open_watched_store, wait_for_store
 
 _log = logging.getLogger("sandpiper.pages")
 
@@ -52,7 +51,7 @@ def build_receiver(
     )
     pages = build_pages(settings).make_routes(
         partial(open_session_store, settings),
-        Limits(**settings.limits.get_run_limits()),
+        settings.limits.make_limits(),
         _list_parked,
     )
     app.router.routes.extend(pages)
@@ -60,8 +59,11 @@ def build_receiver(
 
 
 def open_journal(settings: Settings, watched: Telemetry) -> Journal:
-    """Open the journal of accepted triggers. Raises ConfigError or StoreError."""
-    return _make_journal(open_watched_store(settings, watched))
+    """Open the journal of accepted triggers, which may take minutes if the store is away.
+
+    Raises ConfigError or StoreError.
+    """
+    return _make_journal(wait_for_store(partial(open_watched_store, settings, watched)))
 
 
 def _make_journal(store: SessionStore) -> Journal:

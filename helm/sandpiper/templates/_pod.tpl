@@ -225,7 +225,7 @@ key is missing, so that the doctor can say so.
 {{- $secrets := deepCopy (index . 1) -}}
 {{- $models := get $v.config "models" | default dict -}}
 {{- $named := printf "%s %s %s" (toJson $models) (toJson $v.workflows) (toJson $v.env) -}}
-{{- if and (get $models "default") (not (contains "anthropic/" $named)) (eq (get $secrets "ANTHROPIC_API_KEY") "ANTHROPIC_API_KEY") -}}
+{{- if and (get $models "default") (not (regexMatch "(^|[^A-Za-z0-9._-])anthropic/|ANTHROPIC_API_KEY" $named)) (eq (get $secrets "ANTHROPIC_API_KEY") "ANTHROPIC_API_KEY") -}}
 {{- $secrets = unset $secrets "ANTHROPIC_API_KEY" -}}
 {{- end -}}
 {{ toYaml $secrets }}

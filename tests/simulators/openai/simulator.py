@@ -104,17 +104,26 @@ class Simulator(ModelApi):
         return self._json({"object": "list", "data": self.model_list}, 200)
 
     def _admitted(self, request: Request, raw: bytes) -> Json:
-        where = f"{request.method} {request.url.path}"
-        if where != f"POST {self._wire.path}":
-            raise Refused(404, f"Invalid URL ({where})")
-        self._check_headers(request.headers)
-        body = parse(raw)
-        self.raw.append(raw)
-        self.requests.append(body)
+        self._check_door(request)
+        body = self._read(raw)
         try:
             self._wire.check(body)
         except (AttributeError, KeyError, TypeError) as error:
             raise invalid(f"The request has the wrong shape: {error!r}") from error
+        return body
+
+    def _check_door(self, request: Request) -> None:
+        """Path and headers. Raises Refused."""
+        where = f"{request.method} {request.url.path}"
+        if where != f"POST {self._wire.path}" or request.query_params:
+            raise Refused(404, f"Invalid URL ({where})")
+        self._check_headers(request.headers)
+
+    def _read(self, raw: bytes) -> Json:
+        """The body, which is kept in the log. Raises Refused."""
+        body = parse(raw)
+        self.raw.append(raw)
+        self.requests.append(body)
         return body
 
     def _check_headers(self, headers: Mapping[str, str]) -> None:

@@ -99,6 +99,15 @@ ROWS = [
         "set pages.url",
     ),
     Row(
+        "a judge without a helper",
+        file(loop={"gate": "judge"}),
+        "idle",
+        "no effect",
+        W,
+        "loop.gate (judge): without models.helper rules alone judge",
+        "set models.helper",
+    ),
+    Row(
         "a broken workflow",
         workflow("no front matter"),
         "workflows",

@@ -17,13 +17,15 @@ import pytest
 from sandbox.docker import DockerContainer, DockerSandbox
 from sandbox.engine import open_engine
 from sandbox.spec import ContainerSpec, choose_users, make_owner
-from tests.simulators.openai import ChatSim
+from tests.simulators.anthropic import BedrockSim
+from tests.simulators.anthropic.signatures import Account
+from tests.simulators.openai import AzureChatSim, ChatSim
 from tests.stores import S3Server
 from tests.unit.doctor.bed import Bed
 from worker import settings as settings_module
 from worker.cli import doctor
 from worker.core.ports.records import Records, Stored
-from worker.demo.script import Say
+from worker.demo.script import Answer, Asked, Call, Say
 from worker.doctor.base import Check, Installation, Line, Status, report_good
 from worker.doctor.examine import run_checks
 from worker.errors import StoreError
@@ -360,3 +362,60 @@ def test_a_server_without_native_tools_is_asked_for_calls_as_runs_ask_it(
         told = [line for line in patient.lines("model") if line.name == "model"]
     assert told[0].status == Status.GOOD
     assert "answers and calls tools" in told[0].finding
+
+
+def test_servers_of_one_s_own_are_tried_each_as_its_row_says(
+    patient: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = Account()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", account.key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", account.secret)
+
+    def script(asked: Asked) -> Answer:
+        return Call([("report_number", {"number": 17})]) if asked.body.get("tools") else Say("Hi.")
+
+    with (
+        ChatSim(script, key="key-of-the-first") as one,
+        ChatSim(script, key="key-of-the-second") as two,
+        AzureChatSim(script, {"small": "gpt-5.5"}, key="key-of-azure") as azure,
+        BedrockSim(script, region="eu-west-1") as bedrock,
+    ):
+        patient.file["models"] = {
+            "default": "one/qwen3",
+            "fallback": ["two/qwen3", "ours/small", "aws/eu.anthropic.claude-opus-5-5"],
+            "providers": {
+                "one": {"api": "openai-chat", "base_url": one.url, "key_env": "ONE_KEY"},
+                "two": {"api": "openai-chat", "base_url": two.url, "key_env": "TWO_KEY"},
+                "ours": {
+                    "api": "openai-chat",
+                    "auth": "azure",
+                    "base_url": azure.url,
+                    "key_env": "AZURE_KEY",
+                },
+                "aws": {
+                    "api": "anthropic",
+                    "auth": "bedrock",
+                    "base_url": bedrock.url,
+                    "region": "eu-west-1",
+                },
+            },
+            "catalogue": {"qwen3": {"input": 0, "output": 0}, "small": {"like": "gpt-5.5"}},
+        }
+        patient.env |= {"ONE_KEY": "key-of-the-first", "TWO_KEY": "key-of-the-second"}
+        refused = blamed(patient.lines("model"))
+        patient.env["AZURE_KEY"] = "key-of-azure"
+        told = patient.lines("model")
+        patient.env["TWO_KEY"] = "key-of-the-first"
+        confused = blamed(patient.lines("model"))
+
+    assert "ours: no API key: set AZURE_KEY" in refused["model"]
+    assert blamed(told) == {}
+    found = [line.finding for line in told]
+    for name in ("one/qwen3", "two/qwen3", "ours/small", "aws/eu.anthropic.claude-opus-5-5"):
+        assert any(each.startswith(name) and "calls tools" in each for each in found), name
+    assert [each for each in found if "lists" in each] == [
+        f"{name} lists 3 models, those configured among them; the catalogue describes all"
+        for name in ("one", "two")
+    ]
+    assert "set TWO_KEY" in confused["model"]
+    assert [sim.unexpected_requests for sim in (one, azure, bedrock)] == [[], [], []]

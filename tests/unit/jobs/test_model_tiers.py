@@ -16,6 +16,7 @@ from tests.simulators.gitlab import Access, GitLabSim
 from worker.core.conversation.context import Status
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolResult, User
+from worker.core.conversation.prompts import TAKEOVER
 from worker.core.ports import Model, StopReason
 from worker.core.routing.tiers import Signal, TierModel, TierRules
 from worker.errors import ConfigError, HandedOver, ModelError
@@ -198,6 +199,56 @@ def test_two_broken_answers_raise_before_the_next_request(at: Tiers) -> None:
     assert stored.tier is not None
     assert stored.tier.reason == "raised: malformed"
     assert stored.verdict == "flaky"
+    said = at.models["t/middle"].requests[0].messages[-1]
+    assert isinstance(said, User)
+    assert said.text.startswith(TAKEOVER)
+    assert "broken or empty" in said.text
+
+
+def test_who_goes_on_because_of_code_is_told_after_the_results(at: Tiers) -> None:
+    """Also by a worker that takes the run over before the first request to it."""
+    at.rules = replace(
+        RULES,
+        models={**RULES.models, "coding": TierModel("t/middle", "high")},
+        upgrade=frozenset({Signal.CODE}),
+    )
+    trace = call("c1", "look", json.dumps({"saw": "Traceback (most recent call last)"}))
+    at.answers("t/small", says("", trace))
+    stronger = at.answers("t/middle", FINDING)
+
+    def die(iteration: int) -> None:
+        if iteration == 2:
+            raise HandedOver("the worker ends")
+
+    at.job.on_asking = die
+    with pytest.raises(HandedOver):
+        at.fails()
+    at.job.on_asking = lambda iteration: None
+    assert isinstance(at.fails(), Finished)
+    stored = at.job.load_context()
+    assert stored.tier is not None
+    assert (stored.tier.tier, stored.tier.reason) == ("coding", "raised: code")
+    (request,) = stronger.requests
+    (said,) = (
+        each for each in request.messages if isinstance(each, User) and TAKEOVER in each.text
+    )
+    assert "has come to code" in said.text
+    assert isinstance(request.messages[request.messages.index(said) - 1], ToolResult)
+
+
+def test_the_log_names_the_tiers_model_and_level(
+    at: Tiers, caplog: pytest.LogCaptureFixture
+) -> None:
+    at.answers("t/small", UNCLEAR)
+    at.answers("t/middle", FINDING)
+    with caplog.at_level("INFO", "sandpiper"):
+        at.fails()
+    said = [record.getMessage().partition(": ")[2] for record in caplog.records]
+    lines = [line for line in said if line.startswith("tier")]
+    assert lines == [
+        "tier balanced: t/small, medium (the default)",
+        "tier smart: t/middle, high (raised: unclear)",
+    ]
 
 
 def test_no_switch_when_the_budget_is_nearly_used(at: Tiers) -> None:
@@ -216,6 +267,7 @@ def test_the_model_may_ask_for_a_stronger_one(at: Tiers) -> None:
     assert (stored.tier.tier, stored.tier.reason) == ("deep", "asked for by the model")
     results = {each.call_id: each for each in stored.messages if isinstance(each, ToolResult)}
     assert not results["c1"].is_error
+    assert "a stronger model goes on" in results["c1"].content
     assert "once in this turn" in results["c3"].content
     assert [each.model for each in stored.calls] == ["t/small", "u/big", "u/big"]
     # It is of this conversation alone.

@@ -123,6 +123,16 @@ def test_where_rules_are_sure_no_helper_is_asked(thread: Thread) -> None:
     assert helper.asked == []
 
 
+@pytest.mark.parametrize("text", ["Danke, passt!", "谢谢,明白了", "Merci, c'est noté 🙏"])
+def test_thanks_get_an_emoji_and_no_note_without_a_helper(thread: Thread, text: str) -> None:
+    asked = len(thread.job.model.requests)
+    assert thread.says(text) == Skipped("it is thanks, and asks for nothing")
+    note = thread.job.scene.mr.list_notes()[-1]
+    assert [name for _, name in note.awards.values()] == ["eyes"]
+    assert (len(thread.job.list_notes()), len(thread.job.model.requests)) == (1, asked)
+    assert thread.driver.started == 0
+
+
 def test_thanks_that_a_helper_sees_get_an_emoji_and_are_paid_for(thread: Thread) -> None:
     ended = thread.says("ok, will rebase tomorrow", OneWord("THANKS"))
     assert ended == Skipped("it is thanks, and asks for nothing")

@@ -285,7 +285,7 @@ def test_what_is_served_is_told_apart_by_what_the_catalogue_says_of_it() -> None
         ServedModel("claude-opus-5-5-fast", 500_000, 500_000),
         ServedModel("claude-novel-1"),
     ]
-    found = compare_models("anthropic", served, 2, BUILT_IN)
+    found = compare_models("anthropic", served, 2, BUILT_IN, has_plain_names=True)
 
     assert [model.id for model in found.described_models] == [
         "claude-opus-5-5",
@@ -308,7 +308,7 @@ def test_what_is_served_is_told_apart_by_what_the_catalogue_says_of_it() -> None
 
 def test_a_dated_snapshot_and_its_undated_name_are_one_model() -> None:
     served = [ServedModel("claude-haiku-4-5-20251001"), ServedModel("gpt-5.5")]
-    found = compare_models("anthropic", served, 0, BUILT_IN)
+    found = compare_models("anthropic", served, 0, BUILT_IN, has_plain_names=True)
 
     assert found.has_model("claude-haiku-4-5")
     assert found.has_model("claude-haiku-4-5-20251001")

@@ -1,95 +1,42 @@
 """Brokers behind TLS, several Redis servers: what is used, and what is refused in plain words."""
 
-import signal
-import socket
-import ssl
-import subprocess
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-import redis
 from pydantic import ValidationError
 
-from tests.brokers import RedisServer, running_redis
+from tests.brokers import build_app, make_tls_options, round_trip, running_redis
+from tests.certificates import DAY, Authority, Server, tls_in_front_of, trust_nobody
 from tests.flow.product import free_port
-from worker import app
 from worker.core.triggers import Reacted
-from worker.errors import ConfigError, QueueError
+from worker.errors import ConfigError, QueueError, StoreError
 from worker.queue.broker import find_broker_failure, require_login
 from worker.queue.messages import TASK
-from worker.queue.process import Sandpiper
 from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.sessions.table import guard_store
 from worker.settings import Settings
-from worker.turns.parts import Deps
 
 
-def no_deps() -> Deps:
-    raise AssertionError("only a worker needs them")
-
-
-def build(broker: str, **settings: object) -> Sandpiper:
-    return app.build_app(Settings.model_validate({"broker": broker, **settings}), no_deps)
-
-
-def round_trip(built: Sandpiper) -> bool:
-    """Whether a trigger that is published can be read again."""
-    publish = Publisher(built, TASK)
-    publish(Reacted(1, 2, 3, 4))
-    with built.connection_for_read() as connection:
-        queue = connection.SimpleQueue(built.amqp.default_queue.name)
-        message = queue.get(timeout=20)
-        message.ack()
-        queue.close()
-    publish.close()
-    return bool(message.headers["task"] == TASK)
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """An authority of our own, and a server's certificate that it has signed."""
-
-    folder: Path
-
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
-
-    def make(self, *hosts: str) -> "Certificates":
-        """Sign one for these addresses."""
-        self._run("req", "-x509", *self._new("ca"), "-out", self.path("ca.pem"), "-days", "2",
-                  "-subj", "/CN=Our own authority")  # fmt: skip
-        self._run("req", *self._new("server"), "-out", self.path("csr.pem"), "-subj", "/CN=broker")
-        (self.folder / "names").write_text(f"subjectAltName={','.join(hosts)}\n")
-        self._run("x509", "-req", "-in", self.path("csr.pem"), "-CA", self.path("ca.pem"),
-                  "-CAkey", self.path("ca.key"), "-CAcreateserial", "-days", "2",
-                  "-extfile", self.path("names"), "-out", self.path("server.pem"))  # fmt: skip
-        return self
-
-    def _new(self, name: str) -> list[str]:
-        return ["-newkey", "rsa:2048", "-nodes", "-keyout", self.path(f"{name}.key")]
-
-    def _run(self, *words: str) -> None:
-        subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=60)
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
+    trust_nobody(monkeypatch)
+    return Authority(tmp_path)
 
 
 @pytest.fixture(params=["redis", "rabbit"])
-def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Makes the address of a real broker behind TLS, whose certificate is for these hosts."""
+def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[Server], str]]:
+    """Makes the address of a real broker behind TLS, with this certificate."""
     with ExitStack() as stack:
 
-        def start(*hosts: str) -> str:
-            made = Certificates(tmp_path).make(*hosts)
+        def start(server: Server) -> str:
             if request.param == "redis":
-                return stack.enter_context(_secured_redis(tmp_path, made))
+                return stack.enter_context(_secured_redis(tmp_path, server))
             plain = urlsplit(str(request.getfixturevalue("rabbit_url")))
-            port = stack.enter_context(_tls_in_front_of(plain.port or 5672, made))
+            port = stack.enter_context(tls_in_front_of(plain.port or 5672, server))
             user = f"{plain.username}:{plain.password}@" if plain.username else ""
             return f"amqps://{user}localhost:{port}{plain.path}"
 
@@ -97,113 +44,87 @@ def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
 
 
 @contextmanager
-def _secured_redis(folder: Path, made: Certificates) -> Iterator[str]:
+def _secured_redis(folder: Path, server: Server, *options: str) -> Iterator[str]:
     port = free_port()
-    options = ("--tls-port", str(port), "--tls-auth-clients", "no")
-    files = ("--tls-cert-file", made.path("server.pem"), "--tls-key-file", made.path("server.key"))
-    with running_redis(folder, free_port(), *options, *files, "--tls-ca-cert-file",
-                       made.path("ca.pem")):  # fmt: skip
+    with running_redis(folder, free_port(), *make_tls_options(port, server), *options):
         yield f"rediss://localhost:{port}/0"
 
 
-@contextmanager
-def _tls_in_front_of(port: int, made: Certificates) -> Iterator[int]:
-    """A port that speaks TLS to its client and plainly to the server behind it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made.path("server.pem"), made.path("server.key"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=_relay_each, args=(listener, port, context), daemon=True).start()
-        yield listener.getsockname()[1]
-        with suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-
-
-def _relay_each(listener: socket.socket, port: int, context: ssl.SSLContext) -> None:
-    while True:
-        try:
-            client = listener.accept()[0]
-        except OSError:
-            return
-        try:
-            near = context.wrap_socket(client, server_side=True)
-        except OSError:  # its client does not like the certificate
-            client.close()
-            continue
-        far = socket.create_connection(("127.0.0.1", port))
-        for pair in ((near, far), (far, near)):
-            threading.Thread(target=_relay, args=pair, daemon=True).start()
-
-
-def _relay(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while chunk := source.recv(65_536):
-            sink.sendall(chunk)
-    for each in (source, sink):
-        with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
-        each.close()
-
-
-LOCAL = ("DNS:localhost", "IP:127.0.0.1")
-
-
 @pytest.mark.attack("broker")
 @pytest.mark.slow
-def test_a_broker_whose_certificate_nobody_vouches_for_is_refused_by_default(
-    secured: Callable[..., str],
+@pytest.mark.parametrize(
+    ("sign", "named"),
+    [
+        (
+            lambda made: Authority(made.folder, "stranger").sign(),
+            "signed by an authority that is not trusted here; let broker_tls.ca_file",
+        ),
+        (lambda made: made.sign(own=True), "signed by itself and not trusted; let broker_tls"),
+        (lambda made: made.sign(lasts=-DAY), "has expired; renew it"),
+        (lambda made: made.sign("elsewhere.example.com"), "for another host"),
+    ],
+)
+def test_a_broker_whose_certificate_does_not_hold_is_refused_with_what_to_do(
+    sign: Callable[[Authority], Server],
+    named: str,
+    secured: Callable[[Server], str],
+    authority: Authority,
 ) -> None:
-    url = secured(*LOCAL)
-    failure = find_broker_failure(build(url))
+    built = build_app(secured(sign(authority)), broker_tls={"ca_file": authority.ca_file})
+    failure = find_broker_failure(built)
     assert failure is not None
     assert not failure.transient
-    assert "certificate that does not hold" in str(failure)
-    assert "broker_tls.ca_file" in str(failure)
-    with pytest.raises(QueueError, match=r"broker_tls\.ca_file"):
-        require_login(build(url))
+    assert named in str(failure)
+    with pytest.raises(QueueError, match="its certificate"):
+        require_login(built)
     with pytest.raises(QueueError):
-        Publisher(build(url), TASK)(Reacted(1, 2, 3, 4))
-
-
-@pytest.mark.attack("broker")
-@pytest.mark.slow
-def test_a_certificate_of_another_host_is_refused(
-    secured: Callable[..., str], tmp_path: Path
-) -> None:
-    url = secured("DNS:elsewhere.example.com")
-    failure = find_broker_failure(build(url, broker_tls={"ca_file": str(tmp_path / "ca.pem")}))
-    assert failure is not None
-    assert "certificate that does not hold" in str(failure)
+        Publisher(built, TASK)(Reacted(1, 2, 3, 4))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("by", ["broker_tls.ca_file", "SSL_CERT_FILE"])
 def test_a_certificate_of_a_named_authority_holds(
-    secured: Callable[..., str], tmp_path: Path
+    by: str,
+    secured: Callable[[Server], str],
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    built = build(secured(*LOCAL), broker_tls={"ca_file": str(tmp_path / "ca.pem")})
+    tls = {"ca_file": authority.ca_file} if by != "SSL_CERT_FILE" else {}
+    if not tls:
+        monkeypatch.setenv("SSL_CERT_FILE", authority.ca_file)
+    built = build_app(secured(authority.sign()), broker_tls=tls)
     assert find_broker_failure(built) is None
     assert round_trip(built)
 
 
 @pytest.mark.slow
-def test_who_checks_no_certificate_says_so(secured: Callable[..., str]) -> None:
-    built = build(secured("DNS:elsewhere.example.com"), broker_tls={"verify": False})
+def test_who_checks_no_certificate_says_so(
+    secured: Callable[[Server], str], authority: Authority
+) -> None:
+    built = build_app(
+        secured(authority.sign("elsewhere.example.com")), broker_tls={"verify": False}
+    )
     assert find_broker_failure(built) is None
     assert round_trip(built)
 
 
 @pytest.mark.slow
-def test_a_store_that_redis_guards_checks_its_certificate_too(tmp_path: Path) -> None:
-    made = Certificates(tmp_path).make(*LOCAL)
-    settings = Settings.model_validate({"broker_tls": {"ca_file": made.path("ca.pem")}})
-    with _secured_redis(tmp_path, made) as url:
+def test_a_store_that_redis_guards_checks_its_certificate_too(
+    tmp_path: Path, authority: Authority
+) -> None:
+    settings = Settings.model_validate({"broker_tls": {"ca_file": authority.ca_file}})
+    with _secured_redis(tmp_path, authority.sign()) as url:
         store = FolderStore(tmp_path / "store")
         guarded = guard_store(store, url, settings.broker_tls.get_redis_options())
         assert guarded.records.create("journal/1/2/x.json", b"{}")
+        unknown = guard_store(store, url, Settings().broker_tls.get_redis_options())
+        with pytest.raises(StoreError, match="signed by an authority that is not trusted here"):
+            unknown.records.read("journal/1/2/x.json", 10)
 
 
 def test_a_file_of_certificates_that_is_not_there_is_named() -> None:
     with pytest.raises(ConfigError, match=r"broker_tls\.ca_file: there is no file /no/such"):
-        build("rediss://localhost/0", broker_tls={"ca_file": "/no/such"})
+        build_app("rediss://localhost/0", broker_tls={"ca_file": "/no/such"})
 
 
 @pytest.mark.parametrize(
@@ -233,7 +154,7 @@ def test_a_node_of_a_cluster_is_refused_in_plain_words(tmp_path: Path) -> None:
         running_redis(tmp_path, free_port(), *options) as node,
         pytest.raises(QueueError, match="Redis Cluster, which cannot be a queue"),
     ):
-        require_login(build(node.url))
+        require_login(build_app(node.url))
 
 
 @pytest.mark.slow
@@ -245,97 +166,13 @@ def test_a_replica_is_named_as_one(tmp_path: Path) -> None:
             *("--replicaof", f"127.0.0.1 {first.port}"),
         ) as second,
     ):
-        failure = find_broker_failure(build(second.url))
+        failure = find_broker_failure(build_app(second.url))
         assert failure is not None
         assert failure.transient, "a Redis that is being replaced may be one for a moment"
         assert "is a replica of another Redis" in str(failure)
-        assert find_broker_failure(build(first.url)) is None
+        assert find_broker_failure(build_app(first.url)) is None
 
 
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
-
-
-# ---------------------------------------------------------------------------------- with Sentinels
-
-
-@dataclass
-class Watched:
-    """Two Redis servers, one the other's replica, and a Sentinel that watches them."""
-
-    first: RedisServer
-    second: RedisServer
-    url: str
-
-    def find_master(self) -> int:
-        with redis.Redis(port=urlsplit(self.url).port or 0, socket_timeout=5) as client:
-            return int(client.sentinel_get_master_addr_by_name("mymaster")[1])
-
-
-@pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
-    port = free_port()
-    with ExitStack() as stack:
-        first = stack.enter_context(running_redis(_made(tmp_path / "one"), free_port()))
-        second = stack.enter_context(
-            running_redis(
-                *(_made(tmp_path / "two"), free_port()),
-                *("--replicaof", f"127.0.0.1 {first.port}"),
-            )
-        )
-        (tmp_path / "sentinel.conf").write_text(
-            f"bind 127.0.0.1\nport {port}\ndir {tmp_path}\n"
-            f"sentinel monitor mymaster 127.0.0.1 {first.port} 1\n"
-            "sentinel down-after-milliseconds mymaster 1000\n"
-            "sentinel failover-timeout mymaster 3000\n"
-        )
-        words = ["redis-server", str(tmp_path / "sentinel.conf"), "--sentinel"]
-        with (tmp_path / "sentinel.log").open("wb") as log:
-            popen = stack.enter_context(subprocess.Popen(words, stdout=log, stderr=log))
-        stack.callback(popen.kill)
-        made = Watched(first, second, f"sentinel://127.0.0.1:{port}/0")
-        _until(lambda: made.find_master() == first.port and _knows_a_replica(port))
-        yield made
-
-
-def _knows_a_replica(port: int) -> bool:
-    with redis.Redis(port=port, socket_timeout=5) as client:
-        (replica,) = client.sentinel_slaves("mymaster") or [{}]
-        return bool(replica.get("master-link-status") == "ok")
-
-
-def _until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        with suppress(redis.RedisError):
-            if condition():
-                return
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.05)
-
-
-@pytest.mark.slow
-def test_the_redis_that_sentinel_names_is_the_queue_before_and_after_a_failover(
-    watched: Watched,
-) -> None:
-    built = build(watched.url)
-    assert find_broker_failure(built) is None
-    assert round_trip(built)
-    watched.first.stop(signal.SIGKILL)
-    _until(lambda: watched.find_master() == watched.second.port)
-    _until(lambda: find_broker_failure(built) is None)
-    assert round_trip(built)
-
-
-@pytest.mark.slow
-def test_a_sentinel_that_is_taken_for_a_redis_is_named(watched: Watched) -> None:
-    with pytest.raises(QueueError, match="is a Sentinel and no Redis; name it as sentinel://"):
-        require_login(build(watched.url.replace("sentinel://", "redis://")))
-
-
-@pytest.mark.slow
-def test_a_master_that_no_sentinel_knows_is_a_broker_that_does_not_answer(watched: Watched) -> None:
-    failure = find_broker_failure(build(watched.url, broker_master="another"))
-    assert failure is not None
-    assert "another" in str(failure)

@@ -15,7 +15,7 @@ from worker.core.events import Event, TriggerLeft, ignore_event
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.errors import Interrupted, SourceError, StoreError
 from worker.queue import delivery
-from worker.queue.journal import MOST_DEATHS, Journal, State, name_entry
+from worker.queue.journal import Journal, State, name_entry
 from worker.queue.leases import Leases
 from worker.queue.recovery import Recovery
 from worker.turns.results import Finished
@@ -175,7 +175,7 @@ def test_a_fresh_queue_in_memory_gets_what_the_last_one_had(at: Job, queue: Queu
 
 
 def test_what_outlived_three_workers_is_told_of_and_parked(at: Job, queue: Queue) -> None:
-    for _ in range(MOST_DEATHS):
+    for _ in range(3):
         leases, journal = another(at)
         journal.take_trigger(at.make_trigger(), leases.begin_work()[0])
         leases.unregister()
@@ -190,6 +190,30 @@ def test_what_outlived_three_workers_is_told_of_and_parked(at: Job, queue: Queue
     assert len(at.list_notes()) == 1
 
 
+@pytest.mark.parametrize(("others", "deaths"), [(0, 3), (1, 6), (3, 8), (30, 8)])
+def test_what_died_with_others_is_given_up_later_than_what_died_alone(
+    at: Job, queue: Queue, others: int, deaths: int
+) -> None:
+    suspect = at.make_trigger()
+    for death in range(deaths):
+        assert not _has_to_give_up(at, suspect), death
+        leases, journal = another(at)
+        journal.take_trigger(suspect, leases.begin_work()[0])
+        for number in range(others):
+            beside = replace(suspect, pipeline_id=1000 * (death + 1) + number)
+            journal.take_trigger(beside, leases.begin_work()[0])
+        leases.unregister()
+        leases, journal = another(at)
+        Recovery(journal, leases, queue.now.append, at.clock, PATIENCE).run_once()
+        leases.unregister()
+    assert _has_to_give_up(at, suspect)
+
+
+def _has_to_give_up(at: Job, trigger: PipelineFailed) -> bool:
+    stored = at.build_deps().queue.journal.read_entry(name_entry(trigger))
+    return stored is not None and stored.entry.has_to_give_up()
+
+
 def test_what_breaks_three_runs_by_an_error_nobody_foresaw_is_parked_with_its_name(
     at: Job, queue: Queue
 ) -> None:
@@ -197,7 +221,7 @@ def test_what_breaks_three_runs_by_an_error_nobody_foresaw_is_parked_with_its_na
         def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
             raise ZeroDivisionError("not for strangers")
 
-    for _ in range(MOST_DEATHS):
+    for _ in range(3):
         with pytest.raises(ZeroDivisionError):
             perform(at, at.make_trigger(), queue, reader=Poisoned())
     perform(at, at.make_trigger(), queue)
@@ -262,7 +286,7 @@ def test_a_trigger_that_was_parked_for_an_error_begins_afresh_when_it_comes_agai
 def test_a_trigger_that_workers_died_of_stays_parked_when_it_comes_again(
     at: Job, queue: Queue
 ) -> None:
-    for _ in range(MOST_DEATHS):
+    for _ in range(3):
         leases, journal = another(at)
         journal.take_trigger(at.make_trigger(), leases.begin_work()[0])
         leases.unregister()

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,32 @@ def test_off_needs_no_quotes(tmp_path: Path) -> None:
         load(write(tmp_path, "loop: {gate: on}\n"), {})
 
 
+@pytest.mark.parametrize(
+    "said", ["reply: smart", "reply: {model: smart}", "reply: {model: anthropic/claude-haiku-5-5}"]
+)
+def test_replies_may_have_a_tier_or_a_model(tmp_path: Path, said: str) -> None:
+    tiers = "tiers: {smart: {model: anthropic/claude-opus-5-5}}"
+    loaded = load(write(tmp_path, f"models:\n  {tiers}\n  {said}\n"), NOTHING).models
+    assert loaded.reply.model in ("smart", "anthropic/claude-haiku-5-5")
+    assert loaded.reply.max_output == 1500
+    assert loaded.use_alone("anthropic/claude-sonnet-5-5").reply.model == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("reply: deep", "there is no tier 'deep' in models.tiers"),
+        ("reply: /x", "expected provider/model"),
+        ("reply: {reasoning: much}", "models.reply.reasoning"),
+        ("reply: [deep]", "models.reply"),
+    ],
+)
+def test_a_reply_that_cannot_be_answered_so_is_refused(tmp_path: Path, said: str, why: str) -> None:
+    tiers = "tiers: {smart: {model: anthropic/claude-opus-5-5}}"
+    with pytest.raises(ConfigError, match=re.escape(why)):
+        load(write(tmp_path, f"models:\n  {tiers}\n  {said}\n"), NOTHING)
+
+
 def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     env = {
         "GITLAB_URL": "http://127.0.0.1:1",
@@ -85,6 +112,10 @@ def test_every_provider_finds_its_variables_and_the_file_wins_where_it_should(
         "OPENAI_BASE_URL": "http://127.0.0.1:5",
         "GOOGLE_CLOUD_PROJECT": "env-project",
         "GOOGLE_CLOUD_LOCATION": "eu",
+        "AZURE_OPENAI_API_KEY": "azure-key",
+        "AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com",
+        "AWS_DEFAULT_REGION": "eu-west-1",
+        "AWS_BEARER_TOKEN_BEDROCK": "bedrock-key",
     }
     text = """
 models:
@@ -101,6 +132,12 @@ models:
     assert models.get_provider("gemini-vertex").project == "file-project"
     assert models.get_provider("gemini-vertex").location == "eu"
     assert models.get_provider("anthropic-vertex").project == "env-project"
+    assert models.get_provider("openai-azure").key == "azure-key"
+    assert models.get_provider("openai-azure").base_url == "https://mine.openai.azure.com"
+    assert models.get_provider("anthropic-bedrock").key == "bedrock-key"
+    assert models.get_provider("anthropic-bedrock").region == "eu-west-1"
+    regions = load(write(tmp_path, text), {**env, "AWS_REGION": "us-east-1"}).models
+    assert regions.get_provider("anthropic-bedrock").region == "us-east-1"
 
 
 def test_a_model_of_ones_own_can_be_described(tmp_path: Path) -> None:

@@ -6,7 +6,10 @@ import pytest
 
 from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Scene
 from tests.unit.sources.conftest import fetch, files_in, subject_of, unpacked
+from worker import playbook
 from worker.arguments import schema
+from worker.core.conversation import prompts
+from worker.core.conversation.token_estimate import weigh_request
 from worker.core.ports import DocumentKind
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api.client import ReadClient
@@ -16,9 +19,10 @@ from worker.sources.merge_request import diff
 from worker.sources.pipelines import pipeline_jobs
 from worker.sources.session_reader import Reader
 from worker.sources.table import SOURCES, bind_sources, write_notes
+from worker.tools.toolbox import list_specs
 
 
-def test_the_sources_are_offered_in_one_order_with_a_note_each(reader: Reader) -> None:
+def test_the_sources_are_offered_in_one_order(reader: Reader) -> None:
     assert list(bind_sources(reader)) == [
         "gitlab_get_mr_details",
         "gitlab_get_mr_diff",
@@ -41,20 +45,35 @@ def test_the_sources_are_offered_in_one_order_with_a_note_each(reader: Reader) -
         "gitlab_get_last_green_log",
         "gitlab_list_commit_statuses",
     ]
-    assert write_notes(
-        ["gitlab_list_commit_statuses", "gitlab_get_mr_diff", "other"]
-    ).splitlines() == [
+
+
+def test_the_notes_of_sources_stand_in_the_order_of_the_table() -> None:
+    rows = [replace(row, note=f"note {number}") for number, row in enumerate(SOURCES)]
+    rows[0] = replace(rows[0], note="")
+    named = ["gitlab_list_commit_statuses", "gitlab_get_mr_diff", "gitlab_get_mr_details", "other"]
+
+    assert write_notes(named, rows).splitlines() == [
         "## Data sources",
-        "- `gitlab_get_mr_diff`: what the merge request changes, as a unified diff.",
-        f"- `gitlab_list_commit_statuses`: {SOURCES[-1].note}.",
+        "- `gitlab_get_mr_diff`: note 1.",
+        f"- `gitlab_list_commit_statuses`: note {len(SOURCES) - 1}.",
     ]
-    assert write_notes([]) == ""
+    assert write_notes([], rows) == write_notes(["gitlab_get_mr_details"], rows) == ""
+
+
+def test_what_every_session_is_told_first_weighs_little(reader: Reader) -> None:
+    """By the tokenizer that `tests.record_token_counts` names these are 4,100 tokens; our own
+    estimate weighs the punctuation of schemas higher."""
+    workflow = playbook.load("").for_trigger("pipeline_failed")
+    sources = bind_sources(reader)
+    system = prompts.write_system_prompt(write_notes(sources), workflow.text, compact=False)
+
+    assert weigh_request(system, list_specs(sources, workflow.allows), ()) < 4_900
 
 
 @pytest.mark.parametrize("row", SOURCES, ids=lambda row: str(row.name))
 def test_every_source_tells_the_model_enough(row: SourceDef[Any]) -> None:
     assert 20 < len(row.description) < 300
-    assert 10 < len(row.note) < 120
+    assert len(row.note) < 120
     assert not row.note.endswith(".")
     for name, field in schema(row.args)["properties"].items():
         assert field.get("description"), f"{row.name}: {name}"

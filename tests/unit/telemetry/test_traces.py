@@ -21,6 +21,7 @@ from worker.queue import delivery
 from worker.telemetry.parts import Telemetry, open_traces
 from worker.telemetry.traces import Traces
 
+NAMES = {"anthropic-vertex": "gcp.vertex_ai"}
 SAID = "a word that nobody may see"
 
 
@@ -33,7 +34,7 @@ def spans() -> InMemorySpanExporter:
 def told(spans: InMemorySpanExporter) -> Iterator[Telemetry]:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(spans))
-    yield Telemetry(("look",), Traces(provider, ("look",)))
+    yield Telemetry(("look",), Traces(provider, ("look",), NAMES))
     provider.shutdown()
 
 
@@ -102,7 +103,7 @@ def test_a_model_that_is_down_is_an_error_with_a_kind(
 
 @pytest.mark.slow
 def test_without_an_endpoint_opentelemetry_is_not_even_imported() -> None:
-    assert open_traces("", ()) is None
+    assert open_traces("", (), {}) is None
     code = (
         "import sys; from worker import wiring; from worker.settings import Settings\n"
         "wiring.build_telemetry(Settings()); assert 'opentelemetry' not in sys.modules"
@@ -113,7 +114,8 @@ def test_without_an_endpoint_opentelemetry_is_not_even_imported() -> None:
 def test_an_endpoint_without_opentelemetry_is_refused_with_what_to_do() -> None:
     code = (
         "import sys; sys.modules['opentelemetry.sdk'] = None\n"
-        "from worker.telemetry.parts import open_traces; open_traces('http://collector:4318', ())"
+        "from worker.telemetry.parts import open_traces\n"
+        "open_traces('http://collector:4318', (), {})"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60

@@ -230,6 +230,49 @@ def test_a_request_that_is_refused_again_ends_the_run_with_the_providers_words()
     assert len(run.model.refused) <= 2
 
 
+@pytest.mark.parametrize("states", [True, False])
+@pytest.mark.parametrize("window", [10_000, 1500, 500])
+def test_what_weighs_less_with_us_than_with_the_provider_is_cut_until_it_fits(
+    window: int, states: bool
+) -> None:
+    """A blank weighs a twentieth of a token with us, and a quarter with the strict model."""
+    start = context(User(" " * 400_000), turn_usage=TurnUsage(started_at=START))
+    run = Run(StrictModel(window, 0, states), limits(None, tokens=10**6))
+    ended = run(start)
+    assert ended.outcome
+    assert ended.outcome.status is Status.DONE
+    cuts = [fold.limit for fold in ended.folds]
+    assert {fold.kind for fold in ended.folds} == {FoldKind.CUT}
+    assert cuts == sorted(set(cuts), reverse=True)
+    assert len(run.model.refused) == len(cuts) <= 5
+    assert run.model.refused == sorted(run.model.refused, reverse=True)
+
+
+@pytest.mark.parametrize("states", [True, False])
+def test_a_refused_run_that_is_killed_anywhere_sends_the_same(states: bool) -> None:
+    whole = Run(StrictModel(10_000, 24, states), limits(None, tokens=10**6))
+    whole()
+    sent = [request.messages for request in whole.model.requests]
+    assert any(each.turn_usage.refused_tokens > 10_000 for each in whole.checkpoints)
+    for checkpoint in whole.checkpoints:
+        stored = context_json.load_context(context_json.dump_context(checkpoint))
+        assert stored == checkpoint
+        done = stored.turn_usage.iterations
+        rest = Run(StrictModel(10_000, 24, states, made=done), limits(None, tokens=10**6))
+        rest(stored)
+        assert [request.messages for request in rest.model.requests] == sent[done:]
+
+
+def test_the_operator_says_what_is_left_of_a_message_that_is_cut() -> None:
+    start = context(User("event " * 20_000), turn_usage=TurnUsage(started_at=START))
+    shares = {0.25: 23_625, 0.5: 47_250}
+    for share, left in shares.items():
+        run = Run(StrictModel(30_000, 0), limits(None, tokens=30_000, cut_share=share))
+        assert [fold.limit for fold in run(start).folds] == [left]
+    run = Run(StrictModel(30_000, 0), limits(None, tokens=30_000, cut_share=0.01, cut_least=5000))
+    assert [fold.limit for fold in run(start).folds] == [5000]
+
+
 def test_folded_results_lie_in_files_before_the_next_call() -> None:
     run = Run(StrictModel(20_000, 40), limits(Strategy.WINDOW))
     ended = run()
@@ -355,3 +398,32 @@ def test_the_question_of_a_long_reply_stays() -> None:
     run = Run(StrictModel(30_000, 100), limits(Strategy.WINDOW, tokens=30_000))
     run(start)
     assert all(User("why?") in request.messages for request in run.model.requests)
+
+
+@pytest.mark.parametrize("keep_first", [1, 2, 3, 4])
+@pytest.mark.parametrize("strategy", [Strategy.PRUNE, Strategy.WINDOW, Strategy.SUMMARY])
+def test_as_many_first_messages_as_the_setting_says_stay_as_they_are(
+    strategy: Strategy, keep_first: int
+) -> None:
+    steps = 25 if strategy is Strategy.PRUNE else 40
+    run = Run(StrictModel(20_000, steps), limits(strategy, keep_first=keep_first))
+    ended = run()
+    last = run.model.requests[-1].messages
+
+    assert ended.folds
+    assert run.model.refused == []
+    assert last[:keep_first] == ended.messages[:keep_first]
+    # A call that stays may keep its result whole; no other result stays.
+    later = ended.messages[keep_first + 1 : keep_first + 3]
+    assert not any(isinstance(each, ToolResult) and each in last for each in later)
+
+
+@pytest.mark.parametrize("resume", [Resume.PRUNE, Resume.SUMMARY])
+def test_first_messages_that_are_kept_stay_in_a_reply_too(resume: Resume) -> None:
+    run = Run(StrictModel(100_000, 0), limits(None, tokens=100_000, resume=resume, keep_first=5))
+    ended = run(replied(0.0))
+    sent = run.model.requests[0].messages
+
+    assert ended.folds
+    assert sent[:5] == ended.messages[:5]
+    assert ended.messages[5:8] not in [sent[at : at + 3] for at in range(len(sent))]

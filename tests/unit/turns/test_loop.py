@@ -1,13 +1,17 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
 
 from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
 from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import Dimension, Limits, TurnUsage
+from worker.core.conversation.limits import Limits, Spending, TurnUsage, find_budget
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.core.events import Answered, Asking, Event, ToolRan
 from worker.core.ports import Ran, StopReason
@@ -16,6 +20,7 @@ from worker.turns.loop import LoopParts, run_loop
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 CLOCK_START = 1000.0
+NEARLY_FULL = prompts.write_notice(Ask(soft=(Spending(find_budget("context"), 850, 1000),)))
 
 
 class Run:
@@ -78,13 +83,23 @@ def test_a_run_resumed_from_any_checkpoint_gives_the_same_transcript() -> None:
         assert rest(stored).messages == ended.messages
 
 
-def test_warnings_ride_on_one_request_and_are_not_stored() -> None:
-    run = Run(says("", call("a"), tokens=850), says("", call("b"), tokens=900), says("because"))
-    ended = run()
-    soft = prompts.write_notice(Ask(soft=(Dimension.CONTEXT,)))
-    assert [request.notice for request in run.model.requests] == ["", soft, ""]
-    assert all(request.tools_allowed for request in run.model.requests)
+def test_warnings_ride_on_every_request_near_a_limit_and_are_not_stored() -> None:
+    looks = (says("", call(arguments=f'{{"at": {number}}}')) for number in range(19))
+    run = Run(*looks, says("because"))
+    ended = run(limits=replace(LIMITS, max_iterations=20))
+    notices = [request.notice for request in run.model.requests]
+    warned = [f"Iteration {number} of 20: finish" for number in (16, 17, 18, 19)]
+    assert notices[:15] == [""] * 15
+    assert [notice.partition(",")[0] for notice in notices[15:19]] == warned
+    assert notices[19].startswith("This is your last iteration.")
+    assert all(request.tools_allowed for request in run.model.requests[:19])
     assert not any(isinstance(message, User) for message in ended.messages[1:])
+
+
+def test_a_warning_ends_when_its_budget_is_no_longer_near_its_limit() -> None:
+    run = Run(says("", call("a"), tokens=850), says("", call("b"), tokens=700), says("because"))
+    run()
+    assert [request.notice for request in run.model.requests] == ["", NEARLY_FULL, ""]
 
 
 def test_the_final_turn_has_tools_off_and_its_text_is_the_answer() -> None:
@@ -351,9 +366,53 @@ def test_a_cut_final_answer_is_not_asked_for_again() -> None:
 def test_an_empty_answer_does_not_eat_the_warning() -> None:
     run = Run(says("", call("a"), tokens=850), says("", tokens=850), says("because"))
     run()
-    soft = prompts.write_notice(Ask(soft=(Dimension.CONTEXT,)))
-    assert run.model.requests[1].notice == soft
-    assert run.model.requests[2].notice.startswith(soft)
+    assert run.model.requests[1].notice == NEARLY_FULL
+    assert run.model.requests[2].notice.startswith(NEARLY_FULL)
+
+
+def rules(**changes: Any) -> Limits:
+    return replace(LIMITS, loop_rules=replace(LoopRules(), **changes))
+
+
+@pytest.mark.parametrize(("hint_at", "stop_at"), [(2, 3), (3, 8), (6, 7)])
+def test_the_operator_says_how_often_the_same_calls_may_be_made(hint_at: int, stop_at: int) -> None:
+    run = Run(*(says("stuck", call(f"c{number}")) for number in range(9)))
+    ended = run(limits=rules(hint_at=hint_at, stop_at=stop_at))
+    hints = [m for m in ended.messages if isinstance(m, ToolResult) and m.is_error]
+    assert len(run.toolbox.ran) == hint_at - 1
+    assert len(hints) == stop_at - hint_at
+    assert outcome(ended)[2] == f"the model made the same calls {stop_at} times in a row"
+
+
+@pytest.mark.parametrize(("retries", "told"), [(0, ""), (1, ", also after a reminder")])
+def test_the_operator_says_how_often_an_empty_answer_is_asked_for_again(
+    retries: int, told: str
+) -> None:
+    run = Run(*[says("")] * 3)
+    ended = run(limits=rules(empty_retries=retries))
+    assert len(run.model.requests) == retries + 1
+    assert outcome(ended) == (Status.FAILED, "", f"the model gave no answer{told}")
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_the_operator_says_how_many_broken_answers_end_the_run(most: int) -> None:
+    cut = replace(says("the cause is the lo"), stop=StopReason.TRUNCATED)
+    run = Run(*[cut] * 6)
+    assert outcome(run(limits=rules(broken_answers=most)))[0] is Status.PARTIAL
+    assert len(run.model.requests) == most
+
+
+def test_the_operator_says_how_many_calls_one_answer_may_have() -> None:
+    run = Run(says("", call("a"), call("b"), call("c")), says("", call("d")), says("because"))
+    assert outcome(run(limits=rules(calls_per_answer=2)))[0] is Status.DONE
+    assert [made.id for made, _ in run.toolbox.ran] == ["d"]
+    assert "3 tool calls, and at most 2 are allowed" in str(run.model.requests[1].messages[-1])
+
+
+def test_the_operator_says_how_long_the_final_answer_may_take() -> None:
+    run = Run(says("because"))
+    run(limits=rules(final_grace=7.0))
+    assert run.model.requests[0].deadline == CLOCK_START + LIMITS.wall_clock + 7.0
 
 
 def test_calls_that_take_turns_get_a_hint_then_end_the_run() -> None:

@@ -7,7 +7,7 @@ from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import Assistant, Message, ToolResult, ToolSpec, Usage
 from worker.core.failure.jobs import Survey
-from worker.core.routing.tiers import TierChoice
+from worker.core.routing.tiers import ReplyModel, TierChoice
 from worker.core.stored_keys import KEY
 from worker.core.text.redaction_counts import Counts
 
@@ -128,7 +128,8 @@ class Context:
     and `seconds` how long the turn took. `folds` say which messages are sent in another form, the
     oldest fold first; they change no stored message. `fact` is the line that may go into the
     project's memory once the finding is confirmed, "" if none. `tier` is what was chosen for the
-    turn, None if there are no tiers. `unposted_note` is the finished note that GitLab did not take.
+    turn, None if there are no tiers. `reply_by` is what answers a turn that needs no tools in its
+    place, None if nothing does. `unposted_note` is the finished note that GitLab did not take.
     """
 
     session_id: str
@@ -153,6 +154,7 @@ class Context:
     seconds: float = 0.0
     fact: str = ""
     tier: TierChoice | None = None
+    reply_by: ReplyModel | None = None
     outcome: Outcome | None = None
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
@@ -165,6 +167,11 @@ class Context:
     def add(self, *messages: Message) -> "Context":
         """Return the same session with `messages` added at the end."""
         return replace(self, messages=self.messages + messages)
+
+    @property
+    def reply_model(self) -> ReplyModel | None:
+        """What answers the turn as long as no tool is needed; None: the session's own model."""
+        return self.reply_by if self.reply_by and not self.reply_by.end_reason else None
 
     @property
     def investigates(self) -> bool:

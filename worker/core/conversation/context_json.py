@@ -17,7 +17,7 @@ from worker.core.conversation.context import (
     Subject,
 )
 from worker.core.conversation.folds.fold import Fold, FoldKind
-from worker.core.conversation.limits import Dimension, TurnUsage
+from worker.core.conversation.limits import TurnUsage, find_budget
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -31,7 +31,7 @@ from worker.core.conversation.messages import (
 )
 from worker.core.failure.jobs import dump_survey, load_survey
 from worker.core.ports.sessions import SessionKey
-from worker.core.routing.tiers import TierChoice
+from worker.core.routing.tiers import ReplyModel, TierChoice
 from worker.core.stored_keys import from_stored, pick_known, to_stored
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ def _encode(value: Any) -> bytes:
 
 
 def _constant_fields(context: Context) -> dict[str, Any]:
-    unset = () if context.tier else ("tier",)
+    unset = [name for name in ("tier", "reply_by") if not getattr(context, name)]
     fields = {"schema": SCHEMA} | to_stored(context, *_CHANGING, *unset)
     fields["subject"] = to_stored(context.subject)
     fields["note"] = to_stored(context.note) if context.note else None
@@ -131,6 +131,8 @@ def _constant_fields(context: Context) -> dict[str, Any]:
     fields["survey"] = dump_survey(context.survey) if context.survey else None
     if context.tier:
         fields["tier"] = to_stored(context.tier)
+    if context.reply_by:
+        fields["reply_by"] = to_stored(context.reply_by)
     return fields
 
 
@@ -209,6 +211,7 @@ def _load_fields(fields: Mapping[str, Any]) -> Context:
         "lost": tuple(str(line) for line in fields.get("lost", ())),
         "redacted": tuple(_load_redaction(*each) for each in fields.get("redacted", ())),
         "tier": from_stored(TierChoice, fields["tier"]) if fields.get("tier") else None,
+        "reply_by": from_stored(ReplyModel, reply) if (reply := fields.get("reply_by")) else None,
         "outcome": _load_outcome(fields["outcome"]),
         "usage": from_stored(Usage, fields["usage"]),
         "spent": _load_turn_usage(fields["spent"]),
@@ -226,10 +229,12 @@ def _load_redaction(kind: Any, number: Any, document: Any = "") -> tuple[str, in
 
 
 def _dump_turn_usage(spent: TurnUsage) -> dict[str, Any]:
-    unset = () if spent.refused_at >= 0 else ("refused_at", "window")
-    return to_stored(spent, *unset, *(() if spent.paused_at else ("paused_at",))) | {
+    refused = ["refused_at", "window", "refused_tokens", "refused_folds"]
+    unset = [] if spent.refused_at >= 0 else refused
+    unset += [name for name in ("paused_at", "warned_share") if not getattr(spent, name)]
+    return to_stored(spent, *unset) | {
         "usage": to_stored(spent.usage),
-        "warned": sorted(spent.warned_dimensions),
+        "warned": sorted(spent.warned_budgets),
         "final": sorted(spent.final),
     }
 
@@ -238,7 +243,7 @@ def _load_turn_usage(fields: Mapping[str, Any]) -> TurnUsage:
     values = dict(fields)
     values["usage"] = from_stored(Usage, values["usage"])
     for name in ("warned", "final"):
-        values[name] = frozenset(Dimension(dimension) for dimension in values[name])
+        values[name] = frozenset(find_budget(str(each)).name for each in values[name])
     return from_stored(TurnUsage, values)
 
 

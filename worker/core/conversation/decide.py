@@ -9,31 +9,31 @@ from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.folds.plan import choose_fold
 from worker.core.conversation.limits import (
-    MAX_BROKEN,
-    MAX_EMPTY_RETRIES,
     SOFT,
-    Dimension,
     Limits,
+    Spending,
     TurnUsage,
     find_reached_limits,
+    needs_warning,
 )
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import Assistant, ToolCall, find_open_calls
-from worker.core.conversation.repeated_calls import HINT_AT, STOP_AT, count_repeats
-from worker.core.conversation.upgrades import find_raise
-from worker.core.routing.tiers import TierChoice
+from worker.core.conversation.repeated_calls import count_repeats
+from worker.core.conversation.upgrades import Raise, find_raise
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Send the conversation to the model.
 
-    `soft` are the budgets to warn of for the first time. `final` asks for the final answer: calls
-    in it are dropped. `insist` says that the final answer was asked for before and held only
-    calls: now the tools are switched off on the wire too. `empty` reminds after an empty answer.
+    `soft` are the budgets to warn of. `final` names the used-up budgets for which this asks for the
+    final answer: calls in it are dropped. `insist` says that the final answer was asked for before
+    and held only calls: now the tools are switched off on the wire too. `empty` reminds after an
+    empty answer.
     """
 
-    soft: tuple[Dimension, ...] = ()
-    final: tuple[Dimension, ...] = ()
+    soft: tuple[Spending, ...] = ()
+    final: tuple[str, ...] = ()
     insist: bool = False
     empty: bool = False
 
@@ -56,55 +56,47 @@ class Stop:
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Raise:
-    """A stronger model continues the turn."""
-
-    choice: TierChoice
-
-
 Next = Ask | Act | Fold | Raise | Stop
 
 
 def decide(context: Context, limits: Limits, now: float) -> Next:
     """The next step of `context`; `now` is in epoch seconds."""
-    spent = context.turn_usage
+    spent, rules = context.turn_usage, limits.loop_rules
     if spent.halt:
         return _stop(context, spent.halt)
     if pending := find_open_calls(context.messages):
-        return _act(context, pending)
+        return _act(context, pending, rules)
     if isinstance(context.messages[-1], Assistant):
         return _finish_turn(context)
-    if spent.broken_answers >= MAX_BROKEN:
+    if spent.broken_answers >= rules.broken_answers:
         return _stop(context, _describe_flaw(spent))
-    if spent.empty_answers > MAX_EMPTY_RETRIES:
-        return _stop(context, "the model gave no answer, also after two reminders")
+    if spent.empty_answers > rules.empty_retries:
+        return _stop(context, _describe_silence(rules.empty_retries))
     return _ask(context, limits, now)
 
 
-def _act(context: Context, pending: tuple[ToolCall, ...]) -> Next:
-    count = count_repeats(context.messages)
-    if count >= STOP_AT:
+def _act(context: Context, pending: tuple[ToolCall, ...], rules: LoopRules) -> Next:
+    count = count_repeats(context.messages, rules.stop_at)
+    if count >= rules.stop_at:
         return _stop(context, f"the model made the same calls {count} times in a row")
-    return Act(pending, is_repetition=count >= HINT_AT)
+    return Act(pending, is_repetition=count >= rules.hint_at)
 
 
 def _ask(context: Context, limits: Limits, now: float) -> Next:
     spent = context.turn_usage
     if raised := find_raise(context, limits):
-        return Raise(raised)
+        return raised
     if fold := choose_fold(context, limits, now):
         return fold
     # If the last iteration held only calls, a single extra request makes up for it. Few runs need
     # it, and it lets every other final request keep its tools.
     if spent.iterations >= limits.max_iterations + spent.final_was_only_calls:
         return _stop(context, "all iterations are used up and the model gave no final answer")
-    final = find_reached_limits(limits, spent, now, 1.0)
-    if spent.final and not final:
-        final = tuple(sorted(spent.final))
+    used_up = find_reached_limits(limits, spent, now, 1.0)
+    final = tuple(each.budget.name for each in used_up) or tuple(sorted(spent.final))
     near = () if final else find_reached_limits(limits, spent, now, SOFT)
     return Ask(
-        soft=tuple(name for name in near if name not in spent.warned_dimensions),
+        soft=near if needs_warning(spent, near) else (),
         final=final,
         insist=spent.final_was_only_calls,
         empty=spent.empty_answers > 0,
@@ -119,6 +111,11 @@ def _finish_turn(context: Context) -> Stop:
         used_up = " and ".join(sorted(context.turn_usage.final))
         return Stop(Outcome(Status.PARTIAL, text, f"stopped at its limit of {used_up}"))
     return Stop(Outcome(Status.DONE, text))
+
+
+def _describe_silence(reminders: int) -> str:
+    often = {1: "a reminder", 2: "two reminders"}.get(reminders, f"{reminders} reminders")
+    return "the model gave no answer" + (f", also after {often}" if reminders else "")
 
 
 def _describe_flaw(spent: TurnUsage) -> str:
@@ -138,12 +135,21 @@ def _stop(context: Context, reason: str) -> Stop:
 
 
 def record_request(spent: TurnUsage, ask: Ask, tokens: int) -> TurnUsage:
-    """Return `spent` after the request of `ask`, of so many `tokens`, was answered. No warning is
-    given twice."""
+    """Return `spent` after the request of `ask`, of so many `tokens`, was answered."""
     return replace(
         spent,
         iterations=spent.iterations + 1,
         context_tokens=tokens,
-        warned_dimensions=spent.warned_dimensions.union(ask.soft),
         final=frozenset(ask.final),
+    )
+
+
+def record_warning(spent: TurnUsage, ask: Ask) -> TurnUsage:
+    """Return `spent` after the warning of `ask` has become a part of the history."""
+    if not ask.soft:
+        return spent
+    return replace(
+        spent,
+        warned_budgets=frozenset(each.budget.name for each in ask.soft),
+        warned_share=max(each.share for each in ask.soft),
     )

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from worker.core.conversation import prompts
 from worker.core.conversation.context import Context
-from worker.core.conversation.limits import Limits
+from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, User
-from worker.core.conversation.upgrades import explain_no_raise
+from worker.core.conversation.upgrades import Raise, explain_no_raise
 from worker.core.routing.tiers import (
     Signal,
     TierChoice,
@@ -25,6 +25,7 @@ from worker.core.text.untrusted_json import parse_object
 
 SET_TIER = "set_tier"
 _LONGEST_NAME = 40
+_TOLD = "From the next request on a stronger model goes on: you, who read this then."
 
 
 def make_set_tier_spec(rules: TierRules) -> ToolSpec:
@@ -45,10 +46,34 @@ def raise_for_answer(context: Context, limits: Limits, signal: Signal) -> Contex
     """Return the context in which a stronger model goes on after an answer, or None."""
     if context.tier is None or explain_no_raise(context, limits):
         return None
-    raised = find_upgrade(limits.tier_rules, context.tier, signal, context.turn)
-    if raised is None:
-        return None
-    return switch_tier(context, raised).add(User(prompts.tell_takeover(signal)))
+    choice = find_upgrade(limits.tier_rules, context.tier, signal, context.turn)
+    return hand_over(context, Raise(choice, signal)) if choice else None
+
+
+def hand_over(context: Context, raised: Raise) -> Context:
+    """Return the context in which the model of `raised` goes on, which is told so, and why."""
+    if raised.choice and raised.signal:
+        told = User(prompts.tell_takeover(raised.signal))
+        return switch_tier(context, raised.choice).add(told)
+    return leave_reply_model(context, raised.reason)
+
+
+def leave_reply_model(context: Context, reason: str, gave_way: str = "") -> Context:
+    """Return the context in which the session's own model goes on with a reply.
+
+    It is told so if anything of the other's attempt stands above. `gave_way` names the other one if
+    it did not answer. What the session knows of its own model's cache still holds.
+    """
+    if context.reply_by is None:
+        return context
+    left = replace(
+        context,
+        reply_by=replace(context.reply_by, end_reason=reason),
+        turn_usage=replace(_forget_model(context.turn_usage), halt="", last_was_cut=False),
+        gave_way=gave_way,
+    )
+    was_tried = len(context.messages) > context.turn_start + 1
+    return left.add(User(prompts.tell_handback(reason))) if was_tried else left
 
 
 def answer_set_tier(context: Context, call: ToolCall, limits: Limits) -> Context:
@@ -60,7 +85,7 @@ def answer_set_tier(context: Context, call: ToolCall, limits: Limits) -> Context
     )
     if isinstance(chosen, str):
         return context.add(_make_result(call, {"error": chosen}, is_error=True))
-    answer = {"tier": chosen.tier, "takes effect": "at the next request"}
+    answer = {"tier": chosen.tier, "takes effect": "at the next request", "told": _TOLD}
     return switch_tier(context, chosen).add(_make_result(call, answer))
 
 
@@ -70,8 +95,20 @@ def _make_result(call: ToolCall, content: dict[str, str], *, is_error: bool = Fa
 
 def switch_tier(context: Context, choice: TierChoice) -> Context:
     """Return the context with another tier, without what was learnt about the previous model."""
-    spent = replace(context.turn_usage, refused_at=-1, window=0, broken_answers=0, empty_answers=0)
+    spent = _forget_model(context.turn_usage)
     return replace(context, tier=choice, turn_usage=spent, cache=None, gave_way="")
+
+
+def _forget_model(spent: TurnUsage) -> TurnUsage:
+    return replace(
+        spent,
+        refused_at=-1,
+        window=0,
+        refused_tokens=0,
+        refused_folds=0,
+        broken_answers=0,
+        empty_answers=0,
+    )
 
 
 def record_model(context: Context, name: str) -> Context:

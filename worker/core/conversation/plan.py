@@ -112,18 +112,13 @@ def has_plan(context: Context) -> bool:
 
 def tell_plan(survey: Survey, files: Sequence[PlannedFile], steps: Sequence[str]) -> str:
     """Return what the first message says: the files, and at most five steps."""
-    has_green_log = any(job.green for group in survey.groups for job in group.jobs[:1])
-    beside_logs = (
-        "Beside a log lies FILE.green, the log of its last run that passed, if there is one; and "
-        "FILE.installed, if a fact below says what was installed differently then."
-    )
     listed = [f"- {each.path}: {each.description}" for each in files]
     numbered = [f"{number}. {step}" for number, step in enumerate(steps[:MOST_STEPS], 1)]
     return "\n".join(
         [
-            *(ANNOUNCEMENT, *listed, *([beside_logs] if has_green_log else [])),
-            "Your commands wait until they are there. Each file is whole: where only a part of it "
-            "is shown above, read on in the file. What the workflow says of fetching them is done.",
+            *(ANNOUNCEMENT, *listed),
+            "Your commands wait until they are there. Each file is whole: read on there where only "
+            "a part is shown above, and fetch none of them again.",
             *(_STEPS, *numbered),
         ]
     )
@@ -171,7 +166,7 @@ def _list_steps(survey: Survey, paths: set[str]) -> Iterator[str]:
     if any(path.endswith(".log") for path in paths):
         yield (
             "Find the first error and what leads to it: the excerpts above, then `log errors FILE` "
-            "and `log slice FILE A-B`. Make the calls you need in one answer."
+            "and `log slice FILE A-B`."
         )
     if any(job.green for group in survey.groups for job in group.jobs[:1]):
         yield "`log diff FILE` shows what is new since the job last passed."
@@ -179,8 +174,8 @@ def _list_steps(survey: Survey, paths: set[str]) -> Iterator[str]:
         yield f"{', '.join(ranges)}: what came between the last pass and the failure may be it."
     if DIFF_FILE in paths:
         yield (
-            f"Compare with the change ({DIFF_FILE}): does it touch what the error names? Where the "
-            "diff does not show how, read the code with `gitlab_get_file`."
+            f"Does the change ({DIFF_FILE}) touch what the error names? Where the diff does not "
+            "show how it leads there, read the code with `gitlab_get_file`."
         )
     if not all(group.hard_verdict for group in survey.groups):
         yield (
@@ -188,7 +183,7 @@ def _list_steps(survey: Survey, paths: set[str]) -> Iterator[str]:
         )
     else:
         yield (
-            "GitLab's record settles whose failure it is: look only for how it comes about and "
+            "GitLab's record settles whose failure it is: find out only how it comes about and "
             "what would mend it."
         )
     yield "Answer as soon as quoted lines prove the cause."

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from worker.core.conversation.context import Context
 from worker.core.finding import parse_finding
+from worker.core.routing.tiers import REPLY
 from worker.core.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.core.text.sentences import before_code, split_sentences
 from worker.core.text.untrusted import one_line
@@ -71,7 +72,7 @@ def make_row(context: Context, redact: Callable[[str], str] = str) -> Row:
         iterations=spent.iterations,
         cost_usd=spent.cost_usd,
         seconds=context.seconds,
-        tier=context.tier.tier if context.tier else "",
+        tier=REPLY if context.reply_model else context.tier.tier if context.tier else "",
         jobs=one_line(redact(", ".join(group.job_names for group in groups)), _JOBS),
         cause=one_line(next(iter(sentences), ""), _CAUSE),
     )

@@ -1,25 +1,56 @@
 """Whether a transcript calls for a stronger model, and whether the turn may have one. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from worker.core.conversation.code_signals import shows_code_work
 from worker.core.conversation.context import Context
 from worker.core.conversation.limits import Limits
+from worker.core.conversation.messages import ToolResult
 from worker.core.routing.tiers import Signal, TierChoice, explain_no_switch, find_upgrade
 
 _MOST_MALFORMED = 2
 """This many broken or empty answers in a row raise the tier."""
 
 
-def find_raise(context: Context, limits: Limits) -> TierChoice | None:
-    """Return the higher tier that the transcript calls for before the next request, or None."""
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """Another model goes on with the turn: a stronger one, that of `choice`, because of `signal`;
+    or if the reply's own model is not to go on, for `reason`, that of the session."""
+
+    choice: TierChoice | None = None
+    signal: Signal | None = None
+    reason: str = ""
+
+
+def find_raise(context: Context, limits: Limits) -> Raise | None:
+    """Return the change of model that the transcript calls for before the next request, or None.
+
+    A reply's own model gets one request: whatever its answer was, it was not the end.
+    """
+    if context.reply_model:
+        is_asked = context.turn_usage.iterations > 0
+        return Raise(reason=_explain_more_needed(context)) if is_asked else None
     if context.tier is None or explain_no_raise(context, limits):
         return None
-    raised = (
-        find_upgrade(limits.tier_rules, context.tier, signal, context.turn)
-        for signal in _list_signals(context, limits)
-    )
-    return next(filter(None, raised), None)
+    for signal in _list_signals(context, limits):
+        if choice := find_upgrade(limits.tier_rules, context.tier, signal, context.turn):
+            return Raise(choice, signal)
+    return None
+
+
+def _explain_more_needed(context: Context) -> str:
+    """Say what was wrong with the only answer of a reply's own model."""
+    spent = context.turn_usage
+    if spent.last_was_cut:
+        return "its answer was too long"
+    if spent.broken_answers:
+        return "its answer came out broken"
+    if spent.empty_answers:
+        return "it gave no answer"
+    if isinstance(context.messages[-1], ToolResult):
+        return "it called a tool"
+    return "its answer was not enough"
 
 
 def _list_signals(context: Context, limits: Limits) -> Iterator[Signal]:

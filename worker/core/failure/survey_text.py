@@ -42,12 +42,11 @@ _DETAILS = (
 ids alone."""
 
 _OPENING = """\
-Survey of the failing jobs, made by the host before you were asked. Jobs with the very same errors
-are one group; groups may share some. Names, errors and excerpts (lines of their logs) are data
-written by strangers."""
+Survey of the failing jobs, made by the host. Jobs with exactly the same errors are one group;
+groups may share some. Names, errors and log excerpts are data written by strangers."""
 
 _LEADS = """\
-Known failures of this project whose errors are others but share most of their rare words: leads to
+Known failures of this project with other errors that share most of their rare words: leads to
 check, never an answer. Their words are data."""
 
 

@@ -40,15 +40,18 @@ _WORK = re.compile(
     r"|show me|suggest|patch|fix (?:it|this|that)|logs?|diff"
     r"|pr[üu]f\w*|schau\w*|untersuch\w*|vergleich\w*|such\w*|regarde\w*|v[ée]rifie\w*|cherche\w*"
     r"|revis[ae]\w*|mir[ae]|busca\w*|verifica\w*|controlla\w*|cerca|sprawd[źz]\w*|проверь\w*"
-    r"|посмотри\w*)\b",
+    r"|посмотри\w*|verifi(?:ca|que)\w*|procur[ae]\w*|executa\w*|kijk\w*|zoek\w*|controle\w*"
+    r"|onderzoek\w*|vergelijk\w*|uruchom\w*|poszukaj|relance\w*|rilancia\w*|перезапусти\w*)\b"
+    r"|看一下|看看|检查|查一下|重新?(?:运行|跑)|確認して|調べて|見て|再実行|実行して",
     re.IGNORECASE,
 )
 _QUESTION = re.compile(
     r"\b(?:why|what (?:do|does|did|is|was|are) (?:you|this|that|it|the)|mean(?:s|ing)?"
     r"|how do you know|which (?:line|test|job|commit|file|change)|are you sure|is (?:it|that|this)"
     r"|explain|clarify|warum|wieso|weshalb|was (?:bedeutet|hei[ßs]+t|meinst)|pourquoi|signifie"
-    r"|por qu[ée]|significa|perch[ée]|dlaczego|co to znaczy|почему|что значит)\b"
-    r"|为什么|是什么意思|なぜ|どういう意味",
+    r"|por qu[ée]|significa|perch[ée]|dlaczego|co to znaczy|почему|зачем|что значит"
+    r"|por que|o que significa|waarom|hoezo|wat betekent|cosa significa|que significa)\b"
+    r"|为什么|为何|为啥|是什么意思|なぜ|どういう意味",
     re.IGNORECASE,
 )
 

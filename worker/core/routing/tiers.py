@@ -23,6 +23,9 @@ CODING = "coding"
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Reasoning levels, from little to much. The catalogue says which of them a model has."""
 
+REPLY = "reply"
+"""Stands for the tier of a request that `models.reply` has answered."""
+
 COSTLY_LEVELS = frozenset({"xhigh", "max"})
 """Reasoning levels that cost like the tier `deep`."""
 
@@ -69,6 +72,27 @@ class TierChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyModel:
+    """The model that answers a reply which needs no tools, in place of the session's own.
+
+    `tier` is the tier whose model it is, "" for a model of its own. Its answer may have
+    `max_output` tokens. `end_reason` says why the session's own model goes on, "" while this one
+    answers.
+    """
+
+    model: str
+    reasoning: str = ""
+    tier: str = ""
+    max_output: int = 0
+    end_reason: str = ""
+
+    @property
+    def served_by(self) -> TierModel:
+        """Its model and level."""
+        return TierModel(self.model, self.reasoning)
+
+
+@dataclass(frozen=True, slots=True)
 class Preference:
     """What people chose for a merge request or a project: a tier, and other models for tiers.
 
@@ -92,6 +116,7 @@ class TierRules:
     """What the operator has configured. Without `models` there are no tiers.
 
     `default` serves the tiers that are not in `models`; `tier` is used if nothing else sets one.
+    `reply` answers replies that need no tools, also without tiers; None: the session's model does.
     `find_price` returns a model's price in dollars for a million tokens read and as many written,
     None if it is not known for sure.
     """
@@ -101,6 +126,7 @@ class TierRules:
     tier: str = TIERS[0]
     upgrade: frozenset[Signal] = frozenset()
     find_price: Callable[[str], float | None] = find_no_price
+    reply: ReplyModel | None = None
 
     def __bool__(self) -> bool:
         return bool(self.models)
@@ -149,6 +175,25 @@ def resolve_tier(
         reason = "raised earlier in this conversation"
         return replace(_choose(rules, before.tier, reason), raised_in=before.raised_in)
     return chosen
+
+
+def choose_reply_model(
+    rules: TierRules, chosen: TierChoice | None, preferences: Sequence[Preference]
+) -> ReplyModel | None:
+    """Return the model that answers a reply which needs no tools, None if the session's own does.
+
+    `chosen` is the tier of the turn. If people have chosen a tier, or another model for the turn's,
+    that is what answers.
+    """
+    reply, tier = rules.reply, chosen.tier if chosen else ""
+    if reply is None or any(each.tier or tier in each.overrides for each in preferences):
+        return None
+    if reply.tier:
+        served = rules.apply_preferences(preferences).get_model(reply.tier)
+        level = reply.reasoning or served.reasoning
+        reply = replace(reply, model=served.model, reasoning=level)
+    own = chosen.served_by if chosen else rules.default
+    return None if reply.served_by == own else reply
 
 
 def _choose(rules: TierRules, tier: str, reason: str, *, is_locked: bool = False) -> TierChoice:

@@ -10,6 +10,7 @@ from typing import Any
 
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
+from worker.models.amazon import errors as amazon
 from worker.models.base import CAUSES, Cause, Decoded, Failure
 from worker.models.codec.json_slices import (
     Slice,
@@ -21,6 +22,7 @@ from worker.models.codec.json_slices import (
     parse_members,
     repair_surrogates,
 )
+from worker.models.codec.length_refusals import find_length_cause, find_token_rate
 from worker.models.codec.names import read_tool_name
 from worker.models.codec.typed_parts import get_type, parse_parts, select_parts
 from worker.models.google import errors
@@ -96,9 +98,6 @@ def parse_usage(usage: Any) -> Usage:
     )
 
 
-_OVERFLOW = re.compile(
-    r"prompt is too long|input length and `max_tokens` exceed context limit", re.IGNORECASE
-)
 _BOUND = re.compile(
     r"invalid `signature` in|bound to a different|thinking` blocks .{0,60}cannot be modified",
     re.IGNORECASE,
@@ -111,16 +110,21 @@ def classify(status: int, body: bytes) -> Failure:
     """Classify by error code, then by status; a status 400 also by wording."""
     if errors.is_google_error(body):  # Vertex AI's own errors have Google's form
         return errors.classify(status, body)
-    reason, code = _parse_error(body)
+    said = amazon.parse_message(body)  # and those of Bedrock Amazon's
+    if said and (found := amazon.find_failure(status, said)):
+        return found
+    reason, code = (said, "") if said else _parse_error(body)
     if code in _SPEND_LIMITS:
         return Failure(Cause.SPEND_LIMIT, reason)
-    if status == 400 and _OVERFLOW.search(reason):
-        return Failure(Cause.OVERFLOW, reason)
+    if length := find_length_cause(status, reason):
+        return Failure(length, reason)
     if status == 400 and _BOUND.search(reason):
         return Failure(Cause.BOUND, reason)
     if status >= 500:
         return Failure(Cause.OVERLOADED, reason, transient=True)
-    return Failure(CAUSES.get(status, Cause.INVALID), reason, transient=status in _TRANSIENT)
+    rate = find_token_rate(reason) if status == 429 else 0
+    cause = CAUSES.get(status, Cause.INVALID)
+    return Failure(cause, reason, transient=status in _TRANSIENT, token_rate=rate)
 
 
 def _parse_error(body: bytes) -> tuple[str, str]:

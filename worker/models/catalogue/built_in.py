@@ -58,6 +58,18 @@ def _make_claude(
     )
 
 
+def _multiply_rate(rate: Rate, factor: float) -> Rate:
+    """Return the rate with every price multiplied."""
+    return replace(
+        rate,
+        input=rate.input * factor,
+        output=rate.output * factor,
+        write_5m=rate.write_5m * factor,
+        write_1h=rate.write_1h * factor,
+        read=None if rate.read is None else rate.read * factor,
+    )
+
+
 _BUDGETS = _make_budgets(none=0, low=2048, medium=6144, high=10_240)
 
 
@@ -96,6 +108,25 @@ _ANTHROPIC = {
     "claude-sonnet-4-5": _make_old_claude((3, 15, 0.30)),
     "claude-haiku-5-5": _HAIKU_5_5,
     "claude-haiku-4-5": _make_old_claude((1, 5, 0.10)),
+}
+
+# Amazon Bedrock's inference profiles: what their names begin with, and their price as a multiple of
+# Anthropic's own, from other tools.
+_BEDROCK_PROFILES = {
+    "": 1.0,
+    "global.": 1.0,
+    "us-gov.": 1.2,
+    **dict.fromkeys(("us.", "eu.", "apac.", "jp.", "au."), 1.1),
+}
+_BEDROCK_NAMES = {"claude-opus-4-6": "claude-opus-4-6-v1"}
+"""Models that have another name there, apart from a date and a version at its end."""
+
+_BEDROCK = {
+    f"{profile}anthropic.{_BEDROCK_NAMES.get(name, name)}": replace(
+        info, rates=tuple(_multiply_rate(rate, factor) for rate in info.rates)
+    )
+    for name, info in _ANTHROPIC.items()
+    for profile, factor in _BEDROCK_PROFILES.items()
 }
 
 
@@ -227,6 +258,6 @@ _OPENAI = {
     "gpt-5.4": _make_gpt(2.5, 15, 0.25, write=1.0, levels=_GPT_5),
 }
 
-MODELS: dict[str, ModelInfo] = {**_ANTHROPIC, **_GEMINI, **_OPENAI}
+MODELS: dict[str, ModelInfo] = {**_ANTHROPIC, **_GEMINI, **_OPENAI, **_BEDROCK}
 
 BUILT_IN = Catalogue(MODELS)

@@ -19,7 +19,8 @@ run ends early; if it is too large, the run loses its last request."""
 EFFORTS = ("", "none", "minimal", "low", "medium", "high", "xhigh", "max")
 """The names of all providers' reasoning levels, from least to most; "" states no level."""
 
-_DATED = re.compile(r"[-@]\d{8}$")
+_DATED = re.compile(r"[-@]\d{8}(?:-v\d{1,3}:\d{1,3})?$")
+"""A date at the end of a name, on Amazon Bedrock with a version behind it."""
 _PARTS_OF_NAMES = "-@:_"
 """Characters after a listed name that make it the name of a variant ("gpt-5.5-mini"). A digit or a
 point would make it another model's name ("gpt-5.55")."""

@@ -29,9 +29,10 @@ def extend_catalogue(entries: Mapping[str, Mapping[str, Any]]) -> Catalogue:
     naming the field that contradicts another one.
 
     The fields are those that an entry of `models.catalogue` states; the settings have checked the
-    type of each. A field replaces that of a listed model with the same id. If `window` is given
-    without `max_output`, an answer gets at most a quarter of the window. `levels` are all reasoning
-    levels of the model; each may have a `window`, and `thinking_tokens` if the model takes a number
+    type of each. `like` names a listed model, of which everything is taken that is not stated. A
+    field replaces that of a listed model with the same id. If `window` is given without
+    `max_output`, an answer gets at most a quarter of the window. `levels` are all reasoning levels
+    of the model; each may have a `window`, and `thinking_tokens` if the model takes a number
     instead of the name. Prices are dollars per million tokens. An entry with any price must state
     `input` and `output`; a cached token costs as much as an uncached one unless its price is
     stated. `tiers` are further prices above a number of input tokens (`above`), from a day on
@@ -47,7 +48,7 @@ def _make_info(model: str, fields: Mapping[str, Any]) -> ModelInfo:
     changes = {field: fields[name] for name, field in _FIELDS.items() if name in fields}
     if "levels" in fields:
         changes["levels"] = _make_levels(fields["levels"])
-    listed = BUILT_IN.get_info(model)
+    listed = _get_listed(where, model, fields.get("like", ""))
     if own_rates := _make_own_rate(where, fields):
         changes |= {"rates": own_rates, "has_assumed_price": False}
     if tiers := _make_tiers(where, fields):
@@ -65,6 +66,15 @@ def _make_info(model: str, fields: Mapping[str, Any]) -> ModelInfo:
         )
     _check_levels(where, info)
     return info
+
+
+def _get_listed(where: str, model: str, like: str) -> ModelInfo:
+    """Return what is known of the model, or of the one that it is `like`. Raises ConfigError."""
+    if like and not BUILT_IN.resolve_name(like).name:
+        raise ConfigError(
+            f"{where}.like: unknown model {like!r}; `sandpiper models list --all` names the known"
+        )
+    return BUILT_IN.get_info(like or model)
 
 
 def _make_levels(fields: Mapping[str, Mapping[str, Any]]) -> tuple[Level, ...]:

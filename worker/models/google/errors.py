@@ -6,13 +6,11 @@ from typing import Any
 
 from worker.models.base import CAUSES, Cause, Failure
 from worker.models.codec.json_slices import parse_json
+from worker.models.codec.length_refusals import find_length_cause
 
-_OVERFLOW = re.compile(
-    r"input token count.{0,40}(exceeds the maximum number of tokens|the model only supports)",
-    re.IGNORECASE | re.DOTALL,
-)
 _SIGNATURE = re.compile(r"thought[ _]?signature", re.IGNORECASE)
 _BAD_KEY = re.compile(r"API key (not valid|expired|not found)", re.IGNORECASE)
+_COUNT = re.compile(r"[0-9]{1,9}")
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _TRANSIENT = frozenset({408, 429})
 
@@ -29,11 +27,15 @@ def classify(status: int, body: bytes) -> Failure:
     details = list(_get_details(error))
     if status == 400:
         return Failure(_find_cause(reason, str(error.get("status")), details), reason)
+    if length := find_length_cause(status, reason):
+        return Failure(length, reason)
     if status == 429 and any(map(_is_daily_quota, details)):
         return Failure(Cause.QUOTA, reason)
+    rate = max(map(_get_token_rate, details), default=0) if status == 429 else 0
     cause = Cause.OVERLOADED if status >= 500 else CAUSES.get(status, Cause.INVALID)
     transient = status >= 500 or status in _TRANSIENT
-    return Failure(cause, reason, transient=transient, retry_after=_get_retry_delay(details))
+    wait = _get_retry_delay(details)
+    return Failure(cause, reason, transient=transient, retry_after=wait, token_rate=rate)
 
 
 def _parse_error(body: bytes) -> Mapping[str, Any]:
@@ -58,18 +60,31 @@ def _find_cause(reason: str, kind: str, details: list[Mapping[str, Any]]) -> Cau
     """Return the cause of a status 400, which Google also uses for a bad key."""
     if any(part.get("reason") == "API_KEY_INVALID" for part in details) or _BAD_KEY.search(reason):
         return Cause.BAD_KEY
-    if _OVERFLOW.search(reason):
-        return Cause.OVERFLOW
+    if length := find_length_cause(400, reason):
+        return length
     if _SIGNATURE.search(reason):
         return Cause.BOUND
     return Cause.BILLING if kind == "FAILED_PRECONDITION" else Cause.INVALID
 
 
-def _is_daily_quota(detail: Mapping[str, Any]) -> bool:
+def _list_violations(detail: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     violations = detail.get("violations")
-    return isinstance(violations, list) and any(
-        isinstance(each, dict) and "PerDay" in str(each.get("quotaId")) for each in violations
+    parts = violations if isinstance(violations, list) else ()
+    return [each for each in parts if isinstance(each, dict)]
+
+
+def _is_daily_quota(detail: Mapping[str, Any]) -> bool:
+    return any("PerDay" in str(each.get("quotaId")) for each in _list_violations(detail))
+
+
+def _get_token_rate(detail: Mapping[str, Any]) -> int:
+    """Return the value of a quota of input tokens in a minute, 0 if it is none."""
+    values = (
+        str(each.get("quotaValue"))
+        for each in _list_violations(detail)
+        if "InputTokens" in str(each.get("quotaId"))
     )
+    return max((int(value) for value in values if _COUNT.fullmatch(value)), default=0)
 
 
 def _get_retry_delay(details: list[Mapping[str, Any]]) -> float | None:

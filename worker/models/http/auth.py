@@ -21,9 +21,19 @@ class KeyHeader(httpx.Auth):
         return f"KeyHeader({self._header!r})"
 
 
+def add_header(header: str, key: str) -> httpx.Auth:
+    """A header with the key; without a key, none is sent."""
+    return KeyHeader(header, key) if key else httpx.Auth()
+
+
 def bearer(key: str) -> httpx.Auth:
     """The header that most servers expect; without a key, none is sent."""
     return KeyHeader("authorization", f"Bearer {key}") if key else httpx.Auth()
+
+
+def send_no_key(key: str) -> httpx.Auth:
+    """Nothing: whatever the server wants to know is in the headers that the operator has set."""
+    return httpx.Auth()
 
 
 def google(key: str) -> httpx.Auth:
@@ -32,3 +42,13 @@ def google(key: str) -> httpx.Auth:
     from worker.models.google.vertex import GoogleAuth
 
     return GoogleAuth()
+
+
+def amazon(key: str, region: str = "") -> httpx.Auth:
+    """A signature by the credentials of botocore's default chain; with a key, a Bedrock API key as
+    a bearer token."""
+    if key:
+        return bearer(key)
+    from worker.models.amazon.signatures import AmazonAuth
+
+    return AmazonAuth(region)

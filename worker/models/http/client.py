@@ -5,19 +5,24 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import httpx
 
 from worker.core.conversation.messages import Usage, add_cost
 from worker.core.ports import Clock, Reply, Request, StopReason
 from worker.core.text.thoughts import remove_thoughts
-from worker.errors import ModelError
+from worker.errors import ContextOverflow, ModelError
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target
 from worker.models.catalogue.model_info import Catalogue
 from worker.models.http import continuation, retry
 from worker.models.http.connection import Connection, Received
-from worker.models.http.refusals import BoundElsewhere, ChangeWanted
+from worker.models.http.refusals import (
+    BoundElsewhere,
+    ChangeWanted,
+    RateLimited,
+    RefusedForLength,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -33,10 +38,13 @@ _MOST_CHANGES = 4
 
 _FINAL = frozenset(
     {
-        *(Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW),
-        *(Cause.BOUND, Cause.NO_TOOLS, Cause.UNWANTED),
+        *(Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND, Cause.NO_TOOLS),
+        *(Cause.TOO_LARGE, Cause.RATE_TOO_LOW, Cause.UNWANTED),
     }
 )
+
+_ANSWER_SHARE = 0.25
+"""The share of a window that is left for the answer if more of it was asked for than half."""
 
 
 OnFailure = Callable[[str, ModelError, bool], None]
@@ -54,8 +62,9 @@ class HttpOptions(TypedDict, total=False):
     timeout: float
     max_attempts: int
     jitter: Callable[[], float]
-    dialect: Mapping[str, str]
+    dialect: Mapping[str, Any]
     on_failure: OnFailure
+    answer_tokens: int
 
 
 class HttpModel:
@@ -64,7 +73,7 @@ class HttpModel:
     `timeout` is how many seconds an answer may take; `jitter` returns values in [0, 1).
     `dialect` replaces these fields of the endpoint's dialect; `catalogue` has the model's limits
     and prices. `level` is the reasoning level that requests state; "" stands for the catalogue's
-    `effort`, if any.
+    `effort`, if any. `answer_tokens` is the most that one answer may have.
     """
 
     def __init__(
@@ -81,18 +90,21 @@ class HttpModel:
         timeout: float = READ_TIMEOUT,
         max_attempts: int = MAX_ATTEMPTS,
         jitter: Callable[[], float] = random.random,
-        dialect: Mapping[str, str] | None = None,
+        dialect: Mapping[str, Any] | None = None,
         on_failure: OnFailure = ignore_failure,
+        answer_tokens: int = MAX_TOKENS,
     ) -> None:
         info = catalogue.get_info(name, level)
-        max_tokens = min(MAX_TOKENS, info.max_output)
+        max_tokens = min(answer_tokens, info.max_output)
         self.name, self.level = name, info.effort
         self.context_tokens = info.window - max_tokens
         self.binds_thinking = info.binds_thinking
         self.keeps_cache_without_tools = provider.keeps_cache_without_tools
+        self.is_any_server = provider.is_any_server
         self._on_failure = on_failure
         self._catalogue = catalogue
         endpoint = provider.endpoint(base_url, name.partition("/")[2])
+        self._make_codec = provider.codec
         self._target = Target(
             origin=name,
             max_tokens=max_tokens,
@@ -100,8 +112,7 @@ class HttpModel:
             dialect=replace(endpoint.dialect, **(dialect or {})),
             info=info,
         )
-        self._make_codec = provider.codec
-        self._codec = self._make_codec(self._target)
+        self._codec = provider.codec(self._target)
         self._connection = Connection(
             name,
             provider,
@@ -121,21 +132,45 @@ class HttpModel:
     def reply(self, request: Request) -> Reply:
         """Ask the model; transient failures are retried. Raises ModelError or ContextOverflow.
 
-        A server that wants a field of the request to be another is asked so from then on.
+        If the answer asked for leaves no room for the conversation, this and all later requests
+        ask for a shorter one. A server that wants a field of the request to be another is asked so
+        from then on.
         """
+        while True:
+            asked = self._target.choose_max_tokens(request)
+            try:
+                return self._ask_as_wanted(request)
+            except RefusedForLength as error:
+                answer = asked if error.size.counts_answer else error.size.answer
+                shorter = int(error.size.limit * _ANSWER_SHARE)
+                # Half at least: whatever a server says, the loop ends after a few rounds.
+                if 2 * answer <= error.size.limit or 2 * shorter > asked:
+                    size = error.size.subtract_answer(asked)
+                    raise ContextOverflow(
+                        str(error), kind=error.kind, limit=size.limit, count=size.count
+                    ) from error
+                _log.warning(
+                    "%s; its answers may have %d tokens from now on, not %d: set "
+                    "models.catalogue.%s.max_output",
+                    *(error, shorter, asked, self.name),
+                )
+                self._target = replace(self._target, max_tokens=shorter)
+                self._codec = self._make_codec(self._target)
+
+    def _ask_as_wanted(self, request: Request) -> Reply:
         for _ in range(_MOST_CHANGES):
             target = self._target
             try:
-                return self._reply(request)
+                return self._ask_or_ask_bare(request)
             except ChangeWanted as error:
                 adapted = target.adapt(error.change)
                 if adapted == target:
                     raise
                 _log.warning("%s; asking so from now on", error)
                 self._target, self._codec = adapted, self._make_codec(adapted)
-        return self._reply(request)
+        return self._ask_or_ask_bare(request)
 
-    def _reply(self, request: Request) -> Reply:
+    def _ask_or_ask_bare(self, request: Request) -> Reply:
         try:
             return self._ask_until_readable(self._codec.encode(request), request.deadline)
         except BoundElsewhere as error:
@@ -196,6 +231,8 @@ class HttpModel:
             except ModelError as error:
                 wait = self._choose_wait(error, attempt, deadline)
                 self._on_failure(self.name, error, wait is not None)
+                if wait is None and attempt >= self._max_attempts:
+                    _raise_for_length(error, len(body))
                 if wait is None:
                     raise
                 _log.warning("%s; attempt %d failed, next in %.1f s", error, attempt, wait)
@@ -242,6 +279,13 @@ class HttpModel:
             dropped_calls=answer.dropped_calls,
             thought=answer.thought,
         )
+
+
+def _raise_for_length(error: ModelError, request_bytes: int) -> None:
+    """Raise ContextOverflow if all waits were in vain for a request that alone has more tokens than
+    the account may use in a minute."""
+    if isinstance(error, RateLimited) and request_bytes // BYTES_PER_TOKEN > error.token_rate:
+        raise ContextOverflow(str(error), kind=error.kind, limit=error.token_rate) from error
 
 
 def _estimate_usage(answer: Decoded, request_bytes: int) -> Usage:

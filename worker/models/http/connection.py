@@ -13,6 +13,7 @@ from worker.errors import SILENT, ConfigError, ModelError
 from worker.models.base import Failure, Provider
 from worker.models.http import retry
 from worker.models.http.refusals import ErrorWriter
+from worker.transport.certificates import explain_tls_failure
 from worker.transport.httpx_clients import BoundedClient, make_timeouts
 
 CONNECT_TIMEOUT = 5.0
@@ -51,9 +52,11 @@ class Connection:
     ) -> None:
         who = name.partition("/")[0]
         key = _check_key(who, key, provider)
-        self.errors = ErrorWriter(name, provider, _get_host(who, base_url, provider), key)
+        host = _get_host(who, base_url, provider)
+        self.errors = ErrorWriter(name, provider, host, (key, *provider.headers.values()))
         self._clock = clock
         self._timeout = timeout
+        headers = {**headers, **provider.headers}
         self._client = _make_http_client(provider.auth(key), headers, transport, timeout)
         self._post_headers = self._client.headers.copy()
         self._post_headers["content-type"] = "application/json"
@@ -118,7 +121,8 @@ class Connection:
             message = f"no answer from {self.errors.host} in time"
             raise self.errors.make_failure(message, kind=SILENT) from error
         except httpx.RequestError as error:
-            reason = self.errors.quote_text(str(error)) or type(error).__name__
+            usual = self.errors.quote_text(str(error)) or type(error).__name__
+            reason = explain_tls_failure(error) or usual
             message = f"no answer from {self.errors.host}: {reason}"
             raise self.errors.make_failure(message, kind="connection") from error
 
@@ -186,8 +190,9 @@ def _get_host(who: str, base_url: str, provider: Provider) -> str:
 
 
 def _check_key(who: str, key: str, provider: Provider) -> str:
-    """Return the key, stripped for a header. Raises a ConfigError that does not show the key."""
-    stripped = key.strip()
+    """Return the key, stripped for a header; "" for a provider that has none. Raises a ConfigError
+    that does not show the key."""
+    stripped = key.strip() if provider.key_env else ""
     if provider.key_env and not stripped and not provider.key_optional:
         raise ConfigError(f"{who}: no API key: set {provider.key_env}")
     if not (stripped.isascii() and stripped.isprintable()) or " " in stripped:

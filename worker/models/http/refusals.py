@@ -4,25 +4,19 @@ No message ever holds the key or a header that we sent.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from worker.errors import ContextOverflow, ModelError
 from worker.models.base import Cause, Failure, Provider, WantedChange
+from worker.models.codec.length_refusals import StatedSize, read_stated_size
 
 _MAX_REASON = 300
 _SHORTEST_KEY = 8
-_GOOGLE_TOKEN = re.compile(r"ya29\.[A-Za-z0-9_.-]+")
+_TOKEN = re.compile(r"ya29\.[A-Za-z0-9_.-]+|(?i:(?<=x-amz-security-token:)\S+)")
+"""Google's access tokens, and Amazon's as its refusals of a signature repeat them."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-_LIMIT = re.compile(
-    r"> (?P<a>\d{3,8})(?: maximum)?\b"
-    r"|(?:allowed|only supports up to|context length of only|context size) \(?(?P<b>\d{3,8})"
-    r"|maximum (?:context|prompt|model) length (?:is|of) (?P<c>\d{3,8})"
-    r"|exceeded model token limit: (?P<d>\d{3,8})"
-    r"|context length \(?(?:is|of)? ?(?P<e>\d{3,8})",
-    re.IGNORECASE,
-)
-_LEAST_LIMIT = 500
+_REQUEST_IDS = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id")
+_TOO_LONG = frozenset({Cause.OVERFLOW, Cause.TOO_LARGE, Cause.RATE_TOO_LOW})
 
 _ADVICE = {
     Cause.BAD_KEY: ("the API key was refused", "set {key_env}"),
@@ -35,6 +29,10 @@ _ADVICE = {
     Cause.QUOTA: ("the quota is used up", "raise it, or wait until it is renewed"),
     Cause.RATE_LIMIT: ("too many requests", "try again later"),
     Cause.OVERLOADED: ("the API is overloaded or failing", "try again later"),
+    Cause.RATE_TOO_LOW: (
+        "the request has more tokens than the account may use in a minute, so waiting is no help",
+        "ask the provider for a higher limit, or use another model",
+    ),
     Cause.INVALID: ("the request was refused", ""),
     Cause.BOUND: ("an earlier answer was refused when sent back", "start a new session"),
     Cause.UNWANTED: ("the server wants the request to be another", ""),
@@ -42,13 +40,37 @@ _ADVICE = {
 }
 
 
-def clean_text(text: str, key: str = "") -> str:
-    """Return foreign text on one line: printable, cut, and without `key` or Google's tokens."""
+def clean_text(text: str, keys: Iterable[str] = ()) -> str:
+    """Return foreign text on one line: printable, cut, and without `keys` and access tokens."""
     line = "".join(char for char in " ".join(text.split()) if char.isprintable())
-    if len(key) >= _SHORTEST_KEY:
-        line = line.replace(key, "[key]")
-    line = _GOOGLE_TOKEN.sub("[token]", line)
+    for key in keys:
+        if len(key) >= _SHORTEST_KEY:
+            line = line.replace(key, "[key]")
+    line = _TOKEN.sub("[token]", line)
     return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"
+
+
+def _read_size(failure: Failure) -> StatedSize:
+    if failure.cause is Cause.TOO_LARGE:  # its numbers are bytes
+        return StatedSize()
+    return read_stated_size(failure.reason)
+
+
+class RefusedForLength(ContextOverflow):
+    """A ContextOverflow with all that the provider states, as it states it."""
+
+    def __init__(self, message: str, kind: str, size: StatedSize) -> None:
+        super().__init__(message, kind=kind, limit=size.limit, count=size.count)
+        self.size = size
+
+
+class RateLimited(ModelError):
+    """The account has used up `token_rate`, its input tokens of a minute; or the request alone has
+    more of them."""
+
+    def __init__(self, message: str, kind: str, retry_after: float | None, token_rate: int) -> None:
+        super().__init__(message, transient=True, retry_after=retry_after, kind=kind)
+        self.token_rate = token_rate
 
 
 _STREAM = re.compile(rb"\s*(?:(?:data|event|id|retry):|:)")
@@ -68,13 +90,6 @@ def name_foreign_form(headers: Mapping[str, str], body: bytes) -> str:
     return ""
 
 
-def find_stated_limit(reason: str) -> int:
-    """Return the limit in tokens that a provider's `reason` states, or 0 if it states none."""
-    match = _LIMIT.search(reason[:2000].replace(",", ""))
-    limit = int(next(filter(None, match.groups()))) if match else 0
-    return limit if limit >= _LEAST_LIMIT else 0
-
-
 class BoundElsewhere(ModelError):
     """The provider refused a verbatim part of the history; a bare request may be accepted."""
 
@@ -89,12 +104,13 @@ class ChangeWanted(ModelError):
 
 
 class ErrorWriter:
-    """Makes the errors of one model. `host` is shown, so it must not hold credentials."""
+    """Makes the errors of one model. `host` is shown, so it must not hold credentials; `keys` are
+    taken out of what is shown."""
 
-    def __init__(self, name: str, provider: Provider, host: str, key: str) -> None:
+    def __init__(self, name: str, provider: Provider, host: str, keys: Sequence[str]) -> None:
         self._who, _, model = name.partition("/")
         self.host = host
-        self._key = key
+        self._keys = keys
         self._advice = {**_ADVICE, **provider.advice}
         self._fields = {
             "who": self._who,
@@ -118,10 +134,14 @@ class ErrorWriter:
         if failure.reason and failure.cause is not Cause.BAD_KEY:
             text += f"; the API says: {self.quote_text(failure.reason)}"
         kind = failure.cause.name.lower()
-        if failure.cause is Cause.OVERFLOW:
-            return ContextOverflow(text, kind=kind, limit=find_stated_limit(failure.reason))
+        if failure.cause in _TOO_LONG:
+            size = _read_size(failure)
+            if failure.cause is not Cause.RATE_TOO_LOW or size.limit:
+                return RefusedForLength(text, kind, size)
         if failure.cause is Cause.BOUND:
             return BoundElsewhere(text, kind=kind)
+        if failure.token_rate and failure.transient:
+            return RateLimited(text, kind, retry_after, failure.token_rate)
         if failure.change:
             return ChangeWanted(text, failure.change, kind)
         return ModelError(text, transient=failure.transient, retry_after=retry_after, kind=kind)
@@ -147,9 +167,9 @@ class ErrorWriter:
 
     def quote_text(self, text: str) -> str:
         """Return foreign text on one line: printable, cut, and without the key."""
-        return clean_text(text, self._key)
+        return clean_text(text, self._keys)
 
     @staticmethod
     def _make_reference(status: int, headers: Mapping[str, str]) -> str:
-        request_id = headers.get("request-id") or headers.get("x-request-id", "")
+        request_id = next(filter(None, map(headers.get, _REQUEST_IDS)), "")
         return f"{status}, {request_id}" if _REQUEST_ID.fullmatch(request_id) else str(status)

@@ -1,23 +1,15 @@
 """Classifies the errors of OpenAI's APIs and of the many servers that offer them."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from worker.models.base import CAUSES, Cause, Failure
 from worker.models.codec.json_slices import parse_json
+from worker.models.codec.length_refusals import find_length_cause, find_token_rate
 from worker.models.openai.wanted_changes import find_wanted_change
 
-_MAY_OVERFLOW = frozenset({400, 404, 413, 422})
-_OVERFLOW = re.compile(
-    r"context_length_exceeded|maximum context length|exceeds the context window"
-    r"|exceeds the available context size|exceed_context_size_error"
-    r"|longer than the maximum model length|prompt is too long|maximum prompt length"
-    r"|exceeded model token limit|input is too long for requested model"
-    r"|reduce the length of the messages|greater than the context length"
-    r"|context window exceeds limit|prompt too long; exceeded|ContextWindowExceeded"
-    r"|input token count.*exceeds the maximum",
-    re.IGNORECASE | re.DOTALL,
-)
+_MAY_REFUSE_PARTS = frozenset({400, 404, 413, 422, 500})
 # Messages of a server that refuses a verbatim part of an earlier answer: reasoning that it cannot
 # decrypt or find, items without those that belong to them, call arguments that are not JSON.
 _BOUND = re.compile(
@@ -38,6 +30,9 @@ _NO_TOOLS = re.compile(
 )
 """How Ollama, llama.cpp, vLLM, LiteLLM and OpenRouter refuse tools."""
 
+_WAIT = re.compile(r"please retry after (\d{1,6}) second", re.IGNORECASE)
+"""How Azure says it where its headers do not."""
+
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _TRANSIENT = frozenset({408, 409, 429})
 
@@ -48,19 +43,28 @@ def classify(status: int, body: bytes) -> Failure:
     words = " ".join((reason, *codes))
     if _SPENT & codes:
         return Failure(Cause.SPEND_LIMIT, reason)
-    if status in _MAY_OVERFLOW and _OVERFLOW.search(words):
-        return Failure(Cause.OVERFLOW, reason)
-    if (status in _MAY_OVERFLOW or status == 500) and _BOUND.search(words):
+    if length := find_length_cause(status, words):
+        return Failure(length, reason)
+    if status in _MAY_REFUSE_PARTS and _BOUND.search(words):
         return Failure(Cause.BOUND, reason)
-    if (status in _MAY_OVERFLOW or status == 500) and _NO_TOOLS.search(words):
+    if status in _MAY_REFUSE_PARTS and _NO_TOOLS.search(words):
         return Failure(Cause.NO_TOOLS, reason)
-    if (status in _MAY_OVERFLOW or status == 500) and (change := find_wanted_change(words)):
+    if status in _MAY_REFUSE_PARTS and (change := find_wanted_change(words)):
         return Failure(Cause.UNWANTED, reason, change=change)
     if status >= 500:
         return Failure(Cause.OVERLOADED, reason, transient=True)
     if "model_not_found" in codes:
         return Failure(Cause.NOT_FOUND, reason)
-    return Failure(CAUSES.get(status, Cause.INVALID), reason, transient=status in _TRANSIENT)
+    rate = find_token_rate(reason) if status == 429 else 0
+    cause = CAUSES.get(status, Cause.INVALID)
+    told = _WAIT.search(reason[:2000]) if status == 429 else None
+    return Failure(
+        cause,
+        reason,
+        transient=status in _TRANSIENT,
+        retry_after=float(told[1]) if told else None,
+        token_rate=rate,
+    )
 
 
 def _parse_error(body: bytes) -> tuple[str, frozenset[str]]:
@@ -78,8 +82,18 @@ def _parse_error(body: bytes) -> tuple[str, frozenset[str]]:
     codes = frozenset(str(error[name]) for name in ("code", "type") if error.get(name))
     for name in ("message", "detail"):
         if error.get(name):
-            return _get_text(error[name]), codes
+            return _get_text(error[name]) + _get_further_words(error), codes
     return text, codes
+
+
+def _get_further_words(error: Mapping[str, Any]) -> str:
+    """Return what stands beside a message: llama.cpp's counts, and what a server behind OpenRouter
+    has said."""
+    counts = [f"{name} {error[name]}" for name in ("n_prompt_tokens", "n_ctx") if name in error]
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    more = [*counts, *([str(raw)] if raw else [])]
+    return f" ({', '.join(more)})" if more else ""
 
 
 def _get_text(message: Any) -> str:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from worker.core.logs import trace
 from worker.errors import ConfigError, SourceError
 from worker.sources.api.client import Blob, NotFound
+from worker.transport.certificates import explain_tls_failure
 from worker.transport.httpx_clients import BoundedClient, EncodedAnswer
 
 TIMEOUT = httpx.Timeout(20.0, connect=5.0)
@@ -110,8 +111,8 @@ def translate_errors(what: str, name: str) -> Iterator[None]:
     except EncodedAnswer as error:
         raise SourceError(f"{what}: {name} sends it packed: {error}") from error
     except _FOREIGN as error:
-        text = f"{what}: no connection to {name} ({type(error).__name__})"
-        raise SourceError(text, transient=True) from error
+        why = explain_tls_failure(error, "SSL_CERT_FILE, or its ca_file,") or type(error).__name__
+        raise SourceError(f"{what}: no connection to {name}: {why}", transient=True) from error
 
 
 def _make_ssl_context(ca_file: str, name: str) -> ssl.SSLContext | bool:

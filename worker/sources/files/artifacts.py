@@ -23,17 +23,13 @@ SECONDS = 120.0
 class ArtifactsUnder(OfJob):
     """Of which job, and which of them."""
 
-    folder: str = Field(
-        default="", max_length=1000, description="Only files in this folder; empty for all."
-    )
+    folder: str = Field(default="", max_length=1000, description="Default: all.")
 
 
 class Artifact(OfJob):
     """Which file."""
 
-    path: str = Field(
-        min_length=1, max_length=1000, description="Path in the archive, like build/test.log."
-    )
+    path: str = Field(min_length=1, max_length=1000, description="Like build/test.log.")
 
 
 def list_files(args: OfJob, reader: Reader) -> RawDocument:
@@ -113,10 +109,9 @@ def _explain_gone(job: wire.Job) -> str:
 
 LIST_ARTIFACTS = SourceDef(
     name="gitlab_list_artifacts",
-    description="The reports a job has left and the files in its artifacts, with their sizes.",
+    description="The reports and artifact files that a job left, with sizes.",
     args=OfJob,
     fetch=list_files,
-    note="which files a job has left: reports, screenshots, logs of its own",
     timeout=SECONDS,
 )
 ARTIFACT = SourceDef(
@@ -124,16 +119,14 @@ ARTIFACT = SourceDef(
     description="One file of a job's artifacts.",
     args=Artifact,
     fetch=read_file,
-    note="one of those files",
 )
 ALL_ARTIFACTS = SourceDef(
     name="gitlab_get_artifacts",
     description=(
-        "All artifacts of a job, or those in one folder, as a tar.gz file in the sandbox. Files "
-        "over 16 MiB are left out and named in SANDPIPER-LEFT-OUT.txt inside."
+        "A job's artifacts (or a folder of them) as a tar.gz in the sandbox. Files over 16 MiB are "
+        "left out; SANDPIPER-LEFT-OUT.txt in it names them."
     ),
     args=ArtifactsUnder,
     fetch=read_all_files,
-    note="all artifacts of a job as a file to unpack in the sandbox",
     timeout=SECONDS,
 )

@@ -14,11 +14,10 @@ def fetch(args: OfJob, reader: Reader) -> Document:
 JOB_LOG = SourceDef(
     name="gitlab_get_job_log",
     description=(
-        "The log of one job without colours, section marks and timestamps. Line numbers are "
-        "those of the file, so that grep -n gives numbers you can quote."
+        "A job's log without colours, section marks and timestamps. Quote it with the file's line "
+        "numbers (`grep -n`)."
     ),
     args=OfJob,
     fetch=fetch,
-    note="the log of a job; quote it by job id and line number (grep -n)",
     timeout=SECONDS,
 )

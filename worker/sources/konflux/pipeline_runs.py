@@ -286,7 +286,6 @@ def _make_rows(konflux: Konflux) -> tuple[SourceDef[Any], ...]:
         ),
         args=NoArguments,
         fetch=konflux.list_pipeline_runs,
-        note="the merge request's Konflux runs: which failed, and why by Tekton's account",
         applies=konflux.applies,
     )
     tasks = SourceDef(
@@ -294,18 +293,14 @@ def _make_rows(konflux: Konflux) -> tuple[SourceDef[Any], ...]:
         description="The TaskRuns of a Konflux PipelineRun with their steps, failed ones first.",
         args=OfPipelineRun,
         fetch=konflux.list_task_runs,
-        note="the tasks of such a run and how each step ended",
         applies=konflux.applies,
     )
     log = SourceDef(
         name="konflux_get_pod_log",
-        description=(
-            "The log of one step of a Konflux TaskRun, from the pod or the archive. Line numbers "
-            "are those of the file, so that grep -n gives numbers you can quote."
-        ),
+        description=("The log of one step of a Konflux TaskRun, from the pod or the archive."),
         args=OfTaskRun,
         fetch=konflux.read_pod_log,
-        note="the log of a step; quote it as `konflux TASKRUN STEP line N` (grep -n)",
+        note="quote a line of it as `konflux TASKRUN STEP line 12: text` (`grep -n`)",
         applies=konflux.applies,
         timeout=120.0,
     )

@@ -38,5 +38,4 @@ MR_COMMITS = SourceDef(
     description="The merge request's commits with their whole messages and shas, newest first.",
     args=NoArguments,
     fetch=fetch,
-    note="the commits one by one, with messages: what the author meant to do",
 )

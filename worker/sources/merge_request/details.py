@@ -96,10 +96,9 @@ def _read_commits(reader: Reader, missing: list[str]) -> list[dict[str, Any]]:
 MR_DETAILS = SourceDef(
     name="gitlab_get_mr_details",
     description=(
-        "The merge request: title, description, author, branches, labels, state, its commits "
-        "(newest first) and the pipeline of this session."
+        "The merge request: title, description, author, branches, labels, state, commits (newest "
+        "first) and this session's pipeline."
     ),
     args=NoArguments,
     fetch=fetch,
-    note="what the merge request is about, its commits, and its pipeline",
 )

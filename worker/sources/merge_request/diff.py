@@ -134,11 +134,9 @@ def write_unified_diff(file: wire.DiffFile) -> str:
 MR_DIFF = SourceDef(
     name="gitlab_get_mr_diff",
     description=(
-        "The merge request's changes: a line for each file, then one unified diff against the "
-        "merge base. You see it with the new file's line numbers, up to 8 KB as a whole, of more "
-        "the hunks first that the failing jobs' logs name; saved, it is a plain diff."
+        "The merge request's unified diff, after a line for each file. Shown with the new files' "
+        "line numbers, over 8 KB the hunks that the failing jobs' logs name first; saved plain."
     ),
     args=NoArguments,
     fetch=fetch,
-    note="what the merge request changes, as a unified diff",
 )

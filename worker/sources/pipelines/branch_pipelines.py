@@ -18,7 +18,7 @@ class BranchPipelines(Arguments):
     branch: str = Field(
         default="",
         max_length=300,
-        description="A branch of the merge request's project; by default its target branch.",
+        description="Default: the target branch.",
     )
 
 
@@ -41,8 +41,7 @@ def read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wi
 
 BRANCH_PIPELINES = SourceDef(
     name="gitlab_list_branch_pipelines",
-    description="The newest pipelines of the target branch with status and commit, newest first.",
+    description="The newest pipelines of a branch: status and commit, newest first.",
     args=BranchPipelines,
     fetch=fetch,
-    note="whether the target branch is red too, and since which commit",
 )

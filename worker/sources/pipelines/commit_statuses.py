@@ -20,7 +20,7 @@ class Statuses(Arguments):
     sha: str = Field(
         default="",
         pattern=r"^([0-9a-f]{7,64})?$",
-        description="A commit; by default the one the pipeline ran on.",
+        description="Default: the pipeline's.",
     )
 
 
@@ -74,10 +74,9 @@ def _describe_status(status: wire.Status) -> dict[str, Any]:
 STATUSES = SourceDef(
     name="gitlab_list_commit_statuses",
     description=(
-        "The statuses reported on a commit, failed ones first: jobs, and outside systems such as "
-        "Konflux, Testing Farm or scanners, each with its description and link."
+        "What jobs and outside systems (Konflux, Testing Farm, scanners) reported on a commit, "
+        "failed ones first, with description and link."
     ),
     args=Statuses,
     fetch=fetch,
-    note="what outside systems reported on the commit",
 )

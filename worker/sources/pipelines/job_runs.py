@@ -191,21 +191,19 @@ def _make_log_document(run: _Run, branch: str, reader: Reader) -> Document:
 JOB_RUNS = SourceDef(
     name="gitlab_list_job_runs",
     description=(
-        "The newest runs of a job of this name on the target branch, every attempt: status, "
-        "failure reason, commit, duration, runner."
+        "A job's newest runs on the target branch, every attempt: status, failure reason, commit, "
+        "duration, runner."
     ),
     args=JobRuns,
     fetch=list_runs,
-    note="whether the same job fails, or fails now and then, without this change",
 )
 
 LAST_GREEN_LOG = SourceDef(
     name="gitlab_get_last_green_log",
     description=(
-        "The log of the newest run of a job of this name that passed on the target branch, to "
-        "compare with the failed one. Its last line says which run it is."
+        "The log of a job's newest run that passed on the target branch; the last line says "
+        "which run it is."
     ),
     args=JobRuns,
     fetch=read_last_green_log,
-    note="the log of the same job when it last passed: what is new in the failed log",
 )

@@ -25,7 +25,7 @@ class OfPipeline(Arguments):
     pipeline_id: int = Field(
         default=0,
         ge=0,
-        description="A pipeline of the merge request or of its target branch; 0: this session's.",
+        description="One of the merge request or its target branch; default: this one.",
     )
 
 
@@ -116,11 +116,10 @@ def _list_missing(pipeline: wire.Pipeline, found: Listing[wire.Job], descended: 
 PIPELINE_JOBS = SourceDef(
     name="gitlab_list_pipeline_jobs",
     description=(
-        "A pipeline and its jobs with id, stage, status and failure reason: failed ones first, "
-        "every attempt of a retried job. Shows errors in the CI configuration, and under "
-        "`downstream` the child and triggered pipelines with their failed jobs."
+        "A pipeline's jobs, every attempt, failed ones first: id, stage, status, failure reason; "
+        "errors in the CI configuration; under `downstream` child and triggered pipelines with "
+        "their failed jobs."
     ),
     args=OfPipeline,
     fetch=fetch,
-    note="the pipeline's jobs: which failed, why by GitLab's account, which were retried",
 )

@@ -109,10 +109,9 @@ def _list_missing(report: wire.TestReport, bad: int, withheld: int) -> Iterator[
 TEST_REPORT = SourceDef(
     name="gitlab_get_test_report",
     description=(
-        "The test report of a pipeline: counts for each job, then each failed test with its "
-        "message, stack trace and how often it failed lately on the default branch."
+        "A pipeline's test report: counts for each job; each failed test with message, stack trace "
+        "and how often it failed lately on the default branch."
     ),
     args=OfPipeline,
     fetch=fetch,
-    note="failed tests with their messages, and whether they failed before (a hint at flakiness)",
 )

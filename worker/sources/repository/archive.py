@@ -32,9 +32,7 @@ class SourceArchive(Arguments):
     """As of when, and which part."""
 
     ref: Ref = ""
-    folder: str = Field(
-        default="", max_length=1000, description="Only this folder; empty for everything."
-    )
+    folder: str = Field(default="", max_length=1000, description="Default: all.")
 
 
 def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
@@ -104,11 +102,10 @@ class _ShortHeader(tarfile.TarInfo):
 SOURCE_ARCHIVE = SourceDef(
     name="gitlab_get_source_archive",
     description=(
-        "The repository (or one folder) as of a commit, as a tar.gz file in the sandbox, "
-        "without a top folder. GitLab allows about 5 a minute: fetch it once."
+        "The repository (or a folder of it) as a tar.gz in the sandbox, without a top folder. "
+        "Fetch it once: GitLab allows about 5 a minute."
     ),
     args=SourceArchive,
     fetch=fetch,
-    note="the whole source in the sandbox, to search and to run what needs no network",
     timeout=SECONDS,
 )

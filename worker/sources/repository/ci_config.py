@@ -165,11 +165,9 @@ def _read_pipeline_errors(ref: str, reader: Reader) -> Iterator[str]:
 CI_CONFIG = SourceDef(
     name="gitlab_get_ci_config",
     description=(
-        "The merged CI configuration (all includes and extends in one YAML) as of the pipeline's "
-        "commit, headed by GitLab's own errors and warnings about it. Where it includes files of "
-        "projects that this session may not read: the project's own file."
+        "The CI configuration with all includes and extends merged, headed by GitLab's errors and "
+        "warnings. If it includes what this session may not read: the project's own file."
     ),
     args=CiConfig,
     fetch=fetch,
-    note="how a job is really defined, with all includes; errors of the configuration itself",
 )

@@ -22,11 +22,9 @@ class Compare(Arguments):
     """Between what."""
 
     old: str = Field(min_length=1, max_length=300, description="Branch, tag or commit.")
-    new: str = Field(
-        default="", max_length=300, description="The same; by default the pipeline's commit."
-    )
+    new: str = Field(default="", max_length=300, description="Default: the pipeline's commit.")
     straight: bool = Field(
-        default=False, description="Old against new itself, not against their common ancestor."
+        default=False, description="Old itself against new, not their common ancestor."
     )
 
 
@@ -79,10 +77,9 @@ def _write_commits(commits: tuple[wire.Commit, ...]) -> str:
 COMPARE = SourceDef(
     name="gitlab_compare",
     description=(
-        "The commits and the unified diff between two branches, tags or commits, such as the "
-        "commit of the last green pipeline and this one."
+        "The commits and the unified diff between two commits, such as that of the last green "
+        "pipeline and this one."
     ),
     args=Compare,
     fetch=fetch,
-    note="what changed between two commits, such as since the last green pipeline",
 )

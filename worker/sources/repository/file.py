@@ -32,14 +32,10 @@ _CUT = re.compile(r"\[\.\.\. \d+ bytes of this file are left out here \.\.\.\]")
 class File(Arguments):
     """Which file, and as of when."""
 
-    path: str = Field(
-        min_length=1, max_length=1000, description="Path in the repository, like src/app.py."
-    )
+    path: str = Field(min_length=1, max_length=1000, description="Like src/app.py.")
     ref: Ref = ""
-    first_line: int = Field(
-        default=0, ge=0, description="Give only lines from this one on, each with its number."
-    )
-    last_line: int = Field(default=0, ge=0, description="Up to this one; 0: to the file's end.")
+    first_line: int = Field(default=0, ge=0, description="Default: 1.")
+    last_line: int = Field(default=0, ge=0, description="Default: the last.")
 
 
 def fetch(args: File, reader: Reader) -> Document:
@@ -128,12 +124,10 @@ def check_path(path: str) -> str:
 FILE = SourceDef(
     name="gitlab_get_file",
     description=(
-        "One file of the repository, by default as of the commit the pipeline ran on: all of it, "
-        "or a range of its lines. You see each line with its number, as `12: text`; a whole file "
-        "is saved without them. Of a long file you see the lines near what the failing jobs' logs "
-        "name, of one that is saved ten."
+        "A file of the repository, or a range of its lines. Lines are shown numbered, as `12: "
+        "text`; a whole file is saved without numbers. Of a long one you see what is near the "
+        "places that the failing jobs' logs name."
     ),
     args=File,
     fetch=fetch,
-    note="a file of the repository, such as .gitlab-ci.yml or the source a log points at",
 )

@@ -18,7 +18,7 @@ class Search(Arguments):
     ref: str = Field(
         default="",
         max_length=300,
-        description="Branch or tag; by default the project's default branch.",
+        description="Branch or tag; default: the default branch.",
     )
 
 
@@ -43,10 +43,9 @@ def _write_hit(hit: wire.SearchHit) -> str:
 SEARCH = SourceDef(
     name="gitlab_search_code",
     description=(
-        "Search the files of the merge request's project for a text, on one branch. For many or "
-        "exact searches fetch gitlab_get_source_archive into the sandbox and use ripgrep there."
+        "Search the files of one branch for words. For many or exact searches use `rg` in the "
+        "sandbox, over gitlab_get_source_archive."
     ),
     args=Search,
     fetch=fetch,
-    note="where a name or message stands in the code",
 )

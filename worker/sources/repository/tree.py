@@ -16,11 +16,9 @@ PAGES = 30
 class Tree(Arguments):
     """Which folder, and as of when."""
 
-    folder: str = Field(
-        default="", max_length=1000, description="A folder like src/app; empty for the top."
-    )
+    folder: str = Field(default="", max_length=1000, description="Like src/app; default: the top.")
     ref: Ref = ""
-    recursive: bool = Field(default=True, description="Folders in the folder too.")
+    recursive: bool = Field(default=True, description="Subfolders too.")
 
 
 def fetch(args: Tree, reader: Reader) -> RawDocument:
@@ -46,8 +44,7 @@ def _read_tree(args: Tree, reader: Reader) -> Listing[wire.TreeEntry]:
 
 TREE = SourceDef(
     name="gitlab_list_files",
-    description="The paths of the repository's files, one a line, by default as of the pipeline.",
+    description="The paths of the repository's files, one a line.",
     args=Tree,
     fetch=fetch,
-    note="which files the repository has, to find the path for gitlab_get_file",
 )

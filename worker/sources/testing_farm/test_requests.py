@@ -253,26 +253,21 @@ def _make_rows(farm: Farm) -> tuple[SourceDef[Any], ...]:
         description="A Testing Farm request: state, overall result, what was tested and where.",
         args=OfRequest,
         fetch=farm.describe_request,
-        note="the state of a Testing Farm request whose id stands in a job's log",
         applies=farm.applies,
     )
     results = SourceDef(
         name="testing_farm_get_results",
-        description="The results of a Testing Farm request: counts, and each failed test.",
+        description="A Testing Farm request's results: counts, failed tests, files it left.",
         args=OfRequest,
         fetch=farm.list_failed_tests,
-        note="the failed tests of such a request, and the files that they have left",
         applies=farm.applies,
     )
     log = SourceDef(
         name="testing_farm_get_log",
-        description=(
-            "A file that a Testing Farm request has left, such as a test's output. Line numbers "
-            "are those of the file, so that grep -n gives numbers you can quote."
-        ),
+        description=("A file that a Testing Farm request has left, such as a test's output."),
         args=OfFile,
         fetch=farm.read_file,
-        note="such a file; quote it as `testing farm REQUEST FILE line N` (grep -n)",
+        note="quote a line of it as `testing farm REQUEST FILE line 12: text` (`grep -n`)",
         applies=farm.applies,
         timeout=120.0,
     )

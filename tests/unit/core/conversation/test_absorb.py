@@ -6,7 +6,8 @@ from tests.contexts import answered, call, called, context
 from worker.core.conversation.absorb import absorb_reply, halt_turn
 from worker.core.conversation.context import CallCost
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import MAX_CALLS, Dimension
+from worker.core.conversation.limits import Spending, find_budget
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import (
     Assistant,
     ToolResult,
@@ -26,6 +27,7 @@ PLAIN = Reply(
     usage=Usage(uncached_input=10, output=3),
     cost_usd=0.25,
 )
+WARNING = Ask(soft=(Spending(find_budget("cost"), 0.8, 1),))
 
 
 def test_an_answer_is_appended_with_its_wire_form_and_charged() -> None:
@@ -75,7 +77,7 @@ def test_an_empty_answer_leaves_the_history_clean() -> None:
 
 def test_calls_on_the_final_turn_are_not_kept_nor_is_a_wire_form_that_holds_them() -> None:
     reply = replace(PLAIN, calls=(call(),))
-    after = absorb_reply(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "")
+    after = absorb_reply(context(), Ask(final=("cost",)), reply, "p/m", "")
     assert after.messages[-1] == Assistant("because")
 
 
@@ -89,7 +91,7 @@ def test_calls_on_the_final_turn_are_not_kept_nor_is_a_wire_form_that_holds_them
 def test_an_answer_of_calls_alone_defies_the_final_request_until_there_is_text(
     reply: Reply,
 ) -> None:
-    final = Ask(final=(Dimension.COST,))
+    final = Ask(final=("cost",))
     defied = absorb_reply(context(), final, reply, "p/m", "")
     assert (defied.turn_usage.final_was_only_calls, defied.turn_usage.empty_answers) == (True, 1)
     assert defied.messages == context().messages
@@ -100,15 +102,13 @@ def test_an_answer_of_calls_alone_defies_the_final_request_until_there_is_text(
 
 
 def test_an_empty_final_answer_is_no_defiance() -> None:
-    after = absorb_reply(
-        context(), Ask(final=(Dimension.COST,)), replace(PLAIN, text=""), "p/m", ""
-    )
+    after = absorb_reply(context(), Ask(final=("cost",)), replace(PLAIN, text=""), "p/m", "")
     assert (after.turn_usage.final_was_only_calls, after.turn_usage.empty_answers) == (False, 1)
 
 
 def test_a_final_answer_that_was_cut_in_its_calls_still_answers() -> None:
     reply = replace(PLAIN, stop=StopReason.TRUNCATED, dropped_calls=1)
-    after = absorb_reply(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "")
+    after = absorb_reply(context(), Ask(final=("cost",)), reply, "p/m", "")
     assert after.messages[-1] == Assistant("because")
     assert after.turn_usage.last_was_cut
 
@@ -133,7 +133,7 @@ def test_a_cut_answer_keeps_its_text_and_the_model_hears_that_it_was_cut(dropped
 
 
 def test_of_an_answer_with_too_many_calls_none_is_kept_and_the_model_hears_why() -> None:
-    most = tuple(call(str(number)) for number in range(MAX_CALLS))
+    most = tuple(call(str(number)) for number in range(LoopRules().calls_per_answer))
     kept = absorb_reply(context(), Ask(), replace(PLAIN, calls=most), "p/m", "")
     assert find_open_calls(kept.messages) == most
     after = absorb_reply(context(), Ask(), replace(PLAIN, calls=(*most, call("z"))), "p/m", "")
@@ -174,18 +174,6 @@ def test_a_broken_answer_keeps_its_text_and_is_no_end(stop: StopReason) -> None:
     assert not after.turn_usage.last_was_cut
 
 
-@pytest.mark.parametrize("reply", [replace(PLAIN, text=""), replace(CUT, text="", dropped_calls=1)])
-def test_a_warning_that_no_whole_answer_followed_is_not_used_up(reply: Reply) -> None:
-    warning = Ask(soft=(Dimension.COST,))
-    assert (
-        absorb_reply(context(), warning, reply, "p/m", "").turn_usage.warned_dimensions
-        == frozenset()
-    )
-    assert absorb_reply(context(), warning, PLAIN, "p/m", "").turn_usage.warned_dimensions == {
-        Dimension.COST
-    }
-
-
 def test_once_verbatim_parts_are_refused_the_session_goes_on_without_them() -> None:
     once = absorb_reply(context(), Ask(), PLAIN, "p/m", "")
     other = absorb_reply(once, Ask(), PLAIN, "q/n", "")
@@ -205,16 +193,29 @@ def test_a_refusal_halts_and_says_why() -> None:
 
 
 def test_a_notice_that_thinking_was_signed_under_stays_where_it_was() -> None:
-    after = absorb_reply(context(), Ask(soft=(Dimension.COST,)), PLAIN, "p/m", "wrap up")
+    after = absorb_reply(context(), WARNING, PLAIN, "p/m", "wrap up")
     assert after.messages[1:] == (
         User("wrap up"),
         Assistant("because", (), WireForm("p/m", PLAIN.wire)),
     )
+    spent = after.turn_usage
+    assert (spent.warned_budgets, spent.warned_share) == (frozenset({"cost"}), 0.8)
+
+
+@pytest.mark.parametrize(
+    ("reply", "notice"),
+    [(PLAIN, ""), (replace(PLAIN, text=""), "wrap up"), (replace(CUT, dropped_calls=1), "wrap up")],
+)
+def test_a_warning_that_does_not_stay_in_the_history_counts_as_not_given(
+    reply: Reply, notice: str
+) -> None:
+    after = absorb_reply(context(), WARNING, reply, "p/m", notice)
+    assert (after.turn_usage.warned_budgets, after.turn_usage.warned_share) == (frozenset(), 0.0)
 
 
 def test_a_notice_goes_when_the_thinking_under_it_goes() -> None:
     reply = replace(PLAIN, calls=(call(),))
-    after = absorb_reply(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "time is up")
+    after = absorb_reply(context(), Ask(final=("cost",)), reply, "p/m", "time is up")
     assert after.messages[1:] == (Assistant("because"),)
 
 

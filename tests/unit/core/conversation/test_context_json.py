@@ -7,7 +7,7 @@ import pytest
 from tests.contexts import call, context
 from worker.core.conversation import context_json
 from worker.core.conversation.context import CacheMark, CallCost, NoteRef, Outcome, Status
-from worker.core.conversation.limits import Dimension, TurnUsage
+from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -27,8 +27,9 @@ FULL = context(
         iterations=2,
         usage=Usage(1, 2, 3, 4, 5),
         cost_usd=None,
-        warned_dimensions=frozenset({Dimension.COST, Dimension.CLOCK}),
-        final=frozenset({Dimension.COST}),
+        warned_budgets=frozenset({"cost", "wall clock"}),
+        warned_share=0.85,
+        final=frozenset({"cost"}),
     ),
     turn=1,
     turn_start=2,
@@ -91,6 +92,7 @@ def test_messages_are_stored_in_the_style_of_chat_completions() -> None:
             "unknown role 'root'",
         ),
         (context_json.dump_context(FULL).replace(b'"mr_iid"', b'"iid"'), "cannot be read"),
+        (context_json.dump_context(FULL).replace(b'["cost"]', b'["luck"]'), "no budget 'luck'"),
     ],
 )
 def test_bytes_that_are_no_session_are_refused_with_the_reason(data: bytes, says: str) -> None:
@@ -108,6 +110,9 @@ def test_a_session_stored_by_the_first_schema_is_read() -> None:
     assert stored.outcome.text == "Because."
     assert [each.cost_usd for each in stored.calls] == [0.2, None]
     assert (stored.losses, stored.handed_over) == ((), False)
+    # It did not say whether the warning stays in the history, so the warning is given again.
+    warned = stored.turn_usage
+    assert (warned.warned_budgets, warned.warned_share) == (frozenset({"iterations"}), 0.0)
     assert context_json.load_context(context_json.dump_context(stored)) == stored
 
 

@@ -1,13 +1,19 @@
+from dataclasses import replace
+
 import pytest
 
 from tests.contexts import answered, call, called, context
 from worker.core.conversation.context import Outcome, Status
 from worker.core.conversation.decide import Act, Ask, Next, Stop, decide, record_request
-from worker.core.conversation.limits import Dimension, Limits, TurnUsage
+from worker.core.conversation.limits import Limits, Spending, TurnUsage, find_budget
 from worker.core.conversation.messages import Assistant, ToolResult, User
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 EVENT = User("event")
+
+
+def near(name: str, used: float, limit: float) -> Spending:
+    return Spending(find_budget(name), used, limit)
 
 
 def spent(**changes: object) -> TurnUsage:
@@ -42,33 +48,38 @@ def test_the_transcript_alone_decides(messages: tuple[object, ...], expected: Ne
 
 BUDGETS: list[tuple[str, TurnUsage, float, Next]] = [
     ("iteration 7 of 10 is quiet", spent(iterations=6), 0, Ask()),
-    ("iteration 8 of 10 warns", spent(iterations=7), 0, Ask(soft=(Dimension.ITERATIONS,))),
+    ("iteration 8 of 10 warns", spent(iterations=7), 0, Ask(soft=(near("iterations", 8, 10),))),
     (
-        "a warning is given once",
-        spent(iterations=8, warned_dimensions=frozenset({Dimension.ITERATIONS})),
+        "a warning is given again",
+        spent(iterations=8),
         0,
-        Ask(),
+        Ask(soft=(near("iterations", 9, 10),)),
     ),
-    ("iteration 10 of 10 is final", spent(iterations=9), 0, Ask(final=(Dimension.ITERATIONS,))),
+    ("iteration 10 of 10 is final", spent(iterations=9), 0, Ask(final=("iterations",))),
     ("79 % of the context is quiet", spent(context_tokens=799), 0, Ask()),
-    ("80 % of the context warns", spent(context_tokens=800), 0, Ask(soft=(Dimension.CONTEXT,))),
-    ("a full context is final", spent(context_tokens=1000), 0, Ask(final=(Dimension.CONTEXT,))),
-    ("80 % of the time warns", spent(), 80, Ask(soft=(Dimension.CLOCK,))),
-    ("no time left is final", spent(), 100, Ask(final=(Dimension.CLOCK,))),
-    ("80 % of the money warns", spent(cost_usd=0.8), 0, Ask(soft=(Dimension.COST,))),
-    ("no money left is final", spent(cost_usd=1.0), 0, Ask(final=(Dimension.COST,))),
+    (
+        "80 % of the context warns",
+        spent(context_tokens=800),
+        0,
+        Ask(soft=(near("context", 800, 1000),)),
+    ),
+    ("a full context is final", spent(context_tokens=1000), 0, Ask(final=("context",))),
+    ("80 % of the time warns", spent(), 80, Ask(soft=(near("wall clock", 80, 100),))),
+    ("no time left is final", spent(), 100, Ask(final=("wall clock",))),
+    ("80 % of the money warns", spent(cost_usd=0.8), 0, Ask(soft=(near("cost", 0.8, 1),))),
+    ("no money left is final", spent(cost_usd=1.0), 0, Ask(final=("cost",))),
     ("an unknown price limits nothing", spent(cost_usd=None), 0, Ask()),
     (
         "two budgets warn together",
         spent(iterations=7, context_tokens=900),
         0,
-        Ask(soft=(Dimension.ITERATIONS, Dimension.CONTEXT)),
+        Ask(soft=(near("iterations", 8, 10), near("context", 900, 1000))),
     ),
     (
         "final drowns soft",
         spent(iterations=7, context_tokens=1000),
         0,
-        Ask(final=(Dimension.CONTEXT,)),
+        Ask(final=("context",)),
     ),
     ("an empty answer is nudged", spent(empty_answers=1), 0, Ask(empty=True)),
     (
@@ -89,7 +100,7 @@ def test_budgets_have_two_tiers(used: TurnUsage, now: float, expected: Next) -> 
 
 def test_after_the_last_iteration_an_empty_answer_ends_with_what_was_said_before() -> None:
     messages = (EVENT, Assistant("the cause may be X", (call(),)), ToolResult("c1", "look", "{}"))
-    used = spent(iterations=10, final=frozenset({Dimension.ITERATIONS}), empty_answers=1)
+    used = spent(iterations=10, final=frozenset({"iterations"}), empty_answers=1)
     stopped = decide(context(*messages, turn_usage=used), LIMITS, 0)
     assert isinstance(stopped, Stop)
     assert stopped.outcome.status is Status.PARTIAL
@@ -97,7 +108,7 @@ def test_after_the_last_iteration_an_empty_answer_ends_with_what_was_said_before
 
 
 def test_once_final_always_final_also_when_the_budget_would_allow_more() -> None:
-    used = spent(iterations=3, final=frozenset({Dimension.ITERATIONS}), empty_answers=1)
+    used = spent(iterations=3, final=frozenset({"iterations"}), empty_answers=1)
     asked_again = decide(context(EVENT, *answered("a"), turn_usage=used), LIMITS, 0)
     assert isinstance(asked_again, Ask)
     assert asked_again.final
@@ -105,10 +116,10 @@ def test_once_final_always_final_also_when_the_budget_would_allow_more() -> None
 
 def test_calls_for_an_answer_to_the_final_request_are_asked_for_once_more_without_tools() -> None:
     used = spent(
-        iterations=3, final=frozenset({Dimension.CLOCK}), final_was_only_calls=True, empty_answers=1
+        iterations=3, final=frozenset({"wall clock"}), final_was_only_calls=True, empty_answers=1
     )
     assert decide(context(EVENT, *answered("a"), turn_usage=used), LIMITS, 100) == Ask(
-        final=(Dimension.CLOCK,), insist=True, empty=True
+        final=("wall clock",), insist=True, empty=True
     )
 
 
@@ -116,7 +127,7 @@ def test_calls_for_an_answer_to_the_final_request_are_asked_for_once_more_withou
 def test_the_request_that_insists_may_be_one_more_than_the_iterations(
     iterations: int, asks: bool
 ) -> None:
-    final = frozenset({Dimension.ITERATIONS})
+    final = frozenset({"iterations"})
     used = spent(iterations=iterations, final=final, final_was_only_calls=True, empty_answers=1)
     following = decide(context(EVENT, *answered("a"), turn_usage=used), LIMITS, 0)
     assert isinstance(following, Ask) is asks
@@ -134,12 +145,33 @@ def test_text_of_an_earlier_turn_is_no_fallback_of_this_one() -> None:
     assert decide(resumed, LIMITS, 0) == Stop(Outcome(Status.FAILED, "", "down"))
 
 
-def test_asking_remembers_what_was_warned_of() -> None:
-    after = record_request(spent(), Ask(soft=(Dimension.COST,)), 7)
-    assert after.warned_dimensions == {Dimension.COST}
+def test_a_request_counts_and_remembers_that_it_was_final() -> None:
+    after = record_request(spent(), Ask(soft=(near("cost", 0.8, 1),)), 7)
     assert not after.final
     assert (after.iterations, after.context_tokens) == (1, 7)
-    assert record_request(after, Ask(final=(Dimension.COST,)), 7).final
+    assert record_request(after, Ask(final=("cost",)), 7).final == {"cost"}
+
+
+KEPT: list[tuple[str, TurnUsage, tuple[Spending, ...]]] = [
+    ("it is seen there", spent(iterations=41, warned_share=0.8), ()),
+    ("5 % later", spent(iterations=42, warned_share=0.81), (near("iterations", 43, 50),)),
+    ("a little less than 5 % later", spent(iterations=42, warned_share=0.82), ()),
+    (
+        "another budget",
+        spent(iterations=41, cost_usd=0.8, warned_share=0.82),
+        (near("iterations", 42, 50), near("cost", 0.8, 1)),
+    ),
+    ("it was folded away", spent(iterations=41), (near("iterations", 42, 50),)),
+]
+
+
+@pytest.mark.parametrize(("used", "soft"), [row[1:] for row in KEPT], ids=[r[0] for r in KEPT])
+def test_a_warning_that_stays_in_the_history_is_not_repeated_with_every_request(
+    used: TurnUsage, soft: tuple[Spending, ...]
+) -> None:
+    used = replace(used, warned_budgets=frozenset({"iterations"}))
+    limits = replace(LIMITS, max_iterations=50)
+    assert decide(context(EVENT, *answered("a"), turn_usage=used), limits, 0) == Ask(soft=soft)
 
 
 @pytest.mark.parametrize(

@@ -139,5 +139,5 @@ def test_a_helpers_steps_are_few_and_short() -> None:
 def test_what_is_shown_in_part_is_pointed_to_and_not_forbidden() -> None:
     survey = Survey((group(1),))
     told = tell_plan(survey, list_planned_files(survey, allow_all), ())
-    assert "where only a part of it is shown above, read on in the file" in told
+    assert "read on there where only a part is shown above" in told
     assert "Don't fetch" not in told

@@ -2,7 +2,7 @@ import pytest
 
 from worker.core.conversation import prompts
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import Dimension
+from worker.core.conversation.limits import Spending, find_budget
 from worker.core.session_id import Marker
 
 
@@ -79,8 +79,12 @@ def test_of_a_long_note_the_beginning_is_shown() -> None:
 
 def test_notices_name_the_budget_and_a_plain_request_has_none() -> None:
     assert prompts.write_notice(Ask()) == ""
-    assert "80 % of your cost budget" in prompts.write_notice(Ask(soft=(Dimension.COST,)))
+    near = Spending(find_budget("iterations"), 18, 20), Spending(find_budget("cost"), 1.71, 2)
+    assert prompts.write_notice(Ask(soft=near)) == (
+        "Iteration 18 of 20, 85 % of your cost budget is used: "
+        "finish, with only the calls you still need."
+    )
     assert "empty" in prompts.write_notice(Ask(empty=True))
-    final = prompts.write_notice(Ask(final=(Dimension.CLOCK,)))
+    final = prompts.write_notice(Ask(final=("wall clock",)))
     assert "Your time is up." in final
     assert "final answer now" in final

@@ -155,7 +155,7 @@ def test_quotes_none_of_which_proves_the_verdict_are_asked_for_one_that_does() -
     assert isinstance(request, User)
     assert request.text.startswith(repair_request.NO_PROOF)
     assert "- job 7 line 1: it began\n  Why it proves nothing: any run prints it." in request.text
-    assert "What is missing is a line that shows the cause" in request.text
+    assert "Quote a line that shows the cause" in request.text
     assert request.text.count("Write your whole answer once more") == 1
     assert quote_repair.was_repaired(asked)
 

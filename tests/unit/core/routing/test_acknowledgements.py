@@ -1,4 +1,9 @@
+"""Thanks need no answer; whatever may want one gets it, in ten languages and more."""
+
+from pathlib import Path
+
 import pytest
+import yaml
 
 from worker.core.routing.acknowledgements import is_acknowledgement
 
@@ -75,6 +80,32 @@ def test_whatever_may_want_an_answer_is_no_thanks(text: str) -> None:
     assert not is_acknowledgement(text)
 
 
+TABLE: dict[str, dict[str, list[str]]] = yaml.safe_load(
+    Path(__file__).with_name("acknowledgements.yaml").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("language", TABLE)
+def test_thanks_are_known_in_the_languages_of_those_who_reply(language: str) -> None:
+    assert [each for each in TABLE[language]["thanks"] if not is_acknowledgement(each)] == []
+
+
+@pytest.mark.parametrize("language", TABLE)
+def test_what_sounds_like_thanks_and_asks_is_no_thanks(language: str) -> None:
+    assert [each for each in TABLE[language]["asked"] if is_acknowledgement(each)] == []
+
+
+@pytest.mark.parametrize("language", TABLE)
+def test_thanks_with_a_question_or_anything_unknown_beside_them_are_no_thanks(
+    language: str,
+) -> None:
+    for text in TABLE[language]["thanks"]:
+        for more in ("?", " why", " warum", " 为什么", " #12", " and lint", " не"):
+            assert not is_acknowledgement(text + more), text + more
+
+
 def test_a_long_text_takes_no_long_time() -> None:
     assert not is_acknowledgement("thanks " * 100_000)
     assert not is_acknowledgement("thanks\n" * 20)
+    for hostile in ("ok " * 66, "好" * 200, "ありがとう" * 40, "thanks all all " * 13, "(" * 200):
+        assert is_acknowledgement(hostile) is (hostile[0] in "好あ")

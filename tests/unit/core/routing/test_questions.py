@@ -5,7 +5,7 @@ import pytest
 from worker.core.routing.questions import MOST_CHARACTERS, Route, read_route, route_reply
 
 REPLIES = {
-    Route.THANKS: ("Thanks!", "👍", "ok, makes sense", "Danke dir"[:5]),
+    Route.THANKS: ("Thanks!", "👍", "ok, makes sense", "Danke, passt!", "谢谢,明白了"),
     Route.QUESTION: (
         "Why?",
         "Why do you think that it is flaky?",
@@ -18,6 +18,10 @@ REPLIES = {
         "¿Por qué falla solo en 3.10?",
         "为什么会失败?",
         "なぜですか",
+        "Por que falhou só no main?",
+        "Waarom faalt dit?",
+        "Danke, aber warum ist unit fehlgeschlagen?",
+        "thanks, but why did unit fail?",
     ),
     Route.WORK: (
         "Can you look at the clair-scan timeout more closely?",
@@ -26,6 +30,9 @@ REPLIES = {
         "try again with -race",
         "Kannst du das Log von lint anschauen und prüfen?",
         "Peux-tu vérifier le job lint ?",
+        "Kun je de job nog eens controleren?",
+        "请检查一下 lint",
+        "e2e も確認してください",
         "x" * (MOST_CHARACTERS + 1),
     ),
     Route.UNSURE: (

@@ -165,7 +165,7 @@ def test_what_is_no_answer_is_a_value_error(body: bytes) -> None:
         (400, error("invalid_request_error", "x"), Cause.INVALID, False),
         (400, error("invalid_request_error", "Prompt is too long: 5"), Cause.OVERFLOW, False),
         (400, error("invalid_request_error", MODIFIED), Cause.BOUND, False),
-        (413, error("request_too_large", "prompt is too long"), Cause.TOO_LARGE, False),
+        (413, error("request_too_large", "Request exceeds 32 MB"), Cause.TOO_LARGE, False),
         (429, error("rate_limit_error", "x", "ramp_limit_exceeded"), Cause.RATE_LIMIT, True),
         (400, error("x", "y", "enforced_spend_limit_reached"), Cause.SPEND_LIMIT, False),
         (599, b"", Cause.OVERLOADED, True),

@@ -17,6 +17,7 @@ from worker.core.ports import Reply
 from worker.demo.script import Call, Say, Script, Scripted
 from worker.errors import ConfigError, ModelError
 from worker.models import table
+from worker.models.base import OperatorRow
 from worker.models.http.client import HttpModel
 
 GEMINI = "gemini-vertex/gemini-4-argon"
@@ -43,8 +44,7 @@ def vertex(spec: str, url: str, clock: HandClock | None = None) -> HttpModel:
         url,
         "",
         clock=clock or HandClock(),
-        project="my-project",
-        location="eu",
+        row=OperatorRow(project="my-project", location="eu"),
         jitter=lambda: 0.0,
     )
 
@@ -226,8 +226,7 @@ def test_each_place_has_its_address(
         spec=spec,
         base_url=base_url,
         key="" if "vertex" in spec else "key-0123456789",
-        project="my-project",
-        location=location,
+        row=OperatorRow(project="my-project", location=location),
     )
     with pytest.raises(ModelError):
         asked.reply(ASK)
@@ -239,10 +238,19 @@ def test_each_place_has_its_address(
     ("options", "says"),
     [
         ({}, r"models\.providers\.gemini-vertex\.project \(\$GOOGLE_CLOUD_PROJECT\): it is not"),
-        ({"project": "a/b"}, r"project \(\$GOOGLE_CLOUD_PROJECT\): found 'a/b'"),
-        ({"project": "p", "location": "../x"}, r"location \(\$GOOGLE_CLOUD_LOCATION\): found"),
-        ({"project": "p", "base_url": "host"}, r"gemini-vertex\.base_url: expected http"),
-        ({"project": "p", "base_url": "https://h/?key=secret"}, "without user"),
+        ({"row": OperatorRow(project="a/b")}, r"project \(\$GOOGLE_CLOUD_PROJECT\): found 'a/b'"),
+        (
+            {"row": OperatorRow(project="p", location="../x")},
+            r"location \(\$GOOGLE.*: found",
+        ),
+        (
+            {"row": OperatorRow(project="p"), "base_url": "host"},
+            r"gemini-vertex\.base_url: expected http",
+        ),
+        (
+            {"row": OperatorRow(project="p"), "base_url": "https://h/?key=secret"},
+            "without user",
+        ),
     ],
 )
 def test_a_place_that_cannot_be_is_refused_at_once(options: dict[str, Any], says: str) -> None:
@@ -270,7 +278,7 @@ def test_a_refusal_of_the_front_end_says_what_to_do(
     spec: str, status: int, says: str, tokens: TokenServer
 ) -> None:
     body = b'[{"error":{"code":%d,"message":"no","status":"X"}}]' % status
-    asked, _ = model(fails(status, body), spec=spec, key="", project="p")
+    asked, _ = model(fails(status, body), spec=spec, key="", row=OperatorRow(project="p"))
     with pytest.raises(ModelError, match=says) as told:
         asked.reply(ASK)
 
@@ -282,7 +290,7 @@ def test_a_daily_quota_of_the_front_end_is_final_for_claude_too(tokens: TokenSer
         b'[{"error":{"code":429,"message":"Quota exceeded","status":"RESOURCE_EXHAUSTED",'
         b'"details":[{"violations":[{"quotaId":"RequestsPerDayPerProject"}]}]}}]'
     )
-    asked, transport = model(fails(429, body), spec=CLAUDE, key="", project="p")
+    asked, transport = model(fails(429, body), spec=CLAUDE, key="", row=OperatorRow(project="p"))
     with pytest.raises(ModelError, match="the quota is used up"):
         asked.reply(ASK)
 
@@ -293,7 +301,7 @@ def test_a_token_is_in_no_error(tokens: TokenServer) -> None:
     def quotes(request: httpx.Request) -> httpx.Response:
         return httpx.Response(400, text=f"bad header {request.headers['authorization']}")
 
-    asked, _ = model(quotes, spec=GEMINI, key="", project="p")
+    asked, _ = model(quotes, spec=GEMINI, key="", row=OperatorRow(project="p"))
     with pytest.raises(ModelError, match=r"bad header Bearer \[token\]"):
         asked.reply(ASK)
 
@@ -308,7 +316,7 @@ def test_credentials_of_no_use_are_an_error_of_the_model(
     else:
         file.write_bytes(content)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
-    asked, transport = model(fails(500), spec=GEMINI, key="", project="p")
+    asked, transport = model(fails(500), spec=GEMINI, key="", row=OperatorRow(project="p"))
     with pytest.raises(ModelError, match="no usable Google credentials"):
         asked.reply(ASK)
 

@@ -37,7 +37,30 @@ INVALID = error("invalid_request_error", "messages: nonsense")
         (fails(429, retry_after="nan"), [0.5]),
         (fails(429, retry_after="Thu, 01 Jan 1970 00:16:52 GMT"), [12.0]),
         (fails(429, retry_after="Thu, 01 Jan 1970 00:16:52 -0000"), [12.0]),
-        (fails(429, retry_after="Thu, 01 Jan 1970 00:00:01 GMT"), [0.0]),
+        # By the server's clock, which is 16 minutes behind, and one that is three years ahead.
+        (
+            fails(
+                429,
+                retry_after="Thu, 01 Jan 1970 00:00:52 GMT",
+                date="Thu, 01 Jan 1970 00:00:40 GMT",
+            ),
+            [12.0],
+        ),
+        (
+            fails(
+                429,
+                retry_after="Mon, 01 Jan 1973 00:00:09 GMT",
+                date="Mon, 01 Jan 1973 00:00:02 GMT",
+            ),
+            [7.0],
+        ),
+        (fails(429, retry_after="Thursday, 01-Jan-70 00:16:52 GMT"), [12.0]),
+        (fails(429, retry_after="Thu Jan  1 00:16:52 1970"), [12.0]),
+        (fails(429, retry_after="Thu, 01 Jan 1970 00:16:52 GMT", date="yesterday"), [12.0]),
+        # A moment that has passed, and one that never comes, ask for no wait of their own.
+        (fails(429, retry_after="Thu, 01 Jan 1970 00:00:01 GMT"), [0.5]),
+        (fails(503, retry_after="Mon, 01 Jan 1900 00:00:00 GMT"), [0.5]),
+        (fails(503, retry_after="Thu, 99 Foo 1970 00:00:01 GMT"), [0.5]),
         (fails(429, retry_after="Thu, 01 Jan 99999999999 00:16:52 GMT"), [0.5]),
         (fails(429, RAMP, retry_after="3"), [3.0]),
         (fails(408), [0.5]),
@@ -141,16 +164,26 @@ def test_jitter_shortens_a_wait_by_a_quarter_at_most() -> None:
     assert clock.slept == [0.375]
 
 
-def test_a_wait_longer_than_our_patience_ends_the_call() -> None:
+@pytest.mark.parametrize(
+    ("wait", "least"),
+    [
+        ("121", 121.0),
+        ("Thu, 01 Jan 1970 00:18:41 GMT", 121.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 1e11),
+        ("9" * 40, 1e11),
+    ],
+    ids=["seconds", "a date", "the end of time", "no number of this world"],
+)
+def test_a_wait_longer_than_our_patience_ends_the_call(wait: str, least: float) -> None:
     clock = HandClock()
-    asked, _ = model(fails(429, retry_after="121"), good(), clock=clock)
+    asked, transport = model(fails(429, retry_after=wait), good(), clock=clock)
 
     with pytest.raises(ModelError) as caught:
         asked.reply(ASK)
 
     assert caught.value.transient
-    assert caught.value.retry_after == 121.0
-    assert clock.slept == []
+    assert (caught.value.retry_after or 0.0) >= least
+    assert (clock.slept, len(transport.requests)) == ([], 1)
 
 
 def test_no_wait_goes_past_the_deadline() -> None:

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 import requests
@@ -100,6 +102,14 @@ def test_a_rate_limit_cannot_hold_a_worker_for_long(
     assert response.status_code == 429
     assert int(response.headers["Retry-After"]) <= MAX_WAIT
     assert "RateLimit-Reset" not in response.headers
+
+
+def test_a_wait_that_is_told_as_a_date_is_as_long_as_it_says(sim: GitLabSim, scene: Scene) -> None:
+    until = format_datetime(datetime.now(UTC) + timedelta(seconds=6), usegmt=True)
+    sim.fail_next("GET", "/user", 429, headers={"Retry-After": until})
+    connection = Connections(sim.url, scene.read_token, (2.0, 2.0)).get()
+    response = connection.session.get(f"{sim.url}/api/v4/user", timeout=2)
+    assert 1 <= int(response.headers["Retry-After"]) <= 7
 
 
 @pytest.mark.parametrize(

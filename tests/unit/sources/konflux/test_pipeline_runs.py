@@ -81,10 +81,14 @@ def test_it_is_off_unless_it_is_configured_and_for_other_projects(cluster: Clust
     ]  # fmt: skip
 
 
-def test_its_notes_stand_after_gitlabs(cluster: Cluster) -> None:
+def test_its_note_says_how_a_log_is_quoted(cluster: Cluster) -> None:
     rows = open_konflux(cluster.url, "", "", "", {"a/b": Tenant("n")})
-    text = write_notes(["konflux_get_pod_log", "gitlab_get_file"], join_rows(rows))
-    assert text.index("gitlab_get_file") < text.index("konflux_get_pod_log")
+    text = write_notes([each.name for each in rows], join_rows(rows))
+    assert text.splitlines() == [
+        "## Data sources",
+        "- `konflux_get_pod_log`: quote a line of it as `konflux TASKRUN STEP line 12: text` "
+        "(`grep -n`).",
+    ]
 
 
 def test_a_ca_file_that_is_not_there_is_the_operators_mistake(cluster: Cluster) -> None:

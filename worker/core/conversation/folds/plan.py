@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from worker.core.conversation.cache_marks import LIFETIME
-from worker.core.conversation.context import Context
+from worker.core.conversation.context import CallCost, Context
 from worker.core.conversation.folds.fold import Fold, FoldKind, Resume, Strategy
 from worker.core.conversation.folds.view import build_view
 from worker.core.conversation.limits import Limits, find_room
 from worker.core.conversation.messages import Assistant, Message, ToolResult, User
 from worker.core.conversation.token_estimate import estimate_tokens, weigh_request
+from worker.core.routing.tiers import REPLY
 
 _KINDS: Mapping[Strategy, tuple[FoldKind, ...]] = {
     Strategy.NONE: (FoldKind.PRUNE, FoldKind.SUMMARY),
@@ -39,7 +40,10 @@ LEAST_SAVED_AT_RESUME = 2000
 _TAILS = (6, 2)
 """How many of the last messages are kept if `keep_last` of them make a conversation too long."""
 
-_CUT_SHARE, _BYTES_PER_TOKEN = 0.25, 3.5
+_BYTES_PER_TOKEN = 3.5
+_SHORTEST_CUT = 1000
+"""Bytes of a message that a cut leaves at least."""
+
 _PLACEHOLDER = 3000
 """The assumed number of characters of a summary that is still to be written."""
 
@@ -55,13 +59,22 @@ def _weigh(context: Context, messages: Sequence[Message]) -> float:
 
 
 def _find_counted(context: Context) -> tuple[float, int] | None:
-    """The weight and the counted tokens of the session's last request to this model."""
-    for call in reversed(context.calls):
-        if call.model == context.model and call.message > 0 and call.usage.input > 0:
-            folds = [fold for fold in context.folds if fold.made_at <= call.message]
-            sent = build_view(context.messages[: call.message], folds)
-            return _weigh(context, sent), call.usage.input
-    return None
+    """The weight and the counted tokens of the session's last request to this model, also if it was
+    refused as too long."""
+    last = next((each for each in reversed(context.calls) if _is_counted(each, context)), None)
+    spent = context.turn_usage
+    if spent.refused_tokens and spent.refused_at > (last.message if last else 0):
+        folds = context.folds[: spent.refused_folds]
+        sent = build_view(context.messages[: spent.refused_at], folds)
+        return _weigh(context, sent), spent.refused_tokens
+    if last is None:
+        return None
+    folds = tuple(fold for fold in context.folds if fold.made_at <= last.message)
+    return _weigh(context, build_view(context.messages[: last.message], folds)), last.usage.input
+
+
+def _is_counted(call: CallCost, context: Context) -> bool:
+    return call.model == context.model and call.message > 0 and call.usage.input > 0
 
 
 def choose_fold(context: Context, limits: Limits, now: float) -> Fold | None:
@@ -108,21 +121,43 @@ def _choose_rescue(context: Context, limits: Limits, folds: Sequence[Fold]) -> F
     folds_on = size >= room * settings.fold_to and len(folds) < settings.passes
     if folds_on and (helpful := _choose_helpful(context, limits, size)):
         return helpful
-    if size < room * settings.fold_at or any(fold.kind is FoldKind.CUT for fold in folds):
-        return None
-    limit = int(room * _CUT_SHARE * _BYTES_PER_TOKEN)
+    return None if size < room * settings.fold_at else _choose_cut(context, limits, size)
+
+
+def _choose_cut(context: Context, limits: Limits, size: int) -> Fold | None:
+    """The longest cut that lets the request fit, else the one that saves most.
+
+    If a request that was cut is refused as well, its messages are cut shorter.
+    """
+    settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
     end = len(context.messages)
-    cut = Fold(FoldKind.CUT, 0, end, made_at=end, limit=limit)
-    return cut if estimate_size(context, (*context.folds, cut)) < size else None
+    made = [fold.limit for fold in context.folds if fold.kind is FoldKind.CUT and fold.upto == end]
+    limit = max(int(room * settings.cut_share * _BYTES_PER_TOKEN), settings.cut_least)
+    limit = min([limit, *(each // 2 for each in made)])
+    best, most = None, LEAST_SAVED * room
+    while limit >= _SHORTEST_CUT:
+        cut = Fold(FoldKind.CUT, 0, end, made_at=end, limit=limit)
+        left = estimate_size(context, (*context.folds, cut))
+        if size - left >= most:
+            best, most = cut, size - left
+            if left < room * settings.fold_at:
+                break
+        limit //= 2
+    return best
 
 
 def _is_cold_reply(context: Context, now: float) -> bool:
-    """Whether this is the first request of a reply, and its prefix is no longer cached."""
-    requests = [call for call in context.calls if not call.task]
+    """Whether this is the first request of a reply, and its prefix is no longer cached.
+
+    That is the session's own model's cache, also where another answers the reply: what is folded
+    for that one is folded for both.
+    """
+    requests = [call for call in context.calls if not call.task and call.tier != REPLY]
     if context.turn == 0 or context.turn_usage.iterations or not requests:
         return False
     last = requests[-1]
-    return last.model != context.model or now - last.sent_at >= LIFETIME
+    is_other = last.model != context.model and not context.reply_model
+    return is_other or now - last.sent_at >= LIFETIME
 
 
 def _choose_at_resume(context: Context, limits: Limits) -> Fold | None:
@@ -170,19 +205,22 @@ def _list_ranges(context: Context, kind: FoldKind, keep_first: int, upto: int) -
     if kind is not FoldKind.PRUNE:
         folds = [_make_range(context, kind, keep_first, upto)]
     else:
-        folds = [_make_range(context, kind, 1, upto, limit=each) for each in _PRUNE_LIMITS]
+        folds = [_make_range(context, kind, keep_first, upto, limit=each) for each in _PRUNE_LIMITS]
     yield from filter(None, folds)
 
 
 def _make_range(
-    context: Context, kind: FoldKind, start: int, upto: int, *, limit: int = 0
+    context: Context, kind: FoldKind, keep_first: int, upto: int, *, limit: int = 0
 ) -> Fold | None:
-    """Make the fold of the whole exchanges in this stretch, None if all are folded already."""
+    """Make the fold of the messages from `keep_first` on, up to the end of an exchange; None if all
+    are folded already."""
     messages = context.messages
-    start, upto = _find_exchange(messages, start), _find_exchange(messages, upto)
-    fold = Fold(kind, start, upto, made_at=len(messages), limit=limit)
-    folded_upto = max((each.upto for each in context.folds if _covers(each, fold)), default=start)
-    if upto <= folded_upto:
+    upto = _find_end(messages, upto)
+    fold = Fold(kind, keep_first, upto, made_at=len(messages), limit=limit)
+    if fold.leaves_out:
+        fold = replace(fold, start=_find_start(messages, keep_first))
+    start = fold.start
+    if upto <= max([start, *(each.upto for each in context.folds if _covers(each, fold))]):
         return None
     if not fold.leaves_out:
         return fold
@@ -196,8 +234,17 @@ def _covers(earlier: Fold, fold: Fold) -> bool:
     return earlier.leaves_out or (earlier.kind is fold.kind and earlier.limit <= fold.limit)
 
 
-def _find_exchange(messages: Sequence[Message], index: int) -> int:
-    """The nearest index at or before `index`, at least 1, at which a fold may begin or end.
+def _find_start(messages: Sequence[Message], keep_first: int) -> int:
+    """The nearest index at or after `keep_first` from which messages may be left out: a call that
+    stays keeps its results."""
+    start = keep_first
+    while start < len(messages) and isinstance(messages[start], ToolResult):
+        start += 1
+    return start
+
+
+def _find_end(messages: Sequence[Message], index: int) -> int:
+    """The nearest index at or before `index`, at least 1, at which a fold may end.
 
     It separates no call from its results, and no answer from the user message before it.
     """

@@ -52,22 +52,24 @@ def _shorten_messages(messages: Sequence[Message], folds: Sequence[Fold]) -> lis
     pruned = [fold for fold in folds if fold.kind is FoldKind.PRUNE]
     upto = max((fold.upto for fold in pruned), default=0)
     for index, number, result in number_results(messages[:upto]):
-        limit = min(fold.limit for fold in pruned if index < fold.upto)
-        shown[index] = shorten_result(result, number, limit)
-    for fold in folds:
-        if fold.kind is FoldKind.CUT:
-            _cut_messages(shown, fold, messages)
+        limits = [fold.limit for fold in pruned if fold.start <= index < fold.upto]
+        if limits:
+            shown[index] = shorten_result(result, number, min(limits))
+    _cut_messages(shown, [fold for fold in folds if fold.kind is FoldKind.CUT], messages)
     return shown
 
 
-def _cut_messages(shown: list[Message], fold: Fold, messages: Sequence[Message]) -> None:
-    for index, number, result in number_results(messages[: fold.upto]):
+def _cut_messages(shown: list[Message], cuts: Sequence[Fold], messages: Sequence[Message]) -> None:
+    """Cut each message as the shortest of the `cuts` that cover it says."""
+    upto = max((fold.upto for fold in cuts), default=0)
+    limits = [min(fold.limit for fold in cuts if index < fold.upto) for index in range(upto)]
+    for index, number, result in number_results(messages[:upto]):
         if shown[index] is result:
-            shown[index] = shorten_result(result, number, fold.limit // 2, fold.limit)
-    for index in range(fold.upto):
+            shown[index] = shorten_result(result, number, limits[index] // 2, limits[index])
+    for index, limit in enumerate(limits):
         message = shown[index]
         if not isinstance(message, ToolResult):
-            shown[index] = _cut_text(message, fold.limit)
+            shown[index] = _cut_text(message, limit)
 
 
 def _cut_text(message: User | Assistant, limit: int) -> User | Assistant:

@@ -1,0 +1,1 @@
+"""What is Amazon's: signatures of requests to Bedrock, and its errors."""

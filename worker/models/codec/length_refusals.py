@@ -1,0 +1,168 @@
+"""Reads how servers refuse a request as too long: whether one does, and the numbers it states.
+
+Gateways pass on what servers of other wires say, so there is one table for all wires. The status
+comes first: under 429 nearly all words speak of a rate, not of a window.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from worker.models.base import Cause
+
+_MAY_OVERFLOW = frozenset({400, 404, 413, 422})
+_MAY_BE_RATE = frozenset({400, 413, 429})
+
+_OVERFLOWS = (
+    # OpenAI and who speaks as it does: DeepSeek, DeepInfra, Groq, OpenRouter, vLLM, SGLang
+    r"context_length_exceeded|maximum context length|exceeds the context window"
+    r"|reduce the length of the (?:messages|prompt|input)",
+    # Anthropic, Vertex AI, Bedrock
+    r"prompt is too long|input length and `max_tokens` exceed context limit"
+    r"|input is too long for requested model|prompt tokens \(?\d{1,8}\)? exceed model maximum",
+    # Gemini
+    r"input token count.{0,40}?(?:exceeds the maximum|the model only supports)",
+    # vLLM, SGLang; TGI, also behind Together and Hugging Face
+    r"longer than the (?:maximum model length|model's context length)"
+    r"|exceeds (?:the |model's )?maximum (?:input|prompt|context) length(?!.{0,30}character)"
+    r"|exceeds the maximum allowed length \(\d{1,8} tokens"
+    r"|`?inputs`? (?:must have less than \d{1,8} tokens|tokens \+ `?max_new_tokens`? must be <=)",
+    # llama.cpp, LM Studio, Ollama
+    r"exceeds the available context size|exceed_context_size_error|context size has been exceeded"
+    r"|greater than the context length|cannot truncate prompt with n_keep"
+    r"|prompt too long; exceeded",
+    # Cohere, Mistral
+    r"too many tokens\b(?!.{0,20}(?:per (?:min|hour|day)|please wait))"
+    r"|too large for model with \d{1,8} maximum context length",
+    # xAI, Kimi, MiniMax, Cerebras, Copilot, LiteLLM
+    r"maximum prompt length|exceeded model token limit|context window exceeds limit"
+    r"|current length is \d{1,8} while limit is|token count of \d{1,8} exceeds the limit"
+    r"|ContextWindowExceeded",
+    # Azure: too many messages
+    r"'\$\.messages' is too long",
+    # Whoever speaks of tokens, and not of bytes
+    r"request too large.{0,80}\btokens\b",
+)
+_OVERFLOW = re.compile("|".join(_OVERFLOWS), re.IGNORECASE | re.DOTALL)
+
+_RATE = re.compile(
+    r"(?<!output )tokens per (?:min|hour|day)|(?<!output )token rate limit|\(TP[MHD]\)",
+    re.IGNORECASE,
+)
+_ALWAYS_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
+
+_N = r"\(?(\d{1,8})\b"
+
+
+def _compile(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(each.replace("<N>", _N), re.IGNORECASE) for each in patterns)
+
+
+_LIMITS = _compile(
+    r"> <N>",
+    r"(?:allowed|only supports up to|context length of only|context size) <N>",
+    r"maximum (?:context|prompt|model|allowed|input) length (?:is|of)? ?<N>",
+    r"exceeded model token limit: <N>",
+    r"context length (?:is|of)? ?<N>",
+    r"(?:must be <=|must have less than|cannot exceed|exceeds the limit of|limit of) <N>",
+    r"(?:model maximum|while limit is|too large for model with|n_ctx:?) <N>",
+    r"\bLimit:? (\d{1,8})\b",
+    r"of <N> input tokens per",
+)
+_TOTALS = _compile(
+    r"\bRequested:? <N>(?! (?:output )?tokens)",
+    r"\(prompt and prediction\) cannot exceed \d{1,8} - received <N>",
+    r"you requested (?:about |a total of )?<N> tokens ?[(:]",
+)
+"""Numbers of tokens in which those for the answer are counted as well."""
+_COUNTS = _compile(
+    r"<N> tokens? >",
+    r"exceed context limit: <N> \+",
+    r"token count (?:is |of )?<N>",
+    r"you requested (?:about )?<N> tokens",
+    r"(?:messages resulted in|request has|request contains|current length is|received) <N>",
+    r"prompt contains (?:at least )?<N>(?! characters)",
+    r"(?:the input|input length|prompt \(length|prompt tokens|^request|the request) <N>",
+    r"(?:Given:|n_prompt_tokens|n_keep:?) <N>",
+)
+_ANSWERS = _compile(
+    r"exceed context limit: \d{1,8} \+ <N>",
+    r"<N> (?:tokens )?(?:in|for) (?:the |your )?(?:completion|output)",
+    r"you requested <N> output tokens",
+    r"<N> `?max_new_tokens",
+    r"is too large: <N>\. This model's maximum context length",
+)
+_SEPARATORS = re.compile(r"(?<=\d),(?=\d{3})")
+_LEAST_LIMIT = 500
+_LONGEST_REASON = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class StatedSize:
+    """The numbers of tokens in a refusal; each is 0 if it is not stated.
+
+    `limit` is the most that the server takes, `count` what it has counted. `answer` are those set
+    aside for the answer, which count against the limit. `counts_answer` says that they do, and are
+    in `count`, although it is not said how many they are.
+    """
+
+    limit: int = 0
+    count: int = 0
+    answer: int = 0
+    counts_answer: bool = False
+
+    def subtract_answer(self, asked: int) -> "StatedSize":
+        """Return the sizes of the input alone, for an answer of which `asked` tokens were asked
+        for."""
+        if not self.counts_answer:
+            return replace(self, limit=max(0, self.limit - self.answer))
+        return StatedSize(max(0, self.limit - asked), max(0, self.count - asked), asked)
+
+
+def read_stated_size(reason: str) -> StatedSize:
+    """Return the numbers that a provider's `reason` states, as far as they make sense.
+
+    A count that is within the limit explains no refusal, and is not believed.
+    """
+    words = _SEPARATORS.sub("", reason[:_LONGEST_REASON])
+    limit = next(_find_numbers(_LIMITS, words), 0)
+    if limit < _LEAST_LIMIT:
+        return StatedSize()
+    answer = next(_find_numbers(_ANSWERS, words), None)
+    total = next(_find_numbers(_TOTALS, words), 0)
+    if total > limit:
+        if answer is None:
+            return StatedSize(limit, total, counts_answer=True)
+        return StatedSize(limit, max(0, total - answer), answer)
+    count = max(_find_numbers(_COUNTS, words), default=0)
+    return StatedSize(limit, count if count > limit - (answer or 0) else 0, answer or 0)
+
+
+def find_length_cause(status: int, words: str) -> Cause | None:
+    """Return OVERFLOW or RATE_TOO_LOW if a refusal is one for length, else None.
+
+    A server error counts only if it states how much is too much: some gateways answer so.
+    """
+    words = words[:_LONGEST_REASON]
+    if status in _MAY_BE_RATE and _RATE.search(words):
+        return Cause.RATE_TOO_LOW if _is_always_refused(words) else None
+    if status in _MAY_OVERFLOW and _OVERFLOW.search(words):
+        return Cause.OVERFLOW
+    if status >= 500 and _OVERFLOW.search(words) and read_stated_size(words).count:
+        return Cause.OVERFLOW
+    return None
+
+
+def find_token_rate(words: str) -> int:
+    """Return how many input tokens in a minute, hour or day a refusal allows, 0 if it does not
+    say."""
+    return read_stated_size(words).limit if _RATE.search(words[:_LONGEST_REASON]) else 0
+
+
+def _is_always_refused(words: str) -> bool:
+    """Whether a rate limit refuses this one request, however long one waits."""
+    return bool(_ALWAYS_TOO_LARGE.search(words)) or read_stated_size(words).count > 0
+
+
+def _find_numbers(patterns: Sequence[re.Pattern[str]], words: str) -> Iterator[int]:
+    return (int(match[1]) for each in patterns if (match := each.search(words)))

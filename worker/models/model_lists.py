@@ -14,7 +14,8 @@ from worker.models.base import Page, ServedModel
 from worker.models.catalogue.model_info import EFFORTS
 from worker.models.codec.json_slices import parse_json
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+~-]{0,199}")
+_ID = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/@+~-]{0,199}")
+"""llama.cpp names a model by the path of its file, unless it was given another name."""
 _LONGEST_CURSOR = 2000
 _MAX_TOKENS = 1_000_000_000
 _WINDOWS = ("max_model_len", "context_length", "context_window", "max_context_length")
@@ -77,7 +78,8 @@ def _make_gemini(entry: Mapping[str, Any]) -> ServedModel:
 
 def _make_compatible(entry: Mapping[str, Any]) -> ServedModel:
     window = next(filter(None, (_get_tokens(entry, name) for name in _WINDOWS)), 0)
-    window = window or _get_tokens(_get_object(entry, "meta"), "n_ctx_train")
+    meta = _get_object(entry, "meta")
+    window = window or _get_tokens(meta, "n_ctx") or _get_tokens(meta, "n_ctx_train")
     max_output = _get_tokens(_get_object(entry, "top_provider"), "max_completion_tokens")
     return ServedModel("", window, max_output)
 

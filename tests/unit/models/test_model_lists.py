@@ -126,6 +126,7 @@ def test_gemini_s_models_that_generate_nothing_are_left_out() -> None:
         ({"max_model_len": 40_960}, 40_960, 0),
         ({"context_length": 65_536, "top_provider": {"max_completion_tokens": 8192}}, 65_536, 8192),
         ({"meta": {"n_ctx_train": 32_768}}, 32_768, 0),
+        ({"meta": {"n_ctx_train": 32_768, "n_ctx": 4096}}, 4096, 0),
         ({"max_model_len": None, "context_length": "big", "context_window": 9}, 9, 0),
     ],
 )
@@ -200,10 +201,11 @@ def test_a_hostile_body_is_a_plain_error(who: str, body: bytes) -> None:
 
 def test_ids_that_nobody_could_use_are_left_out_and_counted() -> None:
     odd = ["", " ", "a b", "a\nb", "\x1b[31m", "ü", "x" * 201, "-rf", '"', None, 7, ["a"], "{}"]
-    rows = [*({"id": each} for each in odd), "m", None, {"id": "good"}, {"id": "good"}]
+    good = [{"id": "good"}, {"id": "good"}, {"id": "/models/good.gguf"}]
+    rows = [*({"id": each} for each in odd), "m", None, *good]
     page = model_lists.parse_openai(json.dumps({"data": rows}).encode())
 
-    assert page.models == (ServedModel("good"),)
+    assert page.models == (ServedModel("good"), ServedModel("/models/good.gguf"))
     assert page.unusable_ids == len(odd) + 2
 
 

@@ -28,7 +28,7 @@ _MARKS = re.compile(
         \s*["'][\w.:/-]{1,64}["']\s*,
         \s*["'](?:arguments|parameters|args|input|action_input)["']\s*:
       | Action\s*:\s*[\w.]+\s*$
-      | to=functions\.
+      | (?:(?:assistant)?commentary\ )?to=functions\.
     )""",
     re.VERBOSE | re.MULTILINE,
 )

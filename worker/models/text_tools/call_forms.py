@@ -22,11 +22,14 @@ _MARK = (
     r"\s|</?[\w:.-]{1,40}>|<[|｜][^|｜>\n]{1,60}[|｜]>|</?｜[^|｜>\n]{1,20}｜\w{1,40}>|`{3,}\w{0,20}"
     r"|\[/?(?:TOOL_CALLS|TOOL_REQUEST|END_TOOL_REQUEST|ARGS)\]|[,;()]|to=|call:|:\d{1,4}(?=[\s<{])"
     r"|(?:Action(?: Input)?|Observation):"
-    r"|\b(?:assistant|commentary|function|json|code)\b(?=[\s<`{])"
+    r"|\b(?:assistant|(?:assistant)?commentary|function|json|code)\b(?=[\s<`{])"
+    r"|<\|?tool_call\|?>"
 )
 _MARKS = re.compile(f"(?:{_MARK})*+")
 _END_MARKS = re.compile(r"(?:<\|\w{1,40}\|>|`{3}|\s)++\Z")
-_TOKENS = r"\[TOOL_CALLS\]|<[|｜](?:tool|start)|<｜|<tool_call>"
+_ENTRY = re.compile(r"[{,]\s{0,20}([\w.-]{1,64}):(?:(<escape>|<\|\"\|>)|([^,{}<\n]{1,200}))")
+"""An argument of Gemma's own syntax: `{key:value,other:<escape>text<escape>}`."""
+_TOKENS = r"\[TOOL_CALLS\]|<[|｜](?:tool|start)|<｜|<tool_call>|<start_function_call>"
 """What begins calls, also in the middle of a line."""
 
 _NAMES = ("name", "tool", "tool_name", "function", "action", "recipient_name")
@@ -70,7 +73,7 @@ class _Reader:
         names = "|".join(map(re.escape, sorted(tools, key=len, reverse=True))) or "(?!)"
         self._name = re.compile(rf"(?:functions\.)?({names})(?!\w)")
         self._start = re.compile(
-            r"^[ \t]{0,20}(?=[<\[{]|`{3}|to=|call:|Action:"
+            r"^[ \t]{0,20}(?=[<\[{]|`{3}|(?:(?:assistant)?commentary )?to=|call:|Action:"
             rf"|(?:functions\.|default_api\.|print\()?(?:{names})\b)|{_TOKENS}",
             re.MULTILINE,
         )
@@ -106,6 +109,8 @@ class _Reader:
         value, end = self._read_json(self._skip_marks(at))
         if not isinstance(value, dict) and (named.re is _TOOL or _ARGUMENT.match(self._text, at)):
             return self._read_tags(name, at)
+        if value is None and _ENTRY.match(self._text, at):
+            return self._read_entries(name, at)
         at = end
         return ([WrittenCall(name, json.dumps(value))] if isinstance(value, dict) else []), at
 
@@ -150,6 +155,21 @@ class _Reader:
             given[key] = _type_value(value.removeprefix("\n"), kinds.get(key, {}))
             at = closed.end()
         return [WrittenCall(name, json.dumps(given))], at
+
+    def _read_entries(self, name: str, at: int) -> tuple[list[WrittenCall], int]:
+        kinds = self._tools[name].parameters.get("properties", {})
+        given: dict[str, Any] = {}
+        while entry := _ENTRY.match(self._text, at):
+            key, mark, bare = entry.groups()
+            at = entry.end()
+            if mark:
+                end = self._text.find(mark, at)
+                if end < 0:
+                    return [], at
+                bare, at = self._text[at:end], end + len(mark)
+            given[key] = bare if mark else _type_value(bare.strip(), kinds.get(key, {}))
+        whole = self._text.startswith("}", at)
+        return ([WrittenCall(name, json.dumps(given))] if whole else []), at + 1
 
     def _read_python(self, text: str) -> Iterator[WrittenCall]:
         """Yield the calls of a Python list of calls, or of one call; nothing for any other text."""

@@ -55,6 +55,13 @@ FORMS = {
     "kimi without marks": 'functions.look:0{"at": 1}',
     "harmony": "<|start|>assistant<|channel|>commentary to=functions.look <|constrain|>json"
     '<|message|>{"at": 1}<|call|>',
+    "harmony without marks": 'assistantcommentary to=functions.look json{"at": 1}',
+    "gemma 4": "<|tool_call>call:look{at:1}<tool_call|>",
+    "functiongemma": "<start_function_call>call:look{at:1}<end_function_call>",
+    "lfm2": "<|tool_call_start|>[look(at=1)]<|tool_call_end|>",
+    "deepseek 4": f'<{DEEP}DSML{DEEP}tool_calls><{DEEP}DSML{DEEP}invoke name="look">'
+    f'<{DEEP}DSML{DEEP}parameter name="at" string="false">1</{DEEP}DSML{DEEP}parameter>'
+    f"</{DEEP}DSML{DEEP}invoke></{DEEP}DSML{DEEP}tool_calls>",
     "a tag around JSON": '<function=look>{"at": 1}</function>',
     "a call of JSON": 'functions.look({"at": 1})',
     "react": 'Action: look\nAction Input: {"at": 1}\nObservation:',
@@ -93,6 +100,15 @@ def test_a_call_is_read_in_the_form_of_its_model(text: str) -> None:
             [("look", {"why": "17"})],
         ),
         (f"Let me check.{FORMS['mistral 11']}", [LOOK]),
+        (
+            f"<start_function_call>call:run{{command:<escape>{RUN[1]['command']}<escape>}}"
+            "<end_function_call>",
+            [RUN],
+        ),
+        (
+            '<|tool_call>call:look{at:1,why:<|"|>a, {b}<|"|>}<tool_call|>',
+            [("look", {"at": 1, "why": "a, {b}"})],
+        ),
     ],
 )
 def test_calls_keep_their_order_and_their_values(text: str, calls: list[object]) -> None:
@@ -113,6 +129,8 @@ def test_calls_keep_their_order_and_their_values(text: str, calls: list[object])
         '{"name": "look", "argu',
         "<function=look>\n<parameter=at>\n1",
         "look(1)",
+        "call:look{at:1",
+        "call:look{at:<escape>1}",
         "[look(at=open('x'))]",
         '[{"name": "look"}, 7]',
         "[" * 9999,
@@ -126,7 +144,19 @@ def test_everything_else_is_text(text: str) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        *("<tool_call>", "<function=look>", "{\n", "[", "look{", ",", "<|a|>", "<arg_key>", "[\n"),
+        *(
+            "call:look{at:1,",
+            "call:look{at:<escape>",
+            "<tool_call>",
+            "<function=look>",
+            "{\n",
+            "[",
+            "look{",
+            ",",
+            "<|a|>",
+            "<arg_key>",
+            "[\n",
+        ),
         *(FORMS["mistral 11"], FORMS["hermes"] + "\n", FORMS["qwen"] + "\n", "look(at=1)\n"),
     ],
 )

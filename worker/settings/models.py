@@ -80,7 +80,13 @@ class ProviderSettings(Part):
         return value
 
 
-ProviderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+def _check_provider_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise ValueError("a provider's name is of letters, digits, dots, dashes, underscores")
+    return name
+
+
+ProviderName = Annotated[str, AfterValidator(_check_provider_name)]
 
 
 class PriceSettings(Part):

@@ -77,7 +77,7 @@ def explain_nothing_new(stored: Context, failure: Failure) -> str:
         return ""
     known = int(stored.ended_at)
     if known and known == int(failure.ended_at):
-        return f"this failure of pipeline {number} was looked at"
+        return f"this failure of pipeline {number} was looked at already"
     # What began after the pipeline's end has seen it, where there is nothing to compare it with.
     is_blind = stored.survey is None or not stored.survey.groups
     if is_blind and failure.ended_at <= stored.turn_usage.started_at:

@@ -14,7 +14,7 @@ from worker.core.routing import comment_commands
 from worker.core.routing.comment_commands import Command, CommentRequest
 from worker.core.routing.tiers import TIERS, TierModel
 from worker.core.session_id import make_session_id
-from worker.core.triggers import Replied, trigger_id
+from worker.core.triggers import PipelineFailed, Replied, trigger_id
 from worker.errors import Unreadable
 from worker.jobs.model_commands import (
     LIST,
@@ -101,8 +101,12 @@ def _run_workflow(comment: Comment, command: str, deps: Deps, run: Run) -> Ended
     if deps.queue.leases.find_holder(key, 0):
         return f"Pipeline {subject.pipeline_id} is being looked at now."
     workflow = deps.runtime.playbook.for_trigger(f"command:{command}")
+    ran = PipelineFailed(subject.pipeline_project_id, subject.pipeline_id, subject.sha, "")
     return session.analyse_failure(
-        subject, workflow, deps, run, reply=comment.trigger, internal=comment.note.internal
+        *(subject, workflow, deps, run),
+        reply=comment.trigger,
+        internal=comment.note.internal,
+        ended_at=deps.gitlab.pipelines.find_end_time(ran),
     )
 
 

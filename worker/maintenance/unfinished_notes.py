@@ -93,7 +93,8 @@ def _read_turn(marker: Marker, project: int, iid: int, deps: Deps) -> Context | 
         return None
     if turn == 0:
         return stored_turns.find_newest_look(key, latest, deps)
-    return stored_turns.read_turn(deps.storage.sessions, key, turn)
+    stored = stored_turns.read_turn(deps.storage.sessions, key, turn)
+    return stored if stored and stored.note_turn == turn else None
 
 
 def _choose(notes: Sequence[OwnNote], context: Context | None) -> OwnNote:

@@ -112,4 +112,4 @@ def _find_judgement(store: SessionStore, row: Row, later: list[Row]) -> Judgemen
     key = SessionKey(row.project_id, row.mr_iid, row.session_id)
     same = (each for each in later if each.look == row.look)
     changed = next((each.verdict for each in same if each.verdict != row.verdict), "")
-    return judge_turn(store, key, row.turn, row.verdict, changed)
+    return judge_turn(store, key, row.turn, row.verdict, changed, row.look)

@@ -13,31 +13,23 @@ from worker.core.failure.verdict import Verdict
 from worker.core.ports import SessionKey, SessionStore
 from worker.errors import StoreError
 from worker.turns.parts import Deps
-from worker.turns.stored_turns import read_turn
+from worker.turns.stored_turns import find_aftermath, read_turn
 
 log = logging.getLogger("sandpiper.feedback")
 
 
 def judge_turn(
-    store: SessionStore, key: SessionKey, turn: int, verdict: str, later_verdict: str
+    store: SessionStore, key: SessionKey, turn: int, verdict: str, later_verdict: str, look: int = 0
 ) -> Judgement:
     """Return whether a turn's verdict was right. Raises StoreError.
 
-    `later_verdict` is a different verdict of a later turn, "" if there is none. The turn itself is
+    `later_verdict` is a different verdict of a later turn on the same failure, "" if there is none;
+    `look` is the turn that was the first on it. The turn itself is
     read only if its text or its survey matters.
     """
     feedback = aftermath.load_feedback(store.read_feedback(key, turn))
-    after = _read_aftermath(store, key, turn)
+    after = find_aftermath(store, key, turn, look)
     return _judge(store, key, turn, verdict, feedback, after, later_verdict)
-
-
-def _read_aftermath(store: SessionStore, key: SessionKey, turn: int) -> Aftermath | None:
-    """Return what became of the failure that a turn is about: that it passed or was mended stands
-    with the first turn, that it came again in the same way with the turn whose verdict it ends."""
-    after = aftermath.load_aftermath(store.read_aftermath(key, 0))
-    if turn == 0 or (after and after.became != "failed_again"):
-        return after
-    return aftermath.load_aftermath(store.read_aftermath(key, turn))
 
 
 def _judge(
@@ -107,7 +99,7 @@ def update_judgement(
         if context is None or not context.verdict or newest_verdict == context.verdict:
             return
         feedback = aftermath.load_feedback(store.read_feedback(key, turn))
-        after = _read_aftermath(store, key, turn)
+        after = find_aftermath(store, key, turn, context.look)
         arguments = (store, key, turn, context.verdict)
         now = _judge(*arguments, feedback, after, newest_verdict)
         if votes_before is not None and _judge(*arguments, votes_before, after, "") == now:

@@ -91,7 +91,7 @@ def _is_proven(key: SessionKey, context: Context, deps: Deps) -> bool:
     """Whether GitLab's record settles the verdict, or a pipeline passed on the same commit."""
     if context.survey and project_memory.is_settled(context.survey, context.verdict):
         return True
-    after = aftermath.load_aftermath(deps.storage.sessions.read_aftermath(key, 0))
+    after = stored_turns.find_aftermath(deps.storage.sessions, key, context.turn, context.look)
     passed_again = after is not None and after.became == "passed_again"
     return passed_again and context.verdict in _PASSES_AGAIN
 

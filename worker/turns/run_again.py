@@ -17,7 +17,7 @@ from worker.core.conversation.context import (
 )
 from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import Assistant, User
-from worker.core.failure.aftermath import Aftermath, dump_aftermath, load_aftermath
+from worker.core.failure.aftermath import Aftermath, dump_aftermath
 from worker.core.failure.jobs import Survey
 from worker.core.failure.survey_text import tell_leads, tell_survey, tell_time
 from worker.core.failure.verdict import Verdict
@@ -31,6 +31,7 @@ from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import run_again as texts
 from worker.turns import stored_turns
 from worker.turns.parts import Deps
+from worker.turns.unfinished_note import is_unfinished
 
 log = logging.getLogger("sandpiper.notes")
 
@@ -76,7 +77,7 @@ def explain_nothing_new(stored: Context, failure: Failure) -> str:
         return ""
     known = int(stored.ended_at)
     if known and known == int(failure.ended_at):
-        return f"this failure of pipeline {number} was looked at"
+        return f"this failure of pipeline {number} was looked at already"
     # What began after the pipeline's end has seen it, where there is nothing to compare it with.
     is_blind = stored.survey is None or not stored.survey.groups
     if is_blind and failure.ended_at <= stored.turn_usage.started_at:
@@ -84,11 +85,19 @@ def explain_nothing_new(stored: Context, failure: Failure) -> str:
     return ""
 
 
-def find_living_note(key: SessionKey, subject: Subject, deps: Deps) -> OwnNote | None:
-    """Return the note of the session's looks; None if somebody deleted it. Raises ForgeError."""
+def find_living_note(
+    key: SessionKey, stored: Context, subject: Subject, deps: Deps
+) -> OwnNote | None:
+    """Return the note of the session's looks, with what was found last; None if somebody deleted
+    it. Raises ForgeError and StoreError."""
     marker = Marker(key.session_id, 0)
     own = (each for each in deps.gitlab.notes.list_own_notes(subject) if each.marker == marker)
-    return next(own, None)
+    note = next(own, None)
+    if note is None or not is_unfinished(note.body):
+        return note
+    # A look that was not finished has left its promise there.
+    look = stored_turns.find_newest_look(key, stored.turn, deps)
+    return replace(note, body=look.note_text) if look and look.note_text else note
 
 
 def make_look(
@@ -170,7 +179,7 @@ def tell_same_failure(
         where = failure.subject
         told = Aftermath("failed_again", where.pipeline_id, where.sha, deps.runtime.clock.now())
         deps.storage.sessions.write_aftermath(key, judged.turn, dump_aftermath(told))
-    said = _mark_note(key, failure.subject, ended, deps, passed_between=passed_between)
+    said = _mark_note(key, stored, failure.subject, ended, deps, passed_between=passed_between)
     text = _SAME.format(
         which=_name_pipeline(stored, failure), ended=_ENDED.format(ended) if ended else ""
     )
@@ -190,18 +199,21 @@ def tell_same_failure(
 
 def _has_passed(key: SessionKey, stored: Context, deps: Deps) -> bool:
     """Whether the commit has passed since it was looked at."""
-    after = load_aftermath(deps.storage.sessions.read_aftermath(key, 0))
-    if after is None or after.became != "passed_again":
-        return False
-    look = stored_turns.read_turn(deps.storage.sessions, key, stored.look)
-    return look is None or after.became_at >= look.turn_usage.started_at
+    after = stored_turns.find_aftermath(deps.storage.sessions, key, stored.look, stored.look)
+    return after is not None and after.became == "passed_again"
 
 
 def _mark_note(
-    key: SessionKey, subject: Subject, ended: str, deps: Deps, *, passed_between: bool
+    key: SessionKey,
+    stored: Context,
+    subject: Subject,
+    ended: str,
+    deps: Deps,
+    *,
+    passed_between: bool,
 ) -> tuple[NoteRef, str] | None:
     """Write the line into the note; None if the note is gone. Raises ForgeError."""
-    note = find_living_note(key, subject, deps)
+    note = find_living_note(key, stored, subject, deps)
     if note is None:
         log.info("session %s: its note is gone, so nothing is said there", key.session_id)
         return None

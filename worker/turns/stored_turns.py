@@ -6,7 +6,7 @@ from itertools import islice
 
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
-from worker.core.failure.aftermath import load_aftermath
+from worker.core.failure.aftermath import Aftermath, load_aftermath
 from worker.core.ports import SessionKey, SessionStore
 from worker.errors import StoreError
 from worker.turns.parts import Deps
@@ -92,6 +92,23 @@ def is_unexplained(key: SessionKey, stored: Context, deps: Deps, look: int = 0) 
         return False
     found = find_verdict(key, stored.turn, deps)
     return found is None or found.turn < look
+
+
+def find_aftermath(store: SessionStore, key: SessionKey, turn: int, look: int) -> Aftermath | None:
+    """Return what became of the failure that a turn is about, which the turn `look` was the first
+    to look at; None if that is not known. Raises StoreError.
+
+    That a pipeline passed, or a new commit came, stands with the session's first turn, and is of no
+    failure that came later; that the failure came again in the same way stands with the turn whose
+    verdict that has ended.
+    """
+    after = load_aftermath(store.read_aftermath(key, 0))
+    if after and after.became != "failed_again" and look:
+        first = read_turn(store, key, look)
+        after = after if first and after.became_at >= first.turn_usage.started_at else None
+    if turn and (after is None or after.became == "failed_again"):
+        return load_aftermath(store.read_aftermath(key, turn))
+    return after
 
 
 def has_moved_on(key: SessionKey, deps: Deps) -> bool:

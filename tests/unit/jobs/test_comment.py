@@ -213,7 +213,7 @@ def test_analyze_starts_what_no_webhook_has(at: Job) -> None:
     (note,) = at.list_notes()
     assert "A race in the test." in note.body
     assert note.type is None
-    assert "is done already" in read_reason(at.run_failed())
+    assert "was looked at already" in read_reason(at.run_failed())
 
 
 def test_analyze_again_points_to_what_was_found(told: Job) -> None:
@@ -324,7 +324,7 @@ def test_forget_deletes_what_was_said_and_runs_nothing_again(told: Job, tmp_path
     assert any(b"SECRET-OF-THE-TEAM" in each.read_bytes() for each in _files(tmp_path))
     assert "Deleted" in read_answer(told.ask("/sandpiper forget"))
     assert not any(b"SECRET-OF-THE-TEAM" in each.read_bytes() for each in _files(tmp_path))
-    assert "is done already" in read_reason(told.run_failed())
+    assert "was looked at already" in read_reason(told.run_failed())
     assert "was deleted" in read_answer(told.ask("/sandpiper status"))
     assert "Nothing is stored" in read_answer(told.ask("/sandpiper forget"))
     answer = told.ask("What was it?", root.discussion_id)

@@ -43,7 +43,7 @@ def test_a_lost_webhook_is_made_good(at: Job, sweeps: Sweeps) -> None:
     at.script_answers(FINDING)
     assert isinstance(run_trigger(sweeps.begun[0], at.build_deps()), Finished)
     (again,) = sweeps()
-    known = f"this failure of pipeline {at.scene.pipeline.id} was looked at"
+    known = f"this failure of pipeline {at.scene.pipeline.id} was looked at already"
     assert (again.was_begun, again.reason) == (False, known)
     assert len(sweeps.begun) == 1
 

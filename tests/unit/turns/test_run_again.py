@@ -77,8 +77,8 @@ def lines(at: At) -> list[str]:
 
 def label(at: At, turn: int) -> tuple[str, str]:
     (key,) = at.list_sessions()
-    verdict = at.load_turn(key, turn).verdict
-    judged = outcomes.judge_turn(at.store, key, turn, verdict, "")
+    stored = at.load_turn(key, turn)
+    judged = outcomes.judge_turn(at.store, key, turn, stored.verdict, "", stored.look)
     return judged.label, judged.reason
 
 

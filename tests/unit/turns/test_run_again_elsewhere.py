@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import says
 from tests.jobs import read_reason, run_trigger
 from tests.simulators.gitlab import Access, Bridge, GitLabSim, Pipeline
 from tests.surveyed import RACE, At, concludes
-from tests.unit.turns.test_run_again import REAL, finished, newest_job, retry
+from tests.unit.turns.test_run_again import REAL, finished, label, newest_job, retry
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
+from worker.core.failure.outcomes import Label
 from worker.core.failure.run_again import Difference, compare_failures
 from worker.turns.day_budget import Budget
 from worker.turns.results import Finished, Skipped
@@ -132,6 +134,52 @@ def test_a_new_commit_has_a_note_of_its_own_and_folds_the_one_note(at: At, mende
     assert isinstance(at.run_failed(at.flake(at.scene.mr, REAL)), Finished)
     first, _ = at.of(at.scene.mr)
     assert "**Superseded by [a newer note](" in first.split("\n")[2]
+
+
+def test_a_pass_before_another_failure_judges_the_verdict_before_it_alone(at: At) -> None:
+    at.script_answers(concludes("flaky"), concludes("infrastructure"))
+    pipeline = at.flake(at.scene.mr)
+    finished(at.run_failed(pipeline))
+    at.clock.time += 100
+    at.sim.retry_job(newest_job(pipeline), status="success")
+    at.run_passed(pipeline)
+    at.clock.time += 100
+    finished(at.run_failed(at.flake(at.scene.mr, REAL)))
+    assert [label(at, turn)[0] for turn in (0, 1)] == [Label.CONFIRMED, Label.OPEN]
+    finished(at.run_failed(at.flake(at.scene.mr, REAL)))
+    assert [label(at, turn)[0] for turn in (0, 1)] == [Label.CONFIRMED, Label.CONTRADICTED]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("trace", [RACE, REAL])
+def test_a_question_between_a_broken_look_and_the_next_one_loses_nothing(
+    at: At, trace: bytes
+) -> None:
+    pipeline = at.flake(at.scene.mr)
+    finished(at.run_failed(pipeline))
+    (note,) = at.list_notes()
+    before = note.body.partition("\n")[2].strip()
+
+    def die(iteration: int) -> None:
+        raise Killed
+
+    at.on_asking = die
+    with pytest.raises(Killed):
+        at.run_failed(retry(at, pipeline, REAL))
+    at.on_asking = lambda iteration: None
+    at.clock.time += 10_000
+    at.script_answers(says("Soon."), concludes("caused by this change"))
+    finished(at.ask("When?", note.discussion_id))
+    if trace is RACE:
+        retry(at, pipeline, RACE)
+    finished(at.run_failed(pipeline))
+    assert "will replace this note" not in note.body
+    assert note.body.count(before) == 1
+    expected = "Failed again in the same way" if trace is RACE else "Run again:"
+    assert expected in note.body
 
 
 # ------------------------------------------------------------------------------------- compared

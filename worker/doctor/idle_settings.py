@@ -91,7 +91,7 @@ NEEDS: Sequence[Need] = (
             lambda settings: not settings.models.reply.model,
             "the session's own model answers replies",
         )
-        for name in ("reasoning", "max_output")
+        for name in ("reasoning", "max_output", "timeout")
     ),
     Need(
         "limits.project_cost_usd_per_day",

@@ -206,6 +206,9 @@ class ReplySettings(Part):
     max_output: int = Field(
         default=1500, ge=100, le=32_000, description="Tokens that such an answer may have."
     )
+    timeout: float = Field(
+        default=60.0, gt=0, le=600, description="Seconds that such an answer may take."
+    )
 
 
 class ModelSettings(Part):

@@ -58,9 +58,6 @@ from worker.turns.folding import FoldParts, make_fold
 
 log = logging.getLogger("sandpiper.turn")
 
-REPLY_SECONDS = 60.0
-"""Seconds that the model of `models.reply` may take; then the session's own model answers."""
-
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
@@ -191,6 +188,9 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
         return halt_turn(record_model(context, parts.model.name), str(error))
     seconds = parts.clock.monotonic() - started
     parts.watch(_report_answer(reply, find_room(limits, context.turn_usage), seconds))
+    if reply_model:
+        # Its signed thinking would bind a notice into the history that later turns must not obey.
+        reply = replace(reply, wire="", thought=False)
     kept_notice = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
     after = absorb_reply(
@@ -281,8 +281,8 @@ def _continue_in_new_sandbox(context: Context, error: SandboxLost, parts: LoopPa
 
 def _compute_deadline(context: Context, limits: Limits, clock: Clock) -> float:
     left = limits.wall_clock - (clock.now() - context.turn_usage.started_at)
-    most = max(left, 0.0) + limits.loop_rules.final_grace
-    return clock.monotonic() + (min(most, REPLY_SECONDS) if context.reply_model else most)
+    most, reply = max(left, 0.0) + limits.loop_rules.final_grace, context.reply_model
+    return clock.monotonic() + (min(most, reply.timeout) if reply else most)
 
 
 def _report_answer(reply: Reply, room: int, seconds: float) -> Answered:

@@ -118,11 +118,10 @@ def make_reply_model(settings: Settings) -> ReplyModel | None:
     reply, tiers = settings.models.reply, settings.models.tiers
     if not reply.model:
         return None
-    if reply.model not in tiers:
-        return ReplyModel(reply.model, reply.reasoning or "", max_output=reply.max_output)
-    served = tiers[reply.model]
+    tier = reply.model if reply.model in tiers else ""
+    served = tiers[tier] if tier else reply
     level = reply.reasoning or served.reasoning or ""
-    return ReplyModel(served.model, level, tier=reply.model, max_output=reply.max_output)
+    return ReplyModel(served.model, level, tier, reply.max_output, reply.timeout)
 
 
 def list_run_models(settings: Settings) -> list[ChosenModel]:

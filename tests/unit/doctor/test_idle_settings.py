@@ -30,14 +30,13 @@ EXAMPLES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "models.tier": ({"models": {"tier": "smart"}}, TIERS),
     "models.upgrade": ({"models": {"upgrade": ["code"]}}, CODING),
     "gitlab.tier_min_access": ({"gitlab": {"tier_min_access": "owner"}}, TIERS),
-    "models.reply.reasoning": (
-        {"models": {"reply": {"reasoning": "low"}}},
-        {"models": {"reply": {"model": "anthropic/claude-haiku-5-5"}}},
-    ),
-    "models.reply.max_output": (
-        {"models": {"reply": {"max_output": 500}}},
-        {"models": {"reply": {"model": "anthropic/claude-haiku-5-5"}}},
-    ),
+    **{
+        f"models.reply.{name}": (
+            {"models": {"reply": {name: value}}},
+            {"models": {"reply": {"model": "anthropic/claude-haiku-5-5"}}},
+        )
+        for name, value in {"reasoning": "low", "max_output": 500, "timeout": 5}.items()
+    },
     "limits.project_cost_usd_per_day": (
         {"limits": {"project_cost_usd_per_day": 9, "cost_usd_per_day": 9}},
         {"limits": {"cost_usd_per_day": 10}},

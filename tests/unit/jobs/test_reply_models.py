@@ -104,6 +104,7 @@ def test_a_question_is_answered_by_the_replys_model_alone(thread: Thread) -> Non
     assert (request.system, request.tools) == (first.system, first.tools)
     assert list(request.messages[: len(first.messages)]) == list(first.messages)
     assert (request.notice, request.max_output, request.marks) == (FROM_ABOVE, 1500, ())
+    assert request.deadline == thread.job.clock.monotonic() + SMALL.timeout
     assert (ended.model, ended.gave_way, ended.turn_usage.cost_usd) == ("t/reply", "", 0.01)
     last = ended.calls[-1]
     assert (last.model, last.tier, last.reasoning) == ("t/reply", "reply", "low")
@@ -140,6 +141,13 @@ def test_a_reply_folds_only_what_the_sessions_own_cache_has_lost(
     thread.job.clock.time += seconds
     ended = thread.asks(WHY, BECAUSE)
     assert (ended.model, len(ended.folds)) == ("t/reply", folds)
+
+
+def test_its_thinking_binds_no_notice_into_the_history(thread: Thread) -> None:
+    thread.small.binds_thinking = True
+    ended = thread.asks(WHY, replace(BECAUSE, wire="[signed]", thought=True))
+    assert ended.messages[-1] == Assistant(BECAUSE.text)
+    assert User(FROM_ABOVE) not in ended.messages
 
 
 def test_each_reply_may_be_answered_so(thread: Thread) -> None:

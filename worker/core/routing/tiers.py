@@ -76,14 +76,15 @@ class ReplyModel:
     """The model that answers a reply which needs no tools, in place of the session's own.
 
     `tier` is the tier whose model it is, "" for a model of its own. Its answer may have
-    `max_output` tokens. `end_reason` says why the session's own model goes on, "" while this one
-    answers.
+    `max_output` tokens and take `timeout` seconds. `end_reason` says why the session's own model
+    goes on, "" while this one answers.
     """
 
     model: str
     reasoning: str = ""
     tier: str = ""
     max_output: int = 0
+    timeout: float = 60.0
     end_reason: str = ""
 
     @property

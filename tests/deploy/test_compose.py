@@ -1,6 +1,7 @@
 """compose.yaml, by the Compose specification's own schema and by what we promise of it."""
 
 import json
+import re
 import shutil
 import subprocess
 from functools import cache
@@ -13,6 +14,7 @@ import yaml
 from tests.deploy.image import ROOT
 from worker import settings
 from worker.settings import Settings
+from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
 
 SCHEMA = "github.com/compose-spec/compose-go/v2@v2.9.0"
 OURS = ("receiver", "worker", "sweep", "doctor")
@@ -129,6 +131,47 @@ def test_a_secret_is_a_file_that_is_declared() -> None:
     assert all(set(each) == {"file"} for each in declared.values())
 
 
+OF_THE_DOOR = {"webhook_secret", "webhook_key", "operator_token"}
+NOT_OURS = {("broker_sentinel_password",)}
+"""Compose brings a Redis of its own."""
+
+
+def find_needers(place: tuple[str, ...]) -> set[str]:
+    """The services that need a secret."""
+    if place == ("gitlab", "setup_token"):
+        return {"doctor"}
+    if place == ("pages", "secret"):
+        return set(OURS)
+    if place[-1] in OF_THE_DOOR:
+        return {"receiver"} if place[-1] == "operator_token" else {"receiver", "doctor"}
+    return {"worker", "sweep", "doctor"}
+
+
+@pytest.mark.parametrize("place", sorted(set(SECRETS) - NOT_OURS), ids=".".join)
+def test_every_secret_reaches_who_needs_it_and_nobody_else(place: tuple[str, ...]) -> None:
+    names = {each for name in SECRETS[place] for each in (name, f"{name}_FILE")}
+    given = {name for name in OURS if names & set(compose()["services"][name]["environment"])}
+    assert given == find_needers(place)
+
+
+@pytest.mark.parametrize("variable", sorted({*OVERRIDES, *DEFAULTS.values()}))
+def test_every_variable_of_the_reference_reaches_every_service(variable: str) -> None:
+    for name in OURS:
+        assert variable in compose()["services"][name]["environment"], name
+
+
+def test_the_chart_takes_every_variable_of_the_reference() -> None:
+    from jsonschema import Draft7Validator  # takes a second
+
+    chart = ROOT / "helm/sandpiper"
+    schema = json.loads((chart / "values.schema.json").read_text("utf-8"))
+    values = yaml.safe_load((chart / "values.yaml").read_text("utf-8"))
+    values["env"] = dict.fromkeys({*OVERRIDES, *DEFAULTS.values()}, "x")
+    secret = {name: "key" for names in SECRETS.values() for name in names}
+    values["secrets"] |= {"existingSecret": "s", "receiver": secret, "worker": secret}
+    assert [each.message for each in Draft7Validator(schema).iter_errors(values)] == []
+
+
 def test_what_is_waited_for_has_a_health_check() -> None:
     services = compose()["services"]
     for service in services.values():
@@ -143,13 +186,16 @@ def test_the_settings_are_ones_that_sandpiper_takes(tmp_path: Path) -> None:
     content = compose()["configs"]["sandpiper"]["content"]
     file.write_text(content.replace("${SANDPIPER_URL:-}", url))
     for name in OURS:
-        given = dict(compose()["services"][name]["environment"])
+        environment = compose()["services"][name]["environment"]
+        unset = re.compile(r"\$\{[A-Z0-9_]+:-([^}]*)\}")
+        given = {key: unset.sub(r"\1", value) for key, value in environment.items()}
         given["GITLAB_URL"] = "https://gitlab.example.com"
         assert given["SANDPIPER_PAGE_SECRET_FILE"] == "/run/secrets/page-secret"
         for variable in [each for each in given if each.endswith("_FILE")]:
             (tmp_path / variable).write_text(variable)
             given[variable] = str(tmp_path / variable)
         read = settings.load(str(file), given)
+        assert read.models.default == "anthropic/claude-sonnet-5-5", "what is unset says nothing"
         assert read.broker == "redis://redis:6379/0"
         assert read.s3_endpoint == "http://s3:7070"
         assert read.sandbox.shared_limits

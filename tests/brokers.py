@@ -17,6 +17,13 @@ import redis
 
 from tests.certificates import Server
 from tests.parallel import worker_number
+from worker import app
+from worker.core.triggers import Reacted
+from worker.queue.messages import TASK
+from worker.queue.process import Sandpiper
+from worker.queue.publisher import Publisher
+from worker.settings import Settings
+from worker.turns.parts import Deps
 
 QUEUE = "celery"
 KEEPING = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
@@ -64,7 +71,10 @@ class RedisServer:
             suppress(redis.RedisError),
             redis.Redis.from_url(self.url, socket_timeout=2) as client,
         ):
-            return bool(client.ping())
+            try:
+                return bool(client.ping())
+            except redis.AuthenticationError:  # it answers, and wants a password
+                return True
         return False
 
 
@@ -75,6 +85,28 @@ def make_tls_options(port: int, server: Server) -> tuple[str, ...]:
         *("--tls-cert-file", server.cert_file, "--tls-key-file", server.key_file),
         *("--tls-ca-cert-file", server.authority.ca_file),
     )
+
+
+def build_app(broker: str, **settings: object) -> Sandpiper:
+    """The product's Celery app for a broker, without the parts of a job."""
+    return app.build_app(Settings.model_validate({"broker": broker, **settings}), _make_no_deps)
+
+
+def _make_no_deps() -> Deps:
+    raise AssertionError("only a worker needs them")
+
+
+def round_trip(built: Sandpiper) -> bool:
+    """Whether a trigger that is published can be read again."""
+    publish = Publisher(built, TASK)
+    publish(Reacted(1, 2, 3, 4))
+    with built.connection_for_read() as connection:
+        queue = connection.SimpleQueue(built.amqp.default_queue.name)
+        message = queue.get(timeout=20)
+        message.ack()
+        queue.close()
+    publish.close()
+    return bool(message.headers["task"] == TASK)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.fakes import EchoToolbox, HandClock, MemorySandbox, ScriptedModel, sa
 from tests.parts import change_parts
 from tests.simulators.gitlab import GitLabSim, Note, Pipeline, Scene, make_failing_merge_request
 from worker.core.conversation.context import Context, Subject
-from worker.core.conversation.context_json import load_context
+from worker.core.conversation.context_json import dump_context, load_context
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolSpec
 from worker.core.events import Asking, Event
@@ -190,12 +191,17 @@ class Job:
         )
         return run_trigger(trigger, self.build_deps(**changes), Run(self._watch))
 
-    def make_trigger(self, pipeline: Pipeline | None = None) -> PipelineFailed:
-        """Make the trigger that the door makes of the pipeline's webhook."""
+    def make_trigger(
+        self, pipeline: Pipeline | None = None, *, dated: bool = False
+    ) -> PipelineFailed:
+        """Make the trigger that the door makes of the pipeline's webhook, or if it is not `dated`,
+        that of an earlier version."""
         which = pipeline or self.scene.pipeline
         mr = which.mr or self.scene.mr
+        ended = datetime.fromisoformat(which.finished_at or which.created_at)
         return PipelineFailed(
-            which.project.id, which.id, which.sha, mr.source_branch, mr.iid, mr.project.id
+            *(which.project.id, which.id, which.sha, mr.source_branch, mr.iid, mr.project.id),
+            finished_at=int(ended.timestamp()) if dated else 0,
         )
 
     def run_comment(self, note: Note | None, **changes: Any) -> Ran:
@@ -234,6 +240,17 @@ class Job:
         latest = self.store.find_latest_turn(which)
         assert latest is not None
         return load_context(self.store.read_context(which, latest))
+
+    def load_turn(self, key: SessionKey, turn: int) -> Context:
+        """Load a turn of a session."""
+        return load_context(self.store.read_context(key, turn))
+
+    def rewrite_turn(self, change: Callable[[Context], Context]) -> None:
+        """Store the first turn of the only session as another version would have."""
+        (key,) = self.list_sessions()
+        changed = dump_context(change(self.load_turn(key, 0)))
+        (place,) = self.place.glob(f"sessions/*/*/{key.session_id}/0000/context.json")
+        place.write_bytes(changed)
 
     def find_key(self, pipeline: Pipeline | None = None) -> SessionKey:
         """Find the session of a pipeline."""

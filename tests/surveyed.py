@@ -55,8 +55,9 @@ class QuotingModel(ScriptedModel):
     """Answers from a list, and quotes the log that it is shown."""
 
     def reply(self, request: Request) -> Reply:
-        answer, opening = super().reply(request), request.messages[0]
-        shown = _SHOWN.search(opening.text) if isinstance(opening, User) else None
+        answer = super().reply(request)
+        told = (each.text for each in reversed(request.messages) if isinstance(each, User))
+        shown = next(filter(None, map(_SHOWN.search, told)), None)
         quote = f"- job {shown['job']} line {shown['line']}: {shown['error']}" if shown else QUOTE
         return replace(answer, text=answer.text.replace(QUOTE, quote))
 

@@ -29,6 +29,7 @@ TRANSPORTS = {
     "redis": "worker.queue.redis_transport:Transport",
     "rediss": "worker.queue.redis_transport:Transport",
     "sentinel": "worker.queue.redis_transport:SentinelTransport",
+    "sentinels": "worker.queue.redis_transport:SentinelTransport",
 }
 """What replaces kombu's own transports: that of `memory://` polls for messages once a second, and
 that of Redis ends the worker at an item that is no message."""
@@ -86,8 +87,11 @@ def build_app(
 
 
 def _make_broker_url(broker: str) -> str:
-    """Return the URL; `memory://` gets a host, because kombu warns if there is none."""
-    return "memory://localhost//" if broker == "memory://" else broker
+    """Return the URL as kombu takes it: `memory://` with a host, since it warns if there is none,
+    and `sentinels://` by the one name that it knows."""
+    if broker == "memory://":
+        return "memory://localhost//"
+    return broker.replace("sentinels://", "sentinel://")
 
 
 def _make_transport_options(settings: Settings) -> dict[str, Any]:
@@ -97,20 +101,33 @@ def _make_transport_options(settings: Settings) -> dict[str, Any]:
         return {"confirm_publish": True}
     if scheme.startswith(("redis", "sentinel")):
         waits = {"socket_connect_timeout": 5, "socket_timeout": 30}
-        master = {"master_name": settings.broker_master} if scheme == "sentinel" else {}
-        return {"priority_steps": [0], **waits, **master}
+        options: dict[str, Any] = {"priority_steps": [0], **waits}
+        if scheme.startswith("sentinel"):
+            options["master_name"] = settings.broker_master
+            options["sentinel_kwargs"] = waits | _make_sentinel_options(settings)
+        return options
     return {}
+
+
+def _make_sentinel_options(settings: Settings) -> dict[str, Any]:
+    """Return how redis-py talks to the Sentinels themselves."""
+    options: dict[str, Any] = {}
+    if settings.broker_sentinel_password:
+        options["password"] = settings.broker_sentinel_password
+    if settings.broker.startswith("sentinels://"):
+        options |= {"ssl": True, **settings.broker_tls.get_redis_options()}
+    return options
 
 
 def _make_tls_options(settings: Settings) -> dict[str, Any] | None:
     """Return how the broker's certificate is checked, None where it has none. Without this, neither
     kombu nor py-amqp would check it. Raises ConfigError."""
     scheme, tls = settings.broker.partition("://")[0], settings.broker_tls
-    if scheme not in ("rediss", "amqps"):
+    if scheme not in ("rediss", "sentinels", "amqps"):
         return None
     if tls.ca_file and not Path(tls.ca_file).is_file():
         raise ConfigError(f"broker_tls.ca_file: there is no file {tls.ca_file}")
-    return tls.get_redis_options() if scheme == "rediss" else tls.get_amqp_options()
+    return tls.get_amqp_options() if scheme == "amqps" else tls.get_redis_options()
 
 
 def _add_task(app: "Sandpiper") -> None:

@@ -1,7 +1,8 @@
 """A cheap model begins and a stronger one goes on, through the whole product, over every wire."""
 
 import itertools
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,52 @@ def test_what_stays_unclear_goes_to_the_stronger_model(wire: str, tmp_path: Path
         done = told.run("reply", ended.session_id, "Why?")
         assert done.returncode == 0, done.stderr
         assert read_newest(told).model == big
+
+
+def find_then_answer() -> Script:
+    """A finding, an answer without a tool, and one for which another model calls a tool."""
+    fetch = {"source": "gitlab_get_job_log", "arguments": {"job_id": 500003}, "path": LOG}
+    steps: Iterator[Answer] = iter(
+        (
+            Call([("fetch_to_sandbox", fetch)]),
+            Say(FINDING),
+            Say("Because of the seasons."),
+            Call([("sandbox_exec", {"command": "grep -n 23:50 /tmp/data/*"})]),
+            Say("As that line says."),
+        )
+    )
+    return lambda asked: next(steps)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_reply_has_a_model_of_its_own_until_it_needs_a_tool(wire: str, tmp_path: Path) -> None:
+    small, big = MODELS[wire]
+    with product(tmp_path, find_then_answer(), "memory://", WIRES[wire][0]) as told:
+        lead_to(told, wire, 100_000, "")
+        told.env["SANDPIPER_MODEL"] = big
+        told.write_settings(yaml.safe_dump({"models": {"reply": {"model": small}}}))
+        with told.serve() as process:
+            told.pipeline_failed()
+            for count, text in enumerate(("Why?", "Why not in winter?", ""), 1):
+                process.until(lambda: len(told.objects("context.json")) == count, "no note")  # noqa: B023
+                if text:
+                    root = told.notes()[0].discussion_id
+                    told.gitlab.comment(told.scene.mr, told.scene.author, text, root)
+        ended = read_newest(told)
+        assert [each.model for each in ended.calls] == [big, big, small, small, big]
+        assert [each.tier for each in ended.calls] == ["", "", "reply", "reply", ""]
+        assert ended.outcome
+        assert (ended.outcome.status, ended.outcome.text) == (Status.DONE, "As that line says.")
+        small_name, big_name = (each.partition("/")[2] for each in (small, big))
+        bodies = [note.body for note in told.notes()]
+        assert f"`{small_name}` (reply)" in bodies[1]
+        assert f"`{big_name}`" in bodies[2]
+        assert f"reply: {small}" in bodies[2]
+        # What the models are told stays as it is, byte for byte; only the limit is another.
+        for name in ("system", "tools", "systemInstruction", "system_instruction", "instructions"):
+            told_once = {json.dumps(each.get(name)) for each in told.model.requests}
+            assert len(told_once) == 1, name
+        assert told.model.unexpected_requests == []
 
 
 def test_a_tier_is_chosen_on_the_merge_request(tmp_path: Path) -> None:

@@ -31,11 +31,13 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class NotePlaced:
     """A turn has its note, `note` on the merge request of `subject`: a placeholder, until the turn
-    reaches Milestone.NOTE."""
+    reaches Milestone.NOTE. `earlier` is what stood there before, if it is the note of a failure
+    that has come again."""
 
     subject: Subject
     marker: Marker
     note: NoteRef
+    earlier: str = ""
 
 
 @dataclass(frozen=True, slots=True)

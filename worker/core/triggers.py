@@ -34,7 +34,9 @@ class PipelineFailed:
     `project_id` is where the pipeline ran; `mr_project_id` is the merge request's target project.
     Whether the pipeline is the merge request's is asked of GitLab. `ref` and `sha` are what the
     event said, by which people find it in a log: nothing is decided by them. `by_job` says that one
-    of the pipeline's own jobs asks, so the pipeline may still be running.
+    of the pipeline's own jobs asks, so the pipeline may still be running. A pipeline whose jobs are
+    run again fails again under its id: `finished_at` (epoch seconds, 0 if the event did not say)
+    tells the events of the two failures apart, and nothing else is decided by it either.
     """
 
     project_id: int
@@ -44,6 +46,7 @@ class PipelineFailed:
     mr_iid: int = 0
     mr_project_id: int = 0
     by_job: bool = False
+    finished_at: int = 0
     kind: Literal["pipeline"] = "pipeline"
 
 
@@ -57,6 +60,7 @@ class PipelinePassed:
     ref: str
     mr_iid: int = 0
     mr_project_id: int = 0
+    finished_at: int = 0
     kind: Literal["passed"] = "passed"
 
 
@@ -98,7 +102,10 @@ def trigger_id(trigger: Trigger) -> str:
 def to_message(trigger: Trigger) -> dict[str, Any]:
     """The trigger as the queue carries it."""
     # `asdict` would copy every value, which takes most of the time of accepting a trigger.
-    return {name: getattr(trigger, name) for name in trigger.__slots__}
+    message = {name: getattr(trigger, name) for name in trigger.__slots__}
+    if not message.get("finished_at", 1):
+        del message["finished_at"]  # as earlier versions wrote it: entries are found by its hash
+    return message
 
 
 def from_message(message: Mapping[str, Any]) -> Trigger:

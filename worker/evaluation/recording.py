@@ -16,6 +16,7 @@ from worker.errors import ConfigError, SourceError
 from worker.evaluation.cases import CASE, EXPECT, find_inside
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
+from worker.sources.api.lists import list_branch_pipelines, list_trigger_jobs
 from worker.sources.merge_request.diff import PER_PAGE
 
 MOST_LOG, MOST_FILE, MOST_FILES = 32 << 20, 512 << 10, 300
@@ -244,7 +245,7 @@ class Recorder:
         return name
 
     def _describe_children(self, path: str, project: int) -> Iterator[dict[str, Any]]:
-        bridges = self.client.many(f"{path}/bridges", wire.Bridge, "the started pipelines").items
+        bridges = list_trigger_jobs(self.client, path, "the started pipelines").items
         for bridge in bridges:
             child = bridge.downstream_pipeline
             if child is None or child.project_id not in (0, project):
@@ -276,13 +277,14 @@ class Recorder:
         Each has only the jobs that failed in the case's own pipeline.
         """
         base = mr.diff_refs.base_sha if mr.diff_refs else ""
-        where, query = f"/projects/{self.subject.project_id}/pipelines", {"ref": mr.target_branch}
-        found = self._list_pipelines(where, query)
+        project, what = f"/projects/{self.subject.project_id}", "the pipelines to compare with"
+        where = self.client, project, mr.target_branch, what, _MOST_RUNS
+        found = [*list_branch_pipelines(*where).items]
         if base and base not in {each.sha for each in found}:
-            found += self._list_pipelines(where, query | {"sha": base})
-        project, prefix = self.subject.project_id, mr.target_branch
+            found += list_branch_pipelines(*where, {"sha": base}).items
+        number, prefix = self.subject.project_id, mr.target_branch
         for pipeline in self._sort_runs(found):
-            yield self._describe_run(pipeline, project, prefix, base)
+            yield self._describe_run(pipeline, number, prefix, base)
 
     def _describe_earlier_runs(self) -> Iterator[dict[str, Any]]:
         """Yield the merge request's newest earlier pipelines, with the same jobs as target runs."""
@@ -293,11 +295,9 @@ class Recorder:
             run = self._describe_run(pipeline, project, "earlier", self.subject.sha)
             yield run | {"source": _name_source(pipeline.ref)}
 
-    def _list_pipelines(
-        self, where: str, query: Mapping[str, str] | None = None
-    ) -> list[wire.Pipeline]:
+    def _list_pipelines(self, where: str) -> list[wire.Pipeline]:
         what = "the pipelines to compare with"
-        return list(self.client.page(where, wire.Pipeline, what, 1, _MOST_RUNS, query or {}).items)
+        return list(self.client.page(where, wire.Pipeline, what, 1, _MOST_RUNS).items)
 
     def _sort_runs(self, found: Sequence[wire.Pipeline]) -> list[wire.Pipeline]:
         """Sort pipelines oldest first; return none if this one has no failed job to compare by."""

@@ -161,6 +161,7 @@ def _begin_anew(
         calls=(),
         folds=(),
         tier=None,
+        reply_by=None,
     )
     if workflow is None:
         return fresh

@@ -26,6 +26,7 @@ from worker.jobs.model_commands import (
     find_model,
     may_use_model,
 )
+from worker.jobs.pipeline_failed import find_looked_at
 from worker.maintenance import retention
 from worker.turns import contexts, memory, project_memory, session, stored_turns
 from worker.turns.parts import Deps, Run
@@ -93,7 +94,7 @@ def _run_workflow(comment: Comment, command: str, deps: Deps, run: Run) -> Ended
     subject = _find_failure(comment, deps)
     if isinstance(subject, str):
         return subject
-    key = _make_key(comment, subject, deps, command)
+    key = _find_key(comment, subject, deps, command)
     latest = deps.storage.sessions.find_latest_turn(key)
     if latest is not None:
         return _look_again(comment, key, latest, deps, run)
@@ -320,7 +321,7 @@ def _find_session(comment: Comment, deps: Deps) -> SessionKey | str:
     subject = _find_failure(comment, deps)
     if isinstance(subject, str):
         return subject
-    key = _make_key(comment, subject, deps)
+    key = _find_key(comment, subject, deps)
     return key if _has_begun(key, deps) else _NOT_YET.format(subject.pipeline_id)
 
 
@@ -330,11 +331,20 @@ def _find_failure(comment: Comment, deps: Deps) -> Subject | str:
     )
 
 
-def _make_key(
+def _find_key(
     comment: Comment, subject: Subject, deps: Deps, command: str = "analyze"
 ) -> SessionKey:
+    """Return the session of a failed pipeline: its own, or if an earlier one of the commit has
+    looked at it as well, that one."""
     workflow = deps.runtime.playbook.for_trigger(f"command:{command}")
-    return session.make_key(subject, workflow, deps, internal=comment.note.internal)
+    key = session.make_key(subject, workflow, deps, internal=comment.note.internal)
+    if _has_begun(key, deps) or comment.note.internal:
+        return key
+    looked = find_looked_at(subject, workflow, deps)
+    latest = deps.storage.sessions.find_latest_turn(looked) if looked else None
+    stored = looked and stored_turns.load_newest(looked, latest or 0, deps)
+    is_about = stored and stored.subject.pipeline_id == subject.pipeline_id
+    return looked if looked and is_about else key
 
 
 def _list_sessions(comment: Comment, deps: Deps) -> list[SessionKey]:

@@ -1,18 +1,22 @@
-"""Handles failed pipelines: waits for the debounce, skips analysed commits, analyses the rest."""
+"""Handles failed pipelines: waits for the debounce, then looks at the failure, or looks again where
+its commit was looked at before."""
 
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from worker.core.conversation.context import Status, Subject
+from worker.core.conversation.context import Subject
+from worker.core.ports import SessionKey
 from worker.core.triggers import PipelineFailed
 from worker.errors import SourceError
 from worker.jobs.results import DebounceNotOver
 from worker.playbook import Workflow
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Busy, Ended, Skipped
+from worker.turns.run_again import Failure
+from worker.turns.second_look import look_again
 from worker.turns.session import analyse_failure, make_key
-from worker.turns.stored_turns import load_turn
+from worker.turns.stored_turns import has_moved_on, is_unexplained, load_turn
 
 log = logging.getLogger("sandpiper.job")
 
@@ -25,33 +29,41 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
 
     Raises DebounceNotOver, Busy and others.
     """
+    ended_at = 0.0
     if deps.options.debounce and not trigger.by_job:
-        _wait_for_debounce(trigger, deps)
+        ended_at = _wait_for_debounce(trigger, deps)
     subject = deps.gitlab.pipelines.find_failed_subject(trigger)
     if isinstance(subject, str):
         return Skipped(subject)
+    if not trigger.by_job:
+        ended_at = ended_at or deps.gitlab.pipelines.find_end_time(trigger)
     workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
-    if reason := explain_looked_at(subject, workflow, deps):
-        return Skipped(reason)
+    key = find_looked_at(subject, workflow, deps)
+
+    def explain_superseded() -> str:
+        return deps.gitlab.pipelines.explain_superseded(subject)
+
+    if key:
+        return look_again(key, Failure(subject, ended_at), deps, run, superseded=explain_superseded)
     return analyse_failure(
-        subject,
-        workflow,
-        deps,
-        run,
-        superseded=lambda: deps.gitlab.pipelines.explain_superseded(subject),
+        *(subject, workflow, deps, run),
+        superseded=explain_superseded,
         unasked=True,
+        ended_at=ended_at,
     )
 
 
-def _wait_for_debounce(trigger: PipelineFailed, deps: Deps) -> None:
-    """Raise DebounceNotOver while the failure is younger than the debounce.
+def _wait_for_debounce(trigger: PipelineFailed, deps: Deps) -> float:
+    """Return when the pipeline ended. Raises DebounceNotOver while that is too short a time ago.
 
     Its age is counted from GitLab's end time, so that a restarted worker does not wait again. A
     time far in the future is ignored.
     """
-    age = deps.runtime.clock.now() - deps.gitlab.pipelines.find_end_time(trigger)
+    ended_at = deps.gitlab.pipelines.find_end_time(trigger)
+    age = deps.runtime.clock.now() - ended_at
     if -MOST_SKEW <= age < deps.options.debounce:
         raise DebounceNotOver(min(deps.options.debounce - age, deps.options.debounce))
+    return ended_at
 
 
 def _list_pipelines_of_commit(subject: Subject, deps: Deps) -> Sequence[int]:
@@ -65,15 +77,24 @@ def _list_pipelines_of_commit(subject: Subject, deps: Deps) -> Sequence[int]:
         return ()
 
 
-def explain_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> str:
-    """Return why another pipeline of the commit makes a run needless, or "". Raises Busy."""
+def find_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> SessionKey | None:
+    """Return the session that has looked at the pipeline's commit, None if there is none.
+
+    It is the pipeline's own, or that of another pipeline of the commit if something was found
+    there and its note is still the commit's. Raises Busy while it is at its first turn.
+    """
+    own = make_key(subject, workflow, deps)
+    if deps.storage.sessions.find_latest_turn(own) is not None:
+        return own
+    if deps.queue.leases.find_holder(own, 0):
+        return None  # the same trigger's turn, perhaps to be taken over
     for pipeline in _list_pipelines_of_commit(subject, deps):
         key = make_key(replace(subject, pipeline_id=pipeline), workflow, deps)
         latest = deps.storage.sessions.find_latest_turn(key)
         if latest is not None:
-            outcome = load_turn(deps.storage.sessions, key, latest).outcome
-            if outcome and outcome.status is not Status.FAILED:
-                return f"commit {subject.sha} was looked at with pipeline {pipeline}"
+            stored = load_turn(deps.storage.sessions, key, latest)
+            if not (is_unexplained(key, stored, deps) or has_moved_on(key, deps)):
+                return key
         elif deps.queue.leases.find_holder(key, 0):
             raise Busy(f"commit {subject.sha} is being looked at with pipeline {pipeline}")
-    return ""
+    return None

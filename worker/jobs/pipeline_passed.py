@@ -7,6 +7,7 @@ from worker.turns import older_notes
 from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Deps
 from worker.turns.results import Busy, NotesMarked, Skipped
+from worker.turns.stored_turns import find_next_turn
 
 
 def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped | NotesMarked:
@@ -32,5 +33,7 @@ def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped |
             raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
     done = older_notes.mark_passed(subject, deps)
     for name in done.sessions:
-        update_judgement(SessionKey(subject.project_id, subject.mr_iid, name), 0, deps, watch)
+        key = SessionKey(subject.project_id, subject.mr_iid, name)
+        for turn in range(find_next_turn(key, deps)):
+            update_judgement(key, turn, deps, watch)
     return done

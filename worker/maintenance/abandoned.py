@@ -128,10 +128,11 @@ def _restore_reply(context: Context) -> Replied | None:
 
 
 def _restore_failure(context: Context) -> PipelineFailed | str:
-    if context.turn:
+    if not context.is_look:
         return "which comment it was to answer is not known any more: ask again"
     subject = context.subject
     return PipelineFailed(
         *(subject.pipeline_project_id, subject.pipeline_id, subject.sha, ""),
         *(subject.mr_iid, subject.project_id),
+        finished_at=int(context.ended_at) if context.turn else 0,
     )

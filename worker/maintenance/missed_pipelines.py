@@ -1,17 +1,20 @@
 """Finds failed pipelines whose webhook was lost. Beginning one twice does no harm."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 
 from worker.core.conversation.context import Subject
+from worker.core.ports import SessionKey
 from worker.core.triggers import PipelineFailed, Reacted, Replied, Trigger, trigger_id
 from worker.errors import SandpiperError
-from worker.jobs.pipeline_failed import explain_looked_at
+from worker.jobs.pipeline_failed import find_looked_at
 from worker.queue.journal import Journal
 from worker.turns.parts import Deps
+from worker.turns.run_again import Failure, explain_nothing_new
 from worker.turns.session import make_key
+from worker.turns.stored_turns import read_turn
 
 MOST_LOOKED_AT = 1000
 """Failed pipelines that one sweep compares with the store."""
@@ -29,7 +32,7 @@ class MissedPipeline:
 def begin_missed_pipelines(
     deps: Deps, since: float, most: int, begin: Callable[[PipelineFailed], None]
 ) -> Iterator[MissedPipeline]:
-    """Call `begin` for at most `most` failed pipelines without a session, and yield all looked at.
+    """Call `begin` for at most `most` failures that no session knows, and yield all looked at.
 
     `since` is in epoch seconds. Raises StoreError and what `begin` raises.
     """
@@ -78,8 +81,9 @@ def _explain_skipped(found: PipelineFailed, deps: Deps) -> str:
     )
     workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
     key = make_key(place, workflow, deps)
-    if deps.storage.sessions.find_latest_turn(key) is not None:
-        return "it has its session"
+    failure = Failure(place, found.finished_at)
+    if reason := _explain_known(key, failure, deps):
+        return reason
     if deps.queue.leases.find_holder(key, 0):
         return "it is being looked at"
     if deps.queue.journal.has_failure(found):
@@ -88,6 +92,19 @@ def _explain_skipped(found: PipelineFailed, deps: Deps) -> str:
         subject = deps.gitlab.pipelines.find_failed_subject(found)
         if isinstance(subject, str):
             return subject
-        return explain_looked_at(subject, workflow, deps)
+        looked = find_looked_at(subject, workflow, deps)
+        return _explain_known(looked, replace(failure, subject=subject), deps) if looked else ""
     except SandpiperError as error:
         return str(error)
+
+
+def _explain_known(key: SessionKey, failure: Failure, deps: Deps) -> str:
+    """Return why a session knows a failure; "" if there is no session, or it may not."""
+    latest = deps.storage.sessions.find_latest_turn(key)
+    if latest is None:
+        return ""
+    stored = read_turn(deps.storage.sessions, key, latest)
+    is_own = stored is None or stored.subject.pipeline_id == failure.subject.pipeline_id
+    if stored is None or (is_own and not failure.ended_at):
+        return "it has its session"
+    return explain_nothing_new(stored, failure)

@@ -91,6 +91,8 @@ def _read_turn(marker: Marker, project: int, iid: int, deps: Deps) -> Context | 
     latest = deps.storage.sessions.find_latest_turn(key)
     if turn is None or latest is None or turn > latest:
         return None
+    if turn == 0:
+        return stored_turns.find_newest_look(key, latest, deps)
     return stored_turns.read_turn(deps.storage.sessions, key, turn)
 
 

@@ -110,5 +110,6 @@ def _find_judgement(store: SessionStore, row: Row, later: list[Row]) -> Judgemen
     if row.label in (Label.CONFIRMED, Label.CONTRADICTED):
         return Judgement(Label(row.label), row.label_reason)
     key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-    changed = next((each.verdict for each in later if each.verdict != row.verdict), "")
+    same = (each for each in later if each.look == row.look)
+    changed = next((each.verdict for each in same if each.verdict != row.verdict), "")
     return judge_turn(store, key, row.turn, row.verdict, changed)

@@ -4,11 +4,13 @@ import logging
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import amqp
 import redis
 from celery import Celery
 from kombu.exceptions import KombuError, OperationalError
+from redis.sentinel import MasterNotFoundError
 
 from worker.errors import QueueError
 from worker.transport.certificates import explain_tls_failure
@@ -23,6 +25,7 @@ _REFUSALS = (
 )
 """What brokers answer to a wrong user, password or virtual host; `__cause__` of kombu's errors."""
 
+_CA_SETTING = "broker_tls.ca_file or SSL_CERT_FILE"
 _UNFIT = {
     "cluster": "is a node of a Redis Cluster, which cannot be a queue, as each key has another "
     "node; use a single Redis, or several that Sentinels watch, by sentinel://",
@@ -43,7 +46,9 @@ def find_broker_failure(app: Celery) -> QueueError | None:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=3)
             return _find_unfit_redis(connection)
         except (KombuError, OSError, *foreign) as error:
-            return _explain_failure(connection.as_uri(), error)
+            if isinstance(error.__cause__ or error, MasterNotFoundError):
+                return _explain_sentinels(connection, error)
+            return _explain_failure(_name_place(connection), error)
 
 
 def _find_unfit_redis(connection: Any) -> QueueError | None:
@@ -56,7 +61,7 @@ def _find_unfit_redis(connection: Any) -> QueueError | None:
         role = client.info("replication").get("role") if mode == "standalone" else ""
     except redis.ResponseError:
         return None  # This user may not ask.
-    place = _hide_user(connection.as_uri())
+    place = _name_place(connection)
     if mode in _UNFIT:
         return QueueError(f"the broker {place} {_UNFIT[mode]}")
     if role == "slave":
@@ -67,20 +72,47 @@ def _find_unfit_redis(connection: Any) -> QueueError | None:
     return None
 
 
-def _explain_failure(uri: str, error: Exception) -> QueueError:
+def _explain_failure(place: str, error: Exception) -> QueueError:
     reason = str(getattr(error, "message", "") or error).rstrip(".")
-    place, causes = _hide_user(uri), (error, error.__cause__, error.__context__)
-    if any(isinstance(each, _REFUSALS) for each in causes[:2]):
+    if any(isinstance(each, _REFUSALS) for each in (error, error.__cause__)):
         advice = "set SANDPIPER_BROKER to a user, password and virtual host that it knows"
         return QueueError(f"the broker {place} refuses this login: {reason}; {advice}")
-    if problem := explain_tls_failure(error, "broker_tls.ca_file or SSL_CERT_FILE"):
+    if problem := explain_tls_failure(error, _CA_SETTING):
         finding, _, advice = problem.partition(": ")
         return QueueError(f"the broker {place} does not answer: {finding}; {advice}")
     return QueueError(f"the broker {place} does not answer: {reason}", transient=True)
 
 
-def _hide_user(uri: str) -> str:
-    return re.sub("//[^/]*@", "//", uri)
+def _explain_sentinels(connection: Any, error: Exception) -> QueueError:
+    """Explain why no Sentinel has named a Redis, by asking each anew: redis-py keeps no reasons."""
+    place, options = _name_place(connection), connection.transport_options
+    addresses = [urlsplit(each) for each in connection.alt] or [connection]
+    for each in addresses:
+        client = redis.Redis(each.hostname, each.port, **options["sentinel_kwargs"])
+        try:
+            client.sentinel_get_master_addr_by_name(options["master_name"])
+        except redis.AuthenticationError as refusal:
+            return QueueError(
+                f"the Sentinel {each.hostname}:{each.port} refuses this login: {refusal}; set "
+                "SANDPIPER_SENTINEL_PASSWORD to its own password, which the address does not hold"
+            )
+        except redis.RedisError as failure:
+            place, error = f"{place} (its Sentinel {each.hostname}:{each.port})", failure
+        else:
+            name = options["master_name"]
+            reason = f"its Sentinels know no Redis that is called {name}, or none that answers"
+            return QueueError(f"the broker {place} does not answer: {reason}", transient=True)
+        finally:
+            client.close()
+    return _explain_failure(place, error)
+
+
+def _name_place(connection: Any) -> str:
+    """Return the broker's URL without its user, and without the name of our transport in it."""
+    scheme, _, rest = str(connection.as_uri()).partition("://")
+    if scheme.endswith("Transport"):
+        scheme = "sentinel" if scheme.endswith(":SentinelTransport") else "redis"
+    return re.sub("//[^/]*@", "//", f"{scheme}://{rest}")
 
 
 def require_login(app: Celery) -> None:

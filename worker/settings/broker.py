@@ -1,4 +1,4 @@
-"""`broker:`, `broker_tls:`, `broker_master:`: the queue, and how its server is known."""
+"""`broker:`, `broker_tls:`, `broker_…`: the queue, and how its server is known."""
 
 import ssl
 from typing import Any
@@ -8,12 +8,12 @@ from pydantic import Field
 
 from worker.settings.base import Part
 
-SCHEMES = ("memory", "redis", "rediss", "sentinel", "amqp", "amqps")
-EXPECTED = "expected memory://, redis[s]://…, sentinel://… or amqp[s]://…"
+SCHEMES = ("memory", "redis", "rediss", "sentinel", "sentinels", "amqp", "amqps")
+EXPECTED = "expected memory://, redis[s]://…, sentinel[s]://… or amqp[s]://…"
 
 
 class BrokerTlsSettings(Part):
-    """`broker_tls:`, of `rediss://` and `amqps://`."""
+    """`broker_tls:`, of `rediss://`, `sentinels://` and `amqps://`."""
 
     verify: bool = Field(
         default=True,
@@ -23,7 +23,7 @@ class BrokerTlsSettings(Part):
     ca_file: str = Field(default="", description="Certificates to trust instead of the usual ones.")
 
     def get_redis_options(self) -> dict[str, Any]:
-        """Return what redis-py takes for `rediss://`."""
+        """Return what redis-py takes for `rediss://` and `sentinels://`."""
         needs = ssl.CERT_REQUIRED if self.verify else ssl.CERT_NONE
         options = {"ssl_cert_reqs": needs, "ssl_check_hostname": self.verify}
         return {**options, "ssl_ca_certs": self.ca_file} if self.ca_file else options

@@ -28,7 +28,12 @@ class ContextSettings(Part):
     )
     fold_to: float = Field(default=0.20, gt=0, lt=1, description="Share that is aimed at.")
     keep_first: int = Field(
-        default=2, ge=1, le=1000, description="First messages that stay as they are."
+        default=1,
+        ge=1,
+        le=1000,
+        description="First messages that stay as they are; only where a provider refuses a request "
+        "and nothing else helps, the middle of a very long one is left out. 1 is what the run "
+        "began with.",
     )
     keep_last: int = Field(
         default=12,

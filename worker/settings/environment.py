@@ -41,6 +41,7 @@ SECRETS: Mapping[Place, tuple[str, ...]] = {
     ("gitlab", "webhook_secret"): ("GITLAB_WEBHOOK_SECRET",),
     ("gitlab", "webhook_key"): ("GITLAB_WEBHOOK_KEY",),
     ("gitlab", "setup_token"): ("GITLAB_SETUP_TOKEN",),
+    ("broker_sentinel_password",): ("SANDPIPER_SENTINEL_PASSWORD",),
     ("sources", "konflux", "token"): ("KONFLUX_TOKEN",),
     ("sources", "testing_farm", "token"): ("TESTING_FARM_API_TOKEN",),
     ("pages", "secret"): ("SANDPIPER_PAGE_SECRET",),

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from worker.core.conversation.loop_rules import MOST_CALLS
 from worker.core.conversation.plan import PlanBy
 from worker.core.gate.rules import Gate
 from worker.settings.base import Part
@@ -31,7 +32,7 @@ GateChoice = Annotated[
 
 
 class LoopSettings(Part):
-    """`loop:`. A workflow may set other values of the same fields."""
+    """`loop:`. A workflow may set another `plan` and `gate`."""
 
     plan: PlanChoice = Field(
         default=PlanBy.FACTS,
@@ -51,4 +52,28 @@ class LoopSettings(Part):
         default=ToolList.FULL,
         description="Which tools the model is told of: `full`: all of the workflow's; `compact`: "
         "the workflow's `small_tools`, and `find_tool`, by which it finds the others.",
+    )
+    find_tool_uses: int = Field(
+        default=3, ge=1, le=100, description="Times that `find_tool` may be used in one run."
+    )
+    empty_retries: int = Field(
+        default=2,
+        ge=0,
+        le=20,
+        description="Times in a row that a model is asked again after an answer without a text or "
+        "a call; then the run ends.",
+    )
+    broken_answers: int = Field(
+        default=3,
+        ge=1,
+        le=20,
+        description="Answers in a row that are cut at their length limit or cannot be read, after "
+        "which the run ends.",
+    )
+    calls_per_answer: int = Field(
+        default=64,
+        ge=1,
+        le=MOST_CALLS,
+        description="Tool calls of one answer; of an answer with more of them none is made, and it "
+        "counts as broken.",
     )

@@ -46,6 +46,32 @@ class LimitSettings(_BudgetSettings):  # type: ignore[misc]
         "longer by up to a quarter is shown whole. Of the output of a command never more than "
         "4096, or 5120 if that is everything; a diff of up to 8 KB is shown whole.",
     )
+    answer_tokens: int = Field(
+        default=21_000,
+        ge=1000,
+        le=64_000,
+        description="Tokens of one answer of a model, if it can write as many. Nothing is sent "
+        "while it is written: what stands between may cut a connection that is silent so long.",
+    )
+    final_grace: float = Field(
+        default=120.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds past `wall_clock` that the final answer may take.",
+    )
+    max_identical_calls: int = Field(
+        default=3,
+        ge=2,
+        le=100,
+        description="Times in a row that a model may ask for the same calls, also in turns of two "
+        "or three; from then on they are not made, and it is told so.",
+    )
+    identical_calls_after_hint: int = Field(
+        default=2,
+        ge=1,
+        le=100,
+        description="Times more that it may ask for them before the run ends.",
+    )
     turns_per_day: int = Field(default=20, ge=1, description="Answers in one thread and day.")
     project_concurrency: int = Field(
         default=0,

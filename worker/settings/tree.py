@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from worker.settings.base import Part, list_secrets
+from worker.settings.base import Part, Secret, list_secrets
 from worker.settings.broker import BrokerTlsSettings, check_broker, list_passwords
 from worker.settings.context import ContextSettings
 from worker.settings.gitlab import GitLabSettings
@@ -26,13 +26,17 @@ class Settings(Part):
         default="memory://",
         description="The queue: `memory://` inside `serve`, `redis://…`, `rediss://…`, `amqp://…` "
         "or `amqps://…`; `sentinel://one:26379;sentinel://two:26379/0` for the Redis that "
-        "Sentinels name. A Redis Cluster cannot be a queue.",
+        "Sentinels name (`sentinels://` where both speak TLS); user and password there are those "
+        "of the Redis. A Redis Cluster cannot be a queue.",
     )
     broker_tls: BrokerTlsSettings = BrokerTlsSettings()
     broker_master: str = Field(
         default="mymaster",
         min_length=1,
         description="How the Sentinels of `sentinel://` call their Redis.",
+    )
+    broker_sentinel_password: Secret = Field(
+        default="", description="What the Sentinels of `sentinel://` themselves want to hear."
     )
     store: str = Field(
         default="file:///var/lib/sandpiper",

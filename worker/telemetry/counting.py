@@ -125,4 +125,4 @@ def _find_verdict(context: Context, status: Status) -> str:
 
 
 def _find_origin(context: Context) -> str:
-    return context.found_by if context.turn == 0 and context.found_by in _ORIGINS else "model"
+    return context.found_by if context.is_look and context.found_by in _ORIGINS else "model"

@@ -16,7 +16,9 @@ from worker.errors import ArgumentError
 from worker.tools.base import ToolContext, ToolDef, ToolOutput
 
 NAME = "find_tool"
-MOST_USES = 3
+USES = 3
+"""How often it may be used in a run, where nothing else is set."""
+
 _MOST_FOUND = 4
 _WORD = re.compile(r"[a-z0-9]{3,}")
 
@@ -27,13 +29,14 @@ class Args(Arguments):
     query: str = Field(min_length=1, max_length=500, description="What you want to know or do.")
 
 
-def make_find_tool(others: Sequence[ToolSpec]) -> ToolDef[Args]:
-    """Make the tool that finds one of `others`, for one run."""
+def make_find_tool(others: Sequence[ToolSpec], most: int = USES) -> ToolDef[Args]:
+    """Make the tool that finds one of `others`, for one run; it may be used `most` times."""
     uses = count(1)
+    often = f"{most} times" if most > 1 else "once"
 
     def run(args: Args, context: ToolContext, number: int) -> ToolOutput:
-        if next(uses) > MOST_USES:
-            raise ArgumentError(f"{NAME} may be used {MOST_USES} times; go on with what you have")
+        if next(uses) > most:
+            raise ArgumentError(f"{NAME} may be used {often}; go on with what you have")
         found = _find(args.query, others)
         content = {
             "how": "call fetch_to_sandbox with the name as `source`",
@@ -48,8 +51,8 @@ def make_find_tool(others: Sequence[ToolSpec]) -> ToolDef[Args]:
     return ToolDef(
         name=NAME,
         description=(
-            f"Find more data sources by what they give, with their arguments. At most {MOST_USES} "
-            f"times. There are {len(others)} besides the tools you see."
+            f"Find more data sources by what they give, with their arguments. At most {often}. "
+            f"There are {len(others)} besides the tools you see."
         ),
         args=Args,
         run=run,

@@ -58,7 +58,8 @@ def _shorten_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 class WorkflowToolbox:
     """The tools and sources that one workflow may use. Implements core.ports.Toolbox.
 
-    `others` are those that were not announced to the model; it can find them with `find_tool`.
+    `others` are those that were not announced to the model; it can find them with `find_tool`,
+    `finds` times.
 
     Every string of a result is redacted before it is written as JSON.
     """
@@ -68,12 +69,13 @@ class WorkflowToolbox:
         context: ToolContext,
         allows: Callable[[str], bool],
         others: Sequence[ToolSpec] = (),
+        finds: int = find_tool.USES,
     ) -> None:
         self._tools: dict[str, ToolDef[Any]] = {
             tool.name: tool for tool in TOOLS if allows(tool.name)
         }
         if others:
-            self._tools[find_tool.NAME] = find_tool.make_find_tool(others)
+            self._tools[find_tool.NAME] = find_tool.make_find_tool(others, finds)
         self._sources = {name: one for name, one in context.sources.items() if allows(name)}
         self._context = replace(context, sources=self._sources)
 

@@ -20,9 +20,10 @@ OTHERS = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "AWS_CA_BUNDLE")
 
 _MOST_CAUSES = 50
 _EXPIRED, _NOT_YET, _SELF_SIGNED, _WRONG_HOST, _WRONG_ADDRESS = 10, 9, 18, 62, 64
-_UNKNOWN_SIGNERS = (2, 19, 20, 21)
+_UNKNOWN_SIGNERS = (2, 7, 19, 20, 21)
 """OpenSSL's numbers: https://docs.openssl.org/3.0/man3/X509_STORE_CTX_get_error/."""
 
+_SPEAKS_NO_TLS = "it does not speak TLS at this port: is it http:// instead of https://?"
 _NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 
@@ -61,7 +62,7 @@ def explain_tls_failure(error: BaseException, setting: str = "SSL_CERT_FILE") ->
         if isinstance(each, CertificateError):  # urllib3 compares names by itself where it is asked
             return _explain_certificate(_WRONG_HOST, str(each), setting)
         if isinstance(each, ssl.SSLError) and each.reason in _NO_TLS:
-            return "it does not speak TLS at this port: is it http:// instead of https://?"
+            return _SPEAKS_NO_TLS
     return ""
 
 

@@ -33,6 +33,7 @@ from worker.forge.text.note_parts import remove_tokens
 from worker.playbook import Workflow
 from worker.turns import kept_prompts, stored_turns
 from worker.turns.parts import Deps
+from worker.turns.run_again import Failure
 
 log = logging.getLogger("sandpiper.job")
 
@@ -41,9 +42,14 @@ FORGOTTEN = "deleted on request"
 
 
 def make_first_context(
-    name: str, subject: Subject, workflow: Workflow, deps: Deps, tier: TierChoice | None = None
+    name: str,
+    subject: Subject,
+    workflow: Workflow,
+    deps: Deps,
+    tier: TierChoice | None = None,
+    ended_at: float = 0.0,
 ) -> Context:
-    """Return the context with which a session's first turn begins."""
+    """Return the context with which a session's first turn begins; `ended_at` is the context's."""
     system, tools = kept_prompts.write_prompt(subject, workflow, deps)
     return Context(
         session_id=name,
@@ -55,6 +61,7 @@ def make_first_context(
         messages=(_write_first_message(name, subject, deps),),
         turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
         tier=tier,
+        ended_at=ended_at,
     )
 
 
@@ -134,6 +141,25 @@ def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
         return None
 
 
+def read_unfinished_look(
+    key: SessionKey, stored: Context, failure: Failure, deps: Deps
+) -> Context | None:
+    """Return the checkpoint of the turn after `stored` if it looks at the failure's pipeline.
+
+    What it has surveyed may be an earlier failure than the newest: then that one is looked at, and
+    the newest one after it.
+    """
+    unfinished = read_unfinished(key, stored.turn + 1, deps)
+    if (
+        unfinished is None
+        or not unfinished.is_look
+        or not _is_about(unfinished, failure.subject, key)
+    ):
+        return None
+    told, now = (unfinished.system, unfinished.tools), (stored.system, stored.tools)
+    return replace(unfinished, subject=failure.subject) if told == now else None
+
+
 def read_unfinished_answer(
     key: SessionKey, stored: Context, reply: Replied | None, deps: Deps
 ) -> Context | None:
@@ -183,6 +209,7 @@ def make_next_context(
         verdict="",
         seconds=0.0,
         fact="",
+        earlier_note="",
         # Older versions committed turns with it; no worker has left the new turn.
         handed_over=False,
         tier=tier,
@@ -265,6 +292,9 @@ def make_emptied_context(stored: Context, deps: Deps) -> Context:
         turn_start=1,
         note=stored.note,
         answered_notes=stored.answered_notes,
+        look=stored.look,
+        ended_at=stored.ended_at,
+        first_pipeline=stored.first_pipeline,
         outcome=Outcome(Status.FAILED, "", FORGOTTEN),
     )
 

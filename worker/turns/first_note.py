@@ -38,7 +38,7 @@ def revise_first_note(
 
 def _changes_verdict(key: SessionKey, context: Context, found: Finding, deps: Deps) -> bool:
     """Whether a later turn gives the first verdict, or a complete, undoubted answer changes it."""
-    if context.turn == 0 or context.outcome is None or context.note is None:
+    if context.is_look or context.outcome is None or context.note is None:
         return False
     before = stored_turns.find_verdict(key, context.turn - 1, deps)
     if before is None:
@@ -54,7 +54,7 @@ def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, 
     own = list(deps.gitlab.notes.list_own_notes(context.subject))
     marker = Marker(key.session_id, 0)
     note = next((each for each in own if each.marker == marker), None)
-    first = stored_turns.load_turn(deps.storage.sessions, key, 0).note_text
+    first = stored_turns.load_turn(deps.storage.sessions, key, context.look).note_text
     posted = context.note
     if note is None or not first or posted is None or older_note.is_marked(note.body):
         return

@@ -58,9 +58,6 @@ from worker.turns.folding import FoldParts, make_fold
 
 log = logging.getLogger("sandpiper.turn")
 
-FINAL_GRACE = 120.0
-"""Seconds past the wall-clock limit that the final answer may take."""
-
 REPLY_SECONDS = 60.0
 """Seconds that the model of `models.reply` may take; then the session's own model answers."""
 
@@ -197,7 +194,11 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     kept_notice = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
     after = absorb_reply(
-        *(context, ask, reply, name, kept_notice), at=sent_at, seconds=seconds, cache=marked.cache
+        *(context, ask, reply, name, kept_notice),
+        at=sent_at,
+        seconds=seconds,
+        cache=marked.cache,
+        rules=limits.loop_rules,
     )
     if reply_model and after.turn_usage.halt:
         return leave_reply_model(after, "it refused to answer", gave_way=name)
@@ -280,7 +281,7 @@ def _continue_in_new_sandbox(context: Context, error: SandboxLost, parts: LoopPa
 
 def _compute_deadline(context: Context, limits: Limits, clock: Clock) -> float:
     left = limits.wall_clock - (clock.now() - context.turn_usage.started_at)
-    most = max(left, 0.0) + FINAL_GRACE
+    most = max(left, 0.0) + limits.loop_rules.final_grace
     return clock.monotonic() + (min(most, REPLY_SECONDS) if context.reply_model else most)
 
 

@@ -21,7 +21,7 @@ from worker.errors import ForgeError, SourceError, StoreError
 from worker.forge.defence.finish import finish_body
 from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import older_note
-from worker.turns import memory, project_memory
+from worker.turns import memory, project_memory, stored_turns
 from worker.turns.parts import Deps
 from worker.turns.results import NotesMarked
 
@@ -139,7 +139,7 @@ def _edit_older_note(
         else None,
     )
     deps.storage.sessions.write_aftermath(older.key, 0, dump_aftermath(after))
-    memory.record_end(older.context, became, by.pipeline_id, deps)
+    memory.record_end(_read_newest_look(older, deps), became, by.pipeline_id, deps)
     project_memory.update_memory(older.key, deps)
     # The note comes last: once it is folded, the other steps are not retried.
     for note in own:
@@ -158,6 +158,14 @@ def _edit_older_note(
             raise
         log.info("note %d was deleted meanwhile", older.note.ref.note_id)
     log.info("session %s: %s by pipeline %d", older.key.session_id, became, by.pipeline_id)
+
+
+def _read_newest_look(older: _OlderNote, deps: Deps) -> Context:
+    """Return the look at the newest failure of the commit: what came before it ended by itself."""
+    latest = deps.storage.sessions.find_latest_turn(older.key) or 0
+    newest = stored_turns.read_turn(deps.storage.sessions, older.key, latest)
+    look = newest.look if newest else 0
+    return stored_turns.read_turn(deps.storage.sessions, older.key, look) or older.context
 
 
 def _list_changed_paths(before: Subject, fixed: Subject, deps: Deps) -> tuple[str, ...] | None:

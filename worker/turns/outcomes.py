@@ -27,8 +27,17 @@ def judge_turn(
     read only if its text or its survey matters.
     """
     feedback = aftermath.load_feedback(store.read_feedback(key, turn))
-    after = aftermath.load_aftermath(store.read_aftermath(key, 0))
+    after = _read_aftermath(store, key, turn)
     return _judge(store, key, turn, verdict, feedback, after, later_verdict)
+
+
+def _read_aftermath(store: SessionStore, key: SessionKey, turn: int) -> Aftermath | None:
+    """Return what became of the failure that a turn is about: that it passed or was mended stands
+    with the first turn, that it came again in the same way with the turn whose verdict it ends."""
+    after = aftermath.load_aftermath(store.read_aftermath(key, 0))
+    if turn == 0 or (after and after.became != "failed_again"):
+        return after
+    return aftermath.load_aftermath(store.read_aftermath(key, turn))
 
 
 def _judge(
@@ -72,8 +81,9 @@ def _has_red_target(context: Context) -> bool:
 
 
 def judge_by_later_verdict(key: SessionKey, context: Context, deps: Deps, watch: Watcher) -> None:
-    """Store and count what a turn's verdict says about earlier verdicts. Raises nothing."""
-    for turn in range(context.turn) if context.verdict else ():
+    """Store and count what a turn's verdict says about earlier verdicts on the same failure. Raises
+    nothing."""
+    for turn in range(context.look, context.turn) if context.verdict else ():
         update_judgement(key, turn, deps, watch, newest_verdict=context.verdict)
 
 
@@ -97,7 +107,7 @@ def update_judgement(
         if context is None or not context.verdict or newest_verdict == context.verdict:
             return
         feedback = aftermath.load_feedback(store.read_feedback(key, turn))
-        after = aftermath.load_aftermath(store.read_aftermath(key, 0))
+        after = _read_aftermath(store, key, turn)
         arguments = (store, key, turn, context.verdict)
         now = _judge(*arguments, feedback, after, newest_verdict)
         if votes_before is not None and _judge(*arguments, votes_before, after, "") == now:

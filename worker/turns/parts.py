@@ -313,4 +313,4 @@ class Turn:
     @property
     def marker(self) -> Marker:
         """The marker in the turn's note."""
-        return Marker(self.key.session_id, self.context.turn)
+        return Marker(self.key.session_id, self.context.note_turn)

@@ -51,7 +51,10 @@ def keep_note_up_to_date(
         if not sure():
             return
         body = note.write_placeholder(
-            marker, context.subject, resumed=context.turn > 0, progress=line
+            *(marker, context.subject),
+            resumed=context.turn > 0,
+            progress=line,
+            earlier=context.earlier_note,
         )
         deps.gitlab.notes.edit_note(context.subject, posted, body, hurried=True)
 

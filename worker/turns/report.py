@@ -26,6 +26,8 @@ from worker.forge.text.footer import Footer, write_small_print
 from worker.forge.text.known import write_known_failure
 from worker.forge.text.layout import Layout
 from worker.forge.text.revision import put_above
+from worker.forge.text.run_again import put_above as put_line_above
+from worker.forge.text.run_again import write_run_again
 from worker.turns import triage
 from worker.turns.parts import Deps, Toolset
 from worker.turns.suggestions import expect_changes, offer_changes
@@ -75,11 +77,12 @@ def find_hidden(
 ) -> tuple[finding.HiddenPart, ...]:
     """Return what the visible lines of a note on `found` have no room for.
 
-    Whether changes go on the diff is not known yet: this assumes that they do.
+    Changes are not on the diff yet: those count that can be put there.
     """
-    shown, offers = expect_changes(found, deps)
+    shown, offers = expect_changes(context, found, deps)
     outcome = context.outcome or NO_OUTCOME
-    layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers)
+    above = _write_run_again(context)
+    layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers, above)
     return layout.list_hidden(write_small_print(_make_footer(context, found, deps), found.unproven))
 
 
@@ -104,18 +107,21 @@ def write_bodies(
     footer = _make_footer(context, found, deps)
     # Writing the finding may be what its runs have died of, so a plain reason is posted.
     if gives_up or outcome.status is Status.FAILED:
-        jobs = () if gives_up or context.turn else triage.list_failed_jobs(context.survey)
-        return note.write_failure(
+        jobs = () if gives_up or not context.is_look else triage.list_failed_jobs(context.survey)
+        failure = note.write_failure(
             marker, context.subject, outcome.reason, footer, jobs, deps.gitlab.hosts
-        ), ""
+        )
+        return put_line_above(failure, _write_run_again(context)), ""
     if found is None:
         return _write_answer(marker, context, outcome, outcome.text, footer, toolset, deps), ""
     if footer.found_by == KNOWN and context.survey:
         body = write_known_failure(marker, found, context.survey.groups, footer, deps.gitlab.hosts)
+        body = put_line_above(body, _write_run_again(context))
         return body, body
     hidden = private or not context.investigates
     shown, offers = offer_changes(context, found, trials, toolset.captures, deps, private=hidden)
-    layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers)
+    above = _write_run_again(context)
+    layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers, above)
     body = note.write_finding(marker, layout, footer)
     # What a reply with a finding says above it, for the person who asked.
     lead = "" if context.investigates else finding.split_lead(outcome.text)[0]
@@ -123,6 +129,11 @@ def write_bodies(
         return body, body
     done = Outcome(Status.DONE, lead)
     return put_above(_write_answer(marker, context, done, lead, None, toolset, deps), body), body
+
+
+def _write_run_again(context: Context) -> str:
+    """Return the line above a note that stands in the place of an earlier failure's, else ""."""
+    return write_run_again(context.subject) if context.is_look and context.turn else ""
 
 
 def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) -> Footer:
@@ -134,7 +145,7 @@ def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) ->
             *missing_evidence.select_untold(find_unavailable(context), found),
         ),
         replaced_model=context.gave_way,
-        found_by=context.found_by if context.turn == 0 else "",
+        found_by=context.found_by if context.is_look else "",
         redaction_counts=context.redactions,
         page=deps.options.page(context.session_id),
         tier=describe_tier(context),

@@ -79,13 +79,14 @@ def analyse_failure(
     internal: bool = False,
     superseded: Callable[[], str] = lambda: "",
     unasked: bool = False,
+    ended_at: float = 0.0,
 ) -> Ended:
     """Take the first turn of a session.
 
     `reply` is the comment that asked for it, if one did. The note goes to the merge request, or if
     the comment was `internal`, to its thread. `superseded` is called now and then during the run;
     if it returns a reason, the run ends. `unasked` says that nobody has asked for the turn, so that
-    a known failure may answer it.
+    a known failure may answer it. `ended_at` is when the pipeline ended, as in `Failure`.
     """
     key = make_key(subject, workflow, deps, internal=internal)
     with claim_turn(key, 0, key.session_id, deps) as lease:
@@ -96,7 +97,8 @@ def analyse_failure(
         unfinished = contexts.read_unfinished_analysis(key, subject, deps)
         tier, deps = tiers.prepare_tier(subject, workflow.name, deps, run, unfinished=unfinished)
         context = unfinished or contexts.make_first_context(
-            key.session_id, subject, deps.runtime.playbook.get(workflow.name), deps, tier
+            *(key.session_id, subject, deps.runtime.playbook.get(workflow.name), deps, tier),
+            ended_at=ended_at,
         )
         if reply and not context.answered_notes:
             note = NoteRef(0, reply.discussion_id) if internal else None
@@ -104,15 +106,15 @@ def analyse_failure(
         hidden = deps.gitlab.permissions.needs_internal_note(subject)
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
-        run = _make_stoppable(run, key, 0, deps, superseded)
+        run = make_stoppable(run, key, 0, deps, superseded)
         is_continued = unfinished is not None
         private = internal or hidden
         turn = Turn(key, context, (), lease, is_continued, is_unasked=unasked, is_private=private)
         if unasked and not is_continued and (reason := explain_unaffordable(turn, deps)):
             return Skipped(reason)
-        _list_turn(key, turn.context, deps)
+        list_turn(key, turn.context, deps)
         kept_prompts.keep_prompt(turn.context, deps)
-        return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
+        return commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
 def answer_reply(
@@ -142,7 +144,7 @@ def answer_reply(
         stored = contexts.load_session(key, latest, deps)
         if isinstance(stored, str):
             return Skipped(stored)
-        stored = kept_prompts.restore_prompt(_check_address(key, stored, deps), deps)
+        stored = kept_prompts.restore_prompt(check_address(key, stored, deps), deps)
         if reply and reply.note_id in stored.answered_notes:
             project_memory.update_memory(key, deps)
             return Skipped(f"note {reply.note_id} is answered already")
@@ -162,18 +164,18 @@ def answer_reply(
             chosen = tiers.choose_reply_by(context, stored, deps, run)
             context = replace(context, reply_by=chosen)
         context = charge_helper(context, f"route: {run.reply_route.route}", run.reply_route.answers)
-        run = _make_stoppable(run, key, latest + 1, deps, lambda: "")
+        run = make_stoppable(run, key, latest + 1, deps, lambda: "")
         hidden = deps.gitlab.permissions.needs_internal_note(stored.subject)
-        is_internal = _is_internal(key, stored, deps)
-        if hidden and not is_internal:
+        was_internal = is_internal(key, stored, deps)
+        if hidden and not was_internal:
             return Skipped(BEGAN_IN_PUBLIC)
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
-        private = internal or is_internal or hidden
+        private = internal or was_internal or hidden
         turn = Turn(key, context, files_of, lease, unfinished is not None, is_private=private)
-        _list_turn(key, turn.context, deps)
+        list_turn(key, turn.context, deps)
         kept_prompts.keep_prompt(turn.context, deps)
-        return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
+        return commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
 def _find_last_turn(key: SessionKey, reply: Replied | None, deps: Deps) -> int | Skipped:
@@ -205,14 +207,14 @@ def complete_analysis(key: SessionKey, deps: Deps) -> None:
     project_memory.update_memory(key, deps)
 
 
-def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
+def is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
     """Whether only members could read the session's notes so far."""
     if stored.note and stored.note.internal:
         return True
     return key == _make_key_again(stored, deps, internal=True)
 
 
-def _check_address(key: SessionKey, stored: Context, deps: Deps) -> Context:
+def check_address(key: SessionKey, stored: Context, deps: Deps) -> Context:
     """Return the context with GitLab's present address, unless its key was made with the address
     that it names: notes may link there."""
     made = (_make_key_again(stored, deps, internal=internal) for internal in (False, True))
@@ -225,7 +227,9 @@ def _make_key_again(stored: Context, deps: Deps, *, internal: bool) -> SessionKe
     """Make the key of a stored session from what it names, with the address of GitLab then."""
     workflow = deps.runtime.playbook.get(stored.workflow)
     then = replace(deps, gitlab=replace(deps.gitlab, url=stored.subject.gitlab_url))
-    return make_key(stored.subject, workflow, then, internal=internal)
+    began = stored.first_pipeline or stored.subject.pipeline_id
+    subject = replace(stored.subject, pipeline_id=began)
+    return make_key(subject, workflow, then, internal=internal)
 
 
 def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Run) -> None:
@@ -239,9 +243,9 @@ def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Run) -> 
         if context is None or isinstance(subject, str) or isinstance(lease, Skipped):
             return
         context = replace(context, subject=subject)
-        private = _is_internal(key, context, deps)
+        private = is_internal(key, context, deps)
         turn = Turn(key, context, (), lease, is_continued=True, is_private=private)
-        _commit_turn(turn, take_turn(turn, deps, run), deps, run)
+        commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
 def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
@@ -277,7 +281,7 @@ def _empty_session(key: SessionKey, latest: int, deps: Deps) -> bool:
     return True
 
 
-def _make_stoppable(
+def make_stoppable(
     run: Run, key: SessionKey, turn: int, deps: Deps, superseded: Callable[[], str]
 ) -> Run:
     """Return `run` with a watcher that raises Stopped before a request nobody wants any more."""
@@ -328,7 +332,7 @@ def _find_done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
     return Skipped(reason, is_certain=True) if done else None
 
 
-def _list_turn(key: SessionKey, context: Context, deps: Deps) -> None:
+def list_turn(key: SessionKey, context: Context, deps: Deps) -> None:
     """Put the turn on the operators' list. If that fails, the turn continues."""
     row = turn_row.make_row(context, deps.runtime.redact)
     try:
@@ -348,7 +352,8 @@ def _remove_copies(turn: Turn, context: Context, deps: Deps) -> None:
         log.warning("session %s: copies of its note: %s", context.session_id, error)
 
 
-def _commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Run) -> Finished:
+def commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Run) -> Finished:
+    """Store a turn that was taken, and do what follows from it. Raises LeaseLost and StoreError."""
     # A committed turn is never continued.
     context, number = replace(result.context, handed_over=False), result.context.turn
     outcome = context.outcome or NO_OUTCOME
@@ -360,7 +365,7 @@ def _commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Run) -> Finish
         )
     except TurnTaken as error:
         raise LeaseLost(str(error)) from error
-    _list_turn(turn.key, context, deps)
+    list_turn(turn.key, context, deps)
     _remove_copies(turn, context, deps)
     if number == 0:
         older_notes.fold_older_notes(context, deps)

@@ -6,6 +6,7 @@ from itertools import islice
 
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
+from worker.core.failure.aftermath import load_aftermath
 from worker.core.ports import SessionKey, SessionStore
 from worker.errors import StoreError
 from worker.turns.parts import Deps
@@ -82,6 +83,36 @@ def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
     """
     turns = (read_turn(deps.storage.sessions, key, turn) for turn in range(latest, -1, -1))
     return next((stored for stored in turns if stored and stored.verdict), None)
+
+
+def is_unexplained(key: SessionKey, stored: Context, deps: Deps, look: int = 0) -> bool:
+    """Whether nothing was found in a session from the turn `look` up to `stored`, its newest one.
+    Raises transient StoreErrors."""
+    if not stored.has_failed:
+        return False
+    found = find_verdict(key, stored.turn, deps)
+    return found is None or found.turn < look
+
+
+def has_moved_on(key: SessionKey, deps: Deps) -> bool:
+    """Whether another commit of the merge request has failed or passed since a session's turns."""
+    after = load_aftermath(deps.storage.sessions.read_aftermath(key, 0))
+    return after is not None and after.became in ("superseded", "fixed")
+
+
+def find_newest_look(key: SessionKey, latest: int, deps: Deps) -> Context | None:
+    """Return the turn whose text stands in the session's first note: the newest up to `latest` that
+    looked at a failure of the commit, or said that it came again. None if it is damaged.
+
+    Raises transient StoreErrors.
+    """
+    first = read_turn(deps.storage.sessions, key, 0)
+    if first is None or first.note is None:
+        return first
+    turns = (read_turn(deps.storage.sessions, key, turn) for turn in range(latest, 0, -1))
+    same = (each for each in turns if each and each.note_text and each.note)
+    own = first.note.note_id
+    return next((each for each in same if each.note and each.note.note_id == own), first)
 
 
 def read_stop_reason(key: SessionKey, turn: int, deps: Deps) -> str:

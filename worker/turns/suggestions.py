@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from worker.core.conversation.context import Context
 from worker.core.finding import Finding, Verdict, suggestions
@@ -64,17 +65,34 @@ def offer_changes(
     return replace(finding, to_do=advice), offers
 
 
-def expect_changes(finding: Finding, deps: Deps) -> tuple[Finding, Offers]:
-    """Return what `offer_changes` would, if all changes that may be on the diff were put there."""
+def expect_changes(context: Context, finding: Finding, deps: Deps) -> tuple[Finding, Offers]:
+    """Return what `offer_changes` would for a note that all may read, as far as the diff tells
+    that; nothing is posted. If GitLab cannot be asked, every change is taken to be on the diff."""
     advice, found = suggestions.read_suggestions(finding.to_do)
     changes = suggestions.group_changes(found)
     is_for_diff = deps.options.note.suggestions and finding.verdict is Verdict.CHANGE
-    on_diff = changes[:MOST_ON_DIFF] if is_for_diff else ()
+    on_diff = _find_shown(context, changes, deps) if is_for_diff and context.investigates else ()
+    kept = [change for change in changes if change not in on_diff]
     offers = Offers(
         links=tuple((suggestions.name_place(change), _SOME_URL) for change in on_diff),
-        left_out_count=sum(len(change) for change in changes[len(on_diff) :]),
+        left_out_count=sum(map(len, kept)),
+        text="\n\n".join(suggestions.write_text(change, "") for change in kept),
     )
     return replace(finding, to_do=advice), offers
+
+
+def _find_shown(context: Context, changes: Sequence[Change], deps: Deps) -> Sequence[Change]:
+    """Return the changes to lines that the diff shows, at most MOST_ON_DIFF."""
+    if not changes:
+        return ()
+    try:
+        diff = deps.gitlab.merge_requests.read_changes(context.subject)
+    except (ForgeError, SourceError):
+        return changes[:MOST_ON_DIFF]
+    if isinstance(diff, str):
+        return ()
+    shown = (each for each in changes if suggestions.is_on_diff(each, diff))
+    return [*islice(shown, MOST_ON_DIFF)]
 
 
 def tell_later_runs(context: Context, trials: Trials, deps: Deps) -> None:
@@ -134,7 +152,9 @@ class _Poster:
     ) -> None:
         self._context, self._diff, self._own = context, diff, own
         self._captures, self._deps = captures, deps
-        self._left = list(range(1, MOST_ON_DIFF + 1))
+        # Those on an earlier failure of the session stay where they are.
+        before = MOST_ON_DIFF * context.look
+        self._left = list(range(before + 1, before + MOST_ON_DIFF + 1))
 
     def post(self, change: Change, trial: Trial | None) -> str | _NotOnDiff:
         """Post a change; return the URL of its comment, or why it has none."""
@@ -148,7 +168,7 @@ class _Poster:
             return _NotOnDiff(f"at most {MOST_ON_DIFF} are put there")
         marker = Marker(self._context.session_id, self._left[0], Kind.SUGGESTION)
         # If the note was deleted meanwhile, there is nothing to link to.
-        analysis = self._own.get(Marker(self._context.session_id, self._context.turn), "")
+        analysis = self._own.get(Marker(self._context.session_id, self._context.note_turn), "")
         body = write_suggestion(marker, fix, position.new_line, analysis, trial)
         if not body:
             return _NotOnDiff("a reader would not see all of it there")

@@ -45,7 +45,7 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
     shown = planning.count_shown_bytes(context, deps)
-    survey = _add_hits(_remove_hosts(toolset.survey_failures(shown), deps), context, deps)
+    survey = make_survey(context, toolset, deps, shown)
     first = context.messages[0]
     parts = (
         tell_time(deps.runtime.clock.now()),
@@ -58,6 +58,11 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
     if isinstance(first, User):
         context = replace(context, messages=(User(f"{first.text}\n\n{deps.runtime.redact(text)}"),))
     return replace(context, survey=survey)
+
+
+def make_survey(context: Context, toolset: Toolset, deps: Deps, shown: int = 0) -> Survey:
+    """Return what failed, and what is known of it. `shown` is as in `Toolset.survey_failures`."""
+    return _add_hits(_remove_hosts(toolset.survey_failures(shown), deps), context, deps)
 
 
 def add_tools(context: Context, sandbox: Sandbox | None, deps: Deps) -> Context:
@@ -99,7 +104,8 @@ def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Con
     `by_known` says that an earlier finding may answer, as nobody has asked for an analysis.
     """
     survey = context.survey
-    if survey is None or context.turn or len(context.messages) != 1 or not survey.groups:
+    is_begun = not context.is_look or len(context.messages) != context.turn_start + 1
+    if survey is None or is_begun or not survey.groups:
         return None
     if rulings := _list_rulings(survey):
         return _conclude(context, RULE, _write_ruled_finding(survey, rulings))

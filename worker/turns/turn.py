@@ -14,6 +14,7 @@ from worker.errors import ForgeError
 from worker.forge.defence.finish import finish_body
 from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import note
+from worker.forge.text.run_again import fold_earlier
 from worker.turns import first_note, report, triage
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
 from worker.turns.parts import Deps, Run, Toolset, Turn
@@ -77,10 +78,11 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
         private=turn.is_private,
         gives_up=run.gives_up,
     )
+    bodies = fold_earlier(bodies, context.earlier_note)
     body = finish_body(bodies, deps.gitlab.hosts, deps.runtime.redact).body
     turn.lease.confirm_held()
     context = _publish_result(replace(context, note_text=body), body, deps, run)
-    if found and context.turn:
+    if found and not context.is_look:
         context = replace(context, found_by=ASKED)
         first_note.revise_first_note(turn.key, context, found, of_finding, deps)
     _record_cost(context, deps)
@@ -163,19 +165,28 @@ def _post_placeholder(turn: Turn, deps: Deps, run: Run) -> Context:
     place = context.note or NoteRef(0)
     posted = deps.gitlab.notes.find_note(context.subject, turn.marker, place.discussion_id)
     if posted is None or (place.internal and not posted.internal):
-        body = note.write_placeholder(turn.marker, context.subject, resumed=context.turn > 0)
         turn.lease.confirm_held()
-        posted = _post_note(context, body, deps)
+        posted = _post_note(context, _write_placeholder(turn), deps)
         text = f"placeholder posted: {posted.url or posted.note_id}"
         run.watch(Stage(text, Milestone.PLACEHOLDER))
-    run.watch(NotePlaced(context.subject, turn.marker, posted))
+    elif context.earlier_note and not turn.is_continued:
+        turn.lease.confirm_held()
+        deps.gitlab.notes.edit_note(context.subject, posted, _write_placeholder(turn))
+    run.watch(NotePlaced(context.subject, turn.marker, posted, context.earlier_note))
     return replace(context, note=posted)
+
+
+def _write_placeholder(turn: Turn) -> str:
+    context = turn.context
+    return note.write_placeholder(
+        turn.marker, context.subject, resumed=context.turn > 0, earlier=context.earlier_note
+    )
 
 
 def _post_note(context: Context, body: str, deps: Deps) -> NoteRef:
     place = context.note or NoteRef(0)
     thread = place.discussion_id
-    begins = deps.options.note.thread and context.turn == 0 and not thread
+    begins = deps.options.note.thread and context.is_look and not thread
     internal = place.internal and not thread
     return deps.gitlab.notes.post_note(
         context.subject, body, thread, thread=begins, internal=internal
@@ -224,7 +235,7 @@ def _edit_or_post(context: Context, posted: NoteRef, body: str, deps: Deps) -> N
         if error.status != 404:
             raise
         # It is not gone because one answer says so: then there would be two notes.
-        marker = Marker(context.session_id, context.turn)
+        marker = Marker(context.session_id, context.note_turn)
         found = deps.gitlab.notes.find_note(context.subject, marker, posted.discussion_id)
         if found is not None:
             deps.gitlab.notes.edit_note(context.subject, found, body)

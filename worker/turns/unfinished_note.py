@@ -7,6 +7,7 @@ from worker.core.events import Event, Milestone, NotePlaced, Stage, Watcher
 from worker.core.session_id import Marker
 from worker.errors import ForgeError
 from worker.forge.text import note
+from worker.forge.text.run_again import fold_earlier
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.turn")
@@ -17,9 +18,9 @@ def is_unfinished(body: str) -> bool:
     return note.is_placeholder(body)
 
 
-def write_end(marker: Marker, subject: Subject, reason: str) -> str:
-    """Return the body of a note that says why there is no result."""
-    return note.write_failure(marker, subject, reason, None)
+def write_end(marker: Marker, subject: Subject, reason: str, earlier: str = "") -> str:
+    """Return the body of a note that says why there is no result, with the `earlier` note below."""
+    return fold_earlier(note.write_failure(marker, subject, reason, None), earlier)
 
 
 class UnfinishedNote:
@@ -45,7 +46,8 @@ class UnfinishedNote:
         placed = self._placed
         if placed is None:
             return
-        body = write_end(placed.marker, placed.subject, deps.runtime.redact(reason))
+        said = deps.runtime.redact(reason)
+        body = write_end(placed.marker, placed.subject, said, placed.earlier)
         try:
             deps.gitlab.notes.edit_note(placed.subject, placed.note, body)
         except ForgeError as error:

@@ -44,6 +44,7 @@ class PipelineAttributes(_Payload):
     status: Word
     tag: bool = False
     source: Word | None = None
+    finished_at: Word | None = None
 
 
 class PipelineMergeRequest(_Payload):

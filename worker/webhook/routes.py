@@ -5,9 +5,10 @@ command it?) are for the worker.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from worker.core.failure.facts import parse_time
 from worker.core.routing.comment_commands import may_address_bot
 from worker.core.session_id import find_marker
 from worker.core.triggers import (
@@ -72,13 +73,22 @@ def _route_pipeline(event: PipelineEvent, projects: Sequence[str]) -> Trigger | 
     if reason:
         return Ignored(reason)
     trigger = PipelinePassed if run.status == "success" else PipelineFailed
-    return trigger(
+    made = trigger(
         project_id=event.project.id,
         pipeline_id=run.id,
         sha=run.sha,
         ref=run.ref,
         mr_iid=request.iid if request else 0,
         mr_project_id=request.target_project_id if request else 0,
+    )
+    return replace(made, finished_at=read_hook_time(run.finished_at or ""))
+
+
+def read_hook_time(text: str) -> int:
+    """Return a time of a webhook, `2026-11-20 09:18:41 UTC`, or one of the API's, in epoch seconds;
+    0 if it is neither."""
+    return max(
+        0, int(parse_time(text.removesuffix(" UTC") + "+00:00" * text.endswith(" UTC")) or 0)
     )
 
 

@@ -12,6 +12,7 @@ from worker import playbook
 from worker.core.conversation.context import Subject
 from worker.core.conversation.folds.fold import FoldSettings
 from worker.core.conversation.limits import Limits
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import Clock
 from worker.core.ports.gitlab import BotAccount
@@ -169,6 +170,20 @@ def _build_limits(settings: Settings, rules: TierRules) -> Limits:
     return settings.limits.make_limits(
         fold_settings=FoldSettings(**settings.context.model_dump()),
         tier_rules=rules,
+        loop_rules=make_loop_rules(settings),
+    )
+
+
+def make_loop_rules(settings: Settings) -> LoopRules:
+    """Make the rules of a turn's loop as the operator has set them."""
+    limits, loop = settings.limits, settings.loop
+    return LoopRules(
+        hint_at=limits.max_identical_calls,
+        stop_at=limits.max_identical_calls + limits.identical_calls_after_hint,
+        empty_retries=loop.empty_retries,
+        broken_answers=loop.broken_answers,
+        calls_per_answer=loop.calls_per_answer,
+        final_grace=limits.final_grace,
     )
 
 

@@ -62,6 +62,7 @@ def _build_model(
         catalogue=build_catalogue(settings),
         level=level,
         on_failure=on_failure,
+        answer_tokens=settings.limits.answer_tokens,
     )
 
 

@@ -24,7 +24,7 @@ from worker.sources.table import Rows, bind_sources, join_rows, write_notes
 from worker.sources.testing_farm.test_requests import open_testing_farm
 from worker.tools.base import ToolContext
 from worker.tools.documents import has_file
-from worker.tools.find_tool import make_find_tool
+from worker.tools.find_tool import USES, make_find_tool
 from worker.tools.saved_documents import SavedDocuments
 from worker.tools.table import TOOLS
 from worker.tools.toolbox import WorkflowToolbox, list_specs
@@ -46,6 +46,7 @@ class _WorkflowToolset:
     preview_bytes: int
     redact: Callable[[str], str]
     shows_twice: bool = True
+    finds: int = USES
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -53,7 +54,7 @@ class _WorkflowToolset:
         compact = self.workflow.compact
         specs = list_specs(self.sources, self.workflow.announces, compact=compact)
         others = self._list_others()
-        return (*specs, make_find_tool(others).spec) if others else specs
+        return (*specs, make_find_tool(others, self.finds).spec) if others else specs
 
     def _list_others(self) -> tuple[ToolSpec, ...]:
         """List the sources that the model finds with `find_tool`."""
@@ -103,7 +104,7 @@ class _WorkflowToolset:
             context = replace(context, preview_bytes=shown, whole_bytes=2 * shown)
         if not self.shows_twice:
             context = replace(context, documents=SavedDocuments(partial(has_file, sandbox)))
-        return WorkflowToolbox(context, self.workflow.allows, self._list_others())
+        return WorkflowToolbox(context, self.workflow.allows, self._list_others(), self.finds)
 
 
 def make_toolset_factory(
@@ -128,6 +129,7 @@ def make_toolset_factory(
             *(reader, rows, bind_sources(reader, rows), workflow, timeout, shown),
             redactor.redact_text,
             shows_twice=(workflow.plan or settings.loop.plan) is PlanBy.OFF,
+            finds=settings.loop.find_tool_uses,
         )
 
     return open_toolset

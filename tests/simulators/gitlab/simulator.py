@@ -102,6 +102,11 @@ class GitLabSim(simulator.GitLabSim):
         fault = _Fault(method, path, status, times, headers or {}, after, drop, delay)
         self._faults.append(fault)
 
+    def clear_faults(self) -> None:
+        """Spoil no further request that `fail_next` and its like were to spoil."""
+        with self.lock:
+            self._faults.clear()
+
     @contextmanager
     def fail_all(
         self,

@@ -258,6 +258,15 @@ ROWS = [
         "",
     ),
     Row(
+        "a level that the model of replies has not",
+        file(models={"reply": {"model": "anthropic/claude-opus-4-6", "reasoning": "xhigh"}}),
+        "model",
+        "model",
+        F,
+        "models.reply.reasoning: anthropic/claude-opus-4-6: unknown reasoning level 'xhigh'",
+        "",
+    ),
+    Row(
         "a level that the model has not",
         file(
             models={"tiers": {"deep": {"model": "anthropic/claude-opus-4-6", "reasoning": "xhigh"}}}

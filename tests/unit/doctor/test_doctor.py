@@ -60,13 +60,13 @@ def test_what_is_configured_is_said_with_its_roles_and_whether_it_is_served(pati
         "balanced": {"model": "anthropic/claude-haiku-5-5"},
         "deep": {"model": "anthropic/claude-opus-5-5", "reasoning": "xhigh"},
     }
-    file(models={"tiers": tiers})(patient)
+    file(models={"tiers": tiers, "reply": "anthropic/claude-haiku-5-5"})(patient)
     patient.model.model_list.append(describe_model("claude-novel-1"))
     findings = [line.finding.partition(";")[0] for line in patient.lines("model")]
 
     assert findings[:3] == [
         "anthropic/claude-sonnet-5-5 (default) answers and calls tools",
-        "anthropic/claude-haiku-5-5 (tier balanced) answers and calls tools",
+        "anthropic/claude-haiku-5-5 (tier balanced, reply) answers and calls tools",
         "anthropic/claude-opus-5-5 at xhigh (tier deep) answers and calls tools",
     ]
     (served,) = [line for line in patient.lines("model") if line.name == "served"]

@@ -4,24 +4,13 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import SetClock, says
-from tests.jobs import FINDING, START, Job, read_reason
+from tests.jobs import FINDING, START, Job
 from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.context import Status
 from worker.core.events import Asking
 from worker.errors import ModelError, StoreError
 from worker.turns.results import Busy, Finished
 from worker.turns.session import CHECK_SECONDS
-
-
-def test_a_second_pipeline_on_the_same_commit_is_not_looked_at_again(
-    at: Job, sim: GitLabSim
-) -> None:
-    at.script_answers(FINDING)
-    at.run_failed()
-    again = sim.run_pipeline(at.scene.mr)
-    told = f"commit {at.scene.mr.sha} was looked at with pipeline {at.scene.pipeline.id}"
-    assert read_reason(at.run_failed(again)) == told
-    assert len(at.list_notes()) == 1
 
 
 def test_an_analysis_does_not_depend_on_the_list_of_pipelines(at: Job, sim: GitLabSim) -> None:

@@ -94,7 +94,7 @@ def test_a_session_that_an_earlier_version_began_is_found_and_not_begun_again(at
     assert isinstance(at.run_failed(), Finished)
     salt = make_id_salt(at.store.read_installation_key())
     again = at.run_failed(id_salt=salt)
-    assert "done" in read_reason(again)
+    assert "was looked at" in read_reason(again)
     assert len(at.list_notes()) == len(at.list_sessions()) == 1
     at.sim.push(at.scene.mr, {"file": b"more"})
     other = at.sim.run_pipeline(at.scene.mr)

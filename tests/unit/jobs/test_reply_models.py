@@ -15,7 +15,7 @@ from tests.simulators.gitlab import GitLabSim
 from tests.unit.jobs.test_routed_replies import CountedDriver
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.limits import Limits
-from worker.core.conversation.messages import Assistant, ToolResult, User
+from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.conversation.prompts import FROM_ABOVE, TAKEOVER
 from worker.core.gate.rules import Gate
 from worker.core.ports import Model, StopReason
@@ -127,6 +127,19 @@ def test_the_sessions_own_cache_and_prefix_stay_as_they_were(thread: Thread) -> 
     assert first.cache
     assert first.cache.position in request.marks
     assert (ended.model, ended.reply_by, request.max_output) == ("test/model", None, 0)
+
+
+@pytest.mark.parametrize(("seconds", "folds"), [(40, 0), (60, 1)])
+def test_a_reply_folds_only_what_the_sessions_own_cache_has_lost(
+    thread: Thread, seconds: float, folds: int
+) -> None:
+    long = call("c1", "look", json.dumps({"saw": "x y " * 20_000}))
+    thread.asks("Please check the log.", by_own=(says("", long), says("Nothing new.")))
+    thread.job.clock.time += 250
+    assert thread.asks(WHY, replace(BECAUSE, usage=Usage(40_000, output=1))).folds == ()
+    thread.job.clock.time += seconds
+    ended = thread.asks(WHY, BECAUSE)
+    assert (ended.model, len(ended.folds)) == ("t/reply", folds)
 
 
 def test_each_reply_may_be_answered_so(thread: Thread) -> None:

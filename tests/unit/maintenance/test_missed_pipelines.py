@@ -39,11 +39,12 @@ def sweeps(at: Job) -> Sweeps:
 
 def test_a_lost_webhook_is_made_good(at: Job, sweeps: Sweeps) -> None:
     (swept,) = sweeps()
-    assert (swept.was_begun, sweeps.begun) == (True, [at.make_trigger()])
+    assert (swept.was_begun, sweeps.begun) == (True, [at.make_trigger(dated=True)])
     at.script_answers(FINDING)
     assert isinstance(run_trigger(sweeps.begun[0], at.build_deps()), Finished)
     (again,) = sweeps()
-    assert (again.was_begun, again.reason) == (False, "it has its session")
+    known = f"this failure of pipeline {at.scene.pipeline.id} was looked at"
+    assert (again.was_begun, again.reason) == (False, known)
     assert len(sweeps.begun) == 1
 
 
@@ -82,18 +83,26 @@ def test_what_the_journal_has_takes_no_place_of_a_lost_one(
     known, lost = sweeps(most=1)
     assert known.reason == "its trigger is in the journal"
     assert lost.was_begun
-    assert sweeps.begun == [at.make_trigger()]
+    assert sweeps.begun == [at.make_trigger(dated=True)]
 
 
-def test_another_pipeline_of_a_commit_that_was_looked_at_is_not_begun(
-    at: Job, sim: GitLabSim, sweeps: Sweeps
+@pytest.mark.parametrize("way", ["retry", "new pipeline"])
+def test_a_second_failure_of_a_commit_is_begun_once(
+    at: Job, sim: GitLabSim, sweeps: Sweeps, way: str
 ) -> None:
-    at.script_answers(FINDING)
+    at.script_answers(FINDING, FINDING)
     assert isinstance(at.run_failed(), Finished)
-    sim.run_pipeline(at.scene.mr)
+    if way == "retry":
+        sim.retry_job(at.scene.job)
+    else:
+        sim.run_pipeline(at.scene.mr)
     (swept,) = sweeps()
-    assert "was looked at with pipeline" in swept.reason
-    assert sweeps.begun == []
+    assert swept.was_begun
+    (trigger,) = sweeps.begun
+    assert isinstance(run_trigger(trigger, at.build_deps()), Finished)
+    (again,) = sweeps()
+    assert "was looked at" in again.reason
+    assert len(at.list_sessions()) == len(at.list_notes()) == 1
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_is_swept(

@@ -25,6 +25,7 @@ from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.conversation.prompts import write_continuation
 from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
 from worker.core.ports import Claim
+from worker.core.routing.tiers import ReplyModel
 from worker.pages import view
 from worker.pages.sign import Signer
 
@@ -85,6 +86,15 @@ def test_a_huge_session_is_cut_to_a_page(site: Site) -> None:
     assert len(page) < 9_000_000
     assert "more characters are not shown" in page
     assert "longer than a page" in page
+
+
+def test_it_names_who_answered_a_reply_and_why_that_was_not_all(site: Site) -> None:
+    asked = replace(told(1).calls[1], model="t/reply", tier="reply", reasoning="low")
+    by = ReplyModel("t/reply", "low", end_reason="it called a tool")
+    site.keep(told(), replace(told(1), reply_by=by, calls=(*told(1).calls, asked)))
+    text = " ".join(Seen(get(site)).text.split())
+    assert "t/reply; not to its end: it called a tool" in text
+    assert "reply, low: reply" in text
 
 
 def test_a_page_may_load_and_run_nothing(site: Site) -> None:

@@ -1,53 +1,24 @@
 """Brokers behind TLS, several Redis servers: what is used, and what is refused in plain words."""
 
-import signal
-import subprocess
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-import redis
 from pydantic import ValidationError
 
-from tests.brokers import RedisServer, make_tls_options, running_redis
+from tests.brokers import build_app, make_tls_options, round_trip, running_redis
 from tests.certificates import DAY, Authority, Server, tls_in_front_of, trust_nobody
 from tests.flow.product import free_port
-from worker import app
 from worker.core.triggers import Reacted
 from worker.errors import ConfigError, QueueError, StoreError
 from worker.queue.broker import find_broker_failure, require_login
 from worker.queue.messages import TASK
-from worker.queue.process import Sandpiper
 from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.sessions.table import guard_store
 from worker.settings import Settings
-from worker.turns.parts import Deps
-
-
-def no_deps() -> Deps:
-    raise AssertionError("only a worker needs them")
-
-
-def build(broker: str, **settings: object) -> Sandpiper:
-    return app.build_app(Settings.model_validate({"broker": broker, **settings}), no_deps)
-
-
-def round_trip(built: Sandpiper) -> bool:
-    """Whether a trigger that is published can be read again."""
-    publish = Publisher(built, TASK)
-    publish(Reacted(1, 2, 3, 4))
-    with built.connection_for_read() as connection:
-        queue = connection.SimpleQueue(built.amqp.default_queue.name)
-        message = queue.get(timeout=20)
-        message.ack()
-        queue.close()
-    publish.close()
-    return bool(message.headers["task"] == TASK)
 
 
 @pytest.fixture
@@ -99,7 +70,7 @@ def test_a_broker_whose_certificate_does_not_hold_is_refused_with_what_to_do(
     secured: Callable[[Server], str],
     authority: Authority,
 ) -> None:
-    built = build(secured(sign(authority)), broker_tls={"ca_file": authority.ca_file})
+    built = build_app(secured(sign(authority)), broker_tls={"ca_file": authority.ca_file})
     failure = find_broker_failure(built)
     assert failure is not None
     assert not failure.transient
@@ -121,7 +92,7 @@ def test_a_certificate_of_a_named_authority_holds(
     tls = {"ca_file": authority.ca_file} if by != "SSL_CERT_FILE" else {}
     if not tls:
         monkeypatch.setenv("SSL_CERT_FILE", authority.ca_file)
-    built = build(secured(authority.sign()), broker_tls=tls)
+    built = build_app(secured(authority.sign()), broker_tls=tls)
     assert find_broker_failure(built) is None
     assert round_trip(built)
 
@@ -130,7 +101,9 @@ def test_a_certificate_of_a_named_authority_holds(
 def test_who_checks_no_certificate_says_so(
     secured: Callable[[Server], str], authority: Authority
 ) -> None:
-    built = build(secured(authority.sign("elsewhere.example.com")), broker_tls={"verify": False})
+    built = build_app(
+        secured(authority.sign("elsewhere.example.com")), broker_tls={"verify": False}
+    )
     assert find_broker_failure(built) is None
     assert round_trip(built)
 
@@ -151,7 +124,7 @@ def test_a_store_that_redis_guards_checks_its_certificate_too(
 
 def test_a_file_of_certificates_that_is_not_there_is_named() -> None:
     with pytest.raises(ConfigError, match=r"broker_tls\.ca_file: there is no file /no/such"):
-        build("rediss://localhost/0", broker_tls={"ca_file": "/no/such"})
+        build_app("rediss://localhost/0", broker_tls={"ca_file": "/no/such"})
 
 
 @pytest.mark.parametrize(
@@ -181,7 +154,7 @@ def test_a_node_of_a_cluster_is_refused_in_plain_words(tmp_path: Path) -> None:
         running_redis(tmp_path, free_port(), *options) as node,
         pytest.raises(QueueError, match="Redis Cluster, which cannot be a queue"),
     ):
-        require_login(build(node.url))
+        require_login(build_app(node.url))
 
 
 @pytest.mark.slow
@@ -193,97 +166,13 @@ def test_a_replica_is_named_as_one(tmp_path: Path) -> None:
             *("--replicaof", f"127.0.0.1 {first.port}"),
         ) as second,
     ):
-        failure = find_broker_failure(build(second.url))
+        failure = find_broker_failure(build_app(second.url))
         assert failure is not None
         assert failure.transient, "a Redis that is being replaced may be one for a moment"
         assert "is a replica of another Redis" in str(failure)
-        assert find_broker_failure(build(first.url)) is None
+        assert find_broker_failure(build_app(first.url)) is None
 
 
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
-
-
-# ---------------------------------------------------------------------------------- with Sentinels
-
-
-@dataclass
-class Watched:
-    """Two Redis servers, one the other's replica, and a Sentinel that watches them."""
-
-    first: RedisServer
-    second: RedisServer
-    url: str
-
-    def find_master(self) -> int:
-        with redis.Redis(port=urlsplit(self.url).port or 0, socket_timeout=5) as client:
-            return int(client.sentinel_get_master_addr_by_name("mymaster")[1])
-
-
-@pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
-    port = free_port()
-    with ExitStack() as stack:
-        first = stack.enter_context(running_redis(_made(tmp_path / "one"), free_port()))
-        second = stack.enter_context(
-            running_redis(
-                *(_made(tmp_path / "two"), free_port()),
-                *("--replicaof", f"127.0.0.1 {first.port}"),
-            )
-        )
-        (tmp_path / "sentinel.conf").write_text(
-            f"bind 127.0.0.1\nport {port}\ndir {tmp_path}\n"
-            f"sentinel monitor mymaster 127.0.0.1 {first.port} 1\n"
-            "sentinel down-after-milliseconds mymaster 1000\n"
-            "sentinel failover-timeout mymaster 3000\n"
-        )
-        words = ["redis-server", str(tmp_path / "sentinel.conf"), "--sentinel"]
-        with (tmp_path / "sentinel.log").open("wb") as log:
-            popen = stack.enter_context(subprocess.Popen(words, stdout=log, stderr=log))
-        stack.callback(popen.kill)
-        made = Watched(first, second, f"sentinel://127.0.0.1:{port}/0")
-        _until(lambda: made.find_master() == first.port and _knows_a_replica(port))
-        yield made
-
-
-def _knows_a_replica(port: int) -> bool:
-    with redis.Redis(port=port, socket_timeout=5) as client:
-        (replica,) = client.sentinel_slaves("mymaster") or [{}]
-        return bool(replica.get("master-link-status") == "ok")
-
-
-def _until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        with suppress(redis.RedisError):
-            if condition():
-                return
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.05)
-
-
-@pytest.mark.slow
-def test_the_redis_that_sentinel_names_is_the_queue_before_and_after_a_failover(
-    watched: Watched,
-) -> None:
-    built = build(watched.url)
-    assert find_broker_failure(built) is None
-    assert round_trip(built)
-    watched.first.stop(signal.SIGKILL)
-    _until(lambda: watched.find_master() == watched.second.port)
-    _until(lambda: find_broker_failure(built) is None)
-    assert round_trip(built)
-
-
-@pytest.mark.slow
-def test_a_sentinel_that_is_taken_for_a_redis_is_named(watched: Watched) -> None:
-    with pytest.raises(QueueError, match="is a Sentinel and no Redis; name it as sentinel://"):
-        require_login(build(watched.url.replace("sentinel://", "redis://")))
-
-
-@pytest.mark.slow
-def test_a_master_that_no_sentinel_knows_is_a_broker_that_does_not_answer(watched: Watched) -> None:
-    failure = find_broker_failure(build(watched.url, broker_master="another"))
-    assert failure is not None
-    assert "another" in str(failure)

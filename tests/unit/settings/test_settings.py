@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,32 @@ def test_off_needs_no_quotes(tmp_path: Path) -> None:
     assert (settings.loop.plan, settings.loop.gate) == ("off", "off")
     with pytest.raises(ConfigError, match=r"loop\.gate.*found True"):
         load(write(tmp_path, "loop: {gate: on}\n"), {})
+
+
+@pytest.mark.parametrize(
+    "said", ["reply: smart", "reply: {model: smart}", "reply: {model: anthropic/claude-haiku-5-5}"]
+)
+def test_replies_may_have_a_tier_or_a_model(tmp_path: Path, said: str) -> None:
+    tiers = "tiers: {smart: {model: anthropic/claude-opus-5-5}}"
+    loaded = load(write(tmp_path, f"models:\n  {tiers}\n  {said}\n"), NOTHING).models
+    assert loaded.reply.model in ("smart", "anthropic/claude-haiku-5-5")
+    assert loaded.reply.max_output == 1500
+    assert loaded.use_alone("anthropic/claude-sonnet-5-5").reply.model == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("reply: deep", "there is no tier 'deep' in models.tiers"),
+        ("reply: /x", "expected provider/model"),
+        ("reply: {reasoning: much}", "models.reply.reasoning"),
+        ("reply: [deep]", "models.reply"),
+    ],
+)
+def test_a_reply_that_cannot_be_answered_so_is_refused(tmp_path: Path, said: str, why: str) -> None:
+    tiers = "tiers: {smart: {model: anthropic/claude-opus-5-5}}"
+    with pytest.raises(ConfigError, match=re.escape(why)):
+        load(write(tmp_path, f"models:\n  {tiers}\n  {said}\n"), NOTHING)
 
 
 def test_the_environment_overrides_the_file(tmp_path: Path) -> None:

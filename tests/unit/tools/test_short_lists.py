@@ -13,7 +13,7 @@ from worker.core.ports import Document, DocumentKind
 from worker.sources.job_logs.redactor import Redactions
 from worker.tools.base import ToolContext
 from worker.tools.documents import has_file
-from worker.tools.find_tool import MOST_USES
+from worker.tools.find_tool import USES, make_find_tool
 from worker.tools.saved_documents import SavedDocuments
 from worker.tools.toolbox import WorkflowToolbox
 
@@ -30,14 +30,14 @@ SMALL = Document(CLEAN(b'{"title": "x"}'))
 class Kit:
     """A toolbox with two sources, of which the model was told of none."""
 
-    def __init__(self, answer: Document = OLD) -> None:
+    def __init__(self, answer: Document = OLD, finds: int = USES) -> None:
         self.sandbox = MemorySandbox()
         self.sources = {spec.name: FixedSource(spec, answer) for spec in (RUNS, REPORT)}
         context = ToolContext(
             *(self.sandbox, self.sources, 120.0, str),
             documents=SavedDocuments(partial(has_file, self.sandbox)),
         )
-        self.toolbox = WorkflowToolbox(context, lambda name: True, (RUNS, REPORT))
+        self.toolbox = WorkflowToolbox(context, lambda name: True, (RUNS, REPORT), finds)
         self.number = 0
 
     def run(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -67,11 +67,13 @@ def test_what_does_not_match_is_named_at_least() -> None:
     assert found["others"] == [RUNS.name, REPORT.name]
 
 
-def test_it_may_be_used_three_times() -> None:
-    kit = Kit()
-    for _ in range(MOST_USES):
+@pytest.mark.parametrize(("finds", "often"), [(USES, "3 times"), (1, "once"), (5, "5 times")])
+def test_it_may_be_used_as_often_as_is_set(finds: int, often: str) -> None:
+    kit = Kit(finds=finds)
+    for _ in range(finds):
         assert "tools" in kit.run("find_tool", {"query": "report"})
-    assert "may be used 3 times" in kit.run("find_tool", {"query": "report"})["error"]
+    assert f"may be used {often};" in kit.run("find_tool", {"query": "report"})["error"]
+    assert f"At most {often}." in make_find_tool((RUNS, REPORT), finds).spec.description
 
 
 def test_a_tool_that_was_found_can_be_called_and_fetched() -> None:

@@ -398,3 +398,32 @@ def test_the_question_of_a_long_reply_stays() -> None:
     run = Run(StrictModel(30_000, 100), limits(Strategy.WINDOW, tokens=30_000))
     run(start)
     assert all(User("why?") in request.messages for request in run.model.requests)
+
+
+@pytest.mark.parametrize("keep_first", [1, 2, 3, 4])
+@pytest.mark.parametrize("strategy", [Strategy.PRUNE, Strategy.WINDOW, Strategy.SUMMARY])
+def test_as_many_first_messages_as_the_setting_says_stay_as_they_are(
+    strategy: Strategy, keep_first: int
+) -> None:
+    steps = 25 if strategy is Strategy.PRUNE else 40
+    run = Run(StrictModel(20_000, steps), limits(strategy, keep_first=keep_first))
+    ended = run()
+    last = run.model.requests[-1].messages
+
+    assert ended.folds
+    assert run.model.refused == []
+    assert last[:keep_first] == ended.messages[:keep_first]
+    # A call that stays may keep its result whole; no other result stays.
+    later = ended.messages[keep_first + 1 : keep_first + 3]
+    assert not any(isinstance(each, ToolResult) and each in last for each in later)
+
+
+@pytest.mark.parametrize("resume", [Resume.PRUNE, Resume.SUMMARY])
+def test_first_messages_that_are_kept_stay_in_a_reply_too(resume: Resume) -> None:
+    run = Run(StrictModel(100_000, 0), limits(None, tokens=100_000, resume=resume, keep_first=5))
+    ended = run(replied(0.0))
+    sent = run.model.requests[0].messages
+
+    assert ended.folds
+    assert sent[:5] == ended.messages[:5]
+    assert ended.messages[5:8] not in [sent[at : at + 3] for at in range(len(sent))]

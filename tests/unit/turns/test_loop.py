@@ -1,6 +1,9 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
 
 from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
@@ -8,6 +11,7 @@ from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import Limits, Spending, TurnUsage, find_budget
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.core.events import Answered, Asking, Event, ToolRan
 from worker.core.ports import Ran, StopReason
@@ -364,6 +368,51 @@ def test_an_empty_answer_does_not_eat_the_warning() -> None:
     run()
     assert run.model.requests[1].notice == NEARLY_FULL
     assert run.model.requests[2].notice.startswith(NEARLY_FULL)
+
+
+def rules(**changes: Any) -> Limits:
+    return replace(LIMITS, loop_rules=replace(LoopRules(), **changes))
+
+
+@pytest.mark.parametrize(("hint_at", "stop_at"), [(2, 3), (3, 8), (6, 7)])
+def test_the_operator_says_how_often_the_same_calls_may_be_made(hint_at: int, stop_at: int) -> None:
+    run = Run(*(says("stuck", call(f"c{number}")) for number in range(9)))
+    ended = run(limits=rules(hint_at=hint_at, stop_at=stop_at))
+    hints = [m for m in ended.messages if isinstance(m, ToolResult) and m.is_error]
+    assert len(run.toolbox.ran) == hint_at - 1
+    assert len(hints) == stop_at - hint_at
+    assert outcome(ended)[2] == f"the model made the same calls {stop_at} times in a row"
+
+
+@pytest.mark.parametrize(("retries", "told"), [(0, ""), (1, ", also after a reminder")])
+def test_the_operator_says_how_often_an_empty_answer_is_asked_for_again(
+    retries: int, told: str
+) -> None:
+    run = Run(*[says("")] * 3)
+    ended = run(limits=rules(empty_retries=retries))
+    assert len(run.model.requests) == retries + 1
+    assert outcome(ended) == (Status.FAILED, "", f"the model gave no answer{told}")
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_the_operator_says_how_many_broken_answers_end_the_run(most: int) -> None:
+    cut = replace(says("the cause is the lo"), stop=StopReason.TRUNCATED)
+    run = Run(*[cut] * 6)
+    assert outcome(run(limits=rules(broken_answers=most)))[0] is Status.PARTIAL
+    assert len(run.model.requests) == most
+
+
+def test_the_operator_says_how_many_calls_one_answer_may_have() -> None:
+    run = Run(says("", call("a"), call("b"), call("c")), says("", call("d")), says("because"))
+    assert outcome(run(limits=rules(calls_per_answer=2)))[0] is Status.DONE
+    assert [made.id for made, _ in run.toolbox.ran] == ["d"]
+    assert "3 tool calls, and at most 2 are allowed" in str(run.model.requests[1].messages[-1])
+
+
+def test_the_operator_says_how_long_the_final_answer_may_take() -> None:
+    run = Run(says("because"))
+    run(limits=rules(final_grace=7.0))
+    assert run.model.requests[0].deadline == CLOCK_START + LIMITS.wall_clock + 7.0
 
 
 def test_calls_that_take_turns_get_a_hint_then_end_the_run() -> None:

@@ -20,7 +20,7 @@ from worker.errors import ForgeError
 from worker.forge.defence.lint import find_faults
 from worker.forge.text.changes import add_runs, write_suggestion
 from worker.turns.parts import Deps, NoteOptions
-from worker.turns.suggestions import MOST_ON_DIFF, offer_changes
+from worker.turns.suggestions import MOST_ON_DIFF, expect_changes, offer_changes
 
 SESSION = "0123456789abcdef0123"
 FIX = "Sum again.\n\n```suggestion app/sum.py:2\n    return sum(xs)\n```"
@@ -120,6 +120,39 @@ def test_what_does_not_fit_or_is_not_what_it_seems_stays_text(
     assert on_the_diff(at) == []
     assert offers.left_out_count == 1
     assert "of `app/" in offers.text
+
+
+SEVERAL = "\n\n".join(FIX.replace("sum(xs)", f"sum(xs) + {n}") for n in range(5))
+
+
+@pytest.mark.parametrize(
+    "to_do",
+    [
+        FIX,
+        SEVERAL,
+        FIX.replace(":2", ":3"),
+        FIX.replace("app/sum.py", "app/other.py"),
+        "Sum again.",
+    ],
+)
+def test_as_many_links_are_expected_as_the_note_will_have(
+    at: Job, context: Context, to_do: str
+) -> None:
+    finding = replace(CHANGE, to_do=to_do)
+    expected = expect_changes(context, finding, at.build_deps())[1]
+    assert on_the_diff(at) == []
+    offers = offered(context, finding, at.build_deps())[1]
+    assert [name for name, _ in expected.links] == [name for name, _ in offers.links]
+    assert expected.left_out_count == offers.left_out_count
+    assert bool(expected.text) == bool(offers.text)
+
+
+def test_without_an_answer_of_gitlab_every_change_is_expected_on_the_diff(
+    at: Job, sim: GitLabSim, context: Context
+) -> None:
+    sim.fail_next("GET", "/diffs", 403)
+    sim.fail_next("GET", "/versions", 403)
+    assert expect_changes(context, CHANGE, at.build_deps())[1].links
 
 
 class OneFile(OneLog):

@@ -1,5 +1,6 @@
 """The deliveries of `payloads/{event}__{case}.json`, and what the door makes of each."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
@@ -21,10 +22,15 @@ HEADER = {
 
 SHA = "5d9b3c1f0a7e4b62c8d1f3a59e07b4c2d6f8e913"
 BRANCH = "fix/renewal-window"
-FAILED = PipelineFailed(233, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233)
-FORK_FAILED = PipelineFailed(977, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233)
-PASSED = PipelinePassed(233, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233)
-BRANCH_FAILED = PipelineFailed(233, 881204, SHA, BRANCH)
+ENDED = 1_795_166_321
+"""2026-11-20 09:18:41 UTC, as most of the payloads say."""
+
+FAILED = PipelineFailed(233, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233, finished_at=ENDED)
+FORK_FAILED = PipelineFailed(
+    977, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233, finished_at=ENDED
+)
+PASSED = PipelinePassed(233, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233, finished_at=ENDED)
+BRANCH_FAILED = PipelineFailed(233, 881204, SHA, BRANCH, finished_at=ENDED)
 REPLIED = Replied(233, 418, "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c", 907733)
 UNLISTED = "the project other/certs is not in the configured list (gitlab.projects)"
 NOT_MERGE_REQUEST = "the comment is not on a merge request"
@@ -35,17 +41,17 @@ NOT_READ_OF_SYSTEM = "of system hooks, only pipeline and comment events are read
 CASES: dict[str, Trigger | str] = {
     "pipeline__merge_request_failed": FAILED,
     "pipeline__merged_results_failed": PipelineFailed(
-        233, 881204, "aa11bb22cc33dd44ee55ff6600778899aabbccdd", BRANCH, 418, 233
+        233, 881204, "aa11bb22cc33dd44ee55ff6600778899aabbccdd", BRANCH, 418, 233, finished_at=ENDED
     ),
     "pipeline__merge_train_failed": PipelineFailed(
-        233, 881204, "bb22cc33dd44ee55ff6600778899aabbccddeeff", BRANCH, 418, 233
+        233, 881204, "bb22cc33dd44ee55ff6600778899aabbccddeeff", BRANCH, 418, 233, finished_at=ENDED
     ),
-    "pipeline__retried_and_failed_again": FAILED,
+    "pipeline__retried_and_failed_again": replace(FAILED, finished_at=ENDED + 2551),
     # Whether these matter takes a look at GitLab: the worker decides.
     "pipeline__only_allowed_failures": FAILED,
     "pipeline__started_by_a_bot": FAILED,
     "pipeline__stale_sha_failed": PipelineFailed(
-        233, 881204, "0c4e8a6b2d1f3957c0be8d4f6a2b1c3d5e7f9081", BRANCH, 418, 233
+        233, 881204, "0c4e8a6b2d1f3957c0be8d4f6a2b1c3d5e7f9081", BRANCH, 418, 233, finished_at=ENDED
     ),
     "pipeline__only_a_child_failed": FAILED,
     "pipeline__external_pull_request_failed": BRANCH_FAILED,
@@ -73,12 +79,14 @@ CASES: dict[str, Trigger | str] = {
         "the pipeline ran on the default branch, not for a merge request"
     ),
     "pipeline__merge_request_from_default_branch": PipelineFailed(
-        233, 881204, SHA, "main", 418, 233
+        233, 881204, SHA, "main", 418, 233, finished_at=ENDED
     ),
     "pipeline__empty_repository_default_branch": BRANCH_FAILED,
     "pipeline__tag_failed": "the pipeline ran for a tag, not for a merge request",
     "pipeline__child_failed": "a child pipeline is reported with its parent",
-    "pipeline__multi_project_downstream_failed": PipelineFailed(233, 881204, SHA, "release-2"),
+    "pipeline__multi_project_downstream_failed": PipelineFailed(
+        233, 881204, SHA, "release-2", finished_at=ENDED
+    ),
     "pipeline__merge_request_merged": "the merge request is merged",
     "pipeline__merge_request_closed": "the merge request is closed",
     "pipeline__no_jobs": FAILED,
@@ -93,8 +101,8 @@ CASES: dict[str, Trigger | str] = {
         )
     },
     "pipeline__passed_with_warnings": PASSED,
-    "pipeline__branch_passed": PipelinePassed(233, 881204, SHA, BRANCH),
-    "pipeline__fork_passed": PipelinePassed(977, 881204, SHA, BRANCH, 418, 233),
+    "pipeline__branch_passed": PipelinePassed(233, 881204, SHA, BRANCH, finished_at=ENDED),
+    "pipeline__fork_passed": PipelinePassed(977, 881204, SHA, BRANCH, 418, 233, finished_at=ENDED),
     "pipeline__default_branch_passed": (
         "the pipeline ran on the default branch, not for a merge request"
     ),

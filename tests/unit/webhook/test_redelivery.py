@@ -1,17 +1,27 @@
 """GitLab sends a delivery again if the answer was lost: it gets the same one, and runs once."""
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from tests.accepting import one_by_one
 from tests.fakes import HandClock
 from tests.unit.webhook.cases import PROJECTS
 from tests.unit.webhook.test_http import SECRET, deliver
-from worker.core.triggers import Trigger
+from worker.core.triggers import (
+    PipelineFailed,
+    Trigger,
+    from_message,
+    to_message,
+    trigger_id,
+)
 from worker.errors import QueueError
 from worker.queue.journal import Entry, Journal, name_entry
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
 from worker.webhook.http import build_app
+from worker.webhook.routes import read_hook_time
 
 FAILED = "pipeline__merge_request_failed"
 
@@ -51,3 +61,37 @@ def test_a_delivery_that_was_not_queued_is_queued_when_it_is_sent_again(tmp_path
     door.is_down = False
     assert deliver(door.app, FAILED).status_code == 202
     assert list(door.journal.list_names()) == [name_entry(each) for each in door.queue]
+
+
+def test_a_second_failure_of_a_pipeline_is_kept_while_the_first_is_at_work(tmp_path: Path) -> None:
+    door = Door(tmp_path)
+    again = "pipeline__retried_and_failed_again"
+    for name in (FAILED, again, again, FAILED):
+        assert deliver(door.app, name).status_code == 202
+    assert sorted(door.journal.list_names()) == sorted({name_entry(each) for each in door.queue})
+    assert len(list(door.journal.list_names())) == 2
+
+
+def test_an_event_without_a_time_has_the_entry_that_an_earlier_version_gave_it() -> None:
+    earlier = PipelineFailed(233, 881204, "5d9b3c1f", "fix/window", 418, 233)
+    assert "finished_at" not in to_message(earlier)
+    assert trigger_id(earlier) == "ca44b0de6b1bca27"
+    later = replace(earlier, finished_at=1)
+    assert from_message(to_message(later)) == later
+    assert from_message(to_message(earlier)) == earlier
+
+
+@pytest.mark.attack("door")
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("2026-11-20 09:18:41 UTC", 1_795_166_321),
+        ("2026-11-20T09:18:41.123Z", 1_795_166_321),
+        ("0001-01-01 00:00:00 UTC", 0),
+        ("yesterday", 0),
+        ("", 0),
+        ("9" * 255, 0),
+    ],
+)
+def test_a_time_of_a_webhook_is_read_or_left_out(text: str, at: int) -> None:
+    assert read_hook_time(text) == at

@@ -7,7 +7,8 @@ from typing import Any
 from worker.core.conversation import prompts
 from worker.core.conversation.context import CacheMark, CallCost, Context
 from worker.core.conversation.decide import Ask, record_request, record_warning
-from worker.core.conversation.limits import MAX_BROKEN, MAX_CALLS, TurnUsage
+from worker.core.conversation.limits import TurnUsage
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -24,6 +25,7 @@ _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
 _CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
 _COMPLETE = {StopReason.END, StopReason.TOOL_CALLS}
 
+_DEFAULTS = LoopRules()
 _REQUEST_SHARE = 0.9
 """The share of a stated window that a request may use: the rest is for the answer."""
 
@@ -41,11 +43,12 @@ def absorb_reply(
     at: float = 0.0,
     seconds: float = 0.0,
     cache: CacheMark | None = None,
+    rules: LoopRules = _DEFAULTS,
 ) -> Context:
     """Return `context` after `reply` to `ask`.
 
     Calls in an answer to a final request are dropped here, even if the provider did not have the
-    tools switched off, and so are more than `MAX_CALLS`: calls that are not in the context are
+    tools switched off, and so are more than `rules` allow: calls that are not in the context are
     never run. Calls whose ids were used before get new ids. If an answer was cut or malformed, its
     text is kept, and the history says what was wrong. `origin` tags the verbatim wire form; if the
     provider refused earlier ones, they are removed. `kept_notice` is the ephemeral text of the
@@ -53,9 +56,9 @@ def absorb_reply(
     it; else "". The request was sent `at` (epoch seconds), took
     `seconds`, and left `cache` as the newest mark of the prompt cache.
     """
-    reply = _drop_too_many_calls(reply)
+    reply = _drop_too_many_calls(reply, rules.calls_per_answer)
     reply = replace(reply, calls=rename_repeated_calls(reply.calls, context.messages))
-    spent, added = _record_reply(context.turn_usage, ask, reply, origin, kept_notice)
+    spent, added = _record_reply(context.turn_usage, ask, reply, origin, kept_notice, rules)
     before = context.messages
     if reply.bare:
         # Later signatures will cover the history as it was sent this time.
@@ -73,9 +76,9 @@ def absorb_reply(
     return _charge_call(context, spent, cost, messages=before + added, cache=cache)
 
 
-def _drop_too_many_calls(reply: Reply) -> Reply:
+def _drop_too_many_calls(reply: Reply, most: int) -> Reply:
     """Return the reply without its calls if they are more than one answer may have."""
-    if len(reply.calls) <= MAX_CALLS:
+    if len(reply.calls) <= most:
         return reply
     return replace(reply, calls=(), dropped_calls=reply.dropped_calls + len(reply.calls))
 
@@ -91,7 +94,7 @@ def _name_tier(context: Context, origin: str) -> tuple[str, str]:
 
 
 def _record_reply(
-    before: TurnUsage, ask: Ask, reply: Reply, origin: str, notice: str
+    before: TurnUsage, ask: Ask, reply: Reply, origin: str, notice: str, rules: LoopRules
 ) -> tuple[TurnUsage, tuple[Message, ...]]:
     """Return the usage after the reply, without its costs, and the messages that it adds."""
     spent = record_request(before, ask, reply.usage.input)
@@ -99,7 +102,7 @@ def _record_reply(
         return replace(spent, halt=_explain_unusable(reply)), ()
     broken = reply.stop not in _COMPLETE or reply.dropped_calls > 0
     if broken and not ask.final:
-        return _record_broken(spent, reply)
+        return _record_broken(spent, reply, rules)
     calls = () if ask.final else reply.calls
     if not calls and not reply.text.strip():
         spent = replace(
@@ -124,17 +127,22 @@ def _record_reply(
     return spent, (answer,)
 
 
-def _record_broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, ...]]:
+def _record_broken(
+    spent: TurnUsage, reply: Reply, rules: LoopRules
+) -> tuple[TurnUsage, tuple[Message, ...]]:
     """Return the usage after a cut or malformed answer, its text, and what the model is told."""
     cut = reply.stop in _CUT
     spent = replace(
         spent, empty_answers=0, last_was_cut=cut, broken_answers=spent.broken_answers + 1
     )
     answer: tuple[Message, ...] = (Assistant(reply.text),) if reply.text.strip() else ()
-    if spent.broken_answers == MAX_BROKEN:
+    if spent.broken_answers >= rules.broken_answers:
         return spent, answer
     notice = prompts.tell_broken_answer(
-        cut=cut, calls=reply.dropped_calls, again=spent.broken_answers > 1
+        cut=cut,
+        calls=reply.dropped_calls,
+        again=spent.broken_answers > 1,
+        most=rules.calls_per_answer,
     )
     return spent, (*answer, User(notice))
 

@@ -130,6 +130,11 @@ class Context:
     project's memory once the finding is confirmed, "" if none. `tier` is what was chosen for the
     turn, None if there are no tiers. `reply_by` is what answers a turn that needs no tools in its
     place, None if nothing does. `unposted_note` is the finished note that GitLab did not take.
+    A pipeline may be run again and fail again, under its id or another one: `look` is the turn in
+    which the newest of these failures was looked at, `ended_at` when its pipeline ended by GitLab's
+    clock (epoch seconds, 0 if that is not known), and `first_pipeline` the one that the session's
+    id is made of, 0 if it is the subject's. `earlier_note` is the text of the note before such a
+    turn, which stays folded below its result.
     """
 
     session_id: str
@@ -155,6 +160,10 @@ class Context:
     fact: str = ""
     tier: TierChoice | None = None
     reply_by: ReplyModel | None = None
+    look: int = 0
+    ended_at: float = 0.0
+    first_pipeline: int = 0
+    earlier_note: str = ""
     outcome: Outcome | None = None
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
@@ -175,9 +184,19 @@ class Context:
 
     @property
     def investigates(self) -> bool:
-        """Whether the turn should end in a finding: it is the first, or a model's first
-        investigation."""
-        return self.turn == 0 or self.found_by == ASKED
+        """Whether the turn should end in a finding: it is the first on a failure, or a model's
+        first investigation."""
+        return self.is_look or self.found_by == ASKED
+
+    @property
+    def is_look(self) -> bool:
+        """Whether the turn is the first on a failure, which nobody need have asked for."""
+        return self.turn == self.look
+
+    @property
+    def note_turn(self) -> int:
+        """The turn that the marker of this turn's note names: all looks share the first note."""
+        return 0 if self.is_look else self.turn
 
     @property
     def has_failed(self) -> bool:

@@ -9,8 +9,6 @@ from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.folds.plan import choose_fold
 from worker.core.conversation.limits import (
-    MAX_BROKEN,
-    MAX_EMPTY_RETRIES,
     SOFT,
     Limits,
     Spending,
@@ -18,8 +16,9 @@ from worker.core.conversation.limits import (
     find_reached_limits,
     needs_warning,
 )
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import Assistant, ToolCall, find_open_calls
-from worker.core.conversation.repeated_calls import HINT_AT, STOP_AT, count_repeats
+from worker.core.conversation.repeated_calls import count_repeats
 from worker.core.conversation.upgrades import Raise, find_raise
 
 
@@ -62,25 +61,25 @@ Next = Ask | Act | Fold | Raise | Stop
 
 def decide(context: Context, limits: Limits, now: float) -> Next:
     """The next step of `context`; `now` is in epoch seconds."""
-    spent = context.turn_usage
+    spent, rules = context.turn_usage, limits.loop_rules
     if spent.halt:
         return _stop(context, spent.halt)
     if pending := find_open_calls(context.messages):
-        return _act(context, pending)
+        return _act(context, pending, rules)
     if isinstance(context.messages[-1], Assistant):
         return _finish_turn(context)
-    if spent.broken_answers >= MAX_BROKEN:
+    if spent.broken_answers >= rules.broken_answers:
         return _stop(context, _describe_flaw(spent))
-    if spent.empty_answers > MAX_EMPTY_RETRIES:
-        return _stop(context, "the model gave no answer, also after two reminders")
+    if spent.empty_answers > rules.empty_retries:
+        return _stop(context, _describe_silence(rules.empty_retries))
     return _ask(context, limits, now)
 
 
-def _act(context: Context, pending: tuple[ToolCall, ...]) -> Next:
-    count = count_repeats(context.messages)
-    if count >= STOP_AT:
+def _act(context: Context, pending: tuple[ToolCall, ...], rules: LoopRules) -> Next:
+    count = count_repeats(context.messages, rules.stop_at)
+    if count >= rules.stop_at:
         return _stop(context, f"the model made the same calls {count} times in a row")
-    return Act(pending, is_repetition=count >= HINT_AT)
+    return Act(pending, is_repetition=count >= rules.hint_at)
 
 
 def _ask(context: Context, limits: Limits, now: float) -> Next:
@@ -112,6 +111,11 @@ def _finish_turn(context: Context) -> Stop:
         used_up = " and ".join(sorted(context.turn_usage.final))
         return Stop(Outcome(Status.PARTIAL, text, f"stopped at its limit of {used_up}"))
     return Stop(Outcome(Status.DONE, text))
+
+
+def _describe_silence(reminders: int) -> str:
+    often = {1: "a reminder", 2: "two reminders"}.get(reminders, f"{reminders} reminders")
+    return "the model gave no answer" + (f", also after {often}" if reminders else "")
 
 
 def _describe_flaw(spent: TurnUsage) -> str:

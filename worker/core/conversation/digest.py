@@ -188,7 +188,7 @@ def write_digest(context: Context) -> Digest | None:
 
 def _find_language(context: Context) -> str:
     first = context.messages[context.turn_start]
-    if context.turn == 0 or not isinstance(first, User):
+    if context.is_look or not isinstance(first, User):
         return ENGLISH
     return find_language(read_question(first.text))
 
@@ -212,7 +212,7 @@ def _write_lines(
         yield words.commands.format(len(commands), f"`{one_line(commands[-1], _COMMAND)}`")
     if not documents:
         yield words.nothing
-    groups = context.survey.groups if context.survey and context.turn == 0 else ()
+    groups = context.survey.groups if context.survey and context.is_look else ()
     firsts = [group.jobs[0] for group in groups if group.jobs]
     if missed := [_name_job(job, job.job_id) for job in firsts if job.job_id not in read_jobs]:
         yield words.missed.format(_join(missed))

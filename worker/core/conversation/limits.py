@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from worker.core.conversation.folds.fold import FoldSettings
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import Usage
 from worker.core.routing.tiers import TierRules
 from worker.core.stored_keys import KEY
@@ -17,13 +18,6 @@ from worker.core.stored_keys import KEY
 SOFT = 0.8
 _AGAIN = 0.05
 """A warning that stays in the history is repeated when its budget is further on by this share."""
-
-MAX_EMPTY_RETRIES = 2
-MAX_BROKEN = 3
-"""This many cut or broken answers in a row end the run."""
-
-MAX_CALLS = 64
-"""The most tool calls of one answer; of an answer with more of them, none is run."""
 
 
 class Unit(StrEnum):
@@ -116,7 +110,7 @@ class Limits:
     budgets: to add one is to add its field with its row.
 
     `fold_settings` say how the conversation is kept within its tokens, `tier_rules` when another
-    model takes over.
+    model takes over, `loop_rules` how often the model may do the same again.
     """
 
     max_iterations: int = field(
@@ -201,6 +195,7 @@ class Limits:
     )
     fold_settings: FoldSettings = field(default_factory=FoldSettings)
     tier_rules: TierRules = field(default_factory=TierRules)
+    loop_rules: LoopRules = field(default_factory=LoopRules)
 
 
 BUDGETS: Mapping[str, Budget] = {

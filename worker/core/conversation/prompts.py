@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import MAX_CALLS, find_budget
+from worker.core.conversation.limits import find_budget
 from worker.core.gate.question_parts import read_parts
 from worker.core.routing.tiers import Signal
 from worker.core.session_id import MARKER
@@ -162,13 +162,14 @@ def write_notice(ask: Ask) -> str:
     return "\n".join([*([_FINISH.format(near)] if near else []), *([_EMPTY] if ask.empty else [])])
 
 
-def tell_broken_answer(*, cut: bool, calls: int, again: bool) -> str:
+def tell_broken_answer(*, cut: bool, calls: int, again: bool, most: int) -> str:
     """The user message after an answer that was `cut` or malformed, and lost `calls` tool calls.
 
-    `again` says that the answer before it was cut or malformed too.
+    `again` says that the answer before it was cut or malformed too; `most` is how many calls an
+    answer may have.
     """
-    if calls > MAX_CALLS and not cut:
-        return _TOO_MANY.format(calls=calls, most=MAX_CALLS)
+    if calls > most and not cut:
+        return _TOO_MANY.format(calls=calls, most=most)
     lines = [_CUT if cut else _BROKEN, _NO_CALLS if calls else _WRITE_AGAIN]
     return "\n".join([*lines, _PIECES] if again and cut else lines)
 

@@ -28,7 +28,12 @@ from worker.core.finding import (
     prove_finding,
 )
 from worker.core.finding.further_failures import list_named_failures
-from worker.core.finding.sections import join_sections, split_lead, split_sections
+from worker.core.finding.sections import (
+    find_fenced_lines,
+    join_sections,
+    split_lead,
+    split_sections,
+)
 from worker.core.finding.suggestions import split_code
 from worker.core.gate.rules import Failure
 from worker.core.ports import Captures
@@ -89,9 +94,9 @@ def ask_for_repair(context: Context, objections: Objections) -> Context:
 def join_repair(context: Context, outcome: Outcome) -> Outcome:
     """Return the outcome with the whole answer, if its text only repairs sections of the first one.
 
-    The text's sections then take the place of those of the first answer. Its details and quotes are
-    added, and code stays below advice that comes without code. What a reply says above its finding
-    stays if the repair says nothing there.
+    The text's sections then take the place of those of the first answer. Its details (see
+    `_add_details`) and quotes are added, and code stays below advice that comes without code. What
+    a reply says above its finding stays if the repair says nothing there.
     """
     answer, repaired = find_first_answer(context), split_sections(outcome.text)
     if not context.investigates and "verdict" in repaired and not repaired.get(""):
@@ -101,7 +106,9 @@ def join_repair(context: Context, outcome: Outcome) -> Outcome:
         return outcome
     first = split_sections(answer)
     whole = first | {name: text for name, text in repaired.items() if name in _REPAIRED}
-    added = {name: repaired.get(name, "") for name in ("details", "evidence")}
+    details = _add_details(first.get("details", ""), repaired.get("details", ""))
+    whole |= {"details": details} if details else {}
+    added = {"evidence": repaired.get("evidence", "")}
     if (advice := repaired.get("what to do", "")) and not split_code(advice)[1]:
         added["what to do"] = split_code(first.get("what to do", ""))[1]
     for name, text in added.items():
@@ -109,7 +116,30 @@ def join_repair(context: Context, outcome: Outcome) -> Outcome:
     return replace(outcome, text=join_sections(whole))
 
 
-_GAPS = {"details": "\n\n", "evidence": "\n", "what to do": "\n\n"}
+def _add_details(first: str, added: str) -> str:
+    """Return the details with what a repair adds, no line twice; if it repeats half of their lines
+    or more, it has written them all anew."""
+    stand = _list_lines(first)
+    again = stand.intersection(_list_lines(added))
+    if first and again and 2 * len(again) >= len(stand):
+        return added
+    lines = added.split("\n")
+    code = find_fenced_lines(lines)
+    new = [line for at, line in enumerate(lines) if at in code or _fold(line) not in again]
+    return "\n\n".join(filter(None, (first, "\n".join(new).strip())))
+
+
+def _list_lines(text: str) -> frozenset[str]:
+    lines = text.split("\n")
+    code = find_fenced_lines(lines)
+    return frozenset(_fold(line) for at, line in enumerate(lines) if at not in code) - {""}
+
+
+def _fold(line: str) -> str:
+    return " ".join(line.strip(" \t-*+").casefold().split())
+
+
+_GAPS = {"evidence": "\n", "what to do": "\n\n"}
 _REPAIRED = frozenset({"failed", "cause", "what to do", "missing", "keep it next time"})
 """The sections that a repair may consist of; "evidence" alone is read by `make_finding`."""
 

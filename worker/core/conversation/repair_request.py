@@ -68,8 +68,8 @@ There are several causes: name each in one sentence of at most {most} characters
 about each in one of at most {advice}."""
 
 _PARTS = """\
-Answer with these sections alone, and "Details" if you add to it. All others stay as they are, and
-so does the code below your advice, unless you write code there again."""
+Answer with these sections alone, and under "Details" with what you add to them. All else stays as
+it is, and so does the code below your advice, unless you write code there again."""
 
 _WHOLE = "Write your whole answer once more, in the same sections."
 
@@ -142,12 +142,13 @@ def _write_hidden(hidden: Sequence[HiddenPart]) -> str:
         for part in hidden
         for sentence in part.sentences
     ]
+    longer = [part for part in hidden if not part.fits]
+    room = " and ".join(f"some {part.visible_size} characters of {part.section}" for part in longer)
+    fitting = " and ".join(part.section for part in hidden if part.fits)
     return _HIDDEN_PARTS.format(
         hidden=_limit_list(listed),
-        titles=" and ".join(f'"{part.section}"' for part in hidden),
-        room=" and ".join(
-            f"some {part.visible_size} characters of {part.section}" for part in hidden
-        ),
+        titles=" and ".join(f'"{part.section}"' for part in longer),
+        room=f"{room}; {fitting} fits then as it is" if fitting else room,
     )
 
 

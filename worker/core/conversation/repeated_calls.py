@@ -6,8 +6,6 @@ from itertools import islice
 
 from worker.core.conversation.messages import Assistant, Message, ToolResult
 
-HINT_AT = 3
-STOP_AT = 5
 LONGEST_CYCLE = 3
 """The most answers in a repeated cycle; A-B-A-B has a cycle of two."""
 
@@ -20,8 +18,8 @@ HINT = (
 _Batch = list[tuple[str, str]]
 
 
-def count_repeats(messages: Sequence[Message]) -> int:
-    """How many times in a row the same calls were made, up to STOP_AT.
+def count_repeats(messages: Sequence[Message], most: int) -> int:
+    """How many times in a row the same calls were made, up to `most`.
 
     These are the calls of one answer or of a cycle of a few, the last answer included. Arguments
     are compared as JSON values.
@@ -30,18 +28,19 @@ def count_repeats(messages: Sequence[Message]) -> int:
     newest = list(islice(batches, LONGEST_CYCLE + 1))
     if newest and newest[0] not in newest[1:]:
         return 1
-    newest += islice(batches, LONGEST_CYCLE * STOP_AT - len(newest))
-    return max((_count_cycles(newest, size) for size in range(1, LONGEST_CYCLE + 1)), default=0)
+    newest += islice(batches, LONGEST_CYCLE * most - len(newest))
+    sizes = range(1, LONGEST_CYCLE + 1)
+    return max((_count_cycles(newest, size, most) for size in sizes), default=0)
 
 
-def _count_cycles(newest: Sequence[_Batch], size: int) -> int:
-    """How often in a row the newest `size` batches were made."""
+def _count_cycles(newest: Sequence[_Batch], size: int, most: int) -> int:
+    """How often in a row the newest `size` batches were made, up to `most`."""
     same = 0
     for later, earlier in zip(newest, newest[size:], strict=False):
         if later != earlier:
             break
         same += 1
-    return min((same + size) // size, len(newest), STOP_AT)
+    return min((same + size) // size, len(newest), most)
 
 
 def _list_batches(messages: Sequence[Message]) -> Iterator[_Batch]:

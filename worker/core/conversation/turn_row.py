@@ -27,7 +27,8 @@ class Row:
     `context.Status` or RUNNING. `cost_usd` is None where a price is unknown. `label` says
     whether the verdict was right, as far as that is known (see `failure.outcomes`), and
     `label_reason` why. `jobs` are the names of the failing jobs, `cause` is the first sentence of
-    the cause, redacted, and "" if the note is internal."""
+    the cause, redacted, and "" if the note is internal. `look` is the turn that first looked at the
+    failure that this one is about."""
 
     session_id: str
     project_id: int
@@ -48,6 +49,7 @@ class Row:
     label_reason: str = ""
     jobs: str = ""
     cause: str = ""
+    look: int = 0
 
 
 def make_row(context: Context, redact: Callable[[str], str] = str) -> Row:
@@ -75,6 +77,7 @@ def make_row(context: Context, redact: Callable[[str], str] = str) -> Row:
         tier=REPLY if context.reply_model else context.tier.tier if context.tier else "",
         jobs=one_line(redact(", ".join(group.job_names for group in groups)), _JOBS),
         cause=one_line(next(iter(sentences), ""), _CAUSE),
+        look=context.look,
     )
 
 

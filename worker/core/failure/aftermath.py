@@ -19,6 +19,7 @@ BECAME = {
     "fixed": "fixed by a later commit",
     "passed_again": "passed on the same commit",
     "superseded": "failed again in a newer pipeline",
+    "failed_again": "failed again in the same way when run again",
 }
 """The values of `became` in `after.json`, each with its description."""
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from worker.core.failure.gitlab_reasons import TIME_LIMITS
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch
 from worker.core.logs.failing_command import FailingCommand, find_failing_command
 from worker.core.logs.line_kinds import JOB_FAILED, TROUBLE
@@ -135,7 +136,7 @@ def _make_signature(job: FailingJob) -> Signature:
     """Return the signature of a job's errors. If the job met its time limit, the test that was
     still running comes first."""
     signature = make_signature((job.error_text or job.excerpt).split("\n"), job.command)
-    timed_out = job.reason == "job_execution_timeout"
+    timed_out = job.reason in TIME_LIMITS
     test = find_unfinished_test(line for _, line in job.end) if timed_out else ""
     return lead_with(f"{test} has not ended", signature) if test else signature
 

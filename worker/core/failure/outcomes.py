@@ -53,6 +53,8 @@ def judge_verdict(sequel: Sequel) -> Judgement:
     verdict, passed_again = sequel.verdict, sequel.became == "passed_again"
     if verdict not in CLAIMS:
         return Judgement(Label.OPEN, "it claims nothing")
+    if sequel.became == "failed_again" and verdict in _PASSES_AGAIN:
+        return Judgement(Label.CONTRADICTED, "it failed again in the same way")
     if sequel.later_verdict:
         return Judgement(Label.CONTRADICTED, f"a later turn says: {sequel.later_verdict}")
     if sequel.downvotes > sequel.upvotes:

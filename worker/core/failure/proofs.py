@@ -18,6 +18,12 @@ from worker.core.failure.facts import (
     select_same_source,
     sort_newest_first,
 )
+from worker.core.failure.gitlab_reasons import (
+    NEVER_THE_CHANGE,
+    UNLESS_CONFIGURED,
+    WAITED,
+    WITHOUT_RUNNER,
+)
 from worker.core.text.remarks import (
     Remark,
     describe_distance,
@@ -30,48 +36,17 @@ from worker.core.text.remarks import (
 
 # --------------------------------------------------------------------------------- infrastructure
 
-_NEVER_THE_CHANGE = frozenset(
-    {"api_failure", "ci_quota_exceeded", "data_integrity_failure"}
-    | {"scheduler_failure", "stale_schedule"}
-)
-"""GitLab's failure reasons (app/models/concerns/enums/ci/commit_status.rb) that no commit can
-cause."""
-
-_UNLESS_CONFIGURED = frozenset(
-    {
-        "image_pull_failure",
-        "no_matching_runner",
-        "runner_external_dependency_failure",
-        "runner_interrupted",
-        "runner_system_failure",
-        "runner_unsupported",
-        "stuck_or_timeout_failure",
-        "stuck_pending_no_matching_runners",
-        "stuck_pending_with_matching_runners",
-        "unmet_prerequisites",
-    }
-)
-"""Failure reasons that a commit can cause only by changing the CI configuration: a tag that no
-runner has, an image that does not exist. A time limit or a log limit is not among them: code can
-exceed both."""
-
 INFRASTRUCTURE = "infrastructure"
 """The verdict, as a rule's match gives it."""
-
-_WITHOUT_RUNNER = frozenset(
-    {"no_matching_runner", "runner_unsupported", "stuck_or_timeout_failure"}
-    | {"stuck_pending_no_matching_runners", "stuck_pending_with_matching_runners"}
-)
-"""Those of them that no image can cause: no runner took the job, if it has never started."""
 
 
 def prove_infrastructure(facts: Facts) -> Remark | None:
     """Proof of "infrastructure": GitLab's reasons are none that the change can have caused, and the
     runner says nothing that leaves the cause open."""
     reasons = {each.reason for each in facts.jobs}
-    if not reasons or not reasons <= _NEVER_THE_CHANGE | _UNLESS_CONFIGURED:
+    if not reasons or not reasons <= NEVER_THE_CHANGE | UNLESS_CONFIGURED:
         return None
-    if not reasons <= _NEVER_THE_CHANGE and (
+    if not reasons <= NEVER_THE_CHANGE and (
         _is_left_open(facts) or _is_configured(facts) or _always_dies(facts)
     ):
         return None
@@ -97,7 +72,7 @@ def _is_configured(facts: Facts) -> bool:
         return False
     if not isinstance(change, Change) or not change.whole:
         return True
-    taken = not {each.reason for each in facts.jobs} <= _WITHOUT_RUNNER
+    taken = not {each.reason for each in facts.jobs} <= WITHOUT_RUNNER
     return change.may_configure if taken else change.may_choose_runner
 
 
@@ -112,8 +87,8 @@ def _always_dies(facts: Facts) -> bool:
 
 
 def _has_run_though_stuck(facts: Facts) -> bool:
-    """Whether a runner took one of the jobs with `stuck_or_timeout_failure`."""
-    stuck = (each for each in facts.jobs if each.reason == "stuck_or_timeout_failure")
+    """Whether a runner took one of the jobs that should have waited for one in vain."""
+    stuck = (each for each in facts.jobs if each.reason in WAITED)
     return any(each.has_started for each in stuck)
 
 
@@ -122,7 +97,7 @@ def find_unexplained_run(facts: Facts) -> Run | None:
     explain; None if there is none. What the runner did later is no explanation."""
     before = (each for each in facts.runs_of_other_sources if facts.run.is_after(each))
     runs = (*facts.known_attempts, *before)
-    outside = _NEVER_THE_CHANGE | _UNLESS_CONFIGURED
+    outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
     failed = [each for each in runs if each.status == "failed" and each.reason not in outside]
     return next((each for each in failed if not _is_explained(each, facts, runs)), None)
 

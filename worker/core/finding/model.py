@@ -59,11 +59,13 @@ class WithheldPart:
 @dataclass(frozen=True, slots=True)
 class HiddenPart:
     """The `sentences` of a section that a note has no room for among its visible lines, and how
-    many characters of the section are visible."""
+    many characters of the section are visible, or may be. `fits`: all of it will be visible once
+    the other parts are no longer than they may be."""
 
     section: str
     sentences: tuple[str, ...]
     visible_size: int
+    fits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

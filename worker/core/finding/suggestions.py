@@ -288,6 +288,12 @@ def find_change_position(change: Change, changes: Changes) -> Position | str:
     return found
 
 
+def is_on_diff(change: Change, changes: Changes) -> bool:
+    """Whether the change is to one file, and has a place on the diff."""
+    is_of_one_file = len({fix.path for fix in change}) == 1
+    return is_of_one_file and isinstance(find_change_position(change, changes), Position)
+
+
 def find_position(fix: Suggestion, changes: Changes) -> Position | str:
     """Return the suggestion's place on the diff, or why it has none there.
 

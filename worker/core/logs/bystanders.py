@@ -124,6 +124,9 @@ _COUNT = re.compile(
     rf"|\b{_COUNTED}(?: run)?(?: ?[:=] ?|\t)(?P<value>\d{{1,9}})\b",
     re.IGNORECASE,
 )
+_COUNT_OF_DIFF = re.compile(r"[-+] (?:Snapshot|Received|Expected) {2}[-+] \d{1,6}$")
+"""How jest says how many lines of a snapshot differ."""
+
 _NAMES_TARGET = re.compile(r"FAILED: (?:\[code=\d{1,4}\] )?\S{1,300} ?\S{0,300}$")
 _NOTHING = re.compile(r"\W{0,8}0 (?:error|warning|failure|problem)", re.IGNORECASE)
 _OTHER_WORD = re.compile(r"[A-Za-z]{3,}|[\"'`/]")
@@ -198,7 +201,8 @@ def _gives_reason(rest: str) -> bool:
 
 
 def _only_follows(text: str) -> bool:
-    if _FOLLOWS.search(text) or _NOTHING.match(text) or _NAMES_TARGET.match(text):
+    whole = _NOTHING, _NAMES_TARGET, _COUNT_OF_DIFF
+    if _FOLLOWS.search(text) or any(form.match(text) for form in whole):
         return True
     counts = [*_COUNT.finditer(text)]
     if not any(int(each["number"] or each["value"]) for each in counts) or _NOT_ALONE.search(text):

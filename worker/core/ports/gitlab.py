@@ -114,7 +114,8 @@ class PipelineReader(Protocol):
         ...
 
     def list_same_commit(self, subject: Subject) -> Sequence[int]:
-        """List other failed pipelines of the merge request on the same commit, newest first."""
+        """List other pipelines of the merge request on the same commit, newest first; one that has
+        failed may have passed since."""
         ...
 
     def find_end_time(self, trigger: PipelineFailed) -> float:

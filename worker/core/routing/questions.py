@@ -40,7 +40,7 @@ _WORK = re.compile(
     r"|show me|suggest|patch|fix (?:it|this|that)|logs?|diff"
     r"|pr[üu]f\w*|schau\w*|untersuch\w*|vergleich\w*|such\w*|regarde\w*|v[ée]rifie\w*|cherche\w*"
     r"|revis[ae]\w*|mir[ae]|busca\w*|verifica\w*|controlla\w*|cerca|sprawd[źz]\w*|проверь\w*"
-    r"|посмотри\w*|verifi(?:ca|que)\w*|procur[ae]\w*|execut[ae]\w*|kijk\w*|zoek\w*|controle\w*"
+    r"|посмотри\w*|verifi(?:ca|que)\w*|procur[ae]\w*|executa\w*|kijk\w*|zoek\w*|controle\w*"
     r"|onderzoek\w*|vergelijk\w*|uruchom\w*|poszukaj|relance\w*|rilancia\w*|перезапусти\w*)\b"
     r"|看一下|看看|检查|查一下|重新?(?:运行|跑)|確認して|調べて|見て|再実行|実行して",
     re.IGNORECASE,

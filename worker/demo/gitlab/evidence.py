@@ -29,13 +29,27 @@ def list_pipelines(call: Call) -> Answer:
     """List the pipelines of a project, newest first, without child pipelines."""
     owner = call.find_project(Access.REPORTER)
     ref, sha, status = (call.get_value(field) for field in ("ref", "sha", "status"))
+    # As in GitLab, a branch's list has the pipelines of the merge requests from it as well.
+    refs = {"", ref, *(
+        f"refs/merge-requests/{mr.iid}/{kind}"
+        for mr in owner.merge_requests.values() if mr.source_branch == ref
+        for kind in ("head", "merge", "train")
+    )}  # fmt: skip
     pipelines = [
         each
         for each in sorted(call.world.pipelines.values(), key=lambda each: -each.id)
-        if each.project is owner and ref in ("", each.ref) and each.source != "parent_pipeline"
+        if each.project is owner and (not ref or each.ref in refs)
+        if each.source != "parent_pipeline"
         if sha in ("", each.sha) and status in ("", each.status)
     ]
     return make_page(call, [views.show_pipeline(each) for each in pipelines])
+
+
+def list_trigger_jobs(call: Call) -> Answer:
+    """List the trigger jobs of a pipeline by the path that GitLab has had since 19.2."""
+    if call.world.version < (19, 2):
+        raise Refused(404, {"error": "404 Not Found"})
+    return list_bridges(call)
 
 
 def list_bridges(call: Call) -> Answer:
@@ -283,6 +297,7 @@ _REPOSITORY = "projects/:id/repository"
 ROUTES: tuple[Route, ...] = (
     Route("GET", "projects/:id/pipelines", list_pipelines, PAGING | {"ref", "sha", "status"}),
     Route("GET", f"{_PIPELINE}/bridges", list_bridges, PAGING),
+    Route("GET", f"{_PIPELINE}/trigger_jobs", list_trigger_jobs, PAGING),
     Route("GET", f"{_PIPELINE}/test_report", get_test_report),
     Route("GET", f"{_JOB}/artifacts", get_archive),
     Route("GET", f"{_JOB}/artifacts/*path", get_artifact),

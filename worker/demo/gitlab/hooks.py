@@ -52,12 +52,18 @@ def make_pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
             "sha": pipeline.sha,
             "source": pipeline.source,
             "status": status or pipeline.status,
+            "finished_at": _write_time(pipeline.finished_at or pipeline.created_at),
             "url": pipeline.web_url,
         },
         "merge_request": _make_merge_request(mr) if mr else None,
         "user": _make_user(pipeline.user),
         "project": _make_project(pipeline.project),
     }
+
+
+def _write_time(moment: str) -> str:
+    """Write a time of the API as webhooks write it."""
+    return f"{moment[:19].replace('T', ' ')} UTC"
 
 
 def make_note_payload(note: Note, action: str = "create") -> Json:

@@ -158,7 +158,8 @@ class MergeRequest:
 class Pipeline:
     """A pipeline. `ref` is as the REST API shows it: `refs/merge-requests/IID/head` for an MR's.
 
-    `mr` is set for merge-request pipelines only, as in the webhook's payload.
+    `mr` is set for merge-request pipelines only, as in the webhook's payload. `finished_at` is when
+    it last ended; "" stands for when it was created.
     """
 
     id: int
@@ -175,6 +176,7 @@ class Pipeline:
     yaml_errors: str | None = None
     bridges: list["Bridge"] = field(default_factory=list)
     test_suites: list[dict[str, Any]] = field(default_factory=list)
+    finished_at: str = ""
 
     @property
     def web_url(self) -> str:

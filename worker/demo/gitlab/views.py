@@ -118,7 +118,7 @@ def show_pipeline_page(record: Pipeline) -> Json:
     """GET …/pipelines/:id."""
     return show_pipeline(record) | {
         "yaml_errors": record.yaml_errors,
-        "finished_at": record.created_at,
+        "finished_at": record.finished_at or record.created_at,
         "duration": 222,
     }
 

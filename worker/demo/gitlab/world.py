@@ -36,6 +36,7 @@ class World:
 
     def __init__(self) -> None:
         self.url = "http://gitlab.invalid"
+        self.version = (19, 2)
         self.lock = threading.RLock()
         self.start = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
         self.users: dict[int, User] = {}
@@ -235,6 +236,46 @@ class World:
         pipeline.jobs.append(job)
         self.jobs[job.id] = job
         return job
+
+    def retry_job(
+        self,
+        job: Job,
+        *,
+        status: str = "failed",
+        trace: bytes | None = None,
+        failure_reason: str | None = None,
+    ) -> Job:
+        """Run a job again; its pipeline ends anew with the new attempt.
+
+        Without a `trace` it writes the same log again if it fails. Raises ValueError where GitLab
+        refuses: a job is retried once, and only after it has ended.
+        """
+        if job.is_retried or job.status not in {"success", "failed", "canceled"}:
+            raise ValueError("403 Forbidden - Job is not retryable")
+        pipeline = job.pipeline
+        pipeline.status = "running"
+        log = job.trace if status == "failed" else b"Job succeeded\n"
+        again = self.add_job(
+            pipeline,
+            job.name,
+            stage=job.stage,
+            status=status,
+            trace=log if trace is None else trace,
+            failure_reason=failure_reason,
+            allow_failure=job.allow_failure,
+        )
+        self.end_pipeline(pipeline)
+        return again
+
+    def end_pipeline(self, pipeline: Pipeline) -> None:
+        """Let a pipeline end as its newest jobs have, now: jobs allowed to fail do not count."""
+        newest = (job for job in pipeline.jobs if not job.is_retried and not job.allow_failure)
+        failed = any(job.status == "failed" for job in newest)
+        bridges = any(
+            each.status == "failed" for each in pipeline.bridges if not each.allow_failure
+        )
+        pipeline.status = "failed" if failed or bridges else "success"
+        pipeline.finished_at = self.advance_clock()
 
     # ------------------------------------------------------------------------------------- notes
 

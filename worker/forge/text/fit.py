@@ -48,7 +48,8 @@ class QuoteShape:
     """How a quote may be shown: with all lines, or one of `several` lines if that is `legible`.
 
     `announces`: that line only says what comes next. `fails`: it is from what failed, and `job` is
-    the failed job that it is from, or 0. `repeats`: an earlier quote has the same line.
+    the failed job that it is from, or 0. `repeats`: an earlier quote has the same line. `tells`:
+    its line is none that any failed log has, or that only counts; one that is stands only alone.
     """
 
     several: bool = False
@@ -57,6 +58,7 @@ class QuoteShape:
     fails: bool = True
     job: int = 0
     repeats: bool = False
+    tells: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +250,7 @@ class _Filler:
         return any(
             self._add(quotes=limits.quotes | {at}, one_line=lines, quote_size=size)
             for at in sorted(set(numbers) - limits.quotes, key=rank)
-            if not shapes[at].repeats
+            if not shapes[at].repeats and (shapes[at].tells or not limits.quotes)
             for lines in self._list_line_choices(at)
             for size in sizes
         )

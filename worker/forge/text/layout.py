@@ -31,6 +31,7 @@ from worker.forge.text.note_parts import MAX_REASON, Hosts, Parts, clean_line
 from worker.forge.text.quotes import (
     announces_next,
     choose_line,
+    counts_only,
     find_words,
     get_job_id,
     is_of_failure,
@@ -79,7 +80,8 @@ class Layout:
     """What the note on a finding is made of.
 
     The evidence of `finding` is proven: it is quoted verbatim. `hosts` are the places that links
-    may lead to (see `neutralise`), `offers` the suggested changes.
+    may lead to (see `neutralise`), `offers` the suggested changes, `top_line` is a line, harmless
+    already, that stands above the headline.
     """
 
     finding: Finding
@@ -87,6 +89,7 @@ class Layout:
     outcome: Outcome
     hosts: Hosts
     offers: Offers = field(default_factory=Offers)
+    top_line: str = ""
 
     def lay_out(self, small: str) -> tuple[dict[str, object], Parts]:
         """Return the values of the template, and the parts to fold. `small` is the small print."""
@@ -101,15 +104,28 @@ class Layout:
         longer = [*self._find_longer(sections)]
         for part in longer:
             layout = layout._write_shorter(part.section, part.visible_size)
-        return *(layout._measure_room(part, sections, small) for part in hidden), *longer
+        still = {part.section for part in layout._find_hidden(small)}
+        most = dict(self._list_asked_sizes())
+        measured = (
+            replace(part, visible_size=size, fits=True)
+            if part.section not in still and size <= most.get(part.section, 0)
+            else layout._measure_room(part, sections, small)
+            for part in hidden
+            for size in [self._measure_prose(part.section)]
+        )
+        return *measured, *longer
 
     def _find_longer(self, hidden: frozenset[str]) -> Iterator[HiddenPart]:
         """Yield sections with more characters than the workflow asks for, if that hides others."""
-        advice = MOST_ADVICE_WITH_LINKS if self.offers.links else MOST_ADVICE
-        for section, most in (("Cause", MOST_CAUSE), (_TO_DO, advice)):
+        for section, most in self._list_asked_sizes():
             is_long = section not in hidden and self._measure_prose(section) > most
             if hidden & {"Cause", _TO_DO} and is_long:
                 yield HiddenPart(section, (), most)
+
+    def _list_asked_sizes(self) -> Iterator[tuple[str, int]]:
+        """Yield each section with how many characters the workflow asks for."""
+        yield "Cause", MOST_CAUSE
+        yield _TO_DO, MOST_ADVICE_WITH_LINKS if self.offers.links else MOST_ADVICE
 
     def _write_shorter(self, section: str, size: int) -> "Layout":
         """Return the layout of a finding with two sentences in a section."""
@@ -189,13 +205,15 @@ class Layout:
         return shapes
 
     def _describe_shape(self, at: int, quote: Evidence) -> QuoteShape:
-        line, job = self._lines.get(at), get_job_id(quote)
+        line, job = self._lines.get(at) or quote, get_job_id(quote)
+        tells = quote.lacks not in _EMPTY and not counts_only(line)
         return QuoteShape(
             several="\n" in quote.text,
-            legible="\n" not in quote.text or line is not None,
-            announces=announces_next((line or quote).text),
-            fails=is_of_failure(quote, self._failed_jobs) and quote.lacks not in _EMPTY,
+            legible="\n" not in quote.text or at in self._lines,
+            announces=announces_next(line.text),
+            fails=is_of_failure(quote, self._failed_jobs) and tells,
             job=job if job in self._failed_jobs else 0,
+            tells=tells,
         )
 
     @cached_property
@@ -262,6 +280,7 @@ class Layout:
             "failed": failed,
             "evidence": quotes,
             "small": small,
+            "top_line": self.top_line,
         }, parts
 
     def _fill_rest(self, to_do: str, parts: Parts) -> dict[str, object]:

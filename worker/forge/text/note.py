@@ -27,19 +27,25 @@ from worker.forge.text.note_parts import (
     write_sentence,
 )
 from worker.forge.text.render import fit_body, render_template
+from worker.forge.text.run_again import fold_earlier, write_waiting
 from worker.forge.text.stopped import say_why_stopped, write_reason
 
 
-def write_placeholder(marker: Marker, subject: Subject, resumed: bool, progress: str = "") -> str:
-    """Return the note's body while the turn runs; `progress` is harmless already."""
-    return render_template(
+def write_placeholder(
+    marker: Marker, subject: Subject, resumed: bool, progress: str = "", earlier: str = ""
+) -> str:
+    """Return the note's body while the turn runs; `progress` and the `earlier` note, of a failure
+    that has come again, are harmless already."""
+    body = render_template(
         "placeholder",
         marker=marker.text(),
         resumed=resumed,
+        again=write_waiting(subject) if earlier else "",
         progress=progress,
         pipeline=subject.pipeline_id,
         commit=write_code_line(subject.sha[:8]) or "the newest commit",
     )
+    return fold_earlier(body, earlier)
 
 
 def is_placeholder(body: str) -> bool:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice
 
 from worker.core.finding import Evidence
-from worker.core.logs.bystanders import find_bystander
+from worker.core.logs.bystanders import Bystander, find_bystander
 from worker.core.logs.excerpt.marks import find_marks
 from worker.core.logs.line_kinds import PLAIN, TEST
 from worker.core.ports.evidence import JobArtifact, JobLog, RepoFile
@@ -129,6 +129,12 @@ def is_of_failure(evidence: Evidence, failed: Collection[int]) -> bool:
     if isinstance(evidence.place, JobLog | JobArtifact):
         return not failed or evidence.place.job_id in failed
     return not isinstance(evidence.place, RepoFile)
+
+
+def counts_only(quote: Evidence) -> bool:
+    """Whether a line of a log only counts what failed, or follows from it."""
+    is_file = isinstance(quote.place, RepoFile)
+    return not is_file and find_bystander(quote.text) is Bystander.CONSEQUENCE
 
 
 def find_words(text: str) -> frozenset[str]:

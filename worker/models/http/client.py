@@ -64,6 +64,7 @@ class HttpOptions(TypedDict, total=False):
     jitter: Callable[[], float]
     dialect: Mapping[str, Any]
     on_failure: OnFailure
+    answer_tokens: int
 
 
 class HttpModel:
@@ -72,7 +73,7 @@ class HttpModel:
     `timeout` is how many seconds an answer may take; `jitter` returns values in [0, 1).
     `dialect` replaces these fields of the endpoint's dialect; `catalogue` has the model's limits
     and prices. `level` is the reasoning level that requests state; "" stands for the catalogue's
-    `effort`, if any.
+    `effort`, if any. `answer_tokens` is the most that one answer may have.
     """
 
     def __init__(
@@ -91,9 +92,10 @@ class HttpModel:
         jitter: Callable[[], float] = random.random,
         dialect: Mapping[str, Any] | None = None,
         on_failure: OnFailure = ignore_failure,
+        answer_tokens: int = MAX_TOKENS,
     ) -> None:
         info = catalogue.get_info(name, level)
-        max_tokens = min(MAX_TOKENS, info.max_output)
+        max_tokens = min(answer_tokens, info.max_output)
         self.name, self.level = name, info.effort
         self.context_tokens = info.window - max_tokens
         self.binds_thinking = info.binds_thinking

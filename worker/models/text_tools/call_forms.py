@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from worker.core.conversation.limits import MAX_CALLS
+from worker.core.conversation.loop_rules import MOST_CALLS
 from worker.core.conversation.messages import ToolSpec
 from worker.core.text.untrusted_json import parse_json
 
@@ -86,7 +86,7 @@ class _Reader:
             return calls
         while at < len(self._text):
             found, at = self._read_next(at)
-            if not found or len(calls) > MAX_CALLS:
+            if not found or len(calls) > MOST_CALLS:
                 return []
             calls += found
             at = self._skip_marks(at)

@@ -81,7 +81,8 @@ class ReadClient:
 
     With the token it follows only the redirect of a renamed project to its id. In error
     messages, `what` names the thing asked for. Downloads may come from `download_hosts`,
-    besides GitLab's own host and public ones.
+    besides GitLab's own host and public ones. `trigger_job_names` are what GitLab's versions call
+    the list of trigger jobs, the one of this GitLab first, once it is known; copies share it.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class ReadClient:
         self._retries = retries
         self._deadline = deadline
         self._dates = list[tuple[float, float]]()
+        self.trigger_job_names = ["trigger_jobs", "bridges"]
 
     def with_deadline(self, deadline: float) -> "ReadClient":
         """Return a copy that requests and streams nothing after `deadline` (monotonic)."""

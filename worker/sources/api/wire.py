@@ -193,13 +193,6 @@ class Job(Answer):
     pipeline: Pipeline | None = None
 
 
-class RecentFailures(Answer):
-    """How often a test failed on the default branch in the last fourteen days."""
-
-    count: int = 0
-    base_branch: str = ""
-
-
 class TestCase(Answer):
     """One test of a report."""
 
@@ -210,7 +203,6 @@ class TestCase(Answer):
     execution_time: float | None = None
     system_output: Any = None
     stack_trace: str | None = None
-    recent_failures: RecentFailures | None = None
 
 
 class TestCounts(Answer):

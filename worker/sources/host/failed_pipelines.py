@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from worker.core.failure.facts import parse_time
 from worker.core.triggers import PipelineFailed
 from worker.errors import SourceError
 from worker.sources.api import wire
@@ -120,4 +121,5 @@ def _find_failed_head(
         ref=mr.source_branch,
         mr_iid=mr.iid,
         mr_project_id=project.id,
+        finished_at=int(parse_time(head.finished_at or "") or 0),
     )

@@ -184,12 +184,11 @@ class GitLabReader:
         return _explain_closed(mr) or _explain_superseded(mr, subject)
 
     def list_same_commit(self, subject: Subject) -> Sequence[int]:
-        """Return other failed pipelines of the merge request on the same commit, newest first."""
+        """Return other pipelines of the merge request on the same commit, newest first."""
         found = [
             each.id
             for each in list_pipelines(self._client, subject.project_id, subject.mr_iid)
             if each.sha == subject.sha
-            and each.status == "failed"
             and each.source != "parent_pipeline"
             and each.id != subject.pipeline_id
         ]

@@ -5,6 +5,7 @@ from pydantic import Field
 from worker.arguments import Arguments
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
+from worker.sources.api.lists import list_branch_pipelines
 from worker.sources.base import RawDocument, SourceDef
 from worker.sources.merge_request.details import describe_pipeline
 from worker.sources.session_reader import Reader
@@ -35,8 +36,8 @@ def fetch(args: BranchPipelines, reader: Reader) -> RawDocument:
 
 def read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
     """Read the newest pipelines of a branch of the merge request's project. Raises SourceError."""
-    path, what = f"{reader.target_project}/pipelines", f"the pipelines of {branch}"
-    return reader.client.page(path, wire.Pipeline, what, 1, count, {"ref": branch})
+    what = f"the pipelines of {branch}"
+    return list_branch_pipelines(reader.client, reader.target_project, branch, what, count)
 
 
 BRANCH_PIPELINES = SourceDef(

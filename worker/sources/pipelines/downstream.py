@@ -6,6 +6,7 @@ from typing import Any
 
 from worker.errors import SourceError
 from worker.sources.api import wire
+from worker.sources.api.lists import list_trigger_jobs
 from worker.sources.base import present
 from worker.sources.pipelines.last_passed_jobs import Trail
 from worker.sources.session_reader import Reader
@@ -44,8 +45,8 @@ class DownstreamPipelines:
         """
         self._seen.add(number)
         try:
-            found = self._reader.client.many(
-                f"{path}/bridges", wire.Bridge, f"the trigger jobs of pipeline {number}"
+            found = list_trigger_jobs(
+                self._reader.client, path, f"the trigger jobs of pipeline {number}"
             )
         except SourceError as error:
             self.missing_parts.append(str(error))

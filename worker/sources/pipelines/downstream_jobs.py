@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from worker.core.failure.facts import Unknown
 from worker.errors import SourceError
 from worker.sources.api import wire
+from worker.sources.api.lists import list_trigger_jobs
 from worker.sources.pipelines.pipeline_jobs import read_all_jobs
 from worker.sources.session_reader import Reader
 
@@ -42,10 +43,9 @@ def read_started_jobs(
 
 def read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Bridge]:
     """Return the trigger jobs of a pipeline. Raises SourceError."""
-    path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}/bridges"
-    return reader.client.many(
-        path, wire.Bridge, f"the trigger jobs of pipeline {pipeline.id}"
-    ).items
+    path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}"
+    what = f"the trigger jobs of pipeline {pipeline.id}"
+    return list_trigger_jobs(reader.client, path, what).items
 
 
 def get_trigger_name(job: wire.Job) -> str:

@@ -11,6 +11,7 @@ from worker.core.conversation.context import Subject
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
+from worker.sources.api.lists import list_branch_pipelines, list_trigger_jobs
 
 BRANCH_PIPELINES = 2
 """Passed pipelines of the target branch whose jobs are listed, and the most newer ones that did not
@@ -95,13 +96,12 @@ class LastPassedJobs:
         project = f"/projects/{self._subject.project_id}"
         mr_path = f"{project}/merge_requests/{self._subject.mr_iid}"
         mr = self._client.one(mr_path, wire.MergeRequest, "the merge request")
-        query = {"ref": mr.target_branch}
-        what, path = f"the pipelines of {mr.target_branch}", f"{project}/pipelines"
-        listed = self._client.page(path, wire.Pipeline, what, 1, _LISTED, query).items
+        where = project, mr.target_branch, f"the pipelines of {mr.target_branch}", _LISTED
+        listed = list_branch_pipelines(self._client, *where).items
         passed = [each for each in listed if each.status == "success"]
         if not passed:
-            query["status"] = "success"
-            passed = [*self._client.page(path, wire.Pipeline, what, 1, _LISTED, query).items]
+            query = {"status": "success"}
+            passed = [*list_branch_pipelines(self._client, *where, query).items]
         newest = passed[0].id if passed else 0
         newer = [each for each in listed if each.status != "success" and each.id > newest]
         return *newer[:BRANCH_PIPELINES], *passed[:BRANCH_PIPELINES]
@@ -135,8 +135,8 @@ class LastPassedJobs:
     def _list_started(self, project: int, number: int) -> dict[str, wire.Pipeline]:
         """Return the pipelines that a pipeline has started, by the names of their trigger jobs."""
         if number not in self._started:
-            path, what = f"/projects/{project}/pipelines/{number}/bridges", "the trigger jobs"
-            found = self._client.many(path, wire.Bridge, what).items
+            path = f"/projects/{project}/pipelines/{number}"
+            found = list_trigger_jobs(self._client, path, "the trigger jobs").items
             self._started[number] = {
                 each.name: each.downstream_pipeline for each in found if each.downstream_pipeline
             }

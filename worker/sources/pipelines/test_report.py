@@ -65,7 +65,6 @@ def _describe_suite(suite: wire.TestSuite) -> dict[str, Any]:
 
 
 def _describe_case(suite: wire.TestSuite, case: wire.TestCase) -> dict[str, Any]:
-    recent = case.recent_failures
     return present(
         job=suite.name,
         name=case.name,
@@ -73,7 +72,6 @@ def _describe_case(suite: wire.TestSuite, case: wire.TestCase) -> dict[str, Any]
         file=case.file,
         status=case.status,
         seconds=case.execution_time,
-        failures_in_14_days=f"{recent.count} on {recent.base_branch}" if recent else None,
         output=clip_text(_get_text(case.system_output)),
         stack_trace=clip_text(case.stack_trace or ""),
     )
@@ -109,8 +107,8 @@ def _list_missing(report: wire.TestReport, bad: int, withheld: int) -> Iterator[
 TEST_REPORT = SourceDef(
     name="gitlab_get_test_report",
     description=(
-        "A pipeline's test report: counts for each job; each failed test with message, stack trace "
-        "and how often it failed lately on the default branch."
+        "A pipeline's test report: counts for each job; each failed test with message and stack "
+        "trace."
     ),
     args=OfPipeline,
     fetch=fetch,

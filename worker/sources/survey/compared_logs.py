@@ -5,6 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from worker.core.failure.facts import Unknown
+from worker.core.failure.gitlab_reasons import TIME_LIMITS
 from worker.core.failure.jobs import TOLD, FailingJob
 from worker.core.logs import trace
 from worker.core.logs.failed_test_message import find_messages
@@ -162,7 +163,7 @@ def _find_errors(reason: str | None, cleaned: bytes, lines: FailureLines) -> Err
         more = find_exact_errors(lines.failures, command)
         found = {**more, **found} if lines.is_whole else _NOTHING
     found = {**found, **find_messages(found.values(), trace.split_lines(cleaned))}
-    if reason != "job_execution_timeout":
+    if reason not in TIME_LIMITS:
         return found
     place = find_last_words(trace.split_lines(cleaned)[-_END:])
     return {**found, **place} if place else _NOTHING

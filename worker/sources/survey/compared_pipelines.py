@@ -7,6 +7,7 @@ from typing import TypeVar
 from worker.core.failure.facts import Unknown
 from worker.errors import SourceError
 from worker.sources.api import wire
+from worker.sources.api.lists import list_branch_pipelines
 from worker.sources.session_reader import Reader
 from worker.sources.survey.nearby_pipelines import (
     LISTED,
@@ -16,6 +17,8 @@ from worker.sources.survey.nearby_pipelines import (
 )
 
 T = TypeVar("T")
+_MOST = 30
+"""Pipelines of a list."""
 
 
 def read_or_unknown(read: Callable[[], T]) -> T | Unknown:
@@ -68,15 +71,17 @@ def _read_merge_request_pipelines(reader: Reader) -> Sequence[wire.Pipeline]:
 
 def _read_target_pipelines(mr: wire.MergeRequest, reader: Reader) -> Sequence[wire.Pipeline]:
     """Return the newest pipelines of the target branch, then the merge base's if they are older."""
-    found = _read_pipelines(reader, "the target branch's", LISTED, ref=mr.target_branch)
+    where = reader.client, reader.target_project, mr.target_branch
+    found = [*list_branch_pipelines(*where, "the target branch's pipelines", LISTED).items]
     base = mr.diff_refs.base_sha if mr.diff_refs else None
     if base and base not in {each.sha for each in found}:
-        found += _read_pipelines(reader, "the merge base's", ref=mr.target_branch, sha=base)
+        what, query = "the merge base's pipelines", {"sha": base}
+        found += list_branch_pipelines(*where, what, _MOST, query).items
     return found
 
 
 def _read_pipelines(
-    reader: Reader, which: str, most: int = 30, **query: str
+    reader: Reader, which: str, most: int = _MOST, **query: str
 ) -> list[wire.Pipeline]:
     path = f"{reader.target_project}/pipelines"
     return list(reader.client.page(path, wire.Pipeline, f"{which} pipelines", 1, most, query).items)

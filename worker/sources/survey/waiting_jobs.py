@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from worker.core.failure.gitlab_reasons import NO_RUNNER, WAITED
 from worker.core.failure.jobs import FailingJob
 from worker.core.text.untrusted import one_line
 from worker.errors import SourceError
@@ -15,18 +16,13 @@ MOST_ASKED = 3
 
 MOST_NAMED = 6
 
-_WAITED = frozenset(
-    {"no_matching_runner", "stuck_or_timeout_failure"}
-    | {"stuck_pending_no_matching_runners", "stuck_pending_with_matching_runners"}
-)
-
 
 def add_runners(jobs: Iterable[FailingJob], reader: Reader) -> Iterator[FailingJob]:
     """Yield the jobs; those that no runner took with what GitLab says of the runners that have
     their tags, if it does: it tells only maintainers of the project. Raises nothing."""
     found: dict[tuple[str, ...], str] = {}
     for job in jobs:
-        if job.reason not in _WAITED or job.has_started:
+        if job.reason not in NO_RUNNER | WAITED or job.has_started:
             yield job
             continue
         if job.tags not in found and len(found) < MOST_ASKED:

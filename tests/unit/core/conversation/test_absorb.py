@@ -6,7 +6,8 @@ from tests.contexts import answered, call, called, context
 from worker.core.conversation.absorb import absorb_reply, halt_turn
 from worker.core.conversation.context import CallCost
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import MAX_CALLS, Spending, find_budget
+from worker.core.conversation.limits import Spending, find_budget
+from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import (
     Assistant,
     ToolResult,
@@ -132,7 +133,7 @@ def test_a_cut_answer_keeps_its_text_and_the_model_hears_that_it_was_cut(dropped
 
 
 def test_of_an_answer_with_too_many_calls_none_is_kept_and_the_model_hears_why() -> None:
-    most = tuple(call(str(number)) for number in range(MAX_CALLS))
+    most = tuple(call(str(number)) for number in range(LoopRules().calls_per_answer))
     kept = absorb_reply(context(), Ask(), replace(PLAIN, calls=most), "p/m", "")
     assert find_open_calls(kept.messages) == most
     after = absorb_reply(context(), Ask(), replace(PLAIN, calls=(*most, call("z"))), "p/m", "")

@@ -269,6 +269,34 @@ def test_repaired_sections_take_the_place_of_the_first_ones() -> None:
     )
 
 
+NOTES = "- It has run twice.\n- The clock is shared.\n```\nx = 1\n```"
+
+
+@pytest.mark.parametrize(
+    ("added", "details"),
+    [
+        (f"{NOTES}\n- Or wait.", f"{NOTES}\n- Or wait."),
+        ("- Or wait.\n- it has run  twice.", "- Or wait.\n- it has run  twice."),
+        ("* It has run twice.", "* It has run twice."),
+        ("- Or wait.\n```\nx = 1\n```", f"{NOTES}\n\n- Or wait.\n```\nx = 1\n```"),
+    ],
+)
+def test_details_that_are_sent_again_are_not_said_twice(added: str, details: str) -> None:
+    answer = LENGTHY.replace("It has run twice.", NOTES)
+    assert parse_finding(_join(f"## Cause\nA.\n## Details\n{added}", answer)).details == details
+    longer = f"{NOTES}\n- Third.\n- Fourth.\n- Fifth."
+    text = "## Cause\nA.\n## Details\n- Or wait.\n- Fourth."
+    joined = parse_finding(_join(text, answer.replace(NOTES, longer))).details
+    assert joined == f"{longer}\n\n- Or wait."
+
+
+def test_what_fits_once_another_part_is_shorter_need_not_be_written_again() -> None:
+    hidden = (replace(HIDDEN[0], fits=True), HiddenPart("What to do", (), 110))
+    request, _ = _ask(LENGTHY, hidden)
+    assert '- Cause: It waits for a clock.\nWrite "What to do" again' in request
+    assert "room for some 110 characters of What to do; Cause fits then as it is." in request
+
+
 def test_code_that_is_written_again_takes_the_place_of_the_first() -> None:
     block = "```suggestion a.py:3\nwait(8)\n```"
     assert parse_finding(_join(f"## What to do\nWait.\n{block}")).to_do == f"Wait.\n{block}"

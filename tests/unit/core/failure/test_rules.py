@@ -16,6 +16,12 @@ from tests.unit.core.failure.rule_logs import (
     pull,
 )
 from tests.unit.core.failure.rule_near_misses import NEAR_MISSES, NearMiss
+from worker.core.failure.gitlab_reasons import (
+    BY_ITSELF,
+    NEVER_THE_CHANGE,
+    TIME_LIMITS,
+    UNLESS_CONFIGURED,
+)
 from worker.core.failure.jobs import FailingJob
 from worker.core.failure.rules import RULES, Scene, recognise
 from worker.core.failure.rules.base import SHOWN
@@ -192,10 +198,11 @@ LEADS = [
             "job_execution_timeout",
         ),
     ),
-    ("time-limit", job("", "server_timeout_running")),
+    *(("time-limit", job("", reason)) for reason in sorted(TIME_LIMITS)),
     ("artifacts-gone", job("", "missing_dependency_failure")),
     ("runner-settings", job("", "runner_configuration_error")),
     ("runner-lost", job("", "no_updates_running")),
+    ("runner-lost", job("", "no_updates_canceling")),
     ("runner-lost", job(f"{STEP}tests/test_a.py\n", "stuck_or_timeout_failure")),
     (
         "registry-logins-locked",
@@ -369,7 +376,6 @@ UNKNOWN = {
         "Running with gitlab-runner 11.0.0\n$ pytest\nNo space left on device\nE   assert 1\n"
     ),
     "an assertion and nothing else": job(f"{STEP}E   AssertionError: assert 3 == 4\n{AFTER}"),
-    "an unknown reason": job("", "deployment_rejected"),
 }
 
 
@@ -418,3 +424,53 @@ def test_what_only_has_a_rules_words_is_not_taken_for_its_cause(rule: str, near:
 def test_each_rule_has_three_near_misses() -> None:
     assert NEAR_MISSES.keys() == {rule.name for rule in RULES}
     assert [rule for rule, some in NEAR_MISSES.items() if len(some) < 3] == []
+
+
+OTHER_REASONS = [
+    "archived_failure",
+    "user_blocked",
+    "project_deleted",
+    "pipeline_loop_detected",
+    "builds_disabled",
+    "environment_creation_failure",
+    "deployment_rejected",
+    "failed_outdated_deployment_job",
+    "forward_deployment_failure",
+    "protected_environment_failure",
+    "ip_restriction_failure",
+    "insufficient_bridge_permissions",
+    "insufficient_upstream_permissions",
+    "invalid_bridge_trigger",
+    "downstream_bridge_project_not_found",
+    "upstream_bridge_project_not_found",
+    "downstream_pipeline_creation_failed",
+    "secrets_provider_not_found",
+    "reached_max_descendant_pipelines_depth",
+    "reached_max_pipeline_hierarchy_size",
+    "reached_downstream_pipeline_trigger_rate_limit",
+    "job_router_failure",
+    "job_token_expired",
+    "duo_workflow_not_allowed",
+    "id_token_burned_project_path",
+    "downstream_project_trigger_resolved_to_empty",
+    "trace_size_exceeded",
+    "one_of_gitlab_25",
+]
+"""Failure reasons that no rule is certain of: whose doing they are, GitLab does not say."""
+
+
+@pytest.mark.parametrize("reason", OTHER_REASONS)
+def test_a_reason_of_gitlabs_that_no_rule_looks_at_is_a_lead_and_proves_nothing(
+    reason: str,
+) -> None:
+    found = recognise(job("", reason), Scene(changed_paths=("README.md",)))
+    assert found is not None
+    assert (found.certain, found.verdict) == (False, Verdict.UNKNOWN)
+    assert reason in found.cause
+    assert reason not in NEVER_THE_CHANGE | UNLESS_CONFIGURED
+
+
+@pytest.mark.attack("door")
+@pytest.mark.parametrize("reason", ["<b>x</b>", "a b", "@all", "x" * 200, *sorted(BY_ITSELF)])
+def test_what_is_no_reason_of_gitlabs_is_no_lead(reason: str) -> None:
+    assert recognise(job(f"{STEP}make\n", reason), Scene(changed_paths=("README.md",))) is None

@@ -58,6 +58,14 @@ SCRIPTS = {
 - error: could not compile `pool` (lib) due to 1 previous error; 2 warnings emitted
 - warning: build failed, waiting for other jobs to finish...
 """,
+    "jest snapshot": """\
+- $ npx jest --ci
++     expect(received).toMatchSnapshot()
+-     - Snapshot  - 0
+-     + Received  + 4
++     +       aria-label="Note"
+- Tests:       1 failed, 87 passed, 88 total
+""",
     "cargo test": """\
 - $ cargo test
 - running 6 tests

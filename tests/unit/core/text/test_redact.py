@@ -76,6 +76,21 @@ def some(alphabet: str, size: int) -> str:
 
 ALNUM = string.ascii_letters + string.digits
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4fwpMeJf36POk6y"
+
+
+def encode_part(part: bytes) -> str:
+    return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
+
+
+JOB_TOKEN = ".".join(
+    [
+        encode_part(b'{"kid":"' + some(ALNUM, 43).encode() + b'","typ":"JWT","alg":"RS256"}'),
+        encode_part(b'{"version":"0.1.0","o":"1","u":"2s","jti":"a1","iss":"gitlab.example.com"}'),
+        some(ALNUM, 342),
+    ]
+)
+"""The token of a job (CI_JOB_TOKEN) since GitLab 19.0."""
+
 PEM = (
     "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n"
     + "\n".join(some(ALNUM, 60 + n) for n in range(4))
@@ -90,6 +105,8 @@ PEM = (
         ("gitlab-token", "glpat-" + some(ALNUM, 27) + ".01.0z1a2b3c4"),
         ("gitlab-token", "glcbt-64_" + some(ALNUM, 20)),
         ("gitlab-token", "GR1348941" + some(ALNUM, 20)),
+        ("gitlab-token", f"glcbt-{JOB_TOKEN}"),
+        ("jwt", JOB_TOKEN),
         ("anthropic-key", "sk-ant-api03-" + some(ALNUM, 80)),
         ("openai-key", "sk-proj-" + some(ALNUM, 48)),
         ("google-key", "AIza" + some(ALNUM, 35)),
@@ -224,3 +241,27 @@ def test_redacting_twice_changes_nothing() -> None:
 def test_redacting_takes_linear_time_for_hostile_text(part: str, begin: str) -> None:
     redactor = Redactor([SECRET, "hunter2hunter2"])
     assert takes_linear_time(redactor.redact_text, part, 100_000, begin)
+
+
+@pytest.mark.attack("redaction")
+@pytest.mark.parametrize(
+    "form",
+    [
+        f"https://gitlab-ci-token:{JOB_TOKEN}@gitlab.example.com/g/p.git",
+        f"?job_token={JOB_TOKEN}&x",
+        json.dumps({"token": JOB_TOKEN}),
+        base64.b64encode(JOB_TOKEN.encode()).decode(),
+        base64.encodebytes(JOB_TOKEN.encode()).decode(),  # as `base64` without -w0 wraps it
+        base64.encodebytes(f"gitlab-ci-token:{JOB_TOKEN}".encode()).decode(),
+    ],
+)
+def test_a_jobs_token_goes_in_every_form(form: str) -> None:
+    redacted = PLAIN.redact_text(f"before {form}\nafter")
+    assert redacted.startswith("before ")
+    assert redacted.endswith("after")
+    header, claims, signature = JOB_TOKEN.split(".")
+    for part in (header, claims, signature):
+        for size in (12, 24):
+            assert part[-size:] not in redacted
+    for line in form.split("\n"):
+        assert not line.strip("=") or line not in redacted or len(line) < 24

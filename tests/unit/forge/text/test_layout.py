@@ -1,6 +1,7 @@
 """What the visible lines of a note have no room for is known before it is posted."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,14 +12,16 @@ from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT, writt
 from worker.core.failure.verdict import FinalVerdict
 from worker.core.finding import Finding, HiddenPart, Verdict
 from worker.core.finding.model import FailedJobs
+from worker.core.finding.suggestions import Offers
+from worker.core.logs.bystanders import Bystander
 from worker.core.text.sentences import split_sentences
 from worker.forge.text import note
 from worker.forge.text.footer import write_small_print
 from worker.forge.text.layout import Layout
 
 
-def hidden_of(finding: Finding) -> tuple[HiddenPart, ...]:
-    layout = Layout(finding, SUBJECT, DONE, HOSTS)
+def hidden_of(finding: Finding, links: tuple[tuple[str, str], ...] = ()) -> tuple[HiddenPart, ...]:
+    layout = Layout(finding, SUBJECT, DONE, HOSTS, Offers(links=links))
     return layout.list_hidden(write_small_print(FOOTER, finding.unproven))
 
 
@@ -96,6 +99,31 @@ def test_the_section_that_takes_the_room_of_others_is_asked_for_too(
         to_do=_write_two(sizes.get("What to do", advice) - 4),
     )
     assert hidden_of(mended) == ()
+
+
+LINKS = (("OrderList.test.tsx.snap:22, 34", "https://gitlab.example.com/group/shop"),)
+
+
+def test_a_part_that_is_hidden_by_another_ones_length_alone_is_said_to_fit() -> None:
+    found = replace(FULL, cause=_write_two(230), to_do=_write_two(139))
+    cause, advice = hidden_of(found, LINKS)
+    assert (cause.section, len(cause.sentences), cause.fits) == ("Cause", 1, True)
+    assert (advice.section, advice.visible_size, advice.fits) == ("What to do", 110, False)
+    assert hidden_of(replace(found, to_do=_write_two(106)), LINKS) == ()
+    assert hidden_of(found) == ()
+
+
+@pytest.mark.parametrize(("links", "advice"), [((), 150), (LINKS, 110)])
+def test_what_the_workflow_promises_is_seen(
+    links: tuple[tuple[str, str], ...], advice: int, record_property: Callable[[str, object], None]
+) -> None:
+    quote = replace(FULL.evidence[0], text=f"E   assert {'order of 107 == 119 ' * 9}"[:70])
+    counts = replace(quote, text="1 failed, 2 passed", line=9, lacks=Bystander.CONSEQUENCE)
+    sizes = [(cause, most) for cause in range(140, 266, 18) for most in range(60, advice - 3, 22)]
+    for cause, most in sizes:
+        found = replace(FULL, cause=_write_two(cause), to_do=_write_two(most))
+        assert hidden_of(replace(found, evidence=(quote, counts)), links) == (), (cause, most)
+    record_property("tried", len(sizes))
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,20 @@ def test_where_one_quote_fits_it_is_the_first_of_what_failed() -> None:
     assert _shown_quotes(CULPRIT) == [culprit]
 
 
+@pytest.mark.parametrize(
+    "counts", ["35 examples, 1 failure", "+ Received  + 4", "Tests: 1 failed, 87 passed, 88 total"]
+)
+def test_a_line_that_only_counts_is_shown_if_no_other_stands(counts: str) -> None:
+    got, count = of_job(4711, 157, 'got: ["Autumn"]'), of_job(4711, 165, counts)
+    other = of_job(4712, 9, counts.replace("1", "2"))
+    for quotes in ((got, count), (count, got), (got, other), (got, count, other)):
+        (shown,) = _shown_quotes(*quotes, cause=CAUSE, to_do=TO_DO)
+        assert '`got: ["Autumn"]`' in shown
+    assert counts in written(replace(FULL, evidence=(got, count)))
+    (shown,) = _shown_quotes(count, cause=CAUSE, to_do=TO_DO)
+    assert counts in shown
+
+
 def test_a_quote_of_a_job_that_passed_is_shown_only_if_there_is_no_other() -> None:
     passed, failed = of_job(4700, 14, "via runner-01"), of_job(4711, 14, "via runner-03")
     ruled = (Ruling("build", (4711,), None, (), ()),)

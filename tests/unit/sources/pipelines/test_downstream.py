@@ -107,7 +107,7 @@ def test_the_descent_ends_at_a_depth_and_a_number(
 def test_jobs_are_shown_though_their_trigger_jobs_cannot_be_read(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
-    sim.fail_next("GET", "/bridges", 403)
+    sim.fail_next("GET", "/trigger_jobs", 403)
     document = fetch(reader, "gitlab_list_pipeline_jobs")
     assert told(document)["jobs"][0]["name"] == "unit-tests"
     assert document.gaps.startswith(f"the trigger jobs of pipeline {scene.pipeline.id}: ")

@@ -134,7 +134,7 @@ def test_trigger_jobs_that_cannot_be_read_are_said_and_hide_no_older_run(
 ) -> None:
     mains = [add_main(sim, scene) for _ in range(2)]
     sim.add_job(start(sim, scene, mains[0], "clients"), "python")
-    sim.fail_next("GET", rf".*/pipelines/{mains[1].id}/bridges.*", 403)
+    sim.fail_next("GET", rf".*/pipelines/{mains[1].id}/trigger_jobs.*", 403)
     found = fetch(reader, "gitlab_list_job_runs", job_name="python")
     assert len(told(found)["runs"]) == 1
     assert found.gaps.startswith(f"what pipeline {mains[1].id} has started: ")

@@ -272,7 +272,7 @@ def test_a_childs_job_is_unknown_where_its_trigger_jobs_cannot_be_read(
     child_pipeline(sim, scene.pipeline, "same")
     reader = _reader(sim, scene)
     groups = read_survey(reader).groups
-    sim.fail_next("GET", "/bridges", 403)
+    sim.fail_next("GET", "/trigger_jobs", 403)
     (made,) = collect_facts(groups, reader, NOT_ASKED)
     assert isinstance(made.target, Unknown)
     assert "trigger jobs" in made.target.why
@@ -300,7 +300,7 @@ def test_a_childs_job_whose_other_runs_cannot_be_read_is_not_said_not_to_have_ru
     job_in(sim, parent, "other", "lint")
     reader = _reader(sim, scene)
     groups = read_survey(reader).groups
-    sim.fail_next("GET", f"/pipelines/{parent.id}/bridges", 403)
+    sim.fail_next("GET", f"/pipelines/{parent.id}/trigger_jobs", 403)
     found = {made.name: made for made in collect_facts(groups, reader, NOT_ASKED)}
     assert isinstance(found["deploy > unit-tests"].target, Unknown)
     # The parent's own jobs are compared all the same.

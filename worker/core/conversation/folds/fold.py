@@ -75,15 +75,16 @@ class FoldSettings:
 
     `fold_at` and `fold_to` are shares of the window: above `fold_at` the conversation is folded
     until it is below `fold_to` or `passes` folds were made. The first `keep_first` and the last
-    `keep_last` messages stay as they are. Without a strategy, the size of the window decides.
-    Where nothing else helps, each message is cut to `cut_share` of the window, but to no fewer than
-    `cut_least` characters unless that is still too long.
+    `keep_last` messages stay as they are; a call among them is never left without its results.
+    Without a strategy, the size of the window decides. Where nothing else helps, each message is
+    cut to `cut_share` of the window, but to no fewer than `cut_least` characters unless that is
+    still too long.
     """
 
     strategy: Strategy | None = None
     fold_at: float = 0.75
     fold_to: float = 0.20
-    keep_first: int = 2
+    keep_first: int = 1
     keep_last: int = 12
     passes: int = 3
     resume: Resume = Resume.PRUNE

@@ -205,19 +205,22 @@ def _list_ranges(context: Context, kind: FoldKind, keep_first: int, upto: int) -
     if kind is not FoldKind.PRUNE:
         folds = [_make_range(context, kind, keep_first, upto)]
     else:
-        folds = [_make_range(context, kind, 1, upto, limit=each) for each in _PRUNE_LIMITS]
+        folds = [_make_range(context, kind, keep_first, upto, limit=each) for each in _PRUNE_LIMITS]
     yield from filter(None, folds)
 
 
 def _make_range(
-    context: Context, kind: FoldKind, start: int, upto: int, *, limit: int = 0
+    context: Context, kind: FoldKind, keep_first: int, upto: int, *, limit: int = 0
 ) -> Fold | None:
-    """Make the fold of the whole exchanges in this stretch, None if all are folded already."""
+    """Make the fold of the messages from `keep_first` on, up to the end of an exchange; None if all
+    are folded already."""
     messages = context.messages
-    start, upto = _find_exchange(messages, start), _find_exchange(messages, upto)
-    fold = Fold(kind, start, upto, made_at=len(messages), limit=limit)
-    folded_upto = max((each.upto for each in context.folds if _covers(each, fold)), default=start)
-    if upto <= folded_upto:
+    upto = _find_end(messages, upto)
+    fold = Fold(kind, keep_first, upto, made_at=len(messages), limit=limit)
+    if fold.leaves_out:
+        fold = replace(fold, start=_find_start(messages, keep_first))
+    start = fold.start
+    if upto <= max([start, *(each.upto for each in context.folds if _covers(each, fold))]):
         return None
     if not fold.leaves_out:
         return fold
@@ -231,8 +234,17 @@ def _covers(earlier: Fold, fold: Fold) -> bool:
     return earlier.leaves_out or (earlier.kind is fold.kind and earlier.limit <= fold.limit)
 
 
-def _find_exchange(messages: Sequence[Message], index: int) -> int:
-    """The nearest index at or before `index`, at least 1, at which a fold may begin or end.
+def _find_start(messages: Sequence[Message], keep_first: int) -> int:
+    """The nearest index at or after `keep_first` from which messages may be left out: a call that
+    stays keeps its results."""
+    start = keep_first
+    while start < len(messages) and isinstance(messages[start], ToolResult):
+        start += 1
+    return start
+
+
+def _find_end(messages: Sequence[Message], index: int) -> int:
+    """The nearest index at or before `index`, at least 1, at which a fold may end.
 
     It separates no call from its results, and no answer from the user message before it.
     """

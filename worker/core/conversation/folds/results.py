@@ -75,10 +75,10 @@ def list_missing_files(
 ) -> Iterator[tuple[str, str]]:
     """The paths and contents of the files to write before the results are folded."""
     upto = max((fold.upto for fold in folds), default=0)
-    left_out = [range(fold.start, fold.upto) for fold in folds if fold.leaves_out]
     for index, number, result in number_results(messages[:upto]):
+        covering = [fold for fold in folds if fold.start <= index < fold.upto]
         long = len(result.content.encode(errors="replace")) > KEPT_BYTES
-        if not long and not any(index in each for each in left_out):
+        if not covering or not (long or any(fold.leaves_out for fold in covering)):
             continue
         if path := find_missing_file(result, number):
             yield path, result.content

@@ -52,8 +52,9 @@ def _shorten_messages(messages: Sequence[Message], folds: Sequence[Fold]) -> lis
     pruned = [fold for fold in folds if fold.kind is FoldKind.PRUNE]
     upto = max((fold.upto for fold in pruned), default=0)
     for index, number, result in number_results(messages[:upto]):
-        limit = min(fold.limit for fold in pruned if index < fold.upto)
-        shown[index] = shorten_result(result, number, limit)
+        limits = [fold.limit for fold in pruned if fold.start <= index < fold.upto]
+        if limits:
+            shown[index] = shorten_result(result, number, min(limits))
     _cut_messages(shown, [fold for fold in folds if fold.kind is FoldKind.CUT], messages)
     return shown
 

@@ -17,5 +17,8 @@ RULES: tuple[Rule, ...] = (*lines.RULES, *reasons.RULES)
 
 
 def recognise(job: FailingJob, scene: Scene) -> RuleMatch | None:
-    """Return what the first rule that applies says of a failing job, None if none applies."""
-    return next(filter(None, (apply_rule(rule, job, scene) for rule in RULES)), None)
+    """Return what the first rule that applies says of a failing job, None if none applies. A reason
+    of GitLab's that no rule knows is a lead."""
+    found = next(filter(None, (apply_rule(rule, job, scene) for rule in RULES)), None)
+    known = any(job.reason in rule.reasons for rule in RULES)
+    return found or (None if known else reasons.lead_by_other_reason(job))

@@ -1,8 +1,18 @@
 """Rules for which the reason that GitLab gives is enough, unless the runner says more."""
 
+import re
 from dataclasses import replace
 
-from worker.core.failure.jobs import FailingJob
+from worker.core.failure.gitlab_reasons import (
+    BY_ITSELF,
+    LOST,
+    NEVER_THE_CHANGE,
+    NO_RUNNER,
+    TIME_LIMITS,
+    UNLESS_CONFIGURED,
+    WAITED,
+)
+from worker.core.failure.jobs import FailingJob, RuleMatch
 from worker.core.failure.rules.base import (
     Rule,
     Sight,
@@ -87,10 +97,7 @@ RULES = (
         verdict=Verdict.UNKNOWN,
         cause="The job met its time limit and was ended. That alone tells nothing of the cause.",
         to_do="See what it did last, by its log, and how long it took when it last passed.",
-        reasons=frozenset(
-            {"job_execution_timeout", "job_execution_server_timeout", "server_timeout_running"}
-            | {"server_timeout_canceling"}
-        ),
+        reasons=TIME_LIMITS,
         quoted_lines=compile_patterns(
             r"^ERROR: Job failed: execution took longer than",
             r"^ERROR: Job failed \(system failure\)",
@@ -101,8 +108,7 @@ RULES = (
         "No runner can take the job: none is online that has its tags and may run it. {tags}",
         "See whether a runner with these tags is online, not paused, and enabled for the project; "
         "then run the job again.",
-        "no_matching_runner",
-        "stuck_pending_no_matching_runners",
+        *NO_RUNNER,
     ),
     replace(
         _make_infrastructure_rule(
@@ -110,8 +116,7 @@ RULES = (
             "No runner took the job in time. {tags}",
             "See whether the runners that have these tags are online and have room, then run the "
             "job again.",
-            "stuck_or_timeout_failure",
-            "stuck_pending_with_matching_runners",
+            *WAITED,
         ),
         has_started=False,
     ),
@@ -123,7 +128,7 @@ RULES = (
         "been stopped, or may have died of what the job did.",
         to_do="See what the log says last, and ask whoever keeps the runners what became of this "
         "one.",
-        reasons=frozenset({"stuck_or_timeout_failure", "no_updates_running"}),
+        reasons=LOST,
         has_started=True,
     ),
     _make_infrastructure_rule(
@@ -201,3 +206,65 @@ RULES = (
         doubtful=_may_be_the_job,
     ),
 )
+
+_DECIDED = {
+    "archived_failure": "The job is archived: GitLab runs none so old.",
+    "bridge_pipeline_is_child_pipeline": "The pipeline to be started is too deep below another.",
+    "builds_disabled": "CI/CD is switched off for the project.",
+    "deployment_rejected": "Somebody who had to approve the deployment has rejected it.",
+    "downstream_bridge_project_not_found": "The project whose pipeline was to start is not there, "
+    "or whoever started this one may not see it.",
+    "downstream_pipeline_creation_failed": "GitLab could not make the pipeline that was to start: "
+    "its configuration may be invalid, or its rules leave no job.",
+    "downstream_project_trigger_resolved_to_empty": "The name of the project whose pipeline was to "
+    "start is empty: a variable in it may not be set.",
+    "duo_workflow_not_allowed": "The project does not allow GitLab Duo's workflows.",
+    "environment_creation_failure": "GitLab could not make the environment that the job names.",
+    "failed_outdated_deployment_job": "A newer deployment was made, and the project lets no older "
+    "one follow it.",
+    "forward_deployment_failure": "A newer deployment was made, and the project lets no older one "
+    "follow it.",
+    "id_token_burned_project_path": "The job asks for an ID token, and another project had this "
+    "one's path before.",
+    "insufficient_bridge_permissions": "Whoever started the pipeline may start none in the other "
+    "project.",
+    "insufficient_upstream_permissions": "Whoever started the pipeline may not read the other "
+    "project.",
+    "invalid_bridge_trigger": "What the job is to start is not valid.",
+    "ip_restriction_failure": "The group allows no access from the runner's address.",
+    "job_router_failure": "GitLab's job router could not hand the job to a runner.",
+    "job_token_expired": "The job's token expired while it was needed.",
+    "pipeline_loop_detected": "The pipelines start each other in a circle.",
+    "project_deleted": "The project is being deleted.",
+    "protected_environment_failure": "The environment is protected, and whoever started the job "
+    "may not deploy there.",
+    "reached_downstream_pipeline_trigger_rate_limit": "Too many pipelines were started by others "
+    "in a short time.",
+    "reached_max_descendant_pipelines_depth": "The pipelines start each other too deep.",
+    "reached_max_pipeline_hierarchy_size": "The pipeline has started too many others.",
+    "secrets_provider_not_found": "The job asks for a secret, and no provider of secrets is set.",
+    "upstream_bridge_project_not_found": "The project whose pipeline the job waits for is not "
+    "there, or whoever started this one may not see it.",
+    "user_blocked": "The account that started the pipeline is blocked.",
+}
+"""What GitLab decided itself, without a runner. Whose doing that is, it does not say."""
+
+_PLAIN = re.compile(r"[a-z][a-z0-9_]{0,79}", re.ASCII)
+
+
+def lead_by_other_reason(job: FailingJob) -> RuleMatch | None:
+    """Return a lead for a failure reason that no rule looks at, one of newer versions of GitLab
+    among them; None if it leaves everything to the log, or is proof by itself. It is never
+    certain."""
+    settled = job.reason in BY_ITSELF | NEVER_THE_CHANGE | UNLESS_CONFIGURED
+    if job.external or settled or not _PLAIN.fullmatch(job.reason):
+        return None
+    cause = _DECIDED.get(job.reason, "GitLab gives a reason of its own for the failure.")
+    return RuleMatch(
+        rule="gitlab-reason",
+        verdict=Verdict.UNKNOWN.value,
+        cause=f"{cause} (GitLab: {job.reason})",
+        to_do="See whether the change, a setting of the project or a right of whoever started the "
+        "pipeline has brought it about.",
+        certain=False,
+    )

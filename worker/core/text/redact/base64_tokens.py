@@ -75,7 +75,9 @@ def _decode(encoded: bytes) -> bytes:
 
 def _make_rules() -> Iterator[Rule]:
     yield from _list_rules("private-key", "-----BEGIN ", r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
-    yield from _list_rules("jwt", "eyJhbGciOi", r"eyJhbGciOi[\w-]{4,160}\.[\w-]{8}")
+    for first in ("alg", "kid", "typ", "enc"):  # the header's first field: a job's token has "kid"
+        prefix = base64.b64encode(f'{{"{first}":"'.encode()).decode()[:10]
+        yield from _list_rules("jwt", prefix, rf"{prefix}[\w-]{{4,160}}\.[\w-]{{8}}")
     for token in TOKENS:
         for prefix in token.prefixes.split():
             yield from _list_rules(token.kind, prefix, token_pattern(token))

@@ -1,0 +1,85 @@
+"""What the note of a failure says once its jobs were run again. Pure; all text is harmless.
+
+There is one note for a commit: what was found on the newest failure stands in it, and what was
+found before lies folded below.
+"""
+
+from worker.core.conversation.context import Subject
+from worker.core.session_id import find_marker
+from worker.forge.defence.lint import MAX_SIZE
+from worker.forge.defence.spans import is_plain_url
+from worker.forge.text.older_note import is_marked, make_pipeline_url
+
+_SAME = "**Failed again in the same way in "
+_SUMMARY = "<summary>What was found before it was run again</summary>"
+_FOLD = "<details>"
+_ROOM = MAX_SIZE - 2_000
+"""The most characters of a note that can still be marked later."""
+
+
+def write_run_again(subject: Subject) -> str:
+    """Return the line above what is found on the pipeline of `subject`."""
+    return f"**Run again:** failed in another way in {_link_pipeline(subject)}."
+
+
+def put_above(body: str, line: str) -> str:
+    """Return the note `body` with `line` above its headline."""
+    marker, _, rest = body.partition("\n")
+    return f"{marker}\n\n{line}\n{rest}" if line else body
+
+
+def write_waiting(subject: Subject) -> str:
+    """Return what stands in the note until that is found."""
+    return (
+        f"{write_run_again(subject)} Sandpiper is finding out why; the finding will replace this "
+        "note."
+    )
+
+
+def fold_earlier(body: str, earlier: str) -> str:
+    """Return `body` with the note `earlier` folded below it; `body` itself if there was none.
+
+    If both are too long for one note, the details of the earlier one are left out.
+    """
+    text = earlier.partition("\n")[2].strip("\n")
+    if not text:
+        return body
+    whole = _fold(body, text)
+    if len(whole) <= _ROOM:
+        return whole
+    return _fold(body, f"{text.partition(_FOLD)[0].rstrip()}\n\n(Its details are left out here.)")
+
+
+def _fold(body: str, text: str) -> str:
+    return "\n".join([body.rstrip("\n"), "", _FOLD, _SUMMARY, "", text, "", "</details>"])
+
+
+def mark_failed_again(body: str, subject: Subject, ended: str, *, passed_between: bool) -> str:
+    """Return `body` with a line on the pipeline of `subject`, which failed again in the same way.
+
+    `ended` is the verdict that this ends: what was found is folded then. `passed_between` says that
+    the commit has passed since. Where such a line, or one on that pass, stands, it is replaced.
+    """
+    if find_marker(body) is None:
+        return body
+    marker, _, rest = body.partition("\n")
+    rest = rest.strip("\n")
+    if rest.startswith(_SAME) or is_marked(body):
+        rest = rest.partition("\n")[2].strip("\n")
+    line = f"{_SAME}{_link_pipeline(subject)}.**"
+    if passed_between:
+        line += " It had passed on this commit in between: it comes and goes."
+    elif ended:
+        line += (
+            f" So it does not pass by itself: “{ended}” is not the verdict any more. Reply here, "
+            "or write `/sandpiper analyze`, to have it looked into."
+        )
+    if ended and not passed_between and not rest.startswith(_FOLD):
+        fold = [_FOLD, "<summary>What was found</summary>", "", rest, "", "</details>"]
+        rest = "\n".join(fold)
+    return "\n".join([marker, "", line, "", rest])
+
+
+def _link_pipeline(subject: Subject) -> str:
+    url, text = make_pipeline_url(subject, subject.pipeline_id), f"pipeline {subject.pipeline_id}"
+    return f"[{text}]({url})" if is_plain_url(url) else text

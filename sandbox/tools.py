@@ -17,7 +17,9 @@ TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Purposes and their commands; coreutils are always there."""
 
 
-_UNUSUAL = ("rg", "jq", "yq", "tomlq", "xmllint", "sqlite3", "git")
+_UNUSUAL = ("rg", "jq", "yq", "tomlq", "xmllint", "sqlite3")
+_YAML = "PyYAML"
+"""What a model may not expect, and is told of where it is there."""
 
 
 def list_commands() -> tuple[str, ...]:
@@ -57,13 +59,15 @@ for name in {" ".join(PROBED)}; do
 done
 for name in {" ".join(list_commands())}; do
   command -v $name >&- || echo "no $name"
-done"""
+done
+timeout 5 python3 -I -c 'import yaml' 2>&- || echo "no {_YAML}"
+"""
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){1,3}")
 
 
 def find_versions(sandbox: Sandbox) -> str:
-    """Find the versions of `PROBED` in a sandbox, and what is missing of these and of `TOOLS`:
-    "python3 3.11.2; no go".
+    """Find the versions of `PROBED` in a sandbox, what else it has that is unusual, and what is
+    missing of all these and of `TOOLS`: "python3 3.11.2, jq; no go".
 
     The sandbox is asked because the operator may use any image. Raises SandboxError.
     """
@@ -72,20 +76,17 @@ def find_versions(sandbox: Sandbox) -> str:
     versions = {name: _parse_version(rest) for name, _, rest in lines if name in PROBED}
     if not versions:
         raise SandboxError("the sandbox does not say which tools it has")
-    present = ", ".join(f"{name}{version}" for name, version in versions.items())
     absent = {rest for name, _, rest in lines if name == "no"} | set(PROBED) - set(versions)
-    missing = ", ".join(name for name in dict.fromkeys(PROBED + list_commands()) if name in absent)
+    unusual = [name for name in (*_UNUSUAL, _YAML) if name not in absent]
+    present = ", ".join([*(f"{name}{each}" for name, each in versions.items()), *unusual])
+    listed = dict.fromkeys((*PROBED, *list_commands(), _YAML))
+    missing = ", ".join(name for name in listed if name in absent)
     return f"{present}; no {missing}" if missing else present
 
 
 def _parse_version(text: str) -> str:
     version = _VERSION.search(text)
     return f" {version[0][:_MAX_VERSION]}" if version else ""
-
-
-def describe_tools() -> str:
-    """Describe the commands that a model may not expect in one line."""
-    return f"Besides the usual Unix tools: {', '.join(_UNUSUAL)}, python3 (with PyYAML). {LOG}"
 
 
 def describe_output() -> str:

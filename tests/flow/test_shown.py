@@ -213,7 +213,7 @@ def test_the_survey_says_what_there_is_and_nothing_that_is_saved_is_overwritten(
     assert now
     moment = datetime.strptime(now[1], "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
     assert abs(datetime.now(UTC) - moment) < timedelta(minutes=15)
-    tools = model.first.rpartition("\n\nTo run code, the sandbox has: ")[2]
+    tools = model.first.rpartition("\n\nBesides the usual Unix tools, the sandbox has: ")[2]
     assert re.match(r"python3 3\.\d+\.\d+, ", tools)
     assert re.search(r"; no .*\bnode, npm, go\b", tools)
     log, refused, command = model.results

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from sandbox.base import ExecResult, Output
-from sandbox.tools import describe_output, describe_tools
+from sandbox.tools import LOG, describe_output
 from worker.arguments import Arguments
 from worker.tools.base import ToolContext, ToolDef, ToolOutput
 
@@ -56,7 +56,7 @@ TOOL = ToolDef(
     name="sandbox_exec",
     description=(
         "Run a bash script in the sandbox. Files stay between calls, background processes end with "
-        f"the call. {describe_output()} {describe_tools()}"
+        f"the call. {describe_output()} {LOG}"
     ),
     args=Args,
     run=run_command,

@@ -261,7 +261,9 @@ def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Itera
         failed := list_failed_calls(stored)
     ):
         yield deps.runtime.redact(prompts.tell_failed_calls(failed))
-    mentions = (prompts.TOOLS in each.text for each in stored.messages if isinstance(each, User))
+    mentions = (
+        prompts.tells_tools(each.text) for each in stored.messages if isinstance(each, User)
+    )
     if not any(mentions) and (tools := deps.runtime.describe_tools(None)):
         yield prompts.tell_tools(tools)
 

@@ -176,7 +176,11 @@ def _find_objections(
         find_hidden(ended, found, deps) if found else (),
         found.evidence if found and found.doubt else (),
     )
-    return replace(objections, refutation=triage.find_refutation(outcome.text, context))
+    return replace(
+        objections,
+        refutation=triage.find_refutation(outcome.text, context),
+        retried=triage.find_retried_verdict(outcome.text, context) if found else "",
+    )
 
 
 @contextmanager

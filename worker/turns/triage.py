@@ -26,6 +26,7 @@ from worker.core.failure.survey_text import (
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Finding, Verdict, is_finding, parse_finding, require_evidence
 from worker.core.finding.drift import hold_against_installed
+from worker.core.finding.retries import advises_retry
 from worker.core.logs.host_trouble import tells_of_host
 from worker.core.ports import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
@@ -302,6 +303,16 @@ def find_refutation(text: str, context: Context) -> tuple[str, str] | None:
         return None
     proves = "" if judged.is_refuted else f', so it is "{judged.verdict}"'
     return str(judged.model), f"{plain(judged.because)}{proves}"
+
+
+def find_retried_verdict(text: str, context: Context) -> str:
+    """Return the verdict that a note on an answer would have, if a retry mends nothing under it and
+    the answer advises one; "" otherwise."""
+    said = parse_finding(text)
+    finding = settle_verdict(said, context.survey)
+    comes_and_goes = any(ruling.recovery for ruling in finding.rulings)
+    is_steady = finding.verdict in (Verdict.TARGET, Verdict.CHANGE) and not comes_and_goes
+    return str(finding.verdict) if is_steady and advises_retry(said.to_do) else ""
 
 
 def doubt_old_cause(finding: Finding, answer: str, first: str, context: Context) -> Finding:

@@ -56,6 +56,11 @@ def asked(at: At) -> list[str]:
     return [each.text for each in last if isinstance(each, User) and REFUTED in each.text]
 
 
+def read_last_request(at: At) -> str:
+    last = at.model.requests[-1].messages[-1]
+    return last.text if isinstance(last, User) else ""
+
+
 def on_the_diff(at: At) -> list[Note]:
     return [each for each in at.list_notes() if each.type == "DiffNote"]
 
@@ -93,6 +98,47 @@ def test_wrong_quotes_and_a_wrong_verdict_are_one_request(at: At) -> None:
     assert "Quotes in your answer could not be proven" in request
     assert len(at.model.requests) == 2
     assert NOT_CLEAR in at.list_notes()[0].body
+
+
+RETRIED = 'A retry does not go with "{}"'
+
+
+def test_a_retry_under_a_verdict_that_stays_is_named_in_what_is_asked_anyway(at: At) -> None:
+    right = answers(at, "caused by this change")
+    unproven = says(right.text.replace("total is 4", "total is 5"))
+    at.script_answers(unproven, answers(at, "caused by this change", "Sum again."))
+    assert isinstance(at.run_failed(), Finished)
+    assert RETRIED.format("caused by this change") in read_last_request(at)
+    assert len(at.model.requests) == 2
+
+
+def test_a_retry_alone_is_nothing_to_ask_about(at: At) -> None:
+    at.script_answers(answers(at, "caused by this change"))
+    assert isinstance(at.run_failed(), Finished)
+    assert len(at.model.requests) == 1
+
+
+def test_a_retry_of_what_fails_on_the_target_branch_is_named_with_the_wrong_verdict(
+    sim: GitLabSim, tmp_path: Path
+) -> None:
+    at = At(sim, tmp_path)
+    at.scene.job.trace = LOG
+    main = branch_pipeline(sim, at.scene.mr, at.scene.mr.base_sha)
+    sim.add_job(main, "unit-tests", status="failed", trace=LOG)
+    at.script_answers(answers(at, "flaky"), answers(at, "already failing on the target branch"))
+    assert isinstance(at.run_failed(), Finished)
+    (request,) = asked(at)
+    assert RETRIED.format("already failing on the target branch") in request
+
+
+def test_a_retry_of_what_has_passed_on_the_commit_is_good_advice(at: At) -> None:
+    passed_before(at)
+    wrong = answers(at, "flaky")
+    unproven = says(wrong.text.replace("total is 4", "total is 5"))
+    at.script_answers(unproven, wrong)
+    assert isinstance(at.run_failed(), Finished)
+    assert len(at.model.requests) == 2
+    assert "A retry does not go with" not in read_last_request(at)
 
 
 def test_a_model_that_takes_to_what_the_record_allows_is_believed(at: At) -> None:

@@ -66,7 +66,9 @@ def test_the_first_message_tells_the_time_and_what_the_sandbox_has(at: At) -> No
     pipeline = at.flake(at.scene.mr)
     finished(at.run_failed(pipeline, describe_tools=lambda sandbox: "python3 3.11.2; no node, go"))
     assert "It is 2026-11-18 11:06 UTC now." in at.first()
-    assert at.first().endswith("To run code, the sandbox has: python3 3.11.2; no node, go.")
+    assert at.first().endswith(
+        "Besides the usual Unix tools, the sandbox has: python3 3.11.2; no node, go."
+    )
 
 
 def test_the_sandbox_is_not_asked_for_its_tools_where_a_rule_answers(at: At) -> None:
@@ -75,7 +77,7 @@ def test_the_sandbox_is_not_asked_for_its_tools_where_a_rule_answers(at: At) -> 
 
     pipeline = at.flake(at.scene.mr, STUCK, failure_reason="runner_system_failure")
     finished(at.run_failed(pipeline, describe_tools=tools))
-    assert "To run code" not in at.of(at.scene.mr)[0]
+    assert "Unix tools" not in at.of(at.scene.mr)[0]
 
 
 def test_a_run_taken_up_again_is_not_surveyed_again(at: At) -> None:

@@ -118,7 +118,8 @@ def tell_plan(survey: Survey, files: Sequence[PlannedFile], steps: Sequence[str]
         [
             *(ANNOUNCEMENT, *listed),
             "Your commands wait until they are there. Each file is whole: read on there where only "
-            "a part is shown above, and fetch none of them again.",
+            "a part is shown above, and fetch none of them again. Beside a log lies FILE.outline: "
+            "its sections and times, for `log`.",
             *(_STEPS, *numbered),
         ]
     )

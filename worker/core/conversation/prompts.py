@@ -279,12 +279,18 @@ def tell_unposted(reason: str) -> str:
     return f"Your last answer was not posted: {reason}"
 
 
-TOOLS = "To run code, the sandbox has: "
+TOOLS = "Besides the usual Unix tools, the sandbox has: "
+_OLDER_TOOLS = "To run code, the sandbox has: "
 
 
 def tell_tools(tools: str) -> str:
-    """What the sandbox has for running code; `tools` is a list as text."""
+    """What the sandbox has; `tools` is a list as text."""
     return f"{TOOLS}{tools}."
+
+
+def tells_tools(text: str) -> bool:
+    """Whether a message tells what the sandbox has, also one of an earlier version."""
+    return TOOLS in text or _OLDER_TOOLS in text
 
 
 def tell_asker(user: str, *, ours: bool, internal: bool = False, begins: str = "") -> str:

@@ -67,6 +67,10 @@ _SEVERAL = """\
 There are several causes: name each in one sentence of at most {most} characters, and say what to do
 about each in one of at most {advice}."""
 
+_RETRIED = """\
+A retry does not go with "{verdict}": without a change it fails in the same way. Say in "What to do"
+what mends it, or who can."""
+
 _PARTS = """\
 Answer with these sections alone, and under "Details" with what you add to them. All else stays as
 it is, and so does the code below your advice, unless you write code there again."""
@@ -82,6 +86,8 @@ class Objections:
     parts that must not be posted, `hidden_parts` those that a note has no room for among its
     visible lines, `failures` the reasons why the text is no complete answer. `several`: it names
     several causes. `context_quotes`: none of its quotes, which are these, proves its verdict.
+    `retried` is the verdict under which it advises a retry that mends nothing; that alone is no
+    objection.
     """
 
     unproven: tuple[Unproven, ...] = ()
@@ -91,6 +97,7 @@ class Objections:
     several: bool = False
     context_quotes: tuple[Evidence, ...] = ()
     refutation: tuple[str, str] | None = None
+    retried: str = ""
 
     @property
     def has_repairs(self) -> bool:
@@ -127,6 +134,8 @@ def write_repair_request(objections: Objections) -> str:
         paragraphs += [TOO_LONG, _write_hidden(hidden)]
         if objections.several:
             paragraphs.append(_SEVERAL.format(most=ASKED_EACH, advice=ADVISED_EACH))
+    if objections.retried:
+        paragraphs.append(_RETRIED.format(verdict=objections.retried))
     whole = objections.refutation or unproven
     others = objections.failures or whole or objections.context_quotes or kept_back
     if hidden and not others:

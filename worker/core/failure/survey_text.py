@@ -173,7 +173,7 @@ def _write_jobs(jobs: Sequence[FailingJob], named: int) -> list[str]:
     if first.green:
         lines.append(
             f"its log as FILE comes with FILE.green, the log of job {first.green}, its last run "
-            "that passed"
+            f"that passed (quoted as `job {first.green} line N`)"
         )
     if first.kept_bytes:
         kept = f"it kept artifacts ({max(1, first.kept_bytes // 1024):,} KB): gitlab_list_artifacts"

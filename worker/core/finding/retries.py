@@ -20,3 +20,17 @@ def advises_against_retry(advice: str) -> bool:
         for sentence in split_sentences(before_code(advice))
         for found in [_NO_RETRY.search(sentence[:600])]
     )
+
+
+_RETRY = re.compile(
+    r"\W{0,4}(?:(?:please|just|simply|first) ){0,2}(?:retry|re-?run|restart|re-?trigger)\b",
+    re.IGNORECASE,
+)
+_LATER = re.compile(r"\b(?:after|once|when|as soon as|until|with)\b", re.IGNORECASE)
+
+
+def advises_retry(advice: str) -> bool:
+    """Whether the advice begins with a retry of the job as it is."""
+    first = "".join(split_sentences(before_code(advice))[:1])[:600]
+    clause = re.split(r"[,;:]", first, maxsplit=1)[0]
+    return bool(_RETRY.match(clause)) and not (_LATER.search(clause) or _NO_RETRY.search(first))

@@ -62,8 +62,10 @@ class FailedLine:
         return max((len(job.tests) for job in self.jobs), default=0)
 
     def is_told(self, line: str) -> bool:
-        """Return whether a line has every word of the model's text, but for usual ones."""
-        return set(_WORD.findall(self.text.lower())) <= {*_WORD.findall(line.lower()), *_USUAL}
+        """Return whether a line has every word of the model's text, but for usual ones and those of
+        the file in brackets beside what it names."""
+        said = _FILE.sub(" ", self.text).lower()
+        return set(_WORD.findall(said)) <= {*_WORD.findall(line.lower()), *_USUAL}
 
     def _write_label(self, job: FailedJobs) -> str:
         number = job.count or (str(job.job_id) if job.job_id else "")
@@ -103,8 +105,13 @@ class FailedLine:
 MAX_NAME = 80
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_USUAL = frozenset(("all", "and", "are", "fail", "failed", "fails", "job", "jobs", "step", "test",
-                    "tests", "the", "with"))  # fmt: skip
+_FILE = re.compile(
+    r"(?<=[`\w\])] )[(\[]`?[^\s()\[\]`]{1,300}\.[a-zA-Z]\w{0,7}(?::\d{1,7}){0,2}`?[)\]]"
+)
+"""A file in brackets after a test or step."""
+
+_USUAL = frozenset(("all", "and", "are", "fail", "failed", "fails", "job", "jobs", "step", "target",
+                    "test", "tests", "the", "with"))  # fmt: skip
 
 
 def _join_labels(labels: Sequence[str], most: int) -> str:

@@ -181,6 +181,8 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
     before = _BEFORE.match(text, start, MAX_READ)
     if before and len(text) - before.end() >= LEAST_ERROR:
         start = before.end()
+    if _VALUE.match(text, start) and len(text) - start <= size:
+        start = _begin_earlier(text, size, start)
     if whole := _leave_out_labels(text[start:], size):
         return whole
     start = _find_reason(text, size, start, about)
@@ -189,6 +191,18 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
     if _find_end_outside(rest, size):
         rest = squeeze_paths(rest)
     return _end_at_word(rest, size)
+
+
+_VALUE = re.compile(r"(?i:expected|given|got|actual|received)\b")
+"""What only says of a value what it should have been; of which value, stands before that."""
+
+_PART = re.compile(r"(?<=\s)(?=\w)|(?<=\w/)(?=\w)")
+
+
+def _begin_earlier(text: str, size: int, start: int) -> int:
+    """Return where the words before `start` begin that fit too, with the rest of the text."""
+    begins = (found.start() for found in _PART.finditer(text, 0, start + 1))
+    return next((at for at in begins if len(text) - at <= size), start)
 
 
 def _list_links(text: str, start: int) -> Iterator[int]:

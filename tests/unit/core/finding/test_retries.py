@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.finding.retries import advises_against_retry
+from worker.core.finding.retries import advises_against_retry, advises_retry
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,23 @@ from worker.core.finding.retries import advises_against_retry
 )
 def test_only_a_plain_statement_counts(advice: str, against: bool) -> None:
     assert advises_against_retry(advice) is against
+
+
+@pytest.mark.parametrize(
+    ("advice", "retries"),
+    [
+        ("Retry the job; if it fails again, ask the owners of ledger.", True),
+        ("**Please re-run** the pipeline.", True),
+        ("Simply restart it, it is flaky.", True),
+        ("Retry the job once main is mended.", False),
+        ("Retry with a fixed clock.", False),
+        ("Retry does not help; mend line 3.", False),
+        ("Mend line 3 on main, then retry the job.", False),
+        ("Ask the owners of ledger. Retry the job.", False),
+        ("", False),
+    ],
+)
+def test_advice_that_begins_with_a_retry_is_told_from_one_that_ends_with_it(
+    advice: str, retries: bool
+) -> None:
+    assert advises_retry(advice) is retries

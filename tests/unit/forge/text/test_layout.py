@@ -162,12 +162,22 @@ def test_what_failed_is_folded_if_a_part_of_it_is_left_out_and_never_asked_for_a
     assert said in folded
 
 
-def test_what_the_model_says_failed_is_not_said_twice() -> None:
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("`unit` (job 7): the test `test_vat`", True),
+        ("`test_vat` (packages/web/src/vat.test.tsx) in unit (job 7)", True),
+        ("- job 7 (unit): `test_vat` [`shop/vat.py:41`]", True),
+        ('**unit** (#7): target "test_vat"', True),
+        ("`test_vat` in unit (job 7), and the coverage", False),
+        ("`test_vat` (fails on Windows alone) in unit (job 7)", False),
+    ],
+)
+def test_what_the_model_says_failed_is_not_said_twice(said: str, told: bool) -> None:
     jobs = (FailedJobs("unit", 7, tests=("test_vat",)),)
-    found = replace(FULL, what_failed="`unit` (job 7): the test `test_vat`", failed_jobs=jobs)
-    body = written(found)
+    body = written(replace(FULL, what_failed=said, failed_jobs=jobs))
     assert "**Failed:** `unit` (7): `test_vat`\n" in body
-    assert "What the model says failed" not in body
+    assert ("What the model says failed" not in body) is told
 
 
 def test_an_abstention_has_room_for_what_is_missing() -> None:

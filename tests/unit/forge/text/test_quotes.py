@@ -467,3 +467,29 @@ def test_each_job_has_a_quote_before_one_has_a_second() -> None:
     assert "B006" not in shown
     roomy = shown_of(written(replace(full, cause=CAUSE)))
     assert roomy.index("error: None") < roomy.index("B006 mutable")
+
+
+SCHEMA = (
+    "[ERROR] values.yaml: - ingress.annotations.nginx.ingress.kubernetes.io/proxy-read-timeout: "
+    "Invalid type. Expected: string, given: integer"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "size", "shown"),
+    [
+        (SCHEMA, 130, SCHEMA[len("[ERROR] ") :]),
+        (SCHEMA, 75, SCHEMA[SCHEMA.index("proxy-read") :]),
+        (SCHEMA, 60, SCHEMA[SCHEMA.index("Invalid") :]),
+        (SCHEMA, 35, "Expected: string, given: integer"),
+        (
+            f"{'x' * 90} the rate of {'y' * 20}: expected: 0.19 as before",
+            60,
+            f"the rate of {'y' * 20}: expected: 0.19 as before",
+        ),
+    ],
+)
+def test_a_value_is_shown_with_what_it_is_of_where_there_is_room(
+    line: str, size: int, shown: str
+) -> None:
+    assert cut_line(line, size) == shown

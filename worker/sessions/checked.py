@@ -10,12 +10,20 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from typing import Any
 
-from worker.core.object_names import INDEX, INSTALLATION_KEY, PROBE
+from worker.core.object_names import INDEX, INSTALLATION_KEY, KNOWN, PROBE
 from worker.core.ports.damaged import DAMAGED, confirm_damage, forget_look, set_aside
 from worker.core.ports.records import Stored
 from worker.sessions import keys
 from worker.sessions.objects import Objects
+from worker.sessions.shapes import (
+    SLACK,
+    find_wrong_memory,
+    find_wrong_shape,
+    mark_place,
+    remove_place,
+)
 
 _PAGE = re.compile(rb"\s{0,100}<(?:!doctype|html|\?xml)", re.IGNORECASE)
 
@@ -31,13 +39,13 @@ class CheckedObjects:
     def read(self, name: str, limit: int) -> Stored | None:
         """See Objects. Raises Unreadable for what cannot be what it is named, until a second look;
         then it is set aside, and counts as absent."""
-        stored = self._objects.read(name, limit)
+        stored = self._objects.read(name, limit + SLACK)
         problem = find_problem(name, stored.content) if stored else ""
         if stored is None or not problem:
             if name in self._doubted:
                 self._doubted.discard(name)
                 forget_look(self._objects, name)
-            return stored
+            return stored and Stored(remove_place(name, stored.content), stored.version)
         self._doubted.add(name)
         confirm_damage(self._objects, name, stored.content, problem, self._now())
         set_aside(self._objects, name, stored)
@@ -53,15 +61,15 @@ class CheckedObjects:
 
     def create(self, name: str, content: bytes) -> bool:
         """See Objects."""
-        return self._objects.create(name, content)
+        return self._objects.create(name, mark_place(name, content))
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
         """See Objects."""
-        return self._objects.replace(name, content, version)
+        return self._objects.replace(name, mark_place(name, content), version)
 
     def write(self, name: str, content: bytes) -> None:
         """See Objects."""
-        self._objects.write(name, content)
+        self._objects.write(name, mark_place(name, content))
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
         """See Objects."""
@@ -100,7 +108,12 @@ def find_problem(name: str, content: bytes) -> str:
     if _PAGE.match(content):
         return "it is a web page"
     if _RECORD.match(name):
-        return "" if _is_json_object(content) else "it is not a JSON object"
+        fields = _read_object(content)
+        return "it is not a JSON object" if fields is None else find_wrong_shape(name, fields)
+    if name.startswith(KNOWN) and (fields := _read_object(content)):
+        return find_wrong_shape(name, fields)
+    if memory := find_wrong_memory(name, content):
+        return memory
     is_cut = content.startswith(b"{") and not content[-100:].rstrip().endswith(b"}")
     return "it is cut off" if is_cut and name.endswith(".json") else ""
 
@@ -114,8 +127,10 @@ _RECORD = re.compile(
 """Small objects, which are read whole here; larger ones are when they are loaded."""
 
 
-def _is_json_object(content: bytes) -> bool:
+def _read_object(content: bytes) -> dict[str, Any] | None:
+    """Return the fields of a JSON object, None if it is none."""
     try:
-        return isinstance(json.loads(content), dict)
+        fields = json.loads(content)
     except (ValueError, RecursionError):
-        return False
+        return None
+    return fields if isinstance(fields, dict) else None

@@ -241,7 +241,7 @@ def test_an_object_that_is_too_large_is_refused_unread() -> None:
 
     with (
         scripted(script) as (endpoint, _),
-        pytest.raises(StoreError, match=r"more than 65536 bytes"),
+        pytest.raises(StoreError, match=r"more than 66048 bytes"),
     ):
         store(endpoint).claim_turn(KEY, 0, Claim("a", "t", 1.0), 0.0)
 

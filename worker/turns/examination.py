@@ -49,7 +49,7 @@ class Examiner:
         again = was_repaired(context)
         wrong = Objections() if again else self.find_objections(context, outcome)
         if not context.investigates:  # a reply's text stands, but for a verdict that is ruled out
-            wrong = Objections(refutation=wrong.refutation, retried=wrong.retried)
+            wrong = Objections(refutation=wrong.refutation, retry_verdict=wrong.retry_verdict)
         if was_stopped(context):
             return context, wrong
         failures = self._find_failures(context, outcome)

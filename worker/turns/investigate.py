@@ -179,7 +179,7 @@ def _find_objections(
     return replace(
         objections,
         refutation=triage.find_refutation(outcome.text, context),
-        retried=triage.find_retried_verdict(outcome.text, context) if found else "",
+        retry_verdict=triage.find_retried_verdict(outcome.text, context) if found else "",
     )
 
 

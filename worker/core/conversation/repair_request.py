@@ -86,8 +86,8 @@ class Objections:
     parts that must not be posted, `hidden_parts` those that a note has no room for among its
     visible lines, `failures` the reasons why the text is no complete answer. `several`: it names
     several causes. `context_quotes`: none of its quotes, which are these, proves its verdict.
-    `retried` is the verdict under which it advises a retry that mends nothing; that alone is no
-    objection.
+    `retry_verdict` is the verdict under which it advises a retry that mends nothing; that alone is
+    no objection.
     """
 
     unproven: tuple[Unproven, ...] = ()
@@ -97,7 +97,7 @@ class Objections:
     several: bool = False
     context_quotes: tuple[Evidence, ...] = ()
     refutation: tuple[str, str] | None = None
-    retried: str = ""
+    retry_verdict: str = ""
 
     @property
     def has_repairs(self) -> bool:
@@ -134,8 +134,8 @@ def write_repair_request(objections: Objections) -> str:
         paragraphs += [TOO_LONG, _write_hidden(hidden)]
         if objections.several:
             paragraphs.append(_SEVERAL.format(most=ASKED_EACH, advice=ADVISED_EACH))
-    if objections.retried:
-        paragraphs.append(_RETRIED.format(verdict=objections.retried))
+    if objections.retry_verdict:
+        paragraphs.append(_RETRIED.format(verdict=objections.retry_verdict))
     whole = objections.refutation or unproven
     others = objections.failures or whole or objections.context_quotes or kept_back
     if hidden and not others:

@@ -117,3 +117,18 @@ def test_a_table_keeps_its_head_and_its_total(
         assert " ".join(wanted.split()) in [
             " ".join(line.partition(": ")[2].split()) for line in shown.split("\n")
         ]
+
+
+def test_of_lines_that_only_point_a_few_are_shown_and_none_without_what_it_points_at() -> None:
+    found = (
+        f"app/m{n}.py:{n}:11: X210 naive datetime: pass a time zone to now()\n"
+        f"    now_{n} = datetime.datetime.now(){' ' * (n % 7)}\n          ^\n"
+        for n in range(1, 40)
+    )
+    end = "39    X210 naive datetime\nERROR: Job failed: exit code 1\n"
+    text = f"$ flake8 --show-source app\n{''.join(found)}{end}"
+    shown = trace.preview_trace([text.encode()]).split("\n")
+    pointing = [at for at, line in enumerate(shown) if line.endswith(" ^")]
+    assert 1 <= len(pointing) <= 3
+    assert all("now_" in shown[at - 1] for at in pointing)
+    assert len({line.partition(": ")[2] for line in shown if "X210 naive" in line}) > 10

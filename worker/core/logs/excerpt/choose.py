@@ -31,6 +31,10 @@ _BLANKS = re.compile(r"(?<=\S) {12,}(?=\S)")
 _POINTER = re.compile(r"(?:E )?[\s|?]*+(?:[\^~]|[-+][-+^~\s]*+$)")
 """A line that points at a part of the line above it."""
 
+_CARETS = re.compile(r"[|\s]*+[\^~][\s^~]*+$")
+_MOST_CARETS = 3
+"""Only so many lines that point at a part of the line above, and say nothing else, are shown."""
+
 _REPEAT = 0.958  # a line's worth is multiplied by this for each chosen line of the same make
 _ENOUGH, _ALIKE = 5, 0.75  # chosen lines of one `_kind`; factor for each line beyond them
 _MOST_ALIKE = 12  # the most lines of one `_kind` that are chosen
@@ -73,6 +77,7 @@ class Choice:
         self._alike: Counter[str] = Counter()
         self._texts: set[str] = set()
         self._size = 0
+        self._carets = 0
         self._heap: list[tuple[float, int]] = []
         self._is_explained = any(map(self._is_sure, range(len(lines))))
 
@@ -200,12 +205,16 @@ class Choice:
         at = line.source.index
         if at in self._written or (line.text in self._texts and len(line.text) > SHORT):
             return
+        is_caret = _CARETS.match(line.text) is not None
+        if is_caret and (self._carets >= _MOST_CARETS or at - 1 not in self._written):
+            return
         written = f"{at + 1}: {clip_text(self._shown[j])}"
         beside = at - 1 in self._written or at + 1 in self._written
         cost = len(written.encode()) + 1 + (0 if beside else len(GAP.encode()) + 1)
         if self._size + cost > self._limit:
             return
         self._size += cost
+        self._carets += is_caret
         self._written[at] = written
         self._makes[line.make] += 1
         if kind := self._kind(j):

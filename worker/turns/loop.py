@@ -150,15 +150,11 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     sent = build_view(context.messages, context.folds)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
-    marked = MarkPlan((), context.cache)
     is_read_again = tools_allowed or parts.model.keeps_cache_without_tools
+    marked = MarkPlan((), context.cache)
     # A reply's own model writes no cache: it is asked once, and the marks are the session's.
     if is_read_again and not reply_model:
-        count = count_groups(sent)
-        ends = () if context.cache else list_fold_ends(context.messages, context.folds)
-        marked = plan_marks(
-            count, context.cache, ephemeral=bool(notice), now=sent_at, fold_ends=ends
-        )
+        marked = _plan_marks(context, count_groups(sent), notice, sent_at)
     request = Request(
         system=context.system,
         tools=context.tools,
@@ -203,6 +199,12 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     if reply_model and after.turn_usage.halt:
         return leave_reply_model(after, "it refused to answer", gave_way=name)
     return record_model(after, name)
+
+
+def _plan_marks(context: Context, count: int, notice: str, now: float) -> MarkPlan:
+    """Plan the cache marks of a request of `count` groups of messages."""
+    ends = () if context.cache else list_fold_ends(context.messages, context.folds)
+    return plan_marks(count, context.cache, ephemeral=bool(notice), now=now, fold_ends=ends)
 
 
 def _leave_failed(context: Context, error: ModelError, parts: LoopParts) -> Context:

@@ -141,6 +141,12 @@ NEEDS: Sequence[Need] = (
         "no certificate is checked",
     ),
     Need(
+        "s3_addressing",
+        "a store at s3://",
+        lambda settings: not settings.store.startswith("s3://"),
+        "there is no bucket",
+    ),
+    Need(
         "broker_master",
         "a broker at sentinel://",
         _needs_broker("sentinel://"),

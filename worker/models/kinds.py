@@ -163,6 +163,9 @@ APIS: Mapping[str, Mapping[str, Provider]] = {
 WITH_KEY = frozenset({KEY, "bearer", "azure"})
 """Ways to authenticate that cannot do without a key."""
 
+KEYLESS = frozenset({"vertex", "none"})
+"""Ways that send no key, whatever is set."""
+
 ANYWHERE: Mapping[str, Callable[..., httpx.Auth]] = {
     "bearer": auth.bearer,
     "none": auth.send_no_key,

@@ -18,7 +18,7 @@ from worker.models.catalogue.model_info import Catalogue
 from worker.models.http.client import HttpModel, HttpOptions
 from worker.models.http.connection import Connection
 from worker.models.http.listing import READ_TIMEOUT, fetch_models
-from worker.models.kinds import APIS, KEY, WITH_KEY, get_kind
+from worker.models.kinds import APIS, KEY, KEYLESS, WITH_KEY, get_kind
 from worker.models.openai.responses import OpenAIResponses
 
 PROVIDERS: dict[str, Provider] = {
@@ -153,14 +153,25 @@ def _check_headers(provider: Provider, row: OperatorRow) -> None:
         if name.lower() in _OF_HTTP:
             raise ConfigError(f"headers.{name}: a request needs its own")
         if value.startswith("$"):
-            raise ConfigError(f"headers.{name}: {value.split()[0]} is not set")
+            # With its `$` it would be taken out as the header's secret.
+            why = (
+                f"the variable {value[1:]} is not set"
+                if value[1:].isidentifier()
+                else "what begins with `$` has to name a variable, as $TEAM_TOKEN does"
+            )
+            raise ConfigError(f"headers.{name}: {why}")
 
 
 def _apply_options(provider: Provider, row: OperatorRow) -> Provider:
     made = replace(provider, headers={name.lower(): row.headers[name] for name in row.headers})
+    # In a built-in provider's row, earlier versions let a place stand that has no effect.
+    has_place = not row.api or (provider.locate is not None and not provider.takes_region)
     for field, value, is_taken in (
         ("region", row.region, provider.takes_region),
         ("api_version", row.api_version, provider.takes_version),
+        ("project", row.project, has_place),
+        ("location", row.location, has_place),
+        ("key_env", row.key_env, provider.scheme not in KEYLESS),
     ):
         if value and not is_taken:
             raise ConfigError(f"{field}: not with api {provider.api} and auth {provider.scheme}")

@@ -35,6 +35,12 @@ DEFAULTS: Mapping[Place, tuple[str, ...]] = {
 """Where the environment gives a default for the file: place in the settings → variables, of which
 the first that is set is used."""
 
+_DEFAULTS_OF_ROWS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "bedrock": {"region": ("AWS_REGION", "AWS_DEFAULT_REGION")},
+    "vertex": {"project": ("GOOGLE_CLOUD_PROJECT",), "location": ("GOOGLE_CLOUD_LOCATION",)},
+}
+"""The same of any row of providers, by its `auth`."""
+
 SECRETS: Mapping[Place, tuple[str, ...]] = {
     ("gitlab", "read_token"): ("GITLAB_READ_TOKEN", "GITLAB_TOKEN"),
     ("gitlab", "write_token"): ("GITLAB_WRITE_TOKEN", "GITLAB_TOKEN"),
@@ -69,7 +75,7 @@ def apply_environment(tree: dict[str, Any], env: Mapping[str, str]) -> None:
     for variable, place in OVERRIDES.items():
         if env.get(variable):
             _set(tree, place, env[variable])
-    for place, names in DEFAULTS.items():
+    for place, names in (*DEFAULTS.items(), *_list_row_defaults(tree)):
         found = next(filter(None, map(env.get, names)), "")
         if found and _get(tree, place) is None:
             _set(tree, place, found)
@@ -99,6 +105,17 @@ def _list_row_secrets(tree: Mapping[str, Any]) -> dict[Place, tuple[str, ...]]:
                 _check_lendable(variable, (*place, *(("key_env",) if field == ("key",) else field)))
                 found[*place, *field] = (variable,)
     return found
+
+
+def _list_row_defaults(tree: Mapping[str, Any]) -> list[tuple[Place, tuple[str, ...]]]:
+    """List where the environment gives defaults for what rows of providers leave out."""
+    return [
+        ((*place, field), names)
+        for place, row in _list_rows(tree)
+        for auth, fields in _DEFAULTS_OF_ROWS.items()
+        if row.get("auth") == auth
+        for field, names in fields.items()
+    ]
 
 
 def _list_rows(tree: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:

@@ -15,6 +15,9 @@ from worker.settings.tree import Settings
 
 DEFAULT_FILE = "sandpiper.yaml"
 
+_PLAIN = {"model_type": "expected a mapping", "dict_type": "expected a mapping"}
+"""Our words for what pydantic says in those of its library, by its types of errors."""
+
 
 def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """Load the settings from `path`, $SANDPIPER_CONFIG, or ./sandpiper.yaml if it exists.
@@ -70,13 +73,23 @@ def _name(problem: Mapping[str, Any]) -> str:
 def _explain(problem: Mapping[str, Any]) -> str:
     if problem["type"] == "extra_forbidden":
         return "unknown field (`sandpiper settings` lists the known ones)"
-    message = str(problem["msg"]).removeprefix("Value error, ")
+    message = _PLAIN.get(problem["type"], str(problem["msg"])).removeprefix("Value error, ")
     # What concerns all settings at once has no place, and every secret is in what was found there.
     if not problem["loc"] or re.search("secret|token|key", str(problem["loc"][-1])):
         return message
     if "headers" in problem["loc"]:
         return message
-    return f"{message}; found {_hide_user(repr(problem['input']))}"
+    return f"{message}; found {_describe(problem['input'])}"
+
+
+def _describe(found: object) -> str:
+    """Show a plain value, without what may be a user and a password. Of a mapping nothing is shown:
+    the environment's secrets are in it, too."""
+    if isinstance(found, dict):
+        return "a mapping"
+    if isinstance(found, list):
+        return f"[{', '.join(map(_describe, found))}]"
+    return "nothing" if found is None else _hide_user(repr(found))
 
 
 def _hide_user(shown: str) -> str:

@@ -16,6 +16,12 @@ Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Headers = Annotated[dict[str, str], Field(repr=False)]
 _HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _VARIABLE = r"^([A-Za-z_][A-Za-z0-9_]{0,199})?$"
+_API_VERSION = r"^(\d{4}-\d{2}-\d{2}(-preview)?|preview|latest)?$"
+
+
+def write_date(value: object) -> object:
+    """Return a date as text, which YAML reads as a date where it is not quoted."""
+    return value.isoformat() if isinstance(value, date) else value
 
 
 class ProviderSettings(Part):
@@ -27,7 +33,7 @@ class ProviderSettings(Part):
     base_url: str = Field(default="", description="Where its API is.")
     key_env: str = Field(
         default="",
-        pattern=_VARIABLE,
+        json_schema_extra={"pattern": _VARIABLE},
         description="The variable that holds its key, as `X` or as a file that `X_FILE` names; "
         "else the built-in provider's, and a server of your own is sent none.",
     )
@@ -44,9 +50,9 @@ class ProviderSettings(Part):
         "the variable `X`. What `auth` sets cannot be among them.",
     )
     region: str = Field(default="", description="AWS's region, with `auth: bedrock`.")
-    api_version: str = Field(
+    api_version: Annotated[str, BeforeValidator(write_date, json_schema_input_type=str)] = Field(
         default="",
-        pattern=r"^(\d{4}-\d{2}-\d{2}(-preview)?|preview|latest)?$",
+        json_schema_extra={"pattern": _API_VERSION},
         description="`auth: azure`: a date for the dated API, by the deployment's path; empty: the "
         "v1 API.",
     )
@@ -66,6 +72,29 @@ class ProviderSettings(Part):
         "expression.",
     )
     key: Secret = Field(default="", description="The provider's key.")
+
+    @field_validator("key_env")
+    @classmethod
+    def _check_key_env(cls, value: str) -> str:
+        if not re.fullmatch(_VARIABLE, value):
+            raise ValueError("expected the name of a variable, such as MY_KEY, not what it holds")
+        return value
+
+    @field_validator("api_version")
+    @classmethod
+    def _check_api_version(cls, value: str) -> str:
+        if not re.fullmatch(_API_VERSION, value):
+            raise ValueError("expected a date such as 2024-10-21, preview, latest, or nothing")
+        return value
+
+    @field_validator("call_id")
+    @classmethod
+    def _check_call_id(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"this is no regular expression: {error}") from error
+        return value
 
     @field_validator("headers")
     @classmethod

@@ -150,8 +150,8 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     sent = build_view(context.messages, context.folds)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
-    marked = MarkPlan((), context.cache)
     is_read_again = tools_allowed or parts.model.keeps_cache_without_tools
+    marked = MarkPlan((), context.cache)
     # A reply's own model writes no cache: it is asked once, and the marks are the session's.
     if is_read_again and not reply_model:
         marked = _plan_marks(context, count_groups(sent), ephemeral=bool(notice), now=sent_at)

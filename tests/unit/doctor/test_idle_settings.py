@@ -54,6 +54,7 @@ EXAMPLES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"broker": "amqps://there", "broker_tls": {"ca_file": "/ca", "verify": False}},
         {"broker_tls": {"verify": True}},
     ),
+    "s3_addressing": ({"s3_addressing": "virtual"}, {"store": "s3://bucket"}),
     "broker_master": ({"broker_master": "main"}, {"broker": "sentinel://there:26379/0"}),
     **{
         f"sources.konflux.{name}": (

@@ -59,12 +59,13 @@ def settings(folder: Path, models: str, **variables: str) -> Settings:
 
 
 def row_of(provider: Provider) -> OperatorRow:
+    project, location = ("p", "eu") if provider.scheme == "vertex" else ("", "")
     return OperatorRow(
         api=provider.api,
         auth=provider.scheme,
         key_env="MY_KEY" if provider.key_env else "",
-        project="p",
-        location="eu",
+        project=project,
+        location=location,
         region="eu-west-1" if provider.takes_region else "",
     )
 
@@ -233,15 +234,27 @@ BAD: list[tuple[str, str]] = [
         "{x: {api: openai-chat, api_version: '2024-10-21', base_url: 'http://h'}}",
         r"x\.api_version: not with api openai-chat and auth key",
     ),
-    ("{x: {api: openai-chat, auth: azure, api_version: newest}}", r"x\.api_version: String should"),
+    (
+        "{x: {api: openai-chat, auth: azure, api_version: newest}}",
+        r"x\.api_version: expected a date",
+    ),
     (
         "{x: {api: anthropic, auth: bedrock}}",
         r"models\.providers\.x\.region .*AWS_REGION.*: it is not set",
     ),
     ("{x: {api: anthropic, auth: bedrock, region: ../x}}", r"x\.region .*: found '\.\./x'"),
-    ("{x: {api: openai-chat}}", r"models\.providers\.x\.base_url: expected http"),
+    ("{x: {api: openai-chat}}", r"models\.providers\.x\.base_url: it is not set: state where"),
+    ("{x: {api: openai-chat, base_url: h}}", r"models\.providers\.x\.base_url: expected http"),
+    ("{x: {api: openai-chat, base_url: 'http://h', call_id: '('}}", r"x\.call_id: this is no reg"),
+    ("{x: {api: openai-chat, base_url: 'http://h', project: p}}", r"x\.project: not with api"),
+    ("{x: {api: anthropic, auth: bedrock, region: a, location: b}}", r"x\.location: not with api"),
+    (
+        "{x: {api: anthropic, auth: none, key_env: MY_KEY}}",
+        r"x\.key_env: not with api .* auth none",
+    ),
+    ("{x: 3}", r"models\.providers\.x: expected a mapping; found 3"),
     ("{x: {api: anthropic, key_env: MY_KEY}}", r"x: no API key: set MY_KEY"),
-    ("{x: {api: anthropic, key_env: 'a b'}}", r"x\.key_env"),
+    ("{x: {api: anthropic, key_env: 'a b'}}", r"x\.key_env: expected the name of a variable"),
     ("{x: {api: anthropic, key: secret}}", r"x\.key does not belong in the file: name a variable"),
     (
         "{x: {api: anthropic, key_env: GITLAB_WRITE_TOKEN}}",
@@ -251,7 +264,8 @@ BAD: list[tuple[str, str]] = [
         "{x: {api: anthropic, headers: {a: $GITLAB_TOKEN}}}",
         r"headers\.a: \$GITLAB_TOKEN is a secret",
     ),
-    ("{x: {api: anthropic, headers: {a: $NOWHERE}}}", r"x\.headers\.a: \$NOWHERE is not set"),
+    ("{x: {api: anthropic, headers: {a: $NOWHERE}}}", r"x\.headers\.a: the variable NOWHERE is no"),
+    ("{x: {api: anthropic, headers: {a: '$a b'}}}", r"x\.headers\.a: what begins with `\$` has"),
     (
         "{x: {api: anthropic, headers: {X-Api-Key: a}}}",
         r"headers\.X-Api-Key: `auth` sets it: state auth: none",
@@ -277,6 +291,28 @@ def test_a_row_that_cannot_work_is_refused_with_its_place(
     models = f"{{default: {name}/some-model, providers: {rows}}}"
     with pytest.raises(ConfigError, match=says):
         build_models(settings(tmp_path, models, ANTHROPIC_API_KEY=KEY, OPENAI_API_KEY=KEY))
+
+
+def test_a_date_of_azure_needs_no_quotes(tmp_path: Path) -> None:
+    rows = "{x: {api: openai-chat, auth: azure, base_url: 'http://h', api_version: 2024-10-21}}"
+    chosen = settings(tmp_path, f"{{default: x/y, providers: {rows}}}")
+
+    assert chosen.models.get_provider("x").api_version == "2024-10-21"
+
+
+def test_the_clouds_variables_hold_for_rows_of_any_name(tmp_path: Path) -> None:
+    rows = (
+        "{x: {api: anthropic, auth: bedrock}, y: {api: gemini, auth: vertex, location: eu}, "
+        "z: {api: anthropic}}"
+    )
+    places = {"GOOGLE_CLOUD_PROJECT": "ours", "GOOGLE_CLOUD_LOCATION": "us"}
+    chosen = settings(
+        tmp_path, f"{{default: x/y, providers: {rows}}}", AWS_REGION="eu-west-1", **places
+    )
+    made = [chosen.models.get_provider(name) for name in "xyz"]
+
+    assert [each.region for each in made] == ["eu-west-1", "", ""]
+    assert [(each.project, each.location) for each in made] == [("", ""), ("ours", "eu"), ("", "")]
 
 
 def test_a_receiver_needs_neither_the_keys_nor_the_headers_of_models(tmp_path: Path) -> None:

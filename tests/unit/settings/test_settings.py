@@ -5,6 +5,7 @@ import pytest
 
 from worker.errors import ConfigError
 from worker.settings import Settings, load
+from worker.settings.environment import SECRETS
 
 NOTHING: dict[str, str] = {}
 
@@ -199,7 +200,8 @@ def test_a_password_of_the_broker_is_a_secret(tmp_path: Path) -> None:
         ("valkey://:hush@redis:6379/0", "found 'valkey://…@redis:6379/0'"),
         ("' redis://u:hu//sh@redis'", "found ' redis://…@redis'"),
         (":hush@redis", "found …@redis'"),
-        ("{url: 'redis://:hush@redis'}", "redis://…@redis"),
+        ("{url: 'redis://:hush@redis'}", "found a mapping"),
+        ("['redis://:hush@redis']", "found ['redis://…@redis']"),
         ("redis://:hu[sh@redis", "a URL whose password is percent-encoded"),
         ("amqp://u:hush@[::1", "a URL whose password is percent-encoded"),
     ],
@@ -210,6 +212,27 @@ def test_a_refused_url_is_told_without_its_password(tmp_path: Path, url: str, sa
         load(file, {})
     assert says in str(refused.value)
     assert "sh@" not in str(refused.value)
+
+
+@pytest.mark.attack("redaction")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "models: {reply: nowhere}",
+        "models: {reply: nowhere, providers: {mine: {api: openai-chat, key_env: MINE}}}",
+        "models: {providers: {mine: {key_env: MINE, headers: {A: $MINE}, api: [{}]}}}",
+        "gitlab: {write_actions: 3}",
+        "pages: {secret_of: 3, days: -1}",
+        "sources: {konflux: {url: nowhere}}",
+    ],
+)
+def test_a_refused_setting_is_told_without_the_secrets_beside_it(tmp_path: Path, text: str) -> None:
+    """Where a whole part is refused, all that the environment has put into it was found there."""
+    names = {name for named in SECRETS.values() for name in named} | {"MINE"}
+    env = {name: f"hidden-{name}-{'0' * 32}" for name in names}
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, text), env)
+    assert "hidden" not in str(refused.value)
 
 
 def test_settings_never_show_a_secret(tmp_path: Path) -> None:

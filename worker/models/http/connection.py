@@ -177,7 +177,10 @@ def _get_host(who: str, base_url: str, provider: Provider) -> str:
     """Return the scheme and host of a base URL, for messages. Raises a ConfigError that does not
     show the URL."""
     variable = f" (${provider.url_env})" if provider.url_env else ""
-    problem = f"models.providers.{who}.base_url{variable}: expected http(s)://host"
+    place = f"models.providers.{who}.base_url{variable}:"
+    problem = f"{place} expected http(s)://host"
+    if not base_url:
+        raise ConfigError(f"{place} it is not set: state where the API is, as http(s)://host")
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL:

@@ -93,9 +93,10 @@ END
   rabbit_pid=$!
 }
 
-# rabbit_definitions COUNT: the usual user, and a virtual host for each process of the tests.
+# rabbit_definitions COUNT: the usual user, a virtual host for each process of the tests, and
+# "limited", where a quorum queue passes to the queue "dropped" what comes back a second time.
 rabbit_definitions() {
-  local hosts=(/) vhosts=() permissions=() host number
+  local hosts=(/ limited) vhosts=() permissions=() host number
   for ((number = 0; number < $1; number++)); do hosts+=("gw$number"); done
   for host in "${hosts[@]}"; do
     vhosts+=("{\"name\": \"$host\"}")
@@ -104,7 +105,9 @@ rabbit_definitions() {
   done
   local IFS=,
   printf '{"users": [{"name": "guest", "password": "guest", "tags": ["administrator"]}],
-    "vhosts": [%s], "permissions": [%s]}' "${vhosts[*]}" "${permissions[*]}"
+    "vhosts": [%s], "permissions": [%s], "policies": [{"vhost": "limited", "name": "limit",
+      "pattern": "^celery$", "apply-to": "queues", "definition": {"delivery-limit": 1,
+      "dead-letter-exchange": "", "dead-letter-routing-key": "dropped"}}]}' "${vhosts[*]}" "${permissions[*]}"
 }
 
 stop_rabbit_processes() {

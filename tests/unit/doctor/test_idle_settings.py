@@ -54,6 +54,10 @@ EXAMPLES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"broker": "amqps://there", "broker_tls": {"ca_file": "/ca", "verify": False}},
         {"broker_tls": {"verify": True}},
     ),
+    "broker_queue": (
+        {"broker_queue": "quorum", "broker": "redis://there"},
+        {"broker": "amqps://there"},
+    ),
     "broker_master": ({"broker_master": "main"}, {"broker": "sentinel://there:26379/0"}),
     **{
         f"sources.konflux.{name}": (

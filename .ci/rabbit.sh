@@ -94,12 +94,15 @@ END
 }
 
 # rabbit_definitions COUNT: the usual user, a virtual host for each process of the tests, and
-# "limited", where a quorum queue passes to the queue "dropped" what comes back a second time.
+# "limited", where queues are quorum queues unless asked otherwise, and what comes back to the
+# worker's a second time is passed to the queue "dropped".
 rabbit_definitions() {
-  local hosts=(/ limited) vhosts=() permissions=() host number
+  local hosts=(/) vhosts=() permissions=() host number
   for ((number = 0; number < $1; number++)); do hosts+=("gw$number"); done
-  for host in "${hosts[@]}"; do
-    vhosts+=("{\"name\": \"$host\"}")
+  vhosts+=('{"name": "limited", "metadata": {"default_queue_type": "quorum"},
+    "default_queue_type": "quorum"}')
+  for host in "${hosts[@]}" limited; do
+    if [[ $host != limited ]]; then vhosts+=("{\"name\": \"$host\"}"); fi
     permissions+=("{\"user\": \"guest\", \"vhost\": \"$host\",
       \"configure\": \".*\", \"write\": \".*\", \"read\": \".*\"}")
   done

@@ -94,13 +94,13 @@ def test_on_a_quorum_queue_the_runs_of_a_killed_worker_go_on_and_nothing_is_doub
             channel.exchange_declare("celery_delayed_27", "topic", passive=True)
 
 
-def test_a_message_that_came_back_too_often_and_was_dropped_is_queued_again(
+def test_what_a_hosts_own_quorum_queue_drops_as_it_came_back_too_often_is_queued_again(
     tmp_path: Path, broker: RabbitServer
 ) -> None:
     url = broker.url.removesuffix("//") + "/limited"
     with (
         kombu.Connection(url) as connection,
-        crew.hasty(tmp_path, crew.script(), url, QUORUM) as made,
+        crew.hasty(tmp_path, crew.script(), url) as made,
     ):
         channel = connection.channel()
         channel.queue_declare("dropped", durable=True, auto_delete=False)

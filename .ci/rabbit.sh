@@ -93,18 +93,24 @@ END
   rabbit_pid=$!
 }
 
-# rabbit_definitions COUNT: the usual user, and a virtual host for each process of the tests.
+# rabbit_definitions COUNT: the usual user, a virtual host for each process of the tests, and
+# "limited", where queues are quorum queues unless asked otherwise, and what comes back to the
+# worker's a second time is passed to the queue "dropped".
 rabbit_definitions() {
   local hosts=(/) vhosts=() permissions=() host number
   for ((number = 0; number < $1; number++)); do hosts+=("gw$number"); done
-  for host in "${hosts[@]}"; do
-    vhosts+=("{\"name\": \"$host\"}")
+  vhosts+=('{"name": "limited", "metadata": {"default_queue_type": "quorum"},
+    "default_queue_type": "quorum"}')
+  for host in "${hosts[@]}" limited; do
+    if [[ $host != limited ]]; then vhosts+=("{\"name\": \"$host\"}"); fi
     permissions+=("{\"user\": \"guest\", \"vhost\": \"$host\",
       \"configure\": \".*\", \"write\": \".*\", \"read\": \".*\"}")
   done
   local IFS=,
   printf '{"users": [{"name": "guest", "password": "guest", "tags": ["administrator"]}],
-    "vhosts": [%s], "permissions": [%s]}' "${vhosts[*]}" "${permissions[*]}"
+    "vhosts": [%s], "permissions": [%s], "policies": [{"vhost": "limited", "name": "limit",
+      "pattern": "^celery$", "apply-to": "queues", "definition": {"delivery-limit": 1,
+      "dead-letter-exchange": "", "dead-letter-routing-key": "dropped"}}]}' "${vhosts[*]}" "${permissions[*]}"
 }
 
 stop_rabbit_processes() {

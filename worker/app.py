@@ -13,6 +13,7 @@ from celery.signals import setup_logging
 from worker.core.events import Watcher, ignore_event
 from worker.core.triggers import from_message, trigger_id
 from worker.errors import ConfigError, SandpiperError
+from worker.queue.broker import make_queues
 from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal
 from worker.queue.messages import QUEUED_AT, TASK, refuse_compression
@@ -53,6 +54,7 @@ def build_app(
     refuse_compression()
     app = Sandpiper("sandpiper", broker=_make_broker_url(settings.broker), set_as_current=False)
     app.conf.update(
+        task_queues=make_queues(settings.broker, settings.broker_queue),
         broker_transport=TRANSPORTS.get(settings.broker.partition("://")[0]),
         task_acks_late=True,
         task_reject_on_worker_lost=True,

@@ -152,6 +152,12 @@ NEEDS: Sequence[Need] = (
         _needs_broker("sentinel://"),
         "no Sentinel is asked",
     ),
+    Need(
+        "broker_queue",
+        "a broker at amqp:// or amqps://",
+        _needs_broker("amqp://", "amqps://"),
+        "only RabbitMQ has kinds of queues",
+    ),
     *(
         Need(
             f"sources.konflux.{name}",

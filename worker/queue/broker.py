@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import amqp
 import redis
 from celery import Celery
+from kombu import Queue
 from kombu.exceptions import KombuError, OperationalError
 from redis.sentinel import MasterNotFoundError
 
@@ -16,6 +17,9 @@ from worker.errors import QueueError
 from worker.transport.certificates import explain_tls_failure
 
 log = logging.getLogger("sandpiper.queue")
+
+QUEUE = "celery"
+"""How Celery calls its queue."""
 
 _REFUSALS = (
     amqp.AccessRefused,
@@ -35,6 +39,13 @@ _UNFIT = {
 """What is said of the modes of Redis in which it can be no queue."""
 
 
+def make_queues(url: str, kind: str) -> list[Queue] | None:
+    """Return RabbitMQ's queue with its kind; None, for Celery's own, if that is the server's."""
+    if kind == "server" or not url.startswith("amqp"):
+        return None
+    return [Queue(QUEUE, queue_arguments={"x-queue-type": kind})]
+
+
 def find_broker_failure(app: Celery) -> QueueError | None:
     """Return why the broker cannot be used, with its URL but no user; None if it can be.
 
@@ -44,11 +55,11 @@ def find_broker_failure(app: Celery) -> QueueError | None:
         foreign = (*connection.connection_errors, *connection.channel_errors)
         try:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=3)
-            return _find_unfit_redis(connection)
+            return _find_unfit_redis(connection) or _find_other_queue(app, connection)
         except (KombuError, OSError, *foreign) as error:
             if isinstance(error.__cause__ or error, MasterNotFoundError):
                 return _explain_sentinels(connection, error)
-            return _explain_failure(_name_place(connection), error)
+            return _explain_failure(name_place(connection), error)
 
 
 def _find_unfit_redis(connection: Any) -> QueueError | None:
@@ -61,7 +72,7 @@ def _find_unfit_redis(connection: Any) -> QueueError | None:
         role = client.info("replication").get("role") if mode == "standalone" else ""
     except redis.ResponseError:
         return None  # This user may not ask.
-    place = _name_place(connection)
+    place = name_place(connection)
     if mode in _UNFIT:
         return QueueError(f"the broker {place} {_UNFIT[mode]}")
     if role == "slave":
@@ -70,6 +81,32 @@ def _find_unfit_redis(connection: Any) -> QueueError | None:
             f"the broker {place} is a replica of another Redis; {advice}", transient=True
         )
     return None
+
+
+def _find_other_queue(app: Celery, connection: Any) -> QueueError | None:
+    """Return why RabbitMQ's queue is not the one that is asked for; None if it is, or will be."""
+    if connection.transport.driver_type != "amqp":
+        return None
+    queue = app.amqp.default_queue
+    try:
+        queue(connection.channel()).queue_declare(passive=True)
+        queue(connection.channel()).queue_declare()
+    except amqp.NotFound:
+        return None  # A look makes none.
+    except amqp.PreconditionFailed as error:
+        return explain_other_queue(name_place(connection), error)
+    return None
+
+
+def explain_other_queue(place: str, error: Exception) -> QueueError:
+    """Say what to do where RabbitMQ refuses (PRECONDITION_FAILED) to declare the queue."""
+    reason = str(getattr(error, "message", "") or error).rstrip(".")
+    return QueueError(
+        f"the broker {place} has another kind of queue than broker_queue asks for: {reason}; set "
+        "broker_queue to the kind that it has; or stop all receivers and workers, delete the queue "
+        "(rabbitmqctl delete_queue) and start them: what was on it is in the journal and is queued "
+        "again"
+    )
 
 
 def _explain_failure(place: str, error: Exception) -> QueueError:
@@ -85,7 +122,7 @@ def _explain_failure(place: str, error: Exception) -> QueueError:
 
 def _explain_sentinels(connection: Any, error: Exception) -> QueueError:
     """Explain why no Sentinel has named a Redis, by asking each anew: redis-py keeps no reasons."""
-    place, options = _name_place(connection), connection.transport_options
+    place, options = name_place(connection), connection.transport_options
     addresses = [urlsplit(each) for each in connection.alt] or [connection]
     for each in addresses:
         client = redis.Redis(each.hostname, each.port, **options["sentinel_kwargs"])
@@ -107,7 +144,7 @@ def _explain_sentinels(connection: Any, error: Exception) -> QueueError:
     return _explain_failure(place, error)
 
 
-def _name_place(connection: Any) -> str:
+def name_place(connection: Any) -> str:
     """Return the broker's URL without its user, and without the name of our transport in it."""
     scheme, _, rest = str(connection.as_uri()).partition("://")
     if scheme.endswith("Transport"):

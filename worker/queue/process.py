@@ -7,16 +7,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from celery import Celery
+from celery.app.amqp import AMQP
 from celery.apps.worker import install_worker_term_handler
 from celery.bootsteps import StartStopStep
 from celery.signals import worker_shutting_down
 from celery.utils.timer2 import Timer
 from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
-from kombu import Message
+from kombu import Connection, Message
 
 from worker.errors import QueueError, SandpiperError
 from worker.queue.broker import require_login
@@ -27,12 +28,32 @@ from worker.queue.readiness import ReadyFile
 log = logging.getLogger("sandpiper.queue")
 
 
+class PerConsumerConnection(Connection):  # type: ignore[misc]
+    """A connection on which Celery limits what is taken ahead per consumer, not per channel.
+
+    A channel has one consumer here, so it is the same; but quorum queues refuse the latter, and
+    whether the server has made one is not to be seen.
+    """
+
+    @property
+    def qos_semantics_matches_spec(self) -> bool:
+        """Whether a limit holds for all of a channel's consumers without being asked to."""
+        return True
+
+
+class PerConsumerAmqp(AMQP):  # type: ignore[misc]
+    """Celery's part that makes messages and connections."""
+
+    Connection = PerConsumerConnection
+
+
 class Sandpiper(Celery):  # type: ignore[misc]
     """A Celery app with its worker's consumer, and the file that says if it takes messages.
 
     `failure` is what kept the consumer from starting, which Celery itself only logs.
     """
 
+    amqp_cls = PerConsumerAmqp
     consumer: Consumer
     ready_file: ReadyFile
     failure: SandpiperError | None = None
@@ -41,6 +62,16 @@ class Sandpiper(Celery):  # type: ignore[misc]
 class BrokerConsumer(CeleryConsumer):  # type: ignore[misc]
     """Celery's consumer, which survives the loss of the broker in the middle of a read, and any
     message: what is not ours is rejected with one line in the log."""
+
+    class Blueprint(CeleryConsumer.Blueprint):  # type: ignore[misc]
+        """Celery's steps but the one that declares 28 exchanges and queues for messages with a time
+        as soon as a quorum queue is there: here, recovery's timer waits."""
+
+        default_steps: ClassVar = [
+            each
+            for each in CeleryConsumer.Blueprint.default_steps
+            if "delayed_delivery" not in each
+        ]
 
     def create_task_handler(self, *arguments: Any, **options: Any) -> Callable[[Message], None]:
         deliver = super().create_task_handler(*arguments, **options)

@@ -11,12 +11,14 @@ from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
+import amqp
 from celery import Celery
 from celery.utils import uuid
 from kombu.exceptions import KombuError
 
 from worker.core.triggers import Trigger, to_message, trigger_id
 from worker.errors import QueueError
+from worker.queue.broker import explain_other_queue, name_place
 from worker.queue.messages import QUEUED_AT
 
 T = TypeVar("T")
@@ -83,7 +85,11 @@ class Publisher:
                 max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_SECONDS
             )
             self._producer = self._app.amqp.Producer(connection, auto_declare=False)
-            self._app.amqp.default_queue(self._producer.channel).declare()
+            try:
+                self._app.amqp.default_queue(self._producer.channel).declare()
+            except amqp.PreconditionFailed as error:
+                self._disconnect()
+                raise explain_other_queue(name_place(connection), error) from error
         return self._producer
 
     def _disconnect(self) -> None:

@@ -1,7 +1,7 @@
 """`broker:`, `broker_tls:`, `broker_…`: the queue, and how its server is known."""
 
 import ssl
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field
@@ -9,6 +9,9 @@ from pydantic import Field
 from worker.settings.base import Part
 
 SCHEMES = ("memory", "redis", "rediss", "sentinel", "sentinels", "amqp", "amqps")
+QueueType = Literal["server", "classic", "quorum"]
+"""What kind of queue RabbitMQ is asked for; `server` leaves it to the server."""
+
 EXPECTED = "expected memory://, redis[s]://…, sentinel[s]://… or amqp[s]://…"
 
 

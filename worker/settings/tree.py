@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from worker.settings.base import Part, Secret, list_secrets
-from worker.settings.broker import BrokerTlsSettings, check_broker, list_passwords
+from worker.settings.broker import BrokerTlsSettings, QueueType, check_broker, list_passwords
 from worker.settings.context import ContextSettings
 from worker.settings.gitlab import GitLabSettings
 from worker.settings.loop import LoopSettings
@@ -37,6 +37,12 @@ class Settings(Part):
     )
     broker_sentinel_password: Secret = Field(
         default="", description="What the Sentinels of `sentinel://` themselves want to hear."
+    )
+    broker_queue: QueueType = Field(
+        default="server",
+        description="What kind of queue RabbitMQ makes: `quorum` for a cluster, `classic`, or what "
+        "the server itself makes. One that exists keeps its kind, and another one is refused at "
+        "start.",
     )
     store: str = Field(
         default="file:///var/lib/sandpiper",

@@ -55,6 +55,10 @@ EXAMPLES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"broker_tls": {"verify": True}},
     ),
     "s3_addressing": ({"s3_addressing": "virtual"}, {"store": "s3://bucket"}),
+    "broker_queue": (
+        {"broker_queue": "quorum", "broker": "redis://there"},
+        {"broker": "amqps://there"},
+    ),
     "broker_master": ({"broker_master": "main"}, {"broker": "sentinel://there:26379/0"}),
     **{
         f"sources.konflux.{name}": (

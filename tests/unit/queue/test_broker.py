@@ -4,20 +4,24 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from queue import Empty
 from urllib.parse import urlsplit
 
+import amqp
+import kombu
 import pytest
 
 from tests import forks
-from tests.brokers import running_redis
+from tests.brokers import QUEUE, running_redis
 from tests.flow.product import free_port
 from worker import app
 from worker.errors import QueueError
 from worker.queue.broker import find_broker_failure, make_readiness_check, require_login
+from worker.queue.messages import TASK
 from worker.queue.process import Sandpiper, end_broken_read
+from worker.queue.publisher import Publisher
 from worker.settings import Settings
 from worker.turns.parts import Deps
 
@@ -67,6 +71,48 @@ def test_strangers_are_not_told_why_it_is_not_ready(refused_url: str) -> None:
 def test_a_broker_that_lets_in_has_no_failure(redis_url: str, rabbit_url: str) -> None:
     for url in (redis_url, rabbit_url, "memory://"):
         assert find_broker_failure(build(url)) is None
+
+
+@pytest.mark.parametrize(
+    ("there", "asked"), [("quorum", "server"), ("quorum", "classic"), ("", "quorum")]
+)
+def test_a_queue_of_another_kind_is_refused_at_start_with_what_to_do(
+    rabbit_url: str, there: str, asked: str
+) -> None:
+    settings = Settings.model_validate({"broker": rabbit_url, "broker_queue": asked})
+    built = app.build_app(settings, no_deps)
+    require_login(built)
+    arguments = {"x-queue-type": there} if there else None
+    with kombu.Connection(rabbit_url) as connection:
+        channel = connection.channel()
+        with pytest.raises(amqp.NotFound):  # the look itself makes none
+            channel.queue_declare(QUEUE, passive=True)
+        connection.channel().queue_declare(
+            QUEUE, durable=True, auto_delete=False, arguments=arguments
+        )
+    with pytest.raises(QueueError, match="set broker_queue to the kind that it has") as refused:
+        require_login(built)
+    assert "inequivalent arg 'x-queue-type' for queue 'celery'" in str(refused.value)
+    assert "guest" not in str(refused.value)
+    with closing(Publisher(built, TASK)) as publish, pytest.raises(QueueError) as told:
+        publish.count_waiting()
+    assert "set broker_queue to the kind that it has" in str(told.value)
+    fitting = {"broker": rabbit_url, "broker_queue": there or "server"}
+    require_login(app.build_app(Settings.model_validate(fitting), no_deps))
+
+
+@pytest.mark.parametrize("kind", ["server", "classic", "quorum"])
+def test_each_kind_of_queue_gets_messages_by_the_same_way(kind: str) -> None:
+    usual = build("amqp://there").amqp.default_queue
+    settings = Settings.model_validate({"broker": "amqp://there", "broker_queue": kind})
+    queue = app.build_app(settings, no_deps).amqp.default_queue
+    assert (queue.name, queue.exchange, queue.routing_key) == (
+        usual.name,
+        usual.exchange,
+        usual.routing_key,
+    )
+    wanted = None if kind == "server" else {"x-queue-type": kind}
+    assert queue.queue_arguments == wanted
 
 
 @pytest.mark.parametrize("scheme", ["redis", "amqp"])

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.contract.test_gitlab_reader import failed, fork_of
-from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Scene
+from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Pipeline, Scene
 from worker.core.conversation.context import Subject
+from worker.core.failure.facts import parse_time
 from worker.core.triggers import PipelineFailed
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
@@ -231,17 +232,17 @@ def test_a_run_goes_on_when_gitlab_does_not_answer(
     assert reader.explain_superseded(subject) == ""
 
 
-def test_the_other_failed_pipelines_of_the_commit_are_known(
+def test_the_other_pipelines_of_the_commit_are_known(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     beside = sim.run_pipeline(scene.mr, kind="branch")
-    sim.run_pipeline(scene.mr, status="success")
+    passed = sim.run_pipeline(scene.mr, status="success")
     sim.run_pipeline(scene.mr, kind="child")
     sim.run_pipeline(scene.mr, kind="merge")
     newest = sim.run_pipeline(scene.mr)
     subject = reader.find_named_subject("team/service", 1, newest.id)
     assert isinstance(subject, Subject)
-    assert list(reader.list_same_commit(subject)) == [beside.id, scene.pipeline.id]
+    assert list(reader.list_same_commit(subject)) == [passed.id, beside.id, scene.pipeline.id]
     sim.push(scene.mr, {"a": b"1"})
     sim.run_pipeline(scene.mr)
     assert list(reader.list_same_commit(subject_of(reader, scene))) == []
@@ -258,6 +259,11 @@ def test_notes_carry_gitlabs_time(sim: GitLabSim, scene: Scene, reader: GitLabRe
 # ------------------------------------------------------------------------------------------ sweep
 
 
+def end_of(pipeline: Pipeline) -> int:
+    """When GitLab says that it ended, in epoch seconds."""
+    return int(parse_time(pipeline.finished_at or pipeline.created_at) or 0)
+
+
 def test_a_sweep_sees_the_failed_head_pipelines_of_open_merge_requests(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
@@ -271,7 +277,7 @@ def test_a_sweep_sees_the_failed_head_pipelines_of_open_merge_requests(
     newest = sim.run_pipeline(scene.mr, kind="merge")
     assert old.id < newest.id
     (found,) = reader.find_failed_pipelines(TODAY)
-    assert found == failed(newest)
+    assert found == failed(newest, finished_at=end_of(newest))
     assert isinstance(found, PipelineFailed)
     assert isinstance(reader.find_failed_subject(found), Subject)
 
@@ -282,7 +288,8 @@ def test_a_sweep_finds_a_forks_pipeline(sim: GitLabSim, scene: Scene, reader: Gi
     )
     pipeline = sim.run_pipeline(mr)
     scene.pipeline.status = "success"
-    assert list(reader.find_failed_pipelines(TODAY)) == [failed(pipeline)]
+    (found,) = reader.find_failed_pipelines(TODAY)
+    assert found == failed(pipeline, finished_at=end_of(pipeline))
 
 
 def test_a_sweep_looks_back_only_so_far(sim: GitLabSim, scene: Scene, reader: GitLabReader) -> None:

@@ -210,7 +210,7 @@ def test_a_reply_names_the_lines_of_its_changes_and_puts_nothing_on_the_diff(
         answer = next(note for note in made.notes() if "sequence instead" in note.body).body
         shown = first.body.partition("<details>")[0]
     assert "Use `touches` as in the fix. Apply on the diff: [`windows.py:41`](" in shown
-    assert "Of this answer nothing goes on the diff" in asked[0]
+    assert "Nothing of this answer goes on the diff" in asked[0]
     assert (
         f"Replace line 21 of `ferrytimes/windows.py` with:\n\n ```text\n {WORDS}\n ```\n" in answer
     )

@@ -116,7 +116,7 @@ def test_the_same_webhook_twenty_times_gives_one_session_and_one_note(told: Prod
         # Another hook's delivery of the same event, with a key of its own.
         late = told.pipeline_failed()
         assert late.text in answers
-        serve.until(lambda: "is done already" in serve.log.read_text(), "it was not recognised")
+        serve.until(lambda: "was looked at already" in serve.log.read_text(), "not recognised")
     assert len(told.notes()) == 1
     assert len(told.objects("context.json")) == 1
     assert len(told.model.requests) == 4

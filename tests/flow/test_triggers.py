@@ -42,7 +42,7 @@ def test_a_ci_job_asks_while_its_pipeline_still_runs(told: Product) -> None:
         serve.until(lambda: not told.unfinished(), "the trigger has not ended")
         told.scene.pipeline.status = "failed"
         assert told.pipeline_failed().status_code == 202
-        serve.until(lambda: "is done already" in serve.log.read_text(), "it was not recognised")
+        serve.until(lambda: "were looked at" in serve.log.read_text(), "it was not recognised")
     (note,) = told.notes()
     assert "caused by this change" in note.body.lower()
 
@@ -121,7 +121,7 @@ def test_a_sweep_makes_a_lost_webhook_good_and_may_come_again(told: Product) -> 
     (note,) = told.notes()
     assert "caused by this change" in note.body.lower()
     again = told.run("sweep", "--hours", "1000000")
-    assert "it has its session" in again.stdout
+    assert "was looked at already" in again.stdout
     told.write_settings("retention: {days: 0.000001}\n")
     old = told.run("sweep", "--hours", "0.01", "--dry-run")
     assert re.search("session .*: would be removed", old.stdout), old.stderr

@@ -39,7 +39,7 @@ def limit(**limits: float) -> Limits:
 
 def test_every_field_of_the_limits_is_a_budget_or_rules_for_something_else() -> None:
     others = {each.name for each in fields(Limits)} - set(BUDGETS)
-    assert others == {"fold_settings", "tier_rules"}
+    assert others == {"fold_settings", "tier_rules", "loop_rules"}
 
 
 @pytest.mark.parametrize("words_of", ["name", "title", "soft", "final", "setting"])

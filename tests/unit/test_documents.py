@@ -27,7 +27,7 @@ VARIABLES = {
     *(name for names in DEFAULTS.values() for name in names),
     *(name for names in SECRETS.values() for name in names),
     *("SANDPIPER_CONFIG", "SANDPIPER_TEST_REDIS", "SANDPIPER_TEST_RABBIT", "SANDPIPER_TEST_HELM"),
-    "SANDPIPER_TEST_RUNTIMES",
+    *("SANDPIPER_TEST_RUNTIMES", "SANDPIPER_TEST_LLAMA"),
     *("SANDPIPER_ID_TOKEN", "SANDPIPER_URL"),  # a CI job's own
     *("AWS_ACCESS_KEY_ID", "AWS_CA_BUNDLE", "AWS_ENDPOINT_URL_S3", "AWS_SECRET_ACCESS_KEY"),
 }

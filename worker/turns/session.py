@@ -146,6 +146,7 @@ def answer_reply(
             return Skipped(stored)
         stored = kept_prompts.restore_prompt(check_address(key, stored, deps), deps)
         if reply and reply.note_id in stored.answered_notes:
+            deps.storage.sessions.remove_leftovers(key, latest)
             project_memory.update_memory(key, deps)
             return Skipped(f"note {reply.note_id} is answered already")
         unfinished = contexts.read_unfinished_answer(key, stored, reply, deps)

@@ -181,7 +181,7 @@ def test_a_provider_that_does_not_answer_is_said_and_the_others_are_shown(tmp_pa
         (("discover", "nobody"), "unknown provider 'nobody'; known: anthropic"),
         (("discover", "gemini-vertex"), "gemini-vertex: this provider has no list of its models"),
         (("discover", "anthropic"), "anthropic: no API key: set ANTHROPIC_API_KEY"),
-        (("discover", "openai-compatible"), "base_url ($OPENAI_BASE_URL): expected http(s)://host"),
+        (("discover", "openai-compatible"), "base_url ($OPENAI_BASE_URL): it is not set"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(tmp_path: Path, args: tuple[str, ...], says: str) -> None:

@@ -36,7 +36,6 @@ def look_again(
         if isinstance(stored, str):
             return Skipped(stored)
         if reason := run_again.explain_nothing_new(stored, failure):
-            deps.storage.sessions.remove_leftovers(key, latest)
             if latest == 0:
                 session.complete_analysis(key, deps)
             return Skipped(reason, is_certain=True)

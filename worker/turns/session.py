@@ -146,7 +146,6 @@ def answer_reply(
             return Skipped(stored)
         stored = kept_prompts.restore_prompt(check_address(key, stored, deps), deps)
         if reply and reply.note_id in stored.answered_notes:
-            deps.storage.sessions.remove_leftovers(key, latest)
             project_memory.update_memory(key, deps)
             return Skipped(f"note {reply.note_id} is answered already")
         unfinished = contexts.read_unfinished_answer(key, stored, reply, deps)
@@ -316,6 +315,8 @@ def claim_turn(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator
         deps.queue.leases.claim_turn(key, turn, trigger) as held,
     ):
         if isinstance(held, Lease):
+            if turn:  # the worker of the turn before may have died right after its commit
+                deps.storage.sessions.remove_leftovers(key, turn - 1)
             # Its last holder may just have committed.
             yield _find_done(key, turn, deps) or held
         elif held.trigger_id != trigger:

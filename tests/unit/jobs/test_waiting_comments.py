@@ -8,6 +8,7 @@ from tests.jobs import FINDING, Job, read_answer, read_reason, run_trigger
 from tests.simulators.gitlab import GitLabSim, Note
 from worker.core.conversation.context import Status
 from worker.core.failure.facts import parse_time
+from worker.core.ports import Claim
 from worker.core.triggers import Replied, Trigger
 from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
 from worker.turns.parts import Run
@@ -48,6 +49,32 @@ def test_an_answered_question_that_comes_again_gets_no_note_on_the_limit(told: J
         note = told.write_comment(question, root.discussion_id)
         assert isinstance(told.run_comment(note, turns_per_day=2), Finished)
     assert "answered already" in read_reason(told.run_comment(note, turns_per_day=2))
+
+
+def test_what_a_worker_held_that_died_after_its_commit_goes_with_whatever_comes_next(
+    told: Job,
+) -> None:
+    (root,) = told.list_notes()
+    note = told.write_comment("1?", root.discussion_id)
+    key = told.find_key()
+
+    def die_after_commit(turn: int) -> None:
+        dead = Claim("dead/1", "its trigger", told.clock.now() + 1000)
+        assert told.store.claim_turn(key, turn, dead, told.clock.now()) is None
+
+    def is_free(turn: int) -> bool:
+        return told.store.find_holder(key, turn, told.clock.now()) is None
+
+    die_after_commit(0)
+    told.script_answers(says("One."))
+    assert isinstance(told.run_comment(note), Finished)
+    assert is_free(0)
+    die_after_commit(1)
+    assert "answered already" in read_reason(told.run_comment(note))
+    assert is_free(1)
+    die_after_commit(1)
+    assert not isinstance(told.run_failed(), Finished)
+    assert is_free(1)
 
 
 # --------------------------------------------------------------------------- what is at work

@@ -25,8 +25,7 @@ from worker.forge.text import note
 from worker.forge.text.footer import Footer, write_small_print
 from worker.forge.text.known import write_known_failure
 from worker.forge.text.layout import Layout
-from worker.forge.text.revision import put_above
-from worker.forge.text.run_again import put_above as put_line_above
+from worker.forge.text.revision import put_above, take_text
 from worker.forge.text.run_again import write_run_again
 from worker.turns import triage
 from worker.turns.parts import Deps, Toolset
@@ -111,12 +110,12 @@ def write_bodies(
         failure = note.write_failure(
             marker, context.subject, outcome.reason, footer, jobs, deps.gitlab.hosts
         )
-        return put_line_above(failure, _write_run_again(context)), ""
+        return put_above(failure, _write_run_again(context)), ""
     if found is None:
         return _write_answer(marker, context, outcome, outcome.text, footer, toolset, deps), ""
     if footer.found_by == KNOWN and context.survey:
         body = write_known_failure(marker, found, context.survey.groups, footer, deps.gitlab.hosts)
-        body = put_line_above(body, _write_run_again(context))
+        body = put_above(body, _write_run_again(context))
         return body, body
     hidden = private or not context.investigates
     shown, offers = offer_changes(context, found, trials, toolset.captures, deps, private=hidden)
@@ -128,7 +127,8 @@ def write_bodies(
     if not lead:
         return body, body
     done = Outcome(Status.DONE, lead)
-    return put_above(_write_answer(marker, context, done, lead, None, toolset, deps), body), body
+    answer = _write_answer(marker, context, done, lead, None, toolset, deps)
+    return put_above(body, take_text(answer)), body
 
 
 def _write_run_again(context: Context) -> str:

@@ -13,7 +13,7 @@ from worker.core.ports import SessionKey
 from worker.core.session_id import Marker, find_marker
 from worker.errors import ForgeError, ModelError
 from worker.forge.defence.lint import MAX_SIZE, find_faults
-from worker.forge.text.revision import put_above, replace_first
+from worker.forge.text.revision import put_above, replace_first, take_text
 from worker.gitlab_client import RETRIES
 from worker.sessions.folder import FolderStore
 from worker.turns.results import Finished
@@ -196,5 +196,6 @@ def test_a_changed_first_note_is_never_too_long_to_be_folded_once_more() -> None
 def test_an_answer_above_a_finding_keeps_the_findings_marker() -> None:
     marker = Marker("0" * 20, 3)
     finding = f"{marker.text()}\n\n**Flaky**"
-    assert put_above(f"{marker.text()}\n\nYes.", finding) == f"{marker.text()}\n\nYes.\n\n**Flaky**"
-    assert put_above(marker.text(), finding) == finding
+    answer = take_text(f"{marker.text()}\n\nYes.")
+    assert put_above(finding, answer) == f"{marker.text()}\n\nYes.\n\n**Flaky**"
+    assert put_above(finding, take_text(marker.text())) == finding

@@ -1,4 +1,4 @@
-"""Combines notes when a later turn changes the verdict. Pure; all text is harmless already."""
+"""Combines a note with what was said before or is said beside it. Pure; all text is harmless."""
 
 from worker.core.session_id import Marker
 from worker.forge.defence.lint import MAX_SIZE
@@ -9,28 +9,37 @@ _ROOM = MAX_SIZE - 1_000
 """The most characters of a note that can still be marked as outdated later."""
 
 
-def put_above(answer: str, finding: str) -> str:
-    """Return the note `finding` with the text of the note `answer` above its headline."""
-    marker, _, rest = finding.partition("\n")
-    text = answer.partition("\n")[2].strip("\n")
-    return f"{marker}\n\n{text}\n{rest}" if text else finding
+def take_text(note: str) -> str:
+    """Return the text of a note without its marker."""
+    return note.partition("\n")[2].strip("\n")
 
 
-def replace_first(finding: str, marker: Marker, first: str, answer_url: str) -> str:
-    """Return the note `finding` in place of a session's `first` note, whose text is folded below.
+def put_above(note: str, text: str) -> str:
+    """Return `note` with `text` above its headline."""
+    marker, _, rest = note.partition("\n")
+    return f"{marker}\n\n{text}\n{rest}" if text else note
 
-    `marker` is the first note's. If both are too long for one note, the details of the first one
-    are left out, and the note says so.
+
+def fold_below(note: str, summary: str, text: str) -> str:
+    """Return `note` with `text` folded below it, under a `summary`.
+
+    If both are too long for one note, the text's details are left out, and the note says so.
     """
-    text = first.partition("\n")[2].strip("\n")
-    where = f"[A later answer]({answer_url})" if is_plain_url(answer_url) else "A later answer"
-    rest = finding.partition("\n")[2].strip("\n")
 
     def fold(text: str) -> str:
-        lines = ["<details>", _SUMMARY, "", f"{where} has changed the verdict.", "", text, ""]
-        return "\n".join([marker.text(), "", rest, "", *lines, "</details>"])
+        return "\n".join([note.rstrip("\n"), "", "<details>", summary, "", text, "", "</details>"])
 
     whole = fold(text)
     if len(whole) <= _ROOM:
         return whole
     return fold(f"{text.partition('<details>')[0].rstrip()}\n\n(Its details are left out here.)")
+
+
+def replace_first(finding: str, marker: Marker, first: str, answer_url: str) -> str:
+    """Return the note `finding` in place of a session's `first` note, whose text is folded below.
+
+    `marker` is the first note's.
+    """
+    where = f"[A later answer]({answer_url})" if is_plain_url(answer_url) else "A later answer"
+    said = f"{where} has changed the verdict.\n\n{take_text(first)}"
+    return fold_below(f"{marker.text()}\n\n{take_text(finding)}", _SUMMARY, said)

@@ -6,26 +6,18 @@ found before lies folded below.
 
 from worker.core.conversation.context import Subject
 from worker.core.session_id import find_marker
-from worker.forge.defence.lint import MAX_SIZE
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text.older_note import is_marked, make_pipeline_url
+from worker.forge.text.revision import fold_below, take_text
 
 _SAME = "**Failed again in the same way in "
 _SUMMARY = "<summary>What was found before it was run again</summary>"
 _FOLD = "<details>"
-_ROOM = MAX_SIZE - 2_000
-"""The most characters of a note that can still be marked later."""
 
 
 def write_run_again(subject: Subject) -> str:
     """Return the line above what is found on the pipeline of `subject`."""
     return f"**Run again:** failed in another way in {_link_pipeline(subject)}."
-
-
-def put_above(body: str, line: str) -> str:
-    """Return the note `body` with `line` above its headline."""
-    marker, _, rest = body.partition("\n")
-    return f"{marker}\n\n{line}\n{rest}" if line else body
 
 
 def write_waiting(subject: Subject) -> str:
@@ -37,21 +29,9 @@ def write_waiting(subject: Subject) -> str:
 
 
 def fold_earlier(body: str, earlier: str) -> str:
-    """Return `body` with the note `earlier` folded below it; `body` itself if there was none.
-
-    If both are too long for one note, the details of the earlier one are left out.
-    """
-    text = earlier.partition("\n")[2].strip("\n")
-    if not text:
-        return body
-    whole = _fold(body, text)
-    if len(whole) <= _ROOM:
-        return whole
-    return _fold(body, f"{text.partition(_FOLD)[0].rstrip()}\n\n(Its details are left out here.)")
-
-
-def _fold(body: str, text: str) -> str:
-    return "\n".join([body.rstrip("\n"), "", _FOLD, _SUMMARY, "", text, "", "</details>"])
+    """Return `body` with the note `earlier` folded below it; `body` itself if there was none."""
+    text = take_text(earlier)
+    return fold_below(body, _SUMMARY, text) if text else body
 
 
 def mark_failed_again(body: str, subject: Subject, ended: str, *, passed_between: bool) -> str:
@@ -74,10 +54,10 @@ def mark_failed_again(body: str, subject: Subject, ended: str, *, passed_between
             f" So it does not pass by itself: “{ended}” is not the verdict any more. Reply here, "
             "or write `/sandpiper analyze`, to have it looked into."
         )
+    told = "\n".join([marker, "", line])
     if ended and not passed_between and not rest.startswith(_FOLD):
-        fold = [_FOLD, "<summary>What was found</summary>", "", rest, "", "</details>"]
-        rest = "\n".join(fold)
-    return "\n".join([marker, "", line, "", rest])
+        return fold_below(told, "<summary>What was found</summary>", rest)
+    return f"{told}\n\n{rest}"
 
 
 def _link_pipeline(subject: Subject) -> str:

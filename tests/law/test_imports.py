@@ -22,7 +22,7 @@ FLOOR = (*PURE, "worker.arguments")
 SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
 COMMANDS = (
     *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.broker", "worker.queue.process"),
-    *("worker.queue.readiness", "worker.telemetry.parts"),
+    *("worker.queue.readiness", "worker.doctor.shadows", "worker.telemetry.parts"),
 )
 
 ROOMS = {

@@ -28,7 +28,8 @@ class Row:
     whether the verdict was right, as far as that is known (see `failure.outcomes`), and
     `label_reason` why. `jobs` are the names of the failing jobs, `cause` is the first sentence of
     the cause, redacted, and "" if the note is internal. `look` is the turn that first looked at the
-    failure that this one is about."""
+    failure that this one is about. `title` and `author` are the merge request's (see `Subject`),
+    `given_up` as `Context.is_given_up`."""
 
     session_id: str
     project_id: int
@@ -50,6 +51,9 @@ class Row:
     jobs: str = ""
     cause: str = ""
     look: int = 0
+    title: str = ""
+    author: str = ""
+    given_up: bool = False
 
 
 def make_row(context: Context, redact: Callable[[str], str] = str) -> Row:
@@ -78,6 +82,9 @@ def make_row(context: Context, redact: Callable[[str], str] = str) -> Row:
         jobs=one_line(redact(", ".join(group.job_names for group in groups)), _JOBS),
         cause=one_line(next(iter(sentences), ""), _CAUSE),
         look=context.look,
+        title=one_line(subject.title, _TEXT),
+        author=one_line(subject.author, _TEXT),
+        given_up=context.is_given_up,
     )
 
 

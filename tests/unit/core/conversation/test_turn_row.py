@@ -35,6 +35,23 @@ def test_a_row_is_read_as_it_was_written() -> None:
     assert turn_row.make_row(replace(turn, outcome=given_up)).given_up
 
 
+@pytest.mark.parametrize(
+    ("turn", "dry_turns", "dry_run", "began_dry"),
+    [
+        *((0, (), False, False), (0, (0,), True, True)),
+        *((2, (0, 1, 2), True, True), (1, (1,), True, False), (2, (1,), False, False)),
+    ],
+)
+def test_a_turn_that_posted_nothing_is_told_from_a_session_of_which_nothing_was_posted(
+    turn: int, dry_turns: tuple[int, ...], dry_run: bool, began_dry: bool
+) -> None:
+    at = context(turn=turn, dry_turns=dry_turns)
+    row = turn_row.make_row(at)
+    assert (row.dry_run, row.began_dry) == (dry_run, began_dry)
+    assert turn_row.load_row(turn_row.dump_row(row)) == row
+    assert context_json.load_context(context_json.dump_context(at)) == at
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"turn": "x"}', b"[" * 99_999])
 def test_what_is_no_row_is_refused(data: bytes) -> None:
     with pytest.raises(turn_row.RowError):

@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
+from worker.core.conversation.context import Status
+from worker.core.conversation.turn_row import RUNNING
 from worker.core.failure.verdict import Verdict
 from worker.core.text.untrusted import one_line, visible
 from worker.core.text.untrusted_json import parse_json
@@ -26,6 +29,20 @@ VERDICTS = {
     Verdict.UNKNOWN: "Not clear",
     Verdict.ABSTAIN: "Not enough evidence",
 }
+
+INTERRUPTED, GIVEN_UP, DRY_RUN = "interrupted", "given-up", "dry-run"
+"""States of a turn besides RUNNING and those of `context.Status`."""
+
+STATES = {
+    RUNNING: "running",
+    INTERRUPTED: "interrupted",
+    Status.DONE.value: "answered",
+    Status.PARTIAL.value: "partial",
+    Status.FAILED.value: "failed",
+    GIVEN_UP: "given up",
+    DRY_RUN: "dry run",
+}
+"""The states in words."""
 
 _MOST_FIELDS = 40
 _MOST_FILES = 40
@@ -66,6 +83,7 @@ class Field:
     name: str
     text: Text
     short: bool
+    gist: str
 
 
 @dataclass(slots=True)
@@ -78,26 +96,40 @@ class Content:
     @property
     def summary(self) -> str:
         """The beginnings of the first values, on one line."""
-        return one_line(" · ".join(each.text.content[:160] for each in self.fields[:4]), 200)
+        return one_line(" · ".join(each.gist for each in self.fields[:4]), 200)
 
 
 def split_fields(content: str, room: CharacterBudget) -> Content:
     """Split a JSON object into its fields; any other text is one field."""
     parsed = parse_json(content)
     if not isinstance(parsed, dict):
-        return Content([Field("", room.clip_text(content), short=False)] if content.strip() else [])
+        return Content([_make_field("", content, room)] if content.strip() else [])
     found = Content(files=[*dict.fromkeys(_find_paths(parsed))][:_MOST_FILES])
-    for name, value in list(parsed.items())[:_MOST_FIELDS]:
-        text = value if isinstance(value, str) else _format_value(value)
-        cut = room.clip_text(text)
-        found.fields.append(
-            Field(one_line(name, 80), cut, cut.line_count == 1 and len(text) <= 120)
-        )
+    found.fields = [
+        _make_field(one_line(name, 80), value, room)
+        for name, value in list(parsed.items())[:_MOST_FIELDS]
+    ]
     if len(parsed) > _MOST_FIELDS:
         more = f"{len(parsed) - _MOST_FIELDS} more fields"
-        found.fields.append(Field("", Text(more), short=True))
+        found.fields.append(Field("", Text(more), short=True, gist=more))
     found.fields.sort(key=lambda each: not each.short)
     return found
+
+
+def _make_field(name: str, value: Any, room: CharacterBudget) -> Field:
+    text = indent_json(value) if isinstance(value, str) else _format_value(value)
+    cut = room.clip_text(text)
+    short = bool(name) and cut.line_count == 1 and len(text) <= 120
+    values = [value] if isinstance(value, str) else islice(_list_scalars(value), _MOST_FIELDS)
+    return Field(name, cut, short, visible(" ".join(values)[:160]))
+
+
+def indent_json(text: str) -> str:
+    """Return the text of a JSON object or list with indented members; any other text as it is."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    parsed = parse_json(text)
+    return _format_value(parsed) if isinstance(parsed, dict | list) else text
 
 
 def _format_value(value: Any) -> str:
@@ -105,6 +137,18 @@ def _format_value(value: Any) -> str:
         return json.dumps(value, indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return "(nested too deeply to show)"
+
+
+def _list_scalars(value: Any, depth: int = 6) -> Iterator[str]:
+    """Yield the texts and numbers in a JSON value."""
+    inner = value.values() if isinstance(value, dict) else value
+    if not isinstance(inner, str | int | float | bool | None) and depth:
+        for each in inner:
+            yield from _list_scalars(each, depth - 1)
+    elif isinstance(value, str):
+        yield value[:160]
+    elif value is not None and depth:
+        yield json.dumps(value)
 
 
 def _find_paths(value: Any, depth: int = 6) -> Iterator[str]:
@@ -161,6 +205,11 @@ def format_count(count: int) -> str:
 def describe_verdict(verdict: str) -> str:
     """Return a stored verdict in words; "" for an unknown one."""
     return VERDICTS[Verdict(verdict)] if verdict in set(Verdict) else ""
+
+
+def describe_state(state: str) -> str:
+    """Return the state of a turn in words."""
+    return STATES.get(state, state)
 
 
 def check_web_url(url: str) -> str:

@@ -33,6 +33,8 @@ KEY = SessionKey(SUBJECT.project_id, SUBJECT.mr_iid, "0123456789abcdef0123")
 OTHER = "f" * 20
 ATTRIBUTES = {"class", "id", "lang", "charset", "name", "content", "href", "rel", "download"} | {
     *("aria-label", "aria-labelledby", "aria-hidden", "role", "tabindex", "scope", "start"),
+    *("aria-current", "for", "type", "value", "selected", "maxlength", "placeholder", "method"),
+    "autocapitalize",
     *("viewbox", "preserveaspectratio", "x", "y", "x1", "x2", "y1", "y2", "width", "height"),
 }
 TAGS = {
@@ -42,6 +44,7 @@ TAGS = {
     *("meta", "p", "h1", "h2", "a", "span", "dl", "div", "nav", "li", "section", "svg", "line"),
     *("g", "rect", "details", "table", "th", "td", "article", "ol", "caption"),
 }
+FORM_TAGS = {"form", "label", "input", "select", "option", "button"}
 
 
 class Seen(HTMLParser):
@@ -78,7 +81,14 @@ def hostile(turn: int = 0, size: int = 1) -> Context:
     usage = Usage(100, 2000, 300, 40)
     return replace(
         context(*messages, turn_usage=TurnUsage(NOW - 60, iterations=3, context_tokens=2400)),
-        subject=replace(SUBJECT, project=bad[:300], sha=bad, web_url="javascript:alert(1)"),
+        subject=replace(
+            SUBJECT,
+            project=bad[:300],
+            sha=bad,
+            web_url="javascript:alert(1)",
+            title=bad,
+            author=bad,
+        ),
         turn=turn,
         model=bad[:200],
         workflow=bad[:100],

@@ -105,13 +105,13 @@ def _judge_turns(store: SessionStore, names: Iterator[str]) -> list[JudgedTurn]:
 
 
 def _read_row(store: SessionStore, name: str) -> Row | None:
-    """Return a row; None if it is damaged, or of a turn without a verdict."""
+    """Return a row; None if it is damaged, or of a turn without a verdict, or of a dry run."""
     stored = store.records.read(name, _MOST_ROW)
     try:
         row = turn_row.load_row_of(name, stored.content) if stored else None
     except turn_row.RowError:
         return None
-    return row if row and row.verdict else None
+    return row if row and row.verdict and not row.dry_run else None
 
 
 def _find_judgement(store: SessionStore, row: Row, later: list[Row]) -> Judgement:

@@ -114,6 +114,7 @@ def test_it_says_what_the_command_says_at_the_same_moment(
         site.list_row(replace(turn(number + 1, started_at=at).row, label="confirmed"))
     site.now = now
     list(islice(count_ended_days(site.store, now), swept))
+    site.list_row(replace(turn(99, started_at=now).row, dry_run=True))  # It is not counted.
     site.list_row(turn(100, started_at=now - 1).row)  # It ended while the sweep was at work.
     known = sum(at >= first for at in times)
     within = known + (now != MIDNIGHT or not swept)  # A count stays until the next day's sweep.

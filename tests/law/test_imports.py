@@ -120,6 +120,7 @@ ROOMS = {
         (
             *(*SERVICE, "worker.app", "worker.playbook", "worker.queue", "sandbox"),
             *("worker.doctor.idle_settings", "worker.maintenance.missed_pipelines"),
+            "worker.maintenance.verdict_days",
             "worker.transport.certificates",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),

@@ -9,7 +9,7 @@ import binascii
 import hmac
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -21,10 +21,9 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from worker.core.conversation.limits import Limits
-from worker.core.conversation.turn_row import make_filter
 from worker.core.ports import SessionStore
 from worker.errors import SandpiperError, StoreError
-from worker.evaluation.day_report import read_counted_days
+from worker.evaluation.day_report import DayReport
 from worker.pages import files, overview, render, report, stored, view
 from worker.pages.sign import Signer
 
@@ -52,8 +51,9 @@ _make_limiter = partial(anyio.CapacityLimiter, MAX_AT_ONCE)
 class Pages:
     """What the pages need.
 
-    `open_store` returns the store, `load_signer` the signer of links, always the same, and
-    `list_parked` a line for each trigger that was given up; they may block and raise StoreError.
+    `open_store` returns the store, `load_signer` the signer of links, always the same,
+    `read_days(store, now, days, project)` what `sandpiper report` shows, and `list_parked` a line
+    for each trigger that was given up; they may block and raise StoreError.
     Without `operator_token` there are no operators' pages.
     """
 
@@ -62,6 +62,7 @@ class Pages:
     operator_token: str
     limits: Limits
     now: Callable[[], float]
+    read_days: Callable[[SessionStore, float, int, str], Sequence[DayReport]]
     list_parked: Callable[[SessionStore], Iterable[str]] = lambda store: ()
     page_threads: anyio.CapacityLimiter = field(default_factory=_make_limiter)
     # Archives are large and untrusted, so they have a limit of their own: pages need not wait.
@@ -208,7 +209,7 @@ class Pages:
 
     def _make_report_page(self, days: int, project: str) -> Response:
         store = self.open_store()
-        counted = read_counted_days(store.records, self.now(), days, make_filter(project))
+        counted = self.read_days(store, self.now(), days, project)
         found = report.build_report(counted, days, project)
         link = partial(self._link_session, "")
         return _make_page("report", page=found, periods=report.PERIODS, link=link)

@@ -18,6 +18,7 @@ from worker.core.conversation.context import CallCost, Context, NoteRef, Outcome
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.ports import SessionKey
+from worker.maintenance.verdict_days import read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
 from worker.sessions.folder import FolderStore
@@ -140,7 +141,7 @@ class Site:
         self.opened = 0
         self.parked: list[str] = []
         self.pages = Pages(
-            *(self._open, self._load_signer, self.token, Limits(), lambda: self.now),
+            *(self._open, self._load_signer, self.token, Limits(), lambda: self.now, read_days),
             list_parked=lambda store: self.parked,
         )
         self.client = TestClient(Starlette(routes=self.pages.make_routes()))
@@ -165,6 +166,8 @@ class Site:
             self.list(each)
 
     def list(self, turn: Context) -> None:
-        row = turn_row.make_row(turn)
+        self.list_row(turn_row.make_row(turn))
+
+    def list_row(self, row: turn_row.Row) -> None:
         key = SessionKey(row.project_id, row.mr_iid, row.session_id)
         self.store.recent_turns.put_row(key, row.turn, row.started_at, turn_row.dump_row(row))

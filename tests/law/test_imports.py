@@ -26,11 +26,16 @@ COMMANDS = (
 )
 
 ROOMS = {
+    # Why a server does not answer is told apart in one place for all; nothing else of the worker.
     "sandbox": Room(
-        ("sandbox.image", "sandbox.kubernetes"), outside=("docker", "requests", "urllib3")
+        ("sandbox.image", "sandbox.kubernetes", "worker.transport.failures"),
+        outside=("docker", "requests", "urllib3"),
     ),
     "sandbox.kubernetes": Room(
-        ("sandbox.base", "sandbox.framed", "sandbox.seccomp", "sandbox.spec", "sandbox.wire"),
+        (
+            *("sandbox.base", "sandbox.framed", "sandbox.seccomp", "sandbox.spec", "sandbox.wire"),
+            "worker.transport.failures",
+        ),
         outside=("httpx", "lightkube", "websockets", "yaml"),
     ),
     "sandbox.image": Room(),
@@ -100,7 +105,7 @@ ROOMS = {
     # A trigger from the answer 202 to its end, through crashes of workers and brokers.
     # A refused login is told by the errors of the brokers' own libraries: kombu has none for it.
     "worker.queue": Room(
-        (*PURE, "worker.turns", "worker.jobs", "worker.log", "worker.transport.certificates"),
+        (*PURE, "worker.turns", "worker.jobs", "worker.log", "worker.transport"),
         ("amqp", "celery", "kombu", "redis"),
     ),
     "worker.maintenance": Room(

@@ -22,7 +22,7 @@ from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS
 
 ROWS = 50
 
-MAX_ROWS_READ = 2000
+MAX_ROWS_READ = 10_000
 """The most rows that are read in search of a page's rows."""
 
 SEARCH_SECONDS = 1.5

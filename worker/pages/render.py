@@ -22,6 +22,7 @@ from worker.pages.texts import (
     format_count,
     format_duration,
     format_time,
+    write_gist,
 )
 
 
@@ -39,6 +40,7 @@ def _load_templates() -> jinja2.Environment:
         "answer": render_answer,
         "cost": format_cost,
         "duration": format_duration,
+        "gist": write_gist,
         "line": one_line,
         "state": describe_state,
         "time": format_time,

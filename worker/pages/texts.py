@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -46,6 +47,8 @@ STATES = {
 
 _MOST_FIELDS = 40
 _MOST_FILES = 40
+_DECODER = json.JSONDecoder()
+_HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _PATH = re.compile(r"/tmp/(?:_out|data)/[^\0\n\r]{1,300}")
 
 
@@ -125,11 +128,32 @@ def _make_field(name: str, value: Any, room: CharacterBudget) -> Field:
 
 
 def indent_json(text: str) -> str:
-    """Return the text of a JSON object or list with indented members; any other text as it is."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return text
-    parsed = parse_json(text)
-    return _format_value(parsed) if isinstance(parsed, dict | list) else text
+    """Return the text with the JSON objects and lists that it begins with indented."""
+    parts, rest = _split_json(text)
+    return "\n".join([*map(_format_value, parts), rest.lstrip("\n")]).rstrip() if parts else text
+
+
+def write_gist(text: str) -> str:
+    """Write the beginning of a message on one line: without the JSON in front of its words, and
+    without the marks of Markdown's headings."""
+    parts, rest = _split_json(text)
+    words = rest if rest.strip() else " ".join(islice(_list_scalars(parts), _MOST_FIELDS))
+    return one_line(_HEADING.sub("", words[:1000]), 160)
+
+
+def _split_json(text: str) -> tuple[list[Any], str]:
+    """Return the JSON objects and lists that a text begins with, each on lines of its own, and what
+    follows."""
+    parts: list[Any] = []
+    with suppress(ValueError, RecursionError):
+        while len(parts) < _MOST_FIELDS and text.lstrip()[:1] in ("{", "["):
+            start = len(text) - len(text.lstrip())
+            part, end = _DECODER.raw_decode(text, start)
+            if text[end : end + 1] not in ("", "\n"):
+                break
+            parts.append(part)
+            text = text[end:]
+    return parts, text
 
 
 def _format_value(value: Any) -> str:
@@ -200,6 +224,12 @@ def format_count(count: int) -> str:
     value, unit = (count / 1000, "k") if abs(count) < 999_500 else (count / 1_000_000, "M")
     digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
     return f"{value:.{digits}f}{unit}"
+
+
+def format_size(size: int) -> str:
+    """Format a number of bytes: 940 B, 12.3 kB, 1.20 MB."""
+    count = format_count(size)
+    return f"{count} B" if count[-1].isdigit() else f"{count[:-1]} {count[-1]}B"
 
 
 def describe_verdict(verdict: str) -> str:

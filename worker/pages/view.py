@@ -28,7 +28,9 @@ from worker.pages.texts import (
     format_cost,
     format_count,
     format_duration,
+    format_size,
     format_time,
+    indent_json,
     split_fields,
 )
 
@@ -177,8 +179,6 @@ def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
 
 
 def _list_details(context: Context) -> Iterator[tuple[str, str]]:
-    if context.model:
-        yield "Model", one_line(context.model, 80)
     if chosen := context.tier:
         yield "Tier", one_line(f"{chosen.tier} ({chosen.reason})", 120)
     if reply := context.reply_by:
@@ -224,7 +224,7 @@ def _build_own_message(message: str, is_reply: bool, room: CharacterBudget) -> I
         yield Step(ours=room.clip_text(question.strip()))
         yield Step(ours=room.clip_text(before + separator.rstrip()), title="Told")
     else:
-        yield Step(ours=room.clip_text(message))
+        yield Step(ours=room.clip_text(indent_json(message)))
 
 
 def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
@@ -334,7 +334,7 @@ def _make_tool_use(
         arguments=split_fields(call.arguments, room),
         result=split_fields(result.content, room) if result else None,
         is_error=bool(result and result.is_error),
-        size=f"{format_count(len(result.content.encode(errors='replace')))} B" if result else "",
+        size=format_size(len(result.content.encode(errors="replace"))) if result else "",
     )
 
 

@@ -8,6 +8,7 @@ from types import TracebackType
 
 import click
 
+from worker import __version__
 from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, SandpiperError
 
@@ -60,7 +61,7 @@ class _Commands(click.Group):
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="sandpiper")
+@click.version_option(__version__, prog_name="sandpiper")
 @click.option("--config", metavar="FILE", help="Default: $SANDPIPER_CONFIG, ./sandpiper.yaml.")
 @click.pass_context
 def cli(ctx: click.Context, config: str | None) -> None:
@@ -77,6 +78,12 @@ def main(command: click.Command = cli) -> None:
         _fail(str(error), USAGE)
     except SandpiperError as error:
         _fail(str(error), FAILED)
+    except ImportError as error:
+        from worker.doctor.shadows import explain_import_error
+
+        if why := explain_import_error(error):
+            _fail(why, FAILED)
+        raise
 
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

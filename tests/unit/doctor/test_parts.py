@@ -63,7 +63,7 @@ def test_a_missing_bucket_is_to_be_created(s3: Bed) -> None:
 def test_s3_that_is_down_is_said_to_be(s3: Bed) -> None:
     s3.env["AWS_ENDPOINT_URL_S3"] = "http://127.0.0.1:9"
     found = blamed(s3.lines("store", "store-clock"))
-    assert "is the S3 endpoint right, and up?" in found["store"]
+    assert "no answer from http://127.0.0.1:9: nothing listens there" in found["store"]
     assert "S3 told no time" in found["store-clock"]
 
 

@@ -177,11 +177,19 @@ IMPURE = {
 def violations(modules: Iterable[Module], known: Collection[str]) -> list[str]:
     """One line for each import that the table does not allow."""
     return [
-        f"{module.path}:{line}: {module.name} imports {target}"
+        f"{module.path}:{line}: {module.name} imports {target}: {_explain(module.name)}"
         for module in modules
         for line, target in imports(module, known)
         if not _allowed(module.name, target)
     ]
+
+
+def _explain(importer: str) -> str:
+    """Say which row would have to allow an import."""
+    own = inside(importer, ROOMS)
+    if own is None:
+        return "it is in no room; a new one is a row of ROOMS in tests/law/test_imports.py"
+    return f"the row of {own} in ROOMS, tests/law/test_imports.py, does not allow it"
 
 
 def _allowed(importer: str, target: str) -> bool:
@@ -226,7 +234,7 @@ def test_every_room_imports_only_what_its_row_allows() -> None:
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    assert none(cycles(product()))
+    assert none(cycles(product()), "take one of these imports out of the circle")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ _COMMANDS = {
     "demo": "The whole story on bundled parts, no credentials: a failure, a note, a reply.",
     "doctor": "Check every outside part, and say what to do; --fix makes the webhooks right.",
     "eval": "Keep real failures as cases; play cases against models, and score them.",
+    "image": "Build the image that sandboxes are made of, into the Docker engine.",
     "models": "The configured models with levels, windows, prices; what a provider serves.",
     "preview": "The lines of a job log that explain its failure, as the model first sees them.",
     "reply": "Continue a stored session from the terminal.",

@@ -44,19 +44,19 @@ test-fast: ## The inner loop: what needs no services and is not slow, with fewer
 	.venv/bin/pytest -q -n $(CORES) --without-services --attack-inputs 100 -m 'not slow' \
 	  --ignore tests/unit/demo --ignore tests/unit/simulators tests/unit tests/wire $(ARGS)
 
-check: ## Format, lint, types and the structure of the house; needs no services
+check: ## Format, lint, types, the structure of the house: what has changed since it passed; no services
 	@.ci/venv dev
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync types laws
 
 types:
-	.venv/bin/mypy
+	@.ci/once types .venv/bin/mypy
 
 laws:
-	.venv/bin/pytest -q tests/law
+	@.ci/once laws .venv/bin/pytest -q tests/law
 	@# All tests are found, and compiled: else each process of `make test` would compile them.
-	@found=$$(.venv/bin/pytest -qq --collect-only) || { echo "$$found"; exit 1; }
+	@.ci/once tests bash -c 'found=$$(.venv/bin/pytest -qq --collect-only) || { echo "$$found"; exit 1; }'
 
 format: ## Format the code, mend what ruff can mend, make what is made from the settings
 	@.ci/venv dev

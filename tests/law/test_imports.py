@@ -137,7 +137,7 @@ ROOMS = {
     ),
     "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
     "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
-    "worker.cli.embedded": Room(COMMANDS, ("uvicorn",)),
+    "worker.cli.embedded": Room((*COMMANDS, "worker.cli"), ("uvicorn",)),
     "worker.cli.replay": Room(
         (*COMMANDS, "worker.cli", "worker.evaluation", "worker.playbook"), ("click", "rich")
     ),

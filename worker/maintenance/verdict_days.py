@@ -86,14 +86,15 @@ def _group_names(store: SessionStore) -> Iterator[tuple[str, Iterator[str]]]:
 
 
 def _read_rows(store: SessionStore, names: Iterator[str]) -> Iterator[Row]:
-    """Yield the rows of turns with a verdict; a damaged one is left out."""
+    """Yield the rows of turns with a verdict. Damaged ones are left out, and dry runs, of which
+    nobody has seen what they found."""
     for name in names:
         stored = store.records.read(name, _MOST_ROW)
         try:
             row = turn_row.load_row_of(name, stored.content) if stored else None
         except turn_row.RowError:
             continue
-        if row and row.verdict:
+        if row and row.verdict and not row.dry_run:
             yield row
 
 

@@ -88,7 +88,7 @@ def build_deps(
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     runtime = _build_runtime(settings, toolsets, redact, watched, opened)
     store, store_key = wait_for_store(partial(_open_store, settings, watched))
-    reader = _build_gitlab_reader(client, gitlab)
+    reader = _build_gitlab_reader(client, gitlab, redact)
     deps = Deps(
         GitLab(
             *(reader, reader, reader, writer),
@@ -226,7 +226,9 @@ def build_dry_deps(settings: Settings) -> Deps:
     return build_deps(leave_out_pool(settings), dry_run=True)
 
 
-def _build_gitlab_reader(client: ReadClient, gitlab: GitLabSettings) -> GitLabReader:
+def _build_gitlab_reader(
+    client: ReadClient, gitlab: GitLabSettings, redact: Callable[[str], str]
+) -> GitLabReader:
     policy = Policy(
         skip_labels=gitlab.skip_labels,
         skip_drafts=gitlab.skip_drafts,
@@ -236,7 +238,7 @@ def _build_gitlab_reader(client: ReadClient, gitlab: GitLabSettings) -> GitLabRe
         tier_min_access=ACCESS_LEVELS[gitlab.tier_min_access],
     )
     level = ACCESS_LEVELS[gitlab.reply_min_access]
-    return GitLabReader(client, gitlab.url, gitlab.projects, level, policy)
+    return GitLabReader(client, gitlab.url, gitlab.projects, level, policy, redact=redact)
 
 
 def _find_own_ids(bot: BotAccount) -> frozenset[int]:

@@ -22,6 +22,7 @@ class Subject:
     `project_id` is the merge request's (target) project, where the note goes. The pipeline may
     have run in a fork: `pipeline_project_id`. `sha` is the commit the pipeline ran on. `web_url` is
     the merge request's page, `pipeline_web_url` the pipeline's, "" where it is not known.
+    `title` is the merge request's, redacted, `author` the user name of who opened it.
     """
 
     gitlab_url: str
@@ -33,6 +34,8 @@ class Subject:
     sha: str
     web_url: str
     pipeline_web_url: str = ""
+    title: str = ""
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,9 @@ class Outcome:
     text: str
     reason: str = ""
 
+
+GIVEN_UP = "given up: "
+"""The beginning of the reason of a turn that is not tried again."""
 
 NO_OUTCOME = Outcome(Status.FAILED, "", "the run ended without an outcome")
 """The outcome of a turn whose context has none."""
@@ -196,6 +202,11 @@ class Context:
     def is_look(self) -> bool:
         """Whether the turn is the first on a failure, which nobody need have asked for."""
         return self.turn == self.look
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the turn was given up after its runs broke off again and again."""
+        return self.outcome is not None and self.outcome.reason.startswith(GIVEN_UP)
 
     @property
     def dry_run(self) -> bool:

@@ -144,7 +144,7 @@ ROOMS = {
     "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
     "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
     "worker.cli.image": Room(("worker.errors", "sandbox"), ("click",)),
-    "worker.cli.embedded": Room(COMMANDS, ("uvicorn",)),
+    "worker.cli.embedded": Room((*COMMANDS, "worker.cli"), ("uvicorn",)),
     "worker.cli.replay": Room(
         (*COMMANDS, "worker.cli", "worker.evaluation", "worker.playbook"), ("click", "rich")
     ),

@@ -68,14 +68,18 @@ def cli(ctx: click.Context, config: str | None) -> None:
 
 
 def main(command: click.Command = cli) -> None:
-    """Run the console script; errors become one last line on stderr and an exit status."""
+    """Run the console script; errors become last lines on stderr, of the configuration one for each
+    problem, and an exit status."""
     sys.excepthook = _report
     try:
         command.main(standalone_mode=True)
     except ConfigError as error:
-        _fail(str(error), USAGE)
+        for problem in str(error).split("\n"):
+            say_failure(problem)
+        sys.exit(USAGE)
     except SandpiperError as error:
-        _fail(str(error), FAILED)
+        say_failure(str(error))
+        sys.exit(FAILED)
 
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -87,8 +91,3 @@ def _report(kind: type[BaseException], error: BaseException, trace: TracebackTyp
 def say_failure(reason: str) -> None:
     """Write the last line of a command that failed."""
     click.echo(f"sandpiper: {one_line(reason, _LONGEST)}", err=True)
-
-
-def _fail(message: str, status: int) -> None:
-    say_failure(message)
-    sys.exit(status)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.settings.problems import Problem, Spot, Step, find_spot
+from worker.settings.yaml_text import explain_unreadable
 
 Place = tuple[str, ...]
 Spots = MutableMapping[tuple[Step, ...], Spot]
@@ -223,10 +224,3 @@ def _read_secret(env: Mapping[str, str], variables: tuple[str, ...]) -> tuple[st
                 )
                 raise _NoFile(Problem(f"${variable}_FILE", said)) from error
     return "", ""
-
-
-def explain_unreadable(error: OSError | UnicodeDecodeError) -> str:
-    """Say in words why a file cannot be read."""
-    if isinstance(error, UnicodeDecodeError):
-        return f"it is not UTF-8, at byte {error.start + 1}"
-    return (error.strerror or "it cannot be opened").lower()

@@ -10,14 +10,13 @@ from worker.errors import ConfigError
 from worker.settings.environment import (
     SECRETS,
     apply_environment,
-    explain_unreadable,
     take_out_secrets,
 )
 from worker.settings.problems import Problem, Spot, Step, refuse
 from worker.settings.tree import Settings
 from worker.settings.validation import validate
 from worker.settings.variables import apply_variables
-from worker.settings.yaml_text import Document, Unreadable, read_yaml
+from worker.settings.yaml_text import Document, Unreadable, explain_unreadable, read_yaml
 
 DEFAULT_FILE = "sandpiper.yaml"
 _SECRET = re.compile("token|secret|passw|credential|key")

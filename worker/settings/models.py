@@ -15,8 +15,14 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-Headers = Annotated[dict[str, str], Field(repr=False)]
-_HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+HeaderName = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
+        json_schema_extra=say_form("expected a header's name of letters, digits, dashes and _"),
+    ),
+]
+Headers = Annotated[dict[HeaderName, str], Field(repr=False)]
 _VARIABLE = r"^([A-Za-z_][A-Za-z0-9_]{0,199})?$"
 _NO_VARIABLE = "expected the name of a variable, such as MY_KEY, not what it holds"
 _API_VERSION = r"^(\d{4}-\d{2}-\d{2}(-preview)?|preview|latest)?$"
@@ -82,6 +88,7 @@ class ProviderSettings(Part):
     )
     call_id: str = Field(
         default="",
+        json_schema_extra={"format": "regex"},
         description="Chat Completions: what the server takes for a call's id, as a regular "
         "expression.",
     )
@@ -114,8 +121,6 @@ class ProviderSettings(Part):
     @classmethod
     def _check_headers(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if not _HEADER_NAME.fullmatch(name):
-                raise ValueError(f"expected a header's name, found {name[:60]!r}")
             if not (text.isascii() and text.isprintable() and text.strip() == text and text):
                 raise ValueError(f"expected printable ASCII as the value of {name}")
         if len({name.lower() for name in value}) < len(value):

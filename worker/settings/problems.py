@@ -26,13 +26,13 @@ class Problem:
     """Something wrong at a place, which may be the whole."""
 
     where: str
-    said: str
+    message: str
     place: tuple[Step, ...] = ()
     line: int = 0
 
     def __str__(self) -> str:
         where = f"{self.where}:{self.line}" if self.line else self.where
-        return ": ".join(filter(None, (where, format_key(self.place), self.said)))
+        return ": ".join(filter(None, (where, format_key(self.place), self.message)))
 
 
 def format_key(place: Sequence[Step]) -> str:
@@ -51,8 +51,10 @@ def find_spot(spots: Mapping[tuple[Step, ...], Spot], place: Sequence[Step], whe
 
 
 def refuse(problems: Iterable[Problem]) -> None:
-    """Raise ConfigError if there are problems: a line for each, in the order of the lines."""
-    kept = dict.fromkeys(map(str, sorted(problems, key=lambda each: (each.line == 0, each.line))))
+    """Raise ConfigError if there are problems: a line for each, in the order of the files' lines,
+    and after them those of variables."""
+    ordered = sorted(problems, key=lambda each: (each.where.startswith("$"), each.where, each.line))
+    kept = dict.fromkeys(map(str, ordered))
     if not kept:
         return
     lines = list(kept)

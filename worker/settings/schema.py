@@ -1,6 +1,7 @@
 """The JSON Schema of what may be set: for editors, for the chart, and for what messages expect."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -15,7 +16,8 @@ _UNITS = ("Seconds", "Days", "Dollars", "Bytes", "Tokens", "Characters")
 """First words of descriptions that say what a number counts."""
 
 
-def make_schema(model: type[BaseModel]) -> dict[str, Any]:
+@cache
+def make_schema(model: type[BaseModel]) -> Schema:
     """Make the schema of a model without references; secrets are not in it."""
     whole = model.model_json_schema()
     made: dict[str, Any] = _inline(whole, whole.get("$defs", {}))

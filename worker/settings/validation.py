@@ -6,7 +6,6 @@ from copy import deepcopy
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from worker.core.text.nearest import find_nearest, suggest_nearest
 from worker.core.text.redact import Redactor
@@ -77,7 +76,7 @@ def _find_all(
             return
 
 
-def _find_place(found: ErrorDetails, spots: Collection[Place]) -> Place:
+def _find_place(found: Mapping[str, Any], spots: Collection[Place]) -> Place:
     """Return the place to look at: of keys that clash, the first that is set."""
     clash = found.get("ctx", {}).get("error")
     part = tuple(step for step in found["loc"] if step != _KEY)
@@ -85,7 +84,7 @@ def _find_place(found: ErrorDetails, spots: Collection[Place]) -> Place:
     return next((each for each in inner if each in spots), inner[0])
 
 
-def _list_involved(found: ErrorDetails) -> list[Place]:
+def _list_involved(found: Mapping[str, Any]) -> list[Place]:
     clash = found.get("ctx", {}).get("error")
     inner = clash.places if isinstance(clash, Clash) else ((),)
     return [(*found["loc"], *each) for each in inner]
@@ -119,12 +118,12 @@ class _Explanation:
         self._schema, self.spots, self._where = schema, spots, where
         self._hint, self._redact = hint, redactor.redact_text
 
-    def make_problem(self, found: ErrorDetails, place: Place) -> Problem:
+    def make_problem(self, found: Mapping[str, Any], place: Place) -> Problem:
         """Make the problem of one of pydantic's."""
         spot = find_spot(self.spots, place, self._where)
         return Problem(spot.where, self._explain(found, place), place, spot.line)
 
-    def _explain(self, found: ErrorDetails, place: Place) -> str:
+    def _explain(self, found: Mapping[str, Any], place: Place) -> str:
         kind, ours = found["type"], str(found["msg"]).removeprefix("Value error, ")
         if kind == "extra_forbidden":
             return self._explain_unknown_key(place)
@@ -161,14 +160,15 @@ class _Explanation:
         words = [word for each in names for word in list_words(each)]
         return f"expected {expected}{suggest_nearest(str(place[-1]), words)}"
 
-    def _advise(self, found: ErrorDetails, schema: Schema) -> str:
+    def _advise(self, found: Mapping[str, Any], schema: Schema) -> str:
         value, choices = found["input"], list_choices(schema)
         if any(each.get("type") == "array" for each in choices) and isinstance(value, str):
             return f": write [{self._show(value, ())}]"
         if value is None and any("properties" in each for each in choices):
             return ": set one of them, or leave it out"
         if isinstance(value, str):
-            return suggest_nearest(value, filter(None, list_words(schema)))
+            words = [*list_words(schema), *schema.get("examples", ())]
+            return suggest_nearest(value, filter(None, words))
         wants_text = any(each.get("type") == "string" for each in choices)
         is_plain = isinstance(value, bool | int | float) and not list_words(schema)
         return ": put it in quotes" if wants_text and is_plain else ""

@@ -127,7 +127,7 @@ class _Reader:
             self.unknown[variable] = Problem(f"${variable}", str(error))
             return
         try:
-            value = self._read_value(variable, text, schema)
+            value = self._read_value(variable, text, place, schema)
         except Unreadable as error:
             self.problems.append(replace(error.problem, place=place, line=0))
             return
@@ -203,11 +203,13 @@ class _Reader:
         choices = list_choices(find_schema(self._schema, place) or {})
         return all("properties" in each for each in choices)
 
-    def _read_value(self, variable: str, text: str, schema: Schema) -> Any:
+    def _read_value(self, variable: str, text: str, place: Place, schema: Schema) -> Any:
         kinds = {each.get("type") for each in schema.get("anyOf", [schema])}
         if kinds & {"array", "object"}:
             document = read_yaml(text, f"${variable}")
-            self.problems += [replace(each, line=0) for each in document.problems]
+            self.problems += [
+                replace(each, line=0, place=(*place, *each.place)) for each in document.problems
+            ]
             return document.tree
         if "null" in kinds and text in ("null", "~"):
             return None

@@ -204,3 +204,10 @@ def _explain(error: yaml.YAMLError, text: str) -> tuple[int, int, str]:
                 return mark.line, mark.column, words
             return mark.line, mark.column, words.format(*found.groups())
     return mark.line, mark.column, "this is not YAML"
+
+
+def explain_unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Say in words why a file cannot be read."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8, at byte {error.start + 1}"
+    return (error.strerror or "it cannot be opened").lower()

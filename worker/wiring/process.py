@@ -60,7 +60,8 @@ def require_worker(settings: Settings, *, waits: bool = False) -> None:
             "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
             "GITLAB_WRITE_TOKEN (scope api)"
         )
-    for idle in list_idle_settings(settings, playbook.load(settings.workflows)):
+    loaded = playbook.load(settings.workflows, list_tool_names(settings))
+    for idle in list_idle_settings(settings, loaded):
         _log.warning("%s", idle)
     for each in (*build_models(settings), build_helper_model(settings)):
         if each:

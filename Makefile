@@ -59,6 +59,7 @@ format: ## Format the code, mend what ruff can mend, make what is made from the 
 	@.ci/venv dev
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
+	.venv/bin/python -m tests.deploy.version
 	.venv/bin/python -m worker.settings.reference
 	.venv/bin/python -m tests.deploy.config_schema
 

@@ -1,5 +1,6 @@
 """Opens connections to a Docker engine and translates its errors."""
 
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,6 +15,7 @@ from urllib3.connection import HTTPConnection
 
 from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
 from sandbox.wire import list_keepalive_options
+from worker.transport.failures import explain_tls_port, find_cause
 
 CALL_TIMEOUT = 60
 """Seconds for one request to the engine. Hijacked streams have deadlines of their own."""
@@ -30,7 +32,20 @@ def translate_engine_errors(kind: type[SandboxError], doing: str) -> Iterator[No
     except APIError as error:
         raise kind(f"{doing}: the Docker engine says: {_explain(error)}") from error
     except (DockerException, OSError) as error:
-        raise kind(f"{doing}: the Docker engine does not answer ({error})") from error
+        raise kind(f"{doing}: the Docker engine does not answer: {_find_why(error)}") from error
+
+
+def _find_why(error: Exception, where: str = "") -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"what answers there is no Docker engine: {_ADVICE}"
+    said = str(error.explanation or error) if isinstance(error, APIError) else ""
+    cause = explain_tls_port(said.encode(), where) or find_cause(
+        error, where, "DOCKER_CERT_PATH", by_proxy=False, advice=_ADVICE
+    )
+    return str(cause)
+
+
+_ADVICE = "start one, or set DOCKER_HOST to where it listens"
 
 
 def _explain(error: APIError) -> str:
@@ -60,10 +75,8 @@ def open_engine(base_url: str | None) -> APIClient:
             version = probe.version(api_version=False)["ApiVersion"]
         return _make_client(base_url, version)
     except (DockerException, OSError, ValueError) as error:
-        raise SandboxUnavailable(
-            f"no Docker engine answers at {where}: start one, or set DOCKER_HOST to where it "
-            f"listens, and see that this user may use it ({str(error)[:300]})"
-        ) from error
+        why = _find_why(error, where)
+        raise SandboxUnavailable(f"no Docker engine answers at {where}: {why}") from error
 
 
 def _make_client(base_url: str | None, version: str) -> APIClient:

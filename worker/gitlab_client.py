@@ -18,7 +18,12 @@ import urllib3
 from gitlab import Gitlab
 from gitlab.exceptions import GitlabError, GitlabParsingError
 
-from worker.transport.certificates import explain_tls_failure
+from worker.transport.failures import (
+    describe_failure,
+    explain_proxy_status,
+    explain_tls_port,
+    show_address,
+)
 from worker.transport.retry_after import read_retry_after
 from worker.transport.urllib3_connections import (
     BoundedAdapter,
@@ -50,7 +55,7 @@ class Connections:
     """
 
     def __init__(self, url: str, token: str, timeout: tuple[float, float]) -> None:
-        self._url = url.rstrip("/")
+        self.url = url.rstrip("/")
         self._token = token
         self._timeout = timeout
         self._local = threading.local()
@@ -80,7 +85,7 @@ class Connections:
         session.max_redirects = 0
         session.hooks["response"].append(_limit_wait)
         return Gitlab(
-            self._url,
+            self.url,
             private_token=self._token,
             # Typed as one number, but handed to requests, which takes (connect, read).
             timeout=cast(float, self._timeout),
@@ -165,30 +170,46 @@ class Failure:
     doubtful: bool = False
 
 
-def explain_failure(error: Exception, what: str, token: str) -> Failure:
-    """Explain `error` (one of FOREIGN) of the request `what`; `token` is "read" or "write"."""
+def explain_failure(error: Exception, what: str, token: str, url: str) -> Failure:
+    """Explain `error` (one of FOREIGN) of the request `what`.
+
+    `token` is "read" or "write", `url` is GitLab's.
+    """
     if isinstance(error, GitlabParsingError):
-        return Failure(f"{what}: the answer is not JSON{_IN_PLACE}", True, doubtful=True)
+        text = f"{what}: {show_address(url)} answers with something else than JSON{IN_PLACE}"
+        return Failure(text, True, doubtful=True)
     if isinstance(error, GitlabError) and error.response_code:
-        return _explain_status(error, error.response_code, what, token)
+        return _explain_status(error, error.response_code, what, token, url)
     if isinstance(error, requests.TooManyRedirects):
         target = error.response.headers.get("location", "") if error.response is not None else ""
-        text = f"{what}: GitLab redirects to {target[:200]!r}: correct gitlab.url"
+        text = (
+            f"{what}: {show_address(url)} redirects to {show_address(target)}: set gitlab.url to "
+            "where GitLab itself answers"
+        )
         return Failure(text, True, doubtful=True)
     if isinstance(error, Refused | RefusedAnswer):
         odd = isinstance(error, RefusedAnswer)  # a proxy's, perhaps
         return Failure(f"{what}: GitLab's answer is refused: {error}", odd, doubtful=odd)
-    if isinstance(error, requests.Timeout):
-        return Failure(f"{what}: GitLab did not answer in time", True)
-    if problem := explain_tls_failure(error):
-        return Failure(f"{what}: no connection to GitLab: {problem}", True)
     return Failure(
-        f"{what}: no connection to GitLab ({type(error).__name__}): is gitlab.url right and up?",
-        isinstance(error, requests.ConnectionError | requests.exceptions.ChunkedEncodingError),
+        f"{what}: {describe_failure(error, _find_url(error, url), CA_SETTING)}",
+        isinstance(
+            error,
+            requests.Timeout | requests.ConnectionError | requests.exceptions.ChunkedEncodingError,
+        ),
     )
 
 
-_IN_PLACE = ": is gitlab.url GitLab's address?"
+CA_SETTING = "SSL_CERT_FILE, or for GitLab alone REQUESTS_CA_BUNDLE,"
+"""What names the certificates that hold for GitLab."""
+
+IN_PLACE = ": set gitlab.url to where GitLab itself answers, with its relative root if it has one"
+
+
+def _find_url(error: Exception, url: str) -> str:
+    """Return what was tried: `url`, or where GitLab has sent the request on to."""
+    request = getattr(error, "request", None)
+    tried = str(getattr(request, "url", None) or url)
+    return url if tried.startswith(url) else tried
 
 
 def require_object(answer: object, what: str, number: int | None = None) -> Mapping[str, Any]:
@@ -213,15 +234,12 @@ def require_media(response: requests.Response, path: str) -> None:
         raise GitlabParsingError("a page came")
 
 
-def _is_page(error: GitlabError) -> bool:
-    """Whether a refusal is a web page, and so somebody else's."""
-    body = error.response_body or b""
-    return body.lstrip()[:1] == b"<"
-
-
-def _explain_status(error: GitlabError, status: int, what: str, token: str) -> Failure:
-    if _is_page(error) and status < 500:
-        text = f"{what}: {status} with a page, which is not GitLab's answer{_IN_PLACE}"
+def _explain_status(error: GitlabError, status: int, what: str, token: str, url: str) -> Failure:
+    body = (error.response_body or b"").lstrip()
+    if cause := explain_tls_port(body, url) or explain_proxy_status(status, url):
+        return Failure(f"{what}: no answer from {show_address(url)}: {cause}", True, doubtful=True)
+    if body[:1] == b"<" and status < 500:  # somebody else's
+        text = f"{what}: {show_address(url)} answers {status} with a web page{IN_PLACE}"
         return Failure(text, True, doubtful=True)
     reason = _read_message(error)
     variable = f"GITLAB_{token.upper()}_TOKEN"

@@ -23,12 +23,15 @@ from lightkube.resources.core_v1 import Pod
 from sandbox.base import SandboxError, SandboxGone, SandboxRefused, SandboxUnavailable
 from sandbox.kubernetes.exec_stream import ExecStream, Refused
 from sandbox.kubernetes.manifest import CONTAINER
+from worker.transport.failures import explain_tls_port, find_cause, show_address
 
 CALL_TIMEOUT = 30
 """Seconds for one request to the API server. Streams have deadlines of their own."""
 
 
 _MODELS_LOCK = threading.Lock()
+_CA_SETTING = "certificate-authority in KUBECONFIG"
+_ADVICE = "see that KUBECONFIG names a cluster that runs"
 
 
 class Missing(SandboxGone):
@@ -36,7 +39,9 @@ class Missing(SandboxGone):
 
 
 @contextmanager
-def translate_cluster_errors(kind: type[SandboxError], doing: str) -> Iterator[None]:
+def translate_cluster_errors(
+    kind: type[SandboxError], doing: str, server: str = ""
+) -> Iterator[None]:
     """Turn the errors of the client library into `kind`; the cause is kept.
 
     A 404 becomes Missing. An error that will last becomes SandboxRefused if `kind` is
@@ -44,8 +49,11 @@ def translate_cluster_errors(kind: type[SandboxError], doing: str) -> Iterator[N
     """
     try:
         yield
-    except (ApiError, Refused) as error:
+    except (ApiError, Refused, httpx.HTTPStatusError) as error:
         code = error.code if isinstance(error, Refused) else error.response.status_code
+        body = b"" if isinstance(error, Refused) else error.response.content
+        if cause := explain_tls_port(body, server):
+            raise kind(f"{doing}: {show_address(server)} does not answer: {cause}") from error
         message = f"{doing}: Kubernetes says: {_explain(error, code)}"
         if code == 404:
             raise Missing(message) from error
@@ -61,11 +69,14 @@ def translate_cluster_errors(kind: type[SandboxError], doing: str) -> Iterator[N
     except RuntimeError as error:  # httpx's, after another thread closed the client
         raise kind(f"{doing}: it was closed meanwhile") from error
     except (httpx.HTTPError, OSError) as error:
-        raise kind(f"{doing}: the API server does not answer ({error})") from error
+        cause = find_cause(error, server, _CA_SETTING, by_proxy=False, advice=_ADVICE)
+        place = f"the API server {show_address(server)}" if server else "the API server"
+        raise kind(f"{doing}: {place} does not answer: {cause}") from error
 
 
 def _explain(error: Exception, code: int) -> str:
-    text = str(error)[:500] or f"HTTP {code}"
+    is_bare = isinstance(error, httpx.HTTPStatusError) and not isinstance(error, ApiError)
+    text = f"HTTP {code}" if is_bare else str(error)[:500] or f"HTTP {code}"
     if code == 401 or "cannot" in text:
         return f"{text} (the service account may not: see the chart's Role for sandboxes)"
     return text
@@ -132,7 +143,9 @@ class Cluster:
         """Return the API server's version. Raises SandboxUnavailable."""
         auth = user_auth(self._config.user)
         with (
-            translate_cluster_errors(SandboxUnavailable, "asking the cluster what it is"),
+            translate_cluster_errors(
+                SandboxUnavailable, "asking the cluster what it is", self.server
+            ),
             httpx.Client(
                 base_url=self.server, verify=self._tls, auth=auth, trust_env=False
             ) as client,
@@ -145,31 +158,34 @@ class Cluster:
 
     def create_pod(self, manifest: dict[str, Any], *, dry_run: bool = False) -> Pod:
         """Create a pod. Raises SandboxUnavailable."""
-        with translate_cluster_errors(SandboxUnavailable, "creating the sandbox"):
+        with translate_cluster_errors(SandboxUnavailable, "creating the sandbox", self.server):
             pod: Pod = Pod.from_dict(manifest)  # type: ignore[no-untyped-call]
             created: Pod = self._client.create(pod, namespace=self.namespace, dry_run=dry_run)
             return created
 
     def get_pod(self, name: str) -> Pod:
         """Return a pod. Raises Missing, or SandboxGone."""
-        with translate_cluster_errors(SandboxGone, "looking after a sandbox"):
+        with translate_cluster_errors(SandboxGone, "looking after a sandbox", self.server):
             return self._client.get(Pod, name, namespace=self.namespace)
 
     def list_pods(self, labels: dict[str, str]) -> list[Pod]:
         """List the pods with these labels. Raises SandboxUnavailable."""
-        with translate_cluster_errors(SandboxUnavailable, "looking for sandboxes"):
+        with translate_cluster_errors(SandboxUnavailable, "looking for sandboxes", self.server):
             return list(self._client.list(Pod, namespace=self.namespace, labels=dict(labels)))
 
     def label_pod(self, name: str, labels: dict[str, str]) -> None:
         """Set labels of a pod. Raises Missing, or SandboxGone."""
-        with translate_cluster_errors(SandboxGone, "labelling a sandbox"):
+        with translate_cluster_errors(SandboxGone, "labelling a sandbox", self.server):
             self._client.patch(
                 Pod, name, {"metadata": {"labels": labels}}, namespace=self.namespace
             )
 
     def delete_pod(self, name: str) -> None:
         """Delete a pod at once; a missing pod is no error. Raises SandboxGone."""
-        with suppress(Missing), translate_cluster_errors(SandboxGone, "removing a sandbox"):
+        with (
+            suppress(Missing),
+            translate_cluster_errors(SandboxGone, "removing a sandbox", self.server),
+        ):
             self._client.delete(Pod, name, namespace=self.namespace, grace_period=0)
 
     # ------------------------------------------------------------------------------------ processes
@@ -180,7 +196,9 @@ class Cluster:
         options = [("container", CONTAINER), ("stdin", "1"), ("stdout", "1"), ("stderr", "1")]
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/exec?{urlencode(words + options)}"
         url = "ws" + self.server.removeprefix("http").rstrip("/") + path
-        with translate_cluster_errors(SandboxGone, "starting a process in the sandbox"):
+        with translate_cluster_errors(
+            SandboxGone, "starting a process in the sandbox", self.server
+        ):
             return ExecStream(url, self._authorize(), self._tls, deadline)
 
     def _authorize(self) -> dict[str, str]:

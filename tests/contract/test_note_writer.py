@@ -298,13 +298,13 @@ def test_a_server_that_is_not_gitlab_is_an_error_that_says_so(
     gitlab: GitLabWriter, sim: GitLabSim
 ) -> None:
     sim.fail_next("GET", "/user", 200)
-    with pytest.raises(ForgeError, match=r"no id: is gitlab\.url GitLab's address"):
+    with pytest.raises(ForgeError, match=r"no id: set gitlab\.url to where GitLab"):
         gitlab.get_user_id()
 
 
 def test_a_server_that_is_not_there_is_transient(subject: Subject) -> None:
     writer = GitLabWriter("http://127.0.0.1:9", "t", (0.2, 0.2), lambda seconds: None)
-    with pytest.raises(ForgeError, match="no connection to GitLab") as caught:
+    with pytest.raises(ForgeError, match=r"from http://127\.0\.0\.1:9: nothing") as caught:
         writer.post_note(subject, BODY, "")
     assert caught.value.transient
 

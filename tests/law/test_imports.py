@@ -22,15 +22,20 @@ FLOOR = (*PURE, "worker.arguments")
 SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
 COMMANDS = (
     *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.broker", "worker.queue.process"),
-    *("worker.queue.readiness", "worker.telemetry.parts"),
+    *("worker.queue.readiness", "worker.doctor.shadows", "worker.telemetry.parts"),
 )
 
 ROOMS = {
+    # Why a server does not answer is told apart in one place for all; nothing else of the worker.
     "sandbox": Room(
-        ("sandbox.image", "sandbox.kubernetes"), outside=("docker", "requests", "urllib3")
+        ("sandbox.image", "sandbox.kubernetes", "worker.transport.failures"),
+        outside=("docker", "requests", "urllib3"),
     ),
     "sandbox.kubernetes": Room(
-        ("sandbox.base", "sandbox.framed", "sandbox.seccomp", "sandbox.spec", "sandbox.wire"),
+        (
+            *("sandbox.base", "sandbox.framed", "sandbox.seccomp", "sandbox.spec", "sandbox.wire"),
+            "worker.transport.failures",
+        ),
         outside=("httpx", "lightkube", "websockets", "yaml"),
     ),
     "sandbox.image": Room(),
@@ -105,7 +110,7 @@ ROOMS = {
     # A trigger from the answer 202 to its end, through crashes of workers and brokers.
     # A refused login is told by the errors of the brokers' own libraries: kombu has none for it.
     "worker.queue": Room(
-        (*PURE, "worker.turns", "worker.jobs", "worker.log", "worker.transport.certificates"),
+        (*PURE, "worker.turns", "worker.jobs", "worker.log", "worker.transport"),
         ("amqp", "celery", "kombu", "redis"),
     ),
     "worker.maintenance": Room(
@@ -125,6 +130,7 @@ ROOMS = {
         (
             *(*SERVICE, "worker.app", "worker.playbook", "worker.queue", "sandbox"),
             *("worker.doctor.idle_settings", "worker.maintenance.missed_pipelines"),
+            "worker.maintenance.verdict_days",
             "worker.transport.certificates",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
@@ -142,6 +148,7 @@ ROOMS = {
     ),
     "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
     "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
+    "worker.cli.image": Room(("worker.errors", "sandbox"), ("click",)),
     "worker.cli.embedded": Room(COMMANDS, ("uvicorn",)),
     "worker.cli.replay": Room(
         (*COMMANDS, "worker.cli", "worker.evaluation", "worker.playbook"), ("click", "rich")

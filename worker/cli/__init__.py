@@ -8,6 +8,7 @@ from types import TracebackType
 
 import click
 
+from worker import __version__
 from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, SandpiperError
 
@@ -21,6 +22,7 @@ _COMMANDS = {
     "demo": "The whole story on bundled parts, no credentials: a failure, a note, a reply.",
     "doctor": "Check every outside part, and say what to do; --fix makes the webhooks right.",
     "eval": "Keep real failures as cases; play cases against models, and score them.",
+    "image": "Build the image that sandboxes are made of, into the Docker engine.",
     "models": "The configured models with levels, windows, prices; what a provider serves.",
     "preview": "The lines of a job log that explain its failure, as the model first sees them.",
     "reply": "Continue a stored session from the terminal.",
@@ -59,7 +61,7 @@ class _Commands(click.Group):
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="sandpiper")
+@click.version_option(__version__, prog_name="sandpiper")
 @click.option("--config", metavar="FILE", help="Default: $SANDPIPER_CONFIG, ./sandpiper.yaml.")
 @click.pass_context
 def cli(ctx: click.Context, config: str | None) -> None:
@@ -74,12 +76,15 @@ def main(command: click.Command = cli) -> None:
     try:
         command.main(standalone_mode=True)
     except ConfigError as error:
-        for problem in str(error).split("\n"):
-            say_failure(problem)
-        sys.exit(USAGE)
+        _fail(str(error), USAGE)
     except SandpiperError as error:
-        say_failure(str(error))
-        sys.exit(FAILED)
+        _fail(str(error), FAILED)
+    except ImportError as error:
+        from worker.doctor.shadows import explain_import_error
+
+        if why := explain_import_error(error):
+            _fail(why, FAILED)
+        raise
 
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -91,3 +96,9 @@ def _report(kind: type[BaseException], error: BaseException, trace: TracebackTyp
 def say_failure(reason: str) -> None:
     """Write the last line of a command that failed."""
     click.echo(f"sandpiper: {one_line(reason, _LONGEST)}", err=True)
+
+
+def _fail(message: str, status: int) -> None:
+    for line in message.split("\n") if status == USAGE else [message]:
+        say_failure(line)
+    sys.exit(status)

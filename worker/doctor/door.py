@@ -20,7 +20,7 @@ from worker.doctor.base import (
     report_warning,
 )
 from worker.doctor.webhooks import PATH
-from worker.transport.certificates import explain_tls_failure
+from worker.transport.failures import find_cause
 from worker.transport.httpx_clients import BoundedClient
 
 TIMEOUT = httpx.Timeout(6.0, connect=3.0)
@@ -39,8 +39,8 @@ def check_receiver(installation: Installation) -> Iterator[Line]:
         with BoundedClient(total=TOTAL, base_url=installation.url, timeout=TIMEOUT) as client:
             yield from _ask_receiver(client, installation)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        why = explain_tls_failure(error)
-        finding = f"{installation.url} does not answer from here ({why or type(error).__name__})"
+        why = find_cause(error, installation.url).finding
+        finding = f"{installation.url} does not answer from here: {why}"
         advice = "start `sandpiper serve`, and see that --url is its address; GitLab may reach it"
         yield report_warning("receiver", finding, advice)
 

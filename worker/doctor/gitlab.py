@@ -11,7 +11,15 @@ from urllib.parse import quote
 
 from worker.core.failure.audience import Access
 from worker.errors import SandpiperError
-from worker.gitlab_client import FOREIGN, Connections, decode_json, explain_failure, read_date
+from worker.gitlab_client import (
+    FOREIGN,
+    IN_PLACE,
+    Connections,
+    decode_json,
+    explain_failure,
+    read_date,
+)
+from worker.transport.failures import show_address
 
 TIMEOUT = (3.0, 6.0)
 """Seconds to connect, and seconds between two reads."""
@@ -49,6 +57,7 @@ class Client:
         self._connections = Connections(url, token, TIMEOUT)
         self.role = role
         self.token = token
+        self.place = show_address(url)
 
     def request(
         self,
@@ -74,7 +83,7 @@ class Client:
                 date, more = read_date(response), response.headers.get("X-Next-Page", "")
                 return Answer(decode_json(response, _CAP), date, bool(more.strip()))
         except FOREIGN as error:
-            failure = explain_failure(error, what, self.role)
+            failure = explain_failure(error, what, self.role, self._connections.url)
             status = getattr(error, "response_code", None) or 0
             reason = str(getattr(error, "error_message", ""))[:_MAX_TEXT]
             raise Refusal(failure.text, status, reason) from error
@@ -155,11 +164,14 @@ def check_connection(client: Client, now: Callable[[], float]) -> Connection:
     except Refusal as error:
         if error.status in (401, 403):
             return Connection("", None)
+        if error.status == 404 and "web page" not in str(error):
+            text = f"GitLab's version: {client.place} has no GitLab API (404){IN_PLACE}"
+            raise Refusal(text, 404) from error
         raise
     ahead = None if answer.date is None else answer.date - (before + now()) / 2
     version = answer.value.get("version") if isinstance(answer.value, dict) else None
     if not isinstance(version, str):
-        raise Refusal("GitLab's version: the answer is not GitLab's: is gitlab.url right?")
+        raise Refusal(f"GitLab's version: {client.place} answers as no GitLab does{IN_PLACE}")
     return Connection(version[:40], ahead)
 
 

@@ -13,8 +13,7 @@ def check_broker(installation: Installation) -> Iterator[Line]:
         yield report_good("broker", "embedded: `sandpiper serve` runs the jobs itself")
     elif failure := installation.broker():
         finding, _, advice = str(failure).partition("; ")
-        start = "start it, and see that SANDPIPER_BROKER is its address, user and password"
-        yield report_failed("broker", finding, advice or start)
+        yield report_failed("broker", finding, advice)
     else:
         yield report_good("broker", f"{installation.settings.broker.partition('://')[0]} answers")
 

@@ -21,7 +21,7 @@ from worker.doctor.base import (
 )
 from worker.doctor.tokens import compare_clocks
 from worker.errors import StoreError
-from worker.transport.certificates import explain_tls_failure
+from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
 
 AWS = "https://s3.amazonaws.com"
@@ -93,7 +93,8 @@ def check_store_clock(installation: Installation) -> Iterator[Line]:
         with BoundedClient(total=TOTAL, timeout=TIMEOUT) as client:
             header = client.head(endpoint).headers.get("date", "")
         date = parsedate_to_datetime(header).timestamp()
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError) as error:
-        why = explain_tls_failure(error)
-        raise Unchecked(f"S3 told no time: {why}" if why else "S3 told no time") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Unchecked(f"S3 told no time: {describe_failure(error, endpoint)}") from error
+    except (ValueError, TypeError) as error:
+        raise Unchecked("S3 told no time") from error
     yield compare_clocks("clock of S3", "S3", date - (before + installation.now()) / 2)

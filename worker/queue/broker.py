@@ -14,7 +14,7 @@ from kombu.exceptions import KombuError, OperationalError
 from redis.sentinel import MasterNotFoundError
 
 from worker.errors import QueueError
-from worker.transport.certificates import explain_tls_failure
+from worker.transport.failures import find_cause
 
 log = logging.getLogger("sandpiper.queue")
 
@@ -29,6 +29,7 @@ _REFUSALS = (
 )
 """What brokers answer to a wrong user, password or virtual host; `__cause__` of kombu's errors."""
 
+_START = "start it, or set SANDPIPER_BROKER to its address"
 _CA_SETTING = "broker_tls.ca_file or SSL_CERT_FILE"
 _UNFIT = {
     "cluster": "is a node of a Redis Cluster, which cannot be a queue, as each key has another "
@@ -59,7 +60,7 @@ def find_broker_failure(app: Celery) -> QueueError | None:
         except (KombuError, OSError, *foreign) as error:
             if isinstance(error.__cause__ or error, MasterNotFoundError):
                 return _explain_sentinels(connection, error)
-            return _explain_failure(name_place(connection), error)
+            return explain_failure(name_place(connection), error)
 
 
 def _find_unfit_redis(connection: Any) -> QueueError | None:
@@ -109,15 +110,15 @@ def explain_other_queue(place: str, error: Exception) -> QueueError:
     )
 
 
-def _explain_failure(place: str, error: Exception) -> QueueError:
+def explain_failure(place: str, error: Exception) -> QueueError:
+    """Return why the broker at `place` cannot be used, by what kombu has raised."""
     reason = str(getattr(error, "message", "") or error).rstrip(".")
     if any(isinstance(each, _REFUSALS) for each in (error, error.__cause__)):
         advice = "set SANDPIPER_BROKER to a user, password and virtual host that it knows"
         return QueueError(f"the broker {place} refuses this login: {reason}; {advice}")
-    if problem := explain_tls_failure(error, _CA_SETTING):
-        finding, _, advice = problem.partition(": ")
-        return QueueError(f"the broker {place} does not answer: {finding}; {advice}")
-    return QueueError(f"the broker {place} does not answer: {reason}", transient=True)
+    cause = find_cause(error, place, _CA_SETTING, advice=_START)
+    text = f"the broker {place} does not answer: {cause.finding}; {cause.advice or _START}"
+    return QueueError(text, transient=not cause.lasts)
 
 
 def _explain_sentinels(connection: Any, error: Exception) -> QueueError:
@@ -141,7 +142,7 @@ def _explain_sentinels(connection: Any, error: Exception) -> QueueError:
             return QueueError(f"the broker {place} does not answer: {reason}", transient=True)
         finally:
             client.close()
-    return _explain_failure(place, error)
+    return explain_failure(place, error)
 
 
 def name_place(connection: Any) -> str:
@@ -149,6 +150,7 @@ def name_place(connection: Any) -> str:
     scheme, _, rest = str(connection.as_uri()).partition("://")
     if scheme.endswith("Transport"):
         scheme = "sentinel" if scheme.endswith(":SentinelTransport") else "redis"
+        scheme += "s" if connection.ssl else ""
     return re.sub("//[^/]*@", "//", f"{scheme}://{rest}")
 
 
@@ -181,4 +183,4 @@ def list_workers(app: Celery) -> list[str]:
     try:
         return sorted(app.control.inspect(timeout=3.0).ping() or {})
     except (OperationalError, OSError) as error:
-        raise QueueError(f"the broker does not answer: {error}", transient=True) from error
+        raise explain_failure(name_place(app.connection_for_write()), error) from error

@@ -18,7 +18,7 @@ from kombu.exceptions import KombuError
 
 from worker.core.triggers import Trigger, to_message, trigger_id
 from worker.errors import QueueError
-from worker.queue.broker import explain_other_queue, name_place
+from worker.queue.broker import explain_failure, explain_other_queue, name_place
 from worker.queue.messages import QUEUED_AT
 
 T = TypeVar("T")
@@ -66,6 +66,7 @@ class Publisher:
         """Call `work` with a connected producer, over a new connection if it fails. Raises
         QueueError."""
         failure: Exception | None = None
+        place = ""
         with self._lock:
             # The second attempt is for a broker that was restarted since the last message.
             for _ in range(2):
@@ -75,9 +76,11 @@ class Publisher:
                 try:
                     return work(self._connect(connection))
                 except (KombuError, OSError, *foreign) as error:
+                    place = name_place(connection)
                     self._disconnect()
                     failure = error
-        raise QueueError(f"the broker does not answer: {failure}", transient=True) from failure
+        text = str(explain_failure(place, failure)) if failure else ""
+        raise QueueError(text, transient=True) from failure
 
     def _connect(self, connection: Any) -> Any:
         if self._producer is None:

@@ -237,7 +237,7 @@ class Bucket:
         return self._prefix + name
 
     def _translate(self, verb: str, name: str) -> AbstractContextManager[None]:
-        return translate_errors(verb, self.describe_place(name))
+        return translate_errors(verb, self.describe_place(name), self._client.meta.endpoint_url)
 
     def _read_head(self, name: str) -> "HeadObjectOutputTypeDef | None":
         """Return what S3 knows of the object; None without one."""

@@ -24,7 +24,10 @@ from botocore.exceptions import ConnectionError as NoConnection
 from botocore.parsers import ResponseParserError
 
 from worker.errors import StoreError
-from worker.transport.certificates import explain_tls_failure
+from worker.transport.failures import describe_failure, explain_tls_port, show_address
+
+CA_SETTING = "SSL_CERT_FILE, or for S3 alone AWS_CA_BUNDLE,"
+"""What names the certificates that hold for S3."""
 
 SUM = "sha256"
 """The metadata of an object in which its writer has put the hash of its content."""
@@ -126,7 +129,8 @@ def hash_content(content: bytes) -> str:
 
 
 @contextmanager
-def translate_errors(verb: str, place: str) -> Iterator[None]:
+def translate_errors(verb: str, place: str, endpoint: str = "") -> Iterator[None]:
+    """Turn what boto3 raises into a StoreError; `endpoint` is the server's address."""
     try:
         yield
     except ClientError as error:
@@ -134,10 +138,12 @@ def translate_errors(verb: str, place: str) -> Iterator[None]:
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise StoreError(f"cannot {verb} {place}: {error}: {_CREDENTIALS}") from error
     except _UNREACHABLE as error:
-        usual = f"{_shorten(error)}: is the S3 endpoint right, and up?"
-        why = explain_tls_failure(error) or usual
+        why = describe_failure(error, endpoint or "https://S3", CA_SETTING)
         raise StoreError(f"cannot {verb} {place}: {why}", transient=True) from error
     except ResponseParserError as error:
+        if cause := explain_tls_port(str(error).encode(), endpoint):
+            why = f"no answer from {show_address(endpoint)}: {cause}"
+            raise StoreError(f"cannot {verb} {place}: {why}", transient=True) from error
         raise Odd(f"cannot {verb} {place}: the answer is not S3's XML") from error
     except BotoCoreError as error:
         raise StoreError(f"cannot {verb} {place}: {_shorten(error)}") from error

@@ -19,7 +19,7 @@ from worker.core.ports.records import Stored
 from worker.errors import StoreError
 from worker.sessions import keys
 from worker.sessions.objects import Objects
-from worker.transport.certificates import explain_tls_failure
+from worker.transport.failures import describe_failure
 
 LOCK_SECONDS = 60
 """How many seconds a writer that died blocks other writers of its object."""
@@ -46,7 +46,7 @@ class RedisGuardedObjects:
     def __init__(
         self, objects: Objects, url: str, options: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
-        self._objects = objects
+        self._objects, self._url = objects, url
         waits = {"socket_timeout": 10, "socket_connect_timeout": 5}
         self._redis: Any = redis.Redis.from_url(url, **waits, **options)
         place = hashlib.sha256(objects.describe_place("").encode()).hexdigest()[:16]
@@ -166,7 +166,7 @@ class RedisGuardedObjects:
         try:
             yield
         except (redis.RedisError, OSError) as error:
-            why = explain_tls_failure(error, BROKER_SETTING) or error
+            why = describe_failure(error, self._url, BROKER_SETTING)
             message = f"cannot reach {self._prefix}{name} in the broker's Redis: {why}"
             raise StoreError(message, transient=True) from error
 

@@ -23,7 +23,7 @@ _EXPIRED, _NOT_YET, _SELF_SIGNED, _WRONG_HOST, _WRONG_ADDRESS = 10, 9, 18, 62, 6
 _UNKNOWN_SIGNERS = (2, 7, 19, 20, 21)
 """OpenSSL's numbers: https://docs.openssl.org/3.0/man3/X509_STORE_CTX_get_error/."""
 
-_SPEAKS_NO_TLS = "it does not speak TLS at this port: is it http:// instead of https://?"
+_SPEAKS_NO_TLS = "it does not speak TLS at this port"
 _NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 
@@ -50,19 +50,22 @@ def find_unusable_file(env: Mapping[str, str] = os.environ) -> str:
     return ""
 
 
-def explain_tls_failure(error: BaseException, setting: str = "SSL_CERT_FILE") -> str:
+def explain_tls_failure(
+    error: BaseException, setting: str = "SSL_CERT_FILE", plain: str = "http"
+) -> str:
     """Return what is wrong with a server's certificate, or with its TLS, and what to do; "" if the
     error, and whatever caused it, is about something else.
 
-    `setting` is what names the certificates to trust.
+    `setting` is what names the certificates to trust, `plain` the scheme of the same without TLS.
     """
-    for each in _list_causes(error):
+    for each in list_causes(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return _explain_certificate(each.verify_code, each.verify_message, setting)
         if isinstance(each, CertificateError):  # urllib3 compares names by itself where it is asked
             return _explain_certificate(_WRONG_HOST, str(each), setting)
         if isinstance(each, ssl.SSLError) and each.reason in _NO_TLS:
-            return _SPEAKS_NO_TLS
+            advice = f"write {plain}:// instead of {plain}s://" if plain else "correct the port"
+            return f"{_SPEAKS_NO_TLS}: {advice}"
     return ""
 
 
@@ -85,7 +88,7 @@ def _explain_certificate(code: int, said: str, setting: str) -> str:
     return f"its certificate {known.get(code, f'is not trusted: {message}')}"
 
 
-def _list_causes(error: BaseException) -> list[BaseException]:
+def list_causes(error: BaseException) -> list[BaseException]:
     """List an error and what caused it, wherever libraries keep that."""
     found, pending = list[BaseException](), [error]
     while pending and len(found) < _MOST_CAUSES:

@@ -7,14 +7,14 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from worker.transport.certificates import explain_tls_failure, find_trusted
+from worker.transport.certificates import find_trusted
+from worker.transport.failures import describe_failure
 
 PACKING = "gzip"
 """The one content coding that is asked for."""
@@ -71,10 +71,9 @@ class BoundedAdapter(HTTPAdapter):
             verify = find_trusted() or True
         try:
             response = super().send(request, stream, timeout, verify, *rest, **options)
-        except requests.exceptions.SSLError as error:
-            host = urlsplit(request.url or "").hostname
-            why = explain_tls_failure(error) or error
-            raise requests.exceptions.SSLError(f"{host}: {why}", request=request) from error
+        except requests.ConnectionError as error:
+            why = describe_failure(error, request.url or "")
+            raise type(error)(why, request=request) from error
         with ExitStack() as undo:
             undo.callback(response.close)
             _check_packing(response)

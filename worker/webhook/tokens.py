@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from worker.core.triggers import PipelineFailed
 from worker.errors import QueueError, Rejected
-from worker.transport.certificates import explain_tls_failure
+from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
 from worker.webhook.events import Id, Path, Ref, Sha, Word
 
@@ -76,8 +76,12 @@ def _fetch_body(url: str, transport: httpx.BaseTransport | None, total: float) -
 def _translate_errors(url: str) -> Iterator[None]:
     try:
         yield
-    except (httpx.HTTPError, ValueError, RecursionError) as error:
-        why = explain_tls_failure(error) or str(error) or type(error).__name__
+    except httpx.HTTPError as error:
+        text = f"GitLab's keys: {describe_failure(error, url)}"
+        raise QueueError(text, transient=True) from error
+    except (ValueError, RecursionError) as error:
+        is_text = isinstance(error, json.JSONDecodeError | RecursionError)
+        why = "the answer is not JSON" if is_text else str(error) or type(error).__name__
         raise QueueError(f"GitLab's keys ({url}) cannot be had: {why}", transient=True) from error
 
 

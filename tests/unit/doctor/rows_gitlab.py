@@ -149,7 +149,7 @@ ROWS = [
         "gitlab",
         "gitlab",
         F,
-        "no connection to GitLab",
+        "no answer from http://127.0.0.1:9: nothing listens there (connection refused)",
         "",
     ),
     Row(
@@ -167,7 +167,7 @@ ROWS = [
         "gitlab",
         "gitlab",
         F,
-        "not found",
+        "has no GitLab API (404)",
         "",
     ),
     Row(

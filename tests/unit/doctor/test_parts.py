@@ -63,7 +63,7 @@ def test_a_missing_bucket_is_to_be_created(s3: Bed) -> None:
 def test_s3_that_is_down_is_said_to_be(s3: Bed) -> None:
     s3.env["AWS_ENDPOINT_URL_S3"] = "http://127.0.0.1:9"
     found = blamed(s3.lines("store", "store-clock"))
-    assert "is the S3 endpoint right, and up?" in found["store"]
+    assert "no answer from http://127.0.0.1:9: nothing listens there" in found["store"]
     assert "S3 told no time" in found["store-clock"]
 
 
@@ -130,7 +130,8 @@ def test_no_engine_is_said_with_where_it_was_looked_for(
 
 def test_a_missing_image_is_to_be_built(ready: Bed) -> None:
     ready.file["sandbox"] = {"image": "sandpiper-sandbox:of-no-build"}
-    assert "python -m sandbox.build" in blamed(ready.lines("sandbox"))["sandbox"]
+    found = blamed(ready.lines("sandbox"))["sandbox"]
+    assert "build it with `sandpiper image build --tag sandpiper-sandbox:of-no-build`" in found
 
 
 def test_a_runtime_that_the_engine_has_not_is_named_with_those_it_has(ready: Bed) -> None:

@@ -37,7 +37,7 @@ def accept(broker: str, journal: Journal) -> None:
 def test_a_trigger_is_kept_although_the_broker_that_is_down_refuses_it(tmp_path: Path) -> None:
     journal = journal_in(FolderStore(tmp_path))
     for _ in range(2):
-        with pytest.raises(QueueError, match="the broker does not answer"):
+        with pytest.raises(QueueError, match=r"the broker .* does not answer: nothing"):
             accept(NOWHERE, journal)
     assert list(journal.list_names()) == [name_entry(TRIGGER)]
 
@@ -87,6 +87,6 @@ def test_a_batch_is_kept_although_the_broker_is_down(tmp_path: Path) -> None:
         *(Settings(broker=NOWHERE), lambda: pytest.fail("no worker")), journal=lambda: journal
     )
     failures = built.consumer.accept_triggers(BATCH)
-    assert all("the broker does not answer" in str(each) for each in failures)
+    assert all("does not answer: nothing listens there" in str(each) for each in failures)
     assert len(failures) == len(BATCH)
     assert set(journal.list_names()) == {name_entry(each) for each in BATCH}

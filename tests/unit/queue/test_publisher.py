@@ -101,6 +101,8 @@ def test_rabbitmq_keeps_a_trigger_that_comes_before_any_worker(rabbit_url: str) 
 def test_a_broker_that_is_down_is_a_passing_queue_error(scheme: str) -> None:
     with publisher(f"{scheme}://127.0.0.1:9/") as publish:
         for _ in range(2):
-            with pytest.raises(QueueError, match="the broker does not answer") as raised:
+            with pytest.raises(
+                QueueError, match=r"the broker .* does not answer: nothing"
+            ) as raised:
                 publish(TRIGGER)
             assert raised.value.transient

@@ -111,7 +111,7 @@ def test_a_source_begins_nothing_past_its_time(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
     late = row(MR_DETAILS.fetch, timeout=-1.0)
-    with pytest.raises(SourceError, match="GitLab did not answer in time"):
+    with pytest.raises(SourceError, match="it did not answer in time"):
         bind_sources(reader, [late])["x_get_thing"].fetch("{}")
     assert sim.requests == []
 

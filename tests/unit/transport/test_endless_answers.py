@@ -151,7 +151,7 @@ def test_gitlabs_headers_have_to_come_within_one_silence(name: str) -> None:
     silence, host = (TOTAL, TOTAL), "127.0.0.1"
     with closing(Dripper(*DRIPS[name])) as server:
         begun = time.monotonic()
-        with pytest.raises(SourceError, match=r"did not answer in time|no connection"):
+        with pytest.raises(SourceError, match="no answer from http://127"):
             list(ReadClient(server.url, "t", silence, retries=0).stream("/x", "it", 1000))
         with pytest.raises(ForgeError):
             GitLabWriter(server.url, "t", silence, lambda seconds: None).get_user_id()

@@ -444,5 +444,5 @@ def test_an_answer_that_is_no_key_set_is_not_taken_for_one(answer: httpx.Respons
 
 
 def test_a_gitlab_that_cannot_be_reached_is_said(sim: GitLabSim) -> None:
-    with pytest.raises(QueueError, match="cannot be had"):
+    with pytest.raises(QueueError, match="nothing listens there"):
         fetch_keys("http://127.0.0.1:9")

@@ -3,14 +3,14 @@
 from typing import Any
 
 from worker.errors import ForgeError
+from worker.gitlab_client import IN_PLACE
 
 Json = dict[str, Any]
 
 
 def make_odd_answer(text: str) -> ForgeError:
     """Make the error for an answer that is not GitLab's."""
-    text = f"{text}: is gitlab.url GitLab's address?"
-    return ForgeError(text, transient=True, doubtful=True)
+    return ForgeError(f"{text}{IN_PLACE}", transient=True, doubtful=True)
 
 
 def get_author_id(note: Json) -> object:

@@ -219,7 +219,7 @@ class GitLabWriter:
                 "obey_rate_limit": False,
             }
         what = f"note {note.note_id}"
-        with _translate_errors(what):
+        with self._translate_errors(what):
             answer = self.connections.get().http_put(path, post_data={"body": body}, **patience)
             require_object(answer, what, note.note_id)
 
@@ -229,7 +229,7 @@ class GitLabWriter:
         if thread:
             path = f"{_make_path(subject)}/discussions/{quote(thread, safe='')}"
             what = f"the thread of note {note.note_id}"
-            with _translate_errors(what):
+            with self._translate_errors(what):
                 require_object(
                     self.connections.get().http_put(
                         path, post_data={"resolved": True}, **_IDEMPOTENT
@@ -254,7 +254,7 @@ class GitLabWriter:
         place = _make_awards_path(project_id, mr_iid, note_id)
         what = f"a reaction to note {note_id}"
         try:
-            with _translate_errors(what):
+            with self._translate_errors(what):
                 self.connections.get().http_post(place, post_data={"name": EYES}, **_POSTED)
         except ForgeError:
             if not any(self._find_own_eyes(place, note_id)):
@@ -295,7 +295,7 @@ class GitLabWriter:
                     raise
 
     def _remove(self, path: str, what: str) -> None:
-        with _translate_errors(what):
+        with self._translate_errors(what):
             answer = self.connections.get().http_delete(path, **_IDEMPOTENT)
             if answer.status_code == requests.codes.ok:  # GitLab answers 204, or 202
                 raise GitlabParsingError(f"{what}: not removed")
@@ -315,7 +315,7 @@ class GitLabWriter:
 
     def _create(self, subject: Subject, place: str, fields: Json, discussion_id: str) -> NoteRef:
         what = f"a note on !{subject.mr_iid}"
-        with _translate_errors(what):
+        with self._translate_errors(what):
             answer = self.connections.get().http_post(place, post_data=fields, **_POSTED)
             if isinstance(answer, dict) and "commands_changes" in answer and "id" not in answer:
                 raise ForgeError(
@@ -350,26 +350,25 @@ class GitLabWriter:
 
     def _get(self, path: str, what: str, query: Json | None = None) -> Any:
         with (
-            _translate_errors(what),
+            self._translate_errors(what),
             self.connections.get().http_request(
                 "get", path, query_data=query, streamed=True, **_IDEMPOTENT
             ) as response,
         ):
             return decode_json(response, MAX_ANSWER)
 
-
-@contextmanager
-def _translate_errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except FOREIGN as error:
-        failure = explain_failure(error, what, "write")
-        raise ForgeError(
-            failure.text,
-            transient=failure.transient,
-            doubtful=failure.doubtful,
-            status=failure.status,
-        ) from error
+    @contextmanager
+    def _translate_errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except FOREIGN as error:
+            failure = explain_failure(error, what, "write", self.connections.url)
+            raise ForgeError(
+                failure.text,
+                transient=failure.transient,
+                doubtful=failure.doubtful,
+                status=failure.status,
+            ) from error
 
 
 def _make_path(subject: Subject) -> str:

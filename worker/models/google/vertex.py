@@ -17,7 +17,7 @@ from google.auth.credentials import Credentials
 
 from worker.errors import ModelError
 from worker.models.http.refusals import clean_text
-from worker.transport.certificates import explain_tls_failure
+from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -115,7 +115,7 @@ class _Fetch(transport.Request):
             ):
                 return _Answer(response.status_code, response.headers, _read_body(response))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _make_error(explain_tls_failure(error) or str(error)) from error
+            raise _make_error(describe_failure(error, url)) from error
 
 
 def _read_body(response: httpx.Response) -> bytes:

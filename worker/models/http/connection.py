@@ -13,7 +13,7 @@ from worker.errors import SILENT, ConfigError, ModelError
 from worker.models.base import Failure, Provider
 from worker.models.http import retry
 from worker.models.http.refusals import ErrorWriter
-from worker.transport.certificates import explain_tls_failure
+from worker.transport.failures import describe_failure, explain_proxy_status, explain_tls_port
 from worker.transport.httpx_clients import BoundedClient, make_timeouts
 
 CONNECT_TIMEOUT = 5.0
@@ -76,7 +76,11 @@ class Connection:
         )
         with self._translate_errors(), closing(self._client.send(request, stream=True)) as response:
             received = self._read_body(response, deadline, max_answer)
-        return Received(response.status_code, response.headers, received)
+        status, host = response.status_code, self.errors.host
+        if cause := explain_tls_port(received, host) or explain_proxy_status(status, host):
+            message = f"no answer from {host}: {cause}"
+            raise self.errors.make_failure(message, kind="connection")
+        return Received(status, response.headers, received)
 
     def make_refusal(self, received: Received, failure: Failure) -> ModelError:
         """Return the error for an answer other than 200."""
@@ -117,14 +121,11 @@ class Connection:
         """Raises httpx's errors as ModelError. Their texts are cleaned: some hold header values."""
         try:
             yield
-        except httpx.TimeoutException as error:
-            message = f"no answer from {self.errors.host} in time"
-            raise self.errors.make_failure(message, kind=SILENT) from error
         except httpx.RequestError as error:
-            usual = self.errors.quote_text(str(error)) or type(error).__name__
-            reason = explain_tls_failure(error) or usual
-            message = f"no answer from {self.errors.host}: {reason}"
-            raise self.errors.make_failure(message, kind="connection") from error
+            silent = isinstance(error, httpx.TimeoutException)
+            message = self.errors.quote_text(describe_failure(error, self.errors.host))
+            kind = SILENT if silent else "connection"
+            raise self.errors.make_failure(message, kind=kind) from error
 
 
 @cache

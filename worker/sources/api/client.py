@@ -121,7 +121,7 @@ class ReadClient:
 
     def one(self, path: str, model: type[T], what: str, query: Query | None = None) -> T:
         """Return the object at `path` (below /api/v4). Raises SourceError, NotFound on 404."""
-        with _translate_errors(what), self._get(path, query or {}) as response:
+        with self._translate_errors(what), self._get(path, query or {}) as response:
             return _parse_answer(model, decode_json(response, MAX_JSON), what)
 
     def many(
@@ -158,7 +158,7 @@ class ReadClient:
     ) -> Listing[T]:
         """Return page `number` (from 1) of a list, `size` items long. Raises SourceError."""
         full_query = {**(query or {}), "per_page": size, "page": number}
-        with _translate_errors(what), self._get(path, full_query) as response:
+        with self._translate_errors(what), self._get(path, full_query) as response:
             found = decode_json(response, MAX_JSON)
             if not isinstance(found, list):
                 text = f"{what}: GitLab's answer is not a list"
@@ -168,7 +168,7 @@ class ReadClient:
 
     def blob(self, path: str, what: str, cap: int, query: Query | None = None) -> Blob:
         """Read the bytes at `path`; of more than `cap` bytes, the two ends. Raises SourceError."""
-        with _translate_errors(what), self._get(path, query or {}) as response:
+        with self._translate_errors(what), self._get(path, query or {}) as response:
             require_media(response, path)
             return keep_ends(read_chunks(response), cap)
 
@@ -178,7 +178,7 @@ class ReadClient:
         Raises SourceError, also for more than `cap` bytes or after the deadline.
         """
         size = 0
-        with _translate_errors(what), self._download(path, query or {}) as response:
+        with self._translate_errors(what), self._download(path, query or {}) as response:
             require_media(response, path)
             for chunk in read_chunks(response):
                 size += len(chunk)
@@ -205,7 +205,7 @@ class ReadClient:
 
     def _request(self, path: str, query: Query) -> requests.Response:
         if self._is_past_deadline():
-            raise requests.Timeout
+            raise requests.ReadTimeout
         response = self.connections.get().http_request(
             "get",
             path,
@@ -231,6 +231,16 @@ class ReadClient:
                 raise
         return self._downloads.get(target)
 
+    @contextmanager
+    def _translate_errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except FOREIGN as error:
+            failure = explain_failure(error, what, "read", self.connections.url)
+            raise _choose_kind(failure.status, error)(
+                failure.text, transient=failure.transient, doubtful=failure.doubtful
+            ) from error
+
     def _is_past_deadline(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
@@ -246,17 +256,6 @@ def ask_in_turn(places: Sequence[P], ask: Callable[[P], A]) -> A:
 
 def _get_target(error: requests.TooManyRedirects) -> str:
     return error.response.headers.get("location", "") if error.response is not None else ""
-
-
-@contextmanager
-def _translate_errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except FOREIGN as error:
-        failure = explain_failure(error, what, "read")
-        raise _choose_kind(failure.status, error)(
-            failure.text, transient=failure.transient, doubtful=failure.doubtful
-        ) from error
 
 
 def _choose_kind(status: int, error: Exception) -> type[SourceError]:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from worker.core.logs import trace
 from worker.errors import ConfigError, SourceError
 from worker.sources.api.client import Blob, NotFound
-from worker.transport.certificates import explain_tls_failure
+from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient, EncodedAnswer
 
 TIMEOUT = httpx.Timeout(20.0, connect=5.0)
@@ -70,7 +70,7 @@ class WebReader:
     def chunks(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
         """Yield the bytes at `path`. Raises SourceError, also for more than `cap` bytes."""
         size, until = 0, time.monotonic() + DEADLINE
-        with translate_errors(what, self._name):
+        with translate_errors(what, self._name, self._url):
             url = self._url + path
             with self._http.stream("GET", url, params=dict(query or {})) as response:
                 self._check(response, what)
@@ -102,17 +102,15 @@ class WebReader:
 
 
 @contextmanager
-def translate_errors(what: str, name: str) -> Iterator[None]:
-    """Turn what httpx raises into a SourceError about `what` of the system `name`."""
+def translate_errors(what: str, name: str, url: str) -> Iterator[None]:
+    """Turn what httpx raises into a SourceError about `what` of the system `name` at `url`."""
     try:
         yield
-    except httpx.TimeoutException as error:
-        raise SourceError(f"{what}: {name} did not answer in time", transient=True) from error
     except EncodedAnswer as error:
         raise SourceError(f"{what}: {name} sends it packed: {error}") from error
     except _FOREIGN as error:
-        why = explain_tls_failure(error, "SSL_CERT_FILE, or its ca_file,") or type(error).__name__
-        raise SourceError(f"{what}: no connection to {name}: {why}", transient=True) from error
+        why = describe_failure(error, url, "SSL_CERT_FILE, or its ca_file,")
+        raise SourceError(f"{what}: {name}: {why}", transient=True) from error
 
 
 def _make_ssl_context(ca_file: str, name: str) -> ssl.SSLContext | bool:

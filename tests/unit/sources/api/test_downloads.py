@@ -405,7 +405,10 @@ def kinds(module: object, base: type[BaseException]) -> list[type[BaseException]
 
 @pytest.mark.parametrize("kind", kinds(httpx, Exception))
 def test_whatever_httpx_raises_is_a_source_error(kind: type[Exception]) -> None:
-    with pytest.raises(SourceError, match="the log: "), translate_errors("the log", "Konflux"):
+    with (
+        pytest.raises(SourceError, match="the log: "),
+        translate_errors("the log", "Konflux", "https://k.example"),
+    ):
         raise kind.__new__(kind)
 
 
@@ -420,7 +423,9 @@ def test_whatever_requests_raises_can_be_explained(kind: type[Exception]) -> Non
     assert issubclass(kind, FOREIGN)
     error = kind.__new__(kind)
     vars(error)["response"] = None
-    assert explain_failure(error, "the log", "read").text.startswith("the log: ")
+    assert explain_failure(error, "the log", "read", "https://g.example").text.startswith(
+        "the log: "
+    )
 
 
 def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:

@@ -108,7 +108,7 @@ def test_artifacts_kept_in_an_object_store_are_fetched_there_without_the_token(
 def test_a_redirect_to_another_scheme_is_refused(sim: GitLabSim, reader: Reader, job: int) -> None:
     sim.fail_next("GET", "/artifacts$", 302, headers={"Location": "ftp://elsewhere/x"})
     document = fetch(reader, "gitlab_list_artifacts", job_id=job)
-    assert "redirects to 'ftp://elsewhere/x'" in document.gaps
+    assert "redirects to ftp://elsewhere/x" in document.gaps
 
 
 def test_a_stream_that_breaks_off_is_an_error_for_the_model(

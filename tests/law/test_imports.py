@@ -48,7 +48,12 @@ ROOMS = {
     "worker.log": Room(PURE),
     "worker.settings": Room(PURE, ("pydantic", "yaml")),
     "worker.playbook": Room(
-        (*PURE, "worker.settings.context", "worker.settings.loop"), ("pydantic", "yaml")
+        (
+            *(*PURE, "worker.settings.base", "worker.settings.context", "worker.settings.loop"),
+            *("worker.settings.problems", "worker.settings.validation"),
+            "worker.settings.yaml_text",
+        ),
+        ("pydantic",),
     ),
     # Around the parts of a job: the Protocols that it decorates, and no adapter.
     "worker.telemetry": Room(
@@ -144,7 +149,7 @@ ROOMS = {
     "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
     "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
     "worker.cli.image": Room(("worker.errors", "sandbox"), ("click",)),
-    "worker.cli.embedded": Room(COMMANDS, ("uvicorn",)),
+    "worker.cli.embedded": Room((*COMMANDS, "worker.cli"), ("uvicorn",)),
     "worker.cli.replay": Room(
         (*COMMANDS, "worker.cli", "worker.evaluation", "worker.playbook"), ("click", "rich")
     ),

@@ -9,6 +9,7 @@ from types import TracebackType
 import click
 
 from worker import __version__
+from worker.cli.interrupts import get_exit_status
 from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, SandpiperError
 
@@ -55,6 +56,13 @@ class _Commands(click.Group):
         gc.enable()
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            say_failure(str(error) or "stopped")
+            sys.exit(get_exit_status(error))
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
@@ -70,7 +78,8 @@ def cli(ctx: click.Context, config: str | None) -> None:
 
 
 def main(command: click.Command = cli) -> None:
-    """Run the console script; errors become one last line on stderr and an exit status."""
+    """Run the console script; errors become last lines on stderr, of the configuration one for each
+    problem, and an exit status."""
     sys.excepthook = _report
     try:
         command.main(standalone_mode=True)
@@ -98,5 +107,6 @@ def say_failure(reason: str) -> None:
 
 
 def _fail(message: str, status: int) -> None:
-    say_failure(message)
+    for line in message.split("\n") if status == USAGE else [message]:
+        say_failure(line)
     sys.exit(status)

@@ -13,6 +13,8 @@ from worker.wiring.model_lists import (
     require_prices,
 )
 from worker.wiring.process import (
+    READ,
+    WRITE,
     build_telemetry,
     load_settings,
     require_secret,
@@ -30,6 +32,8 @@ from worker.wiring.stores import find_other_addressing, open_session_store
 from worker.wiring.toolsets import list_tool_names
 
 __all__ = [
+    "READ",
+    "WRITE",
     "build_catalogue",
     "build_deps",
     "build_driver",

@@ -46,7 +46,9 @@ class Settings(Part):
     )
     store: str = Field(
         default="file:///var/lib/sandpiper",
-        description="Where sessions are kept: `file:///folder` or `s3://bucket/prefix`.",
+        description="Where sessions are kept: `file:///folder` or `s3://bucket/prefix`. A user who "
+        "has set none, and can neither find nor make the default's folder, has one of their own: "
+        "`~/.local/state/sandpiper`.",
     )
     s3_endpoint: str = Field(
         default="", exclude=True, description="Another S3 server than Amazon's."

@@ -1,9 +1,12 @@
-"""Builds the sandbox's image once, with a registry or without: `python -m sandbox.build`.
+"""Builds the sandbox's image once, with a registry or without: `sandpiper image build`.
 
-The image is tagged by a hash of `sandbox/image/`, and as `latest`. Its base is $SANDPIPER_BASE,
-which should name a digest, or else Debian by its tag from a registry; where none answers, a minimal
-Debian is made by debootstrap from the mirror this machine installs from. Everything goes through
-the engine's API: no docker command is needed.
+The image is tagged by a hash of `sandbox/image/`, and as `latest` or as the caller names it. Its
+base is $SANDPIPER_BASE, which should name a digest, or else Debian by its tag from a registry;
+where none answers, a minimal Debian is made by debootstrap from the mirror this machine installs
+from. Everything goes through the engine's API: no docker command is needed, and no clone, since the
+files that the image is made of are in the package.
+
+`python -m sandbox.build` does the same where there is no `sandpiper`.
 """
 
 import argparse
@@ -28,9 +31,10 @@ from docker.utils import parse_repository_tag
 from sandbox.base import SandboxError, SandboxUnavailable
 from sandbox.engine import open_engine, translate_engine_errors
 from sandbox.mirror import find_mirror
+from sandbox.spec import DEFAULT_IMAGE
 
 IMAGE_FOLDER = Path(__file__).parent / "image"
-REPOSITORY = "sandpiper-sandbox"
+REPOSITORY = DEFAULT_IMAGE.partition(":")[0]
 OWN_BASE = "sandpiper-base"
 REGISTRY_BASE = "debian:bookworm-slim"
 SUITE = "bookworm"
@@ -53,17 +57,26 @@ def compute_image_tag(folder: Path = IMAGE_FOLDER) -> str:
     return f"{REPOSITORY}:{digest.hexdigest()[:12]}"
 
 
-def ensure_image(say: Say = print) -> str:
-    """Return the image's tag; build the image if it is missing. Raises SandboxUnavailable."""
+def ensure_image(say: Say = print, name: str = DEFAULT_IMAGE) -> str:
+    """Return the image's tag; build the image if it is missing, and call it `name` too.
+
+    Raises SandboxUnavailable, also for a `name` that no image can have.
+    """
+    if "@" in name:
+        raise SandboxUnavailable(f"{name}: an image gets its digest when it is pushed; name a tag")
     tag = compute_image_tag()
+    repository, version = parse_repository_tag(name)
     api = open_engine(None)
     api.timeout = BUILD_SECONDS
     try:
+        image_exists(
+            api, name
+        )  # the engine refuses a name that no image can have, before the build
         if not image_exists(api, tag):
             _build(api, tag, find_base(api, say), say)
             say(f"built {tag}")
         with translate_engine_errors(SandboxUnavailable, "tagging the sandbox image"):
-            api.tag(tag, REPOSITORY, "latest")
+            api.tag(tag, repository, version or "latest")
     finally:
         api.close()
     return tag
@@ -155,7 +168,7 @@ def _bootstrap(api: APIClient, mirror: str, tag: str, say: Say) -> None:
     if os.geteuid() != 0:
         raise SandboxUnavailable(
             "no registry answers, and making a base for the sandbox image needs root: run "
-            "`python -m sandbox.build` once as root"
+            '`sudo -E "$(command -v sandpiper)" image build` once'
         )
     say(f"making a minimal Debian {SUITE} from {mirror} (about half a minute)")
     with tempfile.TemporaryDirectory(prefix="sandpiper-base-") as folder:

@@ -28,6 +28,7 @@ from sandbox.framed import FramedSandbox
 from sandbox.image.watch import EXCEEDED
 from sandbox.spec import (
     CREATED_LABEL,
+    DEFAULT_IMAGE,
     SESSION_LABEL,
     USERS_LABEL,
     ContainerSpec,
@@ -279,16 +280,22 @@ class DockerDriver:
                 yield
         except SandboxUnavailable as error:
             if isinstance(error.__cause__, ImageNotFound):
-                raise SandboxRefused(
-                    f"the sandbox image {self._spec.image} is not on the Docker engine: build it "
-                    "with `python -m sandbox.build`"
-                ) from error
+                raise SandboxRefused(explain_missing_image(self._spec.image)) from error
             if re.search(r"(unknown|invalid)[^:]* runtime", str(error), re.IGNORECASE):
                 raise SandboxRefused(
                     f"the Docker engine has no runtime {self._spec.runtime!r}: install it there, "
                     f"or set sandbox.runtime to one it has ({error})"
                 ) from error
             raise
+
+
+def explain_missing_image(image: str) -> str:
+    """Say that the engine has no such image, and how to get it: a digest can only be pulled."""
+    ways = [f"pull it with `docker pull {image}`"] if image != DEFAULT_IMAGE else []
+    if "@" not in image:
+        name = "" if image == DEFAULT_IMAGE else f" --tag {image}"
+        ways.append(f"build it with `sandpiper image build{name}`")
+    return f"the sandbox image {image} is not on the Docker engine: {', or '.join(ways)}"
 
 
 def make_name(session: str, owner: str) -> str:

@@ -12,6 +12,8 @@ from docker.types import LogConfig, Ulimit
 
 from sandbox.call_profile import make_profile
 
+DEFAULT_IMAGE = "sandpiper-sandbox:latest"
+
 SESSION_LABEL = "sandpiper.session"
 CREATED_LABEL = "sandpiper.created"
 USERS_LABEL = "sandpiper.users"
@@ -72,7 +74,7 @@ class ContainerSpec:
     sandbox's processes; a sandbox that uses more than `memory` is ended by its main process.
     """
 
-    image: str = "sandpiper-sandbox:latest"
+    image: str = DEFAULT_IMAGE
     runtime: str = "runc"
     memory: str = "2g"
     cpus: float = 1.0

@@ -1,1 +1,1 @@
-"""The code inside the image. `sandbox.build` builds the image; this runs in containers only."""
+"""The code inside the image; this runs in containers only."""

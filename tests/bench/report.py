@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.turn_row import Row, dump_row
 from worker.core.ports import SessionKey
-from worker.maintenance.verdict_days import count_ended_days
+from worker.maintenance.verdict_days import count_ended_days, read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
 from worker.sessions.folder import FolderStore
@@ -65,7 +65,7 @@ def _print_counted(folder: str) -> None:
 
 def _print_pages(folder: str) -> None:
     store = FolderStore(Path(folder))
-    pages = Pages(lambda: store, lambda: Signer(TOKEN), TOKEN, Limits(), time.time)
+    pages = Pages(lambda: store, lambda: Signer(TOKEN), TOKEN, Limits(), time.time, read_days)
     client = TestClient(Starlette(routes=pages.make_routes()))
     for path in (
         "/sessions",

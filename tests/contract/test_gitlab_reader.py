@@ -73,7 +73,26 @@ def test_a_merge_requests_pipeline_gives_its_subject(
         sha=scene.mr.sha,
         web_url=scene.mr.web_url,
         pipeline_web_url=scene.pipeline.web_url,
+        title=scene.mr.title,
+        author=scene.mr.author.username,
     )
+
+
+def test_a_title_is_kept_without_its_secrets_on_one_line_as_it_is_now(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    client = ReadClient(sim.url, scene.read_token)
+    reader = GitLabReader(client, sim.url, (), 30, redact=lambda text: text.replace("hush", "***"))
+    scene.mr.title = "Tell hush\nto nobody\u202e" + "!" * 400
+    first = reader.find_failed_subject(failed(scene.pipeline))
+    assert isinstance(first, Subject)
+    assert first.title.startswith("Tell *** to nobody!!!")
+    assert len(first.title) == 300
+    scene.mr.title = "Another one"
+    confirmed = reader.confirm_subject(first)
+    assert isinstance(confirmed, Subject)
+    assert confirmed.title == "Another one"
+    assert confirmed.author == scene.mr.author.username
 
 
 @pytest.mark.parametrize("kind", ["merge", "train"])

@@ -48,7 +48,10 @@ def run(
 
 def read_refusal(done: subprocess.CompletedProcess[str]) -> str:
     """What was wrong with the values, as Helm 3.17 words it. Later ones name a place by slashes."""
-    dotted = re.sub(r"at '/([^']*)'", lambda place: place[1].replace("/", "."), done.stderr)
+    # `helm lint` prints what is wrong on stdout.
+    dotted = re.sub(
+        r"at '/([^']*)'", lambda place: place[1].replace("/", "."), done.stdout + done.stderr
+    )
     return re.sub(r"additional properties '(\w+)' not", r"Additional property \1 is not", dotted)
 
 

@@ -31,6 +31,7 @@ from sandbox.build import (
 )
 from sandbox.engine import open_engine, translate_engine_errors
 from tests.deploy import sbom
+from worker import __version__
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = "sandpiper"
@@ -70,7 +71,7 @@ def ensure(say: Say = print) -> str:
             _build(api, tag, find_base(api, say), say)
             say(f"built {tag}")
         with translate_engine_errors(SandboxUnavailable, "tagging the worker's image"):
-            api.tag(tag, REPOSITORY, project()["project"]["version"])
+            api.tag(tag, REPOSITORY, __version__)
     return tag
 
 

@@ -155,11 +155,68 @@ def test_every_setting_at_its_default_is_taken(tmp_path: Path) -> None:
     assert changed <= {*own, "sandbox", "metrics", "models"}
 
 
-def test_wrong_values_are_refused_and_said_what_is_wrong() -> None:
+@pytest.mark.parametrize("command", ["template r", "lint --quiet"])
+def test_wrong_values_are_refused_and_said_what_is_wrong(command: str) -> None:
     for wrong, words in REFUSED:
-        done = run("template r", {**BASE, **wrong}, "--kube-version", "1.34.0")
+        done = run(command, {**BASE, **wrong}, "--kube-version", KUBERNETES)
         assert done.returncode != 0, f"{wrong} was taken"
-        assert words in read_refusal(done), f"{wrong}: {done.stderr}"
+        assert words in read_refusal(done), f"{wrong}: {read_refusal(done)}"
+
+
+TOKENS = "secrets.existingSecret: name a Secret with the tokens, see the README of the chart"
+STORE = "store.url: expected s3://bucket/prefix or file:///var/lib/sandpiper"
+BROKER = "broker: set exactly one of redis.enabled, broker.url and broker.existingSecret"
+ADDRESSES = (
+    "name the addresses, like [203.0.113.7/32] ([]: none), or set networkPolicy.anywhere to open "
+    "their ports to every address"
+)
+WAYS = ", ".join(f"networkPolicy.{way}.cidrs" for way in ("gitlab", "models", "store", "registry"))
+NO_STORE = ", ".join(f"networkPolicy.{way}.cidrs" for way in ("gitlab", "models", "cluster"))
+# What is given → every line of the one message.
+INCOMPLETE: list[tuple[Values, list[str]]] = [
+    ({}, [TOKENS, STORE, BROKER, f"{WAYS}: {ADDRESSES}"]),
+    ({"networkPolicy": {"anywhere": True}}, [TOKENS, STORE, BROKER]),
+    ({**BASE, "secrets": {}}, [TOKENS]),
+    ({**BASE, "networkPolicy": {}}, [f"{WAYS}: {ADDRESSES}"]),
+    (
+        {
+            **BASE,
+            "networkPolicy": {},
+            "engine": {"mode": "pods"},
+            "store": {"url": "file:///var/lib/sandpiper", "persistence": {"enabled": True}},
+        },
+        [f"{NO_STORE}: {ADDRESSES}"],
+    ),
+    (
+        {
+            **BASE,
+            "engine": {"mode": "external"},
+            "job": {"enabled": True},
+            "receiver": {"ingress": {"enabled": True}},
+        },
+        [
+            "engine.external.host: expected tcp://host:2376",
+            "engine.external.tlsSecret: whoever reaches an engine without TLS is root on its host; "
+            "name a Secret with ca.pem, cert.pem and key.pem",
+            "job.mergeRequest: expected a URL, or group/project!iid",
+            "receiver.ingress.host: expected the host name that GitLab will call",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "lines"), INCOMPLETE)
+def test_all_that_is_missing_is_said_at_once_and_lint_says_the_same(
+    values: Values, lines: list[str]
+) -> None:
+    many = f"{len(lines)} values are missing or wrong:"
+    done = run("template r", values, "--kube-version", KUBERNETES)
+    said = done.stderr.partition("config.yaml:1:4): ")[2].partition("\n\n")[0].split("\n  ")
+    assert (done.returncode, said) == (1, lines if len(lines) == 1 else [many, *lines])
+    done = run("lint --quiet", values, "--kube-version", KUBERNETES)
+    one = lines[0] if len(lines) == 1 else f"{many} {'; '.join(lines)}"
+    assert done.returncode == 1
+    assert f'no template "{one}" associated' in done.stdout
 
 
 def test_the_readme_s_values_make_what_it_says(tmp_path: Path) -> None:
@@ -169,6 +226,8 @@ def test_the_readme_s_values_make_what_it_says(tmp_path: Path) -> None:
     for component in ("receiver", "worker"):
         pages = loaded(values, component, tmp_path).pages
         assert (pages.url, pages.secret) == (f"https://{values['receiver']['ingress']['host']}", "")
+    assert "`networkPolicy: {anywhere: true}` in place of those lines" in readme
+    assert render({**values, "networkPolicy": {"anywhere": True}})
     kinds = {each["kind"] for each in render(values)}
     assert {"Deployment", "StatefulSet", "Ingress", "CronJob", "NetworkPolicy"} <= kinds
     flags = re.findall(r"--set (\S+)", readme)

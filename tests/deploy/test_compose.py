@@ -1,6 +1,7 @@
 """compose.yaml, by the Compose specification's own schema and by what we promise of it."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,7 +18,15 @@ from worker import settings
 from worker.settings import Settings
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
 
-SCHEMA = "github.com/compose-spec/compose-go/v2@v2.9.0"
+NEWEST = "github.com/compose-spec/compose-go/v2@v2.9.0"
+# The file formats of Docker Compose 2.23.1, and of the one before it.
+OLDEST = "github.com/compose-spec/compose-go@v1.20.1"
+TOO_OLD = "github.com/compose-spec/compose-go@v1.20.0"
+SUMS = {
+    NEWEST: "h1:UHSv/QHlo6QJtrT4igF1rdORgIUhDo1gWuyJUoiNNIM=",
+    OLDEST: "h1:I6gCMGLl96kEf8XZwaozeTwnNfxA2eVsO46W+5ciTEg=",
+    TOO_OLD: "h1:h4ZKOst1EF/DwZp7dWkb+wbTVE4nEyT9Lc89to84Ol4=",
+}
 OURS = ("receiver", "worker", "sweep", "doctor")
 PRIVILEGED = {"engine"}
 
@@ -30,12 +39,13 @@ def compose() -> dict[str, Any]:
 
 
 @cache
-def schema() -> dict[str, Any]:
-    """The specification's schema: a file of a Go module."""
+def schema(module: str) -> dict[str, Any]:
+    """The specification's schema as one version of Compose has it: a file of a Go module."""
     if shutil.which("go") is None:
         pytest.skip("no Go toolchain to get the Compose specification's schema with")
     done = subprocess.run(
-        ["go", "mod", "download", "-json", SCHEMA],
+        ["go", "mod", "download", "-json", module],
+        env={**os.environ, "GONOSUMDB": "*"},  # not every proxy has the sums: they are SUMS
         capture_output=True,
         text=True,
         timeout=120,
@@ -43,19 +53,54 @@ def schema() -> dict[str, Any]:
     )
     if done.returncode:
         pytest.skip(f"the Compose specification's schema cannot be had: {done.stderr[-200:]}")
-    folder = Path(json.loads(done.stdout)["Dir"])
-    found: dict[str, Any] = json.loads((folder / "schema/compose-spec.json").read_text("utf-8"))
+    told = json.loads(done.stdout)
+    assert told["Sum"] == SUMS[module]
+    path = Path(told["Dir"]) / "schema/compose-spec.json"
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return found
 
 
-def find_faults(file: dict[str, Any]) -> list[str]:
+def find_faults(file: dict[str, Any], module: str = NEWEST) -> list[str]:
+    """What a version of Compose refuses of a file, as it says it: the place, and what is wrong."""
     from jsonschema import Draft7Validator  # takes a second
 
-    return [error.message for error in Draft7Validator(schema()).iter_errors(file)]
+    return [
+        f"{'.'.join(map(str, error.path))} {error.message}"
+        for error in Draft7Validator(schema(module)).iter_errors(file)
+    ]
 
 
-def test_the_file_is_as_the_specification_wants_it() -> None:
-    assert find_faults(compose()) == []
+@pytest.mark.parametrize("module", [NEWEST, OLDEST])
+def test_the_file_is_as_the_specification_wants_it(module: str) -> None:
+    assert find_faults(compose(), module) == []
+
+
+def test_an_older_compose_refuses_the_file_and_says_what_is_needed() -> None:
+    (fault,) = find_faults(compose(), TOO_OLD)
+    assert fault.startswith("configs.needs-docker-compose-2.23.1-or-newer ")
+    assert "'content'" in fault
+    head = (ROOT / "compose.yaml").read_text("utf-8").partition("name: sandpiper")[0]
+    assert "It needs Docker Compose 2.23.1 or newer" in head
+
+
+def test_compose_stops_at_no_variable_so_none_can_be_missing() -> None:
+    text = (ROOT / "compose.yaml").read_text("utf-8")
+    used = re.findall(r"(?<!\$)\$\{?[A-Za-z_][^}\s]*", text)
+    assert used
+    assert [each for each in used if not re.match(r"\$\{[A-Z0-9_]+:-", each)] == []
+
+
+def test_nothing_has_to_be_written_into_a_container_whose_root_cannot_be_written() -> None:
+    written = {
+        kind: {name for name, row in compose()[kind].items() if set(row) != {"file"}}
+        for kind in ("configs", "secrets")
+    }
+    for name, service in compose()["services"].items():
+        for kind, inline in written.items():
+            given = {
+                each if isinstance(each, str) else each["source"] for each in service.get(kind, ())
+            }
+            assert not (given & inline), f"{name}: Compose copies {kind} {given & inline} into it"
 
 
 def test_a_planted_key_is_refused() -> None:
@@ -183,9 +228,9 @@ def test_what_is_waited_for_has_a_health_check() -> None:
 
 def test_the_settings_are_ones_that_sandpiper_takes(tmp_path: Path) -> None:
     file = tmp_path / "sandpiper.yaml"
-    url = "https://sandpiper.example.com"
-    content = compose()["configs"]["sandpiper"]["content"]
-    file.write_text(content.replace("${SANDPIPER_URL:-}", url))
+    head = (ROOT / "compose.yaml").read_text("utf-8")
+    (content,) = re.findall(r"cat >sandpiper.yaml <<'END'[^\n]*\n(.*?)#   END\n", head, re.DOTALL)
+    file.write_text(re.sub("^#   ", "", content, flags=re.MULTILINE))
     for name in OURS:
         environment = compose()["services"][name]["environment"]
         unset = re.compile(r"\$\{[A-Z0-9_]+:-([^}]*)\}")
@@ -196,11 +241,11 @@ def test_the_settings_are_ones_that_sandpiper_takes(tmp_path: Path) -> None:
             (tmp_path / variable).write_text(variable)
             given[variable] = str(tmp_path / variable)
         read = settings.load(str(file), given)
-        assert read.models.default == "anthropic/claude-sonnet-5-5", "what is unset says nothing"
+        assert read.models.default == Settings().models.default, "what is unset says nothing"
         assert read.broker == "redis://redis:6379/0"
         assert read.s3_endpoint == "http://s3:7070"
         assert read.sandbox.shared_limits
-        assert read.pages.url == url
+        assert read.pages.url == "https://sandpiper.example.com"
         bucket = read.store.removeprefix("s3://").partition("/")[0]
         assert f"/data/{bucket}\n" in compose()["services"]["s3"]["command"][0]
 

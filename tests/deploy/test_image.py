@@ -14,7 +14,8 @@ from sandbox import build
 from sandbox.base import SandboxUnavailable
 from sandbox.engine import open_engine
 from tests.deploy import image, sbom
-from tests.deploy.image import PARTS, ROOT, project
+from tests.deploy.image import PARTS, ROOT
+from worker import __version__
 
 LARGEST = 250_000_000
 DEADLINE = 30.0
@@ -69,11 +70,11 @@ def test_the_image_is_small_and_runs_as_a_number(worker_image: str) -> None:
     assert found.attrs["Size"] < LARGEST
     assert found.attrs["Config"]["User"] == "10001:10001"
     assert found.attrs["Config"]["Entrypoint"] == ["sandpiper"]
-    assert f"sandpiper:{project()['project']['version']}" in found.tags
+    assert f"sandpiper:{__version__}" in found.tags
 
 
 def test_every_command_of_it_starts(worker_image: str) -> None:
-    assert project()["project"]["version"] in output(worker_image, "--version")
+    assert __version__ in output(worker_image, "--version")
     assert "analyze" in output(worker_image, "--help")
     assert "Usage" in output(worker_image, "worker", "--help")
 

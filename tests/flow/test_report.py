@@ -75,26 +75,28 @@ def test_a_pass_without_a_change_contradicts_it(told: Product) -> None:
     assert read_report(told, "--project", "other/*")["contradicted"] == []
 
 
-def test_the_sweep_counts_ended_days_for_the_operators_page(told: Product) -> None:
+def test_the_page_says_what_the_command_says_before_and_after_a_sweep(told: Product) -> None:
     token = "the-operators-token-0123"
     told.env["SANDPIPER_OPERATOR_TOKEN"] = token
+    told.write_settings("pages: {url: https://sandpiper.example}\n")
     store = FolderStore(told.folder / "store")
-    for number, label in enumerate(["confirmed", "confirmed", "contradicted", ""]):
-        at, session = time.time() - 2 * 86_400, f"{number:020x}"
+    for number, label in enumerate(["confirmed", "confirmed", "contradicted", "", "confirmed"]):
+        at, session = time.time() - 2 * 86_400 * (number < 4), f"{number:020x}"
         known = (session, 501, "northsound/ferrytimes", 1, "https://x/1", 9, 0, at, "done", "flaky")
         row = replace(Row(*known, model="a/m", iterations=4), label=label)
         store.recent_turns.put_row(SessionKey(501, 1, session), 0, at, dump_row(row))
     dry = told.run("sweep", "--hours", "0.01", "--dry-run")
     assert "counted" not in dry.stdout
-    swept = told.run("sweep", "--hours", "0.01")
-    assert ": 4 counted" in swept.stdout, swept.stderr
-    told.write_settings("pages: {url: https://sandpiper.example}\n")
     with told.serve():
-        page = httpx.get(f"{told.url}/sessions/report", auth=("me", token)).text
         assert httpx.get(f"{told.url}/sessions/report").status_code == 401
-    assert "67% (21–94)" in page
-    for report in (read_report(told), read_report(told, "--fresh")):
-        assert report["verdict"][0]["confirmed"] == 2
+        for sweeps in (False, True):
+            if sweeps:
+                swept = told.run("sweep", "--hours", "0.01")
+                assert ": 4 counted" in swept.stdout, swept.stderr
+            page = httpx.get(f"{told.url}/sessions/report", auth=("me", token)).text
+            assert "75% (30–95)" in page
+            for report in (read_report(told), read_report(told, "--fresh")):
+                assert (report["all"][0]["verdicts"], report["all"][0]["confirmed"]) == (5, 3)
 
 
 def test_an_empty_store_has_no_verdicts(told: Product) -> None:

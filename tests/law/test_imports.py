@@ -22,7 +22,7 @@ FLOOR = (*PURE, "worker.arguments")
 SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
 COMMANDS = (
     *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.broker", "worker.queue.process"),
-    *("worker.queue.readiness", "worker.telemetry.parts"),
+    *("worker.queue.readiness", "worker.doctor.shadows", "worker.telemetry.parts"),
 )
 
 ROOMS = {
@@ -125,7 +125,7 @@ ROOMS = {
         (
             *(*SERVICE, "worker.app", "worker.playbook", "worker.queue", "sandbox"),
             *("worker.doctor.gitlab", "worker.doctor.idle_settings"),
-            "worker.maintenance.missed_pipelines",
+            *("worker.maintenance.missed_pipelines", "worker.maintenance.verdict_days"),
             "worker.transport",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
@@ -143,7 +143,8 @@ ROOMS = {
     ),
     "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
     "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
-    "worker.cli.embedded": Room(COMMANDS, ("uvicorn",)),
+    "worker.cli.image": Room(("worker.errors", "sandbox"), ("click",)),
+    "worker.cli.embedded": Room((*COMMANDS, "worker.cli"), ("uvicorn",)),
     "worker.cli.replay": Room(
         (*COMMANDS, "worker.cli", "worker.evaluation", "worker.playbook"), ("click", "rich")
     ),

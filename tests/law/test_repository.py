@@ -2,19 +2,17 @@
 
 import re
 import subprocess
-import tomllib
 from collections.abc import Iterable
 from functools import cache
 
 import pytest
 
-import worker
 from tests.law.house import ROOT, none
 
 FOLDERS = {"worker", "workflows", "sandbox", "tests", "helm"}
 FILES = {
     *("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"),
-    "compose.yaml",
+    *("compose.yaml", "SECURITY.md", "CODE_OF_CONDUCT.md"),
 }
 
 MACHINE = re.compile(rb"(?<![\w.])/(?:work|farm|root|home)/[a-z]")
@@ -74,11 +72,3 @@ def test_no_file_tells_of_one_machine(pattern: re.Pattern[bytes]) -> None:
 def test_workflows_hold_no_code() -> None:
     texts = [path for path in files() if path.startswith("workflows/")]
     assert [path for path in texts if not path.endswith(".md")] == []
-
-
-def test_the_version_stands_the_same_everywhere() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    released = re.search(r"^## \[?(\d+\.\d+\.\d+)", changelog, re.MULTILINE)
-    assert released is not None
-    assert worker.__version__ == project["version"] == released[1]

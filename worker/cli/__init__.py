@@ -8,6 +8,8 @@ from types import TracebackType
 
 import click
 
+from worker import __version__
+from worker.cli.interrupts import get_exit_status
 from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, SandpiperError
 
@@ -21,6 +23,7 @@ _COMMANDS = {
     "demo": "The whole story on bundled parts, no credentials: a failure, a note, a reply.",
     "doctor": "Check every outside part, and say what to do; --fix makes the webhooks right.",
     "eval": "Keep real failures as cases; play cases against models, and score them.",
+    "image": "Build the image that sandboxes are made of, into the Docker engine.",
     "models": "The configured models with levels, windows, prices; what a provider serves.",
     "preview": "The lines of a job log that explain its failure, as the model first sees them.",
     "reply": "Continue a stored session from the terminal.",
@@ -53,13 +56,20 @@ class _Commands(click.Group):
         gc.enable()
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            say_failure(str(error) or "stopped")
+            sys.exit(get_exit_status(error))
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="sandpiper")
+@click.version_option(__version__, prog_name="sandpiper")
 @click.option("--config", metavar="FILE", help="Default: $SANDPIPER_CONFIG, ./sandpiper.yaml.")
 @click.pass_context
 def cli(ctx: click.Context, config: str | None) -> None:
@@ -76,6 +86,12 @@ def main(command: click.Command = cli) -> None:
         _fail(str(error), USAGE)
     except SandpiperError as error:
         _fail(str(error), FAILED)
+    except ImportError as error:
+        from worker.doctor.shadows import explain_import_error
+
+        if why := explain_import_error(error):
+            _fail(why, FAILED)
+        raise
 
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

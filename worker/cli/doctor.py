@@ -144,6 +144,7 @@ def make_installation(
         broker=lambda: broker.find_broker_failure(celery()),
         workers=lambda: broker.list_workers(celery()),
         tools=lambda: wiring.list_tool_names(settings),
+        import_path=tuple(sys.path),
         now=now,
         monotonic=time.monotonic,
     )

@@ -139,8 +139,8 @@ class Installation:
     `url` is our address for GitLab, "" if unknown; `file` is the configuration file, if any.
     `other_addressing` returns the `s3_addressing` that the server answers to, None unless it is
     another than is set. `broker` returns why the broker cannot be used, or None; `workers` lists
-    the workers that answer through it. `now` is in epoch seconds, `monotonic` in seconds of a
-    monotonic clock.
+    the workers that answer through it. `import_path` lists the folders that Python searches. `now`
+    is in epoch seconds, `monotonic` in seconds of a monotonic clock.
     """
 
     settings: Settings
@@ -159,6 +159,7 @@ class Installation:
     broker: Callable[[], QueueError | None]
     workers: Callable[[], Sequence[str]]
     tools: Callable[[], Sequence[str]]
+    import_path: Sequence[str]
     now: Callable[[], float]
     monotonic: Callable[[], float]
 

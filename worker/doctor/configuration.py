@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import urlsplit
 
-from worker import playbook
+from worker import DISTRIBUTION, playbook
 from worker.doctor.base import Installation, Line, report_failed, report_good, report_warning
 from worker.doctor.idle_settings import list_idle_settings
+from worker.doctor.shadows import HOME, NAMES, find_shadows
 from worker.playbook import Workflow
 
 SHORTEST_SECRET = 16
@@ -18,7 +19,7 @@ _OPTIONAL = ("konflux_", "testing_farm_")
 """Prefixes of tools that workflows may name even if their sources are not configured."""
 
 _TRIGGERS = "name it in a workflow, or copy the bundled analyze-failures.md into the folder"
-_PACKAGES = ("sandpiper", "celery", "httpx", "python-gitlab", "docker", "boto3")
+_PACKAGES = (DISTRIBUTION, "celery", "httpx", "python-gitlab", "docker", "boto3")
 
 
 def check_settings(installation: Installation) -> Iterator[Line]:
@@ -108,3 +109,13 @@ def list_versions(installation: Installation) -> Iterator[Line]:
             advice = "install Sandpiper with its dependencies"
             yield report_failed("versions", f"{package} is not installed in {sys.prefix}", advice)
     yield report_good("versions", ", ".join(versions))
+
+
+def check_packages(installation: Installation) -> Iterator[Line]:
+    """Name other packages that are called `worker` or `sandbox`, as Sandpiper's are."""
+    found = list(find_shadows(installation.import_path))
+    for each in found:
+        report = report_failed if each.hides_ours else report_warning
+        yield report("packages", each.finding, each.advice)
+    if not found:
+        yield report_good("packages", f"{' and '.join(NAMES)} are Sandpiper's, in {HOME}")

@@ -20,6 +20,7 @@ CHECKS: tuple[Check, ...] = (
     Check("workflows", CONFIGURATION, configuration.check_workflows),
     Check("idle", CONFIGURATION, configuration.check_idle_settings),
     Check("versions", CONFIGURATION, configuration.list_versions),
+    Check("packages", CONFIGURATION, configuration.check_packages),
     Check("gitlab", "GitLab", tokens.check_gitlab),
     Check("clock", "GitLab", tokens.check_gitlab_clock),
     Check("read-token", "GitLab", tokens.check_read_token),

@@ -1,10 +1,12 @@
-"""Counts each day's verdicts, judged by later events: the sweep counts them, `report` reads them.
+"""Counts each day's verdicts, judged by later events: the sweep counts them, reports read them.
 
 The events that judge a verdict arrive over days. So a day is counted when it has ended, and again
-once a day for two weeks; after that its count stays.
+once a day for two weeks; after that its count stays. `sandpiper report` and the page of verdicts
+both show what `read_days` returns, so that they say the same at the same moment.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
 from worker.core import object_names
@@ -30,6 +32,8 @@ MOST_TURNS = 20_000
 """After so many turns, a sweep begins no further day."""
 
 _MOST_ROW = 16 * 1024
+_READERS = 8
+"""How many turns are read at the same time: a bucket answers each of them after a while."""
 
 
 def count_ended_days(store: SessionStore, now: float, most: int = MOST_TURNS) -> Iterator[str]:
@@ -43,7 +47,7 @@ def count_ended_days(store: SessionStore, now: float, most: int = MOST_TURNS) ->
             continue
         if read >= most:
             return
-        turns = list(_judge_turns(store, _read_rows(store, names)))
+        turns = _judge_turns(store, names)
         read += len(turns)
         write_day(store.records, count_day(day, turns, now))
         yield f"verdicts of {day}: {len(turns)} counted"
@@ -72,7 +76,7 @@ def read_days(
         if day < min(wanted):
             break
         if day in wanted - known:
-            turns = _judge_turns(store, _read_rows(store, names))
+            turns = _judge_turns(store, names)
             found.append(select_project(count_day(day, turns, now), matches))
     return found
 
@@ -85,24 +89,29 @@ def _group_names(store: SessionStore) -> Iterator[tuple[str, Iterator[str]]]:
         yield day, (name for _, name in same)
 
 
-def _read_rows(store: SessionStore, names: Iterator[str]) -> Iterator[Row]:
-    """Yield the rows of turns with a verdict; a damaged one is left out."""
-    for name in names:
-        stored = store.records.read(name, _MOST_ROW)
-        try:
-            row = turn_row.load_row_of(name, stored.content) if stored else None
-        except turn_row.RowError:
-            continue
-        if row and row.verdict:
-            yield row
+def _judge_turns(store: SessionStore, names: Iterator[str]) -> list[JudgedTurn]:
+    """Judge the turns of these rows that have a verdict; a damaged row is left out."""
+    with ThreadPoolExecutor(_READERS, "verdicts") as readers:
+        read = readers.map(lambda name: _read_row(store, name), names)
+        rows = sorted(filter(None, read), key=lambda row: (row.session_id, row.turn))
+        turns = [
+            (row, session[at + 1 :])
+            for _, same in groupby(rows, key=lambda row: row.session_id)
+            for session in [list(same)]
+            for at, row in enumerate(session)
+        ]
+        found = readers.map(lambda each: _find_judgement(store, *each), turns)
+        return [JudgedTurn(row, judged) for (row, _), judged in zip(turns, found, strict=True)]
 
 
-def _judge_turns(store: SessionStore, rows: Iterator[Row]) -> Iterator[JudgedTurn]:
-    ordered = sorted(rows, key=lambda row: (row.session_id, row.turn))
-    for _, session in groupby(ordered, key=lambda row: row.session_id):
-        turns = list(session)
-        for at, row in enumerate(turns):
-            yield JudgedTurn(row, _find_judgement(store, row, turns[at + 1 :]))
+def _read_row(store: SessionStore, name: str) -> Row | None:
+    """Return a row; None if it is damaged, or of a turn without a verdict, or of a dry run."""
+    stored = store.records.read(name, _MOST_ROW)
+    try:
+        row = turn_row.load_row_of(name, stored.content) if stored else None
+    except turn_row.RowError:
+        return None
+    return row if row and row.verdict and not row.dry_run else None
 
 
 def _find_judgement(store: SessionStore, row: Row, later: list[Row]) -> Judgement:

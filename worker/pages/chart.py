@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from worker.core.conversation.context import CallCost
 from worker.core.conversation.messages import Usage
+from worker.core.text.untrusted import one_line
 from worker.pages.texts import format_count
 
 HEIGHT = 100.0
@@ -21,12 +22,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One model call."""
+    """One model call. `asked` names the model, or the tier and the helper's task."""
 
     number: int
     x: float
     parts: tuple[Part, ...]
     usage: Usage
+    cost_usd: float | None
+    asked: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ def build_chart(calls: Sequence[CallCost]) -> Chart | None:
     most = max((call.usage.input for call in calls), default=0)
     if most <= 0:
         return None
-    bars = tuple(_build_bar(number, call.usage, most) for number, call in enumerate(calls))
+    bars = tuple(_build_bar(number, call, most) for number, call in enumerate(calls))
     turns = tuple(
         float(number)
         for number in range(1, len(calls))
@@ -53,8 +56,8 @@ def build_chart(calls: Sequence[CallCost]) -> Chart | None:
     return Chart(bars, format_count(most), max(len(bars), 12), turns)
 
 
-def _build_bar(number: int, usage: Usage, most: int) -> Bar:
-    parts, below = [], HEIGHT
+def _build_bar(number: int, call: CallCost, most: int) -> Bar:
+    parts, below, usage = [], HEIGHT, call.usage
     for kind, tokens in (
         ("cached", usage.cache_read),
         ("written", usage.cache_write),
@@ -64,4 +67,10 @@ def _build_bar(number: int, usage: Usage, most: int) -> Bar:
         if height:
             below = round(below - height, 2)
             parts.append(Part(kind, below, height))
-    return Bar(number + 1, number + 0.1, tuple(parts), usage)
+    return Bar(number + 1, number + 0.1, tuple(parts), usage, call.cost_usd, _describe_asked(call))
+
+
+def _describe_asked(call: CallCost) -> str:
+    model = call.model.partition("/")[2] or call.model
+    level = ", ".join(filter(None, (call.task or call.tier, call.reasoning)))
+    return one_line(f"{level}: {model}" if level else model, 80)

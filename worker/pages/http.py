@@ -9,7 +9,7 @@ import binascii
 import hmac
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -21,10 +21,9 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from worker.core.conversation.limits import Limits
-from worker.core.conversation.turn_row import make_filter
 from worker.core.ports import SessionStore
 from worker.errors import SandpiperError, StoreError
-from worker.evaluation.day_report import read_counted_days
+from worker.evaluation.day_report import DayReport
 from worker.pages import files, overview, render, report, stored, view
 from worker.pages.sign import Signer
 
@@ -38,7 +37,6 @@ LINK_SECONDS = 24 * 3600
 """Seconds for which the links in the operators' list are valid."""
 
 _ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
-_CURSOR = re.compile(r"[0-9a-f-]{0,160}", re.ASCII)
 _TURN = re.compile(r"\d{1,4}", re.ASCII)
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_QUERY = 2000
@@ -53,8 +51,9 @@ _make_limiter = partial(anyio.CapacityLimiter, MAX_AT_ONCE)
 class Pages:
     """What the pages need.
 
-    `open_store` returns the store, `load_signer` the signer of links, always the same, and
-    `list_parked` a line for each trigger that was given up; they may block and raise StoreError.
+    `open_store` returns the store, `load_signer` the signer of links, always the same,
+    `read_days(store, now, days, project)` what `sandpiper report` shows, and `list_parked` a line
+    for each trigger that was given up; they may block and raise StoreError.
     Without `operator_token` there are no operators' pages.
     """
 
@@ -63,6 +62,7 @@ class Pages:
     operator_token: str
     limits: Limits
     now: Callable[[], float]
+    read_days: Callable[[SessionStore, float, int, str], Sequence[DayReport]]
     list_parked: Callable[[SessionStore], Iterable[str]] = lambda store: ()
     page_threads: anyio.CapacityLimiter = field(default_factory=_make_limiter)
     # Archives are large and untrusted, so they have a limit of their own: pages need not wait.
@@ -82,8 +82,11 @@ class Pages:
     async def answer_session(self, request: Request) -> Response:
         """Answer with one session's page, for requests with a valid signature."""
         signature = _get_query(request, "sig")
+        is_operator = bool(self.operator_token) and self._refuse_stranger(request) is None
         return await self._answer_allowed(
-            request, lambda name: self._make_session_page(name, signature), self.page_threads
+            request,
+            lambda name: self._make_session_page(name, signature, is_operator),
+            self.page_threads,
         )
 
     async def answer_file(self, request: Request) -> Response:
@@ -102,10 +105,10 @@ class Pages:
         """Answer with the list of turns, for operators."""
         if (refusal := self._refuse_stranger(request)) is not None:
             return refusal
-        before, project = _get_query(request, "before"), _get_query(request, "project").strip()
-        if not _CURSOR.fullmatch(before):
+        query = overview.parse_query(partial(_get_query, request))
+        if query is None:
             return _make_not_found()
-        return await self._run_in_thread(lambda: self._make_overview_page(before, project[:200]))
+        return await self._run_in_thread(lambda: self._make_overview_page(query))
 
     async def answer_report(self, request: Request) -> Response:
         """Answer with the report on how often verdicts were right, for operators."""
@@ -163,14 +166,16 @@ class Pages:
             503, "Not now", "What is stored cannot be read at the moment. Try it again."
         )
 
-    def _make_session_page(self, name: str, signature: str) -> Response:
+    def _make_session_page(self, name: str, signature: str, is_operator: bool) -> Response:
         store = self.open_store()
         key = store.find_session(name)
-        found, hidden = stored.read_turns(store, key) if key and key.session_id == name else ([], 0)
+        if key is None or key.session_id != name:
+            return _make_not_found()
+        found, hidden = stored.read_turns(store, key, self.now())
         if not found:
             return _make_not_found()
         shown = view.build_page(found, self.limits, hidden=hidden)
-        return _make_page("session", page=shown, sig=signature)
+        return _make_page("session", page=shown, sig=signature, is_operator=is_operator)
 
     def _make_file_answer(self, name: str, turn: int, member: str) -> Response:
         store = self.open_store()
@@ -194,18 +199,17 @@ class Pages:
             _log.warning("a download broke off: %s", error)
             raise
 
-    def _make_overview_page(self, before: str, project: str) -> Response:
+    def _make_overview_page(self, query: overview.Query) -> Response:
         store = self.open_store()
-        found = overview.build_overview(
-            store.recent_turns, store, self.now(), before=before, project=project
-        )
-        parked = [] if before or project else overview.list_parked(self.list_parked(store))
+        found = overview.build_overview(store.recent_turns, store, self.now(), query)
+        is_start = found.first and not query.is_filter
+        parked = overview.list_parked(self.list_parked(store)) if is_start else []
         link = partial(self._link_session, "sessions/")
-        return _make_page("overview", page=found, parked=parked, link=link)
+        return _make_page("overview", has_form=True, page=found, parked=parked, link=link)
 
     def _make_report_page(self, days: int, project: str) -> Response:
         store = self.open_store()
-        counted = read_counted_days(store.records, self.now(), days, make_filter(project))
+        counted = self.read_days(store, self.now(), days, project)
         found = report.build_report(counted, days, project)
         link = partial(self._link_session, "")
         return _make_page("report", page=found, periods=report.PERIODS, link=link)
@@ -247,8 +251,9 @@ def _make_download_headers(member: str, size: int) -> Mapping[str, str]:
     }
 
 
-def _make_page(name: str, **values: object) -> Response:
-    return HTMLResponse(render.render_page(name, **values), headers=render.make_headers())
+def _make_page(name: str, *, has_form: bool = False, **values: object) -> Response:
+    headers = render.make_headers(has_form=has_form)
+    return HTMLResponse(render.render_page(name, **values), headers=headers)
 
 
 def _make_not_found() -> Response:

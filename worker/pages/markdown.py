@@ -1,4 +1,4 @@
-"""Renders a note's Markdown as HTML. Of the note's own HTML, only folds and <sub> are kept."""
+"""Renders Markdown as HTML. Of a note's own HTML, only folds and <sub> are kept."""
 
 import re
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from worker.core.text.untrusted import visible
+from worker.pages.texts import indent_json
 
 MAX_NOTE = 100_000
 """The most characters of a note that are rendered; notes that we post have fewer."""
@@ -23,6 +24,19 @@ def render_note(note: str) -> Markup:
     parsed = _Parser("commonmark", {"html": True}, renderer_cls=_Renderer)
     parsed.enable(["table", "strikethrough"]).disable("image")
     return Markup(parsed.render(visible(note[:MAX_NOTE]), {"open": []}))
+
+
+def render_answer(text: str) -> Markup:
+    """Render what a model wrote as HTML that contains only tags made by this module.
+
+    Unlike a note's, its links were never checked: they stay text, and so does HTML. JSON is
+    indented.
+    """
+    if (indented := indent_json(text)) != text:
+        return Markup(f"<pre>{escape(indented)}</pre>")
+    parsed = _Parser("commonmark", {"html": False}, renderer_cls=_Renderer)
+    parsed.enable(["table", "strikethrough"]).disable(["image", "link", "autolink", "reference"])
+    return Markup(parsed.render(visible(text[:MAX_NOTE]), {"open": []}))
 
 
 class _Parser(MarkdownIt):

@@ -1,10 +1,11 @@
-"""Builds the operators' list of turns. Pure except for reading the rows."""
+"""Builds the operators' list of turns. Pure except for reading the rows and the clock."""
 
-import math
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import islice
+from urllib.parse import urlencode
 
 from worker.core.conversation.turn_row import (
     RUNNING,
@@ -15,56 +16,153 @@ from worker.core.conversation.turn_row import (
     parse_project_id,
 )
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
-from worker.core.ports.sessions import TurnClaims
 from worker.core.text.untrusted import one_line
+from worker.pages.stored import find_state
+from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS
 
 ROWS = 50
-MAX_ROWS_READ = 400
-"""The most rows that are read in search of one project's rows."""
+
+MAX_ROWS_READ = 10_000
+"""The most rows that are read in search of a page's rows."""
+
+SEARCH_SECONDS = 1.5
+"""Seconds after which a search ends, so that a slow store answers too; a page of rows is always
+read."""
+
+RUNNING_SECONDS = 3600.0
+"""Turns that began in the last so many seconds are looked at in search of running ones."""
 
 MAX_PARKED = 10
 """The most parked triggers that the page shows."""
 
-INTERRUPTED = "interrupted"
-_STATES = (RUNNING, INTERRUPTED, "done", "partial", "failed")
+_CURSOR = re.compile(r"[0-9a-f-]{0,160}", re.ASCII)
+_MOST_WORDS = 10
+
+State = tuple[Row, str]
+"""A turn's row and its state."""
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
-    """A page of the list: each turn's row and state, and how many turns are in each state.
+class Query:
+    """Which turns are asked for: all that match each of the fields that is not "".
 
-    `older` is the cursor of the next page, "" if there is none.
+    `before` is the cursor of a page, `project` an id, a path or a glob, `verdict` and `state` keys
+    of VERDICTS and STATES; each word of `text` has to be in the row.
     """
 
-    rows: list[tuple[Row, str]]
-    states: list[tuple[str, int]]
-    cost: float
-    project: str
-    older: str
-    first: bool
+    before: str = ""
+    project: str = ""
+    verdict: str = ""
+    state: str = ""
+    text: str = ""
+
+    @property
+    def is_filter(self) -> bool:
+        """Whether some turns are left out."""
+        return bool(self.project or self.verdict or self.state or self.text)
+
+    def link(self, **changes: str) -> str:
+        """Return the address of the same query with changes, relative to the list."""
+        fields = {**asdict(self), "before": "", **changes}
+        return "?" + urlencode({name: value for name, value in fields.items() if value})
+
+    def matches(self, row: Row) -> bool:
+        """Whether a row matches everything but the state."""
+        return (
+            (not self.verdict or row.verdict == self.verdict)
+            and (parse_project_id(self.project) > 0 or matches_project(self.project, row.project))
+            and self._matches_text(row)
+        )
+
+    def matches_state(self, row: Row, state: str) -> bool:
+        """Whether a row in this state is asked for."""
+        return self.state in ("", state) or (self.state == DRY_RUN and row.dry_run)
+
+    def _matches_text(self, row: Row) -> bool:
+        if not self.text:
+            return True
+        number = f"{row.project}!{row.mr_iid}"
+        names = (row.title, row.author, number, row.jobs, row.cause, row.session_id, row.model)
+        content = "\n".join((*names, str(row.pipeline_id))).casefold()
+        return all(word in content for word in self.text.casefold().split()[:_MOST_WORDS])
+
+
+def parse_query(read: Callable[[str], str]) -> Query | None:
+    """Make the query from what `read` returns for each name; None for an impossible cursor.
+
+    Unknown verdicts and states are as none.
+    """
+    if not _CURSOR.fullmatch(before := read("before")):
+        return None
+    verdict, state = read("verdict"), read("state")
+    return Query(
+        before=before,
+        project=one_line(read("project"), 200),
+        verdict=verdict if verdict in {str(each) for each in VERDICTS} else "",
+        state=state if state in STATES else "",
+        text=one_line(read("text"), 100),
+    )
+
+
+@dataclass(slots=True)
+class Overview:
+    """A page of the list. The running turns are those of the first page.
+
+    `older` is the cursor of the next page, "" if there is none. The search for matching rows ended
+    at `searched_to` (epoch seconds); with `is_cut` before the page was full.
+    """
+
+    query: Query
+    running: list[State] = field(default_factory=list)
+    rows: list[State] = field(default_factory=list)
+    older: str = ""
+    is_cut: bool = False
+    searched_to: float = 0.0
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the first page."""
+        return not self.query.before
+
+    @property
+    def verdicts(self) -> Mapping[str, str]:
+        """The verdicts that can be asked for, in words."""
+        return {str(verdict): words for verdict, words in VERDICTS.items()}
+
+    @property
+    def states(self) -> Mapping[str, str]:
+        """The states that can be asked for, in words."""
+        return STATES
 
 
 def build_overview(
     recent: RecentTurns,
     store: SessionStore,
     now: float,
-    *,
-    before: str,
-    project: str,
+    query: Query,
+    tick: Callable[[], float] = time.monotonic,
 ) -> Overview:
-    """List the newest turns after the cursor in projects that match `project` (id or glob)."""
-    rows, older = _read_page(recent, before, project)
-    shown = [(row, _find_state(row, store, now)) for row in rows]
-    states = Counter(state for _, state in shown)
-    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
-    return Overview(
-        rows=shown,
-        states=[(state, states[state]) for state in _STATES if states[state]],
-        cost=math.fsum(cost for cost in costs if math.isfinite(cost)),
-        project=project,
-        older=older,
-        first=not before,
-    )
+    """List the newest turns that match the query; on the first page those that run come first."""
+    page, cursor, end = Overview(query), "", tick() + SEARCH_SECONDS
+    for read, (place, row) in enumerate(_read_rows(recent, query)):
+        is_full = len(page.rows) == ROWS
+        seeks_running = page.first and row is not None and row.started_at > now - RUNNING_SECONDS
+        is_late = read >= MAX_ROWS_READ or (read >= ROWS and tick() > end)
+        if (is_full and not seeks_running) or is_late:
+            page.older, page.is_cut = cursor, not is_full
+            break
+        if row and query.matches(row):
+            state = _find_state(row, store, now)
+            if query.matches_state(row, state):
+                if page.first and state == RUNNING:
+                    page.running.append((row, state))
+                elif not is_full:
+                    page.rows.append((row, state))
+                else:
+                    page.older = cursor
+        if not is_full:
+            cursor, page.searched_to = place, row.started_at if row else page.searched_to
+    return page
 
 
 def list_parked(lines: Iterable[str]) -> list[str]:
@@ -73,33 +171,21 @@ def list_parked(lines: Iterable[str]) -> list[str]:
     return shown if len(shown) <= MAX_PARKED else [*shown[:MAX_PARKED], "and more"]
 
 
-def _read_page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], str]:
-    """Return the rows of a page, and the cursor of the next page ("" if there is none)."""
-    number = parse_project_id(project)
-    searched = ROWS if number or not project else MAX_ROWS_READ
-    rows: list[Row] = []
-    cursor, read = "", 0
-    # Reading one more row than is shown reveals whether there are older ones.
-    for place, data in islice(recent.list_newest(searched + 1, before, number), searched + 1):
-        if len(rows) == ROWS or read == searched:
-            return rows, cursor
-        cursor, read = place, read + 1
-        row = _parse_row(place, data)
-        if row and (number or matches_project(project, row.project)):
-            rows.append(row)
-    return rows, ""
+def _read_rows(recent: RecentTurns, query: Query) -> Iterator[tuple[str, Row | None]]:
+    """Yield the cursors and rows after the query's cursor, None for what is no row."""
+    number = parse_project_id(query.project)
+    for place, data in recent.list_newest(MAX_ROWS_READ + 1, query.before, number):
+        try:
+            yield place, load_row_of(place, data)
+        except RowError:
+            yield place, None
 
 
-def _parse_row(place: str, data: bytes) -> Row | None:
-    try:
-        return load_row_of(place, data)
-    except RowError:
-        return None
-
-
-def _find_state(row: Row, store: TurnClaims, now: float) -> str:
+def _find_state(row: Row, store: SessionStore, now: float) -> str:
     """Return a turn's state; a running turn that the store has no holder for is interrupted."""
-    if row.status != RUNNING:
-        return row.status if row.status in _STATES else "failed"
-    key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-    return RUNNING if store.find_holder(key, row.turn, now) else INTERRUPTED
+    if row.status == RUNNING:
+        key = SessionKey(row.project_id, row.mr_iid, row.session_id)
+        return find_state(store, key, row.turn, now)
+    if row.given_up:
+        return GIVEN_UP
+    return row.status if row.status in STATES else "failed"

@@ -1,7 +1,7 @@
 """The pages as configured by the operator: links for notes, and routes."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urlsplit
@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from worker.core.conversation.limits import Limits
 from worker.core.ports import SessionStore
+from worker.evaluation.day_report import DayReport
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
 from worker.pages.stored import PageStore
@@ -55,11 +56,12 @@ class PageSettings:
         self,
         open_store: Callable[[], PageStore],
         limits: Limits,
+        read_days: Callable[[SessionStore, float, int, str], Sequence[DayReport]],
         list_parked: Callable[[SessionStore], Iterable[str]],
     ) -> list[Route]:
         """Make the routes; none without `url`. The store is opened at the first request.
 
-        `list_parked` yields a line for each parked trigger.
+        `read_days` and `list_parked` are those of `Pages`.
         """
         if not self.url:
             return []
@@ -69,8 +71,8 @@ class PageSettings:
         def load_signer() -> Signer:
             return Signer(self.secret or store().read_installation_key())
 
-        parts = (store, load_signer, self.operator_token, limits, self.now, list_parked)
-        return Pages(*parts).make_routes()
+        parts = (store, load_signer, self.operator_token, limits, self.now)
+        return Pages(*parts, read_days, list_parked).make_routes()
 
 
 class _LazyStore:

@@ -13,13 +13,16 @@ import jinja2
 from markupsafe import Markup
 
 from worker.core.text.untrusted import one_line
+from worker.pages.markdown import render_answer
 from worker.pages.texts import (
     check_web_url,
+    describe_state,
     describe_verdict,
     format_cost,
     format_count,
     format_duration,
     format_time,
+    write_gist,
 )
 
 
@@ -34,9 +37,12 @@ def _load_templates() -> jinja2.Environment:
     )
     environment.filters |= {
         "amount": format_count,
+        "answer": render_answer,
         "cost": format_cost,
         "duration": format_duration,
+        "gist": write_gist,
         "line": one_line,
+        "state": describe_state,
         "time": format_time,
         "verdict": describe_verdict,
         "web_url": check_web_url,
@@ -59,8 +65,11 @@ def render_page(name: str, **values: object) -> str:
 
 
 @cache
-def make_headers() -> dict[str, str]:
-    """Make every page's headers: it may load nothing, run nothing, and must not be cached."""
+def make_headers(*, has_form: bool = False) -> dict[str, str]:
+    """Make a page's headers: it may load nothing, run nothing, and must not be cached.
+
+    With `has_form` it may send a form to this server.
+    """
     digest = base64.b64encode(hashlib.sha256(_load_style().encode()).digest()).decode()
     return {
         "content-security-policy": "; ".join(
@@ -70,7 +79,7 @@ def make_headers() -> dict[str, str]:
                 "img-src 'none'",
                 "frame-ancestors 'none'",
                 "base-uri 'none'",
-                "form-action 'none'",
+                "form-action 'self'" if has_form else "form-action 'none'",
             ]
         ),
         **PRIVATE,

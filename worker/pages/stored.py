@@ -6,10 +6,12 @@ from typing import Protocol
 
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
+from worker.core.conversation.turn_row import RUNNING
 from worker.core.failure.aftermath import load_aftermath, load_feedback
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
-from worker.core.ports.sessions import TurnContexts, TurnFiles
+from worker.core.ports.sessions import TurnClaims, TurnFiles
 from worker.errors import StoreError, Unreadable
+from worker.pages.texts import INTERRUPTED
 from worker.pages.view import StoredTurn
 
 MAX_TURNS = 12
@@ -32,7 +34,7 @@ class PageStore(SessionStore, Protocol):
         ...
 
 
-def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], int]:
+def read_turns(store: SessionStore, key: SessionKey, now: float) -> tuple[list[StoredTurn], int]:
     """Read a session's newest turns, oldest first, and the number of older ones."""
     latest = store.find_latest_turn(key)
     found = []
@@ -48,18 +50,25 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
                         aftermath=load_aftermath(store.read_aftermath(key, number)),
                     )
                 )
-    if running := _read_running(store, key, 0 if latest is None else latest + 1):
+    if running := _read_running(store, key, 0 if latest is None else latest + 1, now):
         found.append(running)
     return found, first
 
 
-def _read_running(store: TurnContexts, key: SessionKey, number: int) -> StoredTurn | None:
-    """Read the running turn from its last checkpoint."""
+def _read_running(
+    store: SessionStore, key: SessionKey, number: int, now: float
+) -> StoredTurn | None:
+    """Read the turn that is not committed from its last checkpoint."""
     data = None
     with suppress(Unreadable):
         data = store.read_checkpoint(key, number)
     context = _parse(key, data) if data else None
-    return StoredTurn(context, is_running=True) if context else None
+    return StoredTurn(context, find_state(store, key, number, now)) if context else None
+
+
+def find_state(store: TurnClaims, key: SessionKey, number: int, now: float) -> str:
+    """Return whether a turn that is not committed runs, or was interrupted: nobody holds it."""
+    return RUNNING if store.find_holder(key, number, now) else INTERRUPTED
 
 
 def _parse(key: SessionKey, data: bytes) -> Context | None:

@@ -4,10 +4,14 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
+from worker.core.conversation.context import Status
+from worker.core.conversation.turn_row import RUNNING
 from worker.core.failure.verdict import Verdict
 from worker.core.text.untrusted import one_line, visible
 from worker.core.text.untrusted_json import parse_json
@@ -27,8 +31,24 @@ VERDICTS = {
     Verdict.ABSTAIN: "Not enough evidence",
 }
 
+INTERRUPTED, GIVEN_UP, DRY_RUN = "interrupted", "given-up", "dry-run"
+"""States of a turn besides RUNNING and those of `context.Status`."""
+
+STATES = {
+    RUNNING: "running",
+    INTERRUPTED: "interrupted",
+    Status.DONE.value: "answered",
+    Status.PARTIAL.value: "partial",
+    Status.FAILED.value: "failed",
+    GIVEN_UP: "given up",
+    DRY_RUN: "dry run",
+}
+"""The states in words."""
+
 _MOST_FIELDS = 40
 _MOST_FILES = 40
+_DECODER = json.JSONDecoder()
+_HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _PATH = re.compile(r"/tmp/(?:_out|data)/[^\0\n\r]{1,300}")
 
 
@@ -66,6 +86,7 @@ class Field:
     name: str
     text: Text
     short: bool
+    gist: str
 
 
 @dataclass(slots=True)
@@ -78,26 +99,61 @@ class Content:
     @property
     def summary(self) -> str:
         """The beginnings of the first values, on one line."""
-        return one_line(" · ".join(each.text.content[:160] for each in self.fields[:4]), 200)
+        return one_line(" · ".join(each.gist for each in self.fields[:4]), 200)
 
 
 def split_fields(content: str, room: CharacterBudget) -> Content:
     """Split a JSON object into its fields; any other text is one field."""
     parsed = parse_json(content)
     if not isinstance(parsed, dict):
-        return Content([Field("", room.clip_text(content), short=False)] if content.strip() else [])
+        return Content([_make_field("", content, room)] if content.strip() else [])
     found = Content(files=[*dict.fromkeys(_find_paths(parsed))][:_MOST_FILES])
-    for name, value in list(parsed.items())[:_MOST_FIELDS]:
-        text = value if isinstance(value, str) else _format_value(value)
-        cut = room.clip_text(text)
-        found.fields.append(
-            Field(one_line(name, 80), cut, cut.line_count == 1 and len(text) <= 120)
-        )
+    found.fields = [
+        _make_field(one_line(name, 80), value, room)
+        for name, value in list(parsed.items())[:_MOST_FIELDS]
+    ]
     if len(parsed) > _MOST_FIELDS:
         more = f"{len(parsed) - _MOST_FIELDS} more fields"
-        found.fields.append(Field("", Text(more), short=True))
+        found.fields.append(Field("", Text(more), short=True, gist=more))
     found.fields.sort(key=lambda each: not each.short)
     return found
+
+
+def _make_field(name: str, value: Any, room: CharacterBudget) -> Field:
+    text = indent_json(value) if isinstance(value, str) else _format_value(value)
+    cut = room.clip_text(text)
+    short = bool(name) and cut.line_count == 1 and len(text) <= 120
+    values = [value] if isinstance(value, str) else islice(_list_scalars(value), _MOST_FIELDS)
+    return Field(name, cut, short, visible(" ".join(values)[:160]))
+
+
+def indent_json(text: str) -> str:
+    """Return the text with the JSON objects and lists that it begins with indented."""
+    parts, rest = _split_json(text)
+    return "\n".join([*map(_format_value, parts), rest.lstrip("\n")]).rstrip() if parts else text
+
+
+def write_gist(text: str) -> str:
+    """Write the beginning of a message on one line: without the JSON in front of its words, and
+    without the marks of Markdown's headings."""
+    parts, rest = _split_json(text)
+    words = rest if rest.strip() else " ".join(islice(_list_scalars(parts), _MOST_FIELDS))
+    return one_line(_HEADING.sub("", words[:1000]), 160)
+
+
+def _split_json(text: str) -> tuple[list[Any], str]:
+    """Return the JSON objects and lists that a text begins with, each on lines of its own, and what
+    follows."""
+    parts: list[Any] = []
+    with suppress(ValueError, RecursionError):
+        while len(parts) < _MOST_FIELDS and text.lstrip()[:1] in ("{", "["):
+            start = len(text) - len(text.lstrip())
+            part, end = _DECODER.raw_decode(text, start)
+            if text[end : end + 1] not in ("", "\n"):
+                break
+            parts.append(part)
+            text = text[end:]
+    return parts, text
 
 
 def _format_value(value: Any) -> str:
@@ -105,6 +161,18 @@ def _format_value(value: Any) -> str:
         return json.dumps(value, indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return "(nested too deeply to show)"
+
+
+def _list_scalars(value: Any, depth: int = 6) -> Iterator[str]:
+    """Yield the texts and numbers in a JSON value."""
+    inner = value.values() if isinstance(value, dict) else value
+    if not isinstance(inner, str | int | float | bool | None) and depth:
+        for each in inner:
+            yield from _list_scalars(each, depth - 1)
+    elif isinstance(value, str):
+        yield value[:160]
+    elif value is not None and depth:
+        yield json.dumps(value)
 
 
 def _find_paths(value: Any, depth: int = 6) -> Iterator[str]:
@@ -158,9 +226,20 @@ def format_count(count: int) -> str:
     return f"{value:.{digits}f}{unit}"
 
 
+def format_size(size: int) -> str:
+    """Format a number of bytes: 940 B, 12.3 kB, 1.20 MB."""
+    count = format_count(size)
+    return f"{count} B" if count[-1].isdigit() else f"{count[:-1]} {count[-1]}B"
+
+
 def describe_verdict(verdict: str) -> str:
     """Return a stored verdict in words; "" for an unknown one."""
     return VERDICTS[Verdict(verdict)] if verdict in set(Verdict) else ""
+
+
+def describe_state(state: str) -> str:
+    """Return the state of a turn in words."""
+    return STATES.get(state, state)
 
 
 def check_web_url(url: str) -> str:

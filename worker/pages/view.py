@@ -20,6 +20,7 @@ from worker.core.text.untrusted import one_line
 from worker.pages import markdown
 from worker.pages.chart import Chart, build_chart
 from worker.pages.texts import (
+    GIVEN_UP,
     CharacterBudget,
     Content,
     Text,
@@ -27,7 +28,9 @@ from worker.pages.texts import (
     format_cost,
     format_count,
     format_duration,
+    format_size,
     format_time,
+    indent_json,
     split_fields,
 )
 
@@ -37,10 +40,10 @@ MAX_STEPS = 600
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn as it is stored. With `is_running` it is not committed yet."""
+    """A turn as it is stored. `state` is RUNNING or INTERRUPTED for one that is not committed."""
 
     context: Context
-    is_running: bool = False
+    state: str = ""
     files: bool = False
     feedback: Feedback = field(default_factory=Feedback)
     aftermath: Aftermath | None = None
@@ -72,9 +75,6 @@ class Step:
     time: str = ""
     seconds: str = ""
     tools: str = ""
-    cost: str = ""
-    tokens: str = ""
-    model: str = ""
     note: str = ""
 
 
@@ -92,7 +92,7 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn: the analysis or a reply."""
+    """One turn: an analysis or a reply. `asides` stand with the note, `details` at the end."""
 
     context: Context
     title: str
@@ -101,6 +101,7 @@ class Turn:
     note: Markup | None
     gauges: list[Gauge]
     asides: list[tuple[str, str]]
+    details: list[tuple[str, str]]
     files: bool
 
 
@@ -139,22 +140,45 @@ def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) 
 
 
 def _build_turn(stored: StoredTurn, limits: Limits, room: CharacterBudget) -> Turn:
-    context, outcome = stored.context, stored.context.outcome
-    status = RUNNING if stored.is_running or not outcome else outcome.status.value
+    context = stored.context
     return Turn(
         context=context,
-        title="Analysis" if context.turn == 0 else f"Reply {context.turn}",
-        status=status,
+        title=_name_turn(context),
+        status=stored.state or _name_status(context),
         steps=_build_first_steps(context, room),
         note=markdown.render_note(context.note_text) if context.note_text else None,
         gauges=list(_list_gauges(context.turn_usage, context.seconds, limits)),
         asides=list(_list_asides(stored)),
+        details=list(_list_details(context)),
         files=stored.files,
     )
 
 
+def _name_turn(context: Context) -> str:
+    if context.turn == 0:
+        return "Analysis"
+    if context.is_look:
+        return f"Analysis of pipeline {context.subject.pipeline_id}"
+    return f"Reply {context.turn}"
+
+
+def _name_status(context: Context) -> str:
+    if context.is_given_up:
+        return GIVEN_UP
+    return context.outcome.status.value if context.outcome else RUNNING
+
+
 def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
     context = stored.context
+    if context.found_by in ("rule", "known"):
+        yield "Found by", "a rule" if context.found_by == "rule" else "an earlier finding"
+    if missing := (*context.losses, *find_unavailable(context)):
+        yield "Not available", one_line("; ".join(missing[:20]), 1500)
+    if lines := aftermath.describe_aftermath(stored.feedback, stored.aftermath):
+        yield "Afterwards", "; ".join(lines)
+
+
+def _list_details(context: Context) -> Iterator[tuple[str, str]]:
     if chosen := context.tier:
         yield "Tier", one_line(f"{chosen.tier} ({chosen.reason})", 120)
     if reply := context.reply_by:
@@ -162,14 +186,8 @@ def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
         yield "Reply by", one_line(f"{reply.model}{left}", 160)
     if context.gave_way:
         yield "Did not answer", one_line(context.gave_way, 80)
-    if context.found_by in ("rule", "known"):
-        yield "Found by", "a rule" if context.found_by == "rule" else "an earlier finding"
-    if missing := (*context.losses, *find_unavailable(context)):
-        yield "Not available", one_line("; ".join(missing[:20]), 1500)
     if context.redactions:
         yield "Redacted", one_line(describe_counts(context.redactions), 600)
-    if lines := aftermath.describe_aftermath(stored.feedback, stored.aftermath):
-        yield "Afterwards", "; ".join(lines)
 
 
 def _list_gauges(spent: TurnUsage, seconds: float, limits: Limits) -> Iterator[Gauge]:
@@ -206,7 +224,7 @@ def _build_own_message(message: str, is_reply: bool, room: CharacterBudget) -> I
         yield Step(ours=room.clip_text(question.strip()))
         yield Step(ours=room.clip_text(before + separator.rstrip()), title="Told")
     else:
-        yield Step(ours=room.clip_text(message))
+        yield Step(ours=room.clip_text(indent_json(message)))
 
 
 def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
@@ -236,13 +254,13 @@ def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
             step = Step(number, text=room.clip_text(message.text) if message.text.strip() else None)
             step.calls = [_make_tool_use(call, results, room) for call in message.calls]
             step.tools = format_duration(between.get(place, 0.0)) if step.calls else ""
-            yield _add_cost(step, costs.get(place))
+            yield _add_times(step, costs.get(place))
 
 
 def _build_silent_step(number: int, call: CallCost) -> Step:
     """Build the step of a call that left no message."""
     about = f"A helper was asked: {one_line(call.task, 40)}." if call.task else ""
-    return _add_cost(Step(number, note=about or "No answer that could be used."), call)
+    return _add_times(Step(number, note=about or "No answer that could be used."), call)
 
 
 def _build_folds(context: Context, place: int, room: CharacterBudget) -> Iterator[Step]:
@@ -291,17 +309,10 @@ def _check_seconds(own: Sequence[CallCost]) -> list[CallCost]:
     return [call if 0 <= call.seconds < 10**7 else replace(call, seconds=0.0) for call in own]
 
 
-def _add_cost(step: Step, call: CallCost | None) -> Step:
+def _add_times(step: Step, call: CallCost | None) -> Step:
     if call is None:
         return step
-    usage = call.usage
     step.time, step.seconds = format_time(call.sent_at, "%H:%M:%S"), format_duration(call.seconds)
-    step.cost = format_cost(call.cost_usd)
-    if call.tier:
-        level = f", {call.reasoning}" if call.reasoning else ""
-        name = call.model.partition("/")[2] or call.model
-        step.model = one_line(f"{call.tier}{level}: {name}", 80)
-    step.tokens = f"{format_count(usage.input)} in · {format_count(usage.output)} out"
     return step
 
 
@@ -323,7 +334,7 @@ def _make_tool_use(
         arguments=split_fields(call.arguments, room),
         result=split_fields(result.content, room) if result else None,
         is_error=bool(result and result.is_error),
-        size=f"{format_count(len(result.content.encode(errors='replace')))} B" if result else "",
+        size=format_size(len(result.content.encode(errors="replace"))) if result else "",
     )
 
 

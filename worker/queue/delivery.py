@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 
+from worker.core.conversation.context import GIVEN_UP
 from worker.core.events import TriggerBegun, TriggerLeft, Watcher
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import Interrupted, Postponed, SandpiperError, StoreError, collect_doubts
@@ -174,7 +175,7 @@ def _explain_giving_up(entry: Entry) -> str:
     """Return why no further try is made, to be posted instead of a result; "" if one is."""
     if not entry.has_to_give_up():
         return ""
-    return f"given up: {_describe_failed_runs(entry)}"
+    return f"{GIVEN_UP}{_describe_failed_runs(entry)}"
 
 
 def _describe_failed_runs(entry: Entry) -> str:

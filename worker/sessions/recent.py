@@ -17,7 +17,8 @@ from worker.sessions import keys
 from worker.sessions.objects import Objects
 
 MAX_NAMES = 10_000
-"""The most names that are read to find one page of rows; more only if more rows are wanted."""
+"""The most names after the cursor that are read to find one page of rows; more only if more rows
+are wanted."""
 
 MAX_ROW = 16 * 1024
 """The most bytes of a row."""
@@ -47,13 +48,12 @@ class RecentStore:
         self, limit: int, before: str = "", project_id: int = 0
     ) -> Iterator[tuple[str, bytes]]:
         """See RecentTurns."""
-        found = map(
-            _NAME.fullmatch, islice(self._objects.list_names(RECENT), max(MAX_NAMES, limit))
-        )
+        found = map(_NAME.fullmatch, self._objects.list_names(RECENT))
+        later = (match for match in found if match and match[1] > before)
         wanted = (
             match
-            for match in found
-            if match and match[1] > before and (not project_id or int(match[2]) == project_id)
+            for match in islice(later, max(MAX_NAMES, limit))
+            if not project_id or int(match[2]) == project_id
         )
         for match in islice(wanted, limit):
             with suppress(Unreadable):

@@ -5,7 +5,6 @@ model invents). `webhooks` counts requests to the receiver, `triggers` the resul
 """
 
 from collections.abc import Callable
-from importlib.metadata import version
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,6 +18,7 @@ from prometheus_client import (
     start_http_server,
 )
 
+from worker import __version__
 from worker.errors import ConfigError
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -36,7 +36,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         about = Info("sandpiper_build", "What is running.", registry=self.registry)
-        about.info({"version": version("sandpiper")})
+        about.info({"version": __version__})
         self._make_work_metrics()
         self._make_model_metrics()
         self._make_part_metrics()

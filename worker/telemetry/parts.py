@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from worker import DISTRIBUTION
 from worker.core.events import Event
 from worker.core.ports import Model
 from worker.errors import ConfigError, ModelError
@@ -112,6 +113,6 @@ def open_traces(
     except ImportError as error:
         raise ConfigError(
             f"traces.endpoint ($OTEL_EXPORTER_OTLP_ENDPOINT) needs OpenTelemetry ({error.name} is "
-            "not there): pip install 'sandpiper[otel]'"
+            f"not there): pip install '{DISTRIBUTION}[otel]'"
         ) from error
     return Traces(open_exporter(endpoint), frozenset(tools), providers)

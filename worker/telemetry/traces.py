@@ -9,7 +9,6 @@ import time
 from collections.abc import Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import requests
 from opentelemetry import trace
@@ -19,6 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from worker import __version__
 from worker.core.events import Asking, Event, ToolRan, TriggerBegun, TriggerLeft, TurnEnded
 from worker.core.ports import Model, Reply, Request
 from worker.core.triggers import trigger_id
@@ -54,7 +54,7 @@ _open: ContextVar[_OpenSpans | None] = ContextVar("sandpiper_spans", default=Non
 
 def open_exporter(endpoint: str) -> TracerProvider:
     """Open an exporter that sends spans in batches to the OTLP/HTTP collector at this base URL."""
-    about = {"service.name": _AGENT, "service.version": version("sandpiper")}
+    about = {"service.name": _AGENT, "service.version": __version__}
     provider = TracerProvider(resource=Resource.create(about))
     session = requests.Session()
     bind_session(session, BoundedAdapter(TOTAL))  # which trusts whom all others trust
@@ -74,7 +74,7 @@ class Traces:
     def __init__(
         self, provider: TracerProvider, tools: Collection[str], providers: Mapping[str, str]
     ) -> None:
-        self._tracer = provider.get_tracer(_AGENT, version("sandpiper"))
+        self._tracer = provider.get_tracer(_AGENT, __version__)
         self._tools = tools
         self._providers = providers
 

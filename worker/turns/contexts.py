@@ -62,6 +62,7 @@ def make_first_context(
         turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
         tier=tier,
         ended_at=ended_at,
+        dry_turns=(0,) if deps.options.dry_run else (),
     )
 
 
@@ -86,7 +87,7 @@ def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
         return subject
     workflow = deps.runtime.playbook.for_trigger("command:analyze")
     context = make_first_context(key.session_id, subject, workflow, deps)
-    return replace(context, turn=latest, losses=(stored_turns.ALL_LOST,))
+    return replace(context, turn=latest, losses=(stored_turns.ALL_LOST,), dry_turns=())
 
 
 def load_session(key: SessionKey, latest: int, deps: Deps) -> Context | str:
@@ -213,6 +214,7 @@ def make_next_context(
         # Older versions committed turns with it; no worker has left the new turn.
         handed_over=False,
         tier=tier,
+        dry_turns=before.dry_turns + ((before.turn + 1,) if deps.options.dry_run else ()),
     )
     return context.add(User(message))
 
@@ -297,6 +299,7 @@ def make_emptied_context(stored: Context, deps: Deps) -> Context:
         look=stored.look,
         ended_at=stored.ended_at,
         first_pipeline=stored.first_pipeline,
+        dry_turns=stored.dry_turns,
         outcome=Outcome(Status.FAILED, "", FORGOTTEN),
     )
 

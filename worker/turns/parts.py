@@ -239,8 +239,9 @@ class Options:
     `turns_per_day` is how often one thread is answered in a day. `project_concurrency` is how many
     failures of one project are analysed at a time, 0 for half of a worker's threads. `debounce` is
     how many seconds a failure waits before it is analysed. `page` returns the URL of a session's
-    page, "" if there is none. `salt` gives dry runs sessions of their own. `id_salt` is the secret
-    part of the ids of new sessions; without it they have the ids of earlier versions.
+    page, "" if there is none. `dry_run` says that nothing is posted; `salt` gives such runs
+    sessions of their own. `id_salt` is the secret part of the ids of new sessions; without it they
+    have the ids of earlier versions.
     """
 
     note: NoteOptions = NoteOptions()
@@ -249,6 +250,7 @@ class Options:
     project_concurrency: int = 0
     debounce: float = 0.0
     page: Callable[[str], str] = lambda session_id: ""
+    dry_run: bool = False
     salt: str = ""
     id_salt: str = ""
 

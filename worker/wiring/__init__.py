@@ -14,6 +14,8 @@ from worker.wiring.model_lists import (
     require_prices,
 )
 from worker.wiring.process import (
+    READ,
+    WRITE,
     build_telemetry,
     load_settings,
     require_secret,
@@ -31,6 +33,8 @@ from worker.wiring.stores import find_other_addressing, open_session_store
 from worker.wiring.toolsets import list_tool_names
 
 __all__ = [
+    "READ",
+    "WRITE",
     "bind_port",
     "build_catalogue",
     "build_deps",

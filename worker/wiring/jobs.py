@@ -67,13 +67,14 @@ def open_read_client(settings: Settings) -> ReadClient:
 
 def build_deps(
     settings: Settings,
-    writer: GitLabWriter | DryRunWriter | None = None,
-    salt: str = "",
     watched: Telemetry | None = None,
     opened: ExitStack | None = None,
+    *,
+    dry_run: bool = False,
 ) -> Deps:
     """Build the parts of a job, wrapped by `watched` if given.
 
+    A `dry_run` posts nothing, needs no write token, and has a session of its own.
     `opened` closes their connections to GitLab and models; without it they stay open until the
     process ends. Raises ConfigError or StoreError.
     """
@@ -83,11 +84,11 @@ def build_deps(
     client = _open_client(settings, opened)
     pages = build_pages(settings)
     hosts = pages.link_places | settings.sources.list_link_places()
-    writer = writer or _open_writer(gitlab, opened)
+    writer = DryRunWriter() if dry_run else _open_writer(gitlab, opened)
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     runtime = _build_runtime(settings, toolsets, redact, watched, opened)
     store, store_key = wait_for_store(partial(_open_store, settings, watched))
-    reader = _build_gitlab_reader(client, gitlab)
+    reader = _build_gitlab_reader(client, gitlab, redact)
     deps = Deps(
         GitLab(
             *(reader, reader, reader, writer),
@@ -99,7 +100,7 @@ def build_deps(
         runtime,
         Storage(
             store,
-            known_failures=NoKnownFailures() if salt else store.known_failures,
+            known_failures=NoKnownFailures() if dry_run else store.known_failures,
             recent=store.recent_turns,
             budget=_build_budget(settings, store, clock),
         ),
@@ -107,7 +108,8 @@ def build_deps(
         replace(
             _build_options(settings),
             page=pages.make_linker(store_key),
-            salt=salt,
+            dry_run=dry_run,
+            salt=token_hex(8) if dry_run else "",
             id_salt=make_id_salt(store_key),
         ),
     )
@@ -221,10 +223,12 @@ def _redact(redactor: Redactor, text: str) -> str:
 
 def build_dry_deps(settings: Settings) -> Deps:
     """Build the parts of a job that posts nothing and has a session of its own."""
-    return build_deps(leave_out_pool(settings), DryRunWriter(), salt=token_hex(8))
+    return build_deps(leave_out_pool(settings), dry_run=True)
 
 
-def _build_gitlab_reader(client: ReadClient, gitlab: GitLabSettings) -> GitLabReader:
+def _build_gitlab_reader(
+    client: ReadClient, gitlab: GitLabSettings, redact: Callable[[str], str]
+) -> GitLabReader:
     policy = Policy(
         skip_labels=gitlab.skip_labels,
         skip_drafts=gitlab.skip_drafts,
@@ -234,7 +238,7 @@ def _build_gitlab_reader(client: ReadClient, gitlab: GitLabSettings) -> GitLabRe
         tier_min_access=ACCESS_LEVELS[gitlab.tier_min_access],
     )
     level = ACCESS_LEVELS[gitlab.reply_min_access]
-    return GitLabReader(client, gitlab.url, gitlab.projects, level, policy)
+    return GitLabReader(client, gitlab.url, gitlab.projects, level, policy, redact=redact)
 
 
 def _find_own_ids(bot: BotAccount) -> frozenset[int]:

@@ -8,7 +8,7 @@ from functools import partial
 from starlette.applications import Starlette
 
 from worker.core.ports import SessionStore
-from worker.maintenance import missed_pipelines
+from worker.maintenance import missed_pipelines, verdict_days
 from worker.pages.parts import PageSettings
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
@@ -52,6 +52,7 @@ def build_receiver(
     pages = build_pages(settings).make_routes(
         partial(open_session_store, settings),
         settings.limits.make_limits(),
+        verdict_days.read_days,
         _list_parked,
     )
     app.router.routes.extend(pages)

@@ -165,39 +165,43 @@ http{{ if $own.tlsSecret }}s{{ end }}://{{ $own.host }}
 {{- end -}}
 {{- end }}
 
-{{/* What cannot be said in a schema. */}}
+{{/*
+What cannot be said in a schema: all that is missing or wrong, in one message. `helm lint` goes on
+after `fail`, but not after a template that is not there, and names it.
+*/}}
 {{- define "sandpiper.checks" -}}
 {{- $v := .Values -}}
+{{- $wrong := list -}}
 {{- $runs := or $v.receiver.enabled $v.worker.enabled -}}
 {{- range $key := list "broker" "store" "workflows" -}}
-{{- if hasKey $v.config $key }}{{ fail (printf "config.%s: set the value `%s` of the chart instead" $key $key) }}{{ end -}}
+{{- if hasKey $v.config $key }}{{ $wrong = append $wrong (printf "config.%s: set the value `%s` of the chart instead" $key $key) }}{{ end -}}
 {{- end -}}
 {{- if not $v.secrets.existingSecret -}}
-{{ fail "secrets.existingSecret: name a Secret with the tokens, see the README of the chart" }}
+{{ $wrong = append $wrong "secrets.existingSecret: name a Secret with the tokens, see the README of the chart" }}
 {{- end -}}
-{{- if not $v.store.url }}{{ fail "store.url: expected s3://bucket/prefix or file:///var/lib/sandpiper" }}{{ end -}}
+{{- if not $v.store.url }}{{ $wrong = append $wrong "store.url: expected s3://bucket/prefix or file:///var/lib/sandpiper" }}{{ end -}}
 {{- if and (hasPrefix "file://" $v.store.url) (not $v.store.persistence.enabled) (not (and $v.job.enabled (not $runs))) -}}
-{{ fail "store.persistence.enabled: a store file://… has to outlive the pods; enable it, or use s3://…" }}
+{{ $wrong = append $wrong "store.persistence.enabled: a store file://… has to outlive the pods; enable it, or use s3://…" }}
 {{- end -}}
 {{- if and $v.store.persistence.enabled (ne $v.store.url "file:///var/lib/sandpiper") -}}
-{{ fail "store.url: with store.persistence it has to be file:///var/lib/sandpiper" }}
+{{ $wrong = append $wrong "store.url: with store.persistence it has to be file:///var/lib/sandpiper" }}
 {{- end -}}
 {{- $brokers := len (compact (list $v.broker.url $v.broker.existingSecret (ternary "redis" "" $v.redis.enabled))) -}}
 {{- if and $runs (ne $brokers 1) -}}
-{{ fail "broker: set exactly one of redis.enabled, broker.url and broker.existingSecret" }}
+{{ $wrong = append $wrong "broker: set exactly one of redis.enabled, broker.url and broker.existingSecret" }}
 {{- end -}}
 {{- if and $v.redis.enabled (not $v.networkPolicy.enabled) -}}
-{{ fail "redis.enabled: this Redis has no password and needs networkPolicy.enabled; or bring a Redis of yours by broker.existingSecret" }}
+{{ $wrong = append $wrong "redis.enabled: this Redis has no password and needs networkPolicy.enabled; or bring a Redis of yours by broker.existingSecret" }}
 {{- end -}}
 {{- if and (eq $v.engine.mode "external") (not $v.engine.external.host) -}}
-{{ fail "engine.external.host: expected tcp://host:2376" }}
+{{ $wrong = append $wrong "engine.external.host: expected tcp://host:2376" }}
 {{- end -}}
 {{- if and (eq $v.engine.mode "external") (not $v.engine.external.tlsSecret) (not $v.engine.external.insecure) -}}
-{{ fail "engine.external.tlsSecret: whoever reaches an engine without TLS is root on its host; name a Secret with ca.pem, cert.pem and key.pem" }}
+{{ $wrong = append $wrong "engine.external.tlsSecret: whoever reaches an engine without TLS is root on its host; name a Secret with ca.pem, cert.pem and key.pem" }}
 {{- end -}}
 {{- $sandbox := get $v.config "sandbox" | default dict -}}
 {{- range $key := list "driver" "namespace" -}}
-{{- if and (eq $v.engine.mode "pods") (hasKey $sandbox $key) }}{{ fail (printf "config.sandbox.%s: engine.mode and engine.pods.namespace say it" $key) }}{{ end -}}
+{{- if and (eq $v.engine.mode "pods") (hasKey $sandbox $key) }}{{ $wrong = append $wrong (printf "config.sandbox.%s: engine.mode and engine.pods.namespace say it" $key) }}{{ end -}}
 {{- end -}}
 {{- $pages := get $v.config "pages" | default dict -}}
 {{- $signed := list -}}
@@ -205,28 +209,47 @@ http{{ if $own.tlsSecret }}s{{ end }}://{{ $own.host }}
 {{- if hasKey (get $v.secrets $part) "SANDPIPER_PAGE_SECRET" }}{{ $signed = append $signed $part }}{{ end -}}
 {{- end -}}
 {{- if and $v.receiver.enabled (eq (len $signed) 1) -}}
-{{ fail (printf "secrets.%s: SANDPIPER_PAGE_SECRET has to be the same for receiver and worker; name it in both, or in neither" (first $signed)) }}
+{{ $wrong = append $wrong (printf "secrets.%s: SANDPIPER_PAGE_SECRET has to be the same for receiver and worker; name it in both, or in neither" (first $signed)) }}
 {{- end -}}
 {{- $metrics := get $v.config "metrics" | default dict -}}
 {{- if and $v.metrics.port (eq (get $metrics "enabled" | toString) "false") -}}
-{{ fail "metrics.port: with config.metrics.enabled false nothing answers there, which probes would take for a dead worker; set it to 0" }}
+{{ $wrong = append $wrong "metrics.port: with config.metrics.enabled false nothing answers there, which probes would take for a dead worker; set it to 0" }}
 {{- end -}}
 {{- if and $v.webhooks.fix (not (include "sandpiper.url" .)) (not (get $pages "url")) -}}
-{{ fail "webhooks.fix: the webhooks need an address; enable receiver.ingress, or set config.pages.url" }}
+{{ $wrong = append $wrong "webhooks.fix: the webhooks need an address; enable receiver.ingress, or set config.pages.url" }}
 {{- end -}}
 {{- if and $v.job.enabled (not $v.job.mergeRequest) -}}
-{{ fail "job.mergeRequest: expected a URL, or group/project!iid" }}
+{{ $wrong = append $wrong "job.mergeRequest: expected a URL, or group/project!iid" }}
 {{- end -}}
 {{- if and $v.receiver.enabled $v.receiver.ingress.enabled (not $v.receiver.ingress.host) -}}
-{{ fail "receiver.ingress.host: expected the host name that GitLab will call" }}
+{{ $wrong = append $wrong "receiver.ingress.host: expected the host name that GitLab will call" }}
 {{- end -}}
 {{- if and (eq $v.autoscaling.kind "keda") (eq $v.autoscaling.keda.trigger "redis") (not $v.redis.enabled) (not $v.autoscaling.keda.address) -}}
-{{ fail "autoscaling.keda.address: expected host:port of the Redis that is the broker" }}
+{{ $wrong = append $wrong "autoscaling.keda.address: expected host:port of the Redis that is the broker" }}
 {{- end -}}
 {{- if and (eq $v.autoscaling.kind "keda") (eq $v.autoscaling.keda.trigger "rabbitmq") (not $v.autoscaling.keda.authentication) -}}
-{{ fail "autoscaling.keda.authentication: RabbitMQ's address is in a TriggerAuthentication, as `host`" }}
+{{ $wrong = append $wrong "autoscaling.keda.authentication: RabbitMQ's address is in a TriggerAuthentication, as `host`" }}
 {{- end -}}
 {{- if gt (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas) -}}
-{{ fail "autoscaling.minReplicas is more than autoscaling.maxReplicas" }}
+{{ $wrong = append $wrong "autoscaling.minReplicas is more than autoscaling.maxReplicas" }}
 {{- end -}}
+{{- $closed := list -}}
+{{- range $way := include "sandpiper.workerWays" . | fromYamlArray -}}
+{{- if and (kindIs "invalid" (get $v.networkPolicy $way).cidrs) (not (and (eq $way "store") (hasPrefix "file://" $v.store.url))) -}}
+{{- $closed = append $closed (printf "networkPolicy.%s.cidrs" $way) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.networkPolicy.enabled $closed (not $v.networkPolicy.anywhere) -}}
+{{ $wrong = append $wrong (printf "%s: name the addresses, like [203.0.113.7/32] ([]: none), or set networkPolicy.anywhere to open their ports to every address" (join ", " $closed)) }}
+{{- end -}}
+{{- if $wrong -}}
+{{- $said := ternary (first $wrong) (printf "%d values are missing or wrong:\n  %s" (len $wrong) (join "\n  " $wrong)) (eq (len $wrong) 1) -}}
+{{- fail $said -}}
+{{- include ($said | replace ":\n  " ": " | replace "\n  " "; ") . -}}
+{{- end -}}
+{{- end }}
+
+{{/* Where a worker connects to: names of networkPolicy's ways, as a list. */}}
+{{- define "sandpiper.workerWays" -}}
+{{ toJson (list "gitlab" "models" "store" "broker" "sources" (get (dict "sidecar" "registry" "external" "engine" "pods" "cluster") .Values.engine.mode)) }}
 {{- end }}

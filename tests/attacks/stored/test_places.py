@@ -18,7 +18,7 @@ from worker.core.conversation.messages import Assistant, WireForm
 from worker.core.object_names import PROMPTS
 from worker.core.ports import SessionKey
 from worker.maintenance.retention import remove_expired
-from worker.pages.overview import build_overview
+from worker.pages.overview import Query, build_overview
 from worker.pages.stored import read_turns
 from worker.playbook import Playbook, Workflow
 from worker.turns.kept_prompts import RENEWAL
@@ -163,8 +163,8 @@ def test_what_lies_under_another_key_is_damaged(at: Job, part: int) -> None:
     with pytest.raises(HistoryError, match="lay under session"):
         load_context_of(other, data)
     at.store.commit_turn(other, 0, data)
-    assert read_turns(at.store, other) == ([], 0)
-    assert len(read_turns(at.store, key)[0]) == 1
+    assert read_turns(at.store, other, 0.0) == ([], 0)
+    assert len(read_turns(at.store, key, 0.0)[0]) == 1
 
 
 def test_a_row_of_the_operators_list_that_lies_elsewhere_is_left_out(at: Job) -> None:
@@ -172,7 +172,7 @@ def test_a_row_of_the_operators_list_that_lies_elsewhere_is_left_out(at: Job) ->
     ((place, data),) = at.store.recent_turns.list_newest(5)
     assert turn_row.load_row_of(place, data).session_id == at.find_key().session_id
     at.store.recent_turns.put_row(replace(at.find_key(), session_id="f" * 20), 0, 5.0, data)
-    shown = build_overview(at.store.recent_turns, at.store, 0.0, before="", project="")
+    shown = build_overview(at.store.recent_turns, at.store, 0.0, Query())
     assert [row.session_id for row, _ in shown.rows] == [at.find_key().session_id]
 
 

@@ -6,6 +6,7 @@ from tests.simulators.anthropic.model_list import describe_model
 from tests.simulators.gitlab.webhook_state import add_delivery
 from tests.unit.doctor.bed import Bed, Break
 from worker.doctor.base import Status
+from worker.doctor.shadows import HOME
 
 FLOW = "---\nname: mine\ndescription: d\ntriggers: [{}]\ntools: [{}]\n---\nLook.\n"
 F, W, U = Status.FAILED, Status.WARNING, Status.UNCHECKED
@@ -105,6 +106,19 @@ def workflow(text: str) -> Break:
         folder.mkdir()
         (folder / "one.md").write_text(text)
         bed.file["workflows"] = str(folder)
+
+    return change
+
+
+def stranger(name: str, *, first: bool) -> Break:
+    """Another package of this name, before or after Sandpiper's."""
+
+    def change(bed: Bed) -> None:
+        package = bed.folder / "strange" / name
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        path = [str(package.parent), str(HOME)]
+        bed.parts["import_path"] = path if first else path[::-1]
 
     return change
 

@@ -16,6 +16,7 @@ from tests.unit.doctor.breaks import (
     list_model,
     no_folder,
     set_to,
+    stranger,
     unreached,
     without,
 )
@@ -24,6 +25,24 @@ from worker.demo.script import Say
 OPUS_4_6 = "anthropic/claude-opus-4-6"
 
 ROWS = [
+    Row(
+        "another sandbox before ours",
+        stranger("sandbox", first=True),
+        "packages",
+        "packages",
+        F,
+        "strange/sandbox for Sandpiper's `sandbox`",
+        "strange out of PYTHONPATH, or install Sandpiper into an environment of its own",
+    ),
+    Row(
+        "another worker behind ours",
+        stranger("worker", first=False),
+        "packages",
+        "packages",
+        W,
+        "Sandpiper's `worker` hides another one from Python: ",
+        "if that is needed, install Sandpiper into an environment of its own",
+    ),
     Row(
         "no webhook",
         lambda bed: bed.gitlab.webhooks.by_project.clear(),

@@ -39,6 +39,7 @@ def test_a_well_patient_is_told_so(patient: Bed) -> None:
         "workflows",
         "idle",
         "versions",
+        "packages",
         *GITLAB,
         "broker",
         "store",

@@ -130,7 +130,8 @@ def test_no_engine_is_said_with_where_it_was_looked_for(
 
 def test_a_missing_image_is_to_be_built(ready: Bed) -> None:
     ready.file["sandbox"] = {"image": "sandpiper-sandbox:of-no-build"}
-    assert "python -m sandbox.build" in blamed(ready.lines("sandbox"))["sandbox"]
+    found = blamed(ready.lines("sandbox"))["sandbox"]
+    assert "build it with `sandpiper image build --tag sandpiper-sandbox:of-no-build`" in found
 
 
 def test_a_runtime_that_the_engine_has_not_is_named_with_those_it_has(ready: Bed) -> None:

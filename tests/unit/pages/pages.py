@@ -18,6 +18,7 @@ from worker.core.conversation.context import CallCost, Context, NoteRef, Outcome
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.ports import SessionKey
+from worker.maintenance.verdict_days import read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
 from worker.sessions.folder import FolderStore
@@ -33,6 +34,8 @@ KEY = SessionKey(SUBJECT.project_id, SUBJECT.mr_iid, "0123456789abcdef0123")
 OTHER = "f" * 20
 ATTRIBUTES = {"class", "id", "lang", "charset", "name", "content", "href", "rel", "download"} | {
     *("aria-label", "aria-labelledby", "aria-hidden", "role", "tabindex", "scope", "start"),
+    *("aria-current", "for", "type", "value", "selected", "maxlength", "placeholder", "method"),
+    "autocapitalize",
     *("viewbox", "preserveaspectratio", "x", "y", "x1", "x2", "y1", "y2", "width", "height"),
 }
 TAGS = {
@@ -42,6 +45,7 @@ TAGS = {
     *("meta", "p", "h1", "h2", "a", "span", "dl", "div", "nav", "li", "section", "svg", "line"),
     *("g", "rect", "details", "table", "th", "td", "article", "ol", "caption"),
 }
+FORM_TAGS = {"form", "label", "input", "select", "option", "button"}
 
 
 class Seen(HTMLParser):
@@ -78,7 +82,14 @@ def hostile(turn: int = 0, size: int = 1) -> Context:
     usage = Usage(100, 2000, 300, 40)
     return replace(
         context(*messages, turn_usage=TurnUsage(NOW - 60, iterations=3, context_tokens=2400)),
-        subject=replace(SUBJECT, project=bad[:300], sha=bad, web_url="javascript:alert(1)"),
+        subject=replace(
+            SUBJECT,
+            project=bad[:300],
+            sha=bad,
+            web_url="javascript:alert(1)",
+            title=bad,
+            author=bad,
+        ),
         turn=turn,
         model=bad[:200],
         workflow=bad[:100],
@@ -130,7 +141,7 @@ class Site:
         self.opened = 0
         self.parked: list[str] = []
         self.pages = Pages(
-            *(self._open, self._load_signer, self.token, Limits(), lambda: self.now),
+            *(self._open, self._load_signer, self.token, Limits(), lambda: self.now, read_days),
             list_parked=lambda store: self.parked,
         )
         self.client = TestClient(Starlette(routes=self.pages.make_routes()))
@@ -155,6 +166,8 @@ class Site:
             self.list(each)
 
     def list(self, turn: Context) -> None:
-        row = turn_row.make_row(turn)
+        self.list_row(turn_row.make_row(turn))
+
+    def list_row(self, row: turn_row.Row) -> None:
         key = SessionKey(row.project_id, row.mr_iid, row.session_id)
         self.store.recent_turns.put_row(key, row.turn, row.started_at, turn_row.dump_row(row))

@@ -1,5 +1,7 @@
 """The operators' page of verdicts: who sees it, what it shows, and that it stays small."""
 
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,10 @@ import pytest
 from tests.unit.evaluation.test_precision import turn as make_judged_turn
 from tests.unit.pages.pages import ATTRIBUTES, HOSTILE, KEY, NOW, TAGS, TOKEN, Seen, Site
 from worker.core.failure.outcomes import Label
+from worker.evaluation import precision
 from worker.evaluation.day_report import DAY, JudgedTurn, count_day, list_days, write_day
+from worker.evaluation.precision import make_json
+from worker.maintenance.verdict_days import count_ended_days, read_days
 from worker.pages.report import MOST_ROWS
 
 AUTH = ("me", TOKEN)
@@ -83,14 +88,47 @@ def test_of_one_project_and_of_more_days(site: Site) -> None:
         page = read(site, f"?project={query}")
         assert "aviary/tern" in page
         assert "other/place" not in page
-    assert "No verdicts are counted for this project" in read(site, "?project=none")
+    assert "There are no verdicts of this project" in read(site, "?project=none")
     assert site.client.get("/sessions/report?days=10000", auth=AUTH).status_code == 404
 
 
-def test_without_a_count_it_says_who_counts(site: Site) -> None:
-    assert "<code>sandpiper sweep</code> counts" in read(site)
+def test_without_verdicts_it_says_so(site: Site) -> None:
+    assert "There are no verdicts in this time." in read(site)
     count(site)
-    assert "<code>sandpiper sweep</code> counts" in read(site)
+    assert "There are no verdicts in this time." in read(site)
+
+
+MIDNIGHT = 1_800_057_600.0
+"""2027-01-16, 00:00 UTC."""
+
+
+@pytest.mark.parametrize("now", [MIDNIGHT - 1, MIDNIGHT, MIDNIGHT + 1, MIDNIGHT + DAY / 2])
+@pytest.mark.parametrize("swept", [0, 1, 2, 40])
+def test_it_says_what_the_command_says_at_the_same_moment(
+    site: Site, now: float, swept: int
+) -> None:
+    """Around midnight, before a sweep, while it is counting, and after it."""
+    first = MIDNIGHT - (30 + (now < MIDNIGHT)) * DAY
+    times = [now, now - 2, now - 3600, *(now - 0.5 * DAY * number for number in range(1, 70))]
+    for number, at in enumerate(times):
+        site.list_row(replace(turn(number + 1, started_at=at).row, label="confirmed"))
+    site.now = now
+    list(islice(count_ended_days(site.store, now), swept))
+    site.list_row(replace(turn(99, started_at=now).row, dry_run=True))  # It is not counted.
+    site.list_row(turn(100, started_at=now - 1).row)  # It ended while the sweep was at work.
+    known = sum(at >= first for at in times)
+    within = known + (now != MIDNIGHT or not swept)  # A count stays until the next day's sweep.
+    told = read_days(site.store, now, 30)
+    (command,) = make_json(told)["all"]
+    assert (command["verdicts"], command["confirmed"]) == (within, known)
+    page = read(site)
+    text = " ".join(Seen(page).text.split())
+    days = sorted(each.day for each in told)
+    for name, figure in ("Verdicts", within), ("Known to be right or wrong", known):
+        assert f"<dt>{name}</dt><dd>{figure}</dd>" in page
+    assert f"Counted from {days[0]} to {days[-1]}." in text
+    for line in precision.count_groups(told)["week"]:
+        assert f"{line.name}: {line.right_count} confirmed" in text
 
 
 def test_many_projects_are_cut_and_it_is_said(site: Site) -> None:

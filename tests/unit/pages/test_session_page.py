@@ -1,11 +1,13 @@
 """What a session's page shows, and to whom."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.contexts import call, context
+from tests.contexts import SUBJECT, call, context
 from tests.unit.pages.pages import (
     ATTRIBUTES,
     HOSTILE,
@@ -13,12 +15,13 @@ from tests.unit.pages.pages import (
     NOW,
     OTHER,
     TAGS,
+    TOKEN,
     Seen,
     Site,
     hostile,
 )
 from worker.core.conversation import context_json
-from worker.core.conversation.context import CallCost, Context, Outcome, Status
+from worker.core.conversation.context import GIVEN_UP, CallCost, Context, Outcome, Status
 from worker.core.conversation.folds.fold import Fold, FoldKind
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
@@ -28,6 +31,7 @@ from worker.core.ports import Claim
 from worker.core.routing.tiers import ReplyModel
 from worker.pages import view
 from worker.pages.sign import Signer
+from worker.pages.texts import CharacterBudget, split_fields
 
 
 @pytest.fixture
@@ -120,6 +124,110 @@ def test_the_timeline_says_what_was_asked_came_back_and_took(site: Site) -> None
         assert part in text
 
 
+def named() -> Context:
+    return replace(told(), subject=replace(SUBJECT, title="Count the tides", author="mara"))
+
+
+def test_a_developer_reads_the_finding_first_and_what_it_cost_last(site: Site) -> None:
+    site.keep(named())
+    page = get(site)
+    text = " ".join(Seen(page).text.split())
+    order = (
+        *("Count the tides by mara", "Caused by this change answered", "small"),
+        *("What was looked at", "I look.", "Tokens, cost and technical details", "$0.50 of"),
+    )
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    before, _, after = page.partition('<details class="technical">')
+    assert "$" not in before.partition("<body>")[2]
+    assert "test/model" not in before
+    assert "analyze-failures" in after
+
+
+def test_a_session_of_an_older_version_is_named_by_its_number(site: Site) -> None:
+    site.keep(told())
+    assert "<h1>aviary/tern!42</h1>" in get(site)
+
+
+@pytest.mark.parametrize(
+    ("changes", "pills"),
+    [
+        ({}, ["answered"]),
+        ({"outcome": Outcome(Status.PARTIAL, "x")}, ["partial"]),
+        ({"outcome": Outcome(Status.FAILED, "")}, ["failed"]),
+        ({"outcome": Outcome(Status.FAILED, "", f"{GIVEN_UP}2 workers died")}, ["given up"]),
+        ({"dry_turns": (0,)}, ["answered", "dry run"]),
+        ({"outcome": None}, ["interrupted"]),
+    ],
+)
+def test_the_state_of_a_turn_stands_beside_its_verdict(
+    site: Site, changes: dict[str, Any], pills: list[str]
+) -> None:
+    turn = replace(told(), **changes)
+    if turn.outcome:
+        site.keep(turn)
+    else:
+        site.store.claim_turn(KEY, 0, Claim("worker", "trigger", NOW - 1), NOW - 60)
+        site.store.write_checkpoint(KEY, 0, context_json.dump_context(turn))
+    assert re.findall(r'<span class="state [a-z-]+">([^<]*)</span>', get(site)) == pills
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        ("**Flaky** by `clock`", "<strong>Flaky</strong> by <code>clock</code>"),
+        ("- a\n- b", "<li>a</li>\n<li>b</li>"),
+        ('{"verdict": {"is": "flaky"}}', "&#34;verdict&#34;: {\n    &#34;is&#34;: &#34;flaky&#34;"),
+        ("[here](https://evil.example)", "[here](https://evil.example)"),
+        ("<https://evil.example>", "&lt;https://evil.example&gt;"),
+        ("![i](https://evil.example/i.png)", "![i](https://evil.example/i.png)"),
+        ("[here][1]\n\n[1]: https://evil.example", "[1]: https://evil.example"),
+        ("<details><b>x</b></details>", "&lt;details&gt;&lt;b&gt;x&lt;/b&gt;"),
+    ],
+)
+def test_what_the_model_wrote_is_rendered_without_its_links(
+    site: Site, answer: str, shown: str
+) -> None:
+    site.keep(replace(told(), messages=(Assistant(answer),)))
+    page = get(site)
+    assert shown in page
+    assert not [link for link in Seen(page).links if "evil" in link]
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ('{"result": "{\\"a\\": {\\"b\\": 1}}"}', '{\n  "a": {\n    "b": 1\n  }\n}'),
+        ('[{"id": 5}]', '[\n  {\n    "id": 5\n  }\n]'),
+        ('{"a": 1}\n{"b": 2}\nthe rest', '{\n  "a": 1\n}\n{\n  "b": 2\n}\nthe rest'),
+        ("[not json", "[not json"),
+        ("[" * 5000, "[[[["),
+    ],
+)
+def test_json_is_indented_wherever_it_came_from(site: Site, result: str, shown: str) -> None:
+    messages = (Assistant("", (call(),)), ToolResult("c1", "look", result))
+    site.keep(replace(told(), messages=messages))
+    assert shown in Seen(get(site)).text
+
+
+def test_long_lists_of_arguments_have_a_short_summary() -> None:
+    arguments = (
+        '{"requests": [{"source": "job_log", "arguments": {"job_id": 5}, "path": "/tmp/a"}]}'
+    )
+    assert split_fields(arguments, CharacterBudget()).summary == "job_log 5 /tmp/a"
+
+
+def test_the_way_back_leads_operators_to_the_list_and_others_to_the_merge_request(
+    site: Site,
+) -> None:
+    site.keep(named())
+    for headers, is_there in (({}, False), ({"authorization": f"Bearer {TOKEN}"}, True)):
+        address = f"/sessions/{KEY.session_id}?sig={site.sign()}"
+        links = Seen(site.client.get(address, headers=headers).text).links
+        assert ("../sessions" in links) is is_there
+        assert SUBJECT.web_url in links
+
+
 def test_an_answer_that_could_not_be_used_has_its_place() -> None:
     usage = Usage(10)
     calls = (CallCost(0, "m", usage, 0.1, 1.0, 1.0, -1), CallCost(0, "m", usage, 0.1, 3.0, 1.0, 0))
@@ -135,7 +243,7 @@ def test_calls_of_an_older_version_stand_with_their_answers() -> None:
     old = (CallCost(0, "m", Usage(11), 0.1), CallCost(0, "m", Usage(22), 0.1))
     stored = view.StoredTurn(replace(told(), calls=old))
     steps = view.build_page([stored], Limits()).turns[0].steps
-    assert [step.tokens for step in steps] == ["11 in · 0 out", "22 in · 0 out"]
+    assert [(step.number, step.note, step.time) for step in steps] == [(1, "", ""), (2, "", "")]
 
 
 def test_a_running_turn_is_shown_as_far_as_it_has_come(site: Site) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from sandbox.base import SandboxUnavailable
 from sandbox.build import IMAGE_FOLDER, compute_image_tag, follow_progress
+from sandbox.docker import explain_missing_image
 
 
 def test_the_tag_is_a_hash_of_names_and_contents(tmp_path: Path) -> None:
@@ -58,3 +59,28 @@ def test_a_failed_build_says_its_last_words() -> None:
     words = "^building: line 6 / line 7 / line 8 / apt-get failed: 100$"
     with pytest.raises(SandboxUnavailable, match=words):
         follow_progress(lines, "building")
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (
+            "sandpiper-sandbox:latest",
+            "the sandbox image sandpiper-sandbox:latest is not on the Docker engine: "
+            "build it with `sandpiper image build`",
+        ),
+        (
+            "registry.example.com/own:1",
+            "the sandbox image registry.example.com/own:1 is not on the Docker engine: "
+            "pull it with `docker pull registry.example.com/own:1`, "
+            "or build it with `sandpiper image build --tag registry.example.com/own:1`",
+        ),
+        (
+            "registry.example.com/own@sha256:1",
+            "the sandbox image registry.example.com/own@sha256:1 is not on the Docker engine: "
+            "pull it with `docker pull registry.example.com/own@sha256:1`",
+        ),
+    ],
+)
+def test_a_missing_image_is_said_with_what_gets_this_very_one(image: str, said: str) -> None:
+    assert explain_missing_image(image) == said

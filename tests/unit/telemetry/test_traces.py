@@ -120,7 +120,7 @@ def test_an_endpoint_without_opentelemetry_is_refused_with_what_to_do() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
-    assert "pip install 'sandpiper[otel]'" in done.stderr
+    assert "pip install 'sandpiper-ci[otel]'" in done.stderr
     assert "ConfigError" in done.stderr
 
 

@@ -22,6 +22,7 @@ class Subject:
     `project_id` is the merge request's (target) project, where the note goes. The pipeline may
     have run in a fork: `pipeline_project_id`. `sha` is the commit the pipeline ran on. `web_url` is
     the merge request's page, `pipeline_web_url` the pipeline's, "" where it is not known.
+    `title` is the merge request's, redacted, `author` the user name of who opened it.
     """
 
     gitlab_url: str
@@ -33,6 +34,8 @@ class Subject:
     sha: str
     web_url: str
     pipeline_web_url: str = ""
+    title: str = ""
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,9 @@ class Outcome:
     reason: str = ""
 
 
+GIVEN_UP = "given up: "
+"""The beginning of the reason of a turn that is not tried again."""
+
 NO_OUTCOME = Outcome(Status.FAILED, "", "the run ended without an outcome")
 """The outcome of a turn whose context has none."""
 
@@ -134,7 +140,9 @@ class Context:
     which the newest of these failures was looked at, `ended_at` when its pipeline ended by GitLab's
     clock (epoch seconds, 0 if that is not known), and `first_pipeline` the one that the session's
     id is made of, 0 if it is the subject's. `earlier_note` is the text of the note before such a
-    turn, which stays folded below its result.
+    turn, which stays folded below its result. `on_request` says that a look was asked for, and that
+    the failure did not come again. `dry_turns` are the turns of which nothing was
+    posted: their notes were printed in a terminal alone.
     """
 
     session_id: str
@@ -164,6 +172,8 @@ class Context:
     ended_at: float = 0.0
     first_pipeline: int = 0
     earlier_note: str = ""
+    on_request: bool = False
+    dry_turns: tuple[int, ...] = ()
     outcome: Outcome | None = None
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
@@ -192,6 +202,22 @@ class Context:
     def is_look(self) -> bool:
         """Whether the turn is the first on a failure, which nobody need have asked for."""
         return self.turn == self.look
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the turn was given up after its runs broke off again and again."""
+        return self.outcome is not None and self.outcome.reason.startswith(GIVEN_UP)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing of this turn was posted: its note was printed in a terminal alone."""
+        return self.turn in self.dry_turns
+
+    @property
+    def began_dry(self) -> bool:
+        """Whether the session is a dry run: nothing of its first turn was posted, so that nobody
+        can find it in GitLab."""
+        return 0 in self.dry_turns
 
     @property
     def note_turn(self) -> int:

@@ -123,7 +123,11 @@ def _encode(value: Any) -> bytes:
 
 
 def _constant_fields(context: Context) -> dict[str, Any]:
-    unset = [name for name in ("tier", "reply_by") if not getattr(context, name)]
+    unset = [
+        name
+        for name in ("tier", "reply_by", "on_request", "dry_turns")
+        if not getattr(context, name)
+    ]
     fields = {"schema": SCHEMA} | to_stored(context, *_CHANGING, *unset)
     fields["subject"] = to_stored(context.subject)
     fields["note"] = to_stored(context.note) if context.note else None
@@ -212,6 +216,7 @@ def _load_fields(fields: Mapping[str, Any]) -> Context:
         "redacted": tuple(_load_redaction(*each) for each in fields.get("redacted", ())),
         "tier": from_stored(TierChoice, fields["tier"]) if fields.get("tier") else None,
         "reply_by": from_stored(ReplyModel, reply) if (reply := fields.get("reply_by")) else None,
+        "dry_turns": tuple(int(turn) for turn in fields.get("dry_turns", ())),
         "outcome": _load_outcome(fields["outcome"]),
         "usage": from_stored(Usage, fields["usage"]),
         "spent": _load_turn_usage(fields["spent"]),

@@ -28,7 +28,9 @@ class Row:
     whether the verdict was right, as far as that is known (see `failure.outcomes`), and
     `label_reason` why. `jobs` are the names of the failing jobs, `cause` is the first sentence of
     the cause, redacted, and "" if the note is internal. `look` is the turn that first looked at the
-    failure that this one is about."""
+    failure that this one is about. `dry_run` says that nothing of the turn was posted, `began_dry`
+    that nothing of its session's first turn was, `given_up` that it was given up (see `Context`).
+    `title` and `author` are the merge request's."""
 
     session_id: str
     project_id: int
@@ -50,6 +52,11 @@ class Row:
     jobs: str = ""
     cause: str = ""
     look: int = 0
+    dry_run: bool = False
+    began_dry: bool = False
+    title: str = ""
+    author: str = ""
+    given_up: bool = False
 
 
 def make_row(context: Context, redact: Callable[[str], str] = str) -> Row:
@@ -78,6 +85,11 @@ def make_row(context: Context, redact: Callable[[str], str] = str) -> Row:
         jobs=one_line(redact(", ".join(group.job_names for group in groups)), _JOBS),
         cause=one_line(next(iter(sentences), ""), _CAUSE),
         look=context.look,
+        dry_run=context.dry_run,
+        began_dry=context.began_dry,
+        title=one_line(subject.title, _TEXT),
+        author=one_line(subject.author, _TEXT),
+        given_up=context.is_given_up,
     )
 
 

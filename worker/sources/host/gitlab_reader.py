@@ -11,6 +11,7 @@ from urllib.parse import quote
 from worker.core.conversation.context import Subject
 from worker.core.failure.facts import parse_time
 from worker.core.ports.gitlab import Changes, ThreadNote
+from worker.core.text.untrusted import one_line
 from worker.core.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
 from worker.sources.api import wire
@@ -31,6 +32,9 @@ log = logging.getLogger("sandpiper.gitlab")
 
 _JOB_PAGES = 2
 
+_LONGEST_TITLE = 300
+"""The most characters of a title that are kept; GitLab allows 255."""
+
 
 class GitLabReader:
     """The PipelineReader, MergeRequestReader and Permissions of a GitLab instance.
@@ -38,7 +42,7 @@ class GitLabReader:
     `projects` are globs of allowed project paths (`*` also matches slashes); without any, the
     projects of which the token's user is a member are allowed. `min_access` is the lowest access
     level (30 is Developer) at which a member may give commands. The exclusions of `policy` apply to
-    what nobody asked for, not to `find_named_subject`.
+    what nobody asked for, not to `find_named_subject`. `redact` is applied to titles.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class GitLabReader:
         min_access: int,
         policy: Policy = DEFAULT,
         sleep: Callable[[float], None] = time.sleep,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self._client = client
         self._url = gitlab_url.rstrip("/")
@@ -56,6 +61,7 @@ class GitLabReader:
         self._min_access = min_access
         self._policy = policy
         self._sleep = sleep
+        self._redact = redact
         self._memberships = Memberships(client)
 
     def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
@@ -114,7 +120,13 @@ class GitLabReader:
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
         mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
         project = self._read_project(str(subject.project_id))
-        found = replace(subject, project=project.path_with_namespace, web_url=mr.web_url)
+        found = replace(
+            subject,
+            project=project.path_with_namespace,
+            web_url=mr.web_url,
+            title=self._read_title(mr),
+            author=_read_author(mr),
+        )
         ran_in = subject.pipeline_project_id
         foreign = f"pipeline {subject.pipeline_id} of project {ran_in} is not one of !{mr.iid}"
         if ran_in not in (mr.source_project_id, mr.target_project_id):
@@ -310,7 +322,16 @@ class GitLabReader:
             sha=pipeline.sha,
             web_url=mr.web_url,
             pipeline_web_url=pipeline.web_url,
+            title=self._read_title(mr),
+            author=_read_author(mr),
         )
+
+    def _read_title(self, mr: wire.MergeRequest) -> str:
+        return one_line(self._redact(mr.title), _LONGEST_TITLE)
+
+
+def _read_author(mr: wire.MergeRequest) -> str:
+    return one_line(mr.author.username, _LONGEST_TITLE) if mr.author else ""
 
 
 def _explain_closed(mr: wire.MergeRequest) -> str:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contexts import context
+from tests.contexts import SUBJECT, context
 from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.absorb import absorb_reply
-from worker.core.conversation.context import CallCost, Outcome, Status
+from worker.core.conversation.context import GIVEN_UP, CallCost, Outcome, Status
 from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import Usage
@@ -18,6 +18,7 @@ REPLY = Reply("text", (), "[]", StopReason.END, Usage(1), 0.1)
 
 def test_a_row_is_read_as_it_was_written() -> None:
     turn = context(
+        subject=replace(SUBJECT, title="Count the tides", author="mara"),
         turn_usage=TurnUsage(1000.5, iterations=2, cost_usd=None),
         outcome=Outcome(Status.PARTIAL, "what was said", "why"),
         verdict="flaky",
@@ -25,9 +26,30 @@ def test_a_row_is_read_as_it_was_written() -> None:
     )
     row = turn_row.make_row(turn)
     assert turn_row.load_row(turn_row.dump_row(row)) == row
+    assert (row.title, row.author) == ("Count the tides", "mara")
     assert (row.status, row.verdict, row.cost_usd, row.seconds) == ("partial", "flaky", None, 3.5)
     assert b"what was said" not in turn_row.dump_row(row)
     assert turn_row.make_row(replace(turn, outcome=None)).status == turn_row.RUNNING
+    assert not row.given_up
+    given_up = Outcome(Status.FAILED, "", f"{GIVEN_UP}3 workers died while they were at it")
+    assert turn_row.make_row(replace(turn, outcome=given_up)).given_up
+
+
+@pytest.mark.parametrize(
+    ("turn", "dry_turns", "dry_run", "began_dry"),
+    [
+        *((0, (), False, False), (0, (0,), True, True)),
+        *((2, (0, 1, 2), True, True), (1, (1,), True, False), (2, (1,), False, False)),
+    ],
+)
+def test_a_turn_that_posted_nothing_is_told_from_a_session_of_which_nothing_was_posted(
+    turn: int, dry_turns: tuple[int, ...], dry_run: bool, began_dry: bool
+) -> None:
+    at = context(turn=turn, dry_turns=dry_turns)
+    row = turn_row.make_row(at)
+    assert (row.dry_run, row.began_dry) == (dry_run, began_dry)
+    assert turn_row.load_row(turn_row.dump_row(row)) == row
+    assert context_json.load_context(context_json.dump_context(at)) == at
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"turn": "x"}', b"[" * 99_999])

@@ -27,6 +27,7 @@ VARIABLES = {
     *OVERRIDES,
     *(name for names in DEFAULTS.values() for name in names),
     *(name for names in SECRETS.values() for name in names),
+    *(f"SANDPIPER_{key.upper().replace('.', '__')}" for key in reference.list_keys()),
     *("SANDPIPER_CONFIG", "SANDPIPER_TEST_REDIS", "SANDPIPER_TEST_RABBIT", "SANDPIPER_TEST_HELM"),
     *("SANDPIPER_TEST_RUNTIMES", "SANDPIPER_TEST_LLAMA"),
     *("SANDPIPER_ID_TOKEN", "SANDPIPER_URL"),  # a CI job's own

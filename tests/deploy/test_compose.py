@@ -16,8 +16,9 @@ import yaml
 from tests.deploy.image import ROOT
 from tests.law.house import agree
 from worker import settings
-from worker.settings import Settings
+from worker.settings import Settings, reference
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
+from worker.settings.variables import name_variable
 
 NEWEST = "github.com/compose-spec/compose-go/v2@v2.9.0"
 # The file formats of Docker Compose 2.23.1, and of the one before it.
@@ -214,7 +215,9 @@ def test_the_chart_takes_every_variable_of_the_reference() -> None:
     chart = ROOT / "helm/sandpiper"
     schema = json.loads((chart / "values.schema.json").read_text("utf-8"))
     values = yaml.safe_load((chart / "values.yaml").read_text("utf-8"))
-    values["env"] = dict.fromkeys({*OVERRIDES, *DEFAULTS.values()}, "x")
+    keys = {name_variable(row.place) for row in reference.list_rows() if "[]" not in row.place}
+    names = {*OVERRIDES, *chain(*DEFAULTS.values()), *keys}
+    values["env"] = dict.fromkeys(names, "x")
     secret = {name: "key" for names in SECRETS.values() for name in names}
     values["secrets"] |= {"existingSecret": "s", "receiver": secret, "worker": secret}
     assert [each.message for each in Draft7Validator(schema).iter_errors(values)] == []
@@ -242,7 +245,9 @@ def test_the_settings_are_ones_that_sandpiper_takes(tmp_path: Path) -> None:
         for variable in [each for each in given if each.endswith("_FILE")]:
             (tmp_path / variable).write_text(variable)
             given[variable] = str(tmp_path / variable)
-        read = settings.load(str(file), given)
+        cost = name_variable(("limits", "cost_usd"))
+        read = settings.load(str(file), {**given, cost: "7"})  # as compose.override.yaml adds it
+        assert read.limits.cost_usd == 7
         assert read.models.default == Settings().models.default, "what is unset says nothing"
         assert read.broker == "redis://redis:6379/0"
         assert read.s3_endpoint == "http://s3:7070"

@@ -30,7 +30,7 @@ BRANCH = {**MAIN, "CI_PIPELINE_SOURCE": "push"}
 
 def test_gitlab_s_schema_takes_the_file() -> None:
     tool = Path(sys.executable).with_name("check-jsonschema")
-    command = [tool, "--builtin-schema", "vendor.gitlab-ci", FILE]
+    command = (str(tool), "--builtin-schema", "vendor.gitlab-ci", str(FILE))
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout
 

@@ -81,7 +81,7 @@ def test_a_broken_file_is_a_line_and_nothing_else_is_checked(told: Product) -> N
     told.write_settings("gitlab: {projcts: [a]}\nlimits: 3\n")
     done = told.run("doctor")
     assert done.returncode == 1
-    assert "sandpiper.yaml: gitlab.projcts: unknown field" in " ".join(done.stdout.split())
+    assert "sandpiper.yaml:1: gitlab.projcts: unknown key" in " ".join(done.stdout.split())
     assert "– all else" in done.stdout
     told.write_settings("gitlab: [")
     done = told.run("doctor", "--json")

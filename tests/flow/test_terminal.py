@@ -143,11 +143,11 @@ def test_a_wrong_start_is_refused_with_one_line_that_says_what_to_do(
     assert last_line(done).startswith("sandpiper: ")
 
 
-def test_an_unknown_field_in_the_file_names_the_file_and_the_key(told: Product) -> None:
+def test_an_unknown_key_in_the_file_is_named_with_its_line(told: Product) -> None:
     told.write_settings("gitlab: {projcts: [a]}\n")
     done = told.run("serve")
     assert done.returncode == 2
-    assert "sandpiper.yaml: gitlab.projcts: unknown field" in last_line(done)
+    assert "sandpiper.yaml:1: gitlab.projcts: unknown key" in last_line(done)
 
 
 @pytest.mark.parametrize(

@@ -129,9 +129,9 @@ ROOMS = {
     "worker.wiring": Room(
         (
             *(*SERVICE, "worker.app", "worker.playbook", "worker.queue", "sandbox"),
-            *("worker.doctor.idle_settings", "worker.maintenance.missed_pipelines"),
-            "worker.maintenance.verdict_days",
-            "worker.transport.certificates",
+            *("worker.doctor.gitlab", "worker.doctor.idle_settings"),
+            *("worker.maintenance.missed_pipelines", "worker.maintenance.verdict_days"),
+            "worker.transport",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
         ),

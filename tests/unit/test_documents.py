@@ -21,6 +21,7 @@ DOCUMENTS = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "worker/README.md"),
     *("worker/telemetry/README.md", "worker/models/README.md", "worker/evaluation/README.md"),
     *("sandbox/README.md", "sandbox/image/README.md", "helm/sandpiper/README.md"),
+    *("worker/transport/README.md", "worker/cli/README.md"),
 )
 VARIABLES = {
     *OVERRIDES,

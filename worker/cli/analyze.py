@@ -119,12 +119,22 @@ def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
     """Return a project's path and an iid. Raises ConfigError for other text or another GitLab."""
     if match := _SHORT.match(text):
         return match["project"].strip("/"), int(match["iid"])
+    expected = f"{gitlab_url}/group/project/-/merge_requests/12"
     if not text.startswith(gitlab_url + "/"):
-        expected = f"{gitlab_url}/group/project/-/merge_requests/12"
+        if other := _URL.match(text):
+            raise ConfigError(
+                f"MR: {text!r} is not at {gitlab_url}: set GITLAB_URL (gitlab.url) to the GitLab "
+                f"that it is at, such as {_take_origin(other['base'])}"
+            )
         raise ConfigError(f"MR: {text!r} is neither group/project!iid nor a URL like {expected}")
     if match := _URL.match("http://gitlab/" + text[len(gitlab_url) + 1 :]):
         return match["project"], int(match["iid"])
-    raise ConfigError(f"MR: {text!r} is not a merge request's URL")
+    raise ConfigError(f"MR: {text!r} is not a merge request's URL, such as {expected}")
+
+
+def _take_origin(url: str) -> str:
+    """Return the scheme and the host of a URL."""
+    return "/".join(url.split("/")[:3])
 
 
 def print_ended(ended: Ended, *, as_json: bool) -> int:

@@ -1,7 +1,8 @@
 """The composition root: the only package that names concrete adapters."""
 
-from worker.webhook.connections import build_server
+from worker.webhook.connections import bind_port, build_server
 from worker.wiring.engines import build_driver, leave_out_pool, remove_stale_sandboxes
+from worker.wiring.introduction import describe_door, introduce_gitlab, list_parts
 from worker.wiring.jobs import build_deps, build_dry_deps, open_read_client
 from worker.wiring.model_lists import (
     build_catalogue,
@@ -34,6 +35,7 @@ from worker.wiring.toolsets import list_tool_names
 __all__ = [
     "READ",
     "WRITE",
+    "bind_port",
     "build_catalogue",
     "build_deps",
     "build_driver",
@@ -45,11 +47,14 @@ __all__ = [
     "build_server",
     "build_telemetry",
     "compare_provider",
+    "describe_door",
     "explain_unpriced",
     "find_other_addressing",
+    "introduce_gitlab",
     "leave_out_pool",
     "list_chosen_models",
     "list_chosen_providers",
+    "list_parts",
     "list_roles",
     "list_tool_names",
     "load_settings",

@@ -16,7 +16,7 @@ from worker.transport.certificates import find_unusable_file
 from worker.wiring.engines import build_driver
 from worker.wiring.model_lists import name_for_traces, require_prices
 from worker.wiring.providers import build_helper_model, build_models
-from worker.wiring.stores import open_session_store, wait_for_store
+from worker.wiring.stores import choose_folder, open_session_store, wait_for_store
 from worker.wiring.toolsets import list_tool_names
 
 _log = logging.getLogger("sandpiper.settings")
@@ -30,7 +30,7 @@ _RIGHTS = {READ: "scope read_api, role Reporter", WRITE: "scope api, role Develo
 
 def load_settings(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:
     """Load the settings and set up logging. Raises ConfigError."""
-    settings = settings_module.load(config)
+    settings = choose_folder(settings_module.load(config))
     if problem := find_unusable_file():
         raise ConfigError(problem)
     if model:

@@ -140,7 +140,7 @@ ROWS = [
         "workflows",
         "workflows",
         F,
-        "mine.md:5: tools[0]: no tool is named 'sandbox_exek': did you mean sandbox_exec?",
+        "one.md:5: tools[0]: no tool is named 'sandbox_exek': did you mean sandbox_exec?",
         "Adding a workflow",
     ),
     Row(

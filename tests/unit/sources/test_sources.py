@@ -395,6 +395,8 @@ def test_where_the_commit_of_merged_results_is_gone_it_is_said_what_to_read(
 def test_reading_needs_no_more_than_the_read_token_and_never_writes(
     sim: GitLabSim, bound: Reader, plenty: dict[str, dict[str, Any]]
 ) -> None:
+    wanting = {row.name for row in SOURCES if schema(row.args).get("required")}
+    assert agree(wanting, plenty, "`plenty` in tests/unit/sources/conftest.py, with its arguments")
     for name, source in bind_sources(bound).items():
         document = source.fetch(json.dumps(plenty.get(name, {})))
         assert list(document.chunks()) if document.chunks else document.data

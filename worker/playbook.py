@@ -1,18 +1,25 @@
 """Workflow files: Markdown with a YAML front matter, whose fields CONTRIBUTING.md explains."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from worker.core.routing import comment_commands
 from worker.core.routing.tiers import TierName
+from worker.core.text.nearest import suggest_nearest
+from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError
+from worker.settings.base import say_form
 from worker.settings.context import ContextSettings
 from worker.settings.loop import GateChoice, PlanChoice
+from worker.settings.problems import Problem, Spot, find_spot, refuse
+from worker.settings.validation import Place, validate
+from worker.settings.yaml_text import Unreadable, explain_unreadable, read_yaml
 
 SMALL_WINDOW = 16_000
 """With less room than this for a request (in tokens), a workflow takes its compact form."""
@@ -22,8 +29,29 @@ _SMALL = re.compile(r"^<!-- small -->[ \t]*$", re.MULTILINE)
 """The line before the text for small windows."""
 
 _COMMAND = "command:"
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
+_OPTIONAL = ("konflux_", "testing_farm_")
+"""Prefixes of tools that workflows may name even if their sources are not configured."""
+_HINT = " (CONTRIBUTING.md, *Adding a workflow*, lists the fields)"
+
+
+def _check_command(trigger: str) -> str:
+    if trigger.removeprefix(_COMMAND) in _RESERVED:
+        raise ValueError("expected another name, since there is a command of this one already")
+    return trigger
+
+
+Trigger = Annotated[
+    str,
+    Field(
+        pattern=r"^(pipeline_failed|command:[a-z0-9][a-z0-9-]{0,31})$",
+        examples=["pipeline_failed", "command:analyze"],
+        json_schema_extra=say_form(
+            "expected pipeline_failed, or command:NAME in lower case, digits and dashes"
+        ),
+    ),
+    AfterValidator(_check_command),
+]
 
 
 class Workflow(BaseModel):
@@ -40,9 +68,12 @@ class Workflow(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    name: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9-]{0,62}$",
+        json_schema_extra=say_form("expected a name of lower case, digits and dashes"),
+    )
     description: str
-    triggers: tuple[str, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
     max_iterations: int | None = Field(default=None, ge=1, le=1000)
     tools: tuple[str, ...] = ("*",)
     model_tier: TierName | None = None
@@ -53,19 +84,8 @@ class Workflow(BaseModel):
     small_tools: tuple[str, ...] = ()
     find_tool: bool = False
     lead_steps: bool | None = None
-    text: str = Field(min_length=1)
-    small_text: str = ""
-
-    @field_validator("triggers")
-    @classmethod
-    def _check_triggers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for trigger in value:
-            name = trigger.removeprefix(_COMMAND)
-            if trigger != "pipeline_failed" and (name == trigger or not _NAME.fullmatch(name)):
-                raise ValueError(f"unknown trigger {trigger!r}: pipeline_failed or command:name")
-            if name in _RESERVED:
-                raise ValueError(f"{trigger!r}: there is a command of this name already")
-        return value
+    text: SkipJsonSchema[str] = Field(min_length=1)
+    small_text: SkipJsonSchema[str] = ""
 
     def allows(self, tool: str) -> bool:
         """Whether the workflow allows the tool of this name."""
@@ -138,40 +158,89 @@ class Playbook:
         raise ConfigError(f"no workflow has {trigger!r} among its triggers")
 
 
-def parse(text: str, where: str) -> Workflow:
-    """Parse a workflow file's text. Raises ConfigError naming `where` and the field."""
-    text = text.replace("\r\n", "\n")
-    head, fence, body = text.removeprefix(_FENCE).partition("\n" + _FENCE)
-    if not text.startswith(_FENCE) or not fence:
-        raise ConfigError(f"{where}: expected a front matter between two lines of ---")
-    try:
-        fields = yaml.safe_load(head)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: the front matter is not YAML: {error}") from error
-    if not isinstance(fields, dict):
-        raise ConfigError(f"{where}: the front matter must be a mapping")
-    body, *rest = _SMALL.split(body, maxsplit=1)
-    text, small = (f"{part.strip()}\n" if part.strip() else "" for part in (body, "".join(rest)))
-    try:
-        return Workflow.model_validate(fields | {"text": text, "small_text": small})
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{where}: {field}: {first['msg']}") from error
+def parse(text: str, where: str, tools: Collection[str] = ()) -> Workflow:
+    """Parse a workflow file's text. Raises ConfigError with a line for each problem, which names
+    `where`, its line and the field. `tools` are the names that its tools may have, if they are
+    known."""
+    workflow, problems = _parse(text, where, tools)
+    refuse(problems)
+    assert workflow is not None  # nothing was wrong
+    return workflow
 
 
-def load(folder: str) -> Playbook:
-    """Load every *.md of `folder`; "" means the workflows that come with Sandpiper."""
+def load(folder: str, tools: Collection[str] = ()) -> Playbook:
+    """Load every *.md of `folder`; "" means the workflows that come with Sandpiper. `tools` are as
+    in `parse`. Raises ConfigError, which tells what is wrong with all of them."""
     path = Path(folder) if folder else find_bundled_folder()
     files = sorted(path.glob("*.md"))
     if not files:
-        raise ConfigError(f"{path}: no workflow files (*.md) here; check `workflows:`")
-    workflows = [parse(file.read_text(encoding="utf-8"), str(file)) for file in files]
-    names = [workflow.name for workflow in workflows]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"{path}: two workflow files are named {name!r}")
-    return Playbook(workflows)
+        why = "no workflow files (*.md) here" if path.is_dir() else "no such folder"
+        raise ConfigError(f"{path}: {why}; check `workflows:`")
+    found = [_read(file, tools) for file in files]
+    problems = [each for _, some in found for each in some]
+    named: dict[str, Path] = {}
+    for file, (workflow, _) in zip(files, found, strict=True):
+        if workflow and named.setdefault(workflow.name, file) is not file:
+            said = f"{named[workflow.name].name} has the name {workflow.name!r} too"
+            problems.append(Problem(str(file), said, ("name",)))
+    refuse(problems)
+    return Playbook(workflow for workflow, _ in found if workflow)
+
+
+def _read(file: Path, tools: Collection[str]) -> tuple[Workflow | None, list[Problem]]:
+    try:
+        return _parse(file.read_text(encoding="utf-8-sig"), str(file), tools)
+    except (OSError, UnicodeDecodeError) as error:
+        return None, [Problem(str(file), f"cannot be read: {explain_unreadable(error)}")]
+
+
+def _parse(text: str, where: str, tools: Collection[str]) -> tuple[Workflow | None, list[Problem]]:
+    text = text.replace("\r\n", "\n")
+    head, fence, body = text.removeprefix(_FENCE).partition("\n" + _FENCE)
+    if not text.startswith(_FENCE) or not fence:
+        return None, [Problem(where, "expected a front matter between two lines of ---", line=1)]
+    try:
+        document = read_yaml(head, where, above=1)
+    except Unreadable as error:
+        return None, [error.problem]
+    fields = document.tree
+    if not isinstance(fields, dict):
+        said = "expected fields such as name: between the lines of ---"
+        return None, [Problem(where, said, line=2)]
+    problems = list(document.problems)
+    for name in ("text", "small_text"):
+        if fields.pop(name, None) is not None:
+            spot = find_spot(document.spots, (name,), where)
+            said = "does not belong here: the text stands below the second line of ---"
+            problems.append(Problem(where, said, (name,), spot.line))
+    body, *rest = _SMALL.split(body, maxsplit=1)
+    text, small = (f"{part.strip()}\n" if part.strip() else "" for part in (body, "".join(rest)))
+    if not text:
+        said = "expected the text for the model below the second line of ---"
+        problems.append(Problem(where, said, line=head.count("\n") + 3))
+    whole = fields | {"text": text or _FENCE, "small_text": small}
+    workflow, wrong = validate(Workflow, whole, document.spots, where, lambda name: _HINT)
+    problems += [*wrong, *_list_unknown_tools(fields, document.spots, where, tools)]
+    return workflow, problems
+
+
+def _list_unknown_tools(
+    fields: Mapping[str, object],
+    spots: Mapping[Place, Spot],
+    where: str,
+    tools: Collection[str],
+) -> Iterator[Problem]:
+    """Yield the names and patterns of tools that mean none."""
+    for field in ("tools", "small_tools") if tools else ():
+        named = fields.get(field)
+        for number, glob in enumerate(named if isinstance(named, list) else ()):
+            if not isinstance(glob, str) or glob.startswith(_OPTIONAL):
+                continue
+            if not any(fnmatchcase(tool, glob) for tool in tools):
+                place = (field, number)
+                shown = one_line(glob, 60)
+                said = f"no tool is named {shown!r}{suggest_nearest(glob, tools)}"
+                yield Problem(where, said, place, find_spot(spots, place, where).line)
 
 
 def find_bundled_folder() -> Path:

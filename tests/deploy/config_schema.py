@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.deploy.chart import CHART
 from worker.settings import Settings
-from worker.settings.environment import SECRETS
+from worker.settings.schema import make_schema
 
 FILE = CHART / "values.schema.json"
 OWN = ("broker", "store", "workflows")
@@ -19,15 +19,13 @@ DECIMAL = r"^[0-9]+\.[0-9]+$"
 _KEPT = {
     *("type", "properties", "items", "additionalProperties", "enum", "const", "anyOf"),
     "required",
-    *("minimum", "maximum", "exclusiveMinimum", "pattern", "minLength"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "pattern", "minLength"),
 }
-_HIDDEN = {place[-1] for place in SECRETS} | {"s3_endpoint"}
 
 
 def schema() -> dict[str, Any]:
-    """Of `config`, without references, defaults and descriptions, and without secrets."""
-    whole = Settings.model_json_schema()
-    made: dict[str, Any] = _plain(whole, whole["$defs"])
+    """Of `config`: `sandpiper settings --schema` without defaults and descriptions."""
+    made: dict[str, Any] = _plain(make_schema(Settings))
     made["properties"].update({name: {} for name in OWN})
     return made
 
@@ -38,18 +36,15 @@ def current() -> dict[str, Any]:
     return found
 
 
-def _plain(node: Any, known: dict[str, Any]) -> Any:
-    if "$ref" in node:
-        return _plain(known[node["$ref"].rpartition("/")[2]], known)
+def _plain(node: Any) -> Any:
     made: dict[str, Any] = {}
     for name, value in node.items():
         if name == "properties":
-            fields = {key: each for key, each in value.items() if key not in _HIDDEN}
-            made[name] = {key: _plain(each, known) for key, each in fields.items()}
+            made[name] = {key: _plain(each) for key, each in value.items()}
         elif name == "anyOf":
-            made[name] = [_plain(each, known) for each in value]
+            made[name] = [_plain(each) for each in value]
         elif name in ("items", "additionalProperties") and isinstance(value, dict):
-            made[name] = _plain(value, known)
+            made[name] = _plain(value)
         elif name in _KEPT:
             made[name] = value
     if made.get("type") == "number":

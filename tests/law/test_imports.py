@@ -48,7 +48,12 @@ ROOMS = {
     "worker.log": Room(PURE),
     "worker.settings": Room(PURE, ("pydantic", "yaml")),
     "worker.playbook": Room(
-        (*PURE, "worker.settings.context", "worker.settings.loop"), ("pydantic", "yaml")
+        (
+            *(*PURE, "worker.settings.base", "worker.settings.context", "worker.settings.loop"),
+            *("worker.settings.problems", "worker.settings.validation"),
+            "worker.settings.yaml_text",
+        ),
+        ("pydantic",),
     ),
     # Around the parts of a job: the Protocols that it decorates, and no adapter.
     "worker.telemetry": Room(

@@ -78,7 +78,8 @@ def cli(ctx: click.Context, config: str | None) -> None:
 
 
 def main(command: click.Command = cli) -> None:
-    """Run the console script; errors become one last line on stderr and an exit status."""
+    """Run the console script; errors become last lines on stderr, of the configuration one for each
+    problem, and an exit status."""
     sys.excepthook = _report
     try:
         command.main(standalone_mode=True)
@@ -106,5 +107,6 @@ def say_failure(reason: str) -> None:
 
 
 def _fail(message: str, status: int) -> None:
-    say_failure(message)
+    for line in message.split("\n") if status == USAGE else [message]:
+        say_failure(line)
     sys.exit(status)

@@ -3,8 +3,6 @@
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import urlsplit
 
@@ -12,13 +10,12 @@ from worker import DISTRIBUTION, playbook
 from worker.doctor.base import Installation, Line, report_failed, report_good, report_warning
 from worker.doctor.idle_settings import list_idle_settings
 from worker.doctor.shadows import HOME, NAMES, find_shadows
+from worker.errors import ConfigError
 from worker.playbook import Workflow
 
 SHORTEST_SECRET = 16
-_OPTIONAL = ("konflux_", "testing_farm_")
-"""Prefixes of tools that workflows may name even if their sources are not configured."""
-
 _TRIGGERS = "name it in a workflow, or copy the bundled analyze-failures.md into the folder"
+_FIELDS = "see CONTRIBUTING.md, Adding a workflow, for what its file may say"
 _PACKAGES = (DISTRIBUTION, "celery", "httpx", "python-gitlab", "docker", "boto3")
 
 
@@ -69,9 +66,14 @@ def _check_secret(secret: str, *, has_keys: bool) -> Iterator[Line]:
 
 def check_workflows(installation: Installation) -> Iterator[Line]:
     """Check that workflows parse, that failures and requests have one, and that tools exist."""
-    flows = list(playbook.load(installation.settings.workflows).workflows())
-    problems = [*_check_triggers(flows), *_check_tools(flows, installation.tools())]
-    yield from problems or (report_good("workflows", ", ".join(flow.name for flow in flows)),)
+    try:
+        loaded = playbook.load(installation.settings.workflows, installation.tools())
+    except ConfigError as error:
+        yield from (report_failed("workflows", each, _FIELDS) for each in str(error).splitlines())
+        return
+    flows = list(loaded.workflows())
+    names = ", ".join(flow.name for flow in flows)
+    yield from list(_check_triggers(flows)) or (report_good("workflows", names),)
 
 
 def _check_triggers(flows: Sequence[Workflow]) -> Iterator[Line]:
@@ -83,20 +85,6 @@ def _check_triggers(flows: Sequence[Workflow]) -> Iterator[Line]:
     if "command:analyze" not in served:
         finding = template.format("command:analyze", "nobody can ask for an analysis")
         yield report_warning("workflows", finding, _TRIGGERS)
-
-
-def _check_tools(flows: Sequence[Workflow], known: Sequence[str]) -> Iterator[Line]:
-    for flow in flows:
-        for glob in flow.tools:
-            if not (any(fnmatchcase(tool, glob) for tool in known) or glob.startswith(_OPTIONAL)):
-                finding = f"{flow.name}: no tool is named {glob!r}"
-                yield report_failed("workflows", finding, _suggest_name(glob, known))
-
-
-def _suggest_name(glob: str, known: Sequence[str]) -> str:
-    near = get_close_matches(glob, known, n=3, cutoff=0.5)
-    examples = f", such as {', '.join(near)}" if near else ""
-    return f"name in `tools:` of its file what there is{examples}"
 
 
 def list_versions(installation: Installation) -> Iterator[Line]:

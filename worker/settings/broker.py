@@ -9,6 +9,8 @@ from pydantic import Field
 from worker.settings.base import Part
 
 SCHEMES = ("memory", "redis", "rediss", "sentinel", "sentinels", "amqp", "amqps")
+BROKER = f"^({'|'.join(SCHEMES)})://"
+"""What a broker's address begins with, as a pattern."""
 QueueType = Literal["server", "classic", "quorum"]
 """What kind of queue RabbitMQ is asked for; `server` leaves it to the server."""
 

@@ -3,7 +3,7 @@
 from pydantic import Field, model_validator
 
 from worker.core.conversation.folds.fold import Resume, Strategy
-from worker.settings.base import Part
+from worker.settings.base import Clash, Part
 
 
 class ContextSettings(Part):
@@ -65,5 +65,8 @@ class ContextSettings(Part):
     @model_validator(mode="after")
     def _check_shares(self) -> "ContextSettings":
         if self.fold_to >= self.fold_at:
-            raise ValueError("expected fold_to below fold_at")
+            raise Clash(
+                f"expected fold_to ({self.fold_to:g}) below fold_at ({self.fold_at:g})",
+                *("fold_to", "fold_at"),
+            )
         return self

@@ -1,13 +1,15 @@
 """Reads settings from the environment: overrides, defaults, and every secret."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from worker.errors import ConfigError
+from worker.settings.problems import Problem, Spot, Step, find_spot
+from worker.settings.yaml_text import explain_unreadable
 
 Place = tuple[str, ...]
+Spots = MutableMapping[tuple[Step, ...], Spot]
 
 OVERRIDES: Mapping[str, Place] = {
     "GITLAB_URL": ("gitlab", "url"),
@@ -20,7 +22,8 @@ OVERRIDES: Mapping[str, Place] = {
     "OPENAI_BASE_URL": ("models", "providers", "openai", "base_url"),
     "OTEL_EXPORTER_OTLP_ENDPOINT": ("traces", "endpoint"),
 }
-"""Where the environment overrides the file: variable → place in the settings."""
+"""Where the environment overrides the file: variable → place in the settings. Besides these, every
+key has a variable that is made of its name: see `variables.py`."""
 
 DEFAULTS: Mapping[Place, tuple[str, ...]] = {
     ("models", "providers", "openai-responses", "base_url"): ("OPENAI_BASE_URL",),
@@ -66,114 +69,158 @@ provider's `key_env` names another variable for its key."""
 _PROVIDERS: Place = ("models", "providers")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 
-_ENVIRONMENT_ONLY: Mapping[Place, str] = {("s3_endpoint",): "AWS_ENDPOINT_URL_S3"}
+ENVIRONMENT_ONLY: Mapping[Place, str] = {("s3_endpoint",): "AWS_ENDPOINT_URL_S3"}
 """Settings → variables; these are not secret, but not allowed in the file either."""
 
 
-def apply_environment(tree: dict[str, Any], env: Mapping[str, str]) -> None:
-    """Put the environment's settings into `tree`. Raises ConfigError."""
+def apply_environment(tree: dict[str, Any], env: Mapping[str, str], spots: Spots) -> list[Problem]:
+    """Put the environment's settings into `tree`, and their variables into `spots`. Returns what is
+    wrong with secrets; the other values are checked with the file's."""
     for variable, place in OVERRIDES.items():
-        if env.get(variable):
-            _set(tree, place, env[variable])
+        if value := env.get(variable):
+            put(tree, place, value, variable, spots)
     for place, names in (*DEFAULTS.items(), *_list_row_defaults(tree)):
-        found = next(filter(None, map(env.get, names)), "")
-        if found and _get(tree, place) is None:
-            _set(tree, place, found)
-    problems: dict[str, None] = {}
-    for place, variables in {**SECRETS, **_list_row_secrets(tree)}.items():
+        variable = next(filter(env.get, names), "")
+        if variable and get(tree, place) is None:
+            put(tree, place, env[variable], variable, spots)
+    secrets, problems = _list_row_secrets(tree, spots)
+    for place, variables in {**SECRETS, **secrets}.items():
+        problems += _find_doubles(env, variables)
         try:
-            if secret := _read_secret(env, variables):
-                _set(tree, place, secret)
-        except ConfigError as error:
-            problems[str(error)] = None
-    if problems:
-        raise ConfigError("\n".join(problems))
+            variable, secret = _read_secret(env, variables)
+        except _NoFile as error:
+            problems.append(error.problem)
+            continue
+        if secret:
+            put(tree, place, secret, variable, spots)
+    return problems
 
 
-def _list_row_secrets(tree: Mapping[str, Any]) -> dict[Place, tuple[str, ...]]:
+def list_lent_variables(tree: Mapping[str, Any]) -> set[str]:
+    """List the variables that rows of providers name for their keys and headers."""
+    secrets, _ = _list_row_secrets(tree, {})
+    return {name for names in secrets.values() for name in names}
+
+
+def _list_row_secrets(
+    tree: Mapping[str, Any], spots: Mapping[tuple[Step, ...], Spot]
+) -> tuple[dict[Place, tuple[str, ...]], list[Problem]]:
     """Return what the rows of providers read from the environment: the key that `key_env` names,
-    and headers whose value is `$` and a variable. Raises ConfigError for another part's secret."""
+    and headers whose value is `$` and a variable; and those that are another part's secret."""
     found: dict[Place, tuple[str, ...]] = {}
-    for place, row in _list_rows(tree):
+    problems = []
+    for place, row in list_rows(tree):
         named: dict[Place, Any] = {("key",): row.get("key_env")}
         headers = row.get("headers")
         for name, value in headers.items() if isinstance(headers, dict) else ():
             if isinstance(value, str) and value.startswith("$"):
                 named["headers", name] = value[1:]
         for field, variable in named.items():
-            if isinstance(variable, str) and _NAME.fullmatch(variable):
-                _check_lendable(variable, (*place, *(("key_env",) if field == ("key",) else field)))
+            if not isinstance(variable, str) or not _NAME.fullmatch(variable):
+                continue
+            if _is_lendable(variable):
                 found[*place, *field] = (variable,)
-    return found
+            else:
+                key = (*place, *(("key_env",) if field == ("key",) else field))
+                spot = find_spot(spots, key, "")
+                said = f"${variable} is a secret of another part's"
+                problems.append(Problem(spot.where, said, key, spot.line))
+    return found, problems
 
 
 def _list_row_defaults(tree: Mapping[str, Any]) -> list[tuple[Place, tuple[str, ...]]]:
     """List where the environment gives defaults for what rows of providers leave out."""
     return [
         ((*place, field), names)
-        for place, row in _list_rows(tree)
+        for place, row in list_rows(tree)
         for auth, fields in _DEFAULTS_OF_ROWS.items()
         if row.get("auth") == auth
         for field, names in fields.items()
     ]
 
 
-def _list_rows(tree: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
-    rows = _get(tree, _PROVIDERS)
+def list_rows(tree: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+    """Yield the rows of providers with their places."""
+    rows = get(tree, _PROVIDERS)
     for name, row in rows.items() if isinstance(rows, dict) else ():
         if isinstance(name, str) and isinstance(row, dict):
             yield (*_PROVIDERS, name), row
 
 
-def _check_lendable(variable: str, place: Place) -> None:
-    """Raise ConfigError for a variable that holds what no model's server may see."""
+def _is_lendable(variable: str) -> bool:
+    """Whether a model's server may see what the variable holds."""
     others = {name for of, names in SECRETS.items() if of[:2] != _PROVIDERS for name in names}
-    if variable.removesuffix("_FILE") in others:
-        raise ConfigError(f"{'.'.join(place)}: ${variable} is a secret of another part's")
+    return variable.removesuffix("_FILE") not in others
 
 
-def refuse_secrets(tree: Mapping[str, Any], file: Path | None) -> None:
-    """Raise ConfigError if the file sets something that belongs in the environment."""
-    variables = {place: names[0] for place, names in SECRETS.items()} | dict(_ENVIRONMENT_ONLY)
-    for row, fields in _list_rows(tree):
-        if "key" in fields and (*row, "key") not in variables:
-            raise ConfigError(
-                f"{file}: {'.'.join(row)}.key does not belong in the file: name a variable that "
-                "holds it as key_env"
-            )
-    for place, variable in variables.items():
-        if _get(tree, place) is not None:
-            raise ConfigError(
-                f"{file}: {'.'.join(place)} does not belong in the file: set ${variable}"
-            )
+def take_out_secrets(
+    tree: dict[str, Any], spots: Mapping[tuple[Step, ...], Spot], where: str
+) -> list[Problem]:
+    """Remove what does not belong in a file, and list it with the variable where it does."""
+    variables = {place: f"set ${names[0]}" for place, names in SECRETS.items()}
+    variables |= {place: f"set ${name}" for place, name in ENVIRONMENT_ONLY.items()}
+    for row, _ in list_rows(tree):
+        name = "name a variable that holds it as key_env"
+        variables.setdefault((*row, "key"), name)
+    problems = []
+    for place, advice in variables.items():
+        if get(tree, place) is not None:
+            del get(tree, place[:-1])[place[-1]]
+            spot = find_spot(spots, place, where)
+            here = "here" if spot.where.startswith("$") else "in the file"
+            said = f"does not belong {here}: {advice}"
+            problems.append(Problem(spot.where, said, place, spot.line))
+    return problems
 
 
-def _get(tree: Mapping[str, Any], place: Place) -> Any:
-    node: Any = tree
+def get(tree: Any, place: Place) -> Any:
+    """Return the value at a place, None if there is none."""
     for part in place:
-        node = node.get(part) if isinstance(node, dict) else None
-    return node
+        tree = tree.get(part) if isinstance(tree, dict) else None
+    return tree
 
 
-def _set(tree: dict[str, Any], place: Place, value: str) -> None:
+def put(tree: dict[str, Any], place: Place, value: object, variable: str, spots: Spots) -> None:
+    """Set the value of a variable. Where a part is no mapping, nothing: validation will say so."""
     for part in place[:-1]:
         child = tree.setdefault(part, {})
         if not isinstance(child, dict):
-            return  # validation will report the wrong type
+            return
         tree = child
     tree[place[-1]] = value
+    for each in [each for each in spots if each[: len(place)] == place]:
+        del spots[each]
+    spots[place] = Spot(f"${variable}")
 
 
-def _read_secret(env: Mapping[str, str], variables: tuple[str, ...]) -> str:
+class _NoFile(Exception):
+    """The file of a secret cannot be read."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def _find_doubles(env: Mapping[str, str], variables: tuple[str, ...]) -> list[Problem]:
+    return [
+        Problem(f"${name}", f"${name}_FILE is set too: unset one of them")
+        for name in variables
+        if env.get(name, "").strip() and env.get(f"{name}_FILE")
+    ]
+
+
+def _read_secret(env: Mapping[str, str], variables: tuple[str, ...]) -> tuple[str, str]:
+    """Return the variable that is set, and the secret. Raises _NoFile."""
     for variable in variables:
         if value := env.get(variable, "").strip():
-            return value
+            return variable, value
         if named := env.get(f"{variable}_FILE"):
             try:
-                return Path(named).read_text(encoding="utf-8").strip()
+                return f"{variable}_FILE", Path(named).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
-                raise ConfigError(
-                    f"${variable}_FILE: {named} cannot be read ({type(error).__name__}): put "
-                    "the secret there (on Kubernetes: as a key of the Secret) or unset the variable"
-                ) from error
-    return ""
+                said = (
+                    f"{named} cannot be read ({explain_unreadable(error)}): put the secret there "
+                    "(on Kubernetes: as a key of the Secret) or unset the variable"
+                )
+                raise _NoFile(Problem(f"${variable}_FILE", said)) from error
+    return "", ""

@@ -1,21 +1,43 @@
 """`gitlab:`: which projects and merge requests are served, and who may ask."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from worker.core.routing.hook_secrets import MAX_KEYS, MIN_KEY_LENGTH, split_keys
-from worker.settings.base import Part, Secret
+from worker.settings.base import Part, ProjectGlobs, Secret, say_form
 
 ACCESS_LEVELS = {"guest": 10, "reporter": 20, "developer": 30, "maintainer": 40, "owner": 50}
 Role = Literal["guest", "reporter", "developer", "maintainer", "owner"]
+
+_FileGlob = Annotated[
+    str,
+    Field(
+        pattern="^[^/]",
+        json_schema_extra=say_form("expected a glob of files' paths such as docs/*"),
+    ),
+]
+_HostName = Annotated[
+    str,
+    Field(
+        pattern=r"^[^/:@* ]+$",
+        json_schema_extra=say_form(
+            "expected a host's name such as minio.example.com, without scheme and port"
+        ),
+    ),
+]
 
 
 class GitLabSettings(Part):
     """`gitlab:`. Tokens and the webhook secret come from the environment."""
 
-    url: str = Field(default="https://gitlab.com", description="Where GitLab is.")
-    projects: tuple[str, ...] = Field(
+    url: str = Field(
+        default="https://gitlab.com",
+        pattern=r"^https?://[^/?#\s]",
+        json_schema_extra=say_form("expected a URL that begins with https:// or http://"),
+        description="Where GitLab is.",
+    )
+    projects: ProjectGlobs = Field(
         default=(),
         description="Globs of the projects served, by path; none: every project in which the read "
         "token's user is a member.",
@@ -44,7 +66,7 @@ class GitLabSettings(Part):
         description="Seconds that a failure rests before it is looked at, so that quick pushes "
         "get one note.",
     )
-    skip_paths: tuple[str, ...] = Field(
+    skip_paths: tuple[_FileGlob, ...] = Field(
         default=(),
         description="Merge requests that change only files matching these globs are left alone.",
     )
@@ -59,7 +81,7 @@ class GitLabSettings(Part):
     ci_issuer: str = Field(
         default="", description="The issuer of those id tokens; empty: `gitlab.url`."
     )
-    download_hosts: tuple[str, ...] = Field(
+    download_hosts: tuple[_HostName, ...] = Field(
         default=(),
         description="Hosts with a private address, or behind a proxy, to which GitLab redirects "
         "downloads, like `minio.example.com`; besides its own and public ones.",
@@ -83,9 +105,7 @@ class GitLabSettings(Part):
 
     @field_validator("url")
     @classmethod
-    def _check_http(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
-            raise ValueError("expected a URL that begins with https:// or http://")
+    def _cut_slash(cls, value: str) -> str:
         return value.rstrip("/")
 
     @field_validator("webhook_key")
@@ -103,10 +123,3 @@ class GitLabSettings(Part):
     def webhook_keys(self) -> tuple[str, ...]:
         """The keys that make the secrets of projects' webhooks, the newest first."""
         return split_keys(self.webhook_key)
-
-    @field_validator("download_hosts")
-    @classmethod
-    def _check_host_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if any(not name or set(name) & set("/:@* ") for name in value):
-            raise ValueError("expected host names like minio.example.com, without scheme and port")
-        return value

@@ -4,19 +4,39 @@ import re
 from datetime import date
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from worker.core.routing.tiers import TierName
-from worker.settings.base import Part, Secret
+from worker.core.text.nearest import suggest_nearest
+from worker.core.text.untrusted import one_line
+from worker.settings.base import Clash, Part, Secret, say_form
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-Headers = Annotated[dict[str, str], Field(repr=False)]
-_HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+HeaderName = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
+        json_schema_extra=say_form("expected a header's name of letters, digits, dashes and _"),
+    ),
+]
+Headers = Annotated[dict[HeaderName, str], Field(repr=False)]
 _VARIABLE = r"^([A-Za-z_][A-Za-z0-9_]{0,199})?$"
+_NO_VARIABLE = "expected the name of a variable, such as MY_KEY, not what it holds"
 _API_VERSION = r"^(\d{4}-\d{2}-\d{2}(-preview)?|preview|latest)?$"
+_NO_VERSION = "expected a date such as 2024-10-21, preview, latest, or nothing"
+_NO_MODEL = "expected provider/model, like anthropic/claude-sonnet-5-5"
+
+Model = Annotated[
+    str, Field(pattern=r"^[^/\s]+/.*\S", json_schema_extra=say_form(_NO_MODEL), min_length=1)
+]
+ModelOrNone = Annotated[
+    str,
+    Field(pattern=r"^([^/\s]+/.*\S.*)?$", json_schema_extra=say_form(f"{_NO_MODEL}, or nothing")),
+]
+"""A model with its provider."""
 
 
 def write_date(value: object) -> object:
@@ -33,7 +53,7 @@ class ProviderSettings(Part):
     base_url: str = Field(default="", description="Where its API is.")
     key_env: str = Field(
         default="",
-        json_schema_extra={"pattern": _VARIABLE},
+        json_schema_extra={"pattern": _VARIABLE, **say_form(_NO_VARIABLE)},
         description="The variable that holds its key, as `X` or as a file that `X_FILE` names; "
         "else the built-in provider's, and a server of your own is sent none.",
     )
@@ -52,7 +72,7 @@ class ProviderSettings(Part):
     region: str = Field(default="", description="AWS's region, with `auth: bedrock`.")
     api_version: Annotated[str, BeforeValidator(write_date, json_schema_input_type=str)] = Field(
         default="",
-        json_schema_extra={"pattern": _API_VERSION},
+        json_schema_extra={"pattern": _API_VERSION, **say_form(_NO_VERSION)},
         description="`auth: azure`: a date for the dated API, by the deployment's path; empty: the "
         "v1 API.",
     )
@@ -68,6 +88,7 @@ class ProviderSettings(Part):
     )
     call_id: str = Field(
         default="",
+        json_schema_extra={"format": "regex"},
         description="Chat Completions: what the server takes for a call's id, as a regular "
         "expression.",
     )
@@ -77,14 +98,14 @@ class ProviderSettings(Part):
     @classmethod
     def _check_key_env(cls, value: str) -> str:
         if not re.fullmatch(_VARIABLE, value):
-            raise ValueError("expected the name of a variable, such as MY_KEY, not what it holds")
+            raise ValueError(_NO_VARIABLE)
         return value
 
     @field_validator("api_version")
     @classmethod
     def _check_api_version(cls, value: str) -> str:
         if not re.fullmatch(_API_VERSION, value):
-            raise ValueError("expected a date such as 2024-10-21, preview, latest, or nothing")
+            raise ValueError(_NO_VERSION)
         return value
 
     @field_validator("call_id")
@@ -93,29 +114,29 @@ class ProviderSettings(Part):
         try:
             re.compile(value)
         except re.error as error:
-            raise ValueError(f"this is no regular expression: {error}") from error
+            raise ValueError(f"expected a regular expression ({error})") from error
         return value
 
     @field_validator("headers")
     @classmethod
     def _check_headers(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if not _HEADER_NAME.fullmatch(name):
-                raise ValueError(f"{name[:100]!r} is no name of a header")
             if not (text.isascii() and text.isprintable() and text.strip() == text and text):
-                raise ValueError(f"{name}: expected printable ASCII")
+                raise ValueError(f"expected printable ASCII as the value of {name}")
         if len({name.lower() for name in value}) < len(value):
-            raise ValueError("a header is there twice")
+            raise ValueError("expected each header once, whatever its case")
         return value
 
 
-def _check_provider_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise ValueError("a provider's name is of letters, digits, dots, dashes, underscores")
-    return name
-
-
-ProviderName = Annotated[str, AfterValidator(_check_provider_name)]
+ProviderName = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        json_schema_extra=say_form(
+            "expected a provider's name of letters, digits, dots, dashes and underscores"
+        ),
+    ),
+]
 
 
 class PriceSettings(Part):
@@ -198,18 +219,10 @@ class CatalogueSettings(PriceSettings):
     )
 
 
-def _check_slash(name: str) -> str:
-    if name and not all(name.partition("/")):
-        raise ValueError("expected provider/model, like anthropic/claude-sonnet-5-5")
-    return name
-
-
 class ModelTierSettings(Part):
     """One entry of `models.tiers:`."""
 
-    model: Annotated[str, AfterValidator(_check_slash)] = Field(
-        min_length=1, description="The tier's model, as `provider/model`."
-    )
+    model: Model = Field(description="The tier's model, as `provider/model`.")
     reasoning: Effort | None = Field(
         default=None, description="Its reasoning level; not set: the model's own."
     )
@@ -243,15 +256,13 @@ class ReplySettings(Part):
 class ModelSettings(Part):
     """`models:`. `fallback` are tried in order when `default` does not answer."""
 
-    default: str = Field(
-        min_length=1,
-        default="anthropic/claude-sonnet-5-5",
-        description="The model, as `provider/model`.",
+    default: Model = Field(
+        default="anthropic/claude-sonnet-5-5", description="The model, as `provider/model`."
     )
-    fallback: tuple[str, ...] = Field(
+    fallback: tuple[Model, ...] = Field(
         default=(), description="Models to try in order when the default does not answer."
     )
-    helper: str = Field(
+    helper: ModelOrNone = Field(
         default="",
         description="A small model, as `provider/model`, for questions of the host's own, such as "
         "summaries. Empty: rules take its place.",
@@ -288,23 +299,16 @@ class ModelSettings(Part):
         description="What is to be known of a model that is not built in, by its name.",
     )
 
-    @field_validator("default", "fallback", "helper")
-    @classmethod
-    def _check_names(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        for name in [value] if isinstance(value, str) else value:
-            _check_slash(name)
-        return value
-
     @model_validator(mode="after")
     def _check_reply(self) -> Self:
         name = self.reply.model
-        if name and "/" not in name and name not in self.tiers:
+        if name and not all(name.partition("/")) and name not in self.tiers:
             there = ", ".join(self.tiers) or "none"
-            raise ValueError(
-                f"reply: there is no tier {name!r} in models.tiers ({there}): name one of them, "
-                "or a model as provider/model"
+            raise Clash(
+                f"expected a tier of models.tiers (there: {there}) or provider/model; found "
+                f"'{one_line(name, 60)}'{suggest_nearest(name, self.tiers)}",
+                *("reply.model", "reply", "tiers"),
             )
-        _check_slash(name if "/" in name else "")
         return self
 
     def use_alone(self, model: str) -> "ModelSettings":

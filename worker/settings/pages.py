@@ -2,7 +2,7 @@
 
 from pydantic import Field, field_validator
 
-from worker.settings.base import Part, Secret
+from worker.settings.base import Part, Secret, say_form
 
 MIN_SECRET_LENGTH = 16
 """Characters. Anyone with a link can try secrets against its signature offline."""
@@ -14,6 +14,7 @@ class PageSettings(Part):
     url: str = Field(
         default="",
         pattern=r"^(https?://[A-Za-z0-9.:-]+(/[A-Za-z0-9._~/-]*)?)?$",
+        json_schema_extra=say_form("expected a URL such as https://sandpiper.example.com"),
         description="The address of `serve` as browsers reach it; notes then link to their "
         "session's page. Empty: no page is served.",
     )

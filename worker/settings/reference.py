@@ -27,16 +27,48 @@ _INTRODUCTION = """\
 # Settings
 
 One YAML file: `--config FILE`, `$SANDPIPER_CONFIG`, or `./sandpiper.yaml`. Every field has a
-default; an unknown field or a wrong value is refused at start, with its key and what was expected.
-`sandpiper settings` prints a whole file with these texts as comments.
+default; whatever is wrong is refused at start, all at once: a line for each problem, with the
+file's line, the key, and what was expected. `sandpiper settings` prints a whole file with these
+texts as comments, `sandpiper settings --schema` its JSON Schema: editors that know YAML's language
+server complete and check the file where `sandpiper.schema.json` is beside it.
 
 Made of the models in this folder by `python -m worker.settings.reference`; a test fails when it is
 out of date.
 """
+_HEAD = """\
+# yaml-language-server: $schema=./sandpiper.schema.json
+# Editors check this file once the schema is beside it: \
+sandpiper settings --schema >sandpiper.schema.json
+# Every setting, at its default. Secrets come from the environment.
+"""
 _VARIABLES = """\
 ## Variables
 
-"overrides" wins over the file; "default" is used where the file says nothing.
+Every key has a variable: `SANDPIPER_`, and the key in capitals with two underscores between its
+parts. It wins over the file, and an empty one says nothing.
+
+| in the file | in the environment |
+| --- | --- |
+| `limits: {cost_usd: 1}` | `SANDPIPER_LIMITS__COST_USD=1` |
+| `gitlab: {projects: ["group/*"]}` | `SANDPIPER_GITLAB__PROJECTS='["group/*"]'` |
+| `models: {helper: ""}` | `SANDPIPER_MODELS__HELPER='""'` |
+| `models: {providers: {my-vllm: {base_url: "http://llm/v1"}}}` | \
+`SANDPIPER_MODELS__PROVIDERS__MY_VLLM__BASE_URL=http://llm/v1` |
+
+- A text is taken as it stands, `""` as an empty one, `null` as not set. A list or a mapping is
+  written as YAML or JSON, and takes the place of the file's.
+- The name of an entry (`NAME` above) is written in capitals too, with one `_` for whatever is no
+  letter or digit. It has to be there already: in the file, in the variable of the whole mapping
+  (`SANDPIPER_MODELS__PROVIDERS='{my-vllm: {api: openai-chat}}'`), or built in. Where two names
+  would be written alike, only the whole mapping can be set.
+- An unknown variable that begins with `SANDPIPER_` is refused like an unknown key. Left alone are
+  those that `models.providers` names, `SANDPIPER_TEST_…`, `SANDPIPER_URL`, `SANDPIPER_ID_TOKEN`,
+  `SANDPIPER_BASE`, `SANDPIPER_CACHE`, `SANDPIPER_GOLDEN`, and what Kubernetes and Docker set for a
+  service (`SANDPIPER_SERVICE_HOST`, `SANDPIPER_PORT_8080_TCP` …).
+
+Some have another name besides, or are another program's. "overrides" wins over the file, and is
+refused beside a variable of the key that says something else; "default" is used where nothing else
+says anything.
 """
 _OUTSIDE = """\
 Besides these, `$SANDPIPER_CONFIG` names the file; `$SSL_CERT_FILE` (or `$SSL_CERT_DIR`) names the
@@ -50,8 +82,8 @@ _SECRECY = """\
 ## Secrets
 
 From the environment only; in the file they are refused. Each may be given as `X`, or as a file that
-`X_FILE` names. Where there are two variables, the first that is set is used. For a provider's key,
-`models.providers.NAME.key_env` may name another variable.
+`X_FILE` names; both at once are refused. Where there are two variables, the first that is set is
+used. For a provider's key, `models.providers.NAME.key_env` may name another variable.
 """
 
 
@@ -131,8 +163,7 @@ def format_reference() -> str:
 
 def format_example() -> str:
     """Return a sandpiper.yaml with every field at its default; mapping entries are comments."""
-    head = "# Every setting, at its default. Secrets come from the environment.\n"
-    return head + "\n".join(_format_yaml(Settings, 0, entry=False)) + "\n"
+    return _HEAD + "\n".join(_format_yaml(Settings, 0, entry=False)) + "\n"
 
 
 def _format_yaml(model: type[Part], depth: int, *, entry: bool) -> Iterator[str]:

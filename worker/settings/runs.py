@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 from pydantic import Field, create_model, model_validator
 
 from worker.core.conversation.limits import BUDGETS, Limits
-from worker.settings.base import Part
+from worker.settings.base import Clash, Part
 
 
 def _make_budget_fields() -> dict[str, Any]:
@@ -137,5 +137,9 @@ class WorkerSettings(Part):
     @model_validator(mode="after")
     def _check_lease(self) -> "WorkerSettings":
         if self.lease < 3 * self.heartbeat:
-            raise ValueError("expected a lease of at least three heartbeats")
+            raise Clash(
+                f"expected a lease ({self.lease:g}) of at least three heartbeats "
+                f"(of {self.heartbeat:g})",
+                *("lease", "heartbeat"),
+            )
         return self

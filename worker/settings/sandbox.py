@@ -1,12 +1,18 @@
 """`sandbox:`: what commands run in, and how much one sandbox may use."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from worker.settings.base import Part
+from worker.settings.base import Part, say_form
 
-_SIZE = r"^\d+[bkmg]?$"
+_Size = Annotated[
+    str,
+    Field(
+        pattern=r"^\d+[bkmg]?$",
+        json_schema_extra=say_form("expected a size such as 2g: bytes, or with k, m or g"),
+    ),
+]
 _NAME = r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$"
 
 
@@ -21,6 +27,7 @@ class SandboxSettings(Part):
     namespace: str = Field(
         default="",
         pattern=_NAME,
+        json_schema_extra=say_form("expected the name of a namespace"),
         description="With `kubernetes`: the namespace of sandboxes; by default the worker's own.",
     )
     pull_secrets: tuple[str, ...] = Field(
@@ -40,8 +47,8 @@ class SandboxSettings(Part):
         description="The engine's runtime; `runsc` where gVisor is installed. With `kubernetes`, a "
         "RuntimeClass, where it is not `runc`.",
     )
-    memory: str = Field(
-        default="2g", pattern=_SIZE, description="Memory of one sandbox: bytes, or with k, m, g."
+    memory: _Size = Field(
+        default="2g", description="Memory of one sandbox: bytes, or with k, m, g."
     )
     cpus: float = Field(default=1.0, gt=0, description="Processors of one sandbox.")
     pids: int = Field(default=256, ge=16, description="Processes of one sandbox.")
@@ -50,7 +57,7 @@ class SandboxSettings(Part):
         description="Take an engine that cannot limit single sandboxes (rootless in a pod); the "
         "engine's own limits hold for all of them together.",
     )
-    disk: str = Field(default="2g", pattern=_SIZE, description="Size of the files of one sandbox.")
+    disk: _Size = Field(default="2g", description="Size of the files of one sandbox.")
     exec_timeout: float = Field(
         default=120.0, gt=0, le=3600, description="Seconds that one command may take."
     )

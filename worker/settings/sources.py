@@ -4,18 +4,21 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from worker.settings.base import URL, Part, Secret
+from worker.settings.base import URL, Part, ProjectGlobs, Secret, say_form
 
 
 class TenantSettings(Part):
     """One entry of `sources.konflux.projects:`."""
 
     namespace: str = Field(
-        pattern=r"^[a-z0-9][-a-z0-9]{0,62}$", description="Where the project's pipelines run."
+        pattern=r"^[a-z0-9][-a-z0-9]{0,62}$",
+        json_schema_extra=say_form("expected the name of a namespace"),
+        description="Where the project's pipelines run.",
     )
     repository: str = Field(
         default="",
         pattern=r"^[a-z0-9A-Z]?[-._a-z0-9A-Z]{0,62}$",
+        json_schema_extra=say_form("expected the name of a Repository object"),
         description="The name of its Repository object.",
     )
 
@@ -23,13 +26,10 @@ class TenantSettings(Part):
 class KonfluxSettings(Part):
     """`sources.konflux:`. Off without `url`."""
 
-    url: str = Field(default="", pattern=URL, description="The Kubernetes API; empty: off.")
-    archive_url: str = Field(
-        default="", pattern=URL, description="KubeArchive's API, if there is one."
-    )
-    ui_url: str = Field(
+    url: URL = Field(default="", description="The Kubernetes API; empty: off.")
+    archive_url: URL = Field(default="", description="KubeArchive's API, if there is one.")
+    ui_url: URL = Field(
         default="",
-        pattern=URL,
         description="Konflux's pages, as browsers reach them: notes then link the logs that they "
         "quote. What Pipelines as Code's `custom-console-url-pr-details` has before `/ns/`.",
     )
@@ -43,12 +43,9 @@ class KonfluxSettings(Part):
 class TestingFarmSettings(Part):
     """`sources.testing_farm:`. Off without `repositories`."""
 
-    url: str = Field(
-        default="https://api.testing-farm.io", pattern=URL, min_length=1, description="Its API."
-    )
-    results_url: str = Field(
+    url: URL = Field(default="https://api.testing-farm.io", min_length=1, description="Its API.")
+    results_url: URL = Field(
         default="https://artifacts.dev.testing-farm.io",
-        pattern=URL,
         min_length=1,
         description="Where its results are.",
     )
@@ -63,7 +60,7 @@ class TestingFarmSettings(Part):
 class SourceSettings(Part):
     """`sources:`."""
 
-    also_read: tuple[str, ...] = Field(
+    also_read: ProjectGlobs = Field(
         default=(),
         description="Globs of the projects that every session may read besides its own; their "
         "jobs are shown where they run downstream, their files where a CI configuration includes "

@@ -34,8 +34,7 @@ class LogSettings(Part):
 class TraceSettings(Part):
     """`traces:`."""
 
-    endpoint: str = Field(
+    endpoint: URL = Field(
         default="",
-        pattern=URL,
         description="The base URL of an OTLP/HTTP collector; empty: no traces.",
     )

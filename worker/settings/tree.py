@@ -3,9 +3,17 @@
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
-from worker.settings.base import Part, Secret, list_secrets
-from worker.settings.broker import BrokerTlsSettings, QueueType, check_broker, list_passwords
+from worker.settings.base import Clash, Part, Secret, list_secrets, say_form
+from worker.settings.broker import (
+    BROKER,
+    EXPECTED,
+    BrokerTlsSettings,
+    QueueType,
+    check_broker,
+    list_passwords,
+)
 from worker.settings.context import ContextSettings
 from worker.settings.gitlab import GitLabSettings
 from worker.settings.loop import LoopSettings
@@ -24,6 +32,7 @@ class Settings(Part):
     gitlab: GitLabSettings = GitLabSettings()
     broker: str = Field(
         default="memory://",
+        json_schema_extra={"pattern": BROKER, **say_form(EXPECTED)},
         description="The queue: `memory://` inside `serve`, `redis://…`, `rediss://…`, `amqp://…` "
         "or `amqps://…`; `sentinel://one:26379;sentinel://two:26379/0` for the Redis that "
         "Sentinels name (`sentinels://` where both speak TLS); user and password there are those "
@@ -46,11 +55,13 @@ class Settings(Part):
     )
     store: str = Field(
         default="file:///var/lib/sandpiper",
+        pattern=r"^(file|s3)://",
+        json_schema_extra=say_form("expected file:///folder or s3://bucket/prefix"),
         description="Where sessions are kept: `file:///folder` or `s3://bucket/prefix`. A user who "
         "has set none, and can neither find nor make the default's folder, has one of their own: "
         "`~/.local/state/sandpiper`.",
     )
-    s3_endpoint: str = Field(
+    s3_endpoint: SkipJsonSchema[str] = Field(
         default="", exclude=True, description="Another S3 server than Amazon's."
     )
     s3_addressing: Literal["auto", "path", "virtual"] = Field(
@@ -82,24 +93,18 @@ class Settings(Part):
     def _check_broker(cls, value: str) -> str:
         return check_broker(value)
 
-    @field_validator("store")
-    @classmethod
-    def _check_store(cls, value: str) -> str:
-        if value.partition("://")[0] not in {"file", "s3"}:
-            raise ValueError("expected file:///folder or s3://bucket/prefix")
-        return value
-
     @model_validator(mode="after")
     def _check_uses(self) -> Self:
         """Refuse a secret that others know where nobody else may know it."""
-        for name, kept in (
-            ("SANDPIPER_PAGE_SECRET", (self.pages.secret,)),
-            ("GITLAB_WEBHOOK_KEY", self.gitlab.webhook_keys),
+        for name, key, kept in (
+            ("SANDPIPER_PAGE_SECRET", "pages.secret", (self.pages.secret,)),
+            ("GITLAB_WEBHOOK_KEY", "gitlab.webhook_key", self.gitlab.webhook_keys),
         ):
             if self.gitlab.webhook_secret and self.gitlab.webhook_secret in kept:
-                raise ValueError(
+                raise Clash(
                     f"{name} is the webhook's secret, which others know: set it to the output of "
-                    "`openssl rand -hex 32`, or to nothing"
+                    "`openssl rand -hex 32`, or to nothing",
+                    *(key, "gitlab.webhook_secret"),
                 )
         return self
 

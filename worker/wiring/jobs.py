@@ -56,7 +56,7 @@ from worker.wiring.providers import (
 )
 from worker.wiring.receiver import build_pages
 from worker.wiring.stores import make_leases, open_watched_store, wait_for_store
-from worker.wiring.toolsets import make_toolset_factory
+from worker.wiring.toolsets import list_tool_names, make_toolset_factory
 
 
 def open_read_client(settings: Settings) -> ReadClient:
@@ -191,7 +191,7 @@ def make_loop_rules(settings: Settings) -> LoopRules:
 
 def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) -> Playbook:
     """Load the workflows in the form that fits the model; with tiers, each turn chooses it."""
-    loaded = playbook.load(settings.workflows)
+    loaded = playbook.load(settings.workflows, list_tool_names(settings))
     if settings.loop.tools is ToolList.COMPACT:
         loaded = loaded.shorten_tool_lists()
     if rules:

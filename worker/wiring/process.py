@@ -66,7 +66,8 @@ def require_worker(
     that is away may come back within minutes.
     """
     _require_tokens(settings, tokens)
-    for idle in list_idle_settings(settings, playbook.load(settings.workflows)):
+    loaded = playbook.load(settings.workflows, list_tool_names(settings))
+    for idle in list_idle_settings(settings, loaded):
         _log.warning("%s", idle)
     for each in (*build_models(settings), build_helper_model(settings)):
         if each:

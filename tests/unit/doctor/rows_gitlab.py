@@ -140,8 +140,8 @@ ROWS = [
         "workflows",
         "workflows",
         F,
-        "no tool is named 'sandbox_exek'",
-        "such as sandbox_exec",
+        "mine.md:5: tools[0]: no tool is named 'sandbox_exek': did you mean sandbox_exec?",
+        "Adding a workflow",
     ),
     Row(
         "GitLab down",

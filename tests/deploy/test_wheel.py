@@ -86,8 +86,8 @@ REFUSED: list[tuple[list[str], dict[str, str], int, str]] = [
         ["image", "build"],
         {"DOCKER_HOST": "unix:///nowhere.sock"},
         1,
-        "sandpiper: no Docker engine answers at unix:///nowhere.sock: there is no such socket: start "
-        "one, or set DOCKER_HOST to where it listens",
+        "sandpiper: no Docker engine answers at unix:///nowhere.sock: there is no such socket: "
+        "start one, or set DOCKER_HOST to where it listens",
     ),
     (
         ["image", "build"],

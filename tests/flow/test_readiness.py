@@ -23,7 +23,7 @@ def test_a_worker_is_ready_only_with_a_broker_and_lives_on_without(tmp_path: Pat
         crew.hasty(tmp_path, crew.script(), broker.url) as made,
         made.process("worker", "--metrics-port", "0", "--ready-file", str(ready)) as worker,
     ):
-        worker.until(lambda: "Cannot connect" in worker.log.read_text(), "it misses no broker")
+        worker.until(lambda: "does not answer: no" in worker.log.read_text(), "it misses no broker")
         assert not ready.exists(), "what another process has left says nothing"
         with running_redis(place, broker.port) as running:
             worker.until(ready.exists, "not ready")

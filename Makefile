@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help demo eval test test-cluster test-fast check types laws format lock bench image clean
 ARGS ?=
+SHARD ?=
 BASE ?= $(SANDPIPER_BASE)
 CORES := $(shell nproc)
 # Many tests wait more than they work.
@@ -16,6 +17,7 @@ help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  More arguments: make test ARGS="-k note", make demo ARGS="--model anthropic/claude-sonnet-5-5"'
+	@echo '  A quarter of the tests: make test SHARD=1/4'
 	@echo '  A pinned base:  make image BASE=debian:bookworm-slim@sha256:…'
 
 demo: ## The whole story on bundled parts: a failing pipeline, the note, a reply
@@ -28,7 +30,8 @@ eval: ## Play the bundled cases with scripted models, right and wrong: what the 
 
 test: ## Every test, on real containers, real brokers and a real S3 server
 	@.ci/venv dev
-	@.ci/with-services image redis rabbit bwrap helm -- .venv/bin/pytest -n $(PROCESSES) $(ARGS)
+	@.ci/with-services image redis rabbit bwrap helm -- .venv/bin/pytest -n $(PROCESSES) \
+	  $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
 test-cluster: ## The sandbox's suites on a real cluster: KUBECONFIG=FILE IMAGE=what its nodes can pull
 	@.ci/venv dev
@@ -41,19 +44,19 @@ test-fast: ## The inner loop: what needs no services and is not slow, with fewer
 	.venv/bin/pytest -q -n $(CORES) --without-services --attack-inputs 100 -m 'not slow' \
 	  --ignore tests/unit/demo --ignore tests/unit/simulators tests/unit tests/wire $(ARGS)
 
-check: ## Format, lint, types and the structure of the house; needs no services
+check: ## Format, lint, types, the structure of the house: what has changed since it passed; no services
 	@.ci/venv dev
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync types laws
 
 types:
-	.venv/bin/mypy
+	@.ci/once types .venv/bin/mypy
 
 laws:
-	.venv/bin/pytest -q tests/law
+	@.ci/once laws .venv/bin/pytest -q tests/law
 	@# All tests are found, and compiled: else each process of `make test` would compile them.
-	@found=$$(.venv/bin/pytest -qq --collect-only) || { echo "$$found"; exit 1; }
+	@.ci/once tests bash -c 'found=$$(.venv/bin/pytest -qq --collect-only) || { echo "$$found"; exit 1; }'
 
 format: ## Format the code, mend what ruff can mend, make what is made from the settings
 	@.ci/venv dev

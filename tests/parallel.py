@@ -7,6 +7,7 @@ is only once. What lasts long begins first, so that no process is left with it a
 
 import gc
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,20 @@ def worker_number() -> int | None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--without-services`: leave out what needs a server beside the tests."""
+    """`--without-services`: leave out what needs a server beside the tests; `--shard`: a part."""
     parser.addoption(
         "--without-services", action="store_true", help="leave out tests that need services"
     )
+    parser.addoption("--shard", type=read_shard, help="this part of the tests alone: 1/4 … 4/4")
+
+
+def read_shard(text: str) -> tuple[int, int]:
+    """Read `2/4`: which part, of how many. Raises ValueError."""
+    number, _, count = text.partition("/")
+    shard = int(number), int(count)
+    if not 1 <= shard[0] <= shard[1]:
+        raise ValueError(f"--shard {text}: expected a part of a whole, such as 1/4")
+    return shard
 
 
 def pytest_configure() -> None:
@@ -64,6 +75,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not needs_services(item)]
         config.hook.pytest_deselected(items=left_out)
     items.sort(key=lambda item: rank(item.path.relative_to(ROOT).as_posix()))
+    if shard := config.getoption("--shard"):
+        mine = pick_groups([item.nodeid for item in items], *shard)
+        left_out = [item for item in items if group_of(item.nodeid) not in mine]
+        items[:] = [item for item in items if group_of(item.nodeid) in mine]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pick_groups(nodeids: Iterable[str], number: int, count: int) -> set[str]:
+    """The groups of one part of `count`: like cards they are dealt out, in the tests' order."""
+    groups = list(dict.fromkeys(map(group_of, nodeids)))
+    return set(groups[number - 1 :: count])
 
 
 def needs_services(item: pytest.Item) -> bool:

@@ -71,7 +71,7 @@ class _Plain(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = f"{_format_second(int(record.created))},{record.msecs:03.0f}"
         bound = " ".join(f"{name}={value}" for name, value in _bound_fields.get().items())
-        message = _one_line(self._redact(record.getMessage().rstrip()))
+        message = _one_line(self._redact(_join_lines(record.getMessage())))
         line = f"{time} {record.levelname} {record.name}: {message}"
         line += f" [{_one_line(self._redact(bound))}]" if bound else ""
         if not (trace := self._redact(self._format_trace(record))):
@@ -104,6 +104,11 @@ class _Json(_Formatter):
 @lru_cache(1)  # a busy webhook receiver writes thousands of lines a second
 def _format_second(at: int) -> str:
     return strftime("%Y-%m-%d %H:%M:%S", localtime(at))
+
+
+def _join_lines(text: str) -> str:
+    """Return a message on one line, as libraries do not always write theirs."""
+    return " ".join(text.split()) if "\n" in text else text
 
 
 def _one_line(text: str) -> str:

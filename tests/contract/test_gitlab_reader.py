@@ -290,18 +290,42 @@ def test_a_human_gets_the_newest_failed_pipeline_however_old(
     assert isinstance(named, Subject)
     assert named.pipeline_id == scene.pipeline.id
     assert reader.find_named_subject("team/service", 1, green.id) == (
-        f"pipeline {green.id} of team/service!1 is success, not failed"
+        f"pipeline {green.id} of team/service!1 has passed, and has not failed"
     )
     assert reader.find_named_subject("team/service", 1, 4711) == (
-        "pipeline 4711 is not one of the pipelines of team/service!1"
+        "pipeline 4711 is not one of the pipelines of team/service!1, of which failed: "
+        f"{newer.id}, {scene.pipeline.id}"
     )
 
 
-def test_a_human_is_told_when_nothing_failed(scene: Scene, reader: GitLabReader) -> None:
-    scene.pipeline.status = "success"
-    assert (
-        reader.find_named_subject("team/service", 1, None)
-        == "team/service!1 has no failed pipeline"
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ("success", "its newest, {}, has passed"),
+        ("running", "its newest, {}, is not over yet (running)"),
+        ("pending", "its newest, {}, is not over yet (pending)"),
+        ("canceled", "its newest, {}, is canceled"),
+        ("skipped", "its newest, {}, is skipped"),
+    ],
+)
+def test_a_human_is_told_what_the_newest_pipeline_is_when_none_failed(
+    scene: Scene, reader: GitLabReader, status: str, why: str
+) -> None:
+    scene.pipeline.status = status
+    told = f"team/service!1 has no failed pipeline: {why.format(scene.pipeline.id)}"
+    assert reader.find_named_subject("team/service", 1, None) == told
+
+
+def test_a_human_is_told_when_no_pipeline_has_run(
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
+) -> None:
+    new = sim.open_merge_request(
+        scene.project, scene.developer, title="New", branch="new", files={}
+    )
+    told = f"team/service!{new.iid} has no failed pipeline: none has run yet"
+    assert reader.find_named_subject("team/service", new.iid, None) == told
+    assert reader.find_named_subject("team/service", new.iid, 7) == (
+        f"pipeline 7 is not one of the pipelines of team/service!{new.iid}, of which none failed"
     )
 
 

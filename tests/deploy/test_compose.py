@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.deploy.image import ROOT
+from tests.law.house import agree
 from worker import settings
 from worker.settings import Settings, reference
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
@@ -198,13 +199,14 @@ def find_needers(place: tuple[str, ...]) -> set[str]:
 def test_every_secret_reaches_who_needs_it_and_nobody_else(place: tuple[str, ...]) -> None:
     names = {each for name in SECRETS[place] for each in (name, f"{name}_FILE")}
     given = {name for name in OURS if names & set(compose()["services"][name]["environment"])}
-    assert given == find_needers(place)
+    where = f"`environment` of compose.yaml: {SECRETS[place][0]}, or its _FILE and the secret"
+    assert agree(find_needers(place), given, where)
 
 
 @pytest.mark.parametrize("variable", sorted({*OVERRIDES, *chain(*DEFAULTS.values())}))
 def test_every_variable_of_the_reference_reaches_every_service(variable: str) -> None:
-    for name in OURS:
-        assert variable in compose()["services"][name]["environment"], name
+    given = {name for name in OURS if variable in compose()["services"][name]["environment"]}
+    assert agree(OURS, given, f"who gets {variable}: x-environment of compose.yaml")
 
 
 def test_the_chart_takes_every_variable_of_the_reference() -> None:

@@ -1,6 +1,8 @@
 """What is installed from the wheel, in an environment of its own and far from any clone."""
 
+import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
@@ -84,9 +86,8 @@ REFUSED: list[tuple[list[str], dict[str, str], int, str]] = [
         ["image", "build"],
         {"DOCKER_HOST": "unix:///nowhere.sock"},
         1,
-        "sandpiper: no Docker engine answers at unix:///nowhere.sock: start one, or set "
-        "DOCKER_HOST to where it listens, and see that this user may use it ([Errno 2] "
-        "No such file or directory)",
+        "sandpiper: no Docker engine answers at unix:///nowhere.sock: there is no such socket: "
+        "start one, or set DOCKER_HOST to where it listens",
     ),
     (
         ["image", "build"],
@@ -119,3 +120,42 @@ def test_the_module_builds_what_the_command_builds(programs: Path, tmp_path: Pat
     )
     assert module.stdout == run(programs, tmp_path, "image", "build", "--print-tag").stdout
     assert module.stdout == f"{compute_image_tag()}\n"
+
+
+def blocks(language: str, heading: str) -> list[str]:
+    """The blocks of code of a part of CONTRIBUTING.md."""
+    part = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition(f"## {heading}\n")[2]
+    return re.findall(rf"^```{language}\n(.*?)^```", part.partition("\n## ")[0], re.M | re.S)
+
+
+def ask_the_doctor(programs: Path, here: Path) -> list[tuple[str, str, str]]:
+    """What the doctor says of workflows that offer the tools of `incidents_*`, too."""
+    (here / "flows").mkdir()
+    flow = (ROOT / "workflows/analyze-failures.md").read_text("utf-8")
+    with_plugin = re.sub(r"^tools: \[", "tools: [incidents_*, ", flow, count=1, flags=re.M)
+    assert with_plugin != flow
+    (here / "flows/analyze-failures.md").write_text(with_plugin)
+    (here / "sandpiper.yaml").write_text("workflows: flows\n")
+    given = dict.fromkeys(("GITLAB_TOKEN", "ANTHROPIC_API_KEY"), "of-no-worth")
+    done = run(programs, here, "doctor", "--only", "workflows", "--json", **given)
+    lines = json.loads(done.stdout)["lines"]
+    return [(line["status"], line["found"], line["advice"]) for line in lines]
+
+
+def test_the_package_that_contributing_shows_adds_a_source(wheel: Path, tmp_path: Path) -> None:
+    heading = "Adding a source by a package of your own"
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "pyproject.toml").write_text(*blocks("toml", heading))
+    (package / "our_incidents.py").write_text(*blocks("python", heading))
+    (tmp_path / "here").mkdir()
+    plugin = build_wheel(package, tmp_path / "built")
+    both = make_environment(tmp_path / "venv", wheel, plugin)
+    assert ask_the_doctor(both, tmp_path / "here") == [("ok", "analyze-failures", "")]
+
+
+def test_a_workflow_that_names_a_package_that_is_not_there_is_told_so(
+    programs: Path, tmp_path: Path
+) -> None:
+    ((status, found, _),) = ask_the_doctor(programs, tmp_path)
+    assert (status, found) == ("failed", "analyze-failures: no tool is named 'incidents_*'")

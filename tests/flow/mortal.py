@@ -133,7 +133,7 @@ def main(point: str, once: str, command: str, *options: str) -> None:
         return parts(wiring.build_deps(settings), death)
 
     if command == "serve":
-        serve.run_receiver(settings, make, "127.0.0.1", int(options[0]), 2)
+        serve.run_receiver(settings, make, wiring.bind_port("127.0.0.1", int(options[0])), 2)
     else:
         worker.run_worker(settings, make, 2)
 

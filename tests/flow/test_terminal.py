@@ -32,14 +32,20 @@ def test_analyze_posts_the_note_and_says_where_the_session_lies(told: Product) -
     (note,) = told.notes()
     assert note.body.strip() == done.stdout.strip()
     again = told.run("analyze", told.scene.mr.web_url)
-    assert again.returncode == 0
-    assert "is done already" in again.stdout
-    assert len(told.notes()) == 1
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert again.stderr.splitlines() == [
+        f"Analysed already: {note.web_url}",
+        f"To do it again: sandpiper analyze {told.scene.mr.web_url} --again",
+    ]
+    assert len(told.model.requests) == len(told.model.answers)
+    assert [each.body for each in told.notes()] == [note.body]
 
 
 @pytest.mark.usefixtures("sandbox_image")
 def test_a_dry_run_posts_nothing_and_can_be_asked_further(told: Product) -> None:
     told.use_docker()
+    for name in ("GITLAB_WRITE_TOKEN", "GITLAB_WEBHOOK_SECRET"):
+        del told.env[name]
     done = told.run("analyze", told.scene.mr.web_url, "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
     assert "note not posted: this run posts nothing" in done.stderr
@@ -48,11 +54,18 @@ def test_a_dry_run_posts_nothing_and_can_be_asked_further(told: Product) -> None
     assert result["status"] == "done"
     assert "Caused by this change" in result["note"]
     assert told.notes() == []
-    assert {seen.method for seen in told.gitlab.requests} == {"GET"}
+    assert_only_read(told)
+    # Nobody can reply to what is not there; the terminal says how to go on.
+    how = f'To ask more: sandpiper reply {result["session"]} "…"'
+    assert done.stderr.splitlines()[-1] == how
+    assert "Reply" not in result["note"]
 
     asked = told.run("reply", result["session"][:8], story.QUESTION)
     assert asked.returncode == 0, asked.stderr
     assert "[Window(start=1380, end=1500)]" in asked.stdout
+    assert asked.stderr.splitlines()[-1] == how
+    assert "Reply" not in asked.stdout
+    assert_only_read(told)
     assert told.notes() == []
 
     listed = told.run("sessions", "list", "--json")
@@ -65,7 +78,11 @@ def test_a_dry_run_posts_nothing_and_can_be_asked_further(told: Product) -> None
     assert stored["messages"][0]["role"] == "user"
     assert told.list_sandboxes(result["session"]) == []
     assert told.gitlab.unexpected_requests == []
+    assert stored["dry_turns"] == [0, 1]
+    reported = json.loads(told.run("report", "--json").stdout)
+    assert "Caused by this change" not in json.dumps(reported)
     # A dry run never stands in for a posted one.
+    told.env["GITLAB_WRITE_TOKEN"] = told.scene.write_token
     assert told.run("analyze", mr(told)).returncode == 0
     assert len(told.notes()) == 1
 
@@ -75,6 +92,12 @@ def test_a_partial_answer_has_an_exit_status_of_its_own(told: Product) -> None:
     done = told.run("analyze", mr(told), "--dry-run")
     assert done.returncode == 3, done.stderr
     assert "limit of iterations" in done.stdout
+
+
+def assert_only_read(told: Product) -> None:
+    """GitLab was only asked, and by the read token."""
+    sent = {(seen.method, seen.token) for seen in told.gitlab.requests}
+    assert sent == {("GET", "read")}
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -97,7 +120,7 @@ def test_an_analysis_that_fails_tells_its_progress_and_at_last_the_reason(
 
 WRONG_ENVIRONMENTS = [
     ({"GITLAB_WEBHOOK_SECRET": ""}, "serve", 2, "set GITLAB_WEBHOOK_SECRET"),
-    ({"GITLAB_READ_TOKEN": ""}, "serve", 2, "set GITLAB_TOKEN, or GITLAB_READ_TOKEN"),
+    ({"GITLAB_READ_TOKEN": ""}, "serve", 2, "set GITLAB_READ_TOKEN (scope read_api, role Repo"),
     ({"ANTHROPIC_API_KEY": ""}, "serve", 2, "set ANTHROPIC_API_KEY"),
     ({"SANDPIPER_MODEL": "nobody/model"}, "serve", 2, "nobody"),
     ({"SANDPIPER_BROKER": "kafka://x"}, "serve", 2, "expected memory://, redis[s]://"),

@@ -103,8 +103,25 @@ def inside(name: str, rooms: Collection[str]) -> str | None:
     return None
 
 
-def none(found: Collection[str]) -> bool:
-    """Whether nothing was found; what was found is said in the test's failure."""
+def none(found: Collection[str], to_do: str = "") -> bool:
+    """Whether nothing was found; a failure says what was found, and what to do about it."""
     if found:
-        pytest.fail("\n".join(["", *found]), pytrace=False)
+        pytest.fail("\n".join(["", *found, *([f"→ {to_do}"] if to_do else [])]), pytrace=False)
     return True
+
+
+def agree(rows: Collection[str], listed: Collection[str], where: str) -> bool:
+    """Whether a list has what it should: all `rows`, and nothing else.
+
+    The test's failure names each row that is missing and each that is too much. `where` says where
+    the list is, and as what a row stands in it.
+    """
+    return none(
+        [
+            *(f"{each} is missing: add it to {where}" for each in sorted(set(rows) - set(listed))),
+            *(
+                f"{each} is no more: remove it from {where}"
+                for each in sorted(set(listed) - set(rows))
+            ),
+        ]
+    )

@@ -15,6 +15,8 @@ FILES = {
     *("compose.yaml", "SECURITY.md", "CODE_OF_CONDUCT.md"),
 }
 
+PLACED = "put it into one of the rooms; what all have agreed on is FOLDERS and FILES in this law"
+
 MACHINE = re.compile(rb"(?<![\w.])/(?:work|farm|root|home)/[a-z]")
 REGISTRY = re.compile(
     b"|".join(
@@ -50,7 +52,7 @@ def strangers(paths: Iterable[str]) -> set[str]:
 
 
 def test_the_top_level_holds_only_what_was_agreed() -> None:
-    assert none(strangers(files()))
+    assert none(strangers(files()), PLACED)
 
 
 def test_a_planted_stranger_is_found() -> None:
@@ -66,7 +68,7 @@ def test_no_file_tells_of_one_machine(pattern: re.Pattern[bytes]) -> None:
         for number, line in enumerate((ROOT / path).read_bytes().splitlines(), 1)
         if pattern.search(line)
     ]
-    assert none(found)
+    assert none(found, "say it without this machine's folders and without a registry's address")
 
 
 def test_workflows_hold_no_code() -> None:

@@ -60,7 +60,7 @@ def too_many_loose(files: tuple[Module, ...]) -> list[str]:
 
 
 def test_modules_lie_in_rooms() -> None:
-    assert none(too_many_loose(product()))
+    assert none(too_many_loose(product()), "make a room of those that belong together")
 
 
 def test_a_planted_heap_is_found() -> None:
@@ -69,7 +69,7 @@ def test_a_planted_heap_is_found() -> None:
 
 
 def test_no_protocol_is_too_wide() -> None:
-    assert none(too_wide_protocols(product()))
+    assert none(too_wide_protocols(product()), "ask for less, or make two of it")
 
 
 def test_a_planted_wide_protocol_is_found() -> None:
@@ -79,11 +79,11 @@ def test_a_planted_wide_protocol_is_found() -> None:
 
 
 def test_no_file_is_too_long() -> None:
-    assert none(too_long_files(modules(*FILE)))
+    assert none(too_long_files(modules(*FILE)), "make two files of it")
 
 
 def test_no_function_is_too_long() -> None:
-    assert none(too_long_functions(modules(*FILE)))
+    assert none(too_long_functions(modules(*FILE)), "make two functions of it")
 
 
 def test_functions_are_short_as_a_rule() -> None:

@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from tests.law.house import ROOT
+from tests.law.house import ROOT, agree
 from worker.cli import cli
 from worker.core.routing.comment_commands import NAMES
 from worker.settings import Settings, load, reference
@@ -22,6 +22,7 @@ DOCUMENTS = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "worker/README.md"),
     *("worker/telemetry/README.md", "worker/models/README.md", "worker/evaluation/README.md"),
     *("sandbox/README.md", "sandbox/image/README.md", "helm/sandpiper/README.md"),
+    *("worker/transport/README.md", "worker/cli/README.md"),
 )
 VARIABLES = {
     *OVERRIDES,
@@ -85,9 +86,10 @@ def test_every_command_and_option_is_one_there_is(document: str) -> None:
 
 def test_every_command_is_in_the_readme() -> None:
     named = {line.split()[0] for line in commands("README.md")}
-    assert named >= set(cli.list_commands(click.Context(cli)))
-    for name in NAMES:
-        assert f"`{name}`" in text("README.md"), f"/sandpiper {name}"
+    there = set(cli.list_commands(click.Context(cli)))
+    assert agree(there, named & there, "README.md, as `sandpiper NAME`, with what it is for")
+    told = [name for name in NAMES if f"`{name}`" in text("README.md")]
+    assert agree(NAMES, told, "the table of /sandpiper commands in README.md")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -115,7 +117,8 @@ def _of_the_chart(document: str, key: str) -> bool:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_variable_is_one_that_is_read(document: str) -> None:
     named = {name.removesuffix("_FILE") for name in _VARIABLE.findall(text(document))}
-    assert named <= VARIABLES, document
+    where = f"{document}; one that is read, and by whom it is, is a row of VARIABLES in this test"
+    assert agree(named & VARIABLES, named, where)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -165,8 +168,9 @@ def test_every_metric_is_named_and_none_that_is_not_there() -> None:
         if name.startswith("sandpiper")
     }
     page = set(_METRIC.findall(text("worker/telemetry/README.md")))
-    assert page == names
-    assert set(_METRIC.findall(text("README.md"))) <= names
+    assert agree(names, page, "the table in worker/telemetry/README.md")
+    named = set(_METRIC.findall(text("README.md")))
+    assert agree(named & names, named, "README.md")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

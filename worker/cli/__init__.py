@@ -9,6 +9,7 @@ from types import TracebackType
 import click
 
 from worker import __version__
+from worker.cli.interrupts import get_exit_status
 from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, SandpiperError
 
@@ -54,6 +55,13 @@ class _Commands(click.Group):
         gc.freeze()
         gc.enable()
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            say_failure(str(error) or "stopped")
+            sys.exit(get_exit_status(error))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -2,18 +2,25 @@
 
 import json
 import re
+import shlex
 import sys
+from collections.abc import Callable
 
 import click
 from rich.console import Console
 
 from worker import wiring
-from worker.cli import DONE, FAILED, PARTIAL, live, say_failure
-from worker.core.conversation.context import Status
+from worker.cli import DONE, FAILED, PARTIAL, foreground, live, say_failure
+from worker.core.conversation.context import NO_OUTCOME, Context, NoteRef, Outcome, Status, Subject
+from worker.core.ports import SessionKey
+from worker.core.triggers import PipelineFailed
 from worker.errors import ConfigError, SandpiperError
-from worker.turns.parts import Run
-from worker.turns.results import Ended, Skipped
-from worker.turns.session import analyse_failure
+from worker.turns import stored_turns
+from worker.turns.parts import Deps, Run
+from worker.turns.results import Ended, Finished, Skipped
+from worker.turns.run_again import Failure
+from worker.turns.second_look import look_again
+from worker.turns.session import analyse_failure, make_key
 
 _URL = re.compile(r"^(?P<base>https?://.+?)/(?P<project>[^/].*?)/-/merge_requests/(?P<iid>\d+)")
 _SHORT = re.compile(r"^(?P<project>[^!]+)!(?P<iid>\d+)$")
@@ -26,6 +33,7 @@ STATUS = {Status.DONE: DONE, Status.PARTIAL: PARTIAL, Status.FAILED: FAILED}
 @click.option("--workflow", default="analyze-failures", show_default=True)
 @click.option("--model", metavar="PROVIDER/MODEL", help="Instead of the configured one.")
 @click.option("--dry-run", is_flag=True, help="Print the note instead of posting it.")
+@click.option("--again", is_flag=True, help="Analyse it once more if it is answered already.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
 def command(
@@ -35,52 +43,125 @@ def command(
     workflow: str,
     model: str | None,
     dry_run: bool,
+    again: bool,
     as_json: bool,
 ) -> None:
-    """Analyse MR: a URL, or group/project!iid."""
+    """Analyse MR: a URL, or group/project!iid.
+
+    What is answered already is printed. A dry run needs a token to read GitLab with alone
+    (GITLAB_READ_TOKEN). Ctrl-C ends the analysis after its present step.
+    """
     settings = wiring.load_settings(config, model=model, quiet=True)
-    wiring.require_worker(settings)
+    wiring.require_worker(settings, tokens=(wiring.READ, *([] if dry_run else [wiring.WRITE])))
     project, iid = parse_mr(mr, settings.gitlab.url)
+    settings = wiring.leave_out_pool(settings)
     deps = wiring.build_dry_deps(settings) if dry_run else wiring.build_deps(settings)
+    deps.runtime.playbook.get(workflow)  # before GitLab is asked
     subject = deps.gitlab.pipelines.find_named_subject(project, iid, pipeline)
     if isinstance(subject, str):
         raise SandpiperError(subject)
-    watch = live.make_watcher(Console(stderr=True), posts=not dry_run)
-    ended = analyse_failure(subject, deps.runtime.playbook.get(workflow), deps, Run(watch))
-    print_ended(ended, as_json=as_json)
+    key = make_key(subject, deps.runtime.playbook.get(workflow), deps)
+    answer = None if again else _find_answer(key, deps)
+    if answer:
+        note = answer.note or NoteRef(0)
+        click.echo(f"Analysed already: {note.url or f'note {note.note_id}'}", err=True)
+        shown: Ended = _finish(key, answer, deps)
+    else:
+        shown = foreground.take_turn(
+            _choose_turn(key, subject, workflow, deps),
+            *(deps, Run(live.make_watcher(Console(stderr=True), posts=not dry_run))),
+            stopped="stopped; nothing was posted"
+            if dry_run
+            else "stopped; its note says so, and the same command goes on from here",
+        )
+    status = print_ended(shown, as_json=as_json)
+    if answer:
+        written = shlex.join(sys.argv[1:])
+        click.echo(f"To do it again: sandpiper {written} --again", err=True)
+    elif dry_run and status != FAILED:
+        tell_next_step(key.session_id)
+    sys.exit(status)
+
+
+def _find_answer(key: SessionKey, deps: Deps) -> Context | None:
+    """Return what stands in the note on a failure; None if it was not explained yet."""
+    latest = deps.storage.sessions.find_latest_turn(key)
+    newest = None if latest is None else stored_turns.load_newest(key, latest, deps)
+    if newest is None or stored_turns.is_unexplained(key, newest, deps):
+        return None
+    return stored_turns.find_newest_look(key, newest.turn, deps)
+
+
+def _finish(key: SessionKey, answer: Context, deps: Deps) -> Finished:
+    """Return how a stored turn ended."""
+    return Finished(
+        *(key, answer.turn, answer.outcome or NO_OUTCOME),
+        answer.note_text,
+        answer.note or NoteRef(0),
+        deps.storage.sessions.describe_location(key, answer.turn),
+    )
+
+
+def _choose_turn(
+    key: SessionKey, subject: Subject, workflow: str, deps: Deps
+) -> Callable[[Run], Ended]:
+    """Return what takes the session's first turn, or looks at its failure once more."""
+    asked = PipelineFailed(subject.pipeline_project_id, subject.pipeline_id, subject.sha, "")
+    ended_at = deps.gitlab.pipelines.find_end_time(asked)
+    if deps.storage.sessions.find_latest_turn(key) is None:
+        definition = deps.runtime.playbook.get(workflow)
+        return lambda run: analyse_failure(subject, definition, deps, run, ended_at=ended_at)
+    failure = Failure(subject, ended_at)
+    return lambda run: look_again(key, failure, deps, run, on_request=True)
 
 
 def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
     """Return a project's path and an iid. Raises ConfigError for other text or another GitLab."""
     if match := _SHORT.match(text):
         return match["project"].strip("/"), int(match["iid"])
+    expected = f"{gitlab_url}/group/project/-/merge_requests/12"
     if not text.startswith(gitlab_url + "/"):
-        expected = f"{gitlab_url}/group/project/-/merge_requests/12"
+        if other := _URL.match(text):
+            raise ConfigError(
+                f"MR: {text!r} is not at {gitlab_url}: set GITLAB_URL (gitlab.url) to the GitLab "
+                f"that it is at, such as {_take_origin(other['base'])}"
+            )
         raise ConfigError(f"MR: {text!r} is neither group/project!iid nor a URL like {expected}")
     if match := _URL.match("http://gitlab/" + text[len(gitlab_url) + 1 :]):
         return match["project"], int(match["iid"])
-    raise ConfigError(f"MR: {text!r} is not a merge request's URL")
+    raise ConfigError(f"MR: {text!r} is not a merge request's URL, such as {expected}")
 
 
-def print_ended(ended: Ended, *, as_json: bool) -> None:
-    """Print how a turn ended. Exits with its status, but returns if the turn was skipped."""
+def _take_origin(url: str) -> str:
+    """Return the scheme and the host of a URL."""
+    return "/".join(url.split("/")[:3])
+
+
+def print_ended(ended: Ended, *, as_json: bool) -> int:
+    """Print how a turn ended, a failure's reason as the last line; return the exit status."""
     if isinstance(ended, Skipped):
         click.echo(json.dumps({"skipped": ended.reason}) if as_json else ended.reason)
-        return
+        return DONE
     outcome = ended.outcome
-    if as_json:
-        fields = {
-            "session": ended.key.session_id,
-            "turn": ended.turn,
-            "status": outcome.status.value,
-            "reason": outcome.reason,
-            "note": ended.body,
-            "note_url": ended.note.url,
-            "stored": ended.location,
-        }
-        click.echo(json.dumps(fields, ensure_ascii=False))
-    else:
-        click.echo(ended.body)
+    click.echo(_write_json(ended, outcome) if as_json else ended.body)
     if outcome.status is Status.FAILED:
         say_failure(outcome.reason)
-    sys.exit(STATUS[outcome.status])
+    return STATUS[outcome.status]
+
+
+def _write_json(ended: Finished, outcome: Outcome) -> str:
+    fields = {
+        "session": ended.key.session_id,
+        "turn": ended.turn,
+        "status": outcome.status.value,
+        "reason": outcome.reason,
+        "note": ended.body,
+        "note_url": ended.note.url,
+        "stored": ended.location,
+    }
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def tell_next_step(session: str) -> None:
+    """Say how to ask more about what was only printed."""
+    click.echo(f'To ask more: sandpiper reply {session} "…"', err=True)

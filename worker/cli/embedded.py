@@ -8,10 +8,13 @@ from contextlib import ExitStack, contextmanager
 import uvicorn
 
 from worker import app, wiring
+from worker.cli.interrupts import StoppedBySignal, end_at_once, watch_signals
 from worker.core.events import Watcher
 from worker.errors import SandpiperError
 from worker.queue import process
 from worker.settings import Settings
+from worker.turns.sandbox import remove_sandbox
+from worker.turns.unfinished_note import UnfinishedNote
 
 _START_SECONDS = 10.0
 
@@ -20,16 +23,31 @@ _START_SECONDS = 10.0
 def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
     """Run the receiver on a free port and the embedded worker; yield the receiver's URL.
 
-    Raises what making the parts of a job raises, such as ConfigError for a model without a key.
+    Ctrl-C raises StoppedBySignal there, and the block ends after the worker's present step. Raises
+    what making the parts of a job raises, such as ConfigError for a model without a key.
     """
     with ExitStack() as opened:
         deps = wiring.build_deps(chosen, opened=opened)
-        celery = app.build_app(chosen, lambda: deps, watch)
+        note = UnfinishedNote(watch)
+        celery = app.build_app(chosen, lambda: deps, note.watch)
         receiver = wiring.build_receiver(chosen, celery.consumer.accept_triggers)
         config = uvicorn.Config(receiver, host="127.0.0.1", port=0, log_config=None, lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)
-        opened.enter_context(process.run_embedded_worker(celery, concurrency=1))
+
+        def stop(number: int) -> None:
+            raise StoppedBySignal(number)
+
+        def remove() -> None:
+            if session := note.session_id:
+                remove_sandbox(session, deps)
+
+        def end_late() -> None:
+            if came:
+                end_at_once(came[0], remove)
+
+        came = opened.enter_context(watch_signals(stop, remove))
+        opened.enter_context(process.run_embedded_worker(celery, concurrency=1, late=end_late))
         thread.start()
         _wait_for_start(server)
         host, port = server.servers[0].sockets[0].getsockname()

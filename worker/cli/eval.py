@@ -84,9 +84,9 @@ def run(
 def _load_settings(config: str | None, models: Sequence[str]) -> Settings:
     """Load the settings. Raises ConfigError before the first run if any model could not run."""
     for model in models:
-        wiring.require_worker(wiring.load_settings(config, model=model, quiet=True))
+        wiring.require_worker(wiring.load_settings(config, model=model, quiet=True), tokens=())
     settings = wiring.load_settings(config, quiet=True)
-    wiring.require_worker(settings)
+    wiring.require_worker(settings, tokens=())
     return settings
 
 

@@ -10,9 +10,12 @@ from rich.table import Table
 
 from worker import playbook, wiring
 from worker.cli import DONE, PARTIAL, live
+from worker.cli.interrupts import StoppedBySignal, watch_signals
 from worker.cli.sessions import find_latest
 from worker.core.text.untrusted import visible
-from worker.evaluation.replaying import Replay, replay_session
+from worker.errors import HandedOver
+from worker.evaluation.replaying import Replay, name_sandbox, replay_session
+from worker.turns.sandbox import remove_sandbox
 from worker.turns.stored_turns import load_turn
 
 _ROWS = (
@@ -39,13 +42,21 @@ def command(
     answer is not whole.
     """
     settings = wiring.load_settings(config, model=model, quiet=True)
-    wiring.require_worker(settings)
+    wiring.require_worker(settings, tokens=(wiring.READ,))
     deps = wiring.build_dry_deps(settings)
     key, _ = find_latest(deps.storage.sessions, session)
     stored = load_turn(deps.storage.sessions, key, 0)
     other = playbook.parse(workflow.read_text("utf-8"), str(workflow)) if workflow else None
     watch = live.make_watcher(Console(stderr=True), posts=False)
-    replay = replay_session(key, stored, deps, watch, other)
+
+    def stop(number: int) -> None:
+        deps.queue.leases.is_stopping = True
+
+    with watch_signals(stop, lambda: remove_sandbox(name_sandbox(key), deps)) as came:
+        try:
+            replay = replay_session(key, stored, deps, watch, other)
+        except HandedOver:
+            raise StoppedBySignal(came[-1]) from None
     if as_json:
         click.echo(json.dumps(asdict(replay), indent=2, ensure_ascii=False))
     else:

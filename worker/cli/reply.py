@@ -1,11 +1,13 @@
 """`sandpiper reply`: the next turn of a stored session, from the terminal."""
 
+import sys
+
 import click
 from rich.console import Console
 
 from worker import wiring
-from worker.cli import live
-from worker.cli.analyze import print_ended
+from worker.cli import FAILED, foreground, live
+from worker.cli.analyze import print_ended, tell_next_step
 from worker.core.routing.questions import Route, route_reply
 from worker.errors import SandpiperError
 from worker.turns.parts import ReplyRoute, Run
@@ -24,13 +26,21 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
     The answer is printed and stored as the session's next turn; nothing is posted.
     """
     settings = wiring.load_settings(config, model=model, quiet=True)
-    wiring.require_worker(settings)
+    wiring.require_worker(settings, tokens=(wiring.READ,))
     deps = wiring.build_dry_deps(settings)
     key = deps.storage.sessions.find_session(session)
     if key is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
     run = Run(live.make_watcher(Console(stderr=True), posts=False), reply_route=_route(text))
-    print_ended(answer_reply(key, text, deps, run), as_json=as_json)
+    answered = foreground.take_turn(
+        lambda run: answer_reply(key, text, deps, run),
+        *(deps, run),
+        stopped="stopped; nothing is stored of this question",
+    )
+    status = print_ended(answered, as_json=as_json)
+    if status != FAILED:
+        tell_next_step(key.session_id)
+    sys.exit(status)
 
 
 def _route(text: str) -> ReplyRoute:

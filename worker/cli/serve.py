@@ -1,10 +1,12 @@
 """`sandpiper serve`: the webhook receiver, and with the embedded broker the worker too."""
 
+import logging
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 
 import click
 
@@ -13,6 +15,8 @@ from worker.queue import broker, process
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps
+
+log = logging.getLogger("sandpiper.start")
 
 TURN = 0.0005
 """Python's switch interval in seconds. The thread that queues triggers waits often, and briefly:
@@ -34,14 +38,18 @@ def command(
 ) -> None:
     """Receive GitLab's webhooks at POST /webhooks/gitlab."""
     settings = wiring.load_settings(config)
+    with closing(wiring.bind_port(host, port)) as taken:
+        _serve(settings, taken, concurrency, metrics_port)
+
+
+def _serve(
+    settings: Settings, taken: socket.socket, concurrency: int, metrics_port: int | None
+) -> None:
     watched = wiring.build_telemetry(settings)
     run_receiver(
         settings,
         lambda: wiring.build_deps(settings, watched=watched),
-        host,
-        port,
-        concurrency,
-        watched,
+        *(taken, concurrency, watched),
         metrics_port if settings.metrics.enabled else 0,
     )
 
@@ -49,13 +57,12 @@ def command(
 def run_receiver(
     settings: Settings,
     parts: Callable[[], Deps],
-    host: str,
-    port: int,
+    taken: socket.socket,
     concurrency: int,
     watched: Telemetry | None = None,
     metrics_port: int | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; `parts` is as in `app.build_app`.
+    """Serve until SIGTERM or SIGINT; `parts` is as in `app.build_app`, `taken` the port.
 
     `metrics_port` alone serves /metrics, 0 for none; without it, they are beside the webhook.
     Raises ConfigError, and QueueError if the broker refuses the login.
@@ -69,12 +76,16 @@ def run_receiver(
     journal = None if embedded else wiring.open_journal(settings, watched)
     celery = app.build_app(settings, parts, watched.watch, (lambda: journal) if journal else None)
     broker.require_login(celery)
+    wiring.introduce_gitlab(settings)
     receiver = wiring.build_receiver(
         *(settings, celery.consumer.accept_triggers, broker.make_readiness_check(celery), watched),
         with_metrics=metrics_port is None,
     )
     stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None
+    host, port = taken.getsockname()[:2]
     server = wiring.build_server(receiver, host, port)
+    for line in (*wiring.list_parts(settings), *wiring.describe_door(settings, host, port)):
+        log.info("%s", line)
     ending = _watch_signals(lambda: process.exit_now(celery))
     grace = settings.worker.grace
     working = process.run_embedded_worker(
@@ -83,7 +94,7 @@ def run_receiver(
     try:
         with working if embedded else nullcontext():
             if not ending.is_set():
-                server.run()
+                server.run([taken])
     finally:
         stop()
 

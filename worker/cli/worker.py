@@ -1,5 +1,6 @@
 """`sandpiper worker`: a Celery worker."""
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,8 @@ from worker.queue.readiness import ReadyFile
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps
+
+log = logging.getLogger("sandpiper.start")
 
 
 @click.command()
@@ -64,6 +67,9 @@ def run_worker(
     stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None
     try:
         wiring.require_worker(settings, waits=True)
+        wiring.introduce_gitlab(settings)
+        for line in wiring.list_parts(settings):
+            log.info("%s", line)
         celery = app.build_app(settings, parts, watched.watch)
         process.run_worker(celery, concurrency, settings.worker.grace, ready)
     finally:

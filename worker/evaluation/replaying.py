@@ -21,6 +21,7 @@ from worker.core.conversation.repeated_calls import normalise_arguments
 from worker.core.events import Watcher
 from worker.core.finding import Finding
 from worker.core.ports import Ran, SessionKey, Toolbox
+from worker.errors import HandedOver
 from worker.playbook import Playbook, Workflow
 from worker.turns import triage
 from worker.turns.folding import FoldParts
@@ -115,14 +116,15 @@ def replay_session(
 ) -> Replay:
     """Replay a session's analysis, `stored`, with the model of `deps`. Nothing is posted or stored.
 
-    `workflow` replaces the session's workflow. Quotes are proven against GitLab, as always.
+    Raises HandedOver between two steps once the leases of `deps` are stopping. `workflow` replaces
+    the session's workflow. Quotes are proven against GitLab, as always.
     """
     if workflow:
         deps = _use_workflow(deps, workflow.model_copy(update={"name": stored.workflow}))
     toolset = open_toolset(key, stored, deps)
     archive = deps.storage.sessions.open_files(key, stored.turn)
     sandbox = start_in_background(
-        *(deps.runtime.sandboxes, f"replay-{key.session_id}", [archive] if archive else []),
+        *(deps.runtime.sandboxes, name_sandbox(key), [archive] if archive else []),
         at_first_use=True,
     )
     try:
@@ -139,6 +141,11 @@ def replay_session(
         toolbox.new_commands,
         toolbox.unavailable_calls,
     )
+
+
+def name_sandbox(key: SessionKey) -> str:
+    """Return the name by which the sandbox of a session's replay is found."""
+    return f"replay-{key.session_id}"
 
 
 def _use_workflow(deps: Deps, workflow: Workflow) -> Deps:
@@ -172,12 +179,16 @@ def _begin_anew(
 def _run(
     context: Context, toolset: Toolset, toolbox: RecordedToolbox, deps: Deps, watch: Watcher
 ) -> Context:
+    def end_if_stopping(context: Context) -> None:
+        if deps.queue.leases.is_stopping:
+            raise HandedOver(f"the replay of session {context.session_id} was stopped")
+
     model = deps.runtime.model()
     parts = LoopParts(
         model=model,
         toolbox=toolbox,
         clock=deps.runtime.clock,
-        checkpoint=lambda context: None,
+        checkpoint=end_if_stopping,
         watch=watch,
         examiner=make_examiner(context.workflow, toolset, deps),
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, watch),

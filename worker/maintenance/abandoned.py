@@ -22,6 +22,8 @@ STALE = 600.0
 DOUBTED = 7 * 86_400.0
 """Seconds after its acceptance in which a trigger that was parked in doubt is begun again."""
 
+_DRY = "it was a dry run: whoever began it in a terminal has ended it there"
+
 _CHECKPOINT = re.compile(
     r"sessions/([1-9]\d{0,18})/([1-9]\d{0,18})/([0-9a-f]{4,64})/(\d{4})/checkpoint\.json"
 )
@@ -64,7 +66,8 @@ def resume_abandoned(
         what = f"turn {turn} of session {key.session_id}"
         trigger = _restore_trigger(key, turn, deps)
         if isinstance(trigger, str):
-            yield Abandoned(what, trigger)
+            if trigger != _DRY:
+                yield Abandoned(what, trigger)
             continue
         if isinstance(trigger, PipelineFailed) and deps.queue.journal.has_failure(trigger):
             # A branch pipeline's trigger names no merge request, so its entry is elsewhere.
@@ -114,6 +117,8 @@ def _restore_trigger(key: SessionKey, turn: int, deps: Deps) -> Trigger | str:
         context = context_json.load_context_of(key, data or b"")
     except (context_json.HistoryError, Unreadable) as error:
         return f"its checkpoint cannot be read: {error}"
+    if context.dry_run:
+        return _DRY
     return _restore_reply(context) or _restore_failure(context)
 
 

@@ -22,14 +22,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One model call. `asked` names the model, or the tier and the helper's task."""
+    """One model call. `model` names the model, or the tier and the helper's task."""
 
     number: int
     x: float
     parts: tuple[Part, ...]
     usage: Usage
     cost_usd: float | None
-    asked: str
+    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ def _build_bar(number: int, call: CallCost, most: int) -> Bar:
         if height:
             below = round(below - height, 2)
             parts.append(Part(kind, below, height))
-    return Bar(number + 1, number + 0.1, tuple(parts), usage, call.cost_usd, _describe_asked(call))
+    return Bar(number + 1, number + 0.1, tuple(parts), usage, call.cost_usd, _describe_model(call))
 
 
-def _describe_asked(call: CallCost) -> str:
+def _describe_model(call: CallCost) -> str:
     model = call.model.partition("/")[2] or call.model
     level = ", ".join(filter(None, (call.task or call.tier, call.reasoning)))
     return one_line(f"{level}: {model}" if level else model, 80)

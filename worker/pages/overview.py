@@ -35,6 +35,9 @@ RUNNING_SECONDS = 3600.0
 MAX_PARKED = 10
 """The most parked triggers that the page shows."""
 
+CURSOR = "before"
+"""The cursor's name in an address."""
+
 _CURSOR = re.compile(r"[0-9a-f-]{0,160}", re.ASCII)
 _MOST_WORDS = 10
 
@@ -46,11 +49,11 @@ State = tuple[Row, str]
 class Query:
     """Which turns are asked for: all that match each of the fields that is not "".
 
-    `before` is the cursor of a page, `project` an id, a path or a glob, `verdict` and `state` keys
+    `cursor` is that of a page, `project` an id, a path or a glob, `verdict` and `state` keys
     of VERDICTS and STATES; each word of `text` has to be in the row.
     """
 
-    before: str = ""
+    cursor: str = ""
     project: str = ""
     verdict: str = ""
     state: str = ""
@@ -63,8 +66,9 @@ class Query:
 
     def link(self, **changes: str) -> str:
         """Return the address of the same query with changes, relative to the list."""
-        fields = {**asdict(self), "before": "", **changes}
-        return "?" + urlencode({name: value for name, value in fields.items() if value})
+        fields = {**asdict(self), "cursor": "", **changes}
+        named = {CURSOR if name == "cursor" else name: fields[name] for name in fields}
+        return "?" + urlencode({name: value for name, value in named.items() if value})
 
     def matches(self, row: Row) -> bool:
         """Whether a row matches everything but the state."""
@@ -92,11 +96,11 @@ def parse_query(read: Callable[[str], str]) -> Query | None:
 
     Unknown verdicts and states are as none.
     """
-    if not _CURSOR.fullmatch(before := read("before")):
+    if not _CURSOR.fullmatch(cursor := read(CURSOR)):
         return None
     verdict, state = read("verdict"), read("state")
     return Query(
-        before=before,
+        cursor=cursor,
         project=one_line(read("project"), 200),
         verdict=verdict if verdict in {str(each) for each in VERDICTS} else "",
         state=state if state in STATES else "",
@@ -106,14 +110,14 @@ def parse_query(read: Callable[[str], str]) -> Query | None:
 
 @dataclass(slots=True)
 class Overview:
-    """A page of the list. The running turns are those of the first page.
+    """A page of the list; turns that run stand on the first one, in `running_rows`.
 
     `older` is the cursor of the next page, "" if there is none. The search for matching rows ended
     at `searched_to` (epoch seconds); with `is_cut` before the page was full.
     """
 
     query: Query
-    running: list[State] = field(default_factory=list)
+    running_rows: list[State] = field(default_factory=list)
     rows: list[State] = field(default_factory=list)
     older: str = ""
     is_cut: bool = False
@@ -122,7 +126,7 @@ class Overview:
     @property
     def first(self) -> bool:
         """Whether it is the first page."""
-        return not self.query.before
+        return not self.query.cursor
 
     @property
     def verdicts(self) -> Mapping[str, str]:
@@ -155,7 +159,7 @@ def build_overview(
             state = _find_state(row, store, now)
             if query.matches_state(row, state):
                 if page.first and state == RUNNING:
-                    page.running.append((row, state))
+                    page.running_rows.append((row, state))
                 elif not is_full:
                     page.rows.append((row, state))
                 else:
@@ -174,7 +178,7 @@ def list_parked(lines: Iterable[str]) -> list[str]:
 def _read_rows(recent: RecentTurns, query: Query) -> Iterator[tuple[str, Row | None]]:
     """Yield the cursors and rows after the query's cursor, None for what is no row."""
     number = parse_project_id(query.project)
-    for place, data in recent.list_newest(MAX_ROWS_READ + 1, query.before, number):
+    for place, data in recent.list_newest(MAX_ROWS_READ + 1, query.cursor, number):
         try:
             yield place, load_row_of(place, data)
         except RowError:

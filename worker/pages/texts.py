@@ -47,6 +47,7 @@ STATES = {
 
 _MOST_FIELDS = 40
 _MOST_FILES = 40
+_MOST_DEPTH = 30
 _DECODER = json.JSONDecoder()
 _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _PATH = re.compile(r"/tmp/(?:_out|data)/[^\0\n\r]{1,300}")
@@ -158,9 +159,18 @@ def _split_json(text: str) -> tuple[list[Any], str]:
 
 def _format_value(value: Any) -> str:
     try:
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        # What is nested deeply would grow by its indentation, to the square of its size.
+        indent = 2 if _is_shallow(value, _MOST_DEPTH) else None
+        return json.dumps(value, indent=indent, ensure_ascii=False)
     except (ValueError, RecursionError):
         return "(nested too deeply to show)"
+
+
+def _is_shallow(value: Any, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list):
+        return True
+    return depth > 0 and all(_is_shallow(each, depth - 1) for each in inner)
 
 
 def _list_scalars(value: Any, depth: int = 6) -> Iterator[str]:

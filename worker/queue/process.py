@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from celery import Celery
 from celery.app.amqp import AMQP
 from celery.apps.worker import install_worker_term_handler
 from celery.bootsteps import StartStopStep
+from celery.exceptions import SecurityWarning
 from celery.signals import worker_shutting_down
 from celery.utils.timer2 import Timer
 from celery.worker import state
@@ -20,7 +22,7 @@ from celery.worker.consumer import Consumer as CeleryConsumer
 from kombu import Connection, Message
 
 from worker.errors import QueueError, SandpiperError
-from worker.queue.broker import require_login
+from worker.queue.broker import explain_failure, name_place, require_login
 from worker.queue.consumer import Consumer
 from worker.queue.messages import NotOurs, clean_message
 from worker.queue.readiness import ReadyFile
@@ -85,6 +87,23 @@ class BrokerConsumer(CeleryConsumer):  # type: ignore[misc]
                 deliver(message)
 
         return handle_message
+
+    def ensure_connected(self, conn: Any) -> Any:
+        """Connect, however often that takes, with a line for each look. Celery's own lines are
+        several, and name our transport's class."""
+
+        def log_failure(error: Exception, pause: float) -> None:
+            failure = explain_failure(name_place(conn), error)
+            log.warning("%s; next look in %.0f s", failure, pause)
+
+        retries = self.app.conf.broker_connection_max_retries
+        connected = conn.ensure_connection(log_failure, retries, callback=state.maybe_shutdown)
+        self.first_connection_attempt = False
+        self.broker_connection_retry_attempt = 0
+        return connected
+
+    def on_connection_error_before_connected(self, exc: Exception) -> None:
+        log.warning("%s; it is looked for again", explain_failure(name_place(self.conninfo), exc))
 
     def on_decode_error(self, message: Message, exc: Exception) -> None:
         log.warning("a message on the queue was refused: %.300s", exc)
@@ -170,6 +189,8 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
     QueueError if the broker refuses the login, or if Celery's worker ended for another reason than
     a signal.
     """
+    # Celery warns root of pickled messages, in six lines; ours are JSON, and no others are read.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     require_login(app)
     app.ready_file = ReadyFile(ready)
     app.steps["worker"].add(SignalStep)

@@ -39,11 +39,14 @@ _DEAD_AFTER = 20.0
 """Seconds after which an unfinished file is a dead writer's; a turn is taken over later."""
 
 _TRANSIENT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE}
+_ELSEWHERE = "name another folder, such as SANDPIPER_STORE=file:///home/me/sandpiper"
 _HINTS = {
-    errno.EACCES: "let this user write there",
-    errno.EPERM: "let this user write there, on a file system with hard links",
+    errno.EACCES: f"let this user write there, or {_ELSEWHERE}",
+    errno.EPERM: f"let this user write there, on a file system with hard links, or {_ELSEWHERE}",
+    errno.ENOENT: _ELSEWHERE,
+    errno.ENOTDIR: _ELSEWHERE,
     errno.EOPNOTSUPP: "use a file system with hard links",
-    errno.EROFS: "the file system is read-only",
+    errno.EROFS: f"the file system is read-only: {_ELSEWHERE}",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota is used up",
 }

@@ -57,7 +57,9 @@ class Settings(Part):
         default="file:///var/lib/sandpiper",
         pattern=r"^(file|s3)://",
         json_schema_extra=say_form("expected file:///folder or s3://bucket/prefix"),
-        description="Where sessions are kept: `file:///folder` or `s3://bucket/prefix`.",
+        description="Where sessions are kept: `file:///folder` or `s3://bucket/prefix`. A user who "
+        "has set none, and can neither find nor make the default's folder, has one of their own: "
+        "`~/.local/state/sandpiper`.",
     )
     s3_endpoint: SkipJsonSchema[str] = Field(
         default="", exclude=True, description="Another S3 server than Amazon's."

@@ -157,7 +157,7 @@ def _find_broken_talk(causes: Sequence[BaseException], url: str) -> Cause | None
     names = {type(each).__name__ for each in causes}
     if names & _READING or any(isinstance(each, TimeoutError) for each in causes):
         return Cause("it did not answer in time", "see whether it is busy or hangs")
-    if names & _BROKEN_OFF:
+    if names & _BROKEN_OFF or _says(causes, "without sending complete message body"):
         return Cause("its answer broke off", "see its log, and that of what stands before it")
     is_other = bool(names & _NO_HTTP) or _says(causes, "illegal status line")
     is_reset = any(isinstance(each, ConnectionResetError | BrokenPipeError) for each in causes)

@@ -299,6 +299,7 @@ def make_emptied_context(stored: Context, deps: Deps) -> Context:
         look=stored.look,
         ended_at=stored.ended_at,
         first_pipeline=stored.first_pipeline,
+        dry_turns=stored.dry_turns,
         outcome=Outcome(Status.FAILED, "", FORGOTTEN),
     )
 

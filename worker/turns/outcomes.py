@@ -73,9 +73,11 @@ def _has_red_target(context: Context) -> bool:
 
 
 def judge_by_later_verdict(key: SessionKey, context: Context, deps: Deps, watch: Watcher) -> None:
-    """Store and count what a turn's verdict says about earlier verdicts on the same failure. Raises
-    nothing."""
-    for turn in range(context.look, context.turn) if context.verdict else ():
+    """Store and count what a turn's verdict says about earlier verdicts on the same failure, unless
+    it was asked for in a terminal, where nobody can confirm it. Raises nothing."""
+    for turn in (
+        range(context.look, context.turn) if context.verdict and not context.dry_run else ()
+    ):
         update_judgement(key, turn, deps, watch, newest_verdict=context.verdict)
 
 

@@ -52,9 +52,10 @@ def keep_note_up_to_date(
             return
         body = note.write_placeholder(
             *(marker, context.subject),
-            resumed=context.turn > 0,
+            resumed=not context.is_look,
             progress=line,
             earlier=context.earlier_note,
+            on_request=context.on_request,
         )
         deps.gitlab.notes.edit_note(context.subject, posted, body, hurried=True)
 

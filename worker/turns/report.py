@@ -133,7 +133,8 @@ def write_bodies(
 
 def _write_run_again(context: Context) -> str:
     """Return the line above a note that stands in the place of an earlier failure's, else ""."""
-    return write_run_again(context.subject) if context.is_look and context.turn else ""
+    is_another = context.is_look and context.turn and not context.on_request
+    return write_run_again(context.subject) if is_another else ""
 
 
 def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) -> Footer:
@@ -151,6 +152,7 @@ def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) ->
         tier=describe_tier(context),
         models=describe_models(context),
         digest=redact_values(write_digest(context), deps.runtime.redact),
+        takes_replies=not context.dry_run,
     )
 
 

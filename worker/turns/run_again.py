@@ -48,6 +48,15 @@ other ids: say of it only what still matters.
 
 {survey}
 """
+_ASKED = """\
+(The operator asks for the whole analysis once more, at the terminal. {files}
+Look at the failure with fresh eyes: run the whole workflow now, with your tools, and answer with
+its sections: your answer takes the place of the note. Say where you come to another conclusion than
+before.
+{time})
+
+{survey}
+"""
 _SAME = """\
 (GitLab says that {which} has failed again on this commit, in the same way: the same jobs with the
 same errors. The note says so.{ended})
@@ -108,13 +117,15 @@ def make_look(
     *,
     files: int | None,
     tier: TierChoice | None,
+    on_request: bool = False,
 ) -> Context:
-    """Return the context of the turn that looks at a failure of another kind.
+    """Return the context of the turn that looks at a failure of another kind, or, `on_request`, at
+    the same one once more.
 
     `files` is the newest turn whose sandbox files can be restored, None if there is none.
     """
     surveyed = "\n\n".join(filter(None, (tell_survey(survey), tell_leads(survey))))
-    text = _LOOK.format(
+    text = (_ASKED if on_request else _LOOK).format(
         which=_name_pipeline(stored, failure),
         files=prompts.tell_files(files, find_last_tool_turn(stored)),
         time=tell_time(deps.runtime.clock.now()),
@@ -129,6 +140,7 @@ def make_look(
         found_by=ASKED,
         note=NoteRef(0, internal=internal),
         tier=tier,
+        on_request=on_request,
     ).add(User(deps.runtime.redact(text)))
 
 
@@ -150,6 +162,8 @@ def _move_on(stored: Context, failure: Failure, deps: Deps) -> Context:
         seconds=0.0,
         fact="",
         earlier_note="",
+        on_request=False,
+        dry_turns=stored.dry_turns + ((stored.turn + 1,) if deps.options.dry_run else ()),
         redactions=(),
         losses=(),
         handed_over=False,

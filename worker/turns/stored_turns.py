@@ -79,10 +79,12 @@ def find_files(key: SessionKey, latest: int, deps: Deps) -> tuple[int, ...]:
 def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
     """Return the newest turn up to `latest` that has a verdict and is readable, or None.
 
-    Raises transient StoreErrors.
+    A verdict that was asked for in a terminal is not that of a session whose notes are in GitLab:
+    nobody has seen it there. Raises transient StoreErrors.
     """
     turns = (read_turn(deps.storage.sessions, key, turn) for turn in range(latest, -1, -1))
-    return next((stored for stored in turns if stored and stored.verdict), None)
+    judged = (stored for stored in turns if stored and stored.verdict)
+    return next((stored for stored in judged if stored.began_dry or not stored.dry_run), None)
 
 
 def is_unexplained(key: SessionKey, stored: Context, deps: Deps, look: int = 0) -> bool:
@@ -127,7 +129,7 @@ def find_newest_look(key: SessionKey, latest: int, deps: Deps) -> Context | None
     if first is None or first.note is None:
         return first
     turns = (read_turn(deps.storage.sessions, key, turn) for turn in range(latest, 0, -1))
-    same = (each for each in turns if each and each.note_text and each.note)
+    same = (each for each in turns if each and each.note_text and each.note and not each.dry_run)
     own = first.note.note_id
     return next((each for each in same if each.note and each.note.note_id == own), first)
 

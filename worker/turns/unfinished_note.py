@@ -38,8 +38,14 @@ class UnfinishedNote:
             self._placed = None
         self._watcher(event)
 
-    def write_reason(self, reason: str, deps: Deps) -> None:
-        """Write why there will be no result into the placeholder, if there is one.
+    @property
+    def session_id(self) -> str:
+        """The session of the placeholder, "" while there is none."""
+        return self._placed.marker.session_id if self._placed else ""
+
+    def write_reason(self, reason: str, deps: Deps, *, restores: bool = False) -> None:
+        """Write why there will be no result into the placeholder, if there is one; with `restores`,
+        the note that stood in its place comes back instead.
 
         Raises nothing: where GitLab takes no note now, `sandpiper sweep` writes it later.
         """
@@ -48,6 +54,8 @@ class UnfinishedNote:
             return
         said = deps.runtime.redact(reason)
         body = write_end(placed.marker, placed.subject, said, placed.earlier)
+        if restores and placed.earlier:
+            body = placed.earlier
         try:
             deps.gitlab.notes.edit_note(placed.subject, placed.note, body)
         except ForgeError as error:

@@ -7,12 +7,16 @@ pipelined requests.
 
 import asyncio
 import logging
+import socket
+from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL
 from operator import attrgetter
 from typing import ClassVar, cast
 
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from worker.errors import SandpiperError
 
 SHUTDOWN_SECONDS = 10
 """Seconds to wait for running requests at shutdown."""
@@ -140,6 +144,27 @@ class Connection(HttpToolsProtocol):
             self._start_waiting(self.write_seconds)
         else:
             self.transport.abort()
+
+
+def bind_port(host: str, port: int) -> socket.socket:
+    """Take the port that the receiver is to listen on; 0 for any. Raises SandpiperError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    taken = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((host, port))
+    except OSError as error:
+        taken.close()
+        finding, advice = _UNBOUND.get(error.errno or 0, (error.strerror or "", "choose another"))
+        raise SandpiperError(f"port {port} of {host}: {finding}: {advice}") from error
+    return taken
+
+
+_UNBOUND = {
+    EADDRINUSE: ("another process has it", "end that one, or choose another by --port"),
+    EACCES: ("this user may not take it", "choose one from 1024 on by --port"),
+    EADDRNOTAVAIL: ("this machine has no such address", "correct --host"),
+}
 
 
 def build_server(

@@ -1,6 +1,7 @@
 """Starts a process: its settings, log and telemetry, and the checks of what it requires."""
 
 import logging
+from collections.abc import Collection
 from functools import partial
 
 from sandbox.base import SandboxUnavailable
@@ -15,15 +16,21 @@ from worker.transport.certificates import find_unusable_file
 from worker.wiring.engines import build_driver
 from worker.wiring.model_lists import name_for_traces, require_prices
 from worker.wiring.providers import build_helper_model, build_models
-from worker.wiring.stores import open_session_store, wait_for_store
+from worker.wiring.stores import choose_folder, open_session_store, wait_for_store
 from worker.wiring.toolsets import list_tool_names
 
 _log = logging.getLogger("sandpiper.settings")
 
+READ, WRITE = "READ", "WRITE"
+"""The tokens of GitLab, as their variables name them."""
+
+_USES = {READ: "read GitLab", WRITE: "post notes"}
+_RIGHTS = {READ: "scope read_api, role Reporter", WRITE: "scope api, role Developer"}
+
 
 def load_settings(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:
     """Load the settings and set up logging. Raises ConfigError."""
-    settings = settings_module.load(config)
+    settings = choose_folder(settings_module.load(config))
     if problem := find_unusable_file():
         raise ConfigError(problem)
     if model:
@@ -49,17 +56,16 @@ def require_secret(settings: Settings) -> None:
         )
 
 
-def require_worker(settings: Settings, *, waits: bool = False) -> None:
+def require_worker(
+    settings: Settings, *, waits: bool = False, tokens: Collection[str] = (READ, WRITE)
+) -> None:
     """Raise unless jobs can run here: tokens, workflows, models, prices, store, engine. Warn of
     settings that have no effect.
 
-    With `waits`, a store that is away may come back within minutes.
+    `tokens` are those that the jobs need: READ alone where nothing is posted. With `waits`, a store
+    that is away may come back within minutes.
     """
-    if not settings.gitlab.read_token or not settings.gitlab.write_token:
-        raise ConfigError(
-            "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
-            "GITLAB_WRITE_TOKEN (scope api)"
-        )
+    _require_tokens(settings, tokens)
     loaded = playbook.load(settings.workflows, list_tool_names(settings))
     for idle in list_idle_settings(settings, loaded):
         _log.warning("%s", idle)
@@ -75,6 +81,21 @@ def require_worker(settings: Settings, *, waits: bool = False) -> None:
         build_driver(settings).check()
     except SandboxUnavailable as error:
         raise SandpiperError(str(error)) from error
+
+
+def _require_tokens(settings: Settings, tokens: Collection[str]) -> None:
+    present = {READ: settings.gitlab.read_token, WRITE: settings.gitlab.write_token}
+    missing = [each for each in (READ, WRITE) if each in tokens and not present[each]]
+    if not missing:
+        return
+    advice = " and ".join(f"GITLAB_{each}_TOKEN ({_RIGHTS[each]})" for each in missing)
+    if len(missing) == 2:
+        advice += f", or GITLAB_TOKEN ({_RIGHTS[WRITE]}) for both"
+    tried = "; `sandpiper analyze --dry-run` posts nothing and needs none"
+    raise ConfigError(
+        f"no token to {' and '.join(_USES[each] for each in missing)} with: set {advice}"
+        f"{tried if missing == [WRITE] else ''}"
+    )
 
 
 def _require_store(settings: Settings) -> None:

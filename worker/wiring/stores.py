@@ -2,11 +2,14 @@
 
 import atexit
 import logging
+import os
 import socket
 import time
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 from worker.errors import StoreError
 from worker.queue.leases import Leases
@@ -20,6 +23,9 @@ from worker.wiring.clock import SystemClock
 
 _log = logging.getLogger("sandpiper.store")
 
+SHARED = Path("/var/lib/sandpiper")
+"""The folder of the default store."""
+
 PATIENCE = 300.0
 """Seconds for which a process that starts waits for a store that is away."""
 
@@ -29,6 +35,25 @@ SECOND_LOOK = 5.0
 _LONGEST_PAUSE = 15.0
 
 T = TypeVar("T")
+
+
+def choose_folder(settings: Settings, shared: Path = SHARED) -> Settings:
+    """Return the settings of a process whose user can write its store.
+
+    Where no store is set, it is the folder `shared`. If that is not there and this user cannot make
+    it, as at a first try without a server, it is a folder of the user's own.
+    """
+    if "store" in settings.model_fields_set or shared.exists():
+        return settings
+    above = next(each for each in shared.parents if each.exists())
+    if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
+        return settings
+    state = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        base = Path(state if state.startswith("/") else "~/.local/state").expanduser()
+    except RuntimeError:  # a user without a home
+        return settings
+    return settings.model_copy(update={"store": f"file://{quote(str(base / shared.name))}"})
 
 
 def open_session_store(settings: Settings) -> Store:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.law.house import agree, none
 from worker import playbook, wiring
 from worker.doctor.idle_settings import NEEDS, list_idle_settings
 from worker.errors import ConfigError, SandpiperError
@@ -109,8 +110,8 @@ def find(tree: dict[str, Any], flow: str = "") -> list[str]:
 
 def test_every_row_has_its_example_and_names_a_setting() -> None:
     keys = {need.key for need in NEEDS}
-    assert keys == set(EXAMPLES)
-    assert keys <= list_keys()
+    assert agree(keys, EXAMPLES, "EXAMPLES in tests/unit/doctor/test_idle_settings.py")
+    assert none([f"{key} of NEEDS is no setting" for key in keys - list_keys()])
 
 
 def test_the_defaults_and_the_bundled_workflows_are_without_one() -> None:

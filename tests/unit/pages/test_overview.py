@@ -266,7 +266,7 @@ def test_a_search_ends_after_some_time_and_can_be_taken_up_where_it_ended(site: 
             site.store.recent_turns, site.store, NOW, query, tick=lambda: float(next(ticks))
         )
         pages.append(page)
-        query = replace(query, before=page.older)
+        query = replace(query, cursor=page.older)
     assert [(len(page.rows), page.is_cut) for page in pages[:-1]] == [(0, True)] * (len(pages) - 1)
     assert len(pages) > 2
     assert [row.title for row, _ in pages[-1].rows] == ["the needle"]

@@ -202,6 +202,7 @@ def test_what_the_model_wrote_is_rendered_without_its_links(
         ('{"a": 1}\n{"b": 2}\nthe rest', '{\n  "a": 1\n}\n{\n  "b": 2\n}\nthe rest'),
         ("[not json", "[not json"),
         ("[" * 5000, "[[[["),
+        ("[" * 900 + "]" * 900, "[" * 900 + "]" * 900),
     ],
 )
 def test_json_is_indented_wherever_it_came_from(site: Site, result: str, shown: str) -> None:

@@ -1,10 +1,17 @@
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.law.house import ROOT
 from worker.errors import ArgumentError, ConfigError, SourceError
 from worker.sources.base import NoArguments, RawDocument, SourceDef
 from worker.sources.plugins import GROUP, load_plugins
@@ -158,3 +165,48 @@ def test_an_installed_package_is_found(
 
 def test_there_are_none_unless_they_are_installed() -> None:
     assert load_plugins() == ()
+
+
+@contextmanager
+def serving_incidents(asked: list[str]) -> Iterator[str]:
+    """A system that answers one request with two incidents and refuses the next one."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            body = json.dumps(["the cache is full", "the disk is"]).encode()
+            self.send_response(200 if len(asked) == 1 else 503)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/incidents"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_the_source_that_contributing_shows_is_one(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    (code,) = re.findall(r"^```python\n(import os\n(?:(?!```).*\n)*)```", text, re.MULTILINE)
+    name = f"incidents_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    source = bind_sources(reader, join_rows(load(f"{name}:ROWS")))["incidents_list_recent"]
+    asked: list[str] = []
+    with serving_incidents(asked) as url:
+        monkeypatch.setenv("OUR_INCIDENTS_URL", url)
+        found = json.loads(source.fetch('{"days": 3}').data)
+        with pytest.raises(SourceError, match=r"^the incidents answer with 503: go on without"):
+            source.fetch("{}")
+    assert found == {"incidents": ["the cache is full", "the disk is"]}
+    assert asked[0] == "/incidents?service=team%2Fservice&days=3"

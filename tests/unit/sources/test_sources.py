@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.law.house import agree
 from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Scene
 from tests.unit.sources.conftest import fetch, files_in, subject_of, unpacked
 from worker import playbook
@@ -23,7 +24,7 @@ from worker.tools.toolbox import list_specs
 
 
 def test_the_sources_are_offered_in_one_order(reader: Reader) -> None:
-    assert list(bind_sources(reader)) == [
+    order = [
         "gitlab_get_mr_details",
         "gitlab_get_mr_diff",
         "gitlab_list_mr_commits",
@@ -45,6 +46,9 @@ def test_the_sources_are_offered_in_one_order(reader: Reader) -> None:
         "gitlab_get_last_green_log",
         "gitlab_list_commit_statuses",
     ]
+    offered = list(bind_sources(reader))
+    assert agree(offered, order, "the order in test_the_sources_are_offered_in_one_order")
+    assert offered == order
 
 
 def test_the_notes_of_sources_stand_in_the_order_of_the_table() -> None:
@@ -85,10 +89,11 @@ def test_no_source_takes_a_project(reader: Reader) -> None:
         for source in bind_sources(reader).values()
         for name in source.spec.parameters["properties"]
     }
-    assert taken == {
+    looked_at = {
         *("pipeline_id", "job_id", "job_name", "path", "folder", "ref", "recursive", "text"),
         *("old", "new", "straight", "branch", "sha", "first_line", "last_line"),
     }
+    assert agree(taken, looked_at, "`looked_at` in this test, if it can name no project")
     for name, source in bind_sources(reader).items():
         with pytest.raises(ArgumentError, match="project_id"):
             source.fetch('{"project_id": 1}')

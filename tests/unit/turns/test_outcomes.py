@@ -12,8 +12,11 @@ from worker.core.events import Event, VerdictJudged
 from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
 from worker.core.failure.outcomes import Label
 from worker.core.ports import SessionKey
-from worker.turns import outcomes
+from worker.forge.gitlab.dry_run import DryRunWriter
+from worker.turns import outcomes, stored_turns
+from worker.turns.parts import Run
 from worker.turns.results import Finished
+from worker.turns.session import answer_reply
 
 pytestmark = pytest.mark.slow
 
@@ -66,3 +69,30 @@ def test_what_cannot_be_read_is_not_judged(at: At) -> None:
     seen: list[Event] = []
     outcomes.update_judgement(SessionKey(1, 1, "a" * 20), 0, at.build_deps(), seen.append)
     assert seen == []
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_an_answer_that_was_only_printed_judges_no_verdict_and_is_not_the_sessions(
+    at: At, dry_run: bool
+) -> None:
+    key = analyse(at)
+    posted = at.of(at.scene.mr)
+    at.script_answers(*([concludes("infrastructure")] * 9))
+    terminal = {"writer": DryRunWriter(), "dry_run": True, "salt": "one of its own"}
+    deps = at.build_deps(**(terminal if dry_run else {}))
+    ended = answer_reply(key, "Look again.", deps, Run(), first_look=True)
+    assert isinstance(ended, Finished)
+    rows = [load_row(data) for _, data in at.store.recent_turns.list_newest(9)]
+    found = {row.turn: (row.verdict, row.label, row.dry_run, row.began_dry) for row in rows}
+    known = stored_turns.find_verdict(key, 1, at.build_deps())
+    assert known is not None
+    assert ("Reply to ask more" in ended.body) is not dry_run
+    if dry_run:
+        assert found == {
+            0: ("flaky", "", False, False),
+            1: ("infrastructure", "", True, False),
+        }
+        assert (known.turn, at.of(at.scene.mr)) == (0, posted)
+    else:
+        assert found[0] == ("flaky", "contradicted", False, False)
+        assert known.turn == 1

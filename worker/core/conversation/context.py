@@ -140,7 +140,8 @@ class Context:
     which the newest of these failures was looked at, `ended_at` when its pipeline ended by GitLab's
     clock (epoch seconds, 0 if that is not known), and `first_pipeline` the one that the session's
     id is made of, 0 if it is the subject's. `earlier_note` is the text of the note before such a
-    turn, which stays folded below its result. `dry_turns` are the turns of which nothing was
+    turn, which stays folded below its result. `on_request` says that a look was asked for, and that
+    the failure did not come again. `dry_turns` are the turns of which nothing was
     posted: their notes were printed in a terminal alone.
     """
 
@@ -171,6 +172,7 @@ class Context:
     ended_at: float = 0.0
     first_pipeline: int = 0
     earlier_note: str = ""
+    on_request: bool = False
     dry_turns: tuple[int, ...] = ()
     outcome: Outcome | None = None
     usage: Usage = field(default_factory=Usage)

@@ -123,7 +123,11 @@ def _encode(value: Any) -> bytes:
 
 
 def _constant_fields(context: Context) -> dict[str, Any]:
-    unset = [name for name in ("tier", "reply_by", "dry_turns") if not getattr(context, name)]
+    unset = [
+        name
+        for name in ("tier", "reply_by", "on_request", "dry_turns")
+        if not getattr(context, name)
+    ]
     fields = {"schema": SCHEMA} | to_stored(context, *_CHANGING, *unset)
     fields["subject"] = to_stored(context.subject)
     fields["note"] = to_stored(context.note) if context.note else None

@@ -29,7 +29,7 @@ class Footer:
     "known" if no model was asked. `page` is the URL of the session's page, if there is one. `tier`
     is the model's tier with its level, "" without tiers. `models` says for each model how often it
     was asked, and why the model changed. `digest` says what a turn had looked at when a limit ended
-    it.
+    it. `takes_replies` says that the note is in GitLab, where it can be answered.
     """
 
     model: str
@@ -42,6 +42,7 @@ class Footer:
     tier: str = ""
     models: tuple[str, ...] = ()
     digest: Digest | None = None
+    takes_replies: bool = True
 
 
 _WITHOUT = {
@@ -59,7 +60,7 @@ def write_small_print(footer: Footer, unproven: int) -> str:
     without = _WITHOUT.get(footer.found_by)
     first = [without] if without else _name_models(footer)
     rest = [*([] if without else _write_price(footer.cost_usd)), *_write_unproven(unproven)]
-    last = [*_link_page(footer), _LOOK if without else _ASK]
+    last = [*_link_page(footer), *_invite_reply(footer)]
     # Markdown has at least as many characters as are visible; only the link's URL is hidden.
     hidden = sum(len(each) - len("Session") for each in _link_page(footer))
     for who, masked in product(first, _write_masked(footer.redaction_counts)):
@@ -67,6 +68,12 @@ def write_small_print(footer: Footer, unproven: int) -> str:
         if len(line) - hidden <= MAX_VISIBLE:
             break
     return line
+
+
+def _invite_reply(footer: Footer) -> list[str]:
+    if not footer.takes_replies:
+        return []
+    return [_LOOK if footer.found_by in _WITHOUT else _ASK]
 
 
 def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, list[str]]]:

@@ -32,15 +32,21 @@ from worker.forge.text.stopped import say_why_stopped, write_reason
 
 
 def write_placeholder(
-    marker: Marker, subject: Subject, resumed: bool, progress: str = "", earlier: str = ""
+    marker: Marker,
+    subject: Subject,
+    resumed: bool,
+    progress: str = "",
+    earlier: str = "",
+    *,
+    on_request: bool = False,
 ) -> str:
     """Return the note's body while the turn runs; `progress` and the `earlier` note, of a failure
-    that has come again, are harmless already."""
+    that has come again or is looked at again `on_request`, are harmless already."""
     body = render_template(
         "placeholder",
         marker=marker.text(),
         resumed=resumed,
-        again=write_waiting(subject) if earlier else "",
+        again=write_waiting(subject) if earlier and not on_request else "",
         progress=progress,
         pipeline=subject.pipeline_id,
         commit=write_code_line(subject.sha[:8]) or "the newest commit",
@@ -122,6 +128,7 @@ def write_failure(
             most=most,
             headline="No analysis this time." if marker.turn == 0 else "No answer this time.",
             reason=write_sentence(write_reason(reason, subject, limit)),
+            takes_replies=footer is None or footer.takes_replies,
             rest=_fold_rest(footer, small) if footer else "",
             small=small,
         )

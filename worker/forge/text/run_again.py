@@ -11,7 +11,7 @@ from worker.forge.text.older_note import is_marked, make_pipeline_url
 from worker.forge.text.revision import fold_below, take_text
 
 _SAME = "**Failed again in the same way in "
-_SUMMARY = "<summary>What was found before it was run again</summary>"
+_SUMMARY = "<summary>What was found before</summary>"
 _FOLD = "<details>"
 
 

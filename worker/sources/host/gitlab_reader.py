@@ -31,6 +31,11 @@ from worker.sources.host.policy import DEFAULT, Policy
 log = logging.getLogger("sandpiper.gitlab")
 
 _JOB_PAGES = 2
+_MOST_NAMED = 5
+_AT_WORK = (
+    *("created", "waiting_for_resource", "preparing", "pending", "running", "scheduled"),
+    *("waiting_for_callback", "canceling"),
+)
 
 _LONGEST_TITLE = 300
 """The most characters of a title that are kept; GitLab allows 255."""
@@ -368,10 +373,27 @@ def _choose_pipeline(
 ) -> wire.Pipeline | str:
     if pipeline_id is None:
         failed = [each for each in pipelines if each.status == "failed"]
-        return max(failed, key=lambda each: each.id) if failed else f"{name} has no failed pipeline"
+        return max(failed, key=lambda each: each.id) if failed else _explain_none(pipelines, name)
     named = next((each for each in pipelines if each.id == pipeline_id), None)
     if named is None:
-        return f"pipeline {pipeline_id} is not one of the pipelines of {name}"
+        numbers = sorted((each.id for each in pipelines if each.status == "failed"), reverse=True)
+        known = (
+            f"failed: {', '.join(map(str, numbers[:_MOST_NAMED]))}" if numbers else "none failed"
+        )
+        return f"pipeline {pipeline_id} is not one of the pipelines of {name}, of which {known}"
     if named.status != "failed":
-        return f"pipeline {pipeline_id} of {name} is {named.status}, not failed"
+        return f"pipeline {pipeline_id} of {name} {_describe_status(named)}, and has not failed"
     return named
+
+
+def _explain_none(pipelines: Sequence[wire.Pipeline], name: str) -> str:
+    if not pipelines:
+        return f"{name} has no failed pipeline: none has run yet"
+    newest = max(pipelines, key=lambda each: each.id)
+    return f"{name} has no failed pipeline: its newest, {newest.id}, {_describe_status(newest)}"
+
+
+def _describe_status(pipeline: wire.Pipeline) -> str:
+    if pipeline.status in _AT_WORK:
+        return f"is not over yet ({pipeline.status})"
+    return "has passed" if pipeline.status == "success" else f"is {pipeline.status}"

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.law.house import agree
 from tests.unit.core.failure.rule_logs import (
     AFTER,
     CI_TOUCHED,
@@ -27,6 +28,7 @@ from worker.core.failure.rules import RULES, Scene, recognise
 from worker.core.failure.rules.base import SHOWN
 from worker.core.finding import Verdict
 
+HERE = "tests/unit/core/failure/test_rules.py"
 RECOGNISED = [
     ("ci-minutes", job("", "ci_quota_exceeded")),
     ("no-runner", job("", "no_matching_runner")),
@@ -333,7 +335,8 @@ def test_the_fuller_of_two_lines_about_an_image_is_quoted_and_the_image_named() 
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {rule.name for rule in RULES} == {rule for rule, _ in [*RECOGNISED, *LEADS]}
+    shown = {rule for rule, _ in [*RECOGNISED, *LEADS]}
+    assert agree({rule.name for rule in RULES}, shown, f"RECOGNISED or LEADS in {HERE}, with a log")
 
 
 UNKNOWN = {
@@ -422,7 +425,8 @@ def test_what_only_has_a_rules_words_is_not_taken_for_its_cause(rule: str, near:
 
 
 def test_each_rule_has_three_near_misses() -> None:
-    assert NEAR_MISSES.keys() == {rule.name for rule in RULES}
+    where = "NEAR_MISSES in tests/unit/core/failure/rule_near_misses.py, with three cases"
+    assert agree({rule.name for rule in RULES}, NEAR_MISSES, where)
     assert [rule for rule, some in NEAR_MISSES.items() if len(some) < 3] == []
 
 

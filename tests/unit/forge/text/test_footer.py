@@ -32,6 +32,13 @@ def seen(line: str) -> str:
     ("footer", "unproven", "told"),
     [
         (Footer("anthropic/claude-x", 0.0871), 0, "claude-x · 0.09 USD · Reply to ask more"),
+        # Nobody can reply to a note that was only printed.
+        (Footer("a/b", 0.0871, takes_replies=False), 0, "b · 0.09 USD"),
+        (
+            Footer("", 0.0, found_by="rule", takes_replies=False),
+            0,
+            "Found by rule, no model was asked",
+        ),
         (
             Footer("a/b", None),
             1,

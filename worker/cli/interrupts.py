@@ -1,0 +1,67 @@
+"""Ctrl-C, and SIGTERM, while a command works: the first one ends it between two steps as it ends a
+worker, the second one at once."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SECONDS = 5.0
+"""How long a command that is ended at once may take to remove what it holds."""
+
+_ENDING = b"sandpiper: stopping after this step; Ctrl-C again stops at once\n"
+
+
+class StoppedBySignal(KeyboardInterrupt):
+    """A command ends because of the signal `number`; the message is its last line."""
+
+    def __init__(self, number: int = signal.SIGINT, message: str = "stopped") -> None:
+        super().__init__(message)
+        self.number = number
+
+
+def get_exit_status(stopped: KeyboardInterrupt) -> int:
+    """Return the exit status by which a shell tells that a signal has ended a command."""
+    number = stopped.number if isinstance(stopped, StoppedBySignal) else signal.SIGINT
+    return 128 + number
+
+
+@contextmanager
+def watch_signals(stop: Callable[[int], None], remove: Callable[[], None]) -> Iterator[list[int]]:
+    """Within the block, the first signal calls `stop` with its number; it may raise, in the main
+    thread. The second one calls `remove`, for a few seconds, and ends the process. Yields the list
+    of the numbers of the signals that come.
+
+    Does nothing outside the main thread, which no signal interrupts.
+    """
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1:
+            end_at_once(number, remove)
+        with suppress(OSError):  # what was interrupted may be writing there by a stream's buffer
+            os.write(2, _ENDING)
+        stop(number)
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end_at_once(number: int, remove: Callable[[], None]) -> None:
+    """End the process after `remove`, which has a few seconds; never returns."""
+    # In a thread of its own: what was interrupted may hold locks that it needs.
+    thread = threading.Thread(target=remove, daemon=True)
+    thread.start()
+    thread.join(_SECONDS)
+    os._exit(128 + number)

@@ -15,6 +15,7 @@ from worker.cli import cli
 from worker.core.routing.comment_commands import NAMES
 from worker.settings import Settings, load, reference
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
+from worker.settings.variables import name_variable
 from worker.telemetry.metrics import Metrics
 
 DOCUMENTS = (
@@ -31,6 +32,7 @@ VARIABLES = {
     *("SANDPIPER_CONFIG", "SANDPIPER_TEST_REDIS", "SANDPIPER_TEST_RABBIT", "SANDPIPER_TEST_HELM"),
     *("SANDPIPER_TEST_RUNTIMES", "SANDPIPER_TEST_LLAMA"),
     *("SANDPIPER_ID_TOKEN", "SANDPIPER_URL"),  # a CI job's own
+    *(name_variable(row.place) for row in reference.list_rows()),
     *("AWS_ACCESS_KEY_ID", "AWS_CA_BUNDLE", "AWS_ENDPOINT_URL_S3", "AWS_SECRET_ACCESS_KEY"),
 }
 LONGEST = 400

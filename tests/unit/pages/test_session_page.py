@@ -356,3 +356,12 @@ def test_a_fold_stands_where_it_was_made_and_says_what_it_hid() -> None:
     assert "A helper was asked: summary." in [step.note for step in steps]
     # What is folded is still shown.
     assert [step.text.content for step in steps if step.text] == ["hm", "so"]
+
+
+@pytest.mark.parametrize(
+    ("turn", "look", "title"),
+    [(0, 0, "Analysis"), (1, 0, "Reply 1"), (2, 2, "Analysis of pipeline 900")],
+)
+def test_a_turn_is_named_by_what_it_was_for(turn: int, look: int, title: str) -> None:
+    stored = view.StoredTurn(replace(told(turn), look=look))
+    assert view.build_page([stored], Limits()).turns[0].title == title

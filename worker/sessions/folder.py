@@ -39,7 +39,7 @@ _DEAD_AFTER = 20.0
 """Seconds after which an unfinished file is a dead writer's; a turn is taken over later."""
 
 _TRANSIENT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE}
-_ELSEWHERE = "name another folder, such as SANDPIPER_STORE=file:///home/me/sandpiper"
+_ELSEWHERE = "name another folder, such as SANDPIPER_STORE=file://$HOME/sandpiper"
 _HINTS = {
     errno.EACCES: f"let this user write there, or {_ELSEWHERE}",
     errno.EPERM: f"let this user write there, on a file system with hard links, or {_ELSEWHERE}",

@@ -90,7 +90,7 @@ def test_no_token_is_asked_for_that_is_not_needed(needed: tuple[str, ...]) -> No
         wiring.require_worker(settings, tokens=needed)
 
 
-ELSEWHERE = "name another folder, such as SANDPIPER_STORE=file:///home/me/sandpiper"
+ELSEWHERE = "name another folder, such as SANDPIPER_STORE=file://$HOME/sandpiper"
 
 
 @pytest.mark.parametrize(

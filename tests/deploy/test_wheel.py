@@ -158,4 +158,7 @@ def test_a_workflow_that_names_a_package_that_is_not_there_is_told_so(
     programs: Path, tmp_path: Path
 ) -> None:
     ((status, found, _),) = ask_the_doctor(programs, tmp_path)
-    assert (status, found) == ("failed", "analyze-failures: no tool is named 'incidents_*'")
+    assert (status, found) == (
+        "failed",
+        "flows/analyze-failures.md:6: tools[0]: no tool is named 'incidents_*'",
+    )

@@ -154,7 +154,7 @@ def test_an_unknown_key_in_the_file_is_named_with_its_line(told: Product) -> Non
     ("arguments", "status", "says"),
     [
         (["analyze", "no-such-thing"], 2, "is neither group/project!iid nor a URL"),
-        (["analyze", "https://other.example/a/b/-/merge_requests/1"], 2, "is neither"),
+        (["analyze", "https://other.example/a/b/-/merge_requests/1"], 2, "set GITLAB_URL"),
         (["analyze", "northsound/ferrytimes!99"], 1, "not found"),
         (["analyze", "northsound/nothing!1"], 1, "northsound/nothing"),
         (["analyze", "northsound/ferrytimes!1", "--pipeline", "5"], 1, "pipeline 5"),

@@ -43,15 +43,12 @@ _ELSEWHERE = "name another folder, such as SANDPIPER_STORE=file://$HOME/sandpipe
 _HINTS = {
     errno.EACCES: f"let this user write there, or {_ELSEWHERE}",
     errno.EPERM: f"let this user write there, on a file system with hard links, or {_ELSEWHERE}",
-    errno.ENOENT: _ELSEWHERE,
-    errno.ENOTDIR: _ELSEWHERE,
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR), _ELSEWHERE),
     errno.EOPNOTSUPP: "use a file system with hard links",
     errno.EROFS: f"the file system is read-only: {_ELSEWHERE}",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota is used up",
 }
-
-
 T = TypeVar("T")
 
 

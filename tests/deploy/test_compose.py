@@ -179,7 +179,7 @@ def test_a_secret_is_a_file_that_is_declared() -> None:
     assert all(set(each) == {"file"} for each in declared.values())
 
 
-OF_THE_DOOR = {"webhook_secret", "webhook_key", "operator_token"}
+OF_THE_DOOR = {"webhook_secret", "webhook_key", "operator_token", "client_secret"}
 NOT_OURS = {("broker_sentinel_password",)}
 """Compose brings a Redis of its own."""
 

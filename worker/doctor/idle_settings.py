@@ -182,7 +182,10 @@ NEEDS: Sequence[Need] = (
         )
         for name in ("url", "results_url")
     ),
-    Need("pages.days", "pages.url", lambda settings: not settings.pages.url, "no page is served"),
+    *(
+        Need(key, "pages.url", lambda settings: not settings.pages.url, "no page is served")
+        for key in ("pages.days", "pages.sign_in.group")
+    ),
     Need(
         "metrics.port",
         "metrics.enabled",

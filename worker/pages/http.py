@@ -12,12 +12,12 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from worker.core.conversation.limits import Limits
@@ -25,7 +25,9 @@ from worker.core.ports import SessionStore
 from worker.errors import SandpiperError, StoreError
 from worker.evaluation.day_report import DayReport
 from worker.pages import files, overview, render, report, stored, view
+from worker.pages.answers import make_message_page, make_not_found, make_page
 from worker.pages.sign import Signer
+from worker.pages.sign_in import SignIn
 
 MAX_AT_ONCE = 2
 """The most pages built at the same time, so that the webhook receiver stays fast."""
@@ -54,7 +56,7 @@ class Pages:
     `open_store` returns the store, `load_signer` the signer of links, always the same,
     `read_days(store, now, days, project)` what `sandpiper report` shows, and `list_parked` a line
     for each trigger that was given up; they may block and raise StoreError.
-    Without `operator_token` there are no operators' pages.
+    Without `operator_token` and `sign_in` there are no operators' pages.
     """
 
     open_store: Callable[[], stored.PageStore]
@@ -64,6 +66,7 @@ class Pages:
     now: Callable[[], float]
     read_days: Callable[[SessionStore, float, int, str], Sequence[DayReport]]
     list_parked: Callable[[SessionStore], Iterable[str]] = lambda store: ()
+    sign_in: SignIn | None = None
     page_threads: anyio.CapacityLimiter = field(default_factory=_make_limiter)
     # Archives are large and untrusted, so they have a limit of their own: pages need not wait.
     archive_threads: anyio.CapacityLimiter = field(default_factory=_make_limiter)
@@ -77,12 +80,13 @@ class Pages:
             Route("/sessions/report", self.answer_report, methods=["GET"]),
             Route("/sessions/{id}", self.answer_session, methods=["GET"]),
             Route("/sessions/{id}/files", self.answer_file, methods=["GET"]),
+            *(self.sign_in.make_routes() if self.sign_in else ()),
         ]
 
     async def answer_session(self, request: Request) -> Response:
         """Answer with one session's page, for requests with a valid signature."""
         signature = _get_query(request, "sig")
-        is_operator = bool(self.operator_token) and self._refuse_stranger(request) is None
+        is_operator = await self._refuse_stranger(request) is None
         return await self._answer_allowed(
             request,
             lambda name: self._make_session_page(name, signature, is_operator),
@@ -94,7 +98,7 @@ class Pages:
         turn = _get_query(request, "turn")
         member = files.parse_member_name(_get_query(request, "path"))
         if member is None or not _TURN.fullmatch(turn):
-            return _make_not_found()
+            return make_not_found()
         return await self._answer_allowed(
             request,
             lambda name: self._make_file_answer(name, int(turn), member),
@@ -103,30 +107,39 @@ class Pages:
 
     async def answer_overview(self, request: Request) -> Response:
         """Answer with the list of turns, for operators."""
-        if (refusal := self._refuse_stranger(request)) is not None:
+        if (refusal := await self._refuse_stranger(request)) is not None:
             return refusal
         query = overview.parse_query(partial(_get_query, request))
         if query is None:
-            return _make_not_found()
-        return await self._run_in_thread(lambda: self._make_overview_page(query))
+            return make_not_found()
+        return await self._run_in_thread(lambda: self._make_overview_page(query, request))
 
     async def answer_report(self, request: Request) -> Response:
         """Answer with the report on how often verdicts were right, for operators."""
-        if (refusal := self._refuse_stranger(request)) is not None:
+        if (refusal := await self._refuse_stranger(request)) is not None:
             return refusal
         days, project = _get_query(request, "days") or "30", _get_query(request, "project").strip()
         if days not in map(str, report.PERIODS):
-            return _make_not_found()
-        return await self._run_in_thread(lambda: self._make_report_page(int(days), project[:200]))
+            return make_not_found()
+        return await self._run_in_thread(
+            lambda: self._make_report_page(int(days), project[:200], request)
+        )
 
-    def _refuse_stranger(self, request: Request) -> Response | None:
+    async def _refuse_stranger(self, request: Request) -> Response | None:
         """Return the refusal for anyone but operators; None for operators."""
-        if not self.operator_token:
-            return _make_not_found()
-        if _is_operator(request.headers.get("authorization", ""), self.operator_token):
+        if not self.operator_token and not self.sign_in:
+            return make_not_found()
+        if self.operator_token and _is_operator(request, self.operator_token):
             return None
+        if self.sign_in:
+            if (unable := await self.sign_in.prepare(request)) is not None:
+                return unable
+            if self.sign_in.find_operator(request):
+                return None
+            if not self.operator_token or "password" not in request.query_params:
+                return self.sign_in.refuse(request, by_password=bool(self.operator_token))
         challenge = {"www-authenticate": 'Basic realm="Sandpiper", charset="UTF-8"'}
-        return _make_message_page(
+        return make_message_page(
             401, "Operators only", "Give the operators' token as password.", challenge
         )
 
@@ -136,12 +149,12 @@ class Pages:
         """Answer with what `make` makes of the session's id, if the link is signed for it."""
         name, signature = request.path_params["id"], _get_query(request, "sig")
         if not _ID.fullmatch(name):
-            return _make_not_found()
+            return make_not_found()
         signer = self._signers[0] if self._signers else await self._run_in_thread(self._keep_signer)
         if isinstance(signer, Response):
             return signer
         if not signer.is_valid(name, signature, self.now()):
-            return _make_not_found()
+            return make_not_found()
         return await self._run_in_thread(lambda: make(name), line)
 
     def _keep_signer(self) -> Signer:
@@ -159,10 +172,10 @@ class Pages:
                 )
         except files.NoFile as error:
             _log.info("%s", error)
-            return _make_not_found()
+            return make_not_found()
         except StoreError as error:
             _log.warning("no page: %s", error)
-        return _make_message_page(
+        return make_message_page(
             503, "Not now", "What is stored cannot be read at the moment. Try it again."
         )
 
@@ -170,19 +183,19 @@ class Pages:
         store = self.open_store()
         key = store.find_session(name)
         if key is None or key.session_id != name:
-            return _make_not_found()
+            return make_not_found()
         found, hidden = stored.read_turns(store, key, self.now())
         if not found:
-            return _make_not_found()
+            return make_not_found()
         shown = view.build_page(found, self.limits, hidden=hidden)
-        return _make_page("session", page=shown, sig=signature, is_operator=is_operator)
+        return make_page("session", page=shown, sig=signature, is_operator=is_operator)
 
     def _make_file_answer(self, name: str, turn: int, member: str) -> Response:
         store = self.open_store()
         key = store.find_session(name)
         chunks = stored.open_archive(store, key, turn) if key and key.session_id == name else None
         if chunks is None:
-            return _make_not_found()
+            return make_not_found()
         size, content = files.open_member(chunks, member)
         return StreamingResponse(
             self._stream(content), headers=_make_download_headers(member, size)
@@ -199,20 +212,25 @@ class Pages:
             _log.warning("a download broke off: %s", error)
             raise
 
-    def _make_overview_page(self, query: overview.Query) -> Response:
+    def _make_overview_page(self, query: overview.Query, request: Request) -> Response:
         store = self.open_store()
         found = overview.build_overview(store.recent_turns, store, self.now(), query)
         is_start = found.first and not query.is_filter
         parked = overview.list_parked(self.list_parked(store)) if is_start else []
         link = partial(self._link_session, "sessions/")
-        return _make_page("overview", has_form=True, page=found, parked=parked, link=link)
+        shown: dict[str, Any] = {"page": found, "parked": parked, "link": link}
+        return make_page("overview", has_form=True, **shown, signed_in=self._name_operator(request))
 
-    def _make_report_page(self, days: int, project: str) -> Response:
+    def _make_report_page(self, days: int, project: str, request: Request) -> Response:
         store = self.open_store()
         counted = self.read_days(store, self.now(), days, project)
         found = report.build_report(counted, days, project)
         link = partial(self._link_session, "")
-        return _make_page("report", page=found, periods=report.PERIODS, link=link)
+        who = self._name_operator(request)
+        return make_page("report", page=found, periods=report.PERIODS, link=link, signed_in=who)
+
+    def _name_operator(self, request: Request) -> tuple[str, str] | None:
+        return self.sign_in.describe_operator(request) if self.sign_in else None
 
     def _link_session(self, base: str, name: str) -> str:
         """Return the address of a session's page, relative to the page that links to it."""
@@ -225,9 +243,9 @@ def _get_query(request: Request, name: str) -> str:
     return request.query_params.get(name, "")[:_MOST_QUERY]
 
 
-def _is_operator(authorization: str, token: str) -> bool:
-    """Whether the header is `Bearer TOKEN`, or Basic with the token as password."""
-    scheme, _, given = authorization.partition(" ")
+def _is_operator(request: Request, token: str) -> bool:
+    """Whether the request has `Bearer TOKEN`, or Basic with the token as password."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
     given = given.strip()
     if scheme.lower() == "basic":
         try:
@@ -249,24 +267,3 @@ def _make_download_headers(member: str, size: int) -> Mapping[str, str]:
         "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
         **render.PRIVATE,
     }
-
-
-def _make_page(name: str, *, has_form: bool = False, **values: object) -> Response:
-    headers = render.make_headers(has_form=has_form)
-    return HTMLResponse(render.render_page(name, **values), headers=headers)
-
-
-def _make_not_found() -> Response:
-    return _make_message_page(
-        404,
-        "Nothing here",
-        "This address leads nowhere, or the link has expired. Notes carry fresh links: "
-        "reply in the note's thread to get one.",
-    )
-
-
-def _make_message_page(
-    status: int, title: str, text: str, more: Mapping[str, str] | None = None
-) -> Response:
-    body = render.render_page("said", title=title, text=text)
-    return HTMLResponse(body, status, headers={**render.make_headers(), **(more or {})})

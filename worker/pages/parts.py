@@ -11,8 +11,11 @@ from starlette.routing import Route
 from worker.core.conversation.limits import Limits
 from worker.core.ports import SessionStore
 from worker.evaluation.day_report import DayReport
+from worker.pages.home import make_home_route
 from worker.pages.http import Pages
+from worker.pages.openid import OpenIdClient
 from worker.pages.sign import Signer
+from worker.pages.sign_in import SignIn
 from worker.pages.stored import PageStore
 
 DAY = 24 * 3600
@@ -58,13 +61,17 @@ class PageSettings:
         limits: Limits,
         read_days: Callable[[SessionStore, float, int, str], Sequence[DayReport]],
         list_parked: Callable[[SessionStore], Iterable[str]],
+        client: OpenIdClient | None = None,
     ) -> list[Route]:
-        """Make the routes; none without `url`. The store is opened at the first request.
+        """Make the routes; without `url` the first page's alone. The store is opened at the first
+        request.
 
-        `read_days` and `list_parked` are those of `Pages`.
+        `read_days` and `list_parked` are those of `Pages`; operators sign in by `client`.
         """
+        has_token = bool(self.operator_token)
+        home = make_home_route(self.url, can_sign_in=client is not None, has_token=has_token)
         if not self.url:
-            return []
+            return [home]
         store = _LazyStore(open_store)
 
         @cache
@@ -72,7 +79,10 @@ class PageSettings:
             return Signer(self.secret or store().read_installation_key())
 
         parts = (store, load_signer, self.operator_token, limits, self.now)
-        return Pages(*parts, read_days, list_parked).make_routes()
+        sign_in = None
+        if client:
+            sign_in = SignIn(self.url, client, lambda: store().read_installation_key(), self.now)
+        return [home, *Pages(*parts, read_days, list_parked, sign_in).make_routes()]
 
 
 class _LazyStore:

@@ -55,6 +55,7 @@ SECRETS: Mapping[Place, tuple[str, ...]] = {
     ("sources", "testing_farm", "token"): ("TESTING_FARM_API_TOKEN",),
     ("pages", "secret"): ("SANDPIPER_PAGE_SECRET",),
     ("pages", "operator_token"): ("SANDPIPER_OPERATOR_TOKEN",),
+    ("pages", "sign_in", "client_secret"): ("GITLAB_OIDC_CLIENT_SECRET",),
     ("models", "providers", "anthropic", "key"): ("ANTHROPIC_API_KEY",),
     ("models", "providers", "gemini", "key"): ("GEMINI_API_KEY",),
     ("models", "providers", "openai", "key"): ("OPENAI_API_KEY",),

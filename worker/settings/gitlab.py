@@ -79,7 +79,9 @@ class GitLabSettings(Part):
         description="The `aud` of the id tokens by which CI jobs ask.",
     )
     ci_issuer: str = Field(
-        default="", description="The issuer of those id tokens; empty: `gitlab.url`."
+        default="",
+        description="The issuer of those id tokens, and where browsers reach GitLab to "
+        "sign in; empty: `gitlab.url`.",
     )
     download_hosts: tuple[_HostName, ...] = Field(
         default=(),

@@ -1,11 +1,40 @@
 """`pages:`: where stored sessions are shown, and to whom."""
 
-from pydantic import Field, field_validator
+from typing import Self
+
+from pydantic import Field, field_validator, model_validator
 
 from worker.settings.base import Part, Secret, say_form
 
 MIN_SECRET_LENGTH = 16
 """Characters. Anyone with a link can try secrets against its signature offline."""
+
+
+class SignInSettings(Part):
+    """`pages.sign_in:`."""
+
+    group: str = Field(
+        default="",
+        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*)?$",
+        max_length=255,
+        description="The full path of a group of GitLab's, whose members, also through groups "
+        "above it, sign in as operators. Empty: nobody can sign in.",
+    )
+    client_id: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9_.-]*$",
+        max_length=255,
+        description="The application's ID, as GitLab shows it. The application is confidential, "
+        "has the scope `openid`, and the redirect URI `URL/sign-in/callback` with `pages.url` as "
+        "URL.",
+    )
+    client_secret: Secret = Field(default="", description="The application's secret.")
+
+    @model_validator(mode="after")
+    def _check_both(self) -> Self:
+        if bool(self.group) != bool(self.client_id):
+            raise ValueError("group and client_id belong together: set both, or none")
+        return self
 
 
 class PageSettings(Part):
@@ -31,6 +60,7 @@ class PageSettings(Part):
         description="Opens the list of sessions at `/sessions`, if `url` is set; empty: there is "
         "none.",
     )
+    sign_in: SignInSettings = SignInSettings()
 
     @field_validator("secret", "operator_token")
     @classmethod
@@ -38,6 +68,14 @@ class PageSettings(Part):
         if 0 < len(value) < MIN_SECRET_LENGTH:
             raise ValueError(f"expected at least {MIN_SECRET_LENGTH} characters")
         return value
+
+    @model_validator(mode="after")
+    def _check_address(self) -> Self:
+        """Refuse a sign-in whose cookies no browser would keep."""
+        begins = ("https://", "http://localhost:", "http://127.0.0.1:")
+        if self.sign_in.group and self.url and not self.url.startswith(begins):
+            raise ValueError("sign_in needs a url that begins with https://")
+        return self
 
     def explain_unserved(self) -> str:
         """Explain why no page is served though one is asked for; "" if none is, or one is."""

@@ -8,7 +8,9 @@ from functools import partial
 from starlette.applications import Starlette
 
 from worker.core.ports import SessionStore
+from worker.errors import ConfigError
 from worker.maintenance import missed_pipelines, verdict_days
+from worker.pages.openid import Application, OpenIdClient
 from worker.pages.parts import PageSettings
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
@@ -16,7 +18,8 @@ from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
 from worker.webhook.batches import Enqueue
-from worker.webhook.tokens import TokenReader, fetch_keys
+from worker.webhook.id_tokens import TokenVerifier, fetch_keys
+from worker.webhook.tokens import TokenReader
 from worker.wiring.clock import SystemClock
 from worker.wiring.stores import open_session_store, open_watched_store, wait_for_store
 
@@ -39,7 +42,8 @@ def build_receiver(
     if why := settings.pages.explain_unserved():
         _log.warning("%s", why)
     issuer = gitlab.ci_issuer or gitlab.url
-    tokens = TokenReader(partial(fetch_keys, gitlab.url), issuer, gitlab.ci_audience, time.time)
+    keys = partial(fetch_keys, gitlab.url)
+    tokens = TokenReader(TokenVerifier(keys, issuer, gitlab.ci_audience, time.time))
     app = http.build_app(
         *(gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready),
         keys=gitlab.webhook_keys,
@@ -54,9 +58,34 @@ def build_receiver(
         settings.limits.make_limits(),
         verdict_days.read_days,
         _list_parked,
+        _build_openid_client(settings),
     )
     app.router.routes.extend(pages)
     return app
+
+
+def _build_openid_client(settings: Settings) -> OpenIdClient | None:
+    """Build what signs operators in, if they can. Raises ConfigError without its secret."""
+    chosen, url = settings.pages.sign_in, settings.pages.url
+    if not chosen.group or not url:
+        return None
+    if not chosen.client_secret:
+        raise ConfigError(
+            "pages.sign_in needs the secret of the OAuth application: set "
+            "GITLAB_OIDC_CLIENT_SECRET, or take the group and the client_id out"
+        )
+    gitlab = settings.gitlab
+    issuer = gitlab.ci_issuer or gitlab.url
+    application = Application(
+        gitlab_url=gitlab.url,
+        issuer=issuer,
+        client_id=chosen.client_id,
+        client_secret=chosen.client_secret,
+        redirect_uri=f"{url.rstrip('/')}/sign-in/callback",
+        group=chosen.group,
+    )
+    keys = partial(fetch_keys, gitlab.url)
+    return OpenIdClient(application, TokenVerifier(keys, issuer, chosen.client_id, time.time))
 
 
 def open_journal(settings: Settings, watched: Telemetry) -> Journal:

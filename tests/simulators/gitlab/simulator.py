@@ -12,7 +12,7 @@ import httpx
 from starlette.responses import Response
 
 from tests.simulators.faults import Cut
-from tests.simulators.gitlab import accounts, oidc, reactions, webhooks
+from tests.simulators.gitlab import accounts, oauth, oidc, reactions, webhooks
 from tests.simulators.gitlab.webhook_state import Webhooks
 from tests.simulators.odd_answers import Given, OddGitLab, make_odd_answer
 from worker.demo.gitlab import hooks, simulator
@@ -65,6 +65,7 @@ class GitLabSim(simulator.GitLabSim):
     def __init__(self) -> None:
         super().__init__(accounts.ROUTES + webhooks.Endpoints(self).list_routes())
         self.issuer = oidc.Issuer()
+        self.provider = oauth.Provider(self.issuer, strange=self.unexpected_requests)
         self.requests: list[SeenRequest] = []
         self.webhooks = Webhooks(post=self.post)
         self._faults: list[_Fault] = []
@@ -192,6 +193,10 @@ class GitLabSim(simulator.GitLabSim):
         """Answer as GitLab does; anybody may read the keys of the id tokens."""
         if (wire.method, wire.path, wire.query) == ("GET", oidc.KEYS_PATH, ""):
             return Answer(200, self.issuer.get_public_keys())
+        if wire.path in oauth.PATHS:
+            with self.lock:
+                self.provider.url = self.url
+                return self.provider.answer(wire)
         return super().answer(wire)
 
     def _get_token_name(self, wire: Wire) -> str:

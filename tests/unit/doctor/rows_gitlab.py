@@ -34,7 +34,63 @@ def read_as(access: Access) -> Break:
     return change
 
 
+def sign_in(secret: str = "", ahead: str = "") -> Break:
+    """Operators sign in by GitLab, as an application with this secret or the right one, and GitLab
+    signs as `ahead` says."""
+
+    def change(bed: Bed) -> None:
+        made = bed.gitlab.provider.add_application("https://sandpiper.example/sign-in/callback")
+        chosen = {"group": "acme/ops", "client_id": made.client_id}
+        bed.file["pages"] = {"url": "https://sandpiper.example", "sign_in": chosen}
+        bed.env["GITLAB_OIDC_CLIENT_SECRET"] = secret or made.client_secret
+        if ahead:
+            bed.file.setdefault("gitlab", {})["ci_issuer"] = ahead
+
+    return change
+
+
+def forget_secret(bed: Bed) -> None:
+    sign_in()(bed)
+    del bed.env["GITLAB_OIDC_CLIENT_SECRET"]
+
+
 ROWS = [
+    Row(
+        "a sign-in without its secret",
+        forget_secret,
+        "sign-in",
+        "sign-in",
+        F,
+        "there is no secret, and `serve` does not start",
+        "set GITLAB_OIDC_CLIENT_SECRET",
+    ),
+    Row(
+        "a secret of a sign-in without a group",
+        env(GITLAB_OIDC_CLIENT_SECRET="gloas-0123456789"),
+        "sign-in",
+        "sign-in",
+        W,
+        "GITLAB_OIDC_CLIENT_SECRET signs nobody in",
+        "set pages.sign_in.group and client_id",
+    ),
+    Row(
+        "a sign-in with another application's secret",
+        sign_in("gloas-0123456789"),
+        "sign-in",
+        "sign-in",
+        F,
+        "GitLab knows no application of this id and secret",
+        "set pages.sign_in.client_id and GITLAB_OIDC_CLIENT_SECRET",
+    ),
+    Row(
+        "a sign-in at a GitLab that signs as another",
+        sign_in(ahead="https://gitlab.example.com"),
+        "sign-in",
+        "sign-in",
+        F,
+        "not 'https://gitlab.example.com'",
+        "set gitlab.ci_issuer to http://127.0.0.1",
+    ),
     Row(
         "a reader who reads what readers of notes do not",
         read_as(Access.DEVELOPER),

@@ -81,6 +81,10 @@ EXAMPLES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
         )
         for name in ("url", "results_url")
     },
+    "pages.sign_in.group": (
+        {"pages": {"sign_in": {"group": "acme/ops", "client_id": "abc"}}},
+        {"pages": {"url": "https://sandpiper.example.com"}},
+    ),
     "pages.days": ({"pages": {"days": 3}}, {"pages": {"url": "https://sandpiper.example.com"}}),
     "metrics.port": (
         {"metrics": {"port": 9100, "enabled": False}},

@@ -26,7 +26,7 @@ from worker.sources.api.downloads import Downloads
 from worker.sources.api.web import WebReader
 from worker.transport.httpx_clients import BoundedClient, EncodedAnswer
 from worker.transport.urllib3_connections import BoundedAdapter, bind_session
-from worker.webhook.tokens import fetch_keys
+from worker.webhook.id_tokens import fetch_keys
 from worker.wiring.clock import SystemClock
 
 pytestmark = pytest.mark.attack("odd answers")

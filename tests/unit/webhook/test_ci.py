@@ -20,16 +20,8 @@ from tests.unit.webhook.test_http import send
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.webhook.http import CI_PATH, build_app
-from worker.webhook.tokens import (
-    MAX_KEYS,
-    MAX_REMEMBERED,
-    MINUTE,
-    PATIENCE,
-    PER_MINUTE,
-    TokenReader,
-    UsedTokens,
-    fetch_keys,
-)
+from worker.webhook.id_tokens import MAX_KEYS, PATIENCE, TokenVerifier, fetch_keys
+from worker.webhook.tokens import MAX_REMEMBERED, MINUTE, PER_MINUTE, TokenReader, UsedTokens
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +43,9 @@ class Asked:
         self.queue: list[Trigger] = []
         self.now: Callable[[], float] = time.time
         self.time = 0.0
+        keys = partial(fetch_keys, sim.url)
         self.reader = TokenReader(
-            partial(fetch_keys, sim.url), f"{sim.url}/", "sandpiper", lambda: self.now()
+            TokenVerifier(keys, f"{sim.url}/", "sandpiper", lambda: self.now())
         )
         self.app: Starlette = build_app(
             "s",
@@ -333,7 +326,7 @@ class Hand:
 
 
 def reader(sim: GitLabSim, shelf: Shelf, clock: Hand) -> TokenReader:
-    return TokenReader(shelf.fetch, sim.url, "sandpiper", clock)
+    return TokenReader(TokenVerifier(shelf.fetch, sim.url, "sandpiper", clock))
 
 
 GONE = QueueError("GitLab is down", transient=True)
@@ -416,7 +409,7 @@ def test_keys_that_never_come_are_a_503_in_time(sim: GitLabSim, scene: Scene) ->
         release.wait(10)
         return sim.issuer.get_public_keys()
 
-    tokens = TokenReader(fetch, sim.url, "sandpiper", Hand())
+    tokens = TokenReader(TokenVerifier(fetch, sim.url, "sandpiper", Hand()))
     app = build_app(
         "s", queue_nothing, (), lambda: 0.0, lambda: None, tokens=tokens, queue_seconds=0.05
     )

@@ -8,7 +8,9 @@ import pytest
 
 from tests.flow.product import DOCKER, KEY, SECRET, Product, product
 from tests.simulators.gitlab import Access
+from tests.terminals import run_on_terminal
 from worker.demo.script import Answer, Asked, Call
+from worker.doctor.table import CHECKS
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
@@ -32,9 +34,7 @@ def test_fix_makes_a_new_installation_right_and_the_doctor_says_so(told: Product
     with told.serve():
         first = told.run("doctor", "--url", told.url, "--fix")
         assert first.returncode == 0, first.stdout
-        assert f"made in northsound/ferrytimes, to {told.url[:20]}" in " ".join(
-            first.stdout.split()
-        ).replace("- ", "-")
+        assert f"made in northsound/ferrytimes, to {told.url}" in first.stdout
         (hook,) = told.gitlab.webhooks.by_project[told.scene.mr.project.id]
         assert (hook.token, hook.url) == (SECRET, f"{told.url}/webhooks/gitlab")
         again = told.run("doctor", "--url", told.url, "--fix", "--json")
@@ -46,11 +46,17 @@ def test_fix_makes_a_new_installation_right_and_the_doctor_says_so(told: Product
         told.env["GITLAB_WEBHOOK_SECRET"] = "not-that-of-the-running-receiver"
         other = told.run("doctor", "--url", told.url, "--only", "receiver")
         assert other.returncode == 1
-        assert "✗ signature       the receiver runs with another secret" in other.stdout
+        assert "✗ receiver        signature: the receiver runs with another secret" in other.stdout
     shown = first.stdout
     assert "✗" not in shown
-    assert max(map(len, shown.splitlines())) <= 80
     assert [line for line in shown.splitlines() if line != line.rstrip()] == []
+    # Piped, a finding is one line that begins with the name that --only takes.
+    *lines, summary = shown.splitlines()
+    assert summary.endswith(" well")
+    names = {line[4:20].rstrip() for line in lines if line.startswith("  ")}
+    assert names <= {check.name for check in CHECKS}
+    assert len(names) >= len(CHECKS) - 2
+    assert {line for line in lines if line[0] != " "} == {check.group for check in CHECKS}
     for secret in (KEY, SECRET, told.scene.read_token, told.scene.write_token):
         assert secret not in shown + again.stdout + first.stderr + again.stderr
     assert told.gitlab.unexpected_requests == []
@@ -75,6 +81,16 @@ def test_what_fails_is_an_exit_status(told: Product) -> None:
     assert "✗ read-token" in done.stdout
     assert "– projects" in done.stdout
     assert "glpat-" not in done.stdout + done.stderr
+
+
+def test_on_a_terminal_its_lines_have_eighty_columns(told: Product) -> None:
+    told.env["GITLAB_READ_TOKEN"] = "glpat-this-one-was-revoked-long-ago"
+    only = ("--only", "settings", "--only", "read-token", "--only", "projects")
+    shown = run_on_terminal(("doctor", *only), told.env | {"TERM": "dumb"}, told.folder)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\x1b" not in shown
+    assert "  ✗ read-token      " in shown
+    assert "\n" + " " * 20 in shown
 
 
 def test_a_broken_file_is_a_line_and_nothing_else_is_checked(told: Product) -> None:

@@ -133,6 +133,15 @@ def test_a_failure_is_kept_edited_and_played(by_session: bool, tmp_path: Path) -
         told = "caused by this change" if by_session else "unknown"
         assert f"\nverdict: {told}\n" in expected
         assert made.run("eval", "record", *asked, "kept").returncode == 2
+        requests = len(made.model.requests)
+        refused = made.run("eval", "run", str(CASES / "rounding-per-row"), "kept")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr == (
+            "sandpiper: kept/expect.yaml: nothing is filled in yet: say which verdict is right, "
+            "and what its cause, files, lines or meaning have to be; remove the fields that you "
+            "leave empty\n"
+        )
+        assert len(made.model.requests) == requests
     shutil.copy(story.CASE / "expect.yaml", tmp_path / "kept")
     case = load_case(tmp_path / "kept")
     assert case.content.merge_request.title == made.scene.mr.title

@@ -1,5 +1,6 @@
 """Every way to ask, through the product's own processes."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -131,9 +132,13 @@ def test_a_sweep_makes_a_lost_webhook_good_and_may_come_again(told: Product) -> 
 
 def test_a_sweep_hands_on_to_the_workers_of_a_broker(tmp_path: Path, redis_url: str) -> None:
     with product(tmp_path, story.make_script(), redis_url) as told:
-        done = told.run("sweep", "--hours", "1000000")
-        assert done.returncode == 0, done.stderr
-        assert "begun" in done.stdout
+        done = told.run("sweep", "--hours", "1000000", "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        result = json.loads(done.stdout)
+        assert result["dry_run"] is False
+        (row,) = [row for row in result["lines"] if row["kind"] == "pipeline"]
+        assert row["result"] == "begun"
+        assert row["line"] == f"{row['what']}: begun"
         assert told.notes() == []
         with told.process("worker", "--concurrency", "2") as worker:
             worker.until(lambda: told.objects("context.json"), "the analysis was not stored")
@@ -146,7 +151,10 @@ def test_a_sweep_may_leave_sandboxes_to_the_workers_own_engines(
 ) -> None:
     with product(tmp_path, story.make_script(), redis_url, driver=DOCKER) as told:
         told.env["DOCKER_HOST"] = "tcp://127.0.0.1:1"
-        assert told.run("sweep").returncode == 1
+        failed = told.run("sweep", "--json")
+        assert failed.returncode == 1
+        assert json.loads(failed.stdout)["lines"] == []
+        assert failed.stderr.startswith("sandpiper: ")
         done = told.run("sweep", "--hours", "1000000", "--keep-sandboxes")
         assert (done.returncode, "begun" in done.stdout) == (0, True), done.stderr
 

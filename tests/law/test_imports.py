@@ -148,7 +148,9 @@ ROOMS = {
         ),
         ("httpx",),
     ),
-    "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
+    "worker.cli.doctor": Room(
+        (*COMMANDS, "worker.cli.stdout", "worker.doctor", "sandbox"), ("click", "rich")
+    ),
     "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
     "worker.cli.image": Room(("worker.errors", "sandbox"), ("click",)),
     "worker.cli.embedded": Room((*COMMANDS, "worker.cli"), ("uvicorn",)),

@@ -7,9 +7,11 @@ import sys
 from types import TracebackType
 
 import click
+from click.shell_completion import CompletionItem
 
 from worker import __version__
 from worker.cli.interrupts import get_exit_status
+from worker.cli.stdout import prepare_stdout
 from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, SandpiperError
 
@@ -19,21 +21,21 @@ _LONGEST = 2000
 """The most characters of the last line."""
 
 _COMMANDS = {
-    "analyze": "Analyse one merge request's failed pipeline, here and now.",
-    "demo": "The whole story on bundled parts, no credentials: a failure, a note, a reply.",
-    "doctor": "Check every outside part, and say what to do; --fix makes the webhooks right.",
-    "eval": "Keep real failures as cases; play cases against models, and score them.",
-    "image": "Build the image that sandboxes are made of, into the Docker engine.",
-    "models": "The configured models with levels, windows, prices; what a provider serves.",
-    "preview": "The lines of a job log that explain its failure, as the model first sees them.",
-    "reply": "Continue a stored session from the terminal.",
+    "analyze": "Explain a merge request's failed pipeline, here and now.",
+    "demo": "A failure, a note, a reply, on bundled parts: begin here.",
+    "doctor": "Check every outside part, and say what to do.",
+    "eval": "Keep failures as cases; play them against models; score them.",
+    "image": "Build the image that sandboxes are made of.",
+    "models": "The configured models; what a provider serves.",
+    "preview": "The lines of a job log that explain its failure; no model.",
+    "reply": "Ask a stored session one more question; nothing is posted.",
     "replay": "A stored analysis once more, on its recorded tool results.",
-    "report": "How often verdicts were right, by what came after them, and what that cost.",
-    "serve": "Receive GitLab's webhooks; with the embedded broker, run the jobs too.",
-    "sessions": "List stored sessions, or show one.",
-    "settings": "Print a whole sandpiper.yaml: every setting, its default, what it does.",
-    "sweep": "Find pipelines whose webhook was lost; remove what is too old to keep.",
-    "webhook": "What to set in GitLab for the webhook of one project, made by hand.",
+    "report": "How often verdicts were right, and what they cost.",
+    "serve": "Receive GitLab's webhooks; with memory://, run the jobs too.",
+    "sessions": "List stored sessions, or show one: who said what.",
+    "settings": "Print a whole sandpiper.yaml: every setting and its default.",
+    "sweep": "Find what was lost; remove what is too old to keep.",
+    "webhook": "What to set in GitLab for a webhook that is made by hand.",
     "worker": "Run jobs from the broker.",
 }
 DONE, FAILED, USAGE, PARTIAL = 0, 1, 2, 3
@@ -63,12 +65,35 @@ class _Commands(click.Group):
             say_failure(str(error) or "stopped")
             sys.exit(get_exit_status(error))
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer the commands and options; no command's module is imported for that."""
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        commands = (
+            CompletionItem(name, help=about)
+            for name, about in sorted(_COMMANDS.items())
+            if name.startswith(incomplete)
+        )
+        return [*commands, *options]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+_EPILOG = """\b
+First steps:
+  sandpiper demo                      the whole story, without credentials
+  sandpiper settings > sandpiper.yaml a commented file to begin with
+  sandpiper doctor                    what is missing, and what to do
+  sandpiper analyze --dry-run MR      a note that is printed, not posted
+Completion in bash (zsh, fish likewise):
+  eval "$(_SANDPIPER_COMPLETE=bash_source sandpiper)"
+"""
+
+
+@click.command(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG
+)
 @click.version_option(__version__, prog_name="sandpiper")
 @click.option("--config", metavar="FILE", help="Default: $SANDPIPER_CONFIG, ./sandpiper.yaml.")
 @click.pass_context
@@ -81,8 +106,9 @@ def main(command: click.Command = cli) -> None:
     """Run the console script; errors become last lines on stderr, of the configuration one for each
     problem, and an exit status."""
     sys.excepthook = _report
+    prepare_stdout()
     try:
-        command.main(standalone_mode=True)
+        command.main(prog_name="sandpiper", standalone_mode=True)
     except ConfigError as error:
         _fail(str(error), USAGE)
     except SandpiperError as error:

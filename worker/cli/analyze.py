@@ -11,6 +11,7 @@ from rich.console import Console
 
 from worker import wiring
 from worker.cli import DONE, FAILED, PARTIAL, foreground, live, say_failure
+from worker.cli.completion import complete_model
 from worker.core.conversation.context import NO_OUTCOME, Context, NoteRef, Outcome, Status, Subject
 from worker.core.ports import SessionKey
 from worker.core.triggers import PipelineFailed
@@ -30,8 +31,18 @@ STATUS = {Status.DONE: DONE, Status.PARTIAL: PARTIAL, Status.FAILED: FAILED}
 @click.command()
 @click.argument("mr", metavar="MR")
 @click.option("--pipeline", type=int, help="Its id; the newest failed one by default.")
-@click.option("--workflow", default="analyze-failures", show_default=True)
-@click.option("--model", metavar="PROVIDER/MODEL", help="Instead of the configured one.")
+@click.option(
+    "--workflow",
+    default="analyze-failures",
+    show_default=True,
+    help="Its name, as in the folder of workflows.",
+)
+@click.option(
+    "--model",
+    metavar="PROVIDER/MODEL",
+    help="Instead of the configured one.",
+    shell_complete=complete_model,
+)
 @click.option("--dry-run", is_flag=True, help="Print the note instead of posting it.")
 @click.option("--again", is_flag=True, help="Analyse it once more if it is answered already.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -46,7 +57,7 @@ def command(
     again: bool,
     as_json: bool,
 ) -> None:
-    """Analyse MR: a URL, or group/project!iid.
+    """Explain the failed pipeline of MR: a URL, or group/project!iid.
 
     What is answered already is printed. A dry run needs a token to read GitLab with alone
     (GITLAB_READ_TOKEN). Ctrl-C ends the analysis after its present step.

@@ -5,20 +5,28 @@ Simulated: GitLab and, without `--model`, the model.
 """
 
 import queue
+import re
+import signal
+import socket
 import tempfile
-from contextlib import ExitStack
+import threading
+import webbrowser
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
 
 import click
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.markup import escape
-from rich.panel import Panel
 
 from worker import settings, wiring
 from worker.cli import DONE, FAILED, PARTIAL, live
+from worker.cli.completion import complete_model
 from worker.cli.embedded import serve_embedded
+from worker.cli.interrupts import StoppedBySignal
+from worker.cli.layout import print_note
 from worker.core.conversation.context import Status
-from worker.core.events import Event, TurnEnded, Watcher
+from worker.core.events import Event, TriggerLeft, TurnEnded, Watcher
 from worker.demo import story
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim, Receiver
@@ -29,33 +37,72 @@ from worker.settings import ModelSettings, ProviderSettings, Settings
 
 PATIENCE = 900.0
 SCRIPTED = "anthropic/claude-sonnet-5-5"
-Ended = queue.Queue[TurnEnded]
+Ended = queue.Queue[TurnEnded | TriggerLeft]
+_LOST = ("error", "parked")
+"""Ends of a trigger that no turn follows any more."""
 
 
 @click.command()
-@click.option("--model", metavar="PROVIDER/MODEL", help="A real model instead of the scripted one.")
+@click.option(
+    "--model",
+    metavar="PROVIDER/MODEL",
+    help="A real model instead of the scripted one.",
+    shell_complete=complete_model,
+)
+@click.option(
+    "--open", "keeps_page", is_flag=True, help="Open the session's page; keep it until Ctrl-C."
+)
 @click.pass_obj
-def command(config: str | None, model: str | None) -> None:
-    """A failing pipeline, the analysis, a reply. Needs Docker, and no credentials."""
+def command(config: str | None, model: str | None, keeps_page: bool) -> None:
+    """A failing pipeline, the analysis, a reply. Needs Docker, and no credentials.
+
+    Nothing is left behind, neither files nor containers.
+    """
     console = Console(highlight=False)
     with ExitStack() as stack:
+        stack.enter_context(_end_on_sigterm())
         gitlab = stack.enter_context(GitLabSim())
         scene = stage_case(gitlab, load_case(story.CASE))
         base = _load_settings(stack, config, model)
-        store = tempfile.mkdtemp(prefix="sandpiper-demo-")
+        folder = tempfile.TemporaryDirectory(prefix="sandpiper-demo-", ignore_cleanup_errors=True)
+        store = stack.enter_context(folder)
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        pages = base.pages.model_copy(update={"url": f"http://127.0.0.1:{_get_port(listener)}"})
         chosen = make_staged_settings(base, gitlab, scene, store)
+        chosen = wiring.leave_out_pool(chosen.model_copy(update={"pages": pages}))
         wiring.set_up_logging(chosen, quiet=True)
         wiring.require_worker(chosen)
         ended: Ended = queue.Queue()
-        url = stack.enter_context(serve_embedded(chosen, _make_watcher(console, ended)))
+        watch = _make_watcher(console, ended)
+        url = stack.enter_context(serve_embedded(chosen, watch, listener, folder.cleanup))
         gitlab.receiver = Receiver(f"{url}/webhooks/gitlab", SECRET)
         _introduce(console, scene, model)
-        statuses = _tell_story(console, gitlab, scene, ended)
-    if gitlab.unexpected_requests:
-        raise SandpiperError(
-            f"GitLab was asked what it does not know: {gitlab.unexpected_requests[0]}"
-        )
-    raise SystemExit(_get_exit_status(statuses))
+        analysis, reply = _tell_story(console, gitlab, scene, ended)
+        if gitlab.unexpected_requests:
+            raise SandpiperError(
+                f"GitLab was asked what it does not know: {gitlab.unexpected_requests[0]}"
+            )
+        _show_page(console, _find_page(url, analysis), keeps_page)
+    raise SystemExit(_get_exit_status({analysis.outcome.status, reply.outcome.status}))
+
+
+@contextmanager
+def _end_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that what it has opened is closed."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise StoppedBySignal(number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _get_port(listener: socket.socket) -> int:
+    port: int = listener.getsockname()[1]
+    return port
 
 
 def _load_settings(stack: ExitStack, config: str | None, model: str | None) -> Settings:
@@ -70,23 +117,55 @@ def _load_settings(stack: ExitStack, config: str | None, model: str | None) -> S
     return base.model_copy(update={"models": models})
 
 
-def _tell_story(console: Console, gitlab: GitLabSim, scene: Staged, ended: Ended) -> set[Status]:
+def _tell_story(
+    console: Console, gitlab: GitLabSim, scene: Staged, ended: Ended
+) -> tuple[TurnEnded, TurnEnded]:
+    """Let the pipeline fail, and reply to the note; return both turns."""
     _print_heading(console, "GitLab sends the webhook: the pipeline failed")
     answer = gitlab.deliver(gitlab.make_pipeline_event(scene.pipeline))
     console.print(f"[cyan]•[/] the receiver answers {answer.status_code} {escape(answer.text)}")
     analysis = _wait_for_turn(ended)
-    _print_turn(console, "The note on the merge request", analysis)
+    console.print()
+    print_note("The note on the merge request", analysis.body)
     _print_heading(console, f"{scene.author.name} replies in its thread")
-    console.print(Panel(story.QUESTION, width=100))
+    print_note("The reply", story.QUESTION)
     root = next(note for note in scene.mr.list_notes() if note.author is scene.bot)
     gitlab.comment(scene.mr, scene.author, story.QUESTION, root.discussion_id)
     reply = _wait_for_turn(ended)
-    _print_turn(console, "The answer in the same thread", reply)
-    _print_heading(console, "What is stored")
+    console.print()
+    print_note("The answer in the same thread", reply.body)
+    _print_heading(console, "What was stored, as long as the demo ran")
     for turn in (analysis, reply):
         for name in ("context.json", "sandbox.tar.gz"):
             console.print(f"  {turn.location}/{name}", soft_wrap=True)
-    return {analysis.outcome.status, reply.outcome.status}
+    return analysis, reply
+
+
+def _find_page(url: str, analysis: TurnEnded) -> str:
+    """Return the address of the session's page, to which its note links."""
+    found = re.search(rf"{re.escape(url)}/sessions/[0-9a-f]+\?sig=[0-9a-f.]+", analysis.body)
+    return found[0] if found else ""
+
+
+def _show_page(console: Console, page: str, keeps_page: bool) -> None:
+    """Say how to look at the session's page; with `keeps_page` open it, and wait for Ctrl-C."""
+    _print_heading(console, "The session's page")
+    if not keeps_page or not page:
+        console.print("  It is gone with the demo. To look at it: [bold]sandpiper demo --open[/]")
+        return
+    console.print(f"  {page}", soft_wrap=True, markup=False)
+    console.print("  It is there until you press Ctrl-C.")
+    _open_browser(page)
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+
+
+def _open_browser(page: str) -> None:
+    """Open the page in a browser with a window; one in the terminal would cover what it says."""
+    with suppress(webbrowser.Error):
+        browser = webbrowser.get()
+        if type(browser) is not webbrowser.GenericBrowser:
+            browser.open(page)
 
 
 def _introduce(console: Console, scene: Staged, model: str | None) -> None:
@@ -95,14 +174,16 @@ def _introduce(console: Console, scene: Staged, model: str | None) -> None:
     console.print(
         f"Merge request {mr.project.path}!{mr.iid}: {escape(mr.title)}\n"
         f"Its pipeline {scene.pipeline.id} failed; the log of the failed job has {log:,} bytes.\n"
-        "Real: receiver, queue, worker, sandbox, tools, session store. Simulated: GitLab."
+        "Real: receiver, queue, worker, sandbox, tools, session store, page. Simulated: GitLab.",
+        soft_wrap=True,
     )
     if model:
         console.print(f"The model is real: {escape(model)}.")
     else:
         console.print(
             "[yellow]The model is a script: its words were written beforehand, its tool calls "
-            "really run.[/]"
+            "really run.[/]",
+            soft_wrap=True,
         )
 
 
@@ -111,29 +192,25 @@ def _make_watcher(console: Console, ended: Ended) -> Watcher:
 
     def watch(event: Event) -> None:
         show(event)
-        if isinstance(event, TurnEnded):
+        if isinstance(event, TurnEnded | TriggerLeft) and _ends_story(event):
             ended.put(event)
 
     return watch
 
 
+def _ends_story(event: TurnEnded | TriggerLeft) -> bool:
+    return isinstance(event, TurnEnded) or event.outcome in _LOST
+
+
 def _wait_for_turn(ended: Ended) -> TurnEnded:
+    """Return the turn once it has ended. Raises SandpiperError if it does not."""
     try:
-        return ended.get(timeout=PATIENCE)
+        found = ended.get(timeout=PATIENCE)
     except queue.Empty:
         raise SandpiperError("the worker has not finished in time; see the lines above") from None
-
-
-def _print_turn(console: Console, title: str, ended: TurnEnded) -> None:
-    text = ended.body.partition("\n")[2]  # without the marker
-    console.print(Panel(Markdown(_strip_html(text)), title=title, width=100))
-
-
-def _strip_html(note: str) -> str:
-    """Remove a note's HTML for the terminal."""
-    for tag in ("<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"):
-        note = note.replace(tag, "")
-    return note
+    if isinstance(found, TriggerLeft):
+        raise SandpiperError(f"the worker has ended without an answer: {found.outcome}")
+    return found
 
 
 def _print_heading(console: Console, text: str) -> None:

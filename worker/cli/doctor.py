@@ -1,11 +1,11 @@
 """`sandpiper doctor`: checks every outside part and says how to repair it."""
 
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from sandbox.about import describe_cluster, describe_engine
 from sandbox.bubblewrap import BubblewrapDriver
 from worker import app, wiring
 from worker import settings as settings_module
+from worker.cli.stdout import get_width, print_json
 from worker.core.text.redact import Redactor
 from worker.doctor import gitlab
 from worker.doctor.base import (
@@ -47,6 +48,8 @@ _MARKS = {
 }
 _NAMES = click.Choice([check.name for check in CHECKS])
 _COLUMN = 16
+_ENDLESS = 10_000
+"""The columns of a line that goes to no terminal: more than any line has."""
 
 
 @click.command()
@@ -58,8 +61,20 @@ _COLUMN = 16
 )
 @click.option("--fix", is_flag=True, help="Make or repair the webhooks (needs --url).")
 @click.option("--no-model", is_flag=True, help="Do not ask the models; asking costs a little.")
-@click.option("--skip", multiple=True, type=_NAMES, help="Leave a check out; may be repeated.")
-@click.option("--only", multiple=True, type=_NAMES, help="Make only this check; may be repeated.")
+@click.option(
+    "--skip",
+    multiple=True,
+    type=_NAMES,
+    metavar="CHECK",
+    help="Leave a check out; may be repeated.",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    type=_NAMES,
+    metavar="CHECK",
+    help="Make only this check; may be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
 def command(
@@ -74,14 +89,24 @@ def command(
     """Check every outside part: GitLab, webhooks, broker, store, sandbox, models.
 
     Exit status 0 if nothing has failed (warnings are no failure), 1 otherwise. No secret is shown.
+    Each line begins with the name of its CHECK.
 
     --fix writes to GitLab: the webhook of every served project that has none, or a wrong one. It
     needs a Maintainer's token: GITLAB_SETUP_TOKEN, else the write token.
+
+    \b
+    sandpiper doctor --only gitlab --only read-token
+    sandpiper doctor --fix --url https://sandpiper.example.com
     """
     out = {*skip, *(["model"] if no_model else [])}
     checks = [each for each in CHECKS if each.name not in out and (not only or each.name in only)]
-    report = _run_checks(config, _check_url(url), fix, checks)
-    _print(report, as_json)
+    tell = _Teller()
+    report = _run_checks(config, _check_url(url), fix, checks, tell if not as_json else _keep_still)
+    if as_json:
+        rows = [_make_row(check, line) for check, line in report.lines]
+        print_json({"ok": report.ok, "lines": rows})
+    else:
+        Console(highlight=False).print(Text(_format_summary(report), style="bold"))
     sys.stdout.flush()
     if report.has_hung:
         os._exit(1)  # a hanging thread would keep the process alive
@@ -94,15 +119,24 @@ def _check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def _run_checks(config: str | None, url: str, fix: bool, checks: Sequence[Check]) -> Report:
+def _run_checks(
+    config: str | None,
+    url: str,
+    fix: bool,
+    checks: Sequence[Check],
+    tell: Callable[[Check, Line], None],
+) -> Report:
     try:
         file = settings_module.find_file(config)
         settings = wiring.load_settings(config, quiet=True)
     except ConfigError as error:
-        check = CHECKS[0]
-        lines = [report_failed("settings", problem) for problem in str(error).splitlines()]
-        lines.append(report_unchecked("all else", "there are no settings to check it by"))
-        return Report([(check, line) for line in lines], has_hung=False)
+        first, others = CHECKS[0], replace(CHECKS[0], name="all else")
+        lines = [(first, report_failed(first.name, why)) for why in str(error).splitlines()]
+        why = "there are no settings to check it by"
+        lines.append((others, report_unchecked(others.name, why)))
+        for check, line in lines:
+            tell(check, line)
+        return Report(lines, has_hung=False)
     url = url or settings.pages.url.rstrip("/")
     if fix and not (url and (settings.gitlab.webhook_secret or settings.gitlab.webhook_keys)):
         raise click.UsageError(
@@ -111,7 +145,8 @@ def _run_checks(config: str | None, url: str, fix: bool, checks: Sequence[Check]
         )
     installation = make_installation(settings, file, url, fix)
     limit = LIMIT + FIXING if fix else LIMIT
-    return run_checks(installation, checks, Redactor(settings.list_secrets()).redact_text, limit)
+    redact = Redactor(settings.list_secrets()).redact_text
+    return run_checks(installation, checks, redact, limit, tell)
 
 
 def make_installation(
@@ -198,19 +233,42 @@ def _list_missing_limits(settings: Settings) -> Sequence[str]:
 # ---------------------------------------------------------------------------------------- printing
 
 
-def _print(report: Report, as_json: bool) -> None:
-    if as_json:
-        rows = [_make_row(check, line) for check, line in report.lines]
-        click.echo(json.dumps({"ok": report.ok, "lines": rows}, indent=2, ensure_ascii=False))
-        return
-    console = Console(highlight=False, emoji=False)
-    group = ""
-    for check, line in report.lines:
-        if check.group != group:
-            group = check.group
-            console.print(Text(group, style="bold"))
-        _print_line(console, line)
-    console.print(_format_summary(report))
+def _keep_still(check: Check, line: Line) -> None:
+    """Print nothing yet: JSON is one document."""
+
+
+class _Teller:
+    """Prints each line as it becomes known, the checks' groups as headings above them."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, emoji=False)
+        self._width = get_width() or _ENDLESS
+        self._group = ""
+
+    def __call__(self, check: Check, line: Line) -> None:
+        if check.group != self._group:
+            self._group = check.group
+            self._console.print(Text(check.group, style="bold"))
+        mark, style = _MARKS[line.status]
+        lead = Text.assemble("  ", (mark, style), " ", f"{check.name:<{_COLUMN}}")
+        self._print_hanging(lead, _name_part(check, line) + line.finding)
+        if line.advice:
+            lead = Text.assemble(" " * (_COLUMN + 4), ("→ ", style))
+            self._print_hanging(lead, line.advice)
+
+    def _print_hanging(self, lead: Text, text: str) -> None:
+        """Print the text after `lead`; its other lines are aligned with the first one."""
+        room = max(20, self._width - lead.cell_len)
+        for part in Text(text).wrap(self._console, room, overflow="fold"):
+            part.rstrip()
+            whole = Text.assemble(lead, part)
+            self._console.print(whole, no_wrap=True, crop=False, overflow="ignore", soft_wrap=True)
+            lead = Text(" " * lead.cell_len)
+
+
+def _name_part(check: Check, line: Line) -> str:
+    """Return what a line is about, if that is a part of its check."""
+    return "" if line.name.replace(" ", "-") == check.name else f"{line.name}: "
 
 
 def _make_row(check: Check, line: Line) -> dict[str, str]:
@@ -224,24 +282,7 @@ def _make_row(check: Check, line: Line) -> dict[str, str]:
     }
 
 
-def _print_line(console: Console, line: Line) -> None:
-    mark, style = _MARKS[line.status]
-    lead = Text.assemble("  ", (mark, style), " ", f"{line.name:<{_COLUMN}}")
-    _print_hanging(console, lead, line.finding)
-    if line.advice:
-        _print_hanging(console, Text.assemble(" " * (_COLUMN + 4), ("→ ", style)), line.advice)
-
-
-def _print_hanging(console: Console, lead: Text, text: str) -> None:
-    """Print the text after `lead`; its other lines are aligned with the first one."""
-    room = max(20, console.width - lead.cell_len)
-    for part in Text(text).wrap(console, room, overflow="fold"):
-        part.rstrip()
-        console.print(Text.assemble(lead, part), no_wrap=True, crop=False, overflow="ignore")
-        lead = Text(" " * lead.cell_len)
-
-
-def _format_summary(report: Report) -> Text:
+def _format_summary(report: Report) -> str:
     count = {status: sum(line.status is status for _, line in report.lines) for status in _MARKS}
     words = {
         Status.GOOD: "well",
@@ -250,4 +291,4 @@ def _format_summary(report: Report) -> Text:
         Status.UNCHECKED: "not checked",
     }
     counts = [f"{count[status]} {word}" for status, word in words.items() if count[status]]
-    return Text(", ".join(counts), style="bold")
+    return ", ".join(counts)

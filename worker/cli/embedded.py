@@ -1,8 +1,9 @@
 """The receiver and a worker inside a command's own process, on a free port."""
 
+import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import uvicorn
@@ -20,11 +21,17 @@ _START_SECONDS = 10.0
 
 
 @contextmanager
-def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
-    """Run the receiver on a free port and the embedded worker; yield the receiver's URL.
+def serve_embedded(
+    chosen: Settings,
+    watch: Watcher,
+    listener: socket.socket | None = None,
+    tidy: Callable[[], None] = lambda: None,
+) -> Iterator[str]:
+    """Run the receiver, on `listener` or a free port, and the embedded worker; yield its URL.
 
-    Ctrl-C raises StoppedBySignal there, and the block ends after the worker's present step. Raises
-    what making the parts of a job raises, such as ConfigError for a model without a key.
+    Ctrl-C raises StoppedBySignal there, and the block ends after the worker's present step; a
+    second one calls `tidy` and ends the process. Raises what making the parts of a job raises, such
+    as ConfigError for a model without a key.
     """
     with ExitStack() as opened:
         deps = wiring.build_deps(chosen, opened=opened)
@@ -33,12 +40,14 @@ def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
         receiver = wiring.build_receiver(chosen, celery.consumer.accept_triggers)
         config = uvicorn.Config(receiver, host="127.0.0.1", port=0, log_config=None, lifespan="off")
         server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, daemon=True)
+        sockets = [listener] if listener else None
+        thread = threading.Thread(target=server.run, args=(sockets,), daemon=True)
 
         def stop(number: int) -> None:
             raise StoppedBySignal(number)
 
         def remove() -> None:
+            tidy()
             if session := note.session_id:
                 remove_sandbox(session, deps)
 

@@ -8,18 +8,21 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from worker import wiring
 from worker.cli import DONE, FAILED, PARTIAL
 from worker.cli.analyze import parse_mr
+from worker.cli.completion import complete_model, complete_session
 from worker.cli.embedded import serve_embedded
-from worker.cli.sessions import find_latest
+from worker.cli.layout import print_table
+from worker.cli.stdout import print_json
+from worker.cli.stored_sessions import find_latest
 from worker.core.conversation.context import Subject
 from worker.core.text.redact import Redactor
+from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, SandpiperError
 from worker.evaluation import tables
-from worker.evaluation.cases import EXPECT, Case, find_cases, load_case
+from worker.evaluation.cases import EXPECT, Case, find_cases, load_case, require_expectations
 from worker.evaluation.recording import Recorder, list_names, make_cleaner
 from worker.evaluation.running import Judge, judge_cause, play_case
 from worker.evaluation.scoring import Played, summarise_runs
@@ -28,17 +31,44 @@ from worker.turns.stored_turns import load_turn
 
 _Run = tuple[Case, str, int]
 
+_LONGEST = 2000
+"""The most characters of a line below the table."""
+
 
 @click.group()
 def command() -> None:
-    """Keep real failures as cases; play cases against models, and score them."""
+    """Keep real failures as cases; play cases against models, and score them.
+
+    \b
+    sandpiper eval record 'group/project!12' cases/rounding
+    sandpiper eval run cases --model anthropic/claude-sonnet-5-5 --max-cost 5
+    """
 
 
-@command.command("run")
+@command.command("run", short_help="Play the cases in FOLDERS, and score the notes.")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--model", "models", multiple=True, metavar="PROVIDER/MODEL", help="May be repeated.")
-@click.option("--repeat", default=1, show_default=True, type=click.IntRange(1, 100))
-@click.option("--judge", default="", metavar="PROVIDER/MODEL", help="Compares causes by meaning.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="PROVIDER/MODEL",
+    help="Instead of the configured one; may be repeated.",
+    shell_complete=complete_model,
+)
+@click.option(
+    "--repeat",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    help="How often each case is played.",
+)
+@click.option(
+    "--judge",
+    default="",
+    metavar="PROVIDER/MODEL",
+    help="Compares causes by meaning.",
+    shell_complete=complete_model,
+)
 @click.option("--results", type=click.Path(path_type=Path), help="Keep results; resume from them.")
 @click.option("--max-cost", type=click.FloatRange(min=0), help="Dollars after which no run begins.")
 @click.option("--min-right", default=0.0, type=click.FloatRange(0, 1), help="Exit with 1 below it.")
@@ -61,10 +91,11 @@ def run(
     GitLab is simulated and serves the case; all else is real. Needs Docker. Exit status 1 if less
     than --min-right of the runs of a model are right, 3 if --max-cost ended it early.
     """
+    cases = [load_case(folder) for folder in find_cases(folders)]
+    require_expectations(cases)
     settings = _load_settings(config, models)
     if max_cost is not None:
         _require_prices(settings, models, judge)
-    cases = [load_case(folder) for folder in find_cases(folders)]
     wanted = [
         (case, model, number)
         for number in range(1, repeat + 1)
@@ -139,9 +170,15 @@ def _make_judge(settings: Settings, name: str, opened: ExitStack) -> Judge:
     return lambda meaning, cause: judge_cause(helper, meaning, cause)
 
 
-@command.command("record")
+@command.command("record", short_help="Keep a real failure as a case in the new folder DIR.")
 @click.argument("places", nargs=-1, required=True, metavar="[MR] DIR")
-@click.option("--session", default="", metavar="ID", help="A stored session's, instead of MR's.")
+@click.option(
+    "--session",
+    default="",
+    metavar="ID",
+    help="A stored session's, instead of MR's.",
+    shell_complete=complete_session,
+)
 @click.option("--pipeline", type=int, help="Its id; the newest failed one by default.")
 @click.option("--anonymise", is_flag=True, help="Replace the names of project, host and author.")
 @click.pass_obj
@@ -172,7 +209,9 @@ def record(
     recorder.record(verdict)
     for line in recorder.gaps:
         click.echo(f"not kept: {line}", err=True)
-    click.echo(f"kept in {places[-1]}; now fill in {Path(places[-1]) / EXPECT}")
+    click.echo(
+        f"kept in {places[-1]}; now fill in {Path(places[-1]) / EXPECT}: `eval run` asks for it"
+    )
 
 
 def _find_recorded(session: str, settings: Settings) -> tuple[Subject, str]:
@@ -217,21 +256,13 @@ def _append_result(path: Path | None, played: Played) -> None:
 
 def _print(played: Sequence[Played], form: str | None) -> None:
     if form == "json":
-        click.echo(json.dumps(tables.make_json(played), indent=2))
+        print_json(tables.make_json(played))
     elif form == "markdown":
         click.echo(tables.write_markdown(played), nl=False)
     else:
-        _print_table(played)
-
-
-def _print_table(played: Sequence[Played]) -> None:
-    table = Table(*tables.HEADER, box=None, pad_edge=False)
-    for row in tables.list_rows(played):
-        table.add_row(*row)
-    console = Console(highlight=False)
-    console.print(table)
-    for line in tables.list_wrong_runs(played):
-        console.print(f"not right: {line}", markup=False, soft_wrap=True)
+        print_table([tables.HEADER, *tables.list_rows(played)])
+        for line in tables.list_wrong_runs(played):
+            click.echo(f"not right: {one_line(line, _LONGEST)}")
 
 
 def _choose_status(played: Sequence[Played], left: int, min_right: float) -> int:

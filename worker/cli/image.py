@@ -15,7 +15,7 @@ def command() -> None:
     """The image that sandboxes are made of (`build`)."""
 
 
-@command.command()
+@command.command(short_help="Build the image, into the Docker engine.")
 @click.option(
     "--tag",
     "name",

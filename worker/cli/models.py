@@ -1,6 +1,5 @@
 """`sandpiper models`: what is known about the configured models, and what their providers serve."""
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
@@ -10,6 +9,8 @@ import click
 
 from worker import wiring
 from worker.cli import FAILED, PARTIAL
+from worker.cli.layout import print_table
+from worker.cli.stdout import print_json
 from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, ModelError
 from worker.models.base import ServedModel
@@ -18,6 +19,7 @@ from worker.models.discovery import Comparison, format_entries
 from worker.settings import Settings
 
 _HEADER = ("role", "model", "level", "window", "in / cached / out", "levels")
+_SERVED_HEADER = ("served", "catalogue", "window", "output", "levels")
 
 Row = dict[str, Any]
 """One model as `--json` shows it."""
@@ -31,7 +33,7 @@ def command(context: click.Context) -> None:
         context.invoke(list_)
 
 
-@command.command("list")
+@command.command("list", short_help="The configured models: levels, windows, prices.")
 @click.option("--all", "everything", is_flag=True, help="Every described model, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
@@ -43,15 +45,15 @@ def list_(config: str | None, everything: bool = False, as_json: bool = False) -
     settings = wiring.load_settings(config, quiet=True)
     rows = _make_rows(settings, everything, datetime.now(UTC).date())
     if as_json:
-        click.echo(json.dumps({"models": rows}, indent=2, ensure_ascii=False))
+        print_json({"models": rows})
         return
-    _print_table([_HEADER, *map(_format_row, rows)])
+    print_table([_HEADER, *map(_format_row, rows)], fold=5)
     for row in rows:
         for note in row["notes"]:
             click.echo(f"{row['model']}: {note}")
 
 
-@command.command()
+@command.command(short_help="What PROVIDER serves, and the catalogue lacks.")
 @click.argument("provider", default="")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
@@ -191,15 +193,6 @@ def _format_dollars(amounts: Iterable[float | None]) -> str:
     return " / ".join("?" if each is None else f"${each:g}" for each in amounts)
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns as wide as their longest cells; cells are cut to 200 characters."""
-    cells = [[one_line(cell, 200) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        padded = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
-        click.echo("  ".join(padded).rstrip())
-
-
 # ---------------------------------------------------------------------------------------- discover
 
 
@@ -243,8 +236,7 @@ def _print_json(comparisons: Sequence[Comparison], failures: dict[str, str]) -> 
         for each in comparisons
     ]
     entries = format_entries(comparisons)
-    whole = {"providers": providers, "failures": failures, "entries": entries}
-    click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+    print_json({"providers": providers, "failures": failures, "entries": entries})
 
 
 def _make_served_row(model: ServedModel, state: str) -> Row:
@@ -262,7 +254,7 @@ def _print_comparisons(comparisons: Sequence[Comparison]) -> None:
         click.echo(_format_summary(each))
         rows = [_format_served(model, state) for state, model in _list_states(each)]
         if rows:
-            _print_table(rows)
+            print_table([_SERVED_HEADER, *rows], fold=4)
         click.echo()
     if entries := format_entries(comparisons):
         click.echo("# For sandpiper.yaml. No provider states prices: add input and output.")
@@ -281,6 +273,6 @@ def _format_summary(comparison: Comparison) -> str:
 
 
 def _format_served(model: ServedModel, state: str) -> tuple[str, ...]:
-    window = f"window {model.window:,}" if model.window else ""
-    output = f"output {model.max_output:,}" if model.max_output else ""
-    return "", model.id, state, window, output, " ".join(model.levels)
+    window = f"{model.window:,}" if model.window else ""
+    output = f"{model.max_output:,}" if model.max_output else ""
+    return model.id, state, window, output, " ".join(model.levels)

@@ -1,19 +1,26 @@
 """`sandpiper preview`: what the model first sees of a job log."""
 
 import gzip
+import shutil
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import IO
 
 import click
 
+from worker.cli.stdout import print_json
 from worker.core.logs import trace
 from worker.errors import SandpiperError
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+_STDIN = Path("-")
 _GZIP = b"\x1f\x8b"
 _PIECE = 1 << 20
+_MOST_IN_MEMORY = 16 << 20
 
 
 @click.command()
@@ -28,25 +35,48 @@ _PIECE = 1 << 20
     metavar="BYTES",
     help="The most bytes shown.",
 )
-def command(log: Path, green: Path | None, limit: int) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(log: Path, green: Path | None, limit: int, as_json: bool) -> None:
     """The lines of the job log LOG that explain the failure, as the model first sees them.
 
-    LOG is a trace as GitLab stores it, plain or gzipped. With the log of the last run of the same
-    job that passed, what is new in LOG counts for more. Secrets are not taken out here.
+    LOG is a trace as GitLab stores it, plain or gzipped; `-` is standard input. With the log of the
+    last run of the same job that passed, what is new in LOG counts for more. Secrets are not taken
+    out here.
+
+    \b
+    sandpiper preview job.log --green passed.log
+    glab ci trace 4711 | sandpiper preview -
     """
+    if log == _STDIN == green:
+        raise click.UsageError("only one of the two logs can be standard input")
     with _translate_errors():
         passed = _read_pieces(green) if green else None
         shown = trace.preview_trace(_read_pieces(log), limit, passed)
-    click.echo(shown.encode())
+    if as_json:
+        print_json({"log": str(log), "green": str(green) if green else None, "preview": shown})
+    else:
+        click.echo(shown)
 
 
 def _read_pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as plain:
-        packed = plain.read(2) == _GZIP
+    with _open_log(path) as plain:
+        packed = plain.read(len(_GZIP)) == _GZIP
         plain.seek(0)
         with gzip.open(plain) if packed else plain as source:
             while piece := source.read(_PIECE):
                 yield piece
+
+
+@contextmanager
+def _open_log(path: Path) -> Iterator[IO[bytes]]:
+    if path != _STDIN:
+        with path.open("rb") as plain:
+            yield plain
+        return
+    with SpooledTemporaryFile(_MOST_IN_MEMORY) as kept:  # a pipe cannot be wound back
+        shutil.copyfileobj(sys.stdin.buffer, kept)
+        kept.seek(0)
+        yield kept
 
 
 @contextmanager

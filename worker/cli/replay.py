@@ -10,8 +10,9 @@ from rich.table import Table
 
 from worker import playbook, wiring
 from worker.cli import DONE, PARTIAL, live
+from worker.cli.completion import complete_model, complete_session
 from worker.cli.interrupts import StoppedBySignal, watch_signals
-from worker.cli.sessions import find_latest
+from worker.cli.stored_sessions import find_latest
 from worker.core.text.untrusted import visible
 from worker.errors import HandedOver
 from worker.evaluation.replaying import Replay, name_sandbox, replay_session
@@ -25,10 +26,17 @@ _ROWS = (
 
 
 @click.command()
-@click.argument("session")
-@click.option("--model", metavar="PROVIDER/MODEL", help="Instead of the configured one.")
+@click.argument("session", shell_complete=complete_session)
 @click.option(
-    "--workflow", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file."
+    "--model",
+    metavar="PROVIDER/MODEL",
+    help="Instead of the configured one.",
+    shell_complete=complete_model,
+)
+@click.option(
+    "--workflow",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file instead of the recorded workflow.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj

@@ -8,6 +8,7 @@ from rich.console import Console
 from worker import wiring
 from worker.cli import FAILED, foreground, live
 from worker.cli.analyze import print_ended, tell_next_step
+from worker.cli.completion import complete_model, complete_session
 from worker.core.routing.questions import Route, route_reply
 from worker.errors import SandpiperError
 from worker.turns.parts import ReplyRoute, Run
@@ -15,9 +16,14 @@ from worker.turns.session import answer_reply
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", shell_complete=complete_session)
 @click.argument("text")
-@click.option("--model", metavar="PROVIDER/MODEL", help="Instead of the configured one.")
+@click.option(
+    "--model",
+    metavar="PROVIDER/MODEL",
+    help="Instead of the configured one.",
+    shell_complete=complete_model,
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
 def command(config: str | None, session: str, text: str, model: str | None, as_json: bool) -> None:

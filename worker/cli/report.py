@@ -1,24 +1,30 @@
 """`sandpiper report`: how often verdicts were right, judged by later events, and their cost."""
 
-import json
 from collections.abc import Sequence
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from worker import wiring
+from worker.cli.layout import print_table
+from worker.cli.stdout import print_json
+from worker.core.text.untrusted import one_line
 from worker.evaluation import precision
 from worker.evaluation.day_report import DayReport
 from worker.maintenance.verdict_days import read_days
 from worker.wiring.clock import SystemClock
 
-_WIDTH = 160
-"""The output's columns if it is not a terminal."""
+_LONGEST = 2000
+"""The most characters of a line below the tables."""
 
 
 @click.command()
-@click.option("--days", default=30, show_default=True, type=click.IntRange(1, 3650))
+@click.option(
+    "--days",
+    default=30,
+    show_default=True,
+    type=click.IntRange(1, 3650),
+    help="How many days back.",
+)
 @click.option("--project", default="", help="Only this one: its id, its path, or a glob.")
 @click.option(
     "--fresh", is_flag=True, help="Judge each turn now; don't use what sweep has counted."
@@ -35,7 +41,7 @@ def command(config: str | None, days: int, project: str, fresh: bool, form: str 
     store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
     reports = read_days(store, SystemClock().now(), days, project, fresh=fresh)
     if form == "json":
-        click.echo(json.dumps({"days": days} | precision.make_json(reports), indent=2))
+        print_json({"days": days} | precision.make_json(reports))
     elif form == "digest":
         click.echo(precision.write_digest(reports, days), nl=False)
     else:
@@ -43,28 +49,15 @@ def command(config: str | None, days: int, project: str, fresh: bool, form: str 
 
 
 def _print_tables(days: Sequence[DayReport]) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH
     cuts = precision.count_groups(days)
     if not cuts:
-        console.print("There are no verdicts in this time.")
+        click.echo("There are no verdicts in this time.")
     for name, groups in cuts.items():
-        console.print(_make_table(name, [precision.write_row(group) for group in groups]))
-        console.print()
+        rows = [precision.write_row(group) for group in groups]
+        print_table([(name, *precision.HEADER), *rows], fold=0)
+        click.echo()
     for line in precision.list_frequent_lines(days):
-        console.print(line, markup=False, soft_wrap=True)
+        click.echo(one_line(line, _LONGEST))
     for each in precision.list_wrong_verdicts(days):
         line = f"contradicted: {each.verdict}: {each.reason} ({each.web_url})"
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def _make_table(name: str, rows: Sequence[tuple[str, ...]]) -> Table:
-    """Make a table that wraps long names on a narrow terminal, but never numbers."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column(name, overflow="fold")
-    for title in precision.HEADER:
-        table.add_column(title, no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table
+        click.echo(one_line(line, _LONGEST))

@@ -24,14 +24,22 @@ with the default of 5 ms, each wait would take longer than the work."""
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="0: a free one."
+)
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
     help="Where Prometheus alone reads /metrics, 0 for nowhere.  [default: beside the webhook]",
 )
-@click.option("--concurrency", default=4, show_default=True, type=click.IntRange(1, 256))
+@click.option(
+    "--concurrency",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, 256),
+    help="Jobs at a time, with the embedded broker.",
+)
 @click.pass_obj
 def command(
     config: str | None, host: str, port: int, metrics_port: int | None, concurrency: int

@@ -1,32 +1,46 @@
 """`sandpiper sessions`: lists and shows stored sessions, and facts remembered about a project."""
 
-import json
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from itertools import chain, islice
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import click
 
 from worker import wiring
+from worker.cli.completion import complete_session
+from worker.cli.layout import cut_text, pad_text, print_note
+from worker.cli.session_text import format_end, format_facts, format_messages, format_totals
+from worker.cli.stdout import get_width, print_json
+from worker.cli.stored_sessions import (
+    Row,
+    find_latest,
+    find_sessions,
+    find_verdict,
+    format_time,
+    list_by_turns,
+    read_rows,
+)
 from worker.core.conversation import turn_row
 from worker.core.conversation.context import Context
-from worker.core.conversation.messages import Assistant, Message, ToolResult, User
 from worker.core.failure import aftermath
 from worker.core.failure.project_memory import Fact, load_facts
+from worker.core.failure.verdict import Verdict
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
 from worker.core.text.untrusted import one_line
-from worker.errors import SandpiperError, StoreError
-from worker.turns.stored_turns import load_turn
+from worker.errors import SandpiperError
+from worker.turns.stored_turns import load_turn, read_turn
 
-_SEARCHED = 10_000
-"""The most turns that are read, newest first."""
+_SHORT_ID = 8
+"""Characters shown of an id on a terminal: enough to name a session."""
 
-_SHOWN = 1200
-"""Characters shown of a message; the opening text of a reply alone has about 500."""
-
-Row = dict[str, Any]
-"""One session as `--json` shows it."""
+_WORDS = {
+    Verdict.CHANGE: "this change",
+    Verdict.TARGET: "target branch",
+    Verdict.FLAKY: "flaky",
+    Verdict.INFRASTRUCTURE: "infrastructure",
+    Verdict.UNKNOWN: "unknown",
+    Verdict.ABSTAIN: "no evidence",
+}
+"""The verdicts in at most 14 columns."""
 
 
 @click.group()
@@ -34,45 +48,74 @@ def command() -> None:
     """List stored sessions, show one, or list what is remembered of a project."""
 
 
-@command.command("list")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1))
+@command.command("list", short_help="Stored sessions, a line each, the newest first.")
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(1), help="The most sessions."
+)
 @click.option("--project", default="", help="Only this one: its id, its path, or a glob.")
 @click.option("--all", "everything", is_flag=True, help="Every stored session, read one by one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.pass_obj
 def list_(config: str | None, limit: int, project: str, everything: bool, as_json: bool) -> None:
-    """Stored sessions, one line each, the newest first."""
+    """Stored sessions, one line each, the newest first: what was found, and of what.
+
+    Times are UTC. On a terminal, ids and titles are cut to its width; `sessions show` takes the
+    short ids. Elsewhere nothing is cut, and two blanks or more separate the columns.
+
+    \b
+    sandpiper sessions list --project 'group/*'
+    sandpiper sessions list --json | jq -r 'select(.verdict == "flaky") | .url'
+    """
     store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
-    keys = find_sessions(store, store.recent_turns, project, everything=everything)
-    rows = read_rows(store, keys, "" if turn_row.parse_project_id(project) else project)
+    listed = find_sessions(store, store.recent_turns, project, everything=everything)
+    rows = read_rows(store, listed, "" if turn_row.parse_project_id(project) else project)
+    width = get_width()
+    if width and not as_json:
+        click.echo(
+            _format_line(("session", "date (UTC)", "verdict", "state", "merge request"), width)
+        )
     for row in rows if everything else islice(rows, limit):
-        _print_row(row, as_json)
+        if as_json:
+            print_json(row, indent=None)
+        else:
+            click.echo(_format_line(_list_cells(row, is_short=width is not None), width))
     if next(rows, None):
         click.echo("sandpiper: there are more: --limit N, or --all", err=True)
 
 
 @command.command()
-@click.argument("session")
-@click.option("--json", "as_json", is_flag=True, help="The stored context.json itself.")
+@click.argument("session", shell_complete=complete_session)
+@click.option("--json", "as_json", is_flag=True, help="The stored context.json itself: all of it.")
 @click.pass_obj
 def show(config: str | None, session: str, as_json: bool) -> None:
-    """The conversation of SESSION (its id, or a unique beginning of it)."""
+    """The notes of SESSION, and who said what.
+
+    SESSION is an id, or a beginning of one that no other id has.
+    """
     store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
     key, latest = find_latest(store, session)
     if as_json:
         click.echo(store.read_context(key, latest))
         return
+    turns = [turn for number in range(latest) if (turn := read_turn(store, key, number))]
     context = load_turn(store, key, latest)
-    _print_row(_make_row(key, context), as_json=False)
+    for line in format_facts(_list_facts(context, find_verdict([*turns, context]))):
+        click.echo(line)
     click.echo(f"stored: {store.describe_location(key, latest)}")
     for line in _describe_aftermath(store, key, latest):
         click.echo(line)
     click.echo()
-    for message in context.messages:
-        click.echo(_format_message(message))
+    for turn in (*turns, context):
+        if turn.note_text:
+            print_note(
+                "The note" if turn.turn == 0 else f"The note of turn {turn.turn}", turn.note_text
+            )
+    for paragraph in format_messages(context.messages):
+        click.echo(f"{paragraph}\n")
+    click.echo(format_totals(context))
 
 
-@command.command()
+@command.command(short_help="The confirmed facts of PROJECT.")
 @click.argument("project")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.pass_obj
@@ -90,11 +133,9 @@ def _find_project(turns: RecentTurns, project: str) -> int:
     """Return a project's id; a path is looked up in the list of turns. Raises SandpiperError."""
     if number := turn_row.parse_project_id(project):
         return number
-    for place, data in turns.list_newest(_SEARCHED):
-        with suppress(turn_row.RowError):
-            row = turn_row.load_row_of(place, data)
-            if row.project == project:
-                return row.project_id
+    for key, row in list_by_turns(turns, 0, ""):
+        if row.project == project:
+            return key.project_id
     raise SandpiperError(f"no stored turn is of a project {project!r}; give its id")
 
 
@@ -103,65 +144,10 @@ def _print_fact(fact: Fact, as_json: bool) -> None:
     if as_json:
         sources = [f"!{each.mr_iid}/{each.session_id}" for each in fact.sources]
         row = {"date": fact.day, "fact": fact.text, "count": fact.count, "sources": sources}
-        click.echo(json.dumps(row, ensure_ascii=False))
+        print_json(row, indent=None)
         return
     times = f"  {fact.count} times" if fact.count > 1 else ""
     click.echo(f"{fact.day}  {fact.text}  !{newest.mr_iid}  {newest.session_id}{times}")
-
-
-def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -> Iterator[Row]:
-    """Yield a row for each session with a committed turn in projects that match `path`.
-
-    A session that cannot be read has a row with the reason. Raises transient StoreErrors.
-    """
-    for key in keys:
-        try:
-            latest = store.find_latest_turn(key)
-            context = None if latest is None else load_turn(store, key, latest)
-        except StoreError as error:
-            if error.transient:
-                raise
-            yield _make_damaged_row(key, error)
-            continue
-        if context and turn_row.matches_project(path, context.subject.project):
-            yield _make_row(key, context)
-
-
-def find_sessions(
-    store: SessionStore, turns: RecentTurns, project: str = "", *, everything: bool = False
-) -> Iterator[SessionKey]:
-    """Yield each session once: first those of the newest turns, then all other stored ones.
-
-    Only the list of turns has the projects' paths. With a path, the other sessions are therefore
-    left out unless `everything` is set.
-    """
-    number, seen = turn_row.parse_project_id(project), set[SessionKey]()
-    listed = _list_by_turns(turns, number, "" if number else project)
-    others = store.list_sessions(number) if everything or number or not project else ()
-    for key in chain(listed, others):
-        if key not in seen:
-            seen.add(key)
-            yield key
-
-
-def _list_by_turns(turns: RecentTurns, number: int, path: str) -> Iterator[SessionKey]:
-    for place, data in turns.list_newest(_SEARCHED, project_id=number):
-        with suppress(turn_row.RowError):
-            row = turn_row.load_row_of(place, data)
-            if turn_row.matches_project(path, row.project):
-                yield SessionKey(row.project_id, row.mr_iid, row.session_id)
-
-
-def find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
-    """Return the key and the newest turn of the session with this id or unique id prefix.
-
-    Raises SandpiperError or StoreError.
-    """
-    key = store.find_session(session)
-    latest = store.find_latest_turn(key) if key else None
-    if key is None or latest is None:
-        raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
-    return key, latest
 
 
 def _describe_aftermath(store: SessionStore, key: SessionKey, latest: int) -> Iterator[str]:
@@ -173,56 +159,43 @@ def _describe_aftermath(store: SessionStore, key: SessionKey, latest: int) -> It
             yield f"turn {turn}: {line}"
 
 
-def _make_row(key: SessionKey, context: Context) -> Row:
+def _list_cells(row: Row, *, is_short: bool) -> tuple[str, ...]:
+    """Return the cells of a line. Each says something, so that a line can be split at blanks."""
+    mr = row["mr"].rpartition("/")[2] if is_short else row["mr"]
+    about = " ".join(filter(None, (mr, row["title"], row.get("reason", ""))))
+    began = (row["date"] or "-").replace("T", " ")[:16]
+    verdict = _WORDS.get(row["verdict"], row["verdict"]) if is_short else row["verdict"]
+    session = row["session"][:_SHORT_ID] if is_short else row["session"]
+    marked = f"(dry run) {about}" if row["dry_run"] else about
+    return session, began, verdict or "-", row["status"], marked
+
+
+_COLUMNS = (20, 16, max(map(len, Verdict)), len("partial"))
+"""The columns of a line, whose last cell is as long as it is, for whatever reads it."""
+
+_TERMINAL_COLUMNS = (_SHORT_ID, 16, max(map(len, _WORDS.values())), len("partial"))
+
+
+def _format_line(cells: Sequence[str], width: int | None) -> str:
+    """Align the cells; on a terminal of this width the last one is cut."""
+    *cells, last = [one_line(cell, 500) for cell in cells]
+    columns = _COLUMNS if width is None else _TERMINAL_COLUMNS
+    line = "".join(f"{pad_text(cell, size)}  " for cell, size in zip(cells, columns, strict=True))
+    return line + (last if width is None else cut_text(last, max(10, width - len(line))))
+
+
+def _list_facts(context: Context, verdict: str) -> list[tuple[str, str]]:
+    """Return the named facts of a session."""
     subject = context.subject
-    return {
-        "session": key.session_id,
-        "mr": f"{subject.project}!{subject.mr_iid}",
-        "pipeline": subject.pipeline_id,
-        "turns": context.turn + 1,
-        "status": context.outcome.status.value if context.outcome else "unknown",
-        "model": context.model,
-        "cost_usd": context.cost_usd,
-    }
-
-
-def _make_damaged_row(key: SessionKey, error: StoreError) -> Row:
-    known = {"session": key.session_id, "mr": f"{key.project_id}!{key.mr_iid}"}
-    nothing = dict.fromkeys(("pipeline", "turns", "model", "cost_usd"))
-    return {**known, **nothing, "status": "damaged", "reason": str(error)}
-
-
-def _print_row(row: Row, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(row))
-        return
-    parts = [row["session"], row["mr"]]
-    if row["status"] == "damaged":
-        parts += ["damaged", row["reason"]]
-    else:
-        cost = "cost unknown" if row["cost_usd"] is None else f"${row['cost_usd']:.4f}"
-        parts += [f"pipeline {row['pipeline']}", f"turns {row['turns']}"]
-        parts += [row["status"], row["model"], cost]
-    click.echo("  ".join(one_line(str(part), 500) for part in parts))
-
-
-def _format_message(message: Message) -> str:
-    match message:
-        case User(text):
-            # The human's question is at the end.
-            return f"user: {_clip(text, end=_SHOWN // 3)}"
-        case Assistant(text, calls):
-            called = "".join(f"\n  → {_clip(call.name)} {_clip(call.arguments)}" for call in calls)
-            return f"model: {_clip(text)}{called}"
-        case ToolResult():
-            failed = " (failed)" if message.is_error else ""
-            return f"{_clip(message.name)}{failed}: {_clip(message.content)}"
-
-
-def _clip(text: str, end: int = 0) -> str:
-    """Put `text` on one line; a long text is cut to its beginning and its last `end` characters."""
-    flat = click.unstyle(" ".join(text.split()))
-    printable = "".join(char if char.isprintable() else "�" for char in flat)
-    if len(printable) <= _SHOWN:
-        return printable
-    return f"{printable[: _SHOWN - end]} … {printable[-end:] if end else ''}".rstrip()
+    return [
+        ("session", context.session_id),
+        ("merge request", f"{subject.project}!{subject.mr_iid} {subject.title}"),
+        ("", subject.web_url),
+        ("pipeline", f"{subject.pipeline_id} {subject.pipeline_web_url}"),
+        ("began", format_time(context.turn_usage.started_at).replace("T", " ")),
+        ("verdict", verdict or "-"),
+        ("state", format_end(context)),
+        ("dry run", "nothing of it was posted" if context.began_dry else ""),
+        ("turns", str(context.turn + 1)),
+        ("model", context.model),
+    ]

@@ -1,8 +1,11 @@
 """`sandpiper sweep`: repairs what lost webhooks and killed workers left."""
 
+import re
+
 import click
 
 from worker import app, wiring
+from worker.cli.stdout import print_json
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import SandpiperError
 from worker.jobs import dispatch
@@ -16,12 +19,25 @@ from worker.turns.parts import Deps, Run
 
 
 @click.command()
-@click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(min=0.01))
-@click.option("--most", default=20, show_default=True, type=click.IntRange(1, 1000))
+@click.option(
+    "--hours",
+    default=24.0,
+    show_default=True,
+    type=click.FloatRange(min=0.01),
+    help="How far back to look for merge requests that were touched.",
+)
+@click.option(
+    "--most",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="The most pipelines to begin.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--parked", is_flag=True, help="Only list the triggers that were given up.")
 @click.option("--retry", metavar="ID", default="", help="Only queue a parked trigger again.")
 @click.option("--keep-sandboxes", is_flag=True, help="Leave old sandboxes alone.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
 def command(
     config: str | None,
@@ -31,22 +47,59 @@ def command(
     parked: bool,
     retry: str,
     keep_sandboxes: bool,
+    as_json: bool,
 ) -> None:
     """Find failed pipelines without a session, work that nobody ends, and what is too old to keep;
     count the verdicts of days that have ended.
 
     Merge requests touched in the last --hours are looked at; at most --most pipelines are handed to
     the workers, or looked at here and now where the broker is memory://.
+
+    \b
+    sandpiper sweep --dry-run
+    sandpiper sweep --parked --json | jq -r '.lines[].trigger'
     """
-    settings = wiring.leave_out_pool(wiring.load_settings(config))
-    if parked or retry:
-        _show_parked(settings, retry)
-        return
+    settings = wiring.leave_out_pool(wiring.load_settings(config, quiet=as_json))
+    with _Teller(as_json, dry_run=dry_run) as tell:
+        if parked or retry:
+            _show_parked(settings, retry, tell)
+        else:
+            _sweep(settings, hours, most, tell, keep_sandboxes=keep_sandboxes)
+
+
+class _Teller:
+    """Prints a line for each thing that was found or done; as JSON all at the end, also after an
+    error."""
+
+    def __init__(self, as_json: bool, *, dry_run: bool) -> None:
+        self._as_json, self.dry_run = as_json, dry_run
+        self._rows: list[dict[str, str]] = []
+
+    def __call__(self, kind: str, line: str, **more: str) -> None:
+        """Tell a line about a thing of this kind; `more` is what JSON says besides."""
+        self._rows.append({"kind": kind, **more, "line": line})
+        if not self._as_json:
+            click.echo(line)
+
+    def __enter__(self) -> "_Teller":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._as_json:
+            print_json({"dry_run": self.dry_run, "lines": self._rows})
+
+
+def _sweep(
+    settings: Settings, hours: float, most: int, tell: _Teller, *, keep_sandboxes: bool
+) -> None:
+    dry_run = tell.dry_run
     runs_here = settings.broker.startswith("memory://") and not dry_run
     if runs_here:
         wiring.require_worker(settings)
     deps = wiring.build_deps(settings)
     queue = app.build_app(settings, lambda: deps).consumer.accept_trigger
+    now = deps.runtime.clock.now()
+    since = max(now - hours * 3600, 0.0)
 
     def begin(trigger: Trigger) -> None:
         if runs_here:
@@ -55,44 +108,49 @@ def command(
             queue(trigger)
 
     verb = "would be begun" if dry_run else "begun"
-    for swept in missed_pipelines.begin_missed_pipelines(
-        deps, max(deps.runtime.clock.now() - hours * 3600, 0.0), most, begin
-    ):
-        click.echo(f"{swept.what}: {verb if swept.was_begun else swept.reason}")
+    for swept in missed_pipelines.begin_missed_pipelines(deps, since, most, begin):
+        result = verb if swept.was_begun else swept.reason
+        tell("pipeline", f"{swept.what}: {result}", what=swept.what, result=result)
     for abandoned in resume_abandoned(deps, begin, act=not dry_run):
-        click.echo(f"{abandoned.what}: {abandoned.reason or verb}")
-    since = max(deps.runtime.clock.now() - hours * 3600, 0.0)
+        result = abandoned.reason or verb
+        tell("abandoned", f"{abandoned.what}: {result}", what=abandoned.what, result=result)
     for line in heal_notes(deps, since, act=not dry_run):
-        click.echo(line)
+        tell("note", line)
     if settings.retention.days:
         expire = list_expired if dry_run else remove_expired
         for line in expire(deps, settings.retention.days):
-            click.echo(line)
-    if not dry_run:
-        for line in count_ended_days(deps.storage.sessions, deps.runtime.clock.now()):
-            click.echo(line)
-    if not dry_run and not keep_sandboxes:
+            tell("expired", line)
+    if dry_run:
+        return
+    for line in count_ended_days(deps.storage.sessions, deps.runtime.clock.now()):
+        tell("verdicts", line)
+    if not keep_sandboxes:
         for session in wiring.remove_stale_sandboxes(settings):
-            click.echo(f"sandbox of session {session}: removed")
+            tell("sandbox", f"sandbox of session {session}: removed", session=session)
 
 
-def _show_parked(settings: Settings, retry: str) -> None:
+def _show_parked(settings: Settings, retry: str, tell: _Teller) -> None:
     deps = wiring.build_deps(settings)
+    journal = deps.queue.journal
     if not retry:
-        for line in missed_pipelines.list_parked(deps.queue.journal):
-            click.echo(line)
+        for line in missed_pipelines.list_parked(journal):
+            tell("parked", line, trigger=re.split(r": |\s", line, maxsplit=1)[0])
         return
-    if deps.queue.journal.bring_back(retry):
-        click.echo(f"{retry}: is back in the journal, where a worker takes it up if it can be read")
+    if journal.bring_back(retry):
+        tell(
+            "retried",
+            f"{retry}: is back in the journal, where a worker takes it up if it can be read",
+        )
         return
-    trigger = deps.queue.journal.retry_parked(retry)
+    trigger = journal.retry_parked(retry)
     if trigger is None:
         raise SandpiperError(f"not one parked trigger begins with {retry!r}: see sweep --parked")
     if settings.broker.startswith("memory://"):
-        click.echo(f"trigger {retry}: the running `sandpiper serve` will take it within a minute")
-        return
-    app.build_app(settings, lambda: deps).consumer.accept_trigger(trigger)
-    click.echo(f"trigger {retry}: queued")
+        next_ = "the running `sandpiper serve` will take it within a minute"
+    else:
+        app.build_app(settings, lambda: deps).consumer.accept_trigger(trigger)
+        next_ = "queued"
+    tell("retried", f"trigger {retry}: {next_}", trigger=retry)
 
 
 def _run(trigger: Trigger, deps: Deps) -> None:

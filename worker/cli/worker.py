@@ -19,7 +19,13 @@ log = logging.getLogger("sandpiper.start")
 
 
 @click.command()
-@click.option("--concurrency", default=4, show_default=True, type=click.IntRange(1, 256))
+@click.option(
+    "--concurrency",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, 256),
+    help="Jobs at a time.",
+)
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),

@@ -1,5 +1,6 @@
 """Runs the checks in parallel, each with a time limit."""
 
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -38,21 +39,24 @@ def run_checks(
     checks: Sequence[Check],
     redact: Callable[[str], str],
     limit: float = LIMIT,
+    tell: Callable[[Check, Line], None] = lambda check, line: None,
 ) -> Report:
     """Run all checks in parallel, each for at most `limit` seconds.
 
-    The lines are in the order of `checks`; their texts are redacted and made printable.
+    The lines are in the order of `checks`; their texts are redacted and made printable. `tell` is
+    called with each line as soon as it and all before it are known.
     """
     pool = ThreadPoolExecutor(max(1, len(checks)), thread_name_prefix="doctor")
     running = [(check, pool.submit(_run, check, installation)) for check in checks]
-    hanging = wait([future for _, future in running], limit).not_done
+    until = time.monotonic() + limit
+    lines: list[tuple[Check, Line]] = []
+    for check, future in running:
+        wait([future], max(0.0, until - time.monotonic()))
+        for line in _list_lines(check, future, limit):
+            lines.append((check, _clean_line(line, redact)))
+            tell(*lines[-1])
     pool.shutdown(wait=False, cancel_futures=True)
-    lines = [
-        (check, _clean_line(line, redact))
-        for check, future in running
-        for line in _wait_for_lines(check, future, limit)
-    ]
-    return Report(lines, bool(hanging))
+    return Report(lines, any(not future.done() for _, future in running))
 
 
 def _run(check: Check, installation: Installation) -> list[Line]:
@@ -64,7 +68,7 @@ def _run(check: Check, installation: Installation) -> list[Line]:
         return [report_failed(check.name, str(error))]
 
 
-def _wait_for_lines(check: Check, future: "Future[list[Line]]", limit: float) -> Iterator[Line]:
+def _list_lines(check: Check, future: "Future[list[Line]]", limit: float) -> Iterator[Line]:
     if not future.done():
         advice = "see whether what it asks is up, and reachable from here"
         yield report_failed(check.name, f"no answer within {limit:g} s", advice)

@@ -16,6 +16,7 @@ import os
 import re
 import stat
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -147,6 +148,13 @@ class Expectation(_Entry):
     lines: tuple[Pattern, ...] = ()
     meaning: str = ""
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it is as `eval record` leaves it: all fields are there, and none but the verdict,
+        which no person has looked at, says anything."""
+        says = self.cause or self.files or self.lines or self.meaning
+        return self.model_fields_set == set(type(self).model_fields) and not says
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -198,6 +206,16 @@ def load_case(folder: Path) -> Case:
     content = _load(folder, CASE, CaseFile)
     expectation = _load(folder, EXPECT, Expectation)
     return Case(folder.name, folder, content, expectation, _compute_digest(folder))
+
+
+def require_expectations(cases: Iterable[Case]) -> None:
+    """Raise ConfigError, which names the files, if nobody has said what is right in some cases."""
+    files = [str(each.folder / EXPECT) for each in cases if each.expectation.is_untouched]
+    if files:
+        raise ConfigError(
+            f"{', '.join(files)}: nothing is filled in yet: say which verdict is right, and what "
+            "its cause, files, lines or meaning have to be; remove the fields that you leave empty"
+        )
 
 
 _File = TypeVar("_File", bound=BaseModel)

@@ -27,7 +27,8 @@ _MOST_RUNS = 5
 _FAILED = ("failed", "error")
 
 FORM = """\
-# What a note on this failure has to say. Fill in what you know, and remove the rest.
+# What a note on this failure has to say. Fill in what you know, and remove the rest: `eval run`
+# plays no case of which nothing is filled in.
 #
 # caused by this change / already failing on the target branch / flaky / infrastructure / unknown /
 # not enough evidence; or a list, any of which is right.

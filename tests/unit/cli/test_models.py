@@ -146,7 +146,7 @@ def test_what_is_served_is_compared_and_can_be_pasted(tmp_path: Path) -> None:
     assert KEY not in done.stdout + done.stderr
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "anthropic: 6 models served, 1 not in the catalogue, 1 not as the catalogue says" in rows
-    assert "claude-novel-1 unknown window 300,000 output 32,000 low high" in rows
+    assert "claude-novel-1 unknown 300,000 32,000 low high" in rows
     assert "gemini: 3 models served" in rows
     assert "openai-compatible: 2 models served, 2 not in the catalogue" in rows
     assert "gpt-9 unknown" in rows

@@ -1,7 +1,12 @@
 """`sandpiper preview` prints what the model first sees of a job log."""
 
 import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from click.testing import CliRunner
@@ -33,6 +38,34 @@ def test_a_gzipped_log_and_a_green_one_are_read(tmp_path: Path) -> None:
     green.write_bytes(LOG)
     shown = run(str(log), "--green", str(green), "--max", "400")
     assert shown == trace.preview_trace([FAILED], 400, [LOG])
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("first", [1, 2, 5000])
+def test_a_dash_reads_what_is_piped_packed_or_plain(
+    pack: Callable[[bytes], bytes], first: int
+) -> None:
+    words = (sys.executable, "-c", "from worker.cli import main; main()", "preview", "-")
+    data = pack(FAILED)
+    process = subprocess.Popen(words, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    assert process.stdin is not None
+    process.stdin.write(data[:first])
+    process.stdin.flush()
+    out, errors = process.communicate(data[first:], 60)
+    assert (process.returncode, errors) == (0, b"")
+    assert out.decode() == trace.preview_log(trace.clean_trace(FAILED)) + "\n"
+
+
+def test_as_json_it_is_one_object(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_bytes(FAILED)
+    log = str(tmp_path / "job.log")
+    assert json.loads(run(log, "--json")) == {"log": log, "green": None, "preview": run(log)}
+
+
+def test_only_one_log_can_be_piped(tmp_path: Path) -> None:
+    result = CliRunner().invoke(command, ["-", "--green", "-"], input=b"")
+    assert result.exit_code == 2
+    assert "only one of the two logs can be standard input" in result.output
 
 
 def test_a_log_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:

@@ -1,21 +1,25 @@
 """What `sandpiper sessions` tells of a store, whatever is in it."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from tests import forks
 from tests.contexts import SUBJECT, context
-from worker.cli.sessions import find_sessions, read_rows
+from tests.terminals import run_on_terminal
+from worker.cli.stored_sessions import find_sessions, read_rows
 from worker.core.conversation import context_json, turn_row
-from worker.core.conversation.context import Context, Outcome, Status
+from worker.core.conversation.context import CallCost, Context, Outcome, Status
 from worker.core.conversation.limits import TurnUsage
-from worker.core.conversation.messages import Assistant, ToolCall, ToolResult
+from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.core.failure.jobs import Survey
 from worker.core.failure.project_memory import Fact, Source, add_fact, dump_facts, make_fact
 from worker.core.ports import SessionKey
@@ -59,9 +63,12 @@ def keep(store: Store, stored: Context, *, listed: bool = True) -> SessionKey:
     return key
 
 
+def make_env(root: Path) -> dict[str, str]:
+    return {"SANDPIPER_STORE": f"file://{root}", "GITLAB_URL": SUBJECT.gitlab_url}
+
+
 def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    env = {"SANDPIPER_STORE": f"file://{root}", "GITLAB_URL": SUBJECT.gitlab_url}
-    return forks.run((forks.SANDPIPER, "sessions", *words), env, root, timeout=120)
+    return forks.run((forks.SANDPIPER, "sessions", *words), make_env(root), root, timeout=120)
 
 
 def sessions(rows: Iterator[dict[str, object]]) -> list[int]:
@@ -148,7 +155,9 @@ def test_a_damaged_session_is_a_line_that_says_so_among_the_others(tmp_path: Pat
     assert "done" in first
     assert "done" in last
     assert len(damaged) == len(DAMAGED)
-    assert all("  7!42  damaged  " in line and str(tmp_path) in line for line in damaged)
+    cells = [re.split(" {2,}", line) for line in damaged]
+    assert {tuple(each[1:4]) for each in cells} == {("-", "-", "damaged")}
+    assert all(each[4].startswith(f"7!42 {tmp_path}") for each in cells)
     rows = [json.loads(line) for line in run(tmp_path, "list", "--json").stdout.splitlines()]
     assert [row["status"] for row in rows] == ["done", *["damaged"] * len(DAMAGED), "done"]
 
@@ -168,8 +177,9 @@ def test_a_name_that_a_model_invents_cannot_steer_the_terminal(tmp_path: Path) -
     key = keep(FolderStore(tmp_path), replace(turn, messages=(*turn.messages, *said)))
     shown = run(tmp_path, "show", key.session_id).stdout
     assert "\x1b" not in shown
-    assert "  → look forged: line {}" in shown.splitlines()
-    assert "look forged: line: no such tool" in shown.splitlines()
+    lines = shown.splitlines()
+    assert "  → look forged: line" in lines
+    assert lines[lines.index("look forged: line:") + 1] == "  no such tool"
 
 
 @pytest.mark.slow
@@ -226,3 +236,100 @@ def test_of_a_project_that_nothing_is_remembered_of_that_is_said(tmp_path: Path)
     told = run(tmp_path, "memory", "aviary/gull")
     assert told.returncode == 1
     assert "give its id" in told.stderr
+
+
+# ------------------------------------------------------------------------------ what a person reads
+
+
+def found(number: int, title: str, **changes: Any) -> Context:
+    """A session of a merge request with this title that has found its cause."""
+    at = made(number)
+    subject = replace(at.subject, title=title)
+    return replace(at, subject=subject, verdict="already failing on the target branch", **changes)
+
+
+def test_a_line_has_date_verdict_state_and_title_in_steady_columns(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    keep(store, found(1_795_219_200, "Join  windows\nthat touch " + "ü" * 200))
+    keep(store, found(1_795_219_260, "", dry_turns=(0,)))
+    keep(store, made(0))
+    begun = replace(made(1_795_219_320), outcome=None)
+    store.recent_turns.put_row(
+        SessionKey(7, 42, begun.session_id),
+        *(0, 1_795_219_320.0, turn_row.dump_row(turn_row.make_row(begun))),
+    )
+    done = run(tmp_path, "list")
+    assert (done.returncode, done.stderr) == (0, "")
+    target = "already failing on the target branch"
+    assert [re.split(" {2,}", line) for line in done.stdout.splitlines()] == [
+        [begun.session_id, "2026-11-21 00:02", "-", "running", "aviary/tern!42"],
+        [f"{1_795_219_260:020x}", "2026-11-21 00:01", target, "done", "(dry run) aviary/tern!42"],
+        [
+            *(f"{1_795_219_200:020x}", "2026-11-21 00:00", target, "done"),
+            "aviary/tern!42 Join windows that touch " + "ü" * 200,
+        ],
+        [f"{0:020x}", "1970-01-01 00:00", "-", "done", "aviary/tern!42"],
+    ]
+    starts = {line.index("aviary") - 10 * ("dry" in line) for line in done.stdout.splitlines()}
+    assert len(starts) == 1
+    rows = [json.loads(line) for line in run(tmp_path, "list", "--json").stdout.splitlines()]
+    assert [row["dry_run"] for row in rows] == [False, True, False, False]
+    assert (rows[2]["date"], rows[2]["verdict"]) == ("2026-11-21T00:00:00Z", target)
+    assert rows[2]["title"].startswith("Join  windows")
+
+
+def test_on_a_terminal_a_line_has_eighty_columns_and_an_id_that_show_takes(tmp_path: Path) -> None:
+    at = found(1_795_219_200, "Join windows 窓" * 40)
+    keep(FolderStore(tmp_path), replace(at, session_id="8badf00d" + "0" * 12))
+    shown = run_on_terminal(("sessions", "list"), make_env(tmp_path), tmp_path)
+    head, line = shown.splitlines()
+    assert head.split() == ["session", "date", "(UTC)", "verdict", "state", "merge", "request"]
+    assert cell_len(line) <= 80
+    assert line.endswith("…")
+    short, *_ = line.split()
+    assert len(short) == 8
+    assert run(tmp_path, "show", short).returncode == 0
+
+
+def test_a_beginning_that_two_sessions_share_is_refused_with_a_reason(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    for number in (1, 2):
+        keep(store, made(number))
+    shown = run(tmp_path, "show", "00000")
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert shown.stderr == "sandpiper: several session ids begin with 00000: give more of it\n"
+
+
+def test_who_said_what_is_told_with_what_it_took(tmp_path: Path) -> None:
+    arguments = json.dumps({"command": "grep -n boom\nlog", "seconds": 3})
+    result = json.dumps({"exit_code": 0, "stdout": "\n".join(f"line {n}" for n in range(20))})
+    at = replace(
+        found(1, "Join windows", dry_turns=(0,), note_text="<!-- sandpiper -->\n**Flaky**\n"),
+        messages=(
+            User("the event"),
+            Assistant("I look.\nHere:", (ToolCall("a", "sandbox_exec", arguments),)),
+            ToolResult("a", "sandbox_exec", result),
+            Assistant("## Cause\nA race."),
+        ),
+        usage=Usage(uncached_input=600, cache_read=400, output=50),
+        cost_usd=0.25,
+        calls=tuple(CallCost(0, "m", Usage(), 0.1, task=task) for task in ("", "", "plan")),
+    )
+    key = keep(FolderStore(tmp_path), at)
+    shown = run(tmp_path, "show", key.session_id).stdout
+    *_, note, said = shown.partition("The note\n")
+    assert "dry run        nothing of it was posted\n" in shown
+    assert "merge request  aviary/tern!42 Join windows\n" in shown
+    assert note
+    assert said == (
+        "--------\n**Flaky**\n\n"
+        "sandpiper:\n  the event\n\n"
+        "model:\n  I look.\n  Here:\n  → sandbox_exec command=grep -n boom log seconds=3\n\n"
+        "sandbox_exec:\n  exit_code: 0\n  stdout:\n"
+        + "".join(f"    line {n}\n" for n in range(8))
+        + "    … 12 more lines\n\n"
+        "model:\n  ## Cause\n  A race.\n\n"
+        "2 steps and 1 question to the helper, 1,000 tokens in (40% cached), 50 out, $0.2500\n"
+    )
+    stored = tmp_path / f"sessions/7/42/{key.session_id}/0000/context.json"
+    assert run(tmp_path, "show", key.session_id, "--json").stdout == stored.read_text() + "\n"

@@ -1,5 +1,6 @@
 """What `sandpiper sweep` leaves alone."""
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -26,3 +27,6 @@ def test_looking_at_parked_triggers_asks_for_no_sandbox(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         with pytest.raises(BlockingIOError):
             engine.accept()
+        done = forks.run((forks.SANDPIPER, "sweep", "--parked", "--json"), env, tmp_path, 120)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout) == {"dry_run": False, "lines": []}

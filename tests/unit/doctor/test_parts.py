@@ -283,6 +283,36 @@ def test_a_check_that_hangs_or_breaks_stops_no_other_one(tmp_path: Path) -> None
     assert not report.ok
 
 
+def test_each_line_is_told_as_soon_as_it_and_those_before_it_are_known(tmp_path: Path) -> None:
+    first_is_told, third_has_run = threading.Event(), threading.Event()
+    told: list[str] = []
+
+    def waits(patient: Installation) -> Iterable[Line]:
+        third_has_run.wait(10)
+        heard = "was" if first_is_told.wait(10) else "was not"
+        return [report_good("b", f"the first line {heard} told before this one was known")]
+
+    def runs(patient: Installation) -> Iterable[Line]:
+        third_has_run.set()
+        return [report_good("c", "well")]
+
+    def tell(check: Check, line: Line) -> None:
+        told.append(f"{check.name}: {line.finding}")
+        first_is_told.set()
+
+    checks = [
+        Check("a", "A", lambda patient: [report_good("a", "well")]),
+        Check("b", "A", waits),
+        Check("c", "B", runs),
+    ]
+    run_checks(plain(tmp_path), checks, str, limit=30, tell=tell)
+    assert told == [
+        "a: well",
+        "b: the first line was told before this one was known",
+        "c: well",
+    ]
+
+
 def test_what_is_said_is_one_printable_line_without_secrets(tmp_path: Path) -> None:
     def hostile(patient: Installation) -> Iterable[Line]:
         return [report_good("a", "one\ntwo\x1b[31m SECRET" + "x" * 5000)]

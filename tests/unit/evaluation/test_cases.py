@@ -7,10 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.evaluated import CASES
 from worker.errors import ConfigError
-from worker.evaluation.cases import find_inside, load_case
+from worker.evaluation.cases import find_inside, load_case, require_expectations
+from worker.evaluation.recording import FORM
 
 WHOLE = gzip.compress(b"FAILED tests/test_total.py\n", mtime=0)
 
@@ -40,6 +42,35 @@ def test_what_python_has_compiled_is_no_file_of_the_case(tmp_path: Path) -> None
     (folder / "head" / "__pycache__").mkdir()
     (folder / "head" / "__pycache__" / "total.pyc").write_bytes(b"\xff\xff")
     assert load_case(folder).read_tree("head") == before
+
+
+EMPTY = {"cause": [], "files": [], "lines": [], "meaning": ""}
+
+
+@pytest.mark.parametrize(
+    ("said", "plays"),
+    [
+        (yaml.safe_load(FORM.format(verdict="unknown")), False),
+        (yaml.safe_load(FORM.format(verdict="flaky")), False),
+        ({"verdict": ["flaky", "infrastructure"], **EMPTY}, False),
+        ({"verdict": "flaky"}, True),
+        ({"verdict": "unknown", "cause": []}, True),
+        ({"verdict": "unknown", **EMPTY, "meaning": "A race."}, True),
+        ({"verdict": "unknown", **EMPTY, "files": ["a.py"]}, True),
+    ],
+)
+def test_a_case_of_which_nobody_has_said_what_is_right_is_not_played(
+    said: dict[str, object], plays: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "case"
+    shutil.copytree(CASES / "rounding-per-row", folder)
+    (folder / "expect.yaml").write_text(yaml.safe_dump(said))
+    case = load_case(folder)
+    if plays:
+        require_expectations([case])
+        return
+    with pytest.raises(ConfigError, match=r"case/expect\.yaml: nothing is filled in yet"):
+        require_expectations([case])
 
 
 # ------------------------------------------------------------------------------ links and devices

@@ -1,0 +1,151 @@
+"""The stored sessions: found by time, project or id, and as rows of a list."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import chain, repeat
+from typing import Any
+
+from worker.core.conversation import turn_row
+from worker.core.conversation.context import Context
+from worker.core.ports import RecentTurns, SessionKey, SessionStore
+from worker.errors import SandpiperError, StoreError
+from worker.turns.stored_turns import load_turn, read_turn
+
+_SEARCHED = 10_000
+"""The most turns that are read, newest first."""
+
+Row = dict[str, Any]
+"""One session as `--json` shows it."""
+
+
+def find_verdict(turns: Sequence[Context]) -> str:
+    """Return the newest verdict of a session's turns, the oldest of which is the first; or ""."""
+    return next((each.verdict for each in reversed(turns) if each.verdict), "")
+
+
+Listed = tuple[SessionKey, turn_row.Row | None]
+"""A session, and the row of its newest turn in the list of turns, if it is there."""
+
+
+def read_rows(store: SessionStore, listed: Iterable[Listed], path: str = "") -> Iterator[Row]:
+    """Yield a row for each session with a committed turn, or one at work, in projects that match
+    `path`.
+
+    A session that cannot be read has a row with the reason. Raises transient StoreErrors.
+    """
+    for key, newest in listed:
+        is_running = newest is not None and newest.status == turn_row.RUNNING
+        try:
+            latest = store.find_latest_turn(key)
+            context = None if latest is None else load_turn(store, key, latest)
+        except StoreError as error:
+            if error.transient:
+                raise
+            yield _make_damaged_row(key, error)
+            continue
+        if context is None:
+            if newest is not None and is_running and turn_row.matches_project(path, newest.project):
+                yield _make_running_row(newest)
+        elif turn_row.matches_project(path, context.subject.project):
+            row = _make_row(key, context, _find_former_verdict(store, key, context))
+            is_ahead = newest is not None and newest.turn > context.turn
+            yield row | {"status": turn_row.RUNNING} if is_running and is_ahead else row
+
+
+def _find_former_verdict(store: SessionStore, key: SessionKey, context: Context) -> str:
+    """Return the verdict of the newest look at the failure, if the newest turn has none."""
+    if context.verdict or context.is_look:
+        return context.verdict
+    look = read_turn(store, key, context.look)
+    return look.verdict if look else ""
+
+
+def find_sessions(
+    store: SessionStore, turns: RecentTurns, project: str = "", *, everything: bool = False
+) -> Iterator[Listed]:
+    """Yield each session once: first those of the newest turns, then all other stored ones.
+
+    Only the list of turns has the projects' paths. With a path, the other sessions are therefore
+    left out unless `everything` is set.
+    """
+    number, seen = turn_row.parse_project_id(project), set[SessionKey]()
+    listed = list_by_turns(turns, number, "" if number else project)
+    others = store.list_sessions(number) if everything or number or not project else ()
+    for key, row in chain(listed, zip(others, repeat(None))):
+        if key not in seen:
+            seen.add(key)
+            yield key, row
+
+
+def list_by_turns(
+    turns: RecentTurns, number: int, path: str
+) -> Iterator[tuple[SessionKey, turn_row.Row]]:
+    """Yield the newest turns of the project with this id, 0 for all, whose path matches."""
+    for place, data in turns.list_newest(_SEARCHED, project_id=number):
+        with suppress(turn_row.RowError):
+            row = turn_row.load_row_of(place, data)
+            if turn_row.matches_project(path, row.project):
+                yield SessionKey(row.project_id, row.mr_iid, row.session_id), row
+
+
+def find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
+    """Return the key and the newest turn of the session with this id or unique id prefix.
+
+    Raises SandpiperError or StoreError.
+    """
+    key = store.find_session(session)
+    latest = store.find_latest_turn(key) if key else None
+    if key is None or latest is None:
+        raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
+    return key, latest
+
+
+def _make_row(key: SessionKey, context: Context, verdict: str) -> Row:
+    subject = context.subject
+    return {
+        "session": key.session_id,
+        "mr": f"{subject.project}!{subject.mr_iid}",
+        "pipeline": subject.pipeline_id,
+        "turns": context.turn + 1,
+        "status": context.outcome.status.value if context.outcome else "unknown",
+        "model": context.model,
+        "cost_usd": context.cost_usd,
+        "date": format_time(context.turn_usage.started_at),
+        "verdict": verdict,
+        "title": subject.title,
+        "dry_run": context.began_dry,
+        "url": subject.web_url,
+    }
+
+
+def _make_running_row(row: turn_row.Row) -> Row:
+    return {
+        "session": row.session_id,
+        "mr": f"{row.project}!{row.mr_iid}",
+        "pipeline": row.pipeline_id,
+        "turns": row.turn,
+        "status": row.status,
+        "model": row.model,
+        "cost_usd": row.cost_usd,
+        "date": format_time(row.started_at),
+        "verdict": row.verdict,
+        "title": row.title,
+        "dry_run": row.began_dry,
+        "url": row.web_url,
+    }
+
+
+def _make_damaged_row(key: SessionKey, error: StoreError) -> Row:
+    known = {"session": key.session_id, "mr": f"{key.project_id}!{key.mr_iid}"}
+    nothing = dict.fromkeys(("pipeline", "turns", "model", "cost_usd", "date"))
+    empty = {"verdict": "", "title": "", "dry_run": False, "url": ""}
+    return {**known, **nothing, **empty, "status": "damaged", "reason": str(error)}
+
+
+def format_time(at: float) -> str:
+    """Write epoch seconds as UTC; "" for what is no time, as a stored number may be."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return ""

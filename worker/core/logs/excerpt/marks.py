@@ -118,9 +118,7 @@ _HOLDS = {
         "ERROR:",
         "Failure: ",
     ),
-    "npm": ("npm ERR!", "ELIFECYCLE", "error Command failed", "yarnpkg"),
     "link": ("://",),
-    "percent": ("%",),
     "fold": (
         *("travis_time", "travis_fold", "##[endgroup]", "##[group]"),
         *("section_start:", "section_end:"),
@@ -139,7 +137,6 @@ _HOLDS = {
         *("conftest.c", "_configtest.c", "CMakeTmp", "CMakeScratch", "/meson-private/"),
         *("testfile.c", "-- Looking for", "-- Performing Test"),
     ),
-    "tree": ("─ ", "+-- ", "`-- "),
     "quoted": ("'", '"', "`", "‘"),
     "test_name": ("::", "test_", "_test", "Test.", "Tests.", "Spec."),
 }
@@ -195,7 +192,7 @@ _EXIT = re.compile(
 
 NAMES = (
     *_WORDS, "shouted", *_HEADS, *_HOLDS, "nothing", "summary", "tally", "place", "opens", "closes",
-    "well", "trailer", "warned", "command", "indented", "deep", "colon", "brace", "short",
+    "well", "trailer", "warned", "command", "indented", "colon", "brace", "short",
     "long", "quiet",
 )  # fmt: skip
 
@@ -258,9 +255,8 @@ def _add_asides(line: str, found: set[str]) -> None:
 
 def _add_shape(line: str, found: set[str]) -> None:
     stripped = line.strip()
-    blanks = len(line) - len(line.lstrip())
-    if blanks:
-        found.add("deep" if blanks > 5 else "indented")
+    if line[:1].isspace():
+        found.add("indented")
     if stripped.endswith(":"):
         found.add("colon")
     elif stripped.endswith(("{", ";", "}", ");")):

@@ -15,8 +15,8 @@ _IDLE = 2.6  # how much less than the heaviest line a line about work going well
 
 _FRAME = re.compile("[ \\t\u2500-\u257f]*")  # box drawing
 
-_GOES_WELL = frozenset(("calm", "level", "progress", "closes", "percent", "fold"))
-_PROGRESS = frozenset(("level", "progress", "percent", "fold"))
+_GOES_WELL = frozenset(("calm", "level", "progress", "closes", "fold"))
+_PROGRESS = frozenset(("level", "progress", "fold"))
 _ADVISES = frozenset(("advice", "claim", "negation"))
 TELLS = frozenset(
     (

@@ -48,9 +48,8 @@ def choose_folder(settings: Settings, shared: Path = SHARED) -> Settings:
     above = next(each for each in shared.parents if each.exists())
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
         return settings
-    state = os.environ.get("XDG_STATE_HOME", "")
     try:
-        base = Path(state if state.startswith("/") else "~/.local/state").expanduser()
+        base = Path("~/.local/state").expanduser()
     except RuntimeError:  # a user without a home
         return settings
     return settings.model_copy(update={"store": f"file://{quote(str(base / shared.name))}"})

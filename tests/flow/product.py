@@ -121,6 +121,20 @@ class Product:
         )
 
     @contextmanager
+    def piped(self, *arguments: str) -> Iterator[tuple["subprocess.Popen[bytes]", IO[bytes]]]:
+        """A command in the background, and the end of the pipe that it prints to."""
+        popen = subprocess.Popen(
+            _command(*arguments),
+            env=self.env,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert popen.stdout
+        with ending(popen):
+            yield popen, popen.stdout
+
+    @contextmanager
     def serve(self, *options: str) -> Iterator["Process"]:
         """`sandpiper serve` on a free port, with the simulated GitLab's webhook pointed at it."""
         port = free_port()

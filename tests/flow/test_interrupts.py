@@ -89,7 +89,9 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 @pytest.mark.usefixtures("sandbox_image")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_an_analysis_ends_after_its_step_says_so_in_its_note_and_can_go_on(
     tmp_path: Path, number: int, status: int
 ) -> None:
@@ -132,6 +134,21 @@ def test_a_second_signal_ends_an_analysis_at_once_and_removes_its_sandbox(tmp_pa
             ended, _ = end(process)
         assert ended == 130
         assert not held.free.is_set()
+        assert told.list_sandboxes(session) == []
+        (note,) = told.notes()
+        assert "It was stopped by the one who ran it in a terminal" in note.body
+
+
+@pytest.mark.usefixtures("sandbox_image")
+def test_a_command_that_nobody_reads_ends_and_leaves_nothing(tmp_path: Path) -> None:
+    with held_product(tmp_path, "docker") as (told, held):
+        with told.piped("analyze", mr(told)) as (popen, stream):
+            wait_until(held.reached.is_set)
+            session = find_session(told.notes()[0].body)
+            wait_until(lambda: told.list_sandboxes(session))
+            stream.close()
+            held.free.set()
+            assert popen.wait(DEADLINE) != 0
         assert told.list_sandboxes(session) == []
         (note,) = told.notes()
         assert "It was stopped by the one who ran it in a terminal" in note.body

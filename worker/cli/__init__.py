@@ -4,6 +4,7 @@ import gc
 import importlib
 import logging
 import sys
+from contextlib import suppress
 from types import TracebackType
 
 import click
@@ -62,7 +63,8 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            say_failure(str(error) or "stopped")
+            with suppress(BrokenPipeError):
+                say_failure(str(error) or "stopped")
             sys.exit(get_exit_status(error))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -59,8 +59,8 @@ def command(
 ) -> None:
     """Explain the failed pipeline of MR: a URL, or group/project!iid.
 
-    What is answered already is printed. A dry run needs a token to read GitLab with alone
-    (GITLAB_READ_TOKEN). Ctrl-C ends the analysis after its present step.
+    What is answered already is printed; a dry run is made anew each time, and needs a token to read
+    GitLab with alone (GITLAB_READ_TOKEN). Ctrl-C ends the analysis after its present step.
     """
     settings = wiring.load_settings(config, model=model, quiet=True)
     wiring.require_worker(settings, tokens=(wiring.READ, *([] if dry_run else [wiring.WRITE])))

@@ -47,6 +47,7 @@ def serve_embedded(
             raise StoppedBySignal(number)
 
         def remove() -> None:
+            deps.queue.leases.is_stopping = True  # no new sandbox for the one that is removed
             tidy()
             if session := note.session_id:
                 remove_sandbox(session, deps)

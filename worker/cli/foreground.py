@@ -42,3 +42,6 @@ def take_turn(take: Callable[[Run], Ended], deps: Deps, run: Run, *, stopped: st
         except SandpiperError as error:
             note.write_reason(str(error), deps)
             raise
+        except StoppedBySignal:  # in the middle of a step
+            note.write_reason(STOPPED, deps, restores=True)
+            raise

@@ -1,5 +1,5 @@
-"""Ctrl-C, and SIGTERM, while a command works: the first one ends it between two steps as it ends a
-worker, the second one at once."""
+"""Ctrl-C, SIGTERM and the end of the terminal, while a command works: the first one ends it between
+two steps as it ends a worker, the second one at once."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SECONDS = 5.0
 """How long a command that is ended at once may take to remove what it holds."""
 

@@ -1,10 +1,12 @@
 """Prints a run's events on the terminal as they happen."""
 
 import json
+import signal
 
 from rich.console import Console
 from rich.text import Text
 
+from worker.cli.interrupts import StoppedBySignal
 from worker.core.conversation.context import Status
 from worker.core.conversation.messages import ToolCall
 from worker.core.events import (
@@ -28,13 +30,19 @@ _NOT_POSTED = {
 
 
 def make_watcher(console: Console, *, posts: bool = True) -> Watcher:
-    """Make a watcher that prints to `console`. `posts` says whether the run posts notes."""
+    """Make a watcher that prints to `console`. `posts` says whether the run posts notes.
+
+    It raises StoppedBySignal once nobody reads what is printed.
+    """
 
     def watch(event: Event) -> None:
         if isinstance(event, Stage) and not posts:
             event = _NOT_POSTED.get(event.milestone, event)
         if isinstance(event, RunEvent):
-            console.print(format_event(event), highlight=False, soft_wrap=True)
+            try:
+                console.print(format_event(event), highlight=False, soft_wrap=True)
+            except SystemExit as closed:  # what rich makes of a broken pipe
+                raise StoppedBySignal(signal.SIGPIPE) from closed
 
     return watch
 

@@ -1,10 +1,12 @@
 """`sandpiper sweep`: repairs what lost webhooks and killed workers left."""
 
 import re
+import sys
 
 import click
 
 from worker import app, wiring
+from worker.cli import PARTIAL
 from worker.cli.stdout import print_json
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import SandpiperError
@@ -58,13 +60,18 @@ def command(
     \b
     sandpiper sweep --dry-run
     sandpiper sweep --parked --json | jq -r '.lines[].trigger'
+
+    \b
+    Exit status 3: GitLab did not say which pipelines have failed in some project.
     """
     settings = wiring.leave_out_pool(wiring.load_settings(config, quiet=as_json))
     with _Teller(as_json, dry_run=dry_run) as tell:
         if parked or retry:
             _show_parked(settings, retry, tell)
-        else:
-            _sweep(settings, hours, most, tell, keep_sandboxes=keep_sandboxes)
+            return
+        is_whole = _sweep(settings, hours, most, tell, keep_sandboxes=keep_sandboxes)
+    if not is_whole:
+        sys.exit(PARTIAL)
 
 
 class _Teller:
@@ -91,7 +98,8 @@ class _Teller:
 
 def _sweep(
     settings: Settings, hours: float, most: int, tell: _Teller, *, keep_sandboxes: bool
-) -> None:
+) -> bool:
+    """Sweep; return whether GitLab named all failed pipelines."""
     dry_run = tell.dry_run
     runs_here = settings.broker.startswith("memory://") and not dry_run
     if runs_here:
@@ -107,9 +115,9 @@ def _sweep(
         elif not dry_run:
             queue(trigger)
 
-    verb = "would be begun" if dry_run else "begun"
+    verb, is_whole = "would be begun" if dry_run else "begun", True
     for swept in missed_pipelines.begin_missed_pipelines(deps, since, most, begin):
-        result = verb if swept.was_begun else swept.reason
+        result, is_whole = verb if swept.was_begun else swept.reason, is_whole and not swept.is_gap
         tell("pipeline", f"{swept.what}: {result}", what=swept.what, result=result)
     for abandoned in resume_abandoned(deps, begin, act=not dry_run):
         result = abandoned.reason or verb
@@ -121,12 +129,13 @@ def _sweep(
         for line in expire(deps, settings.retention.days):
             tell("expired", line)
     if dry_run:
-        return
+        return is_whole
     for line in count_ended_days(deps.storage.sessions, deps.runtime.clock.now()):
         tell("verdicts", line)
     if not keep_sandboxes:
         for session in wiring.remove_stale_sandboxes(settings):
             tell("sandbox", f"sandbox of session {session}: removed", session=session)
+    return is_whole
 
 
 def _show_parked(settings: Settings, retry: str, tell: _Teller) -> None:

@@ -22,11 +22,15 @@ MOST_LOOKED_AT = 1000
 
 @dataclass(frozen=True, slots=True)
 class MissedPipeline:
-    """A failed pipeline that the sweep looked at; `reason` says why it was not begun."""
+    """A failed pipeline that the sweep looked at; `reason` says why it was not begun.
+
+    With `is_gap`, GitLab did not say which pipelines there are, and `reason` is why.
+    """
 
     what: str
     was_begun: bool
     reason: str = ""
+    is_gap: bool = False
 
 
 def begin_missed_pipelines(
@@ -39,7 +43,7 @@ def begin_missed_pipelines(
     begun = 0
     for found in islice(deps.gitlab.pipelines.find_failed_pipelines(since), MOST_LOOKED_AT):
         if isinstance(found, str):
-            yield MissedPipeline("GitLab", False, found)
+            yield MissedPipeline("GitLab", False, found, is_gap=True)
             continue
         what = f"pipeline {found.pipeline_id} of project {found.mr_project_id}!{found.mr_iid}"
         reason = _explain_skipped(found, deps)

@@ -155,11 +155,14 @@ def name_place(connection: Any) -> str:
 
 
 def require_login(app: Celery) -> None:
-    """Raise QueueError if the broker can never be used as it is set; one that does not answer may
-    yet come."""
+    """Raise QueueError if the broker can never be used as it is set; warn of one that does not
+    answer, which may yet come."""
     failure = find_broker_failure(app)
-    if failure is not None and not failure.transient:
+    if failure is None:
+        return
+    if not failure.transient:
         raise failure
+    log.warning("%s; triggers wait in the store until it does", failure)
 
 
 def make_readiness_check(app: Celery) -> Callable[[], str | None]:

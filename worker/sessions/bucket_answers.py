@@ -38,8 +38,9 @@ _BUSY = {"ConditionalRequestConflict", "409"}
 _TRANSIENT = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling"}
 
 _CREDENTIALS = (
-    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this machine a role, that may list "
-    "the bucket and get, put and delete its objects"
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE to a file "
+    "that is there, or give this machine a role, that may list the bucket and get, put and delete "
+    "its objects"
 )
 _HINTS = (
     ({"NoSuchBucket"}, "create the bucket, or correct the store's address"),

@@ -229,7 +229,7 @@ def run_investigation(turn: Turn, toolset: Toolset, deps: Deps, run: Run) -> tup
     except (LeaseLost, TurnTaken) as error:
         # The sandbox may belong to another run by now, so it is not closed here.
         raise LeaseLost(str(error)) from error
-    except StoreError:
+    except (StoreError, KeyboardInterrupt):  # the latter: whoever began the run has stopped it
         workspace.close()
         raise
     workspace.close()

@@ -15,7 +15,7 @@ from worker.core.conversation.plan import PlannedFile
 from worker.core.events import Stage, Watcher
 from worker.core.ports import SessionKey, Toolbox
 from worker.core.text.untrusted import one_line
-from worker.errors import StoreError, TurnTaken
+from worker.errors import HandedOver, StoreError, TurnTaken
 from worker.turns.folding import FoldedResults
 from worker.turns.parts import Deps, Toolset
 from worker.turns.prefetch import Prefetch
@@ -141,8 +141,11 @@ class Workspace:
         """Replace a sandbox that died; return how many of the session's messages its files cover.
 
         Returns None after too many replacements, or if the new sandbox did not start. It has the
-        files that were saved last; the model is told what is missing.
+        files that were saved last; the model is told what is missing. Raises HandedOver if this
+        worker ends: whoever goes on starts one.
         """
+        if self._deps.queue.leases.is_stopping:
+            raise HandedOver(f"session {self._key.session_id} is handed over: this worker ends")
         if self._replaced >= _MOST_REPLACED:
             return None
         self._replaced += 1

@@ -291,6 +291,21 @@ def test_a_store_that_is_away_while_a_sandbox_is_replaced_is_asked_again(
     assert world.engine.archives[-1] == b"kept"
 
 
+def test_a_worker_that_ends_starts_no_sandbox_in_place_of_a_lost_one(
+    world: World, tmp_path: Path
+) -> None:
+    store, key = FolderStore(tmp_path), SessionKey(7, 42, "0123456789abcdef0123")
+    deps = world.at.build_deps(sessions=store, sandboxes=world.engine)
+    work = Workspace(key, 1, [0], deps, ignore_event, begun=False, worked=False)
+    work.sandbox.get_start_state(wait=True)
+    started = len(world.engine.archives)
+    deps.queue.leases.is_stopping = True
+    with pytest.raises(HandedOver):
+        work.replace_sandbox("another worker has taken this sandbox over")
+    work.close()
+    assert len(world.engine.archives) == started
+
+
 def test_a_store_that_is_away_between_two_steps_costs_no_run(world: World, tmp_path: Path) -> None:
     store = Away(tmp_path)
     store.away = 2

@@ -164,7 +164,7 @@ def test_old_sandboxes_are_reaped(
 
 @pytest.mark.parametrize("base_url", ["unix:///nowhere/docker.sock", "tcp://127.0.0.1:9"])
 def test_an_engine_that_is_not_there_is_named(container_spec: ContainerSpec, base_url: str) -> None:
-    with pytest.raises(SandboxUnavailable, match=f"answers at {base_url}: start one, or set"):
+    with pytest.raises(SandboxUnavailable, match=f"answers at {base_url}: .*: start one, or set"):
         DockerDriver(container_spec, base_url).start("x")
     with pytest.raises(SandboxUnavailable, match=base_url):
         remove_stale_containers(base_url, 0)
@@ -193,7 +193,7 @@ def test_something_that_is_no_engine_is_refused(
 
 def test_a_missing_image_names_the_build_command(sandbox_image: str) -> None:
     driver = DockerDriver(ContainerSpec(image="sandpiper-none:1"))
-    with pytest.raises(SandboxUnavailable, match=r"sandpiper-none:1.*python -m sandbox\.build"):
+    with pytest.raises(SandboxUnavailable, match=r"sandpiper image build --tag sandpiper-none:1"):
         driver.start("x")
 
 

@@ -72,7 +72,9 @@ def use_session(data: bytes) -> None:
         return
     if found.messages:  # what stands for a deleted session has none
         decide(found, Limits(), now=1e9)
-    render_page("session", page=build_page([StoredTurn(found)], Limits()), sig="")
+    render_page(
+        "session", page=build_page([StoredTurn(found)], Limits()), sig="", is_operator=False
+    )
     context_json.dump_context(found)
 
 

@@ -22,6 +22,7 @@ models:
   providers: {{{ENTRY}: {{api: openai-chat, key_env: SANDPIPER_VLLM_KEY}}}}
   catalogue: {{{ENTRY}: {{levels: {{high: {{}}}}}}}}
   reply: smart
+pages: {{sign_in: {{group: x, client_id: x}}}}
 sources:
   konflux: {{projects: {{{ENTRY}: {{namespace: x}}}}}}
 """

@@ -52,7 +52,7 @@ def test_the_tokens_of_sources_are_secrets(tmp_path: Path) -> None:
     settings = load(written(tmp_path, FILE), TOKENS)
     assert set(TOKENS.values()) <= set(settings.list_secrets())
     assert "secret-1" not in repr(settings) + settings.model_dump_json()
-    with pytest.raises(ConfigError, match=r"sources\.konflux\.token .*set \$KONFLUX_TOKEN"):
+    with pytest.raises(ConfigError, match=r"sources\.konflux\.token: .*set \$KONFLUX_TOKEN"):
         load(written(tmp_path, "sources: {konflux: {token: x}}"), {})
 
 

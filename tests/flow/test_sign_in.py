@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.browsers import Browser, Line
 from tests.flow.product import Product, product
 from tests.simulators.gitlab.oauth import SESSION
+from tests.web_client import Browser, Line
 from worker.demo import story
 
 pytestmark = pytest.mark.attack("sign-in")

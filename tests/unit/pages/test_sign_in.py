@@ -16,10 +16,10 @@ from joserfc.jwk import OctKey, RSAKey
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from tests.browsers import Browser, Line
 from tests.simulators.gitlab import GitLabSim, User
 from tests.simulators.gitlab.oauth import SESSION
 from tests.unit.pages.pages import KEY, TOKEN
+from tests.web_client import Browser, Line
 from worker.core.conversation.limits import Limits
 from worker.maintenance.verdict_days import read_days
 from worker.pages.home import make_home_route

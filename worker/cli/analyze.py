@@ -14,6 +14,7 @@ from worker.cli import DONE, FAILED, PARTIAL, foreground, live, say_failure
 from worker.cli.completion import complete_model
 from worker.core.conversation.context import NO_OUTCOME, Context, NoteRef, Outcome, Status, Subject
 from worker.core.ports import SessionKey
+from worker.core.text.untrusted import one_line, visible
 from worker.core.triggers import PipelineFailed
 from worker.errors import ConfigError, SandpiperError
 from worker.turns import stored_turns
@@ -75,12 +76,15 @@ def command(
     answer = None if again else _find_answer(key, deps)
     if answer:
         note = answer.note or NoteRef(0)
-        click.echo(f"Analysed already: {note.url or f'note {note.note_id}'}", err=True)
+        place = one_line(note.url, 500) or f"note {note.note_id}"
+        click.echo(f"Analysed already: {place}", err=True)
         shown: Ended = _finish(key, answer, deps)
     else:
+        run = Run(live.make_watcher(Console(stderr=True), posts=not dry_run))
         shown = foreground.take_turn(
             _choose_turn(key, subject, workflow, deps),
-            *(deps, Run(live.make_watcher(Console(stderr=True), posts=not dry_run))),
+            deps,
+            run,
             stopped="stopped; nothing was posted"
             if dry_run
             else "stopped; its note says so, and the same command goes on from here",
@@ -106,10 +110,12 @@ def _find_answer(key: SessionKey, deps: Deps) -> Context | None:
 def _finish(key: SessionKey, answer: Context, deps: Deps) -> Finished:
     """Return how a stored turn ended."""
     return Finished(
-        *(key, answer.turn, answer.outcome or NO_OUTCOME),
-        answer.note_text,
-        answer.note or NoteRef(0),
-        deps.storage.sessions.describe_location(key, answer.turn),
+        key=key,
+        turn=answer.turn,
+        outcome=answer.outcome or NO_OUTCOME,
+        body=answer.note_text,
+        note=answer.note or NoteRef(0),
+        location=deps.storage.sessions.describe_location(key, answer.turn),
     )
 
 
@@ -154,7 +160,7 @@ def print_ended(ended: Ended, *, as_json: bool) -> int:
         click.echo(json.dumps({"skipped": ended.reason}) if as_json else ended.reason)
         return DONE
     outcome = ended.outcome
-    click.echo(_write_json(ended, outcome) if as_json else ended.body)
+    click.echo(_write_json(ended, outcome) if as_json else visible(ended.body))
     if outcome.status is Status.FAILED:
         say_failure(outcome.reason)
     return STATUS[outcome.status]

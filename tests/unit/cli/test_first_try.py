@@ -5,10 +5,13 @@ from pathlib import Path
 import pytest
 
 from worker import wiring
-from worker.cli.analyze import parse_mr
+from worker.cli.analyze import parse_mr, print_ended
+from worker.core.conversation.context import NO_OUTCOME, NoteRef
+from worker.core.ports import SessionKey
 from worker.errors import ConfigError, SandpiperError
 from worker.sessions.table import open_store
 from worker.settings import Settings, load
+from worker.turns.results import Finished
 from worker.wiring.stores import choose_folder
 
 GITLAB = "https://gitlab.example.com"
@@ -133,3 +136,12 @@ def test_the_default_folder_stays_where_it_is_or_can_be_made_and_a_chosen_one_al
     assert choose_folder(default, tmp_path).store == default.store
     chosen = Settings(store="file:///somewhere")
     assert choose_folder(chosen, tmp_path / "file" / "sandpiper").store == "file:///somewhere"
+
+
+def test_what_a_stored_note_holds_does_not_command_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    body = "**Flaky**\x1b]0;owned\x07\n\u202ejob 12\r\n\x1b[2Jline"
+    key = SessionKey(7, 42, "0123456789abcdef0123")
+    print_ended(Finished(key, 0, NO_OUTCOME, body, NoteRef(5), "there"), as_json=False)
+    assert capsys.readouterr().out == "**Flaky**]0;owned\njob 12\n[2Jline\n"

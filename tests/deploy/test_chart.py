@@ -227,6 +227,15 @@ def test_another_request_is_another_job() -> None:
     assert len(names) == 2
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_dry_run_mounts_no_token_to_write_with(dry_run: bool) -> None:
+    alone = MATRIX["one job alone"]
+    (job,) = of_kind(render({**alone, "job": {**alone["job"], "dryRun": dry_run}}), "Job")
+    shown = json.dumps(job)
+    assert "GITLAB_READ_TOKEN" in shown
+    assert ("GITLAB_WRITE_TOKEN" in shown) is not dry_run
+
+
 def test_every_command_line_is_one_that_sandpiper_knows() -> None:
     def look(manifests: tuple[Manifest, ...]) -> Iterator[str]:
         for each in pods(manifests):

@@ -148,12 +148,21 @@ http{{ if $own.tlsSecret }}s{{ end }}://{{ $own.host }}
 {{- end }}
 {{- end }}
 
+{{/* The secrets of the Job: a dry run posts nothing, and needs no token to write with. */}}
+{{- define "sandpiper.jobSecrets" -}}
+{{- $secrets := .Values.secrets.worker -}}
+{{- if .Values.job.dryRun }}{{ $secrets = omit $secrets "GITLAB_WRITE_TOKEN" }}{{ end -}}
+{{- $secrets | toYaml -}}
+{{- end }}
+
 {{/* What is not there of all Secrets that the pods mount, a line each. */}}
 {{- define "sandpiper.missing" -}}
 {{- $v := .Values -}}
 {{- $keys := list -}}
 {{- if $v.receiver.enabled }}{{ $keys = concat $keys (values (include "sandpiper.secrets" (list . $v.secrets.receiver) | fromYaml)) }}{{ end -}}
-{{- if or $v.worker.enabled $v.sweep.enabled $v.job.enabled }}{{ $keys = concat $keys (values (include "sandpiper.secrets" (list . $v.secrets.worker) | fromYaml)) }}{{ end -}}
+{{- $works := or $v.worker.enabled $v.sweep.enabled (and $v.job.enabled (not $v.job.dryRun)) -}}
+{{- $worker := ternary $v.secrets.worker (include "sandpiper.jobSecrets" . | fromYaml) $works -}}
+{{- if or $works $v.job.enabled }}{{ $keys = concat $keys (values (include "sandpiper.secrets" (list . $worker) | fromYaml)) }}{{ end -}}
 {{- if and $v.webhooks.fix $v.webhooks.setupTokenKey }}{{ $keys = append $keys $v.webhooks.setupTokenKey }}{{ end -}}
 {{- include "sandpiper.missingKeys" (list . $v.secrets.existingSecret $keys) -}}
 {{- with $v.store.existingSecret }}{{ include "sandpiper.missingKeys" (list $ . (list $v.store.key)) }}{{ end -}}

@@ -40,7 +40,8 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
     run = Run(live.make_watcher(Console(stderr=True), posts=False), reply_route=_route(text))
     answered = foreground.take_turn(
         lambda run: answer_reply(key, text, deps, run),
-        *(deps, run),
+        deps,
+        run,
         stopped="stopped; nothing is stored of this question",
     )
     status = print_ended(answered, as_json=as_json)

@@ -57,7 +57,9 @@ def _serve(
     run_receiver(
         settings,
         lambda: wiring.build_deps(settings, watched=watched),
-        *(taken, concurrency, watched),
+        taken,
+        concurrency,
+        watched,
         metrics_port if settings.metrics.enabled else 0,
     )
 

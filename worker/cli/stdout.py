@@ -39,8 +39,12 @@ def _find_ascii(name: str) -> codecs.CodecInfo | None:
         return None
     plain = codecs.lookup("ascii")
     return codecs.CodecInfo(
-        *(plain.encode, plain.decode, plain.streamreader, plain.streamwriter),
-        *(plain.incrementalencoder, plain.incrementaldecoder),
+        encode=plain.encode,
+        decode=plain.decode,
+        streamreader=plain.streamreader,
+        streamwriter=plain.streamwriter,
+        incrementalencoder=plain.incrementalencoder,
+        incrementaldecoder=plain.incrementaldecoder,
         name=_ASCII,
     )
 

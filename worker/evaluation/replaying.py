@@ -124,7 +124,9 @@ def replay_session(
     toolset = open_toolset(key, stored, deps)
     archive = deps.storage.sessions.open_files(key, stored.turn)
     sandbox = start_in_background(
-        *(deps.runtime.sandboxes, name_sandbox(key), [archive] if archive else []),
+        deps.runtime.sandboxes,
+        name_sandbox(key),
+        [archive] if archive else [],
         at_first_use=True,
     )
     try:

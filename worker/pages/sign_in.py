@@ -222,7 +222,9 @@ class SignIn:
         with anyio.move_on_after(SECONDS):
             person = await anyio.to_thread.run_sync(
                 self._client.find_member,
-                *(code, nonce, verifier),
+                code,
+                nonce,
+                verifier,
                 limiter=self._threads,
                 abandon_on_cancel=True,
             )

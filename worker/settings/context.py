@@ -67,6 +67,7 @@ class ContextSettings(Part):
         if self.fold_to >= self.fold_at:
             raise Clash(
                 f"expected fold_to ({self.fold_to:g}) below fold_at ({self.fold_at:g})",
-                *("fold_to", "fold_at"),
+                "fold_to",
+                "fold_at",
             )
         return self

@@ -307,7 +307,9 @@ class ModelSettings(Part):
             raise Clash(
                 f"expected a tier of models.tiers (there: {there}) or provider/model; found "
                 f"'{one_line(name, 60)}'{suggest_nearest(name, self.tiers)}",
-                *("reply.model", "reply", "tiers"),
+                "reply.model",
+                "reply",
+                "tiers",
             )
         return self
 

@@ -140,6 +140,7 @@ class WorkerSettings(Part):
             raise Clash(
                 f"expected a lease ({self.lease:g}) of at least three heartbeats "
                 f"(of {self.heartbeat:g})",
-                *("lease", "heartbeat"),
+                "lease",
+                "heartbeat",
             )
         return self

@@ -104,7 +104,8 @@ class Settings(Part):
                 raise Clash(
                     f"{name} is the webhook's secret, which others know: set it to the output of "
                     "`openssl rand -hex 32`, or to nothing",
-                    *(key, "gitlab.webhook_secret"),
+                    key,
+                    "gitlab.webhook_secret",
                 )
         return self
 

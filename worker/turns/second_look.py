@@ -111,7 +111,13 @@ def _compare_failure(
             return run_again.tell_same_failure(key, stored, failure, survey, deps)
     files = next(iter(turn.files_of), None)
     look = run_again.make_look(
-        *(stored, failure, survey, deps), files=files, tier=tier, on_request=not turn.is_unasked
+        stored,
+        failure,
+        survey,
+        deps,
+        files=files,
+        tier=tier,
+        on_request=not turn.is_unasked,
     )
     note = run_again.find_living_note(key, stored, subject, deps)
     return replace(look, earlier_note=note.body if note else "")

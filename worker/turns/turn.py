@@ -179,7 +179,8 @@ def _post_placeholder(turn: Turn, deps: Deps, run: Run) -> Context:
 def _write_placeholder(turn: Turn) -> str:
     context = turn.context
     return note.write_placeholder(
-        *(turn.marker, context.subject),
+        turn.marker,
+        context.subject,
         resumed=not context.is_look,
         earlier=context.earlier_note,
         on_request=context.on_request,

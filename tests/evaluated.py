@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from worker.cli.embedded import serve_embedded
-from worker.core.finding import CLAIMS
+from worker.core.finding.model import CLAIMS
 from worker.core.logs.trace import clean_trace
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Script

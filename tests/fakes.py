@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from sandbox.base import ExecResult, Output, SandboxGone
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, Usage
-from worker.core.ports import Document, Ran, Reply, Request, StopReason
+from worker.core.ports.model import Reply, Request, StopReason
+from worker.core.ports.tools import Document, Ran
 from worker.errors import ModelError
 
 EMPTY = Output("", 0, 0)

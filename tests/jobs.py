@@ -17,8 +17,10 @@ from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolSpec
 from worker.core.events import Asking, Event
 from worker.core.failure.jobs import Survey
-from worker.core.ports import Model, Reply, SessionKey, Toolbox
 from worker.core.ports.evidence import JobLog, Place
+from worker.core.ports.model import Model, Reply
+from worker.core.ports.tools import Toolbox
+from worker.core.session_id import SessionKey
 from worker.core.triggers import PipelineFailed, PipelinePassed, Replied, Trigger
 from worker.errors import ModelError, SourceError
 from worker.forge.gitlab.writer import GitLabWriter

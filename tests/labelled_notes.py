@@ -13,7 +13,7 @@ from tests.simulators.gitlab import GitLabSim, Scene
 from worker import wiring
 from worker.core.conversation.messages import User
 from worker.core.failure.verdict import Verdict
-from worker.core.ports import Reply
+from worker.core.ports.model import Reply
 from worker.core.triggers import PipelineFailed
 from worker.forge.text.layout import HEADLINES
 from worker.settings.loading import load

@@ -32,7 +32,7 @@ from worker.core.conversation.context import RULE, Context
 from worker.core.conversation.context_json import load_context
 from worker.core.conversation.messages import User
 from worker.core.failure.jobs import Group
-from worker.core.ports import Reply
+from worker.core.ports.model import Reply
 from worker.core.triggers import PipelineFailed
 from worker.turns.parts import Deps
 

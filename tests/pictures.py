@@ -15,7 +15,8 @@ from worker.core.conversation.turn_row import Row, dump_row
 from worker.core.failure.outcomes import Judgement, Label
 from worker.core.failure.verdict import Verdict
 from worker.core.object_names import name_day
-from worker.core.ports import Claim, SessionKey
+from worker.core.ports.sessions import Claim
+from worker.core.session_id import SessionKey
 from worker.demo import story
 from worker.evaluation.day_report import DAY, JudgedTurn, count_day, write_day
 from worker.sessions.folder import FolderStore

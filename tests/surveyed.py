@@ -10,7 +10,7 @@ from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline
 from worker.core.conversation.messages import User
 from worker.core.failure import known
 from worker.core.failure.jobs import Survey
-from worker.core.ports import Reply, Request
+from worker.core.ports.model import Reply, Request
 from worker.jobs import dispatch
 from worker.sources.api.client import ReadClient
 from worker.sources.captures import CapturedDocuments

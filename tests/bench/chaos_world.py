@@ -27,7 +27,7 @@ from tests.simulators.gitlab import (
     Receiver,
 )
 from tests.simulators.odd_answers import OddGitLab
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.demo.script import Answer, Asked, Call, Say, Scripted
 from worker.forge.text.note import is_placeholder
 

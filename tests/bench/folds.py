@@ -32,7 +32,7 @@ from worker.core.conversation.messages import (
     ToolSpec,
     User,
 )
-from worker.core.ports import Ran
+from worker.core.ports.tools import Ran
 from worker.demo.script import Answer, Asked, Call, Say, Script
 from worker.models import table
 from worker.models.catalogue.built_in import BUILT_IN

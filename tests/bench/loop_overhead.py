@@ -29,7 +29,10 @@ from worker.core.conversation.context_json import Dumper
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.core.events import ignore_event
-from worker.core.ports import Claim, Model, Ran, SessionKey
+from worker.core.ports.model import Model
+from worker.core.ports.sessions import Claim
+from worker.core.ports.tools import Ran
+from worker.core.session_id import SessionKey
 from worker.models import table
 from worker.models.http.client import HttpModel
 from worker.sessions.folder import FolderStore

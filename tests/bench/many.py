@@ -20,7 +20,7 @@ from tests.flow.product import DOCKER, Product, product
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import MergeRequest
 from worker.core.conversation.loop_rules import LoopRules
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.demo.script import Say
 
 SESSIONS = 64

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.turn_row import Row, dump_row
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.maintenance.verdict_days import count_ended_days, read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer

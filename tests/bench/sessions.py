@@ -17,7 +17,7 @@ from worker.core.conversation.folds.fold import FoldSettings, Resume
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, User
 from worker.core.events import ignore_event
-from worker.core.ports import Ran
+from worker.core.ports.tools import Ran
 from worker.demo.anthropic import binding, checks
 from worker.demo.anthropic.answers import make_message
 from worker.demo.anthropic.cache import InputTokens, Position, list_positions

@@ -32,7 +32,7 @@ from worker.core.conversation.context import Context, Outcome
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Usage, User
 from worker.core.events import ignore_event
-from worker.core.ports import Model
+from worker.core.ports.model import Model
 from worker.core.routing.tiers import Signal, TierChoice, TierModel, TierRules
 from worker.demo.script import Answer, Asked, Call, Say, Script
 from worker.models import table

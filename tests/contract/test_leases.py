@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.places import KEY, PLACES, WORKERS, Place, at, folder_place, many, place_of
 from tests.fakes import HandClock
-from worker.core.ports import Claim
+from worker.core.ports.sessions import Claim
 from worker.errors import HandedOver, LeaseLost, StoreError, TurnTaken
 from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import Folder

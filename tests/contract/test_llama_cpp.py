@@ -26,7 +26,7 @@ from tests.wire.conversations import asks, found
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Outcome, Status
 from worker.core.conversation.messages import Assistant, Message, User, WireForm
-from worker.core.ports import Model, StopReason
+from worker.core.ports.model import Model, StopReason
 from worker.demo.script import Scripted
 from worker.errors import NO_TOOLS, ContextOverflow, ModelError
 from worker.models import table

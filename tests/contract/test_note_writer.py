@@ -10,7 +10,7 @@ from tests.contract.notes import note_of, written
 from tests.simulators.gitlab import Access, GitLabSim, Scene
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import BotAccount, NoteWriter
-from worker.core.session_id import Marker
+from worker.core.text.marker import Marker
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import PER_PAGE, GitLabWriter

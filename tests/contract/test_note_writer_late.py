@@ -8,7 +8,7 @@ import pytest
 from tests.contract.notes import written
 from tests.simulators.gitlab import GitLabSim, Scene
 from worker.core.conversation.context import Subject
-from worker.core.session_id import Marker
+from worker.core.text.marker import Marker
 from worker.errors import ForgeError
 from worker.forge.gitlab.writer import SETTLE, GitLabWriter
 

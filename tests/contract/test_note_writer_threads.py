@@ -7,8 +7,8 @@ import pytest
 from tests.contract.notes import note_of
 from tests.simulators.gitlab import GitLabSim, Scene
 from worker.core.conversation.context import NoteRef, Subject
-from worker.core.ports.gitlab import Position
-from worker.core.session_id import Kind, Marker
+from worker.core.text.diffs import Position
+from worker.core.text.marker import Kind, Marker
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import OWN_PAGES, PER_PAGE, GitLabWriter

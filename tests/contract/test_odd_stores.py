@@ -8,8 +8,9 @@ from tests.fakes import HandClock
 from tests.simulators.odd_answers import OddS3
 from tests.simulators.s3_gateway import S3Gateway
 from tests.stores import S3Server
-from worker.core.ports import Claim, SessionKey
 from worker.core.ports.damaged import SECOND_LOOK
+from worker.core.ports.sessions import Claim
+from worker.core.session_id import SessionKey
 from worker.core.triggers import PipelineFailed
 from worker.errors import StoreError
 from worker.queue.heartbeat import Registration

@@ -12,7 +12,8 @@ from tests.simulators.gitlab import GitLabSim
 from worker.core.failure import known, project_memory, similar
 from worker.core.failure.jobs import Survey
 from worker.core.failure.verdict import Verdict
-from worker.core.ports import Claim, MemoryPart, SessionKey
+from worker.core.ports.sessions import Claim, MemoryPart
+from worker.core.session_id import SessionKey
 from worker.core.triggers import Replied
 from worker.maintenance import retention
 from worker.maintenance.verdict_days import count_ended_days

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.contract.places import KEY, WORKERS, Place, at, many
-from worker.core.ports import Claim
+from worker.core.ports.sessions import Claim
 from worker.errors import StoreError
 
 

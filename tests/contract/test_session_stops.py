@@ -3,7 +3,8 @@
 import pytest
 
 from tests.contract.places import KEY, WORKERS, Place, at, many
-from worker.core.ports import Claim, SessionKey
+from worker.core.ports.sessions import Claim
+from worker.core.session_id import SessionKey
 from worker.errors import StoreError
 
 OTHER = SessionKey(7, 42, "0123fedcba9876543210")

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.places import KEY, WORKERS, Place, at, many
-from worker.core.ports import Claim, SessionKey
+from worker.core.ports.sessions import Claim
+from worker.core.session_id import SessionKey
 from worker.errors import StoreError, TurnTaken
 from worker.sessions.store import MAX_CONTEXT
 

@@ -17,7 +17,8 @@ from tests.parts import change_parts
 from worker import wiring
 from worker.cli import serve, worker
 from worker.core.conversation.messages import ToolCall
-from worker.core.ports import Ran, Reply, Request
+from worker.core.ports.model import Reply, Request
+from worker.core.ports.tools import Ran
 from worker.turns.parts import Deps
 
 FROZEN = "frozen "

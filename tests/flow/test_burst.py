@@ -13,8 +13,8 @@ from tests.accepting import one_by_one
 from tests.fakes import says
 from tests.jobs import Job, run_trigger
 from tests.simulators.gitlab import GitLabSim, MergeRequest, Note, Receiver
-from worker.core.ports import Reply, Request
-from worker.core.session_id import find_marker
+from worker.core.ports.model import Reply, Request
+from worker.core.text.marker import find_marker
 from worker.core.triggers import Trigger
 from worker.demo.gitlab.hooks import Event
 from worker.errors import SandpiperError

@@ -17,7 +17,7 @@ from tests.flow.product import DEADLINE, Process, ending, free_port, list_files
 from tests.jobs import START, Job
 from tests.simulators.gitlab import GitLabSim
 from worker.core.events import ignore_event
-from worker.core.ports import Reply, Request
+from worker.core.ports.model import Reply, Request
 from worker.core.triggers import Reacted, Trigger
 from worker.demo.script import Asked, Call
 from worker.queue import delivery

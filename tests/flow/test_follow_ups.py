@@ -10,7 +10,7 @@ import pytest
 from tests.flow.product import Process, Product, product
 from tests.simulators.gitlab import Note
 from worker.core.conversation.repair_request import REPAIR
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.demo import story
 from worker.demo.script import Answer, Asked, Call, Say
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import DEADLINE, Driver, Process, Product, product
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.demo import story
 from worker.demo.script import Answer, Asked, Script
 

@@ -11,7 +11,7 @@ import pytest
 from tests.flow.product import DOCKER, KEY, SECRET, Product, product
 from tests.stores import CREDENTIALS, S3Server
 from worker.core.conversation import context_json
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.demo import story
 from worker.demo.script import Asked, Call, Say, Scripted
 

@@ -20,7 +20,7 @@ from worker.core.conversation.context import Status
 from worker.core.conversation.context_json import load_context
 from worker.core.conversation.limits import Limits
 from worker.core.events import ignore_event
-from worker.core.ports import Model
+from worker.core.ports.model import Model
 from worker.core.triggers import Trigger
 from worker.demo.script import Call, Say, Scripted
 from worker.models.fallback import FallbackModel

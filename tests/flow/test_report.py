@@ -12,7 +12,7 @@ import pytest
 
 from tests.flow.product import Product, product
 from worker.core.conversation.turn_row import Row, dump_row
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.demo import story
 from worker.sessions.folder import FolderStore
 

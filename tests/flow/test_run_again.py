@@ -10,7 +10,7 @@ import pytest
 from tests.flow.product import Process, Product, product
 from tests.flow.test_survey import PULL, TICK
 from tests.simulators.gitlab import Pipeline
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.demo.script import Asked, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")

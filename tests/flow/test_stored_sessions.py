@@ -21,7 +21,7 @@ from worker import playbook
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.messages import drop_wire
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.demo.script import Answer, Asked, Call, Say
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")

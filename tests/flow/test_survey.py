@@ -10,7 +10,7 @@ import pytest
 
 from tests.flow.product import Process, Product, product
 from tests.simulators.gitlab import MergeRequest, Pipeline
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.demo.gitlab.state import DiffFile
 from worker.demo.script import Asked, Say, Scripted
 

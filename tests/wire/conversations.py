@@ -14,7 +14,7 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
 )
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.models.table import PROVIDERS
 
 SYSTEM = "You find out why a pipeline failed."

@@ -26,7 +26,7 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
 )
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.models.base import Codec
 
 ORIGIN = "anthropic/claude-sonnet-5-5"

@@ -26,7 +26,7 @@ from worker.core.conversation.messages import (
 )
 from worker.core.conversation.prompts import write_continuation
 from worker.core.conversation.repair import close_calls
-from worker.core.ports import Reply, Request
+from worker.core.ports.model import Reply, Request
 from worker.demo.script import Asked, Call, Say, Scripted, Step, Think
 from worker.models.codec.json_slices import parse_elements, parse_members
 from worker.models.http.client import HttpModel

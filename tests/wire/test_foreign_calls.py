@@ -25,7 +25,7 @@ from worker.core.conversation.messages import (
     WireForm,
     rename_repeated_calls,
 )
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.demo.script import Say
 
 LONG = "chatcmpl-abc123.tool.call.very-long-identifier-from-provider"

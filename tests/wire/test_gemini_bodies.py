@@ -30,7 +30,7 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
 )
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.models.base import Codec
 from worker.models.gemini.answers import NO_ID
 from worker.models.gemini.generate_content import DUMMY_SIGNATURE

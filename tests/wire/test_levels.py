@@ -27,7 +27,7 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
 )
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.demo.script import Call, Say, Script, Scripted, Think
 from worker.errors import ConfigError, ModelError
 from worker.models import table

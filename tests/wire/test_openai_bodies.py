@@ -22,7 +22,7 @@ from tests.wire.conversations import (
     sliding,
 )
 from worker.core.conversation.messages import Assistant, Message, ToolCall, User, WireForm
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.models.base import Codec, Dialect, Target
 from worker.models.openai.chat_completions import OpenAIChat
 

@@ -13,7 +13,7 @@ from worker import wiring
 from worker.cli import DONE, FAILED, PARTIAL, foreground, live, say_failure
 from worker.cli.completion import complete_model
 from worker.core.conversation.context import NO_OUTCOME, Context, NoteRef, Outcome, Status, Subject
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.core.text.untrusted import one_line, visible
 from worker.core.triggers import PipelineFailed
 from worker.errors import ConfigError, SandpiperError

@@ -24,7 +24,8 @@ from worker.core.conversation.context import Context
 from worker.core.failure import aftermath
 from worker.core.failure.project_memory import Fact, load_facts
 from worker.core.failure.verdict import Verdict
-from worker.core.ports import RecentTurns, SessionKey, SessionStore
+from worker.core.ports.sessions import RecentTurns, SessionStore
+from worker.core.session_id import SessionKey
 from worker.core.text.untrusted import one_line
 from worker.errors import SandpiperError
 from worker.turns.stored_turns import load_turn, read_turn

@@ -8,7 +8,8 @@ from typing import Any
 
 from worker.core.conversation import turn_row
 from worker.core.conversation.context import Context
-from worker.core.ports import RecentTurns, SessionKey, SessionStore
+from worker.core.ports.sessions import RecentTurns, SessionStore
+from worker.core.session_id import SessionKey
 from worker.errors import SandpiperError, StoreError
 from worker.turns.stored_turns import load_turn, read_turn
 

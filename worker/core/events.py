@@ -7,8 +7,8 @@ from enum import StrEnum
 from worker.core.conversation.context import Context, NoteRef, Outcome, Subject
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.failure.outcomes import Label
-from worker.core.finding import Finding
-from worker.core.session_id import Marker
+from worker.core.finding.model import Finding
+from worker.core.text.marker import Marker
 from worker.core.triggers import Trigger
 
 

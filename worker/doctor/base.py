@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from sandbox.about import ClusterFacts, Engine
 from sandbox.base import Driver
-from worker.core.ports import Model
+from worker.core.ports.model import Model
 from worker.core.ports.records import Records
 from worker.doctor.gitlab import Accounts
 from worker.errors import QueueError, SandpiperError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from worker.core.conversation.messages import ToolSpec, User
-from worker.core.ports import Reply, Request
+from worker.core.ports.model import Reply, Request
 from worker.doctor.base import (
     Candidate,
     Installation,

@@ -19,8 +19,9 @@ from worker.core.conversation.messages import (
 from worker.core.conversation.plan import EXEC
 from worker.core.conversation.repeated_calls import normalise_arguments
 from worker.core.events import Watcher
-from worker.core.finding import Finding
-from worker.core.ports import Ran, SessionKey, Toolbox
+from worker.core.finding.model import Finding
+from worker.core.ports.tools import Ran, Toolbox
+from worker.core.session_id import SessionKey
 from worker.errors import HandedOver
 from worker.playbook import Playbook, Workflow
 from worker.turns import triage

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from worker.core.conversation.context import Status
 from worker.core.events import Event, Milestone, Stage, TriggerLeft, TurnEnded, Watcher
-from worker.core.ports import Helper
+from worker.core.ports.model import Helper
 from worker.core.text.untrusted import one_line
 from worker.demo.gitlab.hooks import Receiver
 from worker.demo.gitlab.simulator import GitLabSim

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from worker.core.failure.verdict import Verdict
-from worker.core.finding import CLAIMS, Finding
+from worker.core.finding.model import CLAIMS, Finding
 from worker.evaluation.cases import Expectation
 from worker.evaluation.shares import Share
 

@@ -8,12 +8,11 @@ from types import MappingProxyType
 
 from worker.core.conversation import prompts
 from worker.core.conversation.context import KNOWN, RULE, Context, Subject
-from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
 from worker.core.routing import comment_commands
 from worker.core.routing.comment_commands import Command, CommentRequest
 from worker.core.routing.tiers import TIERS, TierModel
-from worker.core.session_id import make_session_id
+from worker.core.session_id import SessionKey, make_session_id
 from worker.core.triggers import PipelineFailed, Replied, trigger_id
 from worker.errors import Unreadable
 from worker.jobs.model_commands import (

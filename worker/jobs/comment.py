@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from worker.core.conversation.context import Subject
 from worker.core.conversation.limits import count_cost
-from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
 from worker.core.routing import comment_commands
 from worker.core.routing.comment_commands import Command
 from worker.core.routing.questions import MOST_TOKENS, TASK, Route, read_route, route_reply
-from worker.core.session_id import Kind, Marker, find_marker
+from worker.core.session_id import SessionKey
+from worker.core.text.marker import Kind, Marker, find_marker
 from worker.core.triggers import Replied, trigger_id
 from worker.errors import ConfigError, ForgeError, SandpiperError
 from worker.forge.defence.neutralise import neutralise

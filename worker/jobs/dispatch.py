@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from worker.core.ports import Clock
+from worker.core.ports.clock import Clock
 from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
 from worker.jobs import comment, pipeline_failed, pipeline_passed, reaction
 from worker.jobs.results import CommandAnswered, VotesCounted

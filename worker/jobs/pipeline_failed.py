@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from worker.core.conversation.context import Subject
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.core.triggers import PipelineFailed
 from worker.errors import SourceError
 from worker.jobs.results import DebounceNotOver

@@ -1,7 +1,7 @@
 """Handles passed pipelines: the notes on older failures of the merge request then say so."""
 
 from worker.core.events import Watcher
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.core.triggers import PipelinePassed
 from worker.turns import older_notes
 from worker.turns.outcomes import update_judgement

@@ -9,8 +9,8 @@ import logging
 from worker.core.events import VotesChanged, Watcher
 from worker.core.failure import aftermath
 from worker.core.failure.aftermath import DOWN, MOST_VOTERS, UP, Feedback
-from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import Votes
+from worker.core.session_id import SessionKey
 from worker.core.triggers import Reacted
 from worker.jobs.results import VotesCounted
 from worker.log import bind_log_fields

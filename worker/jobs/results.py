@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from worker.core.failure.aftermath import Feedback
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.errors import SandpiperError
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.errors import Unreadable
 from worker.queue.journal import State, StoredEntry

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from worker.core.conversation.context import Subject
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.core.triggers import PipelineFailed, Reacted, Replied, Trigger, trigger_id
 from worker.errors import SandpiperError
 from worker.jobs.pipeline_failed import find_looked_at

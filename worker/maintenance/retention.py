@@ -11,9 +11,10 @@ from itertools import islice
 
 from worker.core import object_names
 from worker.core.failure import known
-from worker.core.ports import KnownFailures, SessionKey
 from worker.core.ports.damaged import DAMAGED, KEPT
 from worker.core.ports.records import RECORD, Records
+from worker.core.ports.sessions import KnownFailures
+from worker.core.session_id import SessionKey
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import StoreError, Unreadable
 from worker.queue.journal import State, name_entry

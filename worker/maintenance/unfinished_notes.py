@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from worker.core import object_names
 from worker.core.conversation.context import Context, Subject
-from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import OwnNote
-from worker.core.session_id import Marker
+from worker.core.session_id import SessionKey
+from worker.core.text.marker import Marker
 from worker.errors import ForgeError
 from worker.queue.journal import State
 from worker.turns import stored_turns

@@ -13,7 +13,8 @@ from worker.core import object_names
 from worker.core.conversation import turn_row
 from worker.core.conversation.turn_row import Row, make_filter
 from worker.core.failure.outcomes import Judgement, Label
-from worker.core.ports import SessionKey, SessionStore
+from worker.core.ports.sessions import SessionStore
+from worker.core.session_id import SessionKey
 from worker.evaluation.day_report import (
     DAY,
     DayReport,

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import httpx
 
 from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports import Request, StopReason
+from worker.core.ports.model import Request, StopReason
 from worker.models.catalogue.model_info import ModelInfo
 
 MAX_TOKENS = 21_000

@@ -3,7 +3,8 @@
 import logging
 
 from worker.core.conversation.messages import User
-from worker.core.ports import Clock, HelperAnswer, Model, Request, StopReason
+from worker.core.ports.clock import Clock
+from worker.core.ports.model import HelperAnswer, Model, Request, StopReason
 from worker.errors import ModelError
 
 _log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from worker.core.conversation.limits import Limits
-from worker.core.ports import SessionStore
+from worker.core.ports.sessions import SessionStore
 from worker.errors import SandpiperError, StoreError
 from worker.evaluation.day_report import DayReport
 from worker.pages import files, overview, render, report, stored, view

@@ -15,7 +15,8 @@ from worker.core.conversation.turn_row import (
     matches_project,
     parse_project_id,
 )
-from worker.core.ports import RecentTurns, SessionKey, SessionStore
+from worker.core.ports.sessions import RecentTurns, SessionStore
+from worker.core.session_id import SessionKey
 from worker.core.text.untrusted import one_line
 from worker.pages.stored import find_state
 from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.routing import Route
 
 from worker.core.conversation.limits import Limits
-from worker.core.ports import SessionStore
+from worker.core.ports.sessions import SessionStore
 from worker.evaluation.day_report import DayReport
 from worker.pages.home import make_home_route
 from worker.pages.http import Pages

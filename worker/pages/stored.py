@@ -8,8 +8,8 @@ from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
 from worker.core.conversation.turn_row import RUNNING
 from worker.core.failure.aftermath import load_aftermath, load_feedback
-from worker.core.ports import RecentTurns, SessionKey, SessionStore
-from worker.core.ports.sessions import TurnClaims, TurnFiles
+from worker.core.ports.sessions import RecentTurns, SessionStore, TurnClaims, TurnFiles
+from worker.core.session_id import SessionKey
 from worker.errors import StoreError, Unreadable
 from worker.pages.texts import INTERRUPTED
 from worker.pages.view import StoredTurn

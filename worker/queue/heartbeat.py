@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 
-from worker.core.ports import Clock
+from worker.core.ports.clock import Clock
 from worker.core.ports.records import RECORD, Records
 from worker.core.text.untrusted_json import parse_object
 from worker.errors import StoreError

@@ -16,7 +16,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from worker.core.ports import Clock, damaged
+from worker.core.ports import damaged
+from worker.core.ports.clock import Clock
 from worker.core.ports.records import RECORD, Records, Stored
 from worker.core.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.core.triggers import (

@@ -19,8 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from secrets import token_hex
 
-from worker.core.ports import Claim, Clock, SessionKey, SessionStore
+from worker.core.ports.clock import Clock
 from worker.core.ports.records import RECORD
+from worker.core.ports.sessions import Claim, SessionStore
+from worker.core.session_id import SessionKey
 from worker.errors import HandedOver, LeaseLost, StoreError
 from worker.queue.heartbeat import DEAD_RECORD, FOLDER, Registration
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from worker.core.events import Backlog, Watcher, ignore_event
-from worker.core.ports import Clock
+from worker.core.ports.clock import Clock
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, StoreError
 from worker.queue.journal import Journal, State, StoredEntry, get_project_id

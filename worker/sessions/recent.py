@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import islice
 
 from worker.core.object_names import END, RECENT
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.errors import StoreError, Unreadable
 from worker.sessions import keys
 from worker.sessions.objects import Objects

@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager, suppress
 from itertools import islice
 
 from worker.core.object_names import INSTALLATION_KEY
-from worker.core.ports import Claim, SessionKey
 from worker.core.ports.records import Stored, update_record
+from worker.core.ports.sessions import Claim
+from worker.core.session_id import SessionKey
 from worker.core.stored_keys import from_stored, pick_known, to_stored
 from worker.errors import StoreError, TurnTaken
 from worker.sessions import keys

@@ -28,7 +28,7 @@ from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.conversation.context import Subject
-from worker.core.ports import Document, DocumentKind
+from worker.core.ports.tools import Document, DocumentKind
 from worker.core.text.redacted_values import Redacted
 from worker.errors import SourceError
 from worker.sources.evidence import KeptPlace

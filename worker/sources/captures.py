@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from worker.core.ports import Document, Source
 from worker.core.ports.evidence import (
     JobArtifact,
     JobLog,
@@ -17,6 +16,7 @@ from worker.core.ports.evidence import (
     RequestFile,
     TaskStep,
 )
+from worker.core.ports.tools import Document, Source
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound

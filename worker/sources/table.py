@@ -16,7 +16,7 @@ import httpx
 
 from worker.arguments import Arguments, parse, schema
 from worker.core.conversation.messages import ToolSpec
-from worker.core.ports import Document, Source
+from worker.core.ports.tools import Document, Source
 from worker.core.text.redacted_values import Redacted
 from worker.core.text.untrusted import one_line, visible
 from worker.errors import UNFORESEEN, ConfigError, SourceError

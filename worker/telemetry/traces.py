@@ -20,7 +20,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from worker import __version__
 from worker.core.events import Asking, Event, ToolRan, TriggerBegun, TriggerLeft, TurnEnded
-from worker.core.ports import Model, Reply, Request
+from worker.core.ports.model import Model, Reply, Request
 from worker.core.triggers import trigger_id
 from worker.errors import ModelError
 from worker.models.wrapper import ModelWrapper

@@ -13,8 +13,8 @@ from prometheus_client import Histogram
 from sandbox.base import Driver, ExecResult, Sandbox, SandboxError, SandboxGone
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.failure.aftermath import load_aftermath
-from worker.core.ports import Model, Reply, Request
 from worker.core.ports.gitlab import NoteWriter, Reactions
+from worker.core.ports.model import Model, Reply, Request
 from worker.errors import ForgeError, StoreError
 from worker.models.wrapper import ModelWrapper
 from worker.sessions.objects import Objects

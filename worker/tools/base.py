@@ -8,7 +8,7 @@ from typing import Any, Generic
 from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxNotStarted
 from worker.arguments import A, schema
 from worker.core.conversation.messages import ToolSpec
-from worker.core.ports import Source
+from worker.core.ports.tools import Source
 from worker.core.text.preview import LIMIT, head_and_tail
 from worker.core.text.untrusted import one_line
 from worker.errors import UNFORESEEN, ArgumentError, SandboxLost, SourceError

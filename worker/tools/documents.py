@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox.base import DATA, OUT, Sandbox, SandboxLimit
 from worker.core.logs import trace
-from worker.core.ports import (
+from worker.core.ports.tools import (
     GREEN,
     INSTALLED,
     OUTLINE,

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core.ports import Source
+from worker.core.ports.tools import Source
 from worker.core.text.spelling import correct_spelling
 from worker.core.text.untrusted_json import parse_objects
 from worker.errors import ArgumentError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from posixpath import normpath
 from typing import Any
 
-from worker.core.ports import Document
+from worker.core.ports.tools import Document
 
 Key = tuple[str, str, str]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from worker.arguments import parse
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
-from worker.core.ports import Ran, Source
+from worker.core.ports.tools import Ran, Source
 from worker.core.text.redacted_values import redact_values
 from worker.core.text.spelling import correct_spelling
 from worker.core.text.untrusted_json import parse_object

@@ -24,8 +24,8 @@ from worker.core.conversation.saved_files import find_saved_files
 from worker.core.failure.survey_text import tell_time
 from worker.core.gate.question_parts import list_parts, split_question
 from worker.core.gate.rules import Gate
-from worker.core.ports import SessionKey
 from worker.core.routing.tiers import TierChoice
+from worker.core.session_id import SessionKey
 from worker.core.text.redacted_values import redact_values
 from worker.core.triggers import Replied
 from worker.forge.defence.neutralise import neutralise

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from worker.core.object_names import name_day
-from worker.core.ports import Clock
+from worker.core.ports.clock import Clock
 from worker.core.ports.records import RECORD, Records, update_record
 from worker.errors import StoreError
 

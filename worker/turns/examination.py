@@ -21,7 +21,7 @@ from worker.core.failure.jobs import Survey
 from worker.core.gate.judge import MOST_TOKENS, TASK, read_judgement, write_case
 from worker.core.gate.question_parts import read_parts
 from worker.core.gate.rules import Candidate, Failure, Gate, find_failures, is_no_answer
-from worker.core.ports import Helper
+from worker.core.ports.model import Helper
 
 _FINDING = "## Verdict"
 """A workflow that names this section asks for a finding."""

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Sequence
 
 from worker.core.conversation.context import Context, Status
-from worker.core.finding import Finding, Verdict
-from worker.core.ports import SessionKey
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Finding
 from worker.core.ports.gitlab import OwnNote
-from worker.core.session_id import Kind, Marker
+from worker.core.session_id import SessionKey
+from worker.core.text.marker import Kind, Marker
 from worker.errors import ForgeError, StoreError
 from worker.forge.defence.finish import finish_body
 from worker.forge.text import older_note

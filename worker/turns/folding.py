@@ -23,7 +23,7 @@ from worker.core.conversation.folds.summary import (
 from worker.core.conversation.messages import Message
 from worker.core.conversation.saved_files import find_saved_files
 from worker.core.events import Stage, Watcher, ignore_event
-from worker.core.ports import Helper, HelperAnswer
+from worker.core.ports.model import Helper, HelperAnswer
 from worker.errors import SandboxLost
 
 log = logging.getLogger("sandpiper.turn")

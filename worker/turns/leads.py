@@ -7,7 +7,7 @@ from dataclasses import replace
 from worker.core.conversation.context import Context
 from worker.core.failure import known, similar
 from worker.core.failure.jobs import Group, Hit, Survey
-from worker.core.ports import MemoryPart
+from worker.core.ports.sessions import MemoryPart
 from worker.errors import StoreError
 from worker.turns.parts import Deps
 

@@ -42,8 +42,10 @@ from worker.core.conversation.repair import close_calls, close_lost_calls, list_
 from worker.core.conversation.repeated_calls import HINT
 from worker.core.conversation.upgrades import Raise
 from worker.core.events import Answered, Asking, Stage, ToolRan, Watcher
-from worker.core.finding import is_finding
-from worker.core.ports import Clock, Model, Reply, Request, Toolbox
+from worker.core.finding.parse import is_finding
+from worker.core.ports.clock import Clock
+from worker.core.ports.model import Model, Reply, Request
+from worker.core.ports.tools import Toolbox
 from worker.core.routing.tiers import REPLY, Signal
 from worker.errors import (
     CIRCUIT_OPEN,

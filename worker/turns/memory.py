@@ -9,7 +9,8 @@ from worker.core.conversation.context import KNOWN, RULE, Context, Status
 from worker.core.failure import known
 from worker.core.failure.jobs import Group, Survey
 from worker.core.failure.known import KnownFailure
-from worker.core.finding import CLAIMS, Finding, suggestions
+from worker.core.finding import suggestions
+from worker.core.finding.model import CLAIMS, Finding
 from worker.errors import SourceError, StoreError
 from worker.turns.leads import forget_words, keep_words
 from worker.turns.parts import Deps

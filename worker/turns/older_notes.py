@@ -14,12 +14,11 @@ from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Subject
 from worker.core.conversation.context_json import HistoryError
 from worker.core.failure.aftermath import Aftermath, dump_aftermath
-from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import OwnNote
-from worker.core.session_id import Kind
+from worker.core.session_id import SessionKey
+from worker.core.text.marker import Kind
 from worker.errors import ForgeError, SourceError, StoreError
-from worker.forge.defence.finish import finish_body
-from worker.forge.defence.lint import add_subject_hosts
+from worker.forge.defence.finish import add_subject_hosts, finish_body
 from worker.forge.text import older_note
 from worker.turns import memory, project_memory, stored_turns
 from worker.turns.parts import Deps

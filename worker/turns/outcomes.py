@@ -10,7 +10,8 @@ from worker.core.failure import aftermath
 from worker.core.failure.aftermath import Aftermath, Feedback
 from worker.core.failure.outcomes import Judgement, Label, Sequel, judge_verdict
 from worker.core.failure.verdict import Verdict
-from worker.core.ports import SessionKey, SessionStore
+from worker.core.ports.sessions import SessionStore
+from worker.core.session_id import SessionKey
 from worker.errors import StoreError
 from worker.turns.parts import Deps
 from worker.turns.stored_turns import find_aftermath, read_turn

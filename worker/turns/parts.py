@@ -13,19 +13,8 @@ from worker.core.events import Watcher, ignore_event
 from worker.core.failure.jobs import Survey
 from worker.core.failure.known import Settings as KnownSettings
 from worker.core.gate.rules import Gate
-from worker.core.ports import (
-    Captures,
-    Clock,
-    Helper,
-    HelperAnswer,
-    KnownFailures,
-    MemoryPart,
-    Model,
-    RecentTurns,
-    SessionKey,
-    SessionStore,
-    Toolbox,
-)
+from worker.core.ports.clock import Clock
+from worker.core.ports.evidence import Captures
 from worker.core.ports.gitlab import (
     BotAccount,
     MergeRequestReader,
@@ -34,9 +23,13 @@ from worker.core.ports.gitlab import (
     PipelineReader,
     Reactions,
 )
+from worker.core.ports.model import Helper, HelperAnswer, Model
+from worker.core.ports.sessions import KnownFailures, MemoryPart, RecentTurns, SessionStore
+from worker.core.ports.tools import Toolbox
 from worker.core.routing.questions import Route
 from worker.core.routing.tiers import TierModel
-from worker.core.session_id import Marker
+from worker.core.session_id import SessionKey
+from worker.core.text.marker import Marker
 from worker.errors import ConfigError
 from worker.playbook import Playbook, Workflow
 from worker.queue.journal import Journal

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from sandbox.base import Sandbox, SandboxError
 from worker.core.conversation.messages import ToolCall
 from worker.core.conversation.plan import FETCH, PlannedFile
-from worker.core.ports import Toolbox
+from worker.core.ports.tools import Toolbox
 from worker.core.text.untrusted import one_line
 from worker.core.text.untrusted_json import parse_object
 from worker.errors import SandboxLost

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 from worker.core.conversation.context import Context
 from worker.core.events import Answered, Asking, Event, Watcher
-from worker.core.session_id import Marker
+from worker.core.text.marker import Marker
 from worker.errors import ForgeError, Postponed
 from worker.forge.text import note
 from worker.forge.text.progress import WAITING, Progress, write_progress

@@ -8,8 +8,9 @@ from itertools import islice
 from worker.core.conversation.context import KNOWN, RULE, Context, Status
 from worker.core.failure import aftermath, project_memory
 from worker.core.failure.project_memory import Fact, Source
-from worker.core.finding import Finding, Verdict
-from worker.core.ports import SessionKey
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Finding
+from worker.core.session_id import SessionKey
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.turns import stored_turns
 from worker.turns.parts import Deps

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from worker.core import finding
 from worker.core.conversation import quote_repair
 from worker.core.conversation.context import (
     ASKED,
@@ -17,8 +16,13 @@ from worker.core.conversation.digest import write_digest
 from worker.core.conversation.repair import find_unavailable
 from worker.core.failure.verdict import Verdict
 from worker.core.finding import missing_evidence, suggestions
+from worker.core.finding.cause_proof import mark_context
 from worker.core.finding.failed_jobs import list_failed
-from worker.core.session_id import Marker
+from worker.core.finding.model import Finding, HiddenPart
+from worker.core.finding.parse import is_finding
+from worker.core.finding.proof import prove_reply
+from worker.core.finding.sections import split_lead
+from worker.core.text.marker import Marker
 from worker.core.text.redacted_values import redact_values
 from worker.core.text.untrusted import visible
 from worker.forge.text import note
@@ -34,19 +38,19 @@ from worker.turns.tiers import describe_models, describe_tier
 from worker.turns.trials import Trials
 
 
-def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Finding | None:
+def read_finding(context: Context, toolset: Toolset, deps: Deps) -> Finding | None:
     """Return the turn's finding; None if the turn failed or its answer is no finding."""
     outcome = context.outcome
     if outcome is None or outcome.status is Status.FAILED:
         return None
     if not context.investigates:
-        if not finding.is_finding(outcome.text):
+        if not is_finding(outcome.text):
             return None
         # The text above its sections answers the question, and is posted separately.
-        outcome = replace(outcome, text=finding.split_lead(outcome.text)[1])
+        outcome = replace(outcome, text=split_lead(outcome.text)[1])
         context = replace(context, found_by=ASKED)
     survey = context.survey
-    proven = finding.mark_context(
+    proven = mark_context(
         quote_repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact),
         toolset.captures,
         (survey and survey.changed_paths) or (),
@@ -71,9 +75,7 @@ def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | No
     return found.verdict if found else None
 
 
-def find_hidden(
-    context: Context, found: finding.Finding, deps: Deps
-) -> tuple[finding.HiddenPart, ...]:
+def find_hidden(context: Context, found: Finding, deps: Deps) -> tuple[HiddenPart, ...]:
     """Return what the visible lines of a note on `found` have no room for.
 
     Changes are not on the diff yet: those count that can be put there.
@@ -88,7 +90,7 @@ def find_hidden(
 def write_bodies(
     marker: Marker,
     context: Context,
-    found: finding.Finding | None,
+    found: Finding | None,
     trials: Trials,
     toolset: Toolset,
     deps: Deps,
@@ -123,7 +125,7 @@ def write_bodies(
     layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers, above)
     body = note.write_finding(marker, layout, footer)
     # What a reply with a finding says above it, for the person who asked.
-    lead = "" if context.investigates else finding.split_lead(outcome.text)[0]
+    lead = "" if context.investigates else split_lead(outcome.text)[0]
     if not lead:
         return body, body
     done = Outcome(Status.DONE, lead)
@@ -137,7 +139,7 @@ def _write_run_again(context: Context) -> str:
     return write_run_again(context.subject) if is_another else ""
 
 
-def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) -> Footer:
+def _make_footer(context: Context, found: Finding | None, deps: Deps) -> Footer:
     return Footer(
         model=context.model,
         cost_usd=context.turn_usage.cost_usd,
@@ -166,7 +168,7 @@ def _write_answer(
     deps: Deps,
 ) -> str:
     parts = redact_values(
-        finding.prove_reply(visible(suggestions.write_in_place(text)), toolset.captures),
+        prove_reply(visible(suggestions.write_in_place(text)), toolset.captures),
         deps.runtime.redact,
     )
     return note.write_answer(marker, context.subject, parts, outcome, footer, deps.gitlab.hosts)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from worker.core.conversation.context import NoteRef, Outcome
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.errors import SandpiperError
 
 

@@ -21,13 +21,12 @@ from worker.core.failure.aftermath import Aftermath, dump_aftermath
 from worker.core.failure.jobs import Survey
 from worker.core.failure.survey_text import tell_leads, tell_survey, tell_time
 from worker.core.failure.verdict import Verdict
-from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import OwnNote
 from worker.core.routing.tiers import TierChoice
-from worker.core.session_id import Marker
+from worker.core.session_id import SessionKey
+from worker.core.text.marker import Marker
 from worker.errors import ForgeError
-from worker.forge.defence.finish import finish_body
-from worker.forge.defence.lint import add_subject_hosts
+from worker.forge.defence.finish import add_subject_hosts, finish_body
 from worker.forge.text import run_again as texts
 from worker.turns import stored_turns
 from worker.turns.parts import Deps

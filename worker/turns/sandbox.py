@@ -13,7 +13,8 @@ from sandbox.base import Sandbox, SandboxError, SandboxLimit
 from worker.core.conversation.context import Context, find_last_tool_turn
 from worker.core.conversation.plan import PlannedFile
 from worker.core.events import Stage, Watcher
-from worker.core.ports import SessionKey, Toolbox
+from worker.core.ports.tools import Toolbox
+from worker.core.session_id import SessionKey
 from worker.core.text.untrusted import one_line
 from worker.errors import HandedOver, StoreError, TurnTaken
 from worker.turns.folding import FoldedResults

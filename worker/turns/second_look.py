@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from worker.core.conversation.context import Context
 from worker.core.failure.run_again import Difference, compare_failures
-from worker.core.ports import SessionKey
 from worker.core.routing.tiers import TierChoice
+from worker.core.session_id import SessionKey
 from worker.turns import contexts, kept_prompts, run_again, session, stored_turns, tiers, triage
 from worker.turns.parts import Deps, Run, Turn
 from worker.turns.results import Busy, Ended, Skipped

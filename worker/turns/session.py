@@ -9,8 +9,7 @@ from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.absorb import charge_helper
 from worker.core.conversation.context import NO_OUTCOME, Context, NoteRef, Subject
 from worker.core.events import Asking, Event, TurnEnded
-from worker.core.ports import SessionKey
-from worker.core.session_id import make_session_id
+from worker.core.session_id import SessionKey, make_session_id
 from worker.core.triggers import Replied, trigger_id
 from worker.errors import ForgeError, LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields

@@ -7,7 +7,8 @@ from itertools import islice
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
 from worker.core.failure.aftermath import Aftermath, load_aftermath
-from worker.core.ports import SessionKey, SessionStore
+from worker.core.ports.sessions import SessionStore
+from worker.core.session_id import SessionKey
 from worker.errors import StoreError
 from worker.turns.parts import Deps
 

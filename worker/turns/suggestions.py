@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from worker.core.conversation.context import Context
-from worker.core.finding import Finding, Verdict, suggestions
+from worker.core.failure.verdict import Verdict
+from worker.core.finding import suggestions
+from worker.core.finding.model import Finding
 from worker.core.finding.suggestions import Change, Offers, Suggestion
 from worker.core.finding.trials import Trial
-from worker.core.ports import Captures
-from worker.core.ports.evidence import RepoFile
-from worker.core.ports.gitlab import Changes
-from worker.core.session_id import Kind, Marker
+from worker.core.ports.evidence import Captures, RepoFile
+from worker.core.text.diffs import Changes
+from worker.core.text.marker import Kind, Marker
 from worker.errors import ArgumentError, ForgeError, SourceError
 from worker.forge.text.changes import add_runs, write_suggestion
 from worker.turns.parts import Deps

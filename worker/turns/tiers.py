@@ -10,8 +10,9 @@ from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolSpec
 from worker.core.conversation.model_switch import SET_TIER, make_set_tier_spec
 from worker.core.failure.verdict import Verdict
-from worker.core.finding import CLAIMS, parse_finding
-from worker.core.ports import Model
+from worker.core.finding.model import CLAIMS
+from worker.core.finding.parse import parse_finding
+from worker.core.ports.model import Model
 from worker.core.ports.records import RECORD, update_record
 from worker.core.routing.preferences import (
     dump_preference,

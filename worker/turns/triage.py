@@ -23,12 +23,14 @@ from worker.core.failure.survey_text import (
     tell_survey,
     tell_time,
 )
-from worker.core.failure.verdict import Ruling
-from worker.core.finding import Finding, Verdict, is_finding, parse_finding, require_evidence
+from worker.core.failure.verdict import Ruling, Verdict
 from worker.core.finding.drift import hold_against_installed
+from worker.core.finding.model import Finding
+from worker.core.finding.parse import is_finding, parse_finding
+from worker.core.finding.proof import require_evidence
 from worker.core.finding.retries import advises_retry
 from worker.core.logs.host_trouble import tells_of_host
-from worker.core.ports import FailedJob
+from worker.core.ports.evidence import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.core.text.remarks import plain
 from worker.errors import StoreError

@@ -13,12 +13,12 @@ from sandbox.base import Sandbox, SandboxError
 from worker.core.conversation import quote_repair
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.messages import Assistant
-from worker.core.finding import parse_finding, suggestions, trials
+from worker.core.finding import suggestions, trials
 from worker.core.finding.checks import Place
+from worker.core.finding.parse import parse_finding
 from worker.core.finding.suggestions import Change, Suggestion
 from worker.core.finding.trials import Trial
-from worker.core.ports import Captures
-from worker.core.ports.evidence import JobLog, RepoFile
+from worker.core.ports.evidence import Captures, JobLog, RepoFile
 from worker.errors import ArgumentError, SourceError
 from worker.turns.parts import Deps
 

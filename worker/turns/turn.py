@@ -3,16 +3,15 @@
 import logging
 from dataclasses import dataclass, replace
 
-from worker.core import finding
 from worker.core.conversation.context import ASKED, Context, NoteRef, Outcome, Status
 from worker.core.conversation.limits import count_cost
 from worker.core.conversation.repair import close_calls
 from worker.core.events import Milestone, NotePlaced, Stage
-from worker.core.session_id import Marker
+from worker.core.finding.model import Finding
 from worker.core.text import redaction_counts
+from worker.core.text.marker import Marker
 from worker.errors import ForgeError
-from worker.forge.defence.finish import finish_body
-from worker.forge.defence.lint import add_subject_hosts
+from worker.forge.defence.finish import add_subject_hosts, finish_body
 from worker.forge.text import note
 from worker.forge.text.run_again import fold_earlier
 from worker.turns import first_note, report, triage
@@ -37,7 +36,7 @@ class TurnResult:
 
     context: Context
     body: str
-    finding: finding.Finding | None
+    finding: Finding | None
 
 
 def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:

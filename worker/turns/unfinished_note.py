@@ -4,7 +4,7 @@ import logging
 
 from worker.core.conversation.context import Subject
 from worker.core.events import Event, Milestone, NotePlaced, Stage, Watcher
-from worker.core.session_id import Marker
+from worker.core.text.marker import Marker
 from worker.errors import ForgeError
 from worker.forge.text import note
 from worker.forge.text.run_again import fold_earlier

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from worker.core.failure.facts import parse_time
 from worker.core.routing.comment_commands import may_address_bot
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.core.triggers import (
     UNRELATED_SOURCES,
     PipelineFailed,

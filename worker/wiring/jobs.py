@@ -14,7 +14,7 @@ from worker.core.conversation.folds.fold import FoldSettings
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.loop_rules import LoopRules
 from worker.core.failure.known import Settings as KnownSettings
-from worker.core.ports import Clock
+from worker.core.ports.clock import Clock
 from worker.core.ports.gitlab import BotAccount
 from worker.core.routing.tiers import TierModel, TierRules
 from worker.core.session_id import make_id_salt

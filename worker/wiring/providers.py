@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
-from worker.core.ports import Helper, Model
+from worker.core.ports.model import Helper, Model
 from worker.core.routing.tiers import Signal, TierModel, TierRules
 from worker.models.fallback import FallbackModel
 from worker.models.helper import ModelHelper

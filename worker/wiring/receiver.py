@@ -7,7 +7,7 @@ from functools import partial
 
 from starlette.applications import Starlette
 
-from worker.core.ports import SessionStore
+from worker.core.ports.sessions import SessionStore
 from worker.errors import ConfigError
 from worker.maintenance import missed_pipelines, verdict_days
 from worker.pages.openid import Application, OpenIdClient

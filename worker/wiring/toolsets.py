@@ -10,7 +10,8 @@ from worker.core.conversation.messages import ToolSpec
 from worker.core.conversation.model_switch import SET_TIER
 from worker.core.conversation.plan import PlanBy
 from worker.core.failure.jobs import Survey
-from worker.core.ports import Captures, Source, Toolbox
+from worker.core.ports.evidence import Captures
+from worker.core.ports.tools import Source, Toolbox
 from worker.core.text.redact import Redactor
 from worker.playbook import Workflow
 from worker.settings import Settings

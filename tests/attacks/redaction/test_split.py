@@ -8,13 +8,15 @@ from markdown_it import MarkdownIt
 
 from tests.attacks.redaction.split import KNOWN, SPLITS, TOKEN, UNSEEN
 from worker.core.conversation.context import Outcome, Status, Subject
-from worker.core.finding import Evidence, Finding, Verdict, parse_finding, prove_reply
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Evidence, Finding
+from worker.core.finding.parse import parse_finding
+from worker.core.finding.proof import prove_reply
 from worker.core.ports.evidence import JobLog, Place
-from worker.core.session_id import Marker, find_marker
+from worker.core.text.marker import Marker, find_marker
 from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
-from worker.forge.defence.finish import LEFT_OUT, find_kept_back
-from worker.forge.defence.lint import add_subject_hosts
+from worker.forge.defence.finish import LEFT_OUT, add_subject_hosts, find_kept_back
 from worker.forge.gitlab.checked import CheckedNoteWriter
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.text import note

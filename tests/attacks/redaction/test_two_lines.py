@@ -18,7 +18,9 @@ from tests.contexts import context
 from tests.unit.core.finding.captures import Held
 from worker.core.conversation import quote_repair
 from worker.core.conversation.context import Outcome, Status
-from worker.core.finding import Finding, Verdict, prove_reply
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Finding
+from worker.core.finding.proof import prove_reply
 from worker.core.ports.evidence import JobLog
 from worker.core.text.redacted_values import redact_values
 from worker.forge.defence.finish import LEFT_OUT

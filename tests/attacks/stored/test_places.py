@@ -16,7 +16,7 @@ from worker.core.conversation.context import Context, Subject
 from worker.core.conversation.context_json import HistoryError, dump_context, load_context_of
 from worker.core.conversation.messages import Assistant, WireForm
 from worker.core.object_names import PROMPTS
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.maintenance.retention import remove_expired
 from worker.pages.overview import Query, build_overview
 from worker.pages.stored import read_turns

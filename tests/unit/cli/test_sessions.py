@@ -22,8 +22,8 @@ from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.core.failure.jobs import Survey
 from worker.core.failure.project_memory import Fact, Source, add_fact, dump_facts, make_fact
-from worker.core.ports import SessionKey
 from worker.core.ports.records import Stored
+from worker.core.session_id import SessionKey
 from worker.sessions.folder import Folder, FolderStore
 from worker.sessions.store import Store
 

@@ -1,6 +1,7 @@
 import pytest
 
-from worker.core.session_id import Kind, Marker, find_marker, make_session_id
+from worker.core.session_id import make_session_id
+from worker.core.text.marker import Kind, Marker, find_marker
 from worker.core.triggers import PipelineFailed, Replied, from_message, to_message, trigger_id
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from worker.core.conversation.messages import Usage
-from worker.core.ports import HelperAnswer
+from worker.core.ports.model import HelperAnswer
 from worker.evaluation.running import judge_cause
 
 

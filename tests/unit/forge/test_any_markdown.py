@@ -8,8 +8,8 @@ import pytest
 from tests.unit.forge.defence.test_lint import bodies, marked
 from tests.unit.forge.grammar import Grammar
 from tests.unit.forge.text.test_note import MARKER, SUBJECT
-from worker.forge.defence.finish import finish_body
-from worker.forge.defence.lint import add_subject_hosts, find_faults
+from worker.forge.defence.finish import add_subject_hosts, finish_body
+from worker.forge.defence.lint import find_faults
 from worker.forge.defence.neutralise import neutralise, neutralise_line
 from worker.forge.text import note
 

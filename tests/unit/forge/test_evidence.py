@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.forge import rendering
 from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
-from worker.core.finding import Evidence, Unproven, scan_quotes
+from worker.core.finding.model import Evidence, Unproven
+from worker.core.finding.quotes import scan_quotes
 from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 from worker.forge.text.note_parts import Parts, write_answer_parts, write_quote, write_unproven
 from worker.forge.text.quotes import sort_quotes

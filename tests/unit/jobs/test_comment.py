@@ -10,7 +10,7 @@ from tests.fakes import ScriptedModel, says
 from tests.jobs import FINDING, WORKFLOW, Job, offer_model, read_answer, read_reason
 from tests.simulators.gitlab import Access, GitLabSim
 from worker.core.conversation.context import Status
-from worker.core.session_id import Kind, find_marker
+from worker.core.text.marker import Kind, find_marker
 from worker.errors import ModelError, SourceError
 from worker.playbook import Playbook, Workflow
 from worker.turns.results import Busy, Finished

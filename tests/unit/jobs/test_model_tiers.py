@@ -17,7 +17,7 @@ from worker.core.conversation.context import Status
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolResult, User
 from worker.core.conversation.prompts import TAKEOVER
-from worker.core.ports import Model, StopReason
+from worker.core.ports.model import Model, StopReason
 from worker.core.routing.tiers import Signal, TierModel, TierRules
 from worker.errors import ConfigError, HandedOver, ModelError
 from worker.jobs.results import CommandAnswered

@@ -18,7 +18,7 @@ from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.conversation.prompts import FROM_ABOVE, TAKEOVER
 from worker.core.gate.rules import Gate
-from worker.core.ports import Model, StopReason
+from worker.core.ports.model import Model, StopReason
 from worker.core.routing.tiers import ReplyModel, TierModel, TierRules
 from worker.errors import ConfigError, ContextOverflow, HandedOver, ModelError
 from worker.turns.results import Finished

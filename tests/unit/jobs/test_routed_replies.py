@@ -12,7 +12,7 @@ from tests.fakes import MemorySandbox, says
 from tests.jobs import FINDING, Job, MemoryDriver, Ran
 from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.messages import Usage
-from worker.core.ports import HelperAnswer
+from worker.core.ports.model import HelperAnswer
 from worker.turns.day_budget import Budget
 from worker.turns.results import Busy, Finished, Skipped
 

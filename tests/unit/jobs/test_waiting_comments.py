@@ -8,7 +8,7 @@ from tests.jobs import FINDING, Job, read_answer, read_reason, run_trigger
 from tests.simulators.gitlab import GitLabSim, Note
 from worker.core.conversation.context import Status
 from worker.core.failure.facts import parse_time
-from worker.core.ports import Claim
+from worker.core.ports.sessions import Claim
 from worker.core.triggers import Replied, Trigger
 from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
 from worker.turns.parts import Run

@@ -8,7 +8,7 @@ import pytest
 from worker.core import object_names
 from worker.core.conversation.turn_row import Row, dump_row
 from worker.core.failure.aftermath import DOWN, Feedback, dump_feedback
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.evaluation.day_report import DAY, DayReport, read_day
 from worker.evaluation.precision import Group, count_groups
 from worker.maintenance.verdict_days import count_ended_days, read_days

@@ -4,7 +4,7 @@ import pytest
 
 from tests.fakes import Answer, HandClock, ScriptedModel, says
 from worker.core.conversation.messages import User
-from worker.core.ports import StopReason
+from worker.core.ports.model import StopReason
 from worker.errors import ContextOverflow, ModelError
 from worker.models.helper import ModelHelper
 

@@ -18,7 +18,7 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
 )
-from worker.core.ports import Request, StopReason
+from worker.core.ports.model import Request, StopReason
 from worker.errors import ConfigError, ModelError
 from worker.models import table
 from worker.models.catalogue.operator_entries import extend_catalogue

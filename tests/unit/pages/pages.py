@@ -17,7 +17,7 @@ from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.context import CallCost, Context, NoteRef, Outcome, Status
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.maintenance.verdict_days import read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer

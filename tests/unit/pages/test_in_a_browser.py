@@ -16,7 +16,7 @@ from tests.unit.pages.test_session_page import told
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, ToolResult
 from worker.core.failure.outcomes import Label
-from worker.core.ports import Claim
+from worker.core.ports.sessions import Claim
 
 pytestmark = [
     pytest.mark.slow,

@@ -27,7 +27,7 @@ from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.conversation.prompts import write_continuation
 from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
-from worker.core.ports import Claim
+from worker.core.ports.sessions import Claim
 from worker.core.routing.tiers import ReplyModel
 from worker.pages import view
 from worker.pages.sign import Signer

@@ -6,7 +6,8 @@ It says "ready", waits for a line, works, and says what it won; "checkpoint" wor
 import sys
 from pathlib import Path
 
-from worker.core.ports import Claim, SessionKey
+from worker.core.ports.sessions import Claim
+from worker.core.session_id import SessionKey
 from worker.errors import TurnTaken
 from worker.sessions.folder import FolderStore
 

@@ -12,7 +12,8 @@ import boto3
 import pytest
 
 from tests.stores import S3Server
-from worker.core.ports import Claim, SessionKey
+from worker.core.ports.sessions import Claim
+from worker.core.session_id import SessionKey
 from worker.errors import StoreError, TurnTaken
 from worker.sessions.bucket import PART, S3Store
 

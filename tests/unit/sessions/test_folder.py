@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sessions import contender
-from worker.core.ports import Claim, SessionKey
+from worker.core.ports.sessions import Claim
+from worker.core.session_id import SessionKey
 from worker.errors import StoreError
 from worker.sessions.folder import FolderStore
 

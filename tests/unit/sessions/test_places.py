@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import HandClock
-from worker.core.ports import SessionKey
 from worker.core.ports.damaged import SECOND_LOOK, list_set_aside
 from worker.core.routing.preferences import dump_preference, load_preference
 from worker.core.routing.tiers import Preference
+from worker.core.session_id import SessionKey
 from worker.errors import StoreError, Unreadable
 from worker.queue.project_slots import decode_owners
 from worker.sessions.folder import Folder

@@ -20,7 +20,7 @@ from worker.core.conversation.messages import (
     WireForm,
     group_messages,
 )
-from worker.core.ports import Reply, Request
+from worker.core.ports.model import Reply, Request
 from worker.demo.script import Scripted, Step
 from worker.models import table
 from worker.models.http.client import HttpModel

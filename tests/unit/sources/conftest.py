@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline, Scene
 from worker.core.conversation.context import Subject
-from worker.core.ports import Document
+from worker.core.ports.tools import Document
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.table import bind_sources

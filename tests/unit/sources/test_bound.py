@@ -10,7 +10,7 @@ from pydantic import Field
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.sources.conftest import fetch
 from worker.arguments import Arguments
-from worker.core.ports import Document, DocumentKind
+from worker.core.ports.tools import Document, DocumentKind
 from worker.errors import ConfigError, SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulators.gitlab import Access, GitLabSim, Scene, Status
 from tests.unit.sources.conftest import fetch, subject_of, told
-from worker.core.ports import DocumentKind
+from worker.core.ports.tools import DocumentKind
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.merge_request import discussions

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes import MemorySandbox
 from tests.simulators.gitlab import DiffFile, GitLabSim, Scene
 from tests.unit.sources.conftest import fetch, subject_of
-from worker.core.ports import Document
+from worker.core.ports.tools import Document
 from worker.errors import ArgumentError
 from worker.sources.api.client import ReadClient
 from worker.sources.merge_request.diff import SHOWN_WHOLE

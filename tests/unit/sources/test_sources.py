@@ -11,7 +11,7 @@ from worker import playbook
 from worker.arguments import schema
 from worker.core.conversation import prompts
 from worker.core.conversation.token_estimate import weigh_request
-from worker.core.ports import DocumentKind
+from worker.core.ports.tools import DocumentKind
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.base import SourceDef

@@ -16,7 +16,7 @@ from tests.jobs import FINDING, EchoToolset, Job, MemoryDriver
 from tests.simulators.gitlab import GitLabSim
 from worker.core.conversation.messages import ToolCall
 from worker.core.failure.verdict import Verdict
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.core.triggers import Trigger
 from worker.errors import ConfigError, ModelError, SandboxLost, StoreError
 from worker.models.http.breaker import FAILURES, Breaker

@@ -22,7 +22,7 @@ from worker.core.events import (
     TurnEnded,
     VotesChanged,
 )
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.core.triggers import Reacted
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryRunWriter

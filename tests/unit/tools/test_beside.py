@@ -9,7 +9,7 @@ import pytest
 from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
 from worker.core.conversation.messages import ToolSpec
-from worker.core.ports import GREEN, Document, DocumentKind, SideFile
+from worker.core.ports.tools import GREEN, Document, DocumentKind, SideFile
 from worker.core.text.redacted_values import Redacted
 from worker.sources.job_logs.redactor import Redactions
 from worker.tools.base import ToolContext

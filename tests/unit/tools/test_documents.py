@@ -6,7 +6,7 @@ import pytest
 
 from sandbox.base import SandboxLimit
 from tests.fakes import MemorySandbox
-from worker.core.ports import Document, DocumentKind, SideFile
+from worker.core.ports.tools import Document, DocumentKind, SideFile
 from worker.core.text.redacted_values import Redacted
 from worker.errors import ArgumentError
 from worker.sources.job_logs.redactor import Redactions

@@ -9,7 +9,7 @@ import pytest
 from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
 from worker.core.conversation.messages import ToolSpec
-from worker.core.ports import Document, DocumentKind
+from worker.core.ports.tools import Document, DocumentKind
 from worker.sources.job_logs.redactor import Redactions
 from worker.tools.base import ToolContext
 from worker.tools.documents import has_file

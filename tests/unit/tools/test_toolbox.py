@@ -10,7 +10,7 @@ from sandbox.base import ExecResult, Output
 from tests.contexts import call
 from tests.fakes import EMPTY, FixedSource, MemorySandbox
 from worker.core.conversation.messages import ToolResult, ToolSpec
-from worker.core.ports import Document, DocumentKind
+from worker.core.ports.tools import Document, DocumentKind
 from worker.core.text.redacted_values import Redacted
 from worker.errors import SandboxLost, SourceError
 from worker.sources.job_logs.redactor import Redactions

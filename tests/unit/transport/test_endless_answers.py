@@ -15,7 +15,7 @@ from google.auth.exceptions import TransportError
 from pydantic import BaseModel
 
 from worker.core.conversation.messages import User
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.errors import ForgeError, ModelError, QueueError, SandpiperError, SourceError
 from worker.forge.gitlab.writer import GitLabWriter
 from worker.models.google.vertex import _Fetch

@@ -11,7 +11,7 @@ from tests.jobs import FINDING, EchoToolset, Job
 from tests.simulators.gitlab import Pipeline
 from worker.core.conversation.context import Status, Subject
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
-from worker.core.finding import Verdict
+from worker.core.failure.verdict import Verdict
 from worker.core.ports.damaged import SECOND_LOOK
 from worker.errors import Unreadable
 from worker.playbook import Workflow

@@ -9,8 +9,8 @@ from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim, Note
 from worker.core.conversation.context import Status
-from worker.core.ports import SessionKey
-from worker.core.session_id import Marker, find_marker
+from worker.core.session_id import SessionKey
+from worker.core.text.marker import Marker, find_marker
 from worker.errors import ForgeError, ModelError
 from worker.forge.defence.lint import MAX_SIZE, find_faults
 from worker.forge.text.revision import put_above, replace_first, take_text

@@ -21,7 +21,7 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
 )
-from worker.core.ports import HelperAnswer, Reply, Request
+from worker.core.ports.model import HelperAnswer, Reply, Request
 from worker.errors import ContextOverflow
 from worker.turns.folding import FoldedResults, FoldParts
 from worker.turns.loop import LoopParts, run_loop

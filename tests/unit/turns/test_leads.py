@@ -8,7 +8,7 @@ import pytest
 from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import RACE, At, concludes
 from worker.core.conversation.plan import PlanBy
-from worker.core.ports import MemoryPart
+from worker.core.ports.sessions import MemoryPart
 from worker.errors import StoreError
 from worker.turns import memory
 from worker.turns.results import Finished

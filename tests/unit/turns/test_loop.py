@@ -14,7 +14,8 @@ from worker.core.conversation.limits import Limits, Spending, TurnUsage, find_bu
 from worker.core.conversation.loop_rules import LoopRules
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.core.events import Answered, Asking, Event, ToolRan
-from worker.core.ports import Ran, StopReason
+from worker.core.ports.model import StopReason
+from worker.core.ports.tools import Ran
 from worker.errors import ModelError, SandboxLost
 from worker.turns.loop import LoopParts, run_loop
 

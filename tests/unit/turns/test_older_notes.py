@@ -9,8 +9,8 @@ from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
 from tests.simulators.gitlab import Access, GitLabSim, Note, Pipeline
 from worker.core.conversation.context import Status
-from worker.core.ports import SessionKey
-from worker.core.session_id import find_marker
+from worker.core.session_id import SessionKey
+from worker.core.text.marker import find_marker
 from worker.core.triggers import PipelineFailed, PipelinePassed
 from worker.errors import ForgeError, ModelError
 from worker.sessions.folder import FolderStore

@@ -11,7 +11,7 @@ from worker.core.conversation.turn_row import Row, load_row
 from worker.core.events import Event, VerdictJudged
 from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
 from worker.core.failure.outcomes import Label
-from worker.core.ports import SessionKey
+from worker.core.session_id import SessionKey
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.turns import outcomes, stored_turns
 from worker.turns.parts import Run

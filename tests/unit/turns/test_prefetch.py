@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tests.fakes import MemorySandbox
 from worker.core.conversation.messages import ToolCall, ToolResult
 from worker.core.conversation.plan import PlannedFile
-from worker.core.ports import Ran
+from worker.core.ports.tools import Ran
 from worker.turns import prefetch
 from worker.turns.prefetch import Prefetch
 

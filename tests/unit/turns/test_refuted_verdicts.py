@@ -14,7 +14,7 @@ from tests.surveyed import At, concludes
 from tests.worlds import again, branch_pipeline
 from worker.core.conversation.messages import User
 from worker.core.conversation.repair_request import REFUTED
-from worker.core.ports import Reply
+from worker.core.ports.model import Reply
 from worker.turns.results import Finished
 
 LOG = b"""\

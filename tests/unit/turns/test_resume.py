@@ -16,7 +16,8 @@ from tests.jobs import FINDING, EchoToolset, Job, run_trigger
 from worker.core.conversation.context_json import dump_context
 from worker.core.conversation.messages import ToolCall, ToolResult, find_results
 from worker.core.events import ignore_event
-from worker.core.ports import Ran, SessionKey, Toolbox
+from worker.core.ports.tools import Ran, Toolbox
+from worker.core.session_id import SessionKey
 from worker.errors import CIRCUIT_OPEN, HandedOver, ModelError, Postponed, StoreError
 from worker.jobs.results import CommandAnswered
 from worker.sessions.folder import FolderStore

@@ -14,8 +14,8 @@ from worker.core.conversation.context import Status
 from worker.core.conversation.messages import User
 from worker.core.failure.aftermath import load_aftermath
 from worker.core.failure.outcomes import Label
-from worker.core.ports import SessionKey
-from worker.core.session_id import find_marker
+from worker.core.session_id import SessionKey
+from worker.core.text.marker import find_marker
 from worker.demo.gitlab.state import Job
 from worker.errors import ForgeError, ModelError
 from worker.sessions.folder import FolderStore

@@ -11,11 +11,12 @@ from tests.simulators.gitlab import GitLabSim, Note
 from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
 from worker.core.conversation.context import Context, NoteRef, Subject
 from worker.core.conversation.limits import TurnUsage
-from worker.core.finding import Finding, Verdict
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Finding
 from worker.core.finding.suggestions import Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
 from worker.core.ports.evidence import Place, RepoFile
-from worker.core.session_id import Kind, Marker, find_marker
+from worker.core.text.marker import Kind, Marker, find_marker
 from worker.errors import ForgeError
 from worker.forge.defence.lint import find_faults
 from worker.forge.text.changes import add_runs, write_suggestion

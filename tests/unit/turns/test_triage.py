@@ -17,8 +17,8 @@ from worker.core.conversation.context import Context, Status
 from worker.core.conversation.messages import User
 from worker.core.failure.jobs import Survey
 from worker.core.failure.verdict import Verdict
-from worker.core.ports import MemoryPart
 from worker.core.ports.damaged import SECOND_LOOK
+from worker.core.ports.sessions import MemoryPart
 from worker.errors import ModelError, StoreError
 from worker.jobs.results import CommandAnswered
 from worker.turns import memory

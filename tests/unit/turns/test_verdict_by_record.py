@@ -8,7 +8,7 @@ from tests.unit.core.failure.verdict_cases import PASSED_LATER, facts
 from worker.core.failure.facts import LastPass
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.core.failure.verdict import Verdict, make_ruling
-from worker.core.finding import Evidence, Finding
+from worker.core.finding.model import Evidence, Finding
 from worker.core.ports.evidence import JobLog
 from worker.turns.triage import list_failed_jobs, mark_view, settle_verdict
 

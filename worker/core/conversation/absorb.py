@@ -18,7 +18,7 @@ from worker.core.conversation.messages import (
     drop_wire,
     rename_repeated_calls,
 )
-from worker.core.ports import HelperAnswer, Reply, StopReason
+from worker.core.ports.model import HelperAnswer, Reply, StopReason
 from worker.core.routing.tiers import REPLY
 
 _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}

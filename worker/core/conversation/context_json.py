@@ -30,8 +30,8 @@ from worker.core.conversation.messages import (
     rename_stored_calls,
 )
 from worker.core.failure.jobs import dump_survey, load_survey
-from worker.core.ports.sessions import SessionKey
 from worker.core.routing.tiers import ReplyModel, TierChoice
+from worker.core.session_id import SessionKey
 from worker.core.stored_keys import from_stored, pick_known, to_stored
 
 T = TypeVar("T")

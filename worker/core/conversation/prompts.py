@@ -10,7 +10,7 @@ from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import find_budget
 from worker.core.gate.question_parts import read_parts
 from worker.core.routing.tiers import Signal
-from worker.core.session_id import MARKER
+from worker.core.text.marker import MARKER
 from worker.core.text.preview import clip_bytes
 from worker.core.text.untrusted import one_line, visible
 

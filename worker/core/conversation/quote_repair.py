@@ -16,18 +16,11 @@ from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.limits import Limits, find_reached_limits
 from worker.core.conversation.messages import Assistant, User
 from worker.core.conversation.repair_request import Objections, write_repair_request
-from worker.core.finding import (
-    Evidence,
-    Finding,
-    HiddenPart,
-    WithheldPart,
-    correct_line_numbers,
-    find_unproven,
-    is_finding,
-    parse_finding,
-    prove_finding,
-)
 from worker.core.finding.further_failures import list_named_failures
+from worker.core.finding.line_numbers import correct_line_numbers
+from worker.core.finding.model import Evidence, Finding, HiddenPart, WithheldPart
+from worker.core.finding.parse import is_finding, parse_finding
+from worker.core.finding.proof import find_unproven, prove_finding
 from worker.core.finding.sections import (
     find_fenced_lines,
     join_sections,
@@ -36,7 +29,7 @@ from worker.core.finding.sections import (
 )
 from worker.core.finding.suggestions import split_code
 from worker.core.gate.rules import Failure
-from worker.core.ports import Captures
+from worker.core.ports.evidence import Captures
 from worker.core.text.redacted_values import redact_values
 from worker.core.text.untrusted import visible
 

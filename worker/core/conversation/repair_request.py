@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from worker.core.finding import Evidence, HiddenPart, Unproven, WithheldPart
+from worker.core.finding.model import Evidence, HiddenPart, Unproven, WithheldPart
 from worker.core.gate.rules import Failure
 from worker.core.text.sentences import ADVISED_EACH, ASKED_EACH
 from worker.core.text.untrusted import one_line

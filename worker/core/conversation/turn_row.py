@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from worker.core.conversation.context import Context
-from worker.core.finding import parse_finding
+from worker.core.finding.parse import parse_finding
 from worker.core.routing.tiers import REPLY
 from worker.core.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.core.text.sentences import before_code, split_sentences

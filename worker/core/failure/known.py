@@ -15,7 +15,7 @@ from worker.core.failure.changed_files import find_touches
 from worker.core.failure.file_changes import FileChange
 from worker.core.failure.file_kinds import is_ci
 from worker.core.failure.jobs import FailingJob, Group, Hit, Survey
-from worker.core.finding import Verdict
+from worker.core.failure.verdict import Verdict
 from worker.core.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.core.text.untrusted import one_line

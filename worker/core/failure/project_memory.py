@@ -12,7 +12,8 @@ from datetime import UTC, date, datetime
 
 from worker.core.failure.jobs import Survey
 from worker.core.failure.known import list_keys
-from worker.core.finding import Finding, Verdict
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Finding
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.core.text.sentences import before_code, split_sentences
 from worker.core.text.untrusted import one_line

@@ -18,8 +18,7 @@ from worker.core.finding.model import Evidence, Finding
 from worker.core.logs.bystanders import find_bystander, reports_trouble
 from worker.core.logs.failing_command import FailingCommand, find_failing_command
 from worker.core.logs.named_places import find_places
-from worker.core.ports import Captures
-from worker.core.ports.evidence import JobLog, Place, RepoFile
+from worker.core.ports.evidence import Captures, JobLog, Place, RepoFile
 from worker.errors import ArgumentError, SourceError
 
 _NEAR = 4

@@ -10,7 +10,8 @@ from dataclasses import replace
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import find_results
 from worker.core.conversation.repair import find_entries, find_unavailable
-from worker.core.finding import Finding, Verdict
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Finding
 
 MAX_NAMED = 3
 

@@ -14,8 +14,7 @@ from worker.core.finding.line_numbers import correct_line_numbers
 from worker.core.finding.model import CLAIMS, Evidence, Finding, Unproven
 from worker.core.finding.parse import MAX_QUOTES
 from worker.core.finding.quotes import scan_quotes
-from worker.core.ports import Captures
-from worker.core.ports.evidence import Place, ReportedTest, name_place
+from worker.core.ports.evidence import Captures, Place, ReportedTest, name_place
 from worker.core.text.untrusted import visible
 from worker.errors import ArgumentError, SourceError
 

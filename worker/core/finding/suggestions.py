@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from worker.core.ports.gitlab import Changes, Position
-from worker.core.text.diffs import read_hunks
+from worker.core.text.diffs import Changes, Position, read_hunks
 from worker.core.text.sentences import before_code
 
 MAX_LINES = 100

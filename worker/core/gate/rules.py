@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from worker.core.failure.verdict import Verdict
-from worker.core.finding import parse_finding
 from worker.core.finding.model import CLAIMS
+from worker.core.finding.parse import parse_finding
 from worker.core.finding.sections import split_sections
 from worker.core.gate.blocks import Block, read_blocks
 from worker.core.gate.promises import is_plan, is_promise

@@ -1,6 +1,8 @@
 """The places of captured evidence: the documents that a quote may name."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +76,29 @@ def name_lines(first: int, last: int) -> str:
     if not first:
         return ""
     return f"lines {first}-{last}" if last > first else f"line {first}"
+
+
+class Captures(Protocol):
+    """The documents of the session's sources as the model was given them, to prove quotes."""
+
+    def read_lines(self, place: Place) -> Sequence[str]:
+        """Read the lines of a document of the session's project; line N is item N - 1.
+
+        Raises SourceError or ArgumentError with the reason why there are none.
+        """
+        ...
+
+    def link_lines(self, place: Place, first: int, last: int) -> str:
+        """Make a link to these lines of a place that `read_lines` has read, "" if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A failed job and the lines of its log that most likely explain it."""
+
+    job_id: int
+    name: str
+    reason: str
+    url: str
+    excerpt: str

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from worker.core.conversation.context import NoteRef, Subject
-from worker.core.session_id import Marker
+from worker.core.text.diffs import Changes, Position
+from worker.core.text.marker import Marker
 from worker.core.triggers import PipelineFailed, PipelinePassed
 
 
@@ -42,42 +43,6 @@ class Votes:
 
     marker: Marker
     by_user: Mapping[int, bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A line on the new side of a merge request's diff, see
-    https://docs.gitlab.com/api/discussions/#create-a-thread-in-the-merge-request-diff.
-
-    `old_line` is set for an unchanged line, and None for an added one.
-    """
-
-    base_sha: str
-    start_sha: str
-    head_sha: str
-    old_path: str
-    new_path: str
-    new_line: int
-    old_line: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
-    """One file of a diff; `diff` holds its hunks, or is "" if GitLab shows none."""
-
-    old_path: str
-    new_path: str
-    diff: str
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """A merge request's newest diff, and its base, start and head commits."""
-
-    base_sha: str
-    start_sha: str
-    head_sha: str
-    files: tuple[ChangedFile, ...]
 
 
 class PipelineReader(Protocol):

@@ -7,16 +7,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from worker.core.ports.records import Records
+from worker.core.session_id import SessionKey
 from worker.core.stored_keys import KEY
-
-
-@dataclass(frozen=True, slots=True)
-class SessionKey:
-    """The place of a session in the store."""
-
-    project_id: int
-    mr_iid: int
-    session_id: str
 
 
 @dataclass(frozen=True, slots=True)

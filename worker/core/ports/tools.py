@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import Protocol
 
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
-from worker.core.ports.evidence import Place
 from worker.core.text.redacted_values import Redacted
 
 
@@ -104,29 +103,3 @@ class Source(Protocol):
     def fetch(self, arguments: str) -> Document:
         """`arguments` is JSON text from the model. Raises ArgumentError or SourceError."""
         ...
-
-
-class Captures(Protocol):
-    """The documents of the session's sources as the model was given them, to prove quotes."""
-
-    def read_lines(self, place: Place) -> Sequence[str]:
-        """Read the lines of a document of the session's project; line N is item N - 1.
-
-        Raises SourceError or ArgumentError with the reason why there are none.
-        """
-        ...
-
-    def link_lines(self, place: Place, first: int, last: int) -> str:
-        """Make a link to these lines of a place that `read_lines` has read, "" if there is none."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FailedJob:
-    """A failed job and the lines of its log that most likely explain it."""
-
-    job_id: int
-    name: str
-    reason: str
-    url: str
-    excerpt: str

@@ -36,3 +36,39 @@ def read_hunks(diff: str) -> Iterator[DiffLine]:
             yield DiffLine(hunk, sign, text, old, new)
             old += sign != "+"
             new += sign != "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A line on the new side of a merge request's diff, see
+    https://docs.gitlab.com/api/discussions/#create-a-thread-in-the-merge-request-diff.
+
+    `old_line` is set for an unchanged line, and None for an added one.
+    """
+
+    base_sha: str
+    start_sha: str
+    head_sha: str
+    old_path: str
+    new_path: str
+    new_line: int
+    old_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """One file of a diff; `diff` holds its hunks, or is "" if GitLab shows none."""
+
+    old_path: str
+    new_path: str
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """A merge request's newest diff, and its base, start and head commits."""
+
+    base_sha: str
+    start_sha: str
+    head_sha: str
+    files: tuple[ChangedFile, ...]

@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from urllib.parse import urlsplit
 
-from worker.core.finding import WithheldPart
-from worker.core.session_id import find_marker
+from worker.core.conversation.context import Subject
+from worker.core.finding.model import WithheldPart
+from worker.core.text.marker import find_marker
 from worker.core.text.untrusted import one_line, visible
 from worker.forge.defence.lint import (
     MAX_SIZE,
@@ -190,3 +192,19 @@ def _list_outermost(faults: Sequence[Fault]) -> list[Block]:
             found.append(block)
             end = block.first + len(block.lines)
     return found
+
+
+def add_subject_hosts(subject: Subject, hosts: frozenset[str]) -> frozenset[str]:
+    """Return `hosts` and the places of `subject`: its merge request, its project under both URLs
+    that GitLab may use, and the project that its pipeline ran in."""
+    project = _project_of(subject.web_url)
+    if not project:
+        return hosts
+    pages = {subject.web_url, project, _project_of(subject.pipeline_web_url)} - {""}
+    pages |= {f"{subject.gitlab_url}/{subject.project}"} if subject.project else set()
+    return hosts | {place.netloc + place.path for place in map(urlsplit, pages)}
+
+
+def _project_of(page: str) -> str:
+    project, found, _ = page.partition("/-/")
+    return project if found else ""

@@ -14,8 +14,7 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from worker.core.conversation.context import Subject
-from worker.core.session_id import MARKER, Kind, find_marker
+from worker.core.text.marker import MARKER, Kind, find_marker
 from worker.core.text.untrusted import BREAKS, UNSEEN
 
 MAX_SIZE = 80_000
@@ -141,22 +140,6 @@ def count_visible_lines(body: str) -> int:
     A link definition defines nothing here: `find_faults` refuses a body that has one.
     """
     return sum(_count_lines(token) for token in _skip_folded(_get_block_parser().parse(body)))
-
-
-def add_subject_hosts(subject: Subject, hosts: frozenset[str]) -> frozenset[str]:
-    """Return `hosts` and the places of `subject`: its merge request, its project under both URLs
-    that GitLab may use, and the project that its pipeline ran in."""
-    project = _project_of(subject.web_url)
-    if not project:
-        return hosts
-    pages = {subject.web_url, project, _project_of(subject.pipeline_web_url)} - {""}
-    pages |= {f"{subject.gitlab_url}/{subject.project}"} if subject.project else set()
-    return hosts | {place.netloc + place.path for place in map(urlsplit, pages)}
-
-
-def _project_of(page: str) -> str:
-    project, found, _ = page.partition("/-/")
-    return project if found else ""
 
 
 class _EveryLink(MarkdownIt):

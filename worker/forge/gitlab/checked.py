@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 from worker.core.conversation.context import NoteRef, Subject
-from worker.core.ports.gitlab import NoteWriter, OwnNote, Position
-from worker.core.session_id import Marker
-from worker.forge.defence.finish import finish_body
-from worker.forge.defence.lint import add_subject_hosts
+from worker.core.ports.gitlab import NoteWriter, OwnNote
+from worker.core.text.diffs import Position
+from worker.core.text.marker import Marker
+from worker.forge.defence.finish import add_subject_hosts, finish_body
 
 
 class CheckedNoteWriter:

@@ -11,8 +11,9 @@ import requests
 from gitlab.exceptions import GitlabParsingError
 
 from worker.core.conversation.context import NoteRef, Subject
-from worker.core.ports.gitlab import OwnNote, Position, Votes
-from worker.core.session_id import Marker, find_marker
+from worker.core.ports.gitlab import OwnNote, Votes
+from worker.core.text.diffs import Position
+from worker.core.text.marker import Marker, find_marker
 from worker.errors import ForgeError
 from worker.forge.gitlab.answers import (
     Json,

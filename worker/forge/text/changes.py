@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from worker.core.finding.shell_scripts import MAX_READ
 from worker.core.finding.suggestions import Change, Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
-from worker.core.session_id import Marker
+from worker.core.text.marker import Marker
 from worker.core.text.sentences import before_code, split_clauses, split_sentences
 from worker.core.text.untrusted import one_line
 from worker.forge.defence.spans import is_plain_url

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from worker.core.failure.jobs import Group, Hit
-from worker.core.finding import Finding
-from worker.core.session_id import Marker
+from worker.core.finding.model import Finding
+from worker.core.text.marker import Marker
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text.failed_jobs import cut_names

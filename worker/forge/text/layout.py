@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from worker.core.conversation.context import Outcome, Status, Subject
-from worker.core.finding import Evidence, Finding, HiddenPart, Verdict
+from worker.core.failure.verdict import Verdict
 from worker.core.finding.further_failures import count_named_failures
+from worker.core.finding.model import Evidence, Finding, HiddenPart
 from worker.core.finding.retries import advises_against_retry
 from worker.core.finding.suggestions import Offers
 from worker.core.logs.bystanders import Bystander

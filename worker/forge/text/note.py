@@ -9,9 +9,10 @@ reads like a secret all the same is refused when it is posted (`finish_body`).
 from collections.abc import Sequence
 
 from worker.core.conversation.context import Outcome, Subject
-from worker.core.finding import ReplyPart, Unproven
-from worker.core.ports import FailedJob
-from worker.core.session_id import Marker
+from worker.core.finding.model import Unproven
+from worker.core.finding.proof import ReplyPart
+from worker.core.ports.evidence import FailedJob
+from worker.core.text.marker import Marker
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text.code import write_code_block, write_code_line
 from worker.forge.text.footer import Footer, list_folded_lines, write_small_print

@@ -5,10 +5,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate
 
-from worker.core.finding import Evidence, ReplyPart, Unproven
+from worker.core.finding.model import Evidence, Unproven
+from worker.core.finding.proof import ReplyPart
 from worker.core.finding.sections import find_fenced_lines
-from worker.core.ports import FailedJob
 from worker.core.ports.evidence import (
+    FailedJob,
     JobArtifact,
     JobLog,
     Place,

@@ -1,7 +1,7 @@
 """Marks a note whose pipeline is outdated: a new headline, and the old text folded below it."""
 
 from worker.core.conversation.context import Subject
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.forge.defence.spans import is_plain_url
 
 _SUPERSEDED, _FIXED, _AGAIN = "**Superseded by ", "**Fixed by ", "**Passed when run again: "

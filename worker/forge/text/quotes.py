@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 
-from worker.core.finding import Evidence
+from worker.core.finding.model import Evidence
 from worker.core.logs.bystanders import Bystander, find_bystander
 from worker.core.logs.excerpt.marks import find_marks
 from worker.core.logs.line_kinds import PLAIN, TEST

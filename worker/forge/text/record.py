@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from worker.core.failure.verdict import Ruling, Verdict
-from worker.core.finding import Finding
+from worker.core.finding.model import Finding
 from worker.core.finding.retries import advises_against_retry
 from worker.core.text.remarks import Link, Name, Remark
 from worker.forge.defence.spans import is_link_allowed

@@ -1,6 +1,6 @@
 """Combines a note with what was said before or is said beside it. Pure; all text is harmless."""
 
-from worker.core.session_id import Marker
+from worker.core.text.marker import Marker
 from worker.forge.defence.lint import MAX_SIZE
 from worker.forge.defence.spans import is_plain_url
 

@@ -5,7 +5,7 @@ found before lies folded below.
 """
 
 from worker.core.conversation.context import Subject
-from worker.core.session_id import find_marker
+from worker.core.text.marker import find_marker
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text.older_note import is_marked, make_pipeline_url
 from worker.forge.text.revision import fold_below, take_text

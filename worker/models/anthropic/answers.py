@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports import StopReason
+from worker.core.ports.model import StopReason
 from worker.models.amazon import errors as amazon
 from worker.models.base import CAUSES, Cause, Decoded, Failure
 from worker.models.codec.json_slices import (

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports import StopReason
+from worker.core.ports.model import StopReason
 from worker.models.base import Decoded
 from worker.models.codec.json_slices import (
     Slice,

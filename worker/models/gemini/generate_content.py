@@ -19,7 +19,7 @@ from worker.core.conversation.messages import (
     group_messages,
     put_results_first,
 )
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.models.base import Target
 from worker.models.codec.json_slices import (
     Slice,

@@ -10,7 +10,8 @@ from typing import Any, TypedDict
 import httpx
 
 from worker.core.conversation.messages import Usage, add_cost
-from worker.core.ports import Clock, Reply, Request, StopReason
+from worker.core.ports.clock import Clock
+from worker.core.ports.model import Reply, Request, StopReason
 from worker.core.text.thoughts import remove_thoughts
 from worker.errors import ContextOverflow, ModelError
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target

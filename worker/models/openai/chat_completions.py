@@ -19,7 +19,7 @@ from worker.core.conversation.messages import (
     ToolSpec,
     group_messages,
 )
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.models.base import Target
 from worker.models.codec import names
 from worker.models.codec.json_slices import Slice, dump_json, get_value, parse_members

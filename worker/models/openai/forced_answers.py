@@ -8,7 +8,7 @@ model.
 from dataclasses import replace
 
 from worker.core.conversation.messages import ToolCall, ToolSpec
-from worker.core.ports import Reply, Request, StopReason
+from worker.core.ports.model import Reply, Request, StopReason
 from worker.core.text.untrusted_json import parse_object
 from worker.models.wrapper import ModelWrapper
 

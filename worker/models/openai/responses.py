@@ -19,7 +19,7 @@ from worker.core.conversation.messages import (
     User,
     group_messages,
 )
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.models.base import Target
 from worker.models.codec import names
 from worker.models.codec.json_slices import dump_json, parse_elements

@@ -20,7 +20,7 @@ from worker.core.conversation.messages import (
     User,
 )
 from worker.core.finding.sections import split_sections
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.core.text.untrusted_json import parse_json, parse_object
 from worker.models.text_tools.call_forms import read_written_calls
 

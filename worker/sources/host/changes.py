@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from worker.core.conversation.context import Subject
-from worker.core.ports.gitlab import ChangedFile, Changes
+from worker.core.text.diffs import ChangedFile, Changes
 from worker.core.text.untrusted import one_line
 from worker.errors import SourceError
 from worker.sources.api import wire

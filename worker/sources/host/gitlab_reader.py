@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from worker.core.conversation.context import Subject
 from worker.core.failure.facts import parse_time
-from worker.core.ports.gitlab import Changes, ThreadNote
+from worker.core.ports.gitlab import ThreadNote
+from worker.core.text.diffs import Changes
 from worker.core.text.untrusted import one_line
 from worker.core.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError

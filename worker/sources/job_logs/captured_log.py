@@ -24,7 +24,7 @@ from worker.core.logs.installed_versions import (
     find_same,
     find_versions,
 )
-from worker.core.ports import GREEN, INSTALLED, OUTLINE, Document, DocumentKind, SideFile
+from worker.core.ports.tools import GREEN, INSTALLED, OUTLINE, Document, DocumentKind, SideFile
 from worker.core.text.redacted_values import Redacted, assume_redacted
 from worker.errors import SourceError
 from worker.sources.job_logs.spool import Lines, Spool

@@ -1,6 +1,6 @@
 """`gitlab_get_job_log`: the log of one job, cleaned."""
 
-from worker.core.ports import Document
+from worker.core.ports.tools import Document
 from worker.sources.base import OfJob, SourceDef
 from worker.sources.job_logs.log_cache import SECONDS
 from worker.sources.session_reader import Reader

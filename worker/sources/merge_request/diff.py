@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from worker.core.ports import Document
+from worker.core.ports.tools import Document
 from worker.core.text.preview_diff import preview_diff
 from worker.sources.api import wire
 from worker.sources.api.client import Listing

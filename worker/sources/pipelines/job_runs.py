@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core.ports import Document
+from worker.core.ports.tools import Document
 from worker.core.text.redacted_values import Redacted
 from worker.core.text.untrusted import one_line, visible
 from worker.errors import SourceError

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core.ports import Document
+from worker.core.ports.tools import Document
 from worker.core.text.untrusted import one_line
 from worker.sources.api import wire
 from worker.sources.base import SourceDef

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core.ports import Document, DocumentKind
+from worker.core.ports.tools import Document, DocumentKind
 from worker.core.text.preview_file import find_lines, preview_file
 from worker.core.text.redacted_values import assume_redacted
 from worker.errors import ArgumentError

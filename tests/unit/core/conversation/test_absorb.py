@@ -17,7 +17,7 @@ from worker.core.conversation.messages import (
     find_open_calls,
 )
 from worker.core.conversation.repair import close_calls, find_unavailable
-from worker.core.ports import Reply, StopReason
+from worker.core.ports.model import Reply, StopReason
 
 PLAIN = Reply(
     text="because",

@@ -3,7 +3,7 @@ import pytest
 from worker.core.conversation import prompts
 from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import Spending, find_budget
-from worker.core.session_id import Marker
+from worker.core.text.marker import Marker
 
 
 def test_a_reply_comes_with_what_changed_and_the_text_last() -> None:

@@ -11,14 +11,10 @@ from worker.core.conversation import context_json, quote_repair, repair_request
 from worker.core.conversation.context import ASKED, Context, Outcome, Status
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import Assistant, User
-from worker.core.finding import (
-    Evidence,
-    HiddenPart,
-    Unproven,
-    Verdict,
-    find_unproven,
-    parse_finding,
-)
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Evidence, HiddenPart, Unproven
+from worker.core.finding.parse import parse_finding
+from worker.core.finding.proof import find_unproven
 from worker.core.ports.evidence import JobLog
 from worker.errors import ModelError
 from worker.turns.examination import Examiner

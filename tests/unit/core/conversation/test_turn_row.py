@@ -11,7 +11,7 @@ from worker.core.conversation.context import GIVEN_UP, CallCost, Outcome, Status
 from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import Usage
-from worker.core.ports import Reply, StopReason
+from worker.core.ports.model import Reply, StopReason
 
 REPLY = Reply("text", (), "[]", StopReason.END, Usage(1), 0.1)
 

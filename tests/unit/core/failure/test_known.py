@@ -8,8 +8,7 @@ import pytest
 from worker.core.failure import known
 from worker.core.failure.jobs import FailingJob, Group, Survey
 from worker.core.failure.known import DAY, KnownFailure, PastFinding, Settings, Sighting
-from worker.core.failure.verdict import Ruling
-from worker.core.finding import Verdict
+from worker.core.failure.verdict import Ruling, Verdict
 
 KEY = "0123456789abcdef"
 NOW = 1_795_000_000.0

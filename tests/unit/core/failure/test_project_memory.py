@@ -21,8 +21,8 @@ from worker.core.failure.project_memory import (
     write_fact,
     write_plain,
 )
-from worker.core.failure.verdict import FinalVerdict, Ruling
-from worker.core.finding import Evidence, Finding, Verdict
+from worker.core.failure.verdict import FinalVerdict, Ruling, Verdict
+from worker.core.finding.model import Evidence, Finding
 from worker.core.ports.evidence import JobLog
 
 DAY = 86_400.0

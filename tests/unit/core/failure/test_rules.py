@@ -26,7 +26,7 @@ from worker.core.failure.gitlab_reasons import (
 from worker.core.failure.jobs import FailingJob
 from worker.core.failure.rules import RULES, Scene, recognise
 from worker.core.failure.rules.base import SHOWN
-from worker.core.finding import Verdict
+from worker.core.failure.verdict import Verdict
 
 HERE = "tests/unit/core/failure/test_rules.py"
 RECOGNISED = [

@@ -6,7 +6,9 @@ import pytest
 
 from tests.linear import takes_linear_time
 from tests.unit.core.finding.captures import Held
-from worker.core.finding import Claim, Evidence, Finding, Verdict, find_lack, mark_context
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.cause_proof import Claim, find_lack, mark_context
+from worker.core.finding.model import Evidence, Finding
 from worker.core.finding.proof import require_evidence
 from worker.core.ports.evidence import (
     JobArtifact,

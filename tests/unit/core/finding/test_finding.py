@@ -3,7 +3,9 @@
 import pytest
 
 from tests.linear import takes_linear_time
-from worker.core.finding import Evidence, Finding, Verdict, is_finding, parse_finding
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Evidence, Finding
+from worker.core.finding.parse import is_finding, parse_finding
 from worker.core.ports.evidence import JobLog
 
 ANSWER = """\

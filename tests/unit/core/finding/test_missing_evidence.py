@@ -6,8 +6,9 @@ import pytest
 
 from tests.contexts import called, context
 from worker.core.conversation.messages import ToolResult, User
-from worker.core.finding import Finding, Verdict
+from worker.core.failure.verdict import Verdict
 from worker.core.finding.missing_evidence import USUAL, fill_missing_evidence, select_untold
+from worker.core.finding.model import Finding
 
 ABSTAINS = Finding(Verdict.ABSTAIN)
 

@@ -7,17 +7,16 @@ import pytest
 
 from tests.linear import takes_linear_time
 from tests.unit.core.finding.captures import Held
-from worker.core.finding import (
-    Evidence,
-    Finding,
-    Unproven,
-    Verdict,
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Evidence, Finding, Unproven
+from worker.core.finding.parse import parse_finding
+from worker.core.finding.proof import (
+    MAX_LIKELY,
     find_unproven,
-    parse_finding,
     prove_finding,
+    prove_quote,
     prove_reply,
 )
-from worker.core.finding.proof import MAX_LIKELY, prove_quote
 from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 
 LOG, FILE = JobLog(7), RepoFile("src/a.py")

@@ -5,7 +5,9 @@ from collections import deque
 
 import pytest
 
-from worker.core.finding import Evidence, Prose, parse_finding, scan_quotes
+from worker.core.finding.model import Evidence
+from worker.core.finding.parse import parse_finding
+from worker.core.finding.quotes import Prose, scan_quotes
 from worker.core.ports.evidence import (
     JobArtifact,
     JobLog,

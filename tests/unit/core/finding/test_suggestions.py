@@ -20,7 +20,7 @@ from worker.core.finding.suggestions import (
     write_in_place,
     write_text,
 )
-from worker.core.ports.gitlab import ChangedFile, Changes, Position
+from worker.core.text.diffs import ChangedFile, Changes, Position
 
 DIFF = """\
 @@ -1,4 +1,5 @@ def total

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.attacks.redaction.documents import PLACES, TOKENS
-from worker.core.ports import Document
+from worker.core.ports.tools import Document
 from worker.core.text.redact import Redactor
 from worker.core.text.redacted_values import Redacted, redact_bytes, redact_json, redact_values
 

@@ -4,12 +4,11 @@ import pytest
 
 from tests.unit.forge.defence.test_lint import marked
 from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT
-from worker.core.finding import Evidence, Finding, WithheldPart
-from worker.core.ports import FailedJob
-from worker.core.ports.evidence import JobLog
+from worker.core.finding.model import Evidence, Finding, WithheldPart
+from worker.core.ports.evidence import FailedJob, JobLog
 from worker.core.text.redact import Redactor
-from worker.forge.defence.finish import PLAIN, find_kept_back, finish_body
-from worker.forge.defence.lint import add_subject_hosts, find_faults, make_safe_body
+from worker.forge.defence.finish import PLAIN, add_subject_hosts, find_kept_back, finish_body
+from worker.forge.defence.lint import find_faults, make_safe_body
 from worker.forge.text import note
 from worker.forge.text.layout import Layout
 

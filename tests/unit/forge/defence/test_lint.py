@@ -11,9 +11,9 @@ from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, PARTIAL, SUBJE
 from worker.core.conversation.context import NoteRef, Outcome, Status
 from worker.core.conversation.messages import ToolCall
 from worker.core.failure.jobs import FailingJob, Group, Hit
-from worker.core.finding import Evidence, Finding, Verdict
-from worker.core.ports import FailedJob
-from worker.core.ports.evidence import JobLog
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Evidence, Finding
+from worker.core.ports.evidence import FailedJob, JobLog
 from worker.forge.defence import lint
 from worker.forge.defence.lint import (
     MAX_LINES,

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.forge.defence.test_neutralise import HOSTS
 from tests.unit.forge.text.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
-from worker.core.finding import Evidence, Finding, Verdict
+from worker.core.failure.verdict import Verdict
 from worker.core.finding.further_failures import count_named_failures
-from worker.core.finding.model import FailedJobs
+from worker.core.finding.model import Evidence, FailedJobs, Finding
 from worker.core.finding.suggestions import Offers
 from worker.core.ports.evidence import JobLog, RepoFile
 from worker.core.text.sentences import split_sentences

@@ -7,7 +7,8 @@ import pytest
 from tests.unit.forge.defence.test_neutralise import HOSTS
 from tests.unit.forge.text.test_fit import CAUSE, FULL, LONG, SUMMARY, TO_DO, shown_of
 from tests.unit.forge.text.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
-from worker.core.finding import Evidence, Finding, Verdict
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Evidence, Finding
 from worker.core.ports.evidence import JobLog
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import note

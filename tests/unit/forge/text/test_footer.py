@@ -9,7 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.contexts import SUBJECT
-from worker.core.session_id import Marker
+from worker.core.text.marker import Marker
 from worker.core.text.redact import KINDS
 from worker.forge.defence import lint
 from worker.forge.text import note

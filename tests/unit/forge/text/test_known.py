@@ -1,8 +1,9 @@
 """The note on a known failure."""
 
 from worker.core.failure.jobs import FailingJob, Group, Hit
-from worker.core.finding import Finding, Verdict
-from worker.core.session_id import Marker
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Finding
+from worker.core.text.marker import Marker
 from worker.forge.text.failed_jobs import cut_names
 from worker.forge.text.footer import Footer
 from worker.forge.text.known import write_known_failure

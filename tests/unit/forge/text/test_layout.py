@@ -9,9 +9,8 @@ import pytest
 from tests.unit.forge.defence.test_neutralise import HOSTS
 from tests.unit.forge.text.test_fit import CAUSE, FULL, LONG, TO_DO, make_finding, plain, shown_of
 from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT, written
-from worker.core.failure.verdict import FinalVerdict
-from worker.core.finding import Finding, HiddenPart, Verdict
-from worker.core.finding.model import FailedJobs
+from worker.core.failure.verdict import FinalVerdict, Verdict
+from worker.core.finding.model import FailedJobs, Finding, HiddenPart
 from worker.core.finding.suggestions import Offers
 from worker.core.logs.bystanders import Bystander
 from worker.core.text.sentences import split_sentences

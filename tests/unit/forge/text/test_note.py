@@ -7,9 +7,11 @@ import pytest
 from tests.unit.forge import rendering
 from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
 from worker.core.conversation.context import Outcome, Status, Subject
-from worker.core.finding import Evidence, Finding, Verdict, parse_finding
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Evidence, Finding
+from worker.core.finding.parse import parse_finding
 from worker.core.ports.evidence import JobLog
-from worker.core.session_id import Marker, find_marker
+from worker.core.text.marker import Marker, find_marker
 from worker.forge.text import note
 from worker.forge.text.footer import Footer
 from worker.forge.text.layout import Layout

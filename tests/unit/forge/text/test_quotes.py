@@ -7,7 +7,7 @@ import pytest
 from tests.unit.forge.text.test_fit import CAUSE, FULL, LONG, TO_DO, shown_of
 from tests.unit.forge.text.test_note import JOB, written
 from worker.core.failure.verdict import Ruling
-from worker.core.finding import Evidence
+from worker.core.finding.model import Evidence
 from worker.core.ports.evidence import JobLog, RepoFile, ReportedTest
 from worker.forge.text.quotes import (
     announces_next,

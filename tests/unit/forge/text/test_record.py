@@ -24,7 +24,7 @@ from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Change, Facts, LastPass, Target
 from worker.core.failure.stored_rulings import dump_ruling, load_ruling
 from worker.core.failure.verdict import Ruling, Verdict, decide_headline, make_ruling
-from worker.core.finding import Finding
+from worker.core.finding.model import Finding
 from worker.core.text.remarks import Link, Name, remark
 from worker.forge.text import note, record
 from worker.forge.text.layout import Layout

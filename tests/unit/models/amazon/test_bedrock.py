@@ -18,7 +18,7 @@ from tests.simulators.anthropic.bedrock import BedrockSim
 from tests.simulators.anthropic.signatures import Account
 from tests.unit.models.answers import ASK, fails, good, model
 from tests.wire.conversations import conversations
-from worker.core.ports import Reply
+from worker.core.ports.model import Reply
 from worker.demo.loopback import Loopback
 from worker.demo.script import Say, Script
 from worker.errors import ConfigError, ContextOverflow, ModelError

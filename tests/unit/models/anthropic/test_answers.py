@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.models.answers import NO_ANSWERS, error, message, text, use
 from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports import StopReason
+from worker.core.ports.model import StopReason
 from worker.models.anthropic.answers import classify, decode
 from worker.models.base import Cause
 

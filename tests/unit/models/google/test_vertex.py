@@ -13,7 +13,7 @@ from tests.google_tokens import TokenServer
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.unit.models.answers import ASK, fails, model
-from worker.core.ports import Reply
+from worker.core.ports.model import Reply
 from worker.demo.script import Call, Say, Script, Scripted
 from worker.errors import ConfigError, ModelError
 from worker.models import table

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes import HandClock
 from tests.simulators.openai import AzureChatSim, AzureResponsesSim
 from tests.unit.models.answers import ASK, fails, good, model
-from worker.core.ports import Request
+from worker.core.ports.model import Request
 from worker.demo.script import Say, Script
 from worker.errors import ContextOverflow, ModelError
 from worker.models import table

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes import Answer, ScriptedModel, says
 from worker.core.conversation.messages import ToolSpec, User
-from worker.core.ports import Request, StopReason
+from worker.core.ports.model import Request, StopReason
 from worker.errors import NO_TOOLS, ModelError
 from worker.models.text_tools.model import TextToolsModel
 

@@ -2,7 +2,7 @@ import pytest
 
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.sources.conftest import fetch, files_in, told, zipped
-from worker.core.ports import DocumentKind
+from worker.core.ports.tools import DocumentKind
 from worker.errors import ArgumentError, SourceError
 from worker.sources.files import artifacts
 from worker.sources.session_reader import Reader

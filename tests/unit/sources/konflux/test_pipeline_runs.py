@@ -7,8 +7,8 @@ import pytest
 
 from tests.clusters import JSON, Cluster
 from worker.core.conversation.context import Subject
-from worker.core.ports import Document, DocumentKind, Source
 from worker.core.ports.evidence import TaskStep
+from worker.core.ports.tools import Document, DocumentKind, Source
 from worker.errors import ArgumentError, ConfigError, SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.captures import CapturedDocuments

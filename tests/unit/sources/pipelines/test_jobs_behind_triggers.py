@@ -5,7 +5,7 @@ import pytest
 from tests.simulators.gitlab import Access, Bridge, GitLabSim, Pipeline, Project, Scene
 from tests.unit.sources.conftest import fetch, told
 from tests.worlds import branch_pipeline
-from worker.core.ports import GREEN
+from worker.core.ports.tools import GREEN
 from worker.errors import SourceError
 from worker.sources.pipelines import job_runs
 from worker.sources.session_reader import Reader

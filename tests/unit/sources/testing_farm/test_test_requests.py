@@ -7,8 +7,8 @@ import pytest
 
 from tests.clusters import TestingFarm
 from worker.core.conversation.context import Subject
-from worker.core.ports import Document, DocumentKind, Source
 from worker.core.ports.evidence import RequestFile
+from worker.core.ports.tools import Document, DocumentKind, Source
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.captures import CapturedDocuments

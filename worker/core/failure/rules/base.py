@@ -9,7 +9,7 @@ from worker.core.failure.file_kinds import may_choose_runner, may_configure
 from worker.core.failure.jobs import FailingJob, RuleMatch
 from worker.core.failure.rules.named import name_facts
 from worker.core.failure.rules.runner_log import list_runner_lines
-from worker.core.finding import Verdict
+from worker.core.failure.verdict import Verdict
 
 LONGEST = 2000
 """The most characters of a line that a rule reads."""

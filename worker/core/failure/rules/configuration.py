@@ -7,7 +7,7 @@ from worker.core.failure.file_kinds import is_ci
 from worker.core.failure.jobs import RuleMatch
 from worker.core.failure.rules.base import Scene
 from worker.core.failure.rules.named import quote
-from worker.core.finding import Verdict
+from worker.core.failure.verdict import Verdict
 from worker.core.text.untrusted import one_line
 
 MOST = 400

@@ -12,7 +12,7 @@ from worker.core.failure.rules.base import (
 )
 from worker.core.failure.rules.named import find_image, is_helper_image
 from worker.core.failure.rules.runner_log import list_runner_lines
-from worker.core.finding import Verdict
+from worker.core.failure.verdict import Verdict
 
 _PREPARING = frozenset(
     {"runner_system_failure", "runner_external_dependency_failure", "runner_configuration_error"}

@@ -21,7 +21,7 @@ from worker.core.failure.rules.base import (
     may_choose_runners,
 )
 from worker.core.failure.rules.runner_log import list_runner_lines
-from worker.core.finding import Verdict
+from worker.core.failure.verdict import Verdict
 
 _RETRY = "Retry the job. If it goes on, tell whoever keeps GitLab and its runners."
 

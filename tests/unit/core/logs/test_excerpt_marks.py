@@ -37,3 +37,8 @@ def test_a_command_that_compiles_a_crate_is_no_trouble_whatever_it_names() -> No
     )
     assert "well" in marks.find_marks(verbose)
     assert "well" not in marks.find_marks("error: process didn't exit: `/opt/rust/bin/rustc -v`")
+
+
+def test_half_of_a_surrogate_pair_is_read_like_any_letter() -> None:
+    found = marks.find_marks("Error: \ud800 failed")
+    assert found == marks.find_marks("Error: ? failed")

@@ -200,6 +200,8 @@ NAMES = (
 def find_marks(text: str) -> set[str]:
     """Return the names, out of `NAMES`, of the line's marks."""
     line = _PREFIX.sub("", text[:SHOWN], count=1) if _PREFIX.match(text) else text[:SHOWN]
+    # Half of a surrogate pair is no text to the finder; a model can write one in JSON.
+    line = line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
     found = _find_words(line.replace(_NO_SOURCE, ""))
     if text.startswith(_ANNOTATED):
         found.add("shouted")

@@ -1,4 +1,4 @@
-"""How every session store passes on a wish to stop, and forgets (core.ports.SessionStore)."""
+"""How every session store passes on a wish to stop, and forgets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every session store must do (core.ports.SessionStore), on a folder and on real S3."""
+"""What every session store must do, on a folder and on real S3."""
 
 from collections.abc import Callable
 

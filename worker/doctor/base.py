@@ -93,7 +93,7 @@ class ProbedStore(Protocol):
 
     @property
     def records(self) -> Records:
-        """See core.ports.SessionStore."""
+        """See core.ports.sessions.SessionStore."""
         ...
 
     def probe(self) -> None:

@@ -258,7 +258,7 @@ class Provider:
     if none), a project and a location or region. `listing` is None if the provider has no list of
     its models; with `has_plain_names` its models have the same names with all providers, so their
     entries in the catalogue need not name it. `is_any_server`: its servers are of many makers, and
-    not all can call tools. `keeps_cache_without_tools`: see `core.ports.Model`. `advice` says what
+    not all can call tools. `keeps_cache_without_tools`: see `Model`. `advice` says what
     a refusal means with this provider and what to do, where that differs from the usual.
     `takes_region` and `takes_version`: an operator may set them. `traced_as` is OpenTelemetry's
     name for it, "" if that is its own.

@@ -4,7 +4,7 @@ from worker.core.ports.model import Model, Reply, Request
 
 
 class ModelWrapper:
-    """A `core.ports.Model` that passes everything on to `model`; subclasses change parts of it."""
+    """A `Model` that passes everything on to `model`; subclasses change parts of it."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

@@ -173,7 +173,7 @@ class Traces:
 
 
 class TracedModel(ModelWrapper):
-    """See core.ports.Model."""
+    """See core.ports.model.Model."""
 
     def __init__(self, model: Model, traces: Traces) -> None:
         super().__init__(model)

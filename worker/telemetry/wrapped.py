@@ -34,7 +34,7 @@ def _time_call(histogram: Histogram, *labels: str) -> Iterator[None]:
 
 
 class CountedModel(ModelWrapper):
-    """See core.ports.Model."""
+    """See core.ports.model.Model."""
 
     def __init__(self, model: Model, metrics: Metrics) -> None:
         super().__init__(model)

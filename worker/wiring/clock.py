@@ -4,7 +4,7 @@ import time
 
 
 class SystemClock:
-    """Implements core.ports.Clock with the machine's time."""
+    """Implements core.ports.clock.Clock with the machine's time."""
 
     def now(self) -> float:
         """Epoch seconds."""

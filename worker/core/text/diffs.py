@@ -1,4 +1,4 @@
-"""The lines of a unified diff with their numbers. Pure."""
+"""A merge request's diff: its files, their lines with numbers, and a place on it. Pure."""
 
 import re
 from collections.abc import Iterator

@@ -25,7 +25,7 @@ ANSWER = ToolSpec(
 
 
 class ForcedAnswersModel(ModelWrapper):
-    """A `core.ports.Model` that must call a tool in every answer, if only `answer`. As safe to
+    """A `Model` that must call a tool in every answer, if only `answer`. As safe to
     share as the model."""
 
     def reply(self, request: Request) -> Reply:

@@ -27,7 +27,7 @@ _USABLE = frozenset({StopReason.END, StopReason.TOOL_CALLS})
 
 
 class TextToolsModel(ModelWrapper):
-    """A `core.ports.Model` that asks for calls as text if native tools are refused, or an answer
+    """A `Model` that asks for calls as text if native tools are refused, or an answer
     holds a call as text.
 
     `always` asks for calls as text from the first request on. As safe to share as the model.

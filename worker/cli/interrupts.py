@@ -12,6 +12,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SECONDS = 5.0
 """How long a command that is ended at once may take to remove what it holds."""
 
+_NUDGE = 0.2
+"""Seconds between two tries to end the main thread's wait for a signal's sake."""
+
 _ENDING = b"sandpiper: stopping after this step; Ctrl-C again stops at once\n"
 
 
@@ -52,10 +55,44 @@ def watch_signals(stop: Callable[[int], None], remove: Callable[[], None]) -> It
 
     before = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
-        yield came
+        with _wake_main_thread(came):
+            yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _wake_main_thread(came: list[int]) -> Iterator[None]:
+    """Within the block, no wait of the main thread outlasts a signal that is not in `came` yet.
+
+    A signal that comes just before a system call, or to another thread, does not end that call, and
+    Python's handlers run after it: minutes later where it waits for a model.
+    """
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    main = threading.main_thread().ident or 0
+
+    def nudge() -> None:
+        heard = 0
+        while numbers := os.read(woken, 64):
+            heard += sum(number in _SIGNALS for number in numbers)
+            while len(came) < heard and not done.wait(_NUDGE):
+                signal.pthread_kill(main, signal.SIGURG)
+        os.close(woken)
+
+    done = threading.Event()
+    before = signal.signal(signal.SIGURG, lambda *_: None), signal.set_wakeup_fd(wake)
+    thread = threading.Thread(target=nudge, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        signal.signal(signal.SIGURG, before[0])
+        signal.set_wakeup_fd(before[1])
+        os.close(wake)
+        thread.join()
 
 
 def end_at_once(number: int, remove: Callable[[], None]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from worker.core.triggers import Trigger
+from worker.conversation.triggers import Trigger
 from worker.errors import QueueError
 from worker.webhook.batches import Enqueue
 

@@ -18,9 +18,9 @@ import redis
 from tests.certificates import Server
 from tests.parallel import worker_number
 from worker import app
-from worker.core.triggers import Reacted
+from worker.conversation.triggers import Reacted
+from worker.jobs.process import Sandpiper
 from worker.queue.messages import TASK
-from worker.queue.process import Sandpiper
 from worker.queue.publisher import Publisher
 from worker.settings import Settings
 from worker.turns.parts import Deps

@@ -3,16 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from worker.core.conversation.context import Context, Subject
-from worker.core.conversation.limits import TurnUsage
-from worker.core.conversation.messages import (
-    Assistant,
-    Message,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-    User,
-)
+from worker.conversation.context import Context, Subject
+from worker.conversation.limits import TurnUsage
+from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
 
 SUBJECT = Subject(
     gitlab_url="https://gitlab.example",

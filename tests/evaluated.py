@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Literal
 
 from worker.cli.embedded import serve_embedded
-from worker.core.finding.model import CLAIMS
-from worker.core.logs.trace import clean_trace
-from worker.demo.anthropic import AnthropicSim
-from worker.demo.script import Answer, Asked, Call, Say, Script
-from worker.evaluation.cases import Case, JobEntry, find_cases, load_case
-from worker.evaluation.running import play_case
-from worker.evaluation.scoring import Played
-from worker.evaluation.tables import write_markdown
+from worker.lab.anthropic import AnthropicSim
+from worker.lab.cases import Case, JobEntry, find_cases, load_case
+from worker.lab.running import play_case
+from worker.lab.scoring import Played
+from worker.lab.script import Answer, Asked, Call, Say, Script
+from worker.lab.tables import write_markdown
+from worker.logs.trace import clean_trace
 from worker.settings import ModelSettings, ProviderSettings, Settings
 from worker.settings.sandbox import SandboxSettings
+from worker.verdict.finding import CLAIMS
 
 CASES = Path(__file__).with_name("cases")
 MODEL = "anthropic/claude-sonnet-5-5"

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sandbox.base import ExecResult, Output, SandboxGone
-from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, Usage
-from worker.core.ports.model import Reply, Request, StopReason
-from worker.core.ports.tools import Document, Ran
+from worker.conversation.messages import ToolCall, ToolResult, ToolSpec, Usage
+from worker.conversation.model import Reply, Request, StopReason
 from worker.errors import ModelError
+from worker.tools.source import Document, Ran
 
 EMPTY = Output("", 0, 0)
 

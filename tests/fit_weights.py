@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from worker.core.logs import trace
-from worker.core.logs.excerpt import place, words
-from worker.core.logs.excerpt.scan import Scan
-from worker.evaluation.cases import load_case
+from worker.lab.cases import load_case
+from worker.logs import trace
+from worker.logs.excerpt import place, words
+from worker.logs.excerpt.scan import Scan
 
 OUTPUT = Path(words.__file__).with_name("weights.bin")
 

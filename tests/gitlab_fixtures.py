@@ -11,7 +11,7 @@ from tests.simulators.gitlab import GitLabSim, Scene, make_failing_merge_request
 
 SERVED = (
     "ask for what GitLab has; or let the simulated one serve it: a record in "
-    "worker/demo/gitlab/state.py, a route in evidence.py or reads.py beside it"
+    "worker/lab/gitlab/state.py, a route in evidence.py or reads.py beside it"
 )
 
 

@@ -11,31 +11,31 @@ from sandbox.base import Sandbox
 from tests.fakes import EchoToolbox, HandClock, MemorySandbox, ScriptedModel, says
 from tests.parts import change_parts
 from tests.simulators.gitlab import GitLabSim, Note, Pipeline, Scene, make_failing_merge_request
-from worker.core.conversation.context import Context, Subject
-from worker.core.conversation.context_json import dump_context, load_context
-from worker.core.conversation.limits import Limits
-from worker.core.conversation.messages import ToolSpec
-from worker.core.events import Asking, Event
-from worker.core.failure.jobs import Survey
-from worker.core.ports.evidence import JobLog, Place
-from worker.core.ports.model import Model, Reply
-from worker.core.ports.tools import Toolbox
-from worker.core.session_id import SessionKey
-from worker.core.triggers import PipelineFailed, PipelinePassed, Replied, Trigger
+from worker.conversation.context import Context, Subject
+from worker.conversation.context_json import dump_context, load_context
+from worker.conversation.events import Asking, Event
+from worker.conversation.limits import Limits
+from worker.conversation.messages import ToolSpec
+from worker.conversation.model import Model, Reply
+from worker.conversation.session_id import SessionKey
+from worker.conversation.triggers import PipelineFailed, PipelinePassed, Replied, Trigger
 from worker.errors import ModelError, SourceError
-from worker.forge.gitlab.writer import GitLabWriter
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.host.gitlab_reader import GitLabReader
+from worker.gitlab.write.writer import GitLabWriter
 from worker.jobs import dispatch
 from worker.jobs.results import CommandAnswered
-from worker.playbook import Playbook, Workflow
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import FolderStore
-from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabReader
+from worker.settings.playbook import Playbook, Workflow
+from worker.tools.source import Toolbox
 from worker.turns.day_budget import Budget
 from worker.turns.parts import Deps, GitLab, NoKnownFailures, Queue, Run, Runtime, Storage
 from worker.turns.results import Skipped
 from worker.turns.session import make_key
+from worker.verdict.evidence import JobLog, Place
+from worker.verdict.jobs import Survey
 
 FINDING = says(
     "## Verdict\nflaky\n\n## Cause\nA race in the test.\n\n"

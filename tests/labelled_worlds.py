@@ -39,7 +39,7 @@ from tests.simulators.gitlab import (
     Scene,
     make_failing_merge_request,
 )
-from worker.demo.gitlab.state import Commit, Job
+from worker.lab.gitlab.state import Commit, Job
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

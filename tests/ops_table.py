@@ -28,13 +28,13 @@ from tests.simulators.gitlab import (
     Scene,
     make_failing_merge_request,
 )
-from worker.core.conversation.context import RULE, Context
-from worker.core.conversation.context_json import load_context
-from worker.core.conversation.messages import User
-from worker.core.failure.jobs import Group
-from worker.core.ports.model import Reply
-from worker.core.triggers import PipelineFailed
+from worker.conversation.context import RULE, Context
+from worker.conversation.context_json import load_context
+from worker.conversation.messages import User
+from worker.conversation.model import Reply
+from worker.conversation.triggers import PipelineFailed
 from worker.turns.parts import Deps
+from worker.verdict.jobs import Group
 
 PROJECT = "acme/shop"
 """The project of the traces."""

@@ -1,7 +1,7 @@
 """Records the bundled case's job logs anew:  python -m tests.record_case
 
-Runs the script of each job of `worker/demo/case/` on the merge request's head, as the GitLab runner
-would, in the folder that the runner uses, and writes `worker/demo/case/logs/*.log.gz`.
+Runs the script of each job of `worker/lab/case/` on the merge request's head, as the GitLab runner
+would, in the folder that the runner uses, and writes `worker/lab/case/logs/*.log.gz`.
 Needs root for that folder, and a package index for pip.
 """
 
@@ -22,11 +22,11 @@ from typing import IO, Any
 
 import yaml
 
-from worker.demo.gitlab.state import Job, MergeRequest
-from worker.demo.gitlab.world import World
-from worker.demo.story import CASE
-from worker.evaluation.cases import load_case
-from worker.evaluation.staging import stage_case
+from worker.lab.cases import load_case
+from worker.lab.gitlab.state import Job, MergeRequest
+from worker.lab.gitlab.world import World
+from worker.lab.staging import stage_case
+from worker.lab.story import CASE
 
 BUILDS = Path("/builds")
 START = datetime(2026, 11, 19, 8, 39, 41, tzinfo=UTC)

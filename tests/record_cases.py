@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from tests.record_case import BUILDS, Trace, keep_log, run_commands, write_files
-from worker.evaluation.cases import Case, load_case
+from worker.lab.cases import Case, load_case
 
 CASES = Path(__file__).with_name("cases")
 START = datetime(2026, 11, 20, 9, 2, 11, tzinfo=UTC)

@@ -7,16 +7,16 @@ from pathlib import Path
 from tests.fakes import ScriptedModel, says
 from tests.jobs import EchoToolset, Job
 from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline
-from worker.core.conversation.messages import User
-from worker.core.failure import known
-from worker.core.failure.jobs import Survey
-from worker.core.ports.model import Reply, Request
+from worker.conversation.messages import User
+from worker.conversation.model import Reply, Request
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.captures import CapturedDocuments
+from worker.gitlab.read.session_reader import Reader
+from worker.gitlab.read.survey.reader import read_survey
 from worker.jobs import dispatch
-from worker.sources.api.client import ReadClient
-from worker.sources.captures import CapturedDocuments
-from worker.sources.session_reader import Reader
-from worker.sources.survey.reader import read_survey
 from worker.sources.table import bind_sources
+from worker.verdict import known
+from worker.verdict.jobs import Survey
 
 RACE = b"""\
 Executing "step_script" stage of the job script

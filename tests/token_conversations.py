@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.contexts import call
-from worker.core.conversation.messages import Assistant, Message, ToolResult, User
-from worker.demo.story import CASE
+from worker.conversation.messages import Assistant, Message, ToolResult, User
+from worker.lab.story import CASE
 
 COUNTS = Path(__file__).parent / "unit" / "core" / "conversation" / "token_counts.json"
 STEPS = 14

@@ -1,7 +1,7 @@
 """More than one pipeline in the simulated GitLab: what a failure is compared with."""
 
 from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline
-from worker.demo.gitlab.state import Bridge, Job, Project
+from worker.lab.gitlab.state import Bridge, Job, Project
 
 LOG = b"""\
 $ pytest -q

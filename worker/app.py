@@ -10,14 +10,14 @@ from celery import Task
 from celery.exceptions import Reject
 from celery.signals import setup_logging
 
-from worker.core.events import Watcher, ignore_event
-from worker.core.triggers import from_message, trigger_id
+from worker.conversation.events import Watcher, ignore_event
+from worker.conversation.triggers import from_message, trigger_id
 from worker.errors import ConfigError, SandpiperError
+from worker.jobs.consumer import Consumer
+from worker.jobs.process import BrokerConsumer, ConsumerStep, PromptTimer, Sandpiper
 from worker.queue.broker import make_queues
-from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal
 from worker.queue.messages import QUEUED_AT, TASK, refuse_compression
-from worker.queue.process import BrokerConsumer, ConsumerStep, PromptTimer, Sandpiper
 from worker.queue.publisher import Publisher
 from worker.queue.readiness import ReadinessStep, ReadyFile
 from worker.settings import Settings

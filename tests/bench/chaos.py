@@ -31,11 +31,11 @@ from tests.brokers import RedisServer, running_redis
 from tests.flow.product import KEY, SECRET, free_port
 from tests.simulators.s3_gateway import S3Gateway
 from tests.stores import CREDENTIALS, S3Server, running_s3
-from worker.core.ports.damaged import KEPT
-from worker.core.ports.records import RECORD
 from worker.errors import StoreError
 from worker.queue.journal import FOLDER, State, decode_entry
 from worker.sessions.bucket import S3Store
+from worker.sessions.damaged import KEPT
+from worker.sessions.records import RECORD
 
 WORKERS, PROJECTS = 4, 20
 THINKS = 1.0

@@ -27,9 +27,9 @@ from tests.simulators.gitlab import (
     Receiver,
 )
 from tests.simulators.odd_answers import OddGitLab
-from worker.core.text.marker import find_marker
-from worker.demo.script import Answer, Asked, Call, Say, Scripted
-from worker.forge.text.note import is_placeholder
+from worker.answer.note.note import is_placeholder
+from worker.lab.script import Answer, Asked, Call, Say, Scripted
+from worker.safety.marker import find_marker
 
 Json = dict[str, Any]
 COUNT = "echo ran >> /tmp/data/count"

@@ -24,20 +24,20 @@ import httpx
 
 from tests.bench import server
 from tests.contexts import context
-from worker.core.conversation.context import Context
-from worker.core.conversation.context_json import Dumper
-from worker.core.conversation.limits import Limits, TurnUsage
-from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
-from worker.core.events import ignore_event
-from worker.core.ports.model import Model
-from worker.core.ports.sessions import Claim
-from worker.core.ports.tools import Ran
-from worker.core.session_id import SessionKey
+from worker.clock import SystemClock
+from worker.conversation.context import Context
+from worker.conversation.context_json import Dumper
+from worker.conversation.events import ignore_event
+from worker.conversation.limits import Limits, TurnUsage
+from worker.conversation.messages import ToolCall, ToolResult, ToolSpec
+from worker.conversation.model import Model
+from worker.conversation.session_id import SessionKey
 from worker.models import table
 from worker.models.http.client import HttpModel
+from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
+from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, run_loop
-from worker.wiring.clock import SystemClock
 
 KEY = SessionKey(1, 1, "0123456789abcdef0123")
 ITERATIONS = {10: 2.0, 50: 2.0, 200: 1.0}

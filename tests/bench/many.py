@@ -19,9 +19,9 @@ from tests.bench.processes import Process, memory, running
 from tests.flow.product import DOCKER, Product, product
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import MergeRequest
-from worker.core.conversation.loop_rules import LoopRules
-from worker.core.text.marker import find_marker
-from worker.demo.script import Say
+from worker.conversation.loop_rules import LoopRules
+from worker.lab.script import Say
+from worker.safety.marker import find_marker
 
 SESSIONS = 64
 WALL_CLOCK = 5.0

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.simulators.gitlab import GitLabSim, Scene, make_failing_merge_request
-from worker.core.conversation.context import Subject
-from worker.core.logs import trace
-from worker.core.text.redact import Redactor
-from worker.sources.api.client import ReadClient
-from worker.sources.session_reader import Reader
+from worker.conversation.context import Subject
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.session_reader import Reader
+from worker.logs import trace
+from worker.safety.redact import Redactor
 
 BASELINES = ("tail4k", "grep-last4k", "clean+hybrid-grep+tail")
 SPEED_MB = 64

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tests.bench.sessions import ENDLESS, THINKING, WORKING, Sent, Session, calling, empty_at
-from worker.core.conversation.limits import Limits
-from worker.demo.anthropic.cache import InputTokens, PrefixCache
-from worker.demo.script import Answer, Asked, Call, Script
+from worker.conversation.limits import Limits
+from worker.lab.anthropic.cache import InputTokens, PrefixCache
+from worker.lab.script import Answer, Asked, Call, Script
 
 READ, WRITE = 0.1, 1.25
 COUNTS = (8, 20, 50)

@@ -25,7 +25,7 @@ from tests.bench.processes import cpu_seconds, running
 from tests.bench.receiver import HEADERS, SECRET
 from tests.flow.product import Product, product
 from tests.unit.webhook.cases import payload
-from worker.demo.script import Say
+from worker.lab.script import Say
 
 SAMPLES, NOTES = 60, 5
 AIM, AIM_NOTE = 0.010, 2.0

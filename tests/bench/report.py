@@ -16,13 +16,13 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from worker.core.conversation.limits import Limits
-from worker.core.conversation.turn_row import Row, dump_row
-from worker.core.session_id import SessionKey
-from worker.maintenance.verdict_days import count_ended_days, read_days
+from worker.conversation.limits import Limits
+from worker.conversation.session_id import SessionKey
+from worker.jobs.verdict_days import count_ended_days, read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
 from worker.sessions.folder import FolderStore
+from worker.sessions.turn_row import Row, dump_row
 
 TURNS, PROJECTS = 100_000, 300
 VERDICTS = ("caused by this change", "flaky", "infrastructure", "unknown")

@@ -12,18 +12,18 @@ import httpx
 
 from tests.contexts import context
 from tests.fakes import HandClock
-from worker.core.conversation.context import Context
-from worker.core.conversation.folds.fold import FoldSettings, Resume
-from worker.core.conversation.limits import Limits, TurnUsage
-from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, User
-from worker.core.events import ignore_event
-from worker.core.ports.tools import Ran
-from worker.demo.anthropic import binding, checks
-from worker.demo.anthropic.answers import make_message
-from worker.demo.anthropic.cache import InputTokens, Position, list_positions
-from worker.demo.anthropic.reading import read_request
-from worker.demo.script import Answer, Asked, Call, Empty, Say, Script, Think
+from worker.conversation.context import Context
+from worker.conversation.events import ignore_event
+from worker.conversation.folds.fold import FoldSettings, Resume
+from worker.conversation.limits import Limits, TurnUsage
+from worker.conversation.messages import ToolCall, ToolResult, ToolSpec, User
+from worker.lab.anthropic import binding, checks
+from worker.lab.anthropic.answers import make_message
+from worker.lab.anthropic.cache import InputTokens, Position, list_positions
+from worker.lab.anthropic.reading import read_request
+from worker.lab.script import Answer, Asked, Call, Empty, Say, Script, Think
 from worker.models import table
+from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, run_loop
 
 MODEL = "anthropic/claude-sonnet-5-5"

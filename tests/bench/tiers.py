@@ -28,13 +28,13 @@ from tests.contexts import context
 from tests.fakes import HandClock, says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
-from worker.core.conversation.context import Context, Outcome
-from worker.core.conversation.limits import Limits, TurnUsage
-from worker.core.conversation.messages import Usage, User
-from worker.core.events import ignore_event
-from worker.core.ports.model import Model
-from worker.core.routing.tiers import Signal, TierChoice, TierModel, TierRules
-from worker.demo.script import Answer, Asked, Call, Say, Script
+from worker.conversation.context import Context, Outcome
+from worker.conversation.events import ignore_event
+from worker.conversation.limits import Limits, TurnUsage
+from worker.conversation.messages import Usage, User
+from worker.conversation.model import Model
+from worker.conversation.tiers import Signal, TierChoice, TierModel, TierRules
+from worker.lab.script import Answer, Asked, Call, Say, Script
 from worker.models import table
 from worker.models.catalogue import built_in
 from worker.turns.loop import LoopParts, run_loop

@@ -4,7 +4,7 @@ import pytest
 
 from tests.contract.places import PLACES, Place, place_of
 from tests.simulators.gitlab import GitLabSim, Scene
-from worker.core.conversation.context import Subject
+from worker.conversation.context import Subject
 
 
 @pytest.fixture(params=PLACES)

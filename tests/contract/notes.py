@@ -1,7 +1,7 @@
 """What stands on the merge request of a scene."""
 
 from tests.simulators.gitlab import Note, Scene
-from worker.core.conversation.context import NoteRef
+from worker.conversation.context import NoteRef
 
 
 def note_of(scene: Scene, ref: NoteRef) -> Note:

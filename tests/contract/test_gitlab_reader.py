@@ -13,11 +13,11 @@ from tests.simulators.gitlab import (
     Project,
     Scene,
 )
-from worker.core.conversation.context import Subject
-from worker.core.triggers import PipelineFailed, PipelinePassed
+from worker.conversation.context import Subject
+from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
-from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabReader
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.host.gitlab_reader import GitLabReader
 
 
 @pytest.fixture

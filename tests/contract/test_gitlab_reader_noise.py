@@ -9,13 +9,13 @@ import pytest
 
 from tests.contract.test_gitlab_reader import failed, fork_of
 from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Pipeline, Scene
-from worker.core.conversation.context import Subject
-from worker.core.failure.facts import parse_time
-from worker.core.triggers import PipelineFailed
+from worker.conversation.context import Subject
+from worker.conversation.triggers import PipelineFailed
 from worker.errors import SourceError
-from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabReader
-from worker.sources.host.policy import Policy
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.host.gitlab_reader import GitLabReader
+from worker.gitlab.read.host.policy import Policy
+from worker.verdict.facts import parse_time
 
 TODAY = datetime.fromisoformat("2026-11-20T00:00:00Z").timestamp()
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.simulators.gitlab import GitLabSim, Scene
-from worker.core.conversation.context import Subject
-from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabReader
+from worker.conversation.context import Subject
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.host.gitlab_reader import GitLabReader
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from tests.simulators.gitlab import (
     Scene,
     User,
 )
-from worker.core.conversation.context import Subject
-from worker.core.triggers import PipelineFailed, PipelinePassed
+from worker.conversation.context import Subject
+from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
-from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabReader
-from worker.sources.host.members import MEMBER_SECONDS, MOST, REFUSAL_SECONDS, Memberships
-from worker.sources.host.policy import Policy
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.host.gitlab_reader import GitLabReader
+from worker.gitlab.read.host.members import MEMBER_SECONDS, MOST, REFUSAL_SECONDS, Memberships
+from worker.gitlab.read.host.policy import Policy
 
 pytestmark = pytest.mark.attack("strangers")
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.contract.places import KEY, PLACES, WORKERS, Place, at, folder_place, many, place_of
 from tests.fakes import HandClock
-from worker.core.ports.sessions import Claim
 from worker.errors import HandedOver, LeaseLost, StoreError, TurnTaken
 from worker.queue.leases import Lease, Leases
+from worker.sessions.base import Claim
 from worker.sessions.folder import Folder
 from worker.sessions.store import Store
 from worker.sessions.table import guard_store

@@ -23,15 +23,15 @@ from tests.flow.test_folds import FINDING, lead_to
 from tests.llama_models import write_model
 from tests.simulators.openai import ChatSim
 from tests.wire.conversations import asks, found
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Outcome, Status
-from worker.core.conversation.messages import Assistant, Message, User, WireForm
-from worker.core.ports.model import Model, StopReason
-from worker.demo.script import Scripted
+from worker.clock import SystemClock
+from worker.conversation import context_json
+from worker.conversation.context import Outcome, Status
+from worker.conversation.messages import Assistant, Message, User, WireForm
+from worker.conversation.model import Model, StopReason
 from worker.errors import NO_TOOLS, ContextOverflow, ModelError
+from worker.lab.script import Scripted
 from worker.models import table
 from worker.settings import Settings
-from worker.wiring.clock import SystemClock
 from worker.wiring.providers import open_model
 
 WINDOW = 120_000

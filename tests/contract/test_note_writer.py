@@ -8,12 +8,12 @@ import pytest
 
 from tests.contract.notes import note_of, written
 from tests.simulators.gitlab import Access, GitLabSim, Scene
-from worker.core.conversation.context import NoteRef, Subject
-from worker.core.ports.gitlab import BotAccount, NoteWriter
-from worker.core.text.marker import Marker
+from worker.conversation.context import NoteRef, Subject
 from worker.errors import ForgeError
-from worker.forge.gitlab.dry_run import DryRunWriter
-from worker.forge.gitlab.writer import PER_PAGE, GitLabWriter
+from worker.gitlab.ports import BotAccount, NoteWriter
+from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.writer import PER_PAGE, GitLabWriter
+from worker.safety.marker import Marker
 
 MARKER = Marker("0123456789abcdef0123", 0)
 OTHER = Marker("0123456789abcdef0123", 1)

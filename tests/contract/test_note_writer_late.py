@@ -7,10 +7,10 @@ import pytest
 
 from tests.contract.notes import written
 from tests.simulators.gitlab import GitLabSim, Scene
-from worker.core.conversation.context import Subject
-from worker.core.text.marker import Marker
+from worker.conversation.context import Subject
 from worker.errors import ForgeError
-from worker.forge.gitlab.writer import SETTLE, GitLabWriter
+from worker.gitlab.write.writer import SETTLE, GitLabWriter
+from worker.safety.marker import Marker
 
 MARKER = Marker("0123456789abcdef0123", 0)
 PLACEHOLDER, PROGRESS, FINDING = (

@@ -6,12 +6,12 @@ import pytest
 
 from tests.contract.notes import note_of
 from tests.simulators.gitlab import GitLabSim, Scene
-from worker.core.conversation.context import NoteRef, Subject
-from worker.core.text.diffs import Position
-from worker.core.text.marker import Kind, Marker
+from worker.conversation.context import NoteRef, Subject
 from worker.errors import ForgeError
-from worker.forge.gitlab.dry_run import DryRunWriter
-from worker.forge.gitlab.writer import OWN_PAGES, PER_PAGE, GitLabWriter
+from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.writer import OWN_PAGES, PER_PAGE, GitLabWriter
+from worker.safety.marker import Kind, Marker
+from worker.verdict.diffs import Position
 
 SESSION = "0123456789abcdef0123"
 MARKER = Marker(SESSION, 0)

@@ -8,15 +8,15 @@ from tests.fakes import HandClock
 from tests.simulators.odd_answers import OddS3
 from tests.simulators.s3_gateway import S3Gateway
 from tests.stores import S3Server
-from worker.core.ports.damaged import SECOND_LOOK
-from worker.core.ports.sessions import Claim
-from worker.core.session_id import SessionKey
-from worker.core.triggers import PipelineFailed
+from worker.conversation.session_id import SessionKey
+from worker.conversation.triggers import PipelineFailed
 from worker.errors import StoreError
 from worker.queue.heartbeat import Registration
 from worker.queue.journal import FOLDER, Journal, name_entry
 from worker.queue.leases import Leases
+from worker.sessions.base import Claim
 from worker.sessions.bucket import S3Store
+from worker.sessions.damaged import SECOND_LOOK
 from worker.turns.day_budget import Budget
 
 pytestmark = pytest.mark.attack("odd answers")

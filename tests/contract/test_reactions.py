@@ -3,10 +3,10 @@
 import pytest
 
 from tests.simulators.gitlab import GitLabSim, Note, Scene
-from worker.core.ports.gitlab import Reactions
 from worker.errors import ForgeError
-from worker.forge.gitlab.dry_run import DryRunWriter
-from worker.forge.gitlab.writer import GitLabWriter
+from worker.gitlab.ports import Reactions
+from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.writer import GitLabWriter
 
 
 @pytest.fixture

@@ -9,21 +9,21 @@ from tests.contract.places import Place
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
 from tests.simulators.gitlab import GitLabSim
-from worker.core.failure import known, project_memory, similar
-from worker.core.failure.jobs import Survey
-from worker.core.failure.verdict import Verdict
-from worker.core.ports.sessions import Claim, MemoryPart
-from worker.core.session_id import SessionKey
-from worker.core.triggers import Replied
-from worker.maintenance import retention
-from worker.maintenance.verdict_days import count_ended_days
+from worker.conversation.session_id import SessionKey
+from worker.conversation.triggers import Replied
+from worker.jobs import retention
+from worker.jobs.verdict_days import count_ended_days
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
+from worker.sessions.base import Claim, MemoryPart
 from worker.sessions.folder import FolderStore
 from worker.sessions.table import guard_store
 from worker.turns.day_budget import Budget
 from worker.turns.parts import Deps
 from worker.turns.results import Finished
+from worker.verdict import known, project_memory, similar
+from worker.verdict.jobs import Survey
+from worker.verdict.verdict import Verdict
 
 DAY = 86_400.0
 KEY = "feedfacefeedface"

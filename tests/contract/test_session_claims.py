@@ -3,8 +3,8 @@
 import pytest
 
 from tests.contract.places import KEY, WORKERS, Place, at, many
-from worker.core.ports.sessions import Claim
 from worker.errors import StoreError
+from worker.sessions.base import Claim
 
 
 def test_a_free_turn_is_claimed_once(place: Place) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.contract.places import KEY, WORKERS, Place, at, many
-from worker.core.ports.sessions import Claim
-from worker.core.session_id import SessionKey
+from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError
+from worker.sessions.base import Claim
 
 OTHER = SessionKey(7, 42, "0123fedcba9876543210")
 NEXT_DOOR = SessionKey(7, 420, "abcdabcdabcdabcdabcd")

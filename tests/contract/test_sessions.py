@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.places import KEY, WORKERS, Place, at, many
-from worker.core.ports.sessions import Claim
-from worker.core.session_id import SessionKey
+from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError, TurnTaken
+from worker.sessions.base import Claim
 from worker.sessions.store import MAX_CONTEXT
 
 OTHER = SessionKey(7, 42, "0123fedcba9876543210")

@@ -12,7 +12,7 @@ import yaml
 
 from tests.deploy.chart import CHART, Manifest, environment, of_kind, pod, render
 from tests.flow.product import KEY, SECRET, Product, free_port, product
-from worker.demo import story
+from worker.lab import story
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("sandbox_image")]
 

@@ -13,11 +13,12 @@ from tests.flow.product import BUBBLEWRAP, Driver, Process, Product, product
 from tests.rabbits import RabbitServer
 from tests.simulators.gitlab import MergeRequest, Note, Pipeline
 from worker import app
-from worker.core.events import ignore_event
-from worker.core.triggers import PipelineFailed, Trigger
-from worker.demo.script import Asked, Call, Say, Script, Scripted
+from worker.clock import SystemClock
+from worker.conversation.events import ignore_event
+from worker.conversation.triggers import PipelineFailed, Trigger
 from worker.errors import StoreError
-from worker.queue.consumer import Consumer
+from worker.jobs.consumer import Consumer
+from worker.lab.script import Asked, Call, Say, Script, Scripted
 from worker.queue.journal import FOLDER, Journal
 from worker.queue.leases import Leases
 from worker.queue.messages import TASK
@@ -26,7 +27,6 @@ from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 from worker.settings import Settings
 from worker.turns.parts import Deps
-from worker.wiring.clock import SystemClock
 
 HASTE = """\
 worker: {heartbeat: 0.25, lease: 1, grace: 10}

@@ -16,9 +16,9 @@ from sandbox.base import Sandbox
 from tests.parts import change_parts
 from worker import wiring
 from worker.cli import serve, worker
-from worker.core.conversation.messages import ToolCall
-from worker.core.ports.model import Reply, Request
-from worker.core.ports.tools import Ran
+from worker.conversation.messages import ToolCall
+from worker.conversation.model import Reply, Request
+from worker.tools.source import Ran
 from worker.turns.parts import Deps
 
 FROZEN = "frozen "

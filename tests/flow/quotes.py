@@ -14,10 +14,10 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from worker.core.logs import trace
-from worker.core.text.redact import Redactor
-from worker.demo.gitlab.state import Project
-from worker.demo.gitlab.world import World
+from worker.lab.gitlab.state import Project
+from worker.lab.gitlab.world import World
+from worker.logs import trace
+from worker.safety.redact import Redactor
 
 _PARSER = MarkdownIt("commonmark", {"html": True})
 _LABEL = re.compile(r"(?P<place>.*?)(?:, lines? (?P<first>\d+)(?:-(?P<last>\d+))?)?")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import Product, product
-from worker.demo import story
-from worker.demo.script import Answer, Asked, Say
+from worker.lab import story
+from worker.lab.script import Answer, Asked, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

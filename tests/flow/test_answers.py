@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import product
-from worker.demo.script import Answer, Asked, Refuse, Say, Script, Truncated
+from worker.lab.script import Answer, Asked, Refuse, Say, Script, Truncated
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -13,11 +13,11 @@ from tests.accepting import one_by_one
 from tests.fakes import says
 from tests.jobs import Job, run_trigger
 from tests.simulators.gitlab import GitLabSim, MergeRequest, Note, Receiver
-from worker.core.ports.model import Reply, Request
-from worker.core.text.marker import find_marker
-from worker.core.triggers import Trigger
-from worker.demo.gitlab.hooks import Event
+from worker.conversation.model import Reply, Request
+from worker.conversation.triggers import Trigger
 from worker.errors import SandpiperError
+from worker.lab.gitlab.hooks import Event
+from worker.safety.marker import find_marker
 from worker.webhook import http
 
 SECRET = "burst"

@@ -9,7 +9,7 @@ import pytest
 from tests.flow.product import Product, product
 from tests.flow.test_survey import PULL
 from tests.simulators.gitlab import Note
-from worker.demo.script import Answer, Asked, Call, Say, Scripted
+from worker.lab.script import Answer, Asked, Call, Say, Scripted
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -13,7 +13,7 @@ import pytest
 from tests import forks
 from tests.flow.product import Process, containers, list_files
 from tests.simulators.anthropic import AnthropicSim
-from worker.demo import story
+from worker.lab import story
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 

@@ -9,8 +9,8 @@ import pytest
 from tests.flow.product import DOCKER, KEY, SECRET, Product, product
 from tests.simulators.gitlab import Access
 from tests.terminals import run_on_terminal
-from worker.demo.script import Answer, Asked, Call
 from worker.doctor.table import CHECKS
+from worker.lab.script import Answer, Asked, Call
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 

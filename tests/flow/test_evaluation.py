@@ -11,12 +11,12 @@ import pytest
 from tests import evaluated
 from tests.evaluated import CASES, MODEL, answer_right, answer_so
 from tests.flow.product import DOCKER, Product, product
-from worker.demo import story
-from worker.demo.gitlab.world import World
-from worker.demo.script import Script
-from worker.evaluation.cases import Case, find_cases, load_case
-from worker.evaluation.scoring import Played
-from worker.evaluation.staging import stage_case
+from worker.lab import story
+from worker.lab.cases import Case, find_cases, load_case
+from worker.lab.gitlab.world import World
+from worker.lab.scoring import Played
+from worker.lab.script import Script
+from worker.lab.staging import stage_case
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

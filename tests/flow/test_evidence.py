@@ -13,10 +13,11 @@ import pytest
 from tests.flow import quotes
 from tests.flow.product import Product, product
 from tests.simulators.gitlab import make_failing_merge_request
-from worker.core.conversation import context_json, repair_request
-from worker.demo.gitlab.world import World
-from worker.demo.script import Answer, Asked, Call, Say, Script
-from worker.demo.story import find_failed_job
+from worker.answer import repair_request
+from worker.conversation import context_json
+from worker.lab.gitlab.world import World
+from worker.lab.script import Answer, Asked, Call, Say, Script
+from worker.lab.story import find_failed_job
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -8,8 +8,8 @@ import pytest
 from tests.flow.product import Product, product
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import MergeRequest
-from worker.demo.gitlab.state import Access, Project
-from worker.demo.script import Asked, Say
+from worker.lab.gitlab.state import Access, Project
+from worker.lab.script import Asked, Say
 
 STORM = 200
 HANDFUL = 6

@@ -12,7 +12,7 @@ from tests.simulators.gitlab import OddGitLab
 from tests.simulators.odd_answers import OddS3
 from tests.simulators.s3_gateway import S3Gateway
 from tests.stores import CREDENTIALS, S3Server
-from worker.demo.script import Asked, Say
+from worker.lab.script import Asked, Say
 
 pytestmark = [
     pytest.mark.usefixtures("bubblewrap"),

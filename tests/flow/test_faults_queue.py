@@ -16,11 +16,11 @@ from tests.flow import crew
 from tests.flow.product import DEADLINE, Process, ending, free_port, list_files
 from tests.jobs import START, Job
 from tests.simulators.gitlab import GitLabSim
-from worker.core.events import ignore_event
-from worker.core.ports.model import Reply, Request
-from worker.core.triggers import Reacted, Trigger
-from worker.demo.script import Asked, Call
-from worker.queue import delivery
+from worker.conversation.events import ignore_event
+from worker.conversation.model import Reply, Request
+from worker.conversation.triggers import Reacted, Trigger
+from worker.jobs import delivery
+from worker.lab.script import Asked, Call
 from worker.queue.journal import Journal, State
 from worker.queue.leases import Leases
 

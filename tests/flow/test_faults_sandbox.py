@@ -15,7 +15,7 @@ from tests.engines import Engine, running_engine
 from tests.flow import crew
 from tests.flow.product import DOCKER, Product, containers
 from tests.flow.proxy import Proxy
-from worker.demo.script import Asked, Call, Say, Scripted
+from worker.lab.script import Asked, Call, Say, Scripted
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 

@@ -11,7 +11,7 @@ from tests.flow import crew
 from tests.flow.product import Product
 from tests.flow.proxy import Proxy
 from tests.stores import CREDENTIALS, S3Server
-from worker.demo.script import Asked, Say
+from worker.lab.script import Asked, Say
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 

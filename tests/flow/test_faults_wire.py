@@ -14,13 +14,13 @@ from tests.flow.proxy import Proxy
 from tests.jobs import FINDING, Job
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import GitLabSim
-from worker.core.events import ignore_event
-from worker.core.triggers import Trigger
-from worker.demo.script import Asked, Say
-from worker.forge.gitlab.writer import GitLabWriter
-from worker.queue import delivery
-from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabReader
+from worker.conversation.events import ignore_event
+from worker.conversation.triggers import Trigger
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.host.gitlab_reader import GitLabReader
+from worker.gitlab.write.writer import GitLabWriter
+from worker.jobs import delivery
+from worker.lab.script import Asked, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

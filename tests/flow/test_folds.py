@@ -14,12 +14,12 @@ from tests.flow.product import KEY, Product, product
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context, Status
-from worker.core.conversation.folds.fold import Strategy
-from worker.core.conversation.folds.summary import TASK
-from worker.core.conversation.messages import find_results
-from worker.demo.script import Answer, Asked, Call, Say, Script
+from worker.conversation import context_json
+from worker.conversation.context import Context, Status
+from worker.conversation.folds.fold import Strategy
+from worker.conversation.folds.summary import TASK
+from worker.conversation.messages import find_results
+from worker.lab.script import Answer, Asked, Call, Say, Script
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

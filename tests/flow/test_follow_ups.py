@@ -9,10 +9,10 @@ import pytest
 
 from tests.flow.product import Process, Product, product
 from tests.simulators.gitlab import Note
-from worker.core.conversation.repair_request import REPAIR
-from worker.core.text.marker import find_marker
-from worker.demo import story
-from worker.demo.script import Answer, Asked, Call, Say
+from worker.answer.repair_request import REPAIR
+from worker.lab import story
+from worker.lab.script import Answer, Asked, Call, Say
+from worker.safety.marker import find_marker
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -14,7 +14,7 @@ from tests.flow.product import Product, product
 from tests.flow.test_strangers import failed, fooled, opened, skipped
 from tests.flow.test_survey import TICK, fail, seen
 from tests.simulators.gitlab import Access, MergeRequest, Pipeline
-from worker.demo.script import Scripted
+from worker.lab.script import Scripted
 
 pytestmark = [pytest.mark.usefixtures("bubblewrap"), pytest.mark.attack("events")]
 

@@ -8,11 +8,12 @@ import pytest
 from tests.flow.product import Product, product
 from tests.flow.test_folds import FINDING, WIRES, lead_to
 from tests.simulators.anthropic import AnthropicSim
-from worker.core.conversation import context_json, repair_request
-from worker.core.conversation.context import Context, Outcome, Status
-from worker.core.conversation.messages import User
-from worker.core.gate.judge import TASK
-from worker.demo.script import Answer, Asked, Call, Refuse, Say, Script, Truncated
+from worker.answer import repair_request
+from worker.answer.gate.judge import TASK
+from worker.conversation import context_json
+from worker.conversation.context import Context, Outcome, Status
+from worker.conversation.messages import User
+from worker.lab.script import Answer, Asked, Call, Refuse, Say, Script, Truncated
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

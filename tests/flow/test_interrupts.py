@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import DEADLINE, Driver, Process, Product, product
-from worker.core.text.marker import find_marker
-from worker.demo import story
-from worker.demo.script import Answer, Asked, Script
+from worker.lab import story
+from worker.lab.script import Answer, Asked, Script
+from worker.safety.marker import find_marker
 
 STOPPING = "sandpiper: stopping after this step; Ctrl-C again stops at once"
 

@@ -13,7 +13,7 @@ from tests.clusters import Cluster, TestingFarm
 from tests.flow import quotes
 from tests.flow.product import Product, product
 from tests.simulators.gitlab import Status
-from worker.demo.script import Answer, Asked, Call, Say
+from worker.lab.script import Answer, Asked, Call, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

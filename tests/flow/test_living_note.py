@@ -10,9 +10,9 @@ import pytest
 
 from tests.flow.product import DEADLINE, Product, product
 from tests.simulators.gitlab import Note, Pipeline
-from worker.core.text.marker import find_marker
-from worker.demo import story
-from worker.demo.script import Answer, Asked, Say
+from worker.lab import story
+from worker.lab.script import Answer, Asked, Say
+from worker.safety.marker import find_marker
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

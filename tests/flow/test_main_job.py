@@ -10,10 +10,10 @@ import pytest
 
 from tests.flow.product import DOCKER, KEY, SECRET, Product, product
 from tests.stores import CREDENTIALS, S3Server
-from worker.core.conversation import context_json
-from worker.core.text.marker import find_marker
-from worker.demo import story
-from worker.demo.script import Asked, Call, Say, Scripted
+from worker.conversation import context_json
+from worker.lab import story
+from worker.lab.script import Asked, Call, Say, Scripted
+from worker.safety.marker import find_marker
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

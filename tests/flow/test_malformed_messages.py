@@ -16,7 +16,7 @@ from tests.brokers import QUEUE
 from tests.flow import crew
 from tests.flow.product import Process, Product
 from tests.malformed import BODIES, HEADERS, RAW, Sent, make_message
-from worker.core.triggers import Reacted
+from worker.conversation.triggers import Reacted
 
 CONCURRENCY = 4
 

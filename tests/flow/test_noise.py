@@ -7,7 +7,7 @@ import pytest
 
 from tests.flow.product import Product, product
 from tests.simulators.gitlab import DiffFile, MergeRequest, Pipeline
-from worker.demo.script import Say
+from worker.lab.script import Say
 
 CONFIG = """
 gitlab:

@@ -16,17 +16,17 @@ from tests.fakes import HandClock
 from tests.jobs import START, Job
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import GitLabSim, Note, Pipeline
-from worker.core.conversation.context import Status
-from worker.core.conversation.context_json import load_context
-from worker.core.conversation.limits import Limits
-from worker.core.events import ignore_event
-from worker.core.ports.model import Model
-from worker.core.triggers import Trigger
-from worker.demo.script import Call, Say, Scripted
+from worker.conversation.context import Status
+from worker.conversation.context_json import load_context
+from worker.conversation.events import ignore_event
+from worker.conversation.limits import Limits
+from worker.conversation.model import Model
+from worker.conversation.triggers import Trigger
+from worker.jobs import delivery
+from worker.lab.script import Call, Say, Scripted
 from worker.models.fallback import FallbackModel
 from worker.models.http.breaker import Breakers
 from worker.models.table import build_model
-from worker.queue import delivery
 
 REFUSED = 0
 """Stands for a port on which nobody listens."""

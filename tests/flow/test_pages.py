@@ -10,12 +10,12 @@ import pytest
 
 from tests.flow.product import Product, product
 from tests.simulators.gitlab import Note
-from worker.core.triggers import Replied, trigger_id
-from worker.demo import story
+from worker.clock import SystemClock
+from worker.conversation.triggers import Replied, trigger_id
+from worker.lab import story
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
-from worker.wiring.clock import SystemClock
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -11,11 +11,11 @@ from tests.flow.product import Product, product
 from tests.flow.test_folds import FAR_APART, FINDING, WIRES, lead_to
 from tests.flow.test_takeover import killed, mortal, told
 from tests.simulators.anthropic import AnthropicSim
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context, Status
-from worker.core.conversation.messages import User, find_results
-from worker.core.conversation.plan import ANNOUNCEMENT, TASK
-from worker.demo.script import Answer, Asked, Call, Say, Script, Scripted
+from worker.conversation import context_json
+from worker.conversation.context import Context, Status
+from worker.conversation.messages import User, find_results
+from worker.conversation.plan import ANNOUNCEMENT, TASK
+from worker.lab.script import Answer, Asked, Call, Say, Script, Scripted
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

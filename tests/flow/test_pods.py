@@ -13,8 +13,8 @@ from sandbox.spec import SESSION_LABEL
 from tests.flow import crew
 from tests.flow.product import DOCKER, Product, product
 from tests.flow.test_takeover import HASTE, TAKEN_OVER, done, killed, mortal
-from worker.demo import story
-from worker.demo.script import Script
+from worker.lab import story
+from worker.lab.script import Script
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

@@ -13,8 +13,8 @@ from tests.brokers import QUEUE
 from tests.flow import crew
 from tests.flow.product import Process, product
 from tests.rabbits import RabbitServer, running_rabbit
-from worker.demo import story
-from worker.demo.script import Asked, Call
+from worker.lab import story
+from worker.lab.script import Asked, Call
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -15,8 +15,8 @@ import pytest
 
 from tests.attacks.redaction.documents import TOKENS
 from tests.flow.product import Process, Product, product
-from worker.demo.gitlab.state import Commit, DiffFile, Status
-from worker.demo.script import Asked, Call, Say, Scripted
+from worker.lab.gitlab.state import Commit, DiffFile, Status
+from worker.lab.script import Asked, Call, Say, Scripted
 
 pytestmark = [pytest.mark.usefixtures("bubblewrap"), pytest.mark.attack("redaction")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.flow.product import DOCKER, Product, product
 from tests.flow.test_folds import FAR_APART, FINDING, WIRES, lead_to
-from worker.demo.script import Answer, Asked, Call, Say
+from worker.lab.script import Answer, Asked, Call, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from tests.flow.product import Product, product
-from worker.core.conversation.turn_row import Row, dump_row
-from worker.core.session_id import SessionKey
-from worker.demo import story
+from worker.conversation.session_id import SessionKey
+from worker.lab import story
 from worker.sessions.folder import FolderStore
+from worker.sessions.turn_row import Row, dump_row
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

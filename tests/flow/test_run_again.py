@@ -10,8 +10,8 @@ import pytest
 from tests.flow.product import Process, Product, product
 from tests.flow.test_survey import PULL, TICK
 from tests.simulators.gitlab import Pipeline
-from worker.core.text.marker import find_marker
-from worker.demo.script import Asked, Say
+from worker.lab.script import Asked, Say
+from worker.safety.marker import find_marker
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

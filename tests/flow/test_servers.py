@@ -12,10 +12,10 @@ from tests.flow.test_folds import FINDING, lead_to
 from tests.simulators.openai import ChatSim
 from tests.simulators.openai.servers import SERVERS
 from tests.wire.test_calls_in_text import CHANGES
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Outcome, Status
-from worker.core.conversation.messages import Assistant, find_results
-from worker.demo.script import Answer, Call, Say
+from worker.conversation import context_json
+from worker.conversation.context import Outcome, Status
+from worker.conversation.messages import Assistant, find_results
+from worker.lab.script import Answer, Call, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

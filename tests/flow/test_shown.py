@@ -14,7 +14,7 @@ import pytest
 from tests.flow.product import BUBBLEWRAP, DOCKER, Driver, Product, product
 from tests.simulators.gitlab import DiffFile, Pipeline
 from tests.worlds import branch_pipeline
-from worker.demo.script import Answer, Asked, Call, Say
+from worker.lab.script import Answer, Asked, Call, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

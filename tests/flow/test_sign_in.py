@@ -9,7 +9,7 @@ import pytest
 from tests.flow.product import Product, product
 from tests.simulators.gitlab.oauth import SESSION
 from tests.web_client import Browser, Line
-from worker.demo import story
+from worker.lab import story
 
 pytestmark = pytest.mark.attack("sign-in")
 URL, TOKEN = "https://sandpiper.example", "the-operators-token-0123"

@@ -9,10 +9,10 @@ import pytest
 from tests.flow.product import Product, product
 from tests.flow.test_folds import FAR_APART, FINDING, WIRES, lead_to
 from tests.simulators.openai import ChatSim
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context, Outcome, Status
-from worker.core.conversation.messages import Assistant, Message, ToolCall, find_results
-from worker.demo.script import Answer, Asked, Call, Say, Script
+from worker.conversation import context_json
+from worker.conversation.context import Context, Outcome, Status
+from worker.conversation.messages import Assistant, Message, ToolCall, find_results
+from worker.lab.script import Answer, Asked, Call, Say, Script
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -9,9 +9,9 @@ import pytest
 from tests.flow.product import product
 from tests.flow.test_folds import analyse, lead_to
 from tests.simulators.openai import ChatSim
-from worker.core.conversation.context import Status
-from worker.core.conversation.messages import find_results
-from worker.demo.script import Answer, Asked, Call, Say, Script
+from worker.conversation.context import Status
+from worker.conversation.messages import find_results
+from worker.lab.script import Answer, Asked, Call, Say, Script
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

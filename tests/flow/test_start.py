@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.flow.product import SECRET, Process, Product, free_port, product
-from worker.demo.script import Say
+from worker.lab.script import Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -17,12 +17,12 @@ import pytest
 
 from tests.flow.product import DOCKER, Product, product
 from tests.simulators.gitlab import Note
-from worker import playbook
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context, Status
-from worker.core.conversation.messages import drop_wire
-from worker.core.text.marker import find_marker
-from worker.demo.script import Answer, Asked, Call, Say
+from worker.conversation import context_json
+from worker.conversation.context import Context, Status
+from worker.conversation.messages import drop_wire
+from worker.lab.script import Answer, Asked, Call, Say
+from worker.safety.marker import find_marker
+from worker.settings import playbook
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 

@@ -11,7 +11,7 @@ import pytest
 from tests.flow.product import Process, Product, product
 from tests.flow.test_survey import TICK, fail, seen
 from tests.simulators.gitlab import Access, MergeRequest, Pipeline, Project, User
-from worker.demo.script import Asked, Say, Scripted
+from worker.lab.script import Asked, Say, Scripted
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

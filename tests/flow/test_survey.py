@@ -10,9 +10,9 @@ import pytest
 
 from tests.flow.product import Process, Product, product
 from tests.simulators.gitlab import MergeRequest, Pipeline
-from worker.core.text.marker import find_marker
-from worker.demo.gitlab.state import DiffFile
-from worker.demo.script import Asked, Say, Scripted
+from worker.lab.gitlab.state import DiffFile
+from worker.lab.script import Asked, Say, Scripted
+from worker.safety.marker import find_marker
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -27,7 +27,7 @@ from tests.flow.product import (
 )
 from tests.flow.taker import killed_with_a_message
 from tests.simulators.gitlab import Note, Receiver
-from worker.demo.script import Asked, Call, Say, Scripted
+from worker.lab.script import Asked, Call, Say, Scripted
 from worker.queue.journal import MOST_BLAME, Entry, State, encode_entry, name_entry
 from worker.sessions.folder import FolderStore
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.flow.product import KEY, SECRET, free_port, product
-from worker.demo import story
+from worker.lab import story
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import Product, product
-from worker.demo import story
+from worker.lab import story
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

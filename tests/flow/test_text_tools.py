@@ -10,10 +10,10 @@ import pytest
 from tests.flow.product import Product, product
 from tests.flow.test_folds import FINDING, WIRES, lead_to
 from tests.simulators.openai import ChatSim
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context, Status
-from worker.core.conversation.messages import Assistant
-from worker.demo.script import Answer, Asked, Say, Script
+from worker.conversation import context_json
+from worker.conversation.context import Context, Status
+from worker.conversation.messages import Assistant
+from worker.lab.script import Answer, Asked, Say, Script
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

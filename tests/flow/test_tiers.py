@@ -10,9 +10,9 @@ import yaml
 
 from tests.flow.product import Product, product
 from tests.flow.test_folds import FAR_APART, FINDING, LOG, WIRES, lead_to
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context, Status
-from worker.demo.script import Answer, Asked, Call, Say, Script
+from worker.conversation import context_json
+from worker.conversation.context import Context, Status
+from worker.lab.script import Answer, Asked, Call, Say, Script
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.flow.product import DOCKER, Product, product
 from tests.simulators.gitlab import Access
-from worker.demo import story
-from worker.demo.gitlab.hooks import Receiver
-from worker.demo.script import Asked, Call, Scripted
+from worker.lab import story
+from worker.lab.gitlab.hooks import Receiver
+from worker.lab.script import Asked, Call, Scripted
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

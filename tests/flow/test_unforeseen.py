@@ -9,16 +9,16 @@ import pytest
 from tests.flow.product import Product, product
 from tests.flow.test_gate import say_in_order
 from tests.simulators.anthropic import AnthropicSim
-from worker import playbook
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context, Status
-from worker.core.conversation.messages import ToolResult
-from worker.demo.script import Answer, Asked, Call, Empty, Say, Script
+from worker.conversation import context_json
+from worker.conversation.context import Context, Status
+from worker.conversation.messages import ToolResult
+from worker.lab.script import Answer, Asked, Call, Empty, Say, Script
+from worker.settings import playbook
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 PLUGIN = '''
-from worker.sources.base import NoArguments, SourceDef
+from worker.gitlab.read.base import NoArguments, SourceDef
 
 
 class Storm(Exception):

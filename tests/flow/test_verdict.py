@@ -7,7 +7,7 @@ import pytest
 
 from tests.flow.product import Product, product
 from tests.worlds import again, branch_pipeline
-from worker.demo import story
+from worker.lab import story
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -14,7 +14,7 @@ from tests.simulators.anthropic import AnthropicSim, BedrockSim
 from tests.simulators.anthropic.signatures import Account
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import AzureChatSim, AzureResponsesSim, ChatSim, ResponsesSim
-from worker.demo import story
+from worker.lab import story
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

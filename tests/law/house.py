@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CASE = ROOT / "worker/demo/case"
+CASE = ROOT / "worker/lab/case"
 """The bundled case is somebody else's project, and breaks on purpose."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

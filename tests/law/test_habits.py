@@ -24,8 +24,8 @@ READS_ENVIRONMENT = {
 from inside. Whose certificates are trusted, OpenSSL reads by itself too."""
 
 BELIEVES = {
-    "worker/core/conversation/context_json.py",
-    "worker/core/conversation/turn_row.py",
+    "worker/conversation/context_json.py",
+    "worker/sessions/turn_row.py",
 }
 """Only these read a stored context or row without its key, and check that it is of that key."""
 

@@ -18,10 +18,10 @@ class Room:
 
 
 PURE = ("worker.core", "worker.errors")
-FLOOR = (*PURE, "worker.arguments")
+FLOOR = (*PURE, "worker.tools.arguments")
 SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
 COMMANDS = (
-    *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.broker", "worker.queue.process"),
+    *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.broker", "worker.jobs.process"),
     *("worker.queue.readiness", "worker.doctor.shadows", "worker.telemetry.parts"),
 )
 
@@ -43,11 +43,11 @@ ROOMS = {
     # Two packages that are as pure as `re`, no I/O, no clock: one finds fifty words at once, one
     # reads Markdown.
     "worker.core": Room(("worker.errors",), ("ahocorasick_rs", "markdown_it")),
-    "worker.arguments": Room(PURE, ("pydantic",)),
+    "worker.tools.arguments": Room(PURE, ("pydantic",)),
     "worker.health": Room(),
     "worker.log": Room(PURE),
     "worker.settings": Room(PURE, ("pydantic", "yaml")),
-    "worker.playbook": Room(
+    "worker.settings.playbook": Room(
         (
             *(*PURE, "worker.settings.base", "worker.settings.context", "worker.settings.loop"),
             *("worker.settings.problems", "worker.settings.validation"),
@@ -64,7 +64,7 @@ ROOMS = {
         ("opentelemetry", "prometheus_client", "requests"),
     ),
     "worker.transport": Room(outside=("httpcore", "httpx", "requests", "urllib3")),
-    "worker.gitlab_client": Room((*PURE, "worker.transport"), ("gitlab", "requests", "urllib3")),
+    "worker.gitlab.client": Room((*PURE, "worker.transport"), ("gitlab", "requests", "urllib3")),
     # The rooms of one level: never each other, so the read token and the write token never meet.
     "worker.webhook": Room(
         (*FLOOR, "worker.transport"),
@@ -74,17 +74,17 @@ ROOMS = {
     "worker.models": Room((*FLOOR, "worker.transport"), ("botocore", "google", "httpx")),
     "worker.tools": Room((*FLOOR, "sandbox.base", "sandbox.tools"), ("pydantic",)),
     "worker.sources": Room(
-        (*FLOOR, "worker.gitlab_client", "worker.transport"),
+        (*FLOOR, "worker.gitlab.client", "worker.transport"),
         ("gitlab", "httpx", "pydantic", "requests"),
     ),
     "worker.forge": Room(
-        (*PURE, "worker.gitlab_client"), ("gitlab", "jinja2", "markdown_it", "requests")
+        (*PURE, "worker.gitlab.client"), ("gitlab", "jinja2", "markdown_it", "requests")
     ),
     # A stored archive is read by what unpacks it: one reader of what a sandbox has made.
     "worker.pages": Room(
         (
             *(*PURE, "worker.settings.pages", "sandbox.image"),
-            *("worker.evaluation.day_report", "worker.evaluation.precision"),
+            *("worker.jobs.day_report", "worker.jobs.precision"),
             # Who signs in is told by GitLab's signature, as is a CI job that asks.
             *("worker.webhook.id_tokens", "worker.transport"),
         ),
@@ -97,16 +97,22 @@ ROOMS = {
     # One turn of a session: it knows the ports and the note's pure text, no adapter.
     "worker.turns": Room(
         (
-            *(*PURE, "worker.log", "worker.playbook", "worker.queue.journal"),
-            *("worker.queue.leases", "worker.forge.defence", "worker.forge.text"),
+            *(*PURE, "worker.log", "worker.settings.playbook", "worker.queue.journal"),
+            *("worker.queue.leases", "worker.forge.defence", "worker.answer.note"),
             *("sandbox.base", "sandbox.background"),
         )
     ),
     # What each kind of trigger asks for.
     "worker.jobs": Room(
         (
-            *(*PURE, "worker.turns", "worker.log", "worker.playbook", "worker.queue.leases"),
-            *("worker.forge.defence", "worker.maintenance.retention"),
+            *(
+                *PURE,
+                "worker.turns",
+                "worker.log",
+                "worker.settings.playbook",
+                "worker.queue.leases",
+            ),
+            *("worker.forge.defence", "worker.jobs.retention"),
         )
     ),
     # A trigger from the answer 202 to its end, through crashes of workers and brokers.
@@ -123,16 +129,16 @@ ROOMS = {
             "worker.queue.journal",
             "worker.queue.leases",
             "worker.queue.project_slots",
-            "worker.evaluation.day_report",
+            "worker.jobs.day_report",
         )
     ),
     "worker.app": Room((*SERVICE, "worker.queue"), ("celery",)),
     # The one place that names concrete adapters.
     "worker.wiring": Room(
         (
-            *(*SERVICE, "worker.app", "worker.playbook", "worker.queue", "sandbox"),
+            *(*SERVICE, "worker.app", "worker.settings.playbook", "worker.queue", "sandbox"),
             *("worker.doctor.gitlab", "worker.doctor.idle_settings"),
-            *("worker.maintenance.missed_pipelines", "worker.maintenance.verdict_days"),
+            *("worker.jobs.missed_pipelines", "worker.jobs.verdict_days"),
             "worker.transport",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
@@ -142,7 +148,7 @@ ROOMS = {
     # The doctor looks at all parts as it is given them; it asks GitLab by itself, with any token.
     "worker.doctor": Room(
         (
-            *(*PURE, "worker.settings", "worker.playbook", "worker.gitlab_client"),
+            *(*PURE, "worker.settings", "worker.settings.playbook", "worker.gitlab.client"),
             *("worker.models.discovery", "worker.transport"),
             *("sandbox.base", "sandbox.about", "sandbox.spec"),
         ),
@@ -151,24 +157,24 @@ ROOMS = {
     "worker.cli.doctor": Room(
         (*COMMANDS, "worker.cli.stdout", "worker.doctor", "sandbox"), ("click", "rich")
     ),
-    "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
+    "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.lab"), ("click", "rich")),
     "worker.cli.image": Room(("worker.errors", "sandbox"), ("click",)),
     "worker.cli.embedded": Room((*COMMANDS, "worker.cli"), ("uvicorn",)),
     "worker.cli.replay": Room(
-        (*COMMANDS, "worker.cli", "worker.evaluation", "worker.playbook"), ("click", "rich")
+        (*COMMANDS, "worker.cli", "worker.lab", "worker.settings.playbook"), ("click", "rich")
     ),
-    "worker.cli.report": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
+    "worker.cli.report": Room((*COMMANDS, "worker.cli", "worker.lab"), ("click", "rich")),
     "worker.cli.models": Room((*COMMANDS, "worker.cli", "worker.models"), ("click",)),
     "worker.cli": Room(COMMANDS, ("click", "rich")),
     "worker.cli.demo": Room(
-        (*COMMANDS, "worker.cli", "worker.demo", "worker.evaluation"), ("click", "rich")
+        (*COMMANDS, "worker.cli", "worker.demo", "worker.lab"), ("click", "rich")
     ),
-    "worker.evaluation": Room((*PURE, "worker.demo", "worker.settings"), ("pydantic", "yaml")),
-    "worker.evaluation.replaying": Room(
-        (*PURE, "worker.evaluation", "worker.turns", "worker.playbook", "sandbox.background"),
+    "worker.lab": Room((*PURE, "worker.demo", "worker.settings"), ("pydantic", "yaml")),
+    "worker.lab.replaying": Room(
+        (*PURE, "worker.lab", "worker.turns", "worker.settings.playbook", "sandbox.background"),
     ),
-    "worker.evaluation.recording": Room(
-        (*PURE, "worker.evaluation", "worker.sources.api", "worker.sources.merge_request"),
+    "worker.lab.recording": Room(
+        (*PURE, "worker.lab", "worker.gitlab.read.api", "worker.gitlab.read.merge_request"),
         ("yaml",),
     ),
     "worker.demo": Room(PURE, ("httpx", "markdown_it", "starlette", "uvicorn")),
@@ -255,7 +261,7 @@ def test_no_module_imports_itself_through_others() -> None:
         ("worker/core/planted.py", "def late():\n    from os import environ"),
         ("worker/sources/planted.py", "from worker.forge import note"),
         ("worker/sources/planted.py", "from ..forge import note"),
-        ("worker/forge/planted.py", "import worker.sources.session_reader"),
+        ("worker/forge/planted.py", "import worker.gitlab.read.session_reader"),
         ("worker/tools/planted.py", "from worker import wiring"),
         ("worker/tools/planted.py", "from worker.settings import Settings"),
         ("worker/tools/planted.py", "from sandbox import docker"),
@@ -274,11 +280,11 @@ def test_a_planted_violation_is_found(path: str, source: str) -> None:
     planted = parse(path, source)
     known = {
         "worker.tools.toolbox",
-        "worker.forge.text.note",
-        "worker.forge.gitlab.writer",
+        "worker.answer.note.note",
+        "worker.gitlab.write.writer",
         "worker.wiring",
     }
-    known |= {"worker.demo.story", "worker.sources.session_reader", "sandbox.docker"}
+    known |= {"worker.lab.story", "worker.gitlab.read.session_reader", "sandbox.docker"}
     line = 1 + source.count("\n")
     assert [each.split(": ")[0] for each in violations([planted], known)] == [f"{path}:{line}"]
 
@@ -291,13 +297,13 @@ def test_a_planted_violation_is_found(path: str, source: str) -> None:
             "import json\nfrom worker.core import events",
         ),
         ("worker/sources/planted.py", "from worker.sources import reader"),
-        ("worker/turns/turn.py", "from worker.forge.text import note"),
+        ("worker/turns/turn.py", "from worker.answer.note import note"),
         ("worker/cli/demo.py", "from worker.demo import story"),
         ("worker/tools/planted.py", "from sandbox.base import Sandbox"),
     ],
 )
 def test_an_allowed_import_is_not_found(path: str, source: str) -> None:
-    known = {"worker.forge.text.note", "worker.demo.story", "worker.sources.session_reader"}
+    known = {"worker.answer.note.note", "worker.lab.story", "worker.gitlab.read.session_reader"}
     assert violations([parse(path, source)], known) == []
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from tests.law.house import Module, agree, none, parse, product
 
-HOME = "worker/core/text/redacted_values.py"
+HOME = "worker/safety/redacted_values.py"
 
 ASSUME = {
-    "worker/sources/job_logs/spool.py": "reads back what was redacted before it was written",
-    "worker/sources/files/packing.py": "packs members that are redacted one by one",
-    "worker/sources/repository/file.py": "numbers lines of a file that was redacted as a whole",
-    "worker/sources/job_logs/visible_characters.py": "puts names where unseen characters are",
-    "worker/sources/job_logs/captured_log.py": "says its size, and which versions its lines name",
+    "worker/gitlab/read/job_logs/spool.py": "reads back what was redacted before it was written",
+    "worker/gitlab/read/files/packing.py": "packs members that are redacted one by one",
+    "worker/gitlab/read/repository/file.py": "numbers lines of a file that was redacted as a whole",
+    "worker/gitlab/read/job_logs/visible_characters.py": "puts names where unseen characters are",
+    "worker/gitlab/read/job_logs/captured_log.py": "says its size, and which versions its lines name",
 }
 """Who may say of bytes that they are redacted, and why that is true."""
 
@@ -74,7 +74,7 @@ def test_every_file_that_may_needs_to() -> None:
     [
         "Redacted(b'x', key)",
         "redacted_values.Redacted(b'x', redacted_values._KEY)",
-        "from worker.core.text.redacted_values import _KEY",
+        "from worker.safety.redacted_values import _KEY",
         "cast(Redacted, b'x')",
         "cast('Redacted', b'x')",
     ],

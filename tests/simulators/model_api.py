@@ -8,8 +8,8 @@ from typing import Any
 from starlette.responses import Response
 
 from tests.simulators.faults import Fault, Faults
-from worker.demo import model_api
-from worker.demo.model_api import Json
+from worker.lab import model_api
+from worker.lab.model_api import Json
 
 
 class ModelApi(model_api.ModelApi):

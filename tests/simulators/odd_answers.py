@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from worker.demo.gitlab.protocol import Answer
+from worker.lab.gitlab.protocol import Answer
 
 PAGE = (
     b"<!DOCTYPE html>\n<html><head><title>Maintenance</title></head>"

@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tests.simulators.odd_answers import PAGE, Given, OddS3
-from worker.demo.loopback import Loopback
+from worker.lab.loopback import Loopback
 
 HOST = "s3.test"
 """The host of a server that cares where a bucket's name stands."""

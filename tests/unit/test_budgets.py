@@ -9,17 +9,11 @@ from pydantic import ValidationError
 from tests.contexts import answered, call, context
 from tests.deploy import config_schema
 from tests.fakes import EchoToolbox, HandClock, ScriptedModel, says
-from worker.core.conversation import context_json, prompts
-from worker.core.conversation.context import Outcome, Status
-from worker.core.conversation.decide import Ask, decide
-from worker.core.conversation.limits import (
-    BUDGETS,
-    Limits,
-    TurnUsage,
-    find_budget,
-    measure_budgets,
-)
-from worker.core.conversation.messages import Assistant, Usage, User
+from worker.conversation import context_json, prompts
+from worker.conversation.context import Outcome, Status
+from worker.conversation.decide import Ask, decide
+from worker.conversation.limits import BUDGETS, Limits, TurnUsage, find_budget, measure_budgets
+from worker.conversation.messages import Assistant, Usage, User
 from worker.pages.view import FORMATS, StoredTurn, build_page
 from worker.settings.reference import PAGE
 from worker.settings.runs import LimitSettings

@@ -12,7 +12,7 @@ import yaml
 
 from tests.law.house import ROOT, agree
 from worker.cli import cli
-from worker.core.routing.comment_commands import NAMES
+from worker.conversation.comment_commands import NAMES
 from worker.settings import Settings, load, reference
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
 from worker.settings.variables import name_variable
@@ -20,7 +20,7 @@ from worker.telemetry.metrics import Metrics
 
 DOCUMENTS = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "worker/README.md"),
-    *("worker/telemetry/README.md", "worker/models/README.md", "worker/evaluation/README.md"),
+    *("worker/telemetry/README.md", "worker/models/README.md", "worker/lab/README.md"),
     *("sandbox/README.md", "sandbox/image/README.md", "helm/sandpiper/README.md"),
     *("worker/transport/README.md", "worker/cli/README.md"),
 )

@@ -9,9 +9,9 @@ import pytest
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
-from worker.core.conversation.messages import User
-from worker.sources.api.wire import Commit
-from worker.sources.host.changes import FRAME, MAX_TITLE, list_commits
+from worker.conversation.messages import User
+from worker.gitlab.read.api.wire import Commit
+from worker.gitlab.read.host.changes import FRAME, MAX_TITLE, list_commits
 
 pytestmark = pytest.mark.attack("frame")
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from worker import log
-from worker.core.text.redact import Redactor
+from worker.safety.redact import Redactor
 from worker.settings import Settings, load
 from worker.tools.parallel import run_in_parallel
 

@@ -14,11 +14,11 @@ from tests.bench import prompt_cache
 from tests.bench.folds import call_often
 from tests.bench.prompt_cache import CASES, bill
 from tests.bench.sessions import ENDLESS, UNFOLDED, Session, calling
-from worker.core.conversation.cache_marks import LIFETIME
-from worker.core.conversation.folds.fold import FoldSettings, Resume, Strategy
-from worker.core.conversation.limits import Limits
-from worker.core.conversation.messages import User
-from worker.demo.script import Answer, Asked, Call, Empty, Say, Script, Think, Truncated
+from worker.conversation.cache_marks import LIFETIME
+from worker.conversation.folds.fold import FoldSettings, Resume, Strategy
+from worker.conversation.limits import Limits
+from worker.conversation.messages import User
+from worker.lab.script import Answer, Asked, Call, Empty, Say, Script, Think, Truncated
 
 pytestmark = pytest.mark.slow
 

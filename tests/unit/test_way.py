@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.jobs import FINDING, Job
 from worker.app import build_app
-from worker.core.conversation import decide
-from worker.core.triggers import to_message
+from worker.conversation import decide
+from worker.conversation.triggers import to_message
 from worker.queue.messages import TASK
 from worker.settings import Settings
 
@@ -30,13 +30,13 @@ def test_from_the_task_to_decide_it_is_eight_calls_each_in_the_room_of_its_step(
         sys.setprofile(None)
     assert ways[0] == [
         "worker.app",
-        "worker.queue.delivery",
+        "worker.jobs.delivery",
         "worker.jobs.pipeline_failed",
         "worker.turns.session",
         "worker.turns.turn",
         "worker.turns.investigate",
         "worker.turns.loop",
-        "worker.core.conversation.decide",
+        "worker.conversation.decide",
     ]
 
 

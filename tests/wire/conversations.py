@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from tests.simulators.openai.sealed import seal
-from worker.core.conversation.folds.fold import Fold, FoldKind
-from worker.core.conversation.folds.view import build_view
-from worker.core.conversation.messages import (
+from worker.conversation.folds.fold import Fold, FoldKind
+from worker.conversation.folds.view import build_view
+from worker.conversation.messages import (
     Assistant,
     Message,
     ToolCall,
@@ -14,7 +14,7 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
 )
-from worker.core.ports.model import Request
+from worker.conversation.model import Request
 from worker.models.table import PROVIDERS
 
 SYSTEM = "You find out why a pipeline failed."

@@ -8,7 +8,7 @@ from tests.fakes import HandClock
 from tests.simulators.anthropic import AnthropicSim, BedrockSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import AzureChatSim, AzureResponsesSim, ChatSim, ResponsesSim
-from worker.demo.script import Script
+from worker.lab.script import Script
 from worker.models import table
 from worker.models.base import OperatorRow
 from worker.models.http.client import HttpModel

@@ -18,15 +18,8 @@ from tests.wire.conversations import (
     own_thinking,
     sliding,
 )
-from worker.core.conversation.messages import (
-    Assistant,
-    Message,
-    ToolCall,
-    ToolResult,
-    User,
-    WireForm,
-)
-from worker.core.ports.model import Request
+from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, User, WireForm
+from worker.conversation.model import Request
 from worker.models.base import Codec
 
 ORIGIN = "anthropic/claude-sonnet-5-5"

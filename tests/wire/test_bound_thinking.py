@@ -6,13 +6,13 @@ from dataclasses import replace
 from tests.contexts import context
 from tests.fakes import EchoToolbox
 from tests.simulators.anthropic import AnthropicSim
-from worker.core.conversation.context import Context, Status
-from worker.core.conversation.limits import Limits, TurnUsage
-from worker.core.conversation.messages import Assistant, ToolSpec, User
-from worker.demo.script import Call, Say, Scripted, Think
+from worker.clock import SystemClock
+from worker.conversation.context import Context, Status
+from worker.conversation.limits import Limits, TurnUsage
+from worker.conversation.messages import Assistant, ToolSpec, User
+from worker.lab.script import Call, Say, Scripted, Think
 from worker.models import table
 from worker.turns.loop import LoopParts, run_loop
-from worker.wiring.clock import SystemClock
 
 LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {}})
 

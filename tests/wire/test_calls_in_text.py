@@ -7,9 +7,9 @@ from tests.simulators.openai.servers import SERVERS
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import asks, conversations, found
 from tests.wire.simulators import WIRES
-from worker.core.conversation.messages import Assistant, Message, User, WireForm
-from worker.core.ports.model import StopReason
-from worker.demo.script import Call, Say, Scripted
+from worker.conversation.messages import Assistant, Message, User, WireForm
+from worker.conversation.model import StopReason
+from worker.lab.script import Call, Say, Scripted
 from worker.models.text_tools.fences import rewrite_request
 from worker.settings import Settings
 from worker.wiring.providers import open_model

@@ -4,7 +4,7 @@ import pytest
 
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import EVENT, NOTICE, TOOLS, asks, calls, conversations, found
-from worker.core.conversation.messages import Message, User
+from worker.conversation.messages import Message, User
 from worker.models.base import Codec
 
 EVERY = pytest.mark.parametrize("name", list(CODECS))

@@ -13,9 +13,10 @@ from tests.google_tokens import TokenServer
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import LOOK, RUN, SYSTEM
 from tests.wire.simulators import WIRES, Simulator
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context
-from worker.core.conversation.messages import (
+from worker.answer.repair import close_calls
+from worker.conversation import context_json
+from worker.conversation.context import Context
+from worker.conversation.messages import (
     Assistant,
     Message,
     ToolCall,
@@ -24,10 +25,9 @@ from worker.core.conversation.messages import (
     WireForm,
     find_results,
 )
-from worker.core.conversation.prompts import write_continuation
-from worker.core.conversation.repair import close_calls
-from worker.core.ports.model import Reply, Request
-from worker.demo.script import Asked, Call, Say, Scripted, Step, Think
+from worker.conversation.model import Reply, Request
+from worker.conversation.prompts import write_continuation
+from worker.lab.script import Asked, Call, Say, Scripted, Step, Think
 from worker.models.codec.json_slices import parse_elements, parse_members
 from worker.models.http.client import HttpModel
 

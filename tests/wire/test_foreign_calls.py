@@ -15,8 +15,8 @@ from tests.unit.models.openai_answers import completion, response
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import LOOK, RUN, SYSTEM
 from tests.wire.simulators import WIRES, Simulator
-from worker.core.conversation import context_json
-from worker.core.conversation.messages import (
+from worker.conversation import context_json
+from worker.conversation.messages import (
     Assistant,
     Message,
     ToolCall,
@@ -25,8 +25,8 @@ from worker.core.conversation.messages import (
     WireForm,
     rename_repeated_calls,
 )
-from worker.core.ports.model import Request
-from worker.demo.script import Say
+from worker.conversation.model import Request
+from worker.lab.script import Say
 
 LONG = "chatcmpl-abc123.tool.call.very-long-identifier-from-provider"
 DOTTED = "com.example.search.tool"

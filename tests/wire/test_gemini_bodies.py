@@ -22,15 +22,8 @@ from tests.wire.conversations import (
     own_thinking,
     sliding,
 )
-from worker.core.conversation.messages import (
-    Assistant,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-    User,
-    WireForm,
-)
-from worker.core.ports.model import Request
+from worker.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, User, WireForm
+from worker.conversation.model import Request
 from worker.models.base import Codec
 from worker.models.gemini.answers import NO_ID
 from worker.models.gemini.generate_content import DUMMY_SIGNATURE

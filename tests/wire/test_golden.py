@@ -13,7 +13,7 @@ import pytest
 from tests.simulators.anthropic.thinking import check_thinking_fields
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import conversations
-from worker.demo.anthropic import checks
+from worker.lab.anthropic import checks
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = [(codec, case) for codec in CODECS for case in conversations("")]

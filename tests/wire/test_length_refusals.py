@@ -17,11 +17,11 @@ from tests.simulators.openai import ChatSim, ResponsesSim
 from tests.wire.codecs import CODECS
 from tests.wire.length_refusals import LENGTH, OTHER, Refused
 from tests.wire.simulators import WIRES
-from worker.core.conversation.context import Context, Outcome, Status
-from worker.core.conversation.folds.plan import estimate_size
-from worker.core.conversation.limits import Limits, TurnUsage
-from worker.core.conversation.messages import Assistant, Message, ToolResult, ToolSpec, User
-from worker.demo.script import Answer, Asked, Say
+from worker.conversation.context import Context, Outcome, Status
+from worker.conversation.folds.plan import estimate_size
+from worker.conversation.limits import Limits, TurnUsage
+from worker.conversation.messages import Assistant, Message, ToolResult, ToolSpec, User
+from worker.lab.script import Answer, Asked, Say
 from worker.models.base import Cause, Failure
 from worker.models.codec.length_refusals import StatedSize, read_stated_size
 from worker.turns.loop import LoopParts, run_loop

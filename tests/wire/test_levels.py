@@ -19,17 +19,10 @@ from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ResponsesSim
 from tests.wire.conversations import LOOK, conversations
 from tests.wire.simulators import Simulator
-from worker.core.conversation.messages import (
-    Assistant,
-    Message,
-    ToolCall,
-    ToolResult,
-    User,
-    WireForm,
-)
-from worker.core.ports.model import Request
-from worker.demo.script import Call, Say, Script, Scripted, Think
+from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, User, WireForm
+from worker.conversation.model import Request
 from worker.errors import ConfigError, ModelError
+from worker.lab.script import Call, Say, Script, Scripted, Think
 from worker.models import table
 from worker.models.base import OperatorRow, Target
 from worker.models.catalogue.built_in import BUILT_IN

@@ -8,9 +8,9 @@ from tests.simulators.odd_answers import PAGE
 from tests.simulators.openai.chat import STREAM
 from tests.wire.conversations import asks
 from tests.wire.simulators import WIRES
-from worker.core.conversation.messages import User
-from worker.demo.script import Say, Scripted
+from worker.conversation.messages import User
 from worker.errors import ModelError
+from worker.lab.script import Say, Scripted
 
 OVER_HTTP = sorted(name for name in WIRES if not name.endswith("vertex"))
 EVENTS, JSON = "text/event-stream; charset=utf-8", "application/json"

@@ -21,8 +21,8 @@ from tests.wire.conversations import (
     own_thinking,
     sliding,
 )
-from worker.core.conversation.messages import Assistant, Message, ToolCall, User, WireForm
-from worker.core.ports.model import Request
+from worker.conversation.messages import Assistant, Message, ToolCall, User, WireForm
+from worker.conversation.model import Request
 from worker.models.base import Codec, Dialect, Target
 from worker.models.openai.chat_completions import OpenAIChat
 

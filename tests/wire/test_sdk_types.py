@@ -17,8 +17,8 @@ from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import LOOK, asks, conversations
-from worker.core.conversation.messages import User
-from worker.demo.script import Call, Empty, Refuse, Say, Scripted, Step, Think, Truncated
+from worker.conversation.messages import User
+from worker.lab.script import Call, Empty, Refuse, Say, Scripted, Step, Think, Truncated
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.wire.conversations import LOOK, RUN, SYSTEM
 from tests.wire.simulators import WIRES
-from worker.core.conversation.messages import Assistant, Message, User, WireForm
-from worker.core.ports.model import Request
-from worker.demo.script import Say, Scripted
+from worker.conversation.messages import Assistant, Message, User, WireForm
+from worker.conversation.model import Request
+from worker.lab.script import Say, Scripted
 
 DRAFT = "## Verdict\ninfrastructure\n\nIt may be a runner."
 ANSWER = "## Verdict\nflaky"

@@ -13,8 +13,8 @@ from click.shell_completion import CompletionItem
 from worker import __version__
 from worker.cli.interrupts import get_exit_status
 from worker.cli.stdout import prepare_stdout
-from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, SandpiperError
+from worker.safety.untrusted import one_line
 
 log = logging.getLogger("sandpiper")
 

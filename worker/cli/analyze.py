@@ -12,11 +12,11 @@ from rich.console import Console
 from worker import wiring
 from worker.cli import DONE, FAILED, PARTIAL, foreground, live, say_failure
 from worker.cli.completion import complete_model
-from worker.core.conversation.context import NO_OUTCOME, Context, NoteRef, Outcome, Status, Subject
-from worker.core.session_id import SessionKey
-from worker.core.text.untrusted import one_line, visible
-from worker.core.triggers import PipelineFailed
+from worker.conversation.context import NO_OUTCOME, Context, NoteRef, Outcome, Status, Subject
+from worker.conversation.session_id import SessionKey
+from worker.conversation.triggers import PipelineFailed
 from worker.errors import ConfigError, SandpiperError
+from worker.safety.untrusted import one_line, visible
 from worker.turns import stored_turns
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Ended, Finished, Skipped

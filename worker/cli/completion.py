@@ -12,8 +12,8 @@ from click.shell_completion import CompletionItem
 
 from worker import wiring
 from worker.cli.stored_sessions import find_sessions
-from worker.core.text.untrusted import one_line
 from worker.errors import SandpiperError
+from worker.safety.untrusted import one_line
 from worker.settings import Settings
 
 _MOST = 50

@@ -25,14 +25,14 @@ from worker.cli.completion import complete_model
 from worker.cli.embedded import serve_embedded
 from worker.cli.interrupts import StoppedBySignal
 from worker.cli.layout import print_note
-from worker.core.conversation.context import Status
-from worker.core.events import Event, TriggerLeft, TurnEnded, Watcher
-from worker.demo import story
-from worker.demo.anthropic import AnthropicSim
-from worker.demo.gitlab import GitLabSim, Receiver
+from worker.conversation.context import Status
+from worker.conversation.events import Event, TriggerLeft, TurnEnded, Watcher
 from worker.errors import SandpiperError
-from worker.evaluation.cases import load_case
-from worker.evaluation.staging import SECRET, Staged, make_staged_settings, stage_case
+from worker.lab import story
+from worker.lab.anthropic import AnthropicSim
+from worker.lab.cases import load_case
+from worker.lab.gitlab import GitLabSim, Receiver
+from worker.lab.staging import SECRET, Staged, make_staged_settings, stage_case
 from worker.settings import ModelSettings, ProviderSettings, Settings
 
 PATIENCE = 900.0

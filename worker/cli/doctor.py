@@ -19,7 +19,6 @@ from sandbox.bubblewrap import BubblewrapDriver
 from worker import app, wiring
 from worker import settings as settings_module
 from worker.cli.stdout import get_width, print_json
-from worker.core.text.redact import Redactor
 from worker.doctor import gitlab
 from worker.doctor.base import (
     LIMIT,
@@ -38,6 +37,7 @@ from worker.doctor.projects import FIXING
 from worker.doctor.table import CHECKS
 from worker.errors import ConfigError
 from worker.queue import broker
+from worker.safety.redact import Redactor
 from worker.settings import Settings
 
 _MARKS = {

@@ -10,9 +10,9 @@ import uvicorn
 
 from worker import app, wiring
 from worker.cli.interrupts import StoppedBySignal, end_at_once, watch_signals
-from worker.core.events import Watcher
+from worker.conversation.events import Watcher
 from worker.errors import SandpiperError
-from worker.queue import process
+from worker.jobs import process
 from worker.settings import Settings
 from worker.turns.sandbox import remove_sandbox
 from worker.turns.unfinished_note import UnfinishedNote

@@ -17,15 +17,15 @@ from worker.cli.embedded import serve_embedded
 from worker.cli.layout import print_table
 from worker.cli.stdout import print_json
 from worker.cli.stored_sessions import find_latest
-from worker.core.conversation.context import Subject
-from worker.core.text.redact import Redactor
-from worker.core.text.untrusted import one_line
+from worker.conversation.context import Subject
 from worker.errors import ConfigError, SandpiperError
-from worker.evaluation import tables
-from worker.evaluation.cases import EXPECT, Case, find_cases, load_case, require_expectations
-from worker.evaluation.recording import Recorder, list_names, make_cleaner
-from worker.evaluation.running import Judge, judge_cause, play_case
-from worker.evaluation.scoring import Played, summarise_runs
+from worker.lab import tables
+from worker.lab.cases import EXPECT, Case, find_cases, load_case, require_expectations
+from worker.lab.recording import Recorder, list_names, make_cleaner
+from worker.lab.running import Judge, judge_cause, play_case
+from worker.lab.scoring import Played, summarise_runs
+from worker.safety.redact import Redactor
+from worker.safety.untrusted import one_line
 from worker.settings import Settings
 from worker.turns.stored_turns import load_turn
 

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from worker.cli.stdout import get_width
-from worker.core.text.untrusted import one_line, visible
+from worker.safety.untrusted import one_line, visible
 
 _LONGEST = 2000
 """The most characters of one cell."""

@@ -7,9 +7,8 @@ from rich.console import Console
 from rich.text import Text
 
 from worker.cli.interrupts import StoppedBySignal
-from worker.core.conversation.context import Status
-from worker.core.conversation.messages import ToolCall
-from worker.core.events import (
+from worker.conversation.context import Status
+from worker.conversation.events import (
     Answered,
     Asking,
     Event,
@@ -20,7 +19,8 @@ from worker.core.events import (
     TurnEnded,
     Watcher,
 )
-from worker.core.text.untrusted_json import parse_object
+from worker.conversation.messages import ToolCall
+from worker.safety.untrusted_json import parse_object
 
 _WIDTH = 76
 _NOT_POSTED = {

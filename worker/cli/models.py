@@ -11,11 +11,11 @@ from worker import wiring
 from worker.cli import FAILED, PARTIAL
 from worker.cli.layout import print_table
 from worker.cli.stdout import print_json
-from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, ModelError
 from worker.models.base import ServedModel
 from worker.models.catalogue.model_info import Catalogue, Entry, Rate, list_current_rates
 from worker.models.discovery import Comparison, format_entries
+from worker.safety.untrusted import one_line
 from worker.settings import Settings
 
 _HEADER = ("role", "model", "level", "window", "in / cached / out", "levels")

@@ -13,8 +13,8 @@ from typing import IO
 import click
 
 from worker.cli.stdout import print_json
-from worker.core.logs import trace
 from worker.errors import SandpiperError
+from worker.logs import trace
 
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 _STDIN = Path("-")

@@ -8,14 +8,15 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from worker import playbook, wiring
+from worker import wiring
 from worker.cli import DONE, PARTIAL, live
 from worker.cli.completion import complete_model, complete_session
 from worker.cli.interrupts import StoppedBySignal, watch_signals
 from worker.cli.stored_sessions import find_latest
-from worker.core.text.untrusted import visible
 from worker.errors import HandedOver
-from worker.evaluation.replaying import Replay, name_sandbox, replay_session
+from worker.lab.replaying import Replay, name_sandbox, replay_session
+from worker.safety.untrusted import visible
+from worker.settings import playbook
 from worker.turns.sandbox import remove_sandbox
 from worker.turns.stored_turns import load_turn
 

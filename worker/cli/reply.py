@@ -9,7 +9,7 @@ from worker import wiring
 from worker.cli import FAILED, foreground, live
 from worker.cli.analyze import print_ended, tell_next_step
 from worker.cli.completion import complete_model, complete_session
-from worker.core.routing.questions import Route, route_reply
+from worker.conversation.questions import Route, route_reply
 from worker.errors import SandpiperError
 from worker.turns.parts import ReplyRoute, Run
 from worker.turns.session import answer_reply

@@ -7,11 +7,11 @@ import click
 from worker import wiring
 from worker.cli.layout import print_table
 from worker.cli.stdout import print_json
-from worker.core.text.untrusted import one_line
-from worker.evaluation import precision
-from worker.evaluation.day_report import DayReport
-from worker.maintenance.verdict_days import read_days
-from worker.wiring.clock import SystemClock
+from worker.clock import SystemClock
+from worker.jobs import precision
+from worker.jobs.day_report import DayReport
+from worker.jobs.verdict_days import read_days
+from worker.safety.untrusted import one_line
 
 _LONGEST = 2000
 """The most characters of a line below the tables."""

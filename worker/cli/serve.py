@@ -11,7 +11,8 @@ from contextlib import closing, nullcontext
 import click
 
 from worker import app, wiring
-from worker.queue import broker, process
+from worker.jobs import process
+from worker.queue import broker
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps

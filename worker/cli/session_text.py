@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from worker.core.conversation.context import NO_OUTCOME, Context
-from worker.core.conversation.messages import Assistant, Message, ToolResult, User
-from worker.core.text.untrusted import one_line, visible
-from worker.core.text.untrusted_json import parse_object
+from worker.conversation.context import NO_OUTCOME, Context
+from worker.conversation.messages import Assistant, Message, ToolResult, User
+from worker.safety.untrusted import one_line, visible
+from worker.safety.untrusted_json import parse_object
 
 _LONGEST_LINE = 300
 """The most characters of one line of a fact, an argument or a result."""

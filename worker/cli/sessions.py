@@ -19,16 +19,16 @@ from worker.cli.stored_sessions import (
     list_by_turns,
     read_rows,
 )
-from worker.core.conversation import turn_row
-from worker.core.conversation.context import Context
-from worker.core.failure import aftermath
-from worker.core.failure.project_memory import Fact, load_facts
-from worker.core.failure.verdict import Verdict
-from worker.core.ports.sessions import RecentTurns, SessionStore
-from worker.core.session_id import SessionKey
-from worker.core.text.untrusted import one_line
+from worker.conversation.context import Context
+from worker.conversation.session_id import SessionKey
 from worker.errors import SandpiperError
+from worker.safety.untrusted import one_line
+from worker.sessions import turn_row
+from worker.sessions.base import RecentTurns, SessionStore
 from worker.turns.stored_turns import load_turn, read_turn
+from worker.verdict import aftermath
+from worker.verdict.project_memory import Fact, load_facts
+from worker.verdict.verdict import Verdict
 
 _SHORT_ID = 8
 """Characters shown of an id on a terminal: enough to name a session."""

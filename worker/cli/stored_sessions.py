@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from itertools import chain, repeat
 from typing import Any
 
-from worker.core.conversation import turn_row
-from worker.core.conversation.context import Context
-from worker.core.ports.sessions import RecentTurns, SessionStore
-from worker.core.session_id import SessionKey
+from worker.conversation.context import Context
+from worker.conversation.session_id import SessionKey
 from worker.errors import SandpiperError, StoreError
+from worker.sessions import turn_row
+from worker.sessions.base import RecentTurns, SessionStore
 from worker.turns.stored_turns import load_turn, read_turn
 
 _SEARCHED = 10_000

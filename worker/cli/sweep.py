@@ -8,14 +8,13 @@ import click
 from worker import app, wiring
 from worker.cli import PARTIAL
 from worker.cli.stdout import print_json
-from worker.core.triggers import Trigger, trigger_id
+from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import SandpiperError
-from worker.jobs import dispatch
-from worker.maintenance import missed_pipelines
-from worker.maintenance.abandoned import resume_abandoned
-from worker.maintenance.retention import list_expired, remove_expired
-from worker.maintenance.unfinished_notes import heal_notes
-from worker.maintenance.verdict_days import count_ended_days
+from worker.jobs import dispatch, missed_pipelines
+from worker.jobs.abandoned import resume_abandoned
+from worker.jobs.retention import list_expired, remove_expired
+from worker.jobs.unfinished_notes import heal_notes
+from worker.jobs.verdict_days import count_ended_days
 from worker.settings import Settings
 from worker.turns.parts import Deps, Run
 

@@ -3,8 +3,8 @@
 import click
 
 from worker import wiring
-from worker.core.routing.hook_secrets import SIGNING, derive_secret, make_address
 from worker.errors import ConfigError
+from worker.settings.hook_secrets import SIGNING, derive_secret, make_address
 
 
 @click.command()

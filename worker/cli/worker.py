@@ -9,7 +9,7 @@ import click
 
 from worker import app, wiring
 from worker.errors import ConfigError
-from worker.queue import process
+from worker.jobs import process
 from worker.queue.readiness import ReadyFile
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry

@@ -10,11 +10,11 @@ from typing import Generic, Protocol, TypeVar
 
 from sandbox.about import ClusterFacts, Engine
 from sandbox.base import Driver
-from worker.core.ports.model import Model
-from worker.core.ports.records import Records
+from worker.conversation.model import Model
 from worker.doctor.gitlab import Accounts
 from worker.errors import QueueError, SandpiperError
 from worker.models.discovery import Comparison
+from worker.sessions.records import Records
 from worker.settings import Settings
 
 LIMIT = 20.0

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import urlsplit
 
-from worker import DISTRIBUTION, playbook
+from worker import DISTRIBUTION
 from worker.doctor.base import Installation, Line, report_failed, report_good, report_warning
 from worker.doctor.idle_settings import list_idle_settings
 from worker.doctor.shadows import HOME, NAMES, find_shadows
 from worker.errors import ConfigError
-from worker.playbook import Workflow
+from worker.settings import playbook
+from worker.settings.playbook import Workflow
 
 SHORTEST_SECRET = 16
 _TRIGGERS = "name it in a workflow, or copy the bundled analyze-failures.md into the folder"

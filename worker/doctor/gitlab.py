@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from worker.core.failure.audience import Access
 from worker.errors import SandpiperError
-from worker.gitlab_client import (
+from worker.gitlab.client import (
     FOREIGN,
     IN_PLACE,
     Connections,
@@ -20,6 +19,7 @@ from worker.gitlab_client import (
     read_date,
 )
 from worker.transport.failures import show_address
+from worker.verdict.audience import Access
 
 TIMEOUT = (3.0, 6.0)
 """Seconds to connect, and seconds between two reads."""

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from worker.core.conversation.plan import PlanBy
+from worker.conversation.plan import PlanBy
 from worker.errors import ConfigError
-from worker.playbook import Playbook, Workflow
 from worker.settings import Settings
+from worker.settings.playbook import Playbook, Workflow
 
 
 @dataclass(frozen=True, slots=True)

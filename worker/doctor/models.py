@@ -6,8 +6,8 @@ Also names the listed models that the catalogue does not describe.
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from worker.core.conversation.messages import ToolSpec, User
-from worker.core.ports.model import Reply, Request
+from worker.conversation.messages import ToolSpec, User
+from worker.conversation.model import Reply, Request
 from worker.doctor.base import (
     Candidate,
     Installation,

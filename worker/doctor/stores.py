@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from worker.core.ports.records import Records
 from worker.doctor.base import (
     Installation,
     Line,
@@ -21,6 +20,7 @@ from worker.doctor.base import (
 )
 from worker.doctor.tokens import compare_clocks
 from worker.errors import StoreError
+from worker.sessions.records import Records
 from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from worker.core.routing.hook_secrets import SIGNING, derive_secret, make_address
 from worker.doctor.base import (
     Installation,
     Line,
@@ -22,6 +21,7 @@ from worker.doctor.base import (
 )
 from worker.doctor.gitlab import Client, Project, Refusal, encode_path, list_objects
 from worker.doctor.projects import format_names, list_served, select_projects
+from worker.settings.hook_secrets import SIGNING, derive_secret, make_address
 
 PATH = "/webhooks/gitlab"
 NEEDED = {"pipeline_events": "pipelines", "note_events": "comments"}

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from worker.core.conversation import prompts
-from worker.core.conversation.context import KNOWN, RULE, Context, Subject
-from worker.core.ports.gitlab import ThreadNote
-from worker.core.routing import comment_commands
-from worker.core.routing.comment_commands import Command, CommentRequest
-from worker.core.routing.tiers import TIERS, TierModel
-from worker.core.session_id import SessionKey, make_session_id
-from worker.core.triggers import PipelineFailed, Replied, trigger_id
+from worker.conversation import comment_commands, prompts
+from worker.conversation.comment_commands import Command, CommentRequest
+from worker.conversation.context import KNOWN, RULE, Context, Subject
+from worker.conversation.session_id import SessionKey, make_session_id
+from worker.conversation.tiers import TIERS, TierModel
+from worker.conversation.triggers import PipelineFailed, Replied, trigger_id
 from worker.errors import Unreadable
+from worker.gitlab.ports import ThreadNote
+from worker.jobs import retention
 from worker.jobs.model_commands import (
     LIST,
     NOT_ALLOWED,
@@ -26,7 +26,6 @@ from worker.jobs.model_commands import (
     may_use_model,
 )
 from worker.jobs.pipeline_failed import find_looked_at
-from worker.maintenance import retention
 from worker.turns import contexts, memory, project_memory, session, stored_turns
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Busy, Ended, Skipped

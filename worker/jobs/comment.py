@@ -9,19 +9,19 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from worker.core.conversation.context import Subject
-from worker.core.conversation.limits import count_cost
-from worker.core.ports.gitlab import ThreadNote
-from worker.core.routing import comment_commands
-from worker.core.routing.comment_commands import Command
-from worker.core.routing.questions import MOST_TOKENS, TASK, Route, read_route, route_reply
-from worker.core.session_id import SessionKey
-from worker.core.text.marker import Kind, Marker, find_marker
-from worker.core.triggers import Replied, trigger_id
+from worker.conversation import comment_commands
+from worker.conversation.comment_commands import Command
+from worker.conversation.context import Subject
+from worker.conversation.limits import count_cost
+from worker.conversation.questions import MOST_TOKENS, TASK, Route, read_route, route_reply
+from worker.conversation.session_id import SessionKey
+from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import ConfigError, ForgeError, SandpiperError
-from worker.forge.defence.neutralise import neutralise
+from worker.gitlab.ports import ThreadNote
 from worker.jobs.commands import Comment, make_lock_key, run_command
 from worker.jobs.results import CommandAnswered
+from worker.safety.marker import Kind, Marker, find_marker
+from worker.safety.neutralise import neutralise
 from worker.turns import session, stored_turns
 from worker.turns.parts import Deps, ReplyRoute, Run
 from worker.turns.results import Busy, Ended, Skipped

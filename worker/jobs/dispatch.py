@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from worker.core.ports.clock import Clock
-from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
+from worker.clock import Clock
+from worker.conversation.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
 from worker.jobs import comment, pipeline_failed, pipeline_passed, reaction
 from worker.jobs.results import CommandAnswered, VotesCounted
 from worker.turns.parts import Deps, Run

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
 
-from worker.core.routing.tiers import (
+from worker.conversation.tiers import (
     LEVELS,
     TIERS,
     Preference,
@@ -21,7 +21,7 @@ from worker.core.routing.tiers import (
     list_tiers,
     resolve_tier,
 )
-from worker.core.text.untrusted import one_line
+from worker.safety.untrusted import one_line
 from worker.turns.parts import Deps
 from worker.turns.tiers import change_preference, read_preferences
 

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from worker.core.conversation.context import Subject
-from worker.core.session_id import SessionKey
-from worker.core.triggers import PipelineFailed
+from worker.conversation.context import Subject
+from worker.conversation.session_id import SessionKey
+from worker.conversation.triggers import PipelineFailed
 from worker.errors import SourceError
 from worker.jobs.results import DebounceNotOver
-from worker.playbook import Workflow
+from worker.settings.playbook import Workflow
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Busy, Ended, Skipped
 from worker.turns.run_again import Failure

@@ -1,8 +1,8 @@
 """Handles passed pipelines: the notes on older failures of the merge request then say so."""
 
-from worker.core.events import Watcher
-from worker.core.session_id import SessionKey
-from worker.core.triggers import PipelinePassed
+from worker.conversation.events import Watcher
+from worker.conversation.session_id import SessionKey
+from worker.conversation.triggers import PipelinePassed
 from worker.turns import older_notes
 from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Deps

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from worker.core.failure.aftermath import Feedback
-from worker.core.session_id import SessionKey
+from worker.conversation.session_id import SessionKey
 from worker.errors import SandpiperError
+from worker.verdict.aftermath import Feedback
 
 
 class DebounceNotOver(SandpiperError):

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import httpx
 
-from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports.model import Request, StopReason
+from worker.conversation.messages import ToolCall, Usage
+from worker.conversation.model import Request, StopReason
 from worker.models.catalogue.model_info import ModelInfo
 
 MAX_TOKENS = 21_000

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from worker.core.conversation.messages import add_cost
-from worker.core.ports.clock import Clock
-from worker.core.ports.model import Model, Reply, Request, StopReason
+from worker.clock import Clock
+from worker.conversation.messages import add_cost
+from worker.conversation.model import Model, Reply, Request, StopReason
 from worker.errors import SILENT, ContextOverflow, ModelError
 from worker.models.wrapper import ModelWrapper
 

@@ -2,9 +2,9 @@
 
 import logging
 
-from worker.core.conversation.messages import User
-from worker.core.ports.clock import Clock
-from worker.core.ports.model import HelperAnswer, Model, Request, StopReason
+from worker.clock import Clock
+from worker.conversation.messages import User
+from worker.conversation.model import HelperAnswer, Model, Request, StopReason
 from worker.errors import ModelError
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 import httpx
 
-from worker.core.ports.clock import Clock
+from worker.clock import Clock
 from worker.errors import ConfigError
 from worker.models.base import Cause, OperatorRow, Page, Provider
 from worker.models.catalogue.built_in import BUILT_IN

@@ -1,6 +1,6 @@
 """The base class of models that wrap another one."""
 
-from worker.core.ports.model import Model, Reply, Request
+from worker.conversation.model import Model, Reply, Request
 
 
 class ModelWrapper:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from worker.core.conversation.context import CallCost
-from worker.core.conversation.messages import Usage
-from worker.core.text.untrusted import one_line
+from worker.conversation.context import CallCost
+from worker.conversation.messages import Usage
 from worker.pages.texts import format_count
+from worker.safety.untrusted import one_line
 
 HEIGHT = 100.0
 

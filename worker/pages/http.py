@@ -20,14 +20,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from worker.core.conversation.limits import Limits
-from worker.core.ports.sessions import SessionStore
+from worker.conversation.limits import Limits
 from worker.errors import SandpiperError, StoreError
-from worker.evaluation.day_report import DayReport
+from worker.jobs.day_report import DayReport
 from worker.pages import files, overview, render, report, stored, view
 from worker.pages.answers import make_message_page, make_not_found, make_page
 from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
+from worker.sessions.base import SessionStore
 
 MAX_AT_ONCE = 2
 """The most pages built at the same time, so that the webhook receiver stays fast."""

@@ -9,8 +9,8 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from worker.core.text.untrusted import visible
 from worker.pages.texts import indent_json
+from worker.safety.untrusted import visible
 
 MAX_NOTE = 100_000
 """The most characters of a note that are rendered; notes that we post have fewer."""

@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from worker.core.text.untrusted import one_line
 from worker.errors import QueueError, Rejected
+from worker.safety.untrusted import one_line
 from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
 from worker.webhook.id_tokens import TokenVerifier

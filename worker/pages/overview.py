@@ -7,7 +7,12 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from urllib.parse import urlencode
 
-from worker.core.conversation.turn_row import (
+from worker.conversation.session_id import SessionKey
+from worker.pages.stored import find_state
+from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS
+from worker.safety.untrusted import one_line
+from worker.sessions.base import RecentTurns, SessionStore
+from worker.sessions.turn_row import (
     RUNNING,
     Row,
     RowError,
@@ -15,11 +20,6 @@ from worker.core.conversation.turn_row import (
     matches_project,
     parse_project_id,
 )
-from worker.core.ports.sessions import RecentTurns, SessionStore
-from worker.core.session_id import SessionKey
-from worker.core.text.untrusted import one_line
-from worker.pages.stored import find_state
-from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS
 
 ROWS = 50
 

@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
-from worker.core.conversation.limits import Limits
-from worker.core.ports.sessions import SessionStore
-from worker.evaluation.day_report import DayReport
+from worker.conversation.limits import Limits
+from worker.jobs.day_report import DayReport
 from worker.pages.home import make_home_route
 from worker.pages.http import Pages
 from worker.pages.openid import OpenIdClient
 from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
 from worker.pages.stored import PageStore
+from worker.sessions.base import SessionStore
 
 DAY = 24 * 3600
 

@@ -12,7 +12,6 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup
 
-from worker.core.text.untrusted import one_line
 from worker.pages.markdown import render_answer
 from worker.pages.texts import (
     check_web_url,
@@ -24,6 +23,7 @@ from worker.pages.texts import (
     format_time,
     write_gist,
 )
+from worker.safety.untrusted import one_line
 
 
 @cache

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from worker.core.failure.verdict import Verdict
-from worker.core.text.untrusted import one_line
-from worker.evaluation import precision
-from worker.evaluation.day_report import DayReport, Frequent, WrongVerdict
-from worker.evaluation.precision import Group
+from worker.jobs import precision
+from worker.jobs.day_report import DayReport, Frequent, WrongVerdict
+from worker.jobs.precision import Group
 from worker.pages.texts import check_web_url, describe_verdict
+from worker.safety.untrusted import one_line
+from worker.verdict.verdict import Verdict
 
 PERIODS = (7, 30, 90)
 """The periods that the page offers, in days."""

@@ -23,12 +23,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from worker.core.text.untrusted import one_line
 from worker.errors import Rejected, StoreError
 from worker.pages import render
 from worker.pages.answers import make_message_page, make_page
 from worker.pages.openid import OpenIdClient
 from worker.pages.sign import Seal
+from worker.safety.untrusted import one_line
 
 FRESH = 300.0
 """Seconds after which GitLab is asked again whether somebody is still a member."""

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context
-from worker.core.conversation.turn_row import RUNNING
-from worker.core.failure.aftermath import load_aftermath, load_feedback
-from worker.core.ports.sessions import RecentTurns, SessionStore, TurnClaims, TurnFiles
-from worker.core.session_id import SessionKey
+from worker.conversation import context_json
+from worker.conversation.context import Context
+from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError, Unreadable
 from worker.pages.texts import INTERRUPTED
 from worker.pages.view import StoredTurn
+from worker.sessions.base import RecentTurns, SessionStore, TurnClaims, TurnFiles
+from worker.sessions.turn_row import RUNNING
+from worker.verdict.aftermath import load_aftermath, load_feedback
 
 MAX_TURNS = 12
 """The most turns of a session that are shown: the newest."""

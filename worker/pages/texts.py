@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from worker.core.conversation.context import Status
-from worker.core.conversation.turn_row import RUNNING
-from worker.core.failure.verdict import Verdict
-from worker.core.text.untrusted import one_line, visible
-from worker.core.text.untrusted_json import parse_json
+from worker.conversation.context import Status
+from worker.safety.untrusted import one_line, visible
+from worker.safety.untrusted_json import parse_json
+from worker.sessions.turn_row import RUNNING
+from worker.verdict.verdict import Verdict
 
 MAX_TEXT = 8_000
 """The most characters of one text."""

@@ -6,17 +6,12 @@ from itertools import islice, pairwise
 
 from markupsafe import Markup
 
-from worker.core.conversation.context import CallCost, Context, Subject
-from worker.core.conversation.folds.fold import FoldKind
-from worker.core.conversation.limits import SOFT, Limits, TurnUsage, Unit, measure_budgets
-from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, User
-from worker.core.conversation.prompts import QUESTION_FOLLOWS
-from worker.core.conversation.repair import find_unavailable
-from worker.core.conversation.turn_row import RUNNING
-from worker.core.failure import aftermath
-from worker.core.failure.aftermath import Aftermath, Feedback
-from worker.core.text.redaction_counts import describe_counts
-from worker.core.text.untrusted import one_line
+from worker.answer.repair import find_unavailable
+from worker.conversation.context import CallCost, Context, Subject
+from worker.conversation.folds.fold import FoldKind
+from worker.conversation.limits import SOFT, Limits, TurnUsage, Unit, measure_budgets
+from worker.conversation.messages import Assistant, ToolCall, ToolResult, User
+from worker.conversation.prompts import QUESTION_FOLLOWS
 from worker.pages import markdown
 from worker.pages.chart import Chart, build_chart
 from worker.pages.texts import (
@@ -33,6 +28,11 @@ from worker.pages.texts import (
     indent_json,
     split_fields,
 )
+from worker.safety.redaction_counts import describe_counts
+from worker.safety.untrusted import one_line
+from worker.sessions.turn_row import RUNNING
+from worker.verdict import aftermath
+from worker.verdict.aftermath import Aftermath, Feedback
 
 MAX_STEPS = 600
 """The most steps of a turn that are shown; a run's own limit is far lower."""

@@ -7,10 +7,10 @@ import json
 import logging
 import threading
 
-from worker.core.ports.clock import Clock
-from worker.core.ports.records import RECORD, Records
-from worker.core.text.untrusted_json import parse_object
+from worker.clock import Clock
 from worker.errors import StoreError
+from worker.safety.untrusted_json import parse_object
+from worker.sessions.records import RECORD, Records
 
 log = logging.getLogger("sandpiper.leases")
 

@@ -16,11 +16,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from worker.core.ports import damaged
-from worker.core.ports.clock import Clock
-from worker.core.ports.records import RECORD, Records, Stored
-from worker.core.stored_keys import KEY, from_stored, pick_known, to_stored
-from worker.core.triggers import (
+from worker.clock import Clock
+from worker.conversation.triggers import (
     PipelineFailed,
     Reacted,
     Replied,
@@ -31,6 +28,9 @@ from worker.core.triggers import (
 )
 from worker.errors import StoreError, Unreadable
 from worker.queue.leases import Leases
+from worker.sessions import damaged
+from worker.sessions.records import RECORD, Records, Stored
+from worker.stored_keys import KEY, from_stored, pick_known, to_stored
 
 log = logging.getLogger("sandpiper.journal")
 

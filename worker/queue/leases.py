@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from secrets import token_hex
 
-from worker.core.ports.clock import Clock
-from worker.core.ports.records import RECORD
-from worker.core.ports.sessions import Claim, SessionStore
-from worker.core.session_id import SessionKey
+from worker.clock import Clock
+from worker.conversation.session_id import SessionKey
 from worker.errors import HandedOver, LeaseLost, StoreError
 from worker.queue.heartbeat import DEAD_RECORD, FOLDER, Registration
+from worker.sessions.base import Claim, SessionStore
+from worker.sessions.records import RECORD
 
 log = logging.getLogger("sandpiper.leases")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from kombu import Message, compression
 
-from worker.core.text.untrusted_json import parse_json
-from worker.core.triggers import Trigger, from_message, to_message, trigger_id
+from worker.conversation.triggers import Trigger, from_message, to_message, trigger_id
+from worker.safety.untrusted_json import parse_json
 
 TASK = "sandpiper.run"
 

@@ -13,11 +13,11 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from worker.core.ports.records import RECORD, Records, update_record
-from worker.core.triggers import PipelineFailed, Trigger, trigger_id
+from worker.conversation.triggers import PipelineFailed, Trigger, trigger_id
 from worker.errors import QueueError, StoreError, Unreadable
 from worker.queue.journal import FOLDER, Entry, Journal, State, get_project_id, name_entry
 from worker.queue.leases import Leases
+from worker.sessions.records import RECORD, Records, update_record
 
 log = logging.getLogger("sandpiper.slots")
 

@@ -16,7 +16,7 @@ from celery import Celery
 from celery.utils import uuid
 from kombu.exceptions import KombuError
 
-from worker.core.triggers import Trigger, to_message, trigger_id
+from worker.conversation.triggers import Trigger, to_message, trigger_id
 from worker.errors import QueueError
 from worker.queue.broker import explain_failure, explain_other_queue, name_place
 from worker.queue.messages import QUEUED_AT

@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import count
 
-from worker.core.events import Backlog, Watcher, ignore_event
-from worker.core.ports.clock import Clock
-from worker.core.triggers import Trigger, trigger_id
+from worker.clock import Clock
+from worker.conversation.events import Backlog, Watcher, ignore_event
+from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import QueueError, StoreError
 from worker.queue.journal import Journal, State, StoredEntry, get_project_id
 from worker.queue.leases import TIMER, Leases, get_worker_name

@@ -13,7 +13,6 @@ import boto3
 import botocore.session
 from botocore.config import Config
 
-from worker.core.ports.records import Stored
 from worker.errors import StoreError
 from worker.sessions.bucket_answers import (
     SUM,
@@ -31,6 +30,7 @@ from worker.sessions.bucket_answers import (
     translate_errors,
 )
 from worker.sessions.objects import CHUNK, Addressing
+from worker.sessions.records import Stored
 from worker.sessions.store import Store
 from worker.transport.certificates import find_trusted
 from worker.transport.urllib3_connections import bound_pools

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from worker.core.object_names import INDEX, INSTALLATION_KEY, KNOWN, PROBE
-from worker.core.ports.damaged import DAMAGED, confirm_damage, forget_look, set_aside
-from worker.core.ports.records import Stored
 from worker.sessions import keys
+from worker.sessions.damaged import DAMAGED, confirm_damage, forget_look, set_aside
+from worker.sessions.object_names import INDEX, INSTALLATION_KEY, KNOWN, PROBE
 from worker.sessions.objects import Objects
+from worker.sessions.records import Stored
 from worker.sessions.shapes import (
     SLACK,
     find_wrong_memory,

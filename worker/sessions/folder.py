@@ -14,10 +14,10 @@ from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import TypeVar
 
-from worker.core.ports.records import Stored
 from worker.errors import StoreError
 from worker.sessions.folder_lock import LOCK, lock_folder
 from worker.sessions.objects import CHUNK
+from worker.sessions.records import Stored
 from worker.sessions.store import Store
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW

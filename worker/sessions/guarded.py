@@ -15,10 +15,10 @@ from typing import Any
 
 import redis
 
-from worker.core.ports.records import Stored
 from worker.errors import StoreError
 from worker.sessions import keys
 from worker.sessions.objects import Objects
+from worker.sessions.records import Stored
 from worker.transport.failures import describe_failure
 
 LOCK_SECONDS = 60

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from itertools import islice
 
-from worker.core.ports.records import update_record
-from worker.core.ports.sessions import MemoryPart
 from worker.errors import StoreError
+from worker.sessions.base import MemoryPart
 from worker.sessions.objects import Objects
+from worker.sessions.records import update_record
 
 MAX_ENTRY = 64 * 1024
 """The most bytes of an entry."""

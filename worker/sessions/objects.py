@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
-from worker.core.ports.records import Records
+from worker.sessions.records import Records
 
 Addressing = Literal["path", "virtual"]
 """Where an S3 server expects a bucket's name: in the path, or in front of its host's."""

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
-from worker.core.object_names import END, RECENT
-from worker.core.session_id import SessionKey
+from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError, Unreadable
 from worker.sessions import keys
+from worker.sessions.object_names import END, RECENT
 from worker.sessions.objects import Objects
 
 MAX_NAMES = 10_000

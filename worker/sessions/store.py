@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
 
-from worker.core.object_names import INSTALLATION_KEY
-from worker.core.ports.records import Stored, update_record
-from worker.core.ports.sessions import Claim
-from worker.core.session_id import SessionKey
-from worker.core.stored_keys import from_stored, pick_known, to_stored
+from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError, TurnTaken
 from worker.sessions import keys
+from worker.sessions.base import Claim
 from worker.sessions.checked import CheckedObjects
 from worker.sessions.known import KnownStore
+from worker.sessions.object_names import INSTALLATION_KEY
 from worker.sessions.objects import Objects
 from worker.sessions.recent import RecentStore
+from worker.sessions.records import Stored, update_record
+from worker.stored_keys import from_stored, pick_known, to_stored
 
 MAX_CONTEXT = 64 * 1024 * 1024
 """Bytes of a `context.json`, `checkpoint.json` or `evidence.json`."""

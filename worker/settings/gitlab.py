@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from worker.core.routing.hook_secrets import MAX_KEYS, MIN_KEY_LENGTH, split_keys
 from worker.settings.base import Part, ProjectGlobs, Secret, say_form
+from worker.settings.hook_secrets import MAX_KEYS, MIN_KEY_LENGTH, split_keys
 
 ACCESS_LEVELS = {"guest": 10, "reporter": 20, "developer": 30, "maintainer": 40, "owner": 50}
 Role = Literal["guest", "reporter", "developer", "maintainer", "owner"]

@@ -6,9 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from worker.core.routing.tiers import TierName
-from worker.core.text.nearest import suggest_nearest
-from worker.core.text.untrusted import one_line
+from worker.conversation.tiers import TierName
+from worker.safety.nearest import suggest_nearest
+from worker.safety.untrusted import one_line
 from worker.settings.base import Clash, Part, Secret, say_form
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

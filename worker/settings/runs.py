@@ -5,7 +5,7 @@ from typing import Any, get_type_hints
 
 from pydantic import Field, create_model, model_validator
 
-from worker.core.conversation.limits import BUDGETS, Limits
+from worker.conversation.limits import BUDGETS, Limits
 from worker.settings.base import Clash, Part
 
 

@@ -1,6 +1,6 @@
 """Sources of other packages: the entry points of the group `sandpiper.sources`.
 
-Their contract is in `worker.sources.base`. A broken plug-in is reported at the start, not in a run.
+Their contract is in `worker.gitlab.read.base`. A broken plug-in is reported at the start, not in a run.
 """
 
 import re
@@ -10,10 +10,10 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from worker.arguments import Arguments
 from worker.errors import UNFORESEEN, ConfigError, SourceError
-from worker.sources.base import RawDocument, SourceDef
-from worker.sources.session_reader import Reader
+from worker.gitlab.read.base import RawDocument, SourceDef
+from worker.gitlab.read.session_reader import Reader
+from worker.tools.arguments import Arguments
 
 GROUP = "sandpiper.sources"
 
@@ -39,7 +39,7 @@ def _load_rows(point: EntryPoint) -> list[SourceDef[Any]]:
     rows = list(loaded) if isinstance(loaded, Sequence) else [loaded]
     for row in rows:
         if problem := _find_problem(row):
-            raise ConfigError(f"{where}: {problem} (see worker/sources/base.py)")
+            raise ConfigError(f"{where}: {problem} (see worker/gitlab/read/base.py)")
     return [replace(row, fetch=partial(_fetch_raw, row.fetch, row.name)) for row in rows]
 
 
@@ -52,7 +52,7 @@ def _find_problem(row: object) -> str:
         return f"{row.name} begins with a word that is taken ({', '.join(RESERVED)})"
     args: object = row.args
     if not (isinstance(args, type) and issubclass(args, Arguments)):
-        return f"the args of {row.name} are not a subclass of worker.arguments.Arguments"
+        return f"the args of {row.name} are not a subclass of worker.tools.arguments.Arguments"
     functions: tuple[object, ...] = (row.fetch, row.applies)
     if not all(map(callable, functions)):
         return f"fetch and applies of {row.name} are not both functions"

@@ -14,31 +14,31 @@ from typing import Any
 
 import httpx
 
-from worker.arguments import Arguments, parse, schema
-from worker.core.conversation.messages import ToolSpec
-from worker.core.ports.tools import Document, Source
-from worker.core.text.redacted_values import Redacted
-from worker.core.text.untrusted import one_line, visible
+from worker.conversation.messages import ToolSpec
 from worker.errors import UNFORESEEN, ConfigError, SourceError
-from worker.sources.base import RawDocument, SourceDef, redact_document
-from worker.sources.files.artifacts import ALL_ARTIFACTS, ARTIFACT, LIST_ARTIFACTS
-from worker.sources.job_logs.source import JOB_LOG
-from worker.sources.merge_request.commits import MR_COMMITS
-from worker.sources.merge_request.details import MR_DETAILS
-from worker.sources.merge_request.diff import MR_DIFF
-from worker.sources.merge_request.discussions import DISCUSSIONS
-from worker.sources.pipelines.branch_pipelines import BRANCH_PIPELINES
-from worker.sources.pipelines.commit_statuses import STATUSES
-from worker.sources.pipelines.job_runs import JOB_RUNS, LAST_GREEN_LOG
-from worker.sources.pipelines.pipeline_jobs import PIPELINE_JOBS
-from worker.sources.pipelines.test_report import TEST_REPORT
-from worker.sources.repository.archive import SOURCE_ARCHIVE
-from worker.sources.repository.ci_config import CI_CONFIG
-from worker.sources.repository.compare import COMPARE
-from worker.sources.repository.file import FILE
-from worker.sources.repository.search import SEARCH
-from worker.sources.repository.tree import TREE
-from worker.sources.session_reader import Reader
+from worker.gitlab.read.base import RawDocument, SourceDef, redact_document
+from worker.gitlab.read.files.artifacts import ALL_ARTIFACTS, ARTIFACT, LIST_ARTIFACTS
+from worker.gitlab.read.job_logs.source import JOB_LOG
+from worker.gitlab.read.merge_request.commits import MR_COMMITS
+from worker.gitlab.read.merge_request.details import MR_DETAILS
+from worker.gitlab.read.merge_request.diff import MR_DIFF
+from worker.gitlab.read.merge_request.discussions import DISCUSSIONS
+from worker.gitlab.read.pipelines.branch_pipelines import BRANCH_PIPELINES
+from worker.gitlab.read.pipelines.commit_statuses import STATUSES
+from worker.gitlab.read.pipelines.job_runs import JOB_RUNS, LAST_GREEN_LOG
+from worker.gitlab.read.pipelines.pipeline_jobs import PIPELINE_JOBS
+from worker.gitlab.read.pipelines.test_report import TEST_REPORT
+from worker.gitlab.read.repository.archive import SOURCE_ARCHIVE
+from worker.gitlab.read.repository.ci_config import CI_CONFIG
+from worker.gitlab.read.repository.compare import COMPARE
+from worker.gitlab.read.repository.file import FILE
+from worker.gitlab.read.repository.search import SEARCH
+from worker.gitlab.read.repository.tree import TREE
+from worker.gitlab.read.session_reader import Reader
+from worker.safety.redacted_values import Redacted
+from worker.safety.untrusted import one_line, visible
+from worker.tools.arguments import Arguments, parse, schema
+from worker.tools.source import Document, Source
 
 Rows = Sequence[SourceDef[Any]]
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from worker.core.conversation.context import Context, Status
-from worker.core.events import (
+from worker.conversation.context import Context, Status
+from worker.conversation.events import (
     Backlog,
     Event,
     Milestone,
@@ -18,9 +18,9 @@ from worker.core.events import (
     VotesChanged,
     Watcher,
 )
-from worker.core.failure.verdict import Verdict
-from worker.core.routing.tiers import Signal
+from worker.conversation.tiers import Signal
 from worker.telemetry.metrics import Metrics
+from worker.verdict.verdict import Verdict
 
 _ORIGINS = ("rule", "known")
 OTHER = "other"

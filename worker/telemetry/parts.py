@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from worker import DISTRIBUTION
-from worker.core.events import Event
-from worker.core.ports.model import Model
+from worker.conversation.events import Event
+from worker.conversation.model import Model
 from worker.errors import ConfigError, ModelError
 from worker.sessions.objects import Objects
 from worker.telemetry.counting import make_watcher

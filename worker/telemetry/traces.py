@@ -19,9 +19,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from worker import __version__
-from worker.core.events import Asking, Event, ToolRan, TriggerBegun, TriggerLeft, TurnEnded
-from worker.core.ports.model import Model, Reply, Request
-from worker.core.triggers import trigger_id
+from worker.conversation.events import Asking, Event, ToolRan, TriggerBegun, TriggerLeft, TurnEnded
+from worker.conversation.model import Model, Reply, Request
+from worker.conversation.triggers import trigger_id
 from worker.errors import ModelError
 from worker.models.wrapper import ModelWrapper
 from worker.transport.urllib3_connections import BoundedAdapter, bind_session

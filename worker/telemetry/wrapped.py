@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from prometheus_client import Histogram
 
 from sandbox.base import Driver, ExecResult, Sandbox, SandboxError, SandboxGone
-from worker.core.conversation.context import NoteRef, Subject
-from worker.core.failure.aftermath import load_aftermath
-from worker.core.ports.gitlab import NoteWriter, Reactions
-from worker.core.ports.model import Model, Reply, Request
+from worker.conversation.context import NoteRef, Subject
+from worker.conversation.model import Model, Reply, Request
 from worker.errors import ForgeError, StoreError
+from worker.gitlab.ports import NoteWriter, Reactions
 from worker.models.wrapper import ModelWrapper
 from worker.sessions.objects import Objects
 from worker.telemetry.metrics import Metrics
+from worker.verdict.aftermath import load_aftermath
 
 _AFTER = "/after.json"
 _KILLED = 137

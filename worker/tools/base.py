@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxNotStarted
-from worker.arguments import A, schema
-from worker.core.conversation.messages import ToolSpec
-from worker.core.ports.tools import Source
-from worker.core.text.preview import LIMIT, head_and_tail
-from worker.core.text.untrusted import one_line
+from worker.conversation.messages import ToolSpec
 from worker.errors import UNFORESEEN, ArgumentError, SandboxLost, SourceError
+from worker.logs.preview import LIMIT, head_and_tail
+from worker.safety.untrusted import one_line
+from worker.tools.arguments import A, schema
 from worker.tools.saved_documents import SavedDocuments
+from worker.tools.source import Source
 
 MAX_MESSAGE = 300
 """Characters of an unexpected exception's message that the model is shown."""

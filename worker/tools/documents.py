@@ -6,8 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 from sandbox.base import DATA, OUT, Sandbox, SandboxLimit
-from worker.core.logs import trace
-from worker.core.ports.tools import (
+from worker.errors import ArgumentError
+from worker.logs import trace
+from worker.logs.preview import head_and_tail, most_shown
+from worker.tools.base import ToolContext, ToolOutput
+from worker.tools.source import (
     GREEN,
     INSTALLED,
     OUTLINE,
@@ -16,9 +19,6 @@ from worker.core.ports.tools import (
     DocumentKind,
     SideFile,
 )
-from worker.core.text.preview import head_and_tail, most_shown
-from worker.errors import ArgumentError
-from worker.tools.base import ToolContext, ToolOutput
 
 _SEEN = "the same document, unchanged, was saved before: {}; look at parts of it there"
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from pydantic import Field
 
-from worker.arguments import Arguments
-from worker.core.ports.tools import Source
-from worker.core.text.spelling import correct_spelling
-from worker.core.text.untrusted_json import parse_objects
 from worker.errors import ArgumentError
+from worker.safety.spelling import correct_spelling
+from worker.safety.untrusted_json import parse_objects
 from worker.tools import documents
+from worker.tools.arguments import Arguments
 from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure
 from worker.tools.parallel import run_in_parallel
+from worker.tools.source import Source
 
 MAX_BATCH = 20
 

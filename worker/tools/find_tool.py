@@ -10,9 +10,9 @@ from itertools import count
 
 from pydantic import Field
 
-from worker.arguments import Arguments
-from worker.core.conversation.messages import ToolSpec
+from worker.conversation.messages import ToolSpec
 from worker.errors import ArgumentError
+from worker.tools.arguments import Arguments
 from worker.tools.base import ToolContext, ToolDef, ToolOutput
 
 NAME = "find_tool"

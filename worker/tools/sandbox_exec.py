@@ -6,7 +6,7 @@ from pydantic import Field
 
 from sandbox.base import ExecResult, Output
 from sandbox.tools import LOG, describe_output
-from worker.arguments import Arguments
+from worker.tools.arguments import Arguments
 from worker.tools.base import ToolContext, ToolDef, ToolOutput
 
 

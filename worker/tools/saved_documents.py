@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from posixpath import normpath
 from typing import Any
 
-from worker.core.ports.tools import Document
+from worker.tools.source import Document
 
 Key = tuple[str, str, str]
 

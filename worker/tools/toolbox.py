@@ -8,16 +8,16 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from worker.arguments import parse
-from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
-from worker.core.ports.tools import Ran, Source
-from worker.core.text.redacted_values import redact_values
-from worker.core.text.spelling import correct_spelling
-from worker.core.text.untrusted_json import parse_object
+from worker.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.errors import ArgumentError
+from worker.safety.redacted_values import redact_values
+from worker.safety.spelling import correct_spelling
+from worker.safety.untrusted_json import parse_object
 from worker.tools import base, documents, fetch, find_tool
+from worker.tools.arguments import parse
 from worker.tools.base import ToolContext, ToolDef, ToolOutput
 from worker.tools.parallel import run_in_parallel
+from worker.tools.source import Ran, Source
 from worker.tools.table import TOOLS
 
 

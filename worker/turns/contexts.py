@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from worker.core.conversation import context_json, prompts
-from worker.core.conversation.context import (
+from worker.answer.gate.rules import Gate
+from worker.answer.note.note_parts import remove_tokens
+from worker.answer.repair import list_failed_calls
+from worker.conversation import context_json, prompts
+from worker.conversation.context import (
     ASKED,
     Context,
     NoteRef,
@@ -16,24 +19,21 @@ from worker.core.conversation.context import (
     Subject,
     find_last_tool_turn,
 )
-from worker.core.conversation.limits import TurnUsage
-from worker.core.conversation.messages import User
-from worker.core.conversation.plan import ANNOUNCEMENT
-from worker.core.conversation.repair import list_failed_calls
-from worker.core.conversation.saved_files import find_saved_files
-from worker.core.failure.survey_text import tell_time
-from worker.core.gate.question_parts import list_parts, split_question
-from worker.core.gate.rules import Gate
-from worker.core.routing.tiers import TierChoice
-from worker.core.session_id import SessionKey
-from worker.core.text.redacted_values import redact_values
-from worker.core.triggers import Replied
-from worker.forge.defence.neutralise import neutralise
-from worker.forge.text.note_parts import remove_tokens
-from worker.playbook import Workflow
+from worker.conversation.limits import TurnUsage
+from worker.conversation.messages import User
+from worker.conversation.plan import ANNOUNCEMENT
+from worker.conversation.question_parts import list_parts, split_question
+from worker.conversation.saved_files import find_saved_files
+from worker.conversation.session_id import SessionKey
+from worker.conversation.tiers import TierChoice
+from worker.conversation.triggers import Replied
+from worker.safety.neutralise import neutralise
+from worker.safety.redacted_values import redact_values
+from worker.settings.playbook import Workflow
 from worker.turns import kept_prompts, stored_turns
 from worker.turns.parts import Deps
 from worker.turns.run_again import Failure
+from worker.verdict.survey_text import tell_time
 
 log = logging.getLogger("sandpiper.job")
 

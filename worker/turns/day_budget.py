@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from worker.core.object_names import name_day
-from worker.core.ports.clock import Clock
-from worker.core.ports.records import RECORD, Records, update_record
+from worker.clock import Clock
 from worker.errors import StoreError
+from worker.sessions.object_names import name_day
+from worker.sessions.records import RECORD, Records, update_record
 
 log = logging.getLogger("sandpiper.budget")
 

@@ -3,25 +3,25 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from worker.core.conversation.absorb import charge_helper
-from worker.core.conversation.context import Context, Outcome, Status
-from worker.core.conversation.limits import Limits
-from worker.core.conversation.messages import Assistant, User, find_results
-from worker.core.conversation.model_switch import SET_TIER
-from worker.core.conversation.quote_repair import (
+from worker.answer.gate.judge import MOST_TOKENS, TASK, read_judgement, write_case
+from worker.answer.gate.rules import Candidate, Failure, Gate, find_failures, is_no_answer
+from worker.answer.quote_repair import (
     choose_outcome,
     find_first_answer,
     may_ask_again,
     was_repaired,
     was_stopped,
 )
-from worker.core.conversation.repair import find_unavailable
-from worker.core.conversation.repair_request import Objections
-from worker.core.failure.jobs import Survey
-from worker.core.gate.judge import MOST_TOKENS, TASK, read_judgement, write_case
-from worker.core.gate.question_parts import read_parts
-from worker.core.gate.rules import Candidate, Failure, Gate, find_failures, is_no_answer
-from worker.core.ports.model import Helper
+from worker.answer.repair import find_unavailable
+from worker.answer.repair_request import Objections
+from worker.conversation.absorb import charge_helper
+from worker.conversation.context import Context, Outcome, Status
+from worker.conversation.limits import Limits
+from worker.conversation.messages import Assistant, User, find_results
+from worker.conversation.model import Helper
+from worker.conversation.model_switch import SET_TIER
+from worker.conversation.question_parts import read_parts
+from worker.verdict.jobs import Survey
 
 _FINDING = "## Verdict"
 """A workflow that names this section asks for a finding."""

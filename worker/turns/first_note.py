@@ -3,18 +3,18 @@
 import logging
 from collections.abc import Sequence
 
-from worker.core.conversation.context import Context, Status
-from worker.core.failure.verdict import Verdict
-from worker.core.finding.model import Finding
-from worker.core.ports.gitlab import OwnNote
-from worker.core.session_id import SessionKey
-from worker.core.text.marker import Kind, Marker
+from worker.answer.finish import finish_body
+from worker.answer.note import older_note
+from worker.answer.note.revision import replace_first
+from worker.conversation.context import Context, Status
+from worker.conversation.session_id import SessionKey
 from worker.errors import ForgeError, StoreError
-from worker.forge.defence.finish import finish_body
-from worker.forge.text import older_note
-from worker.forge.text.revision import replace_first
+from worker.gitlab.ports import OwnNote
+from worker.safety.marker import Kind, Marker
 from worker.turns import stored_turns
 from worker.turns.parts import Deps
+from worker.verdict.finding import Finding
+from worker.verdict.verdict import Verdict
 
 log = logging.getLogger("sandpiper.turn")
 

@@ -6,24 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxNotStarted
-from worker.core.conversation import prompts
-from worker.core.conversation.absorb import charge_helper
-from worker.core.conversation.context import Context
-from worker.core.conversation.folds.fold import Fold, FoldKind
-from worker.core.conversation.folds.plan import estimate_size
-from worker.core.conversation.folds.results import list_missing_files
-from worker.core.conversation.folds.rule_summary import summarise_by_rules
-from worker.core.conversation.folds.summary import (
+from worker.conversation import prompts
+from worker.conversation.absorb import charge_helper
+from worker.conversation.context import Context
+from worker.conversation.events import Stage, Watcher, ignore_event
+from worker.conversation.folds.fold import Fold, FoldKind
+from worker.conversation.folds.plan import estimate_size
+from worker.conversation.folds.results import list_missing_files
+from worker.conversation.folds.rule_summary import summarise_by_rules
+from worker.conversation.folds.summary import (
     MOST_TOKENS,
     TASK,
     check_summary,
     split_messages,
     write_transcript,
 )
-from worker.core.conversation.messages import Message
-from worker.core.conversation.saved_files import find_saved_files
-from worker.core.events import Stage, Watcher, ignore_event
-from worker.core.ports.model import Helper, HelperAnswer
+from worker.conversation.messages import Message
+from worker.conversation.model import Helper, HelperAnswer
+from worker.conversation.saved_files import find_saved_files
 from worker.errors import SandboxLost
 
 log = logging.getLogger("sandpiper.turn")

@@ -7,15 +7,17 @@ from dataclasses import replace
 from functools import partial
 
 from sandbox.base import SandboxError
-from worker.core.conversation import context_json, quote_repair
-from worker.core.conversation.absorb import halt_turn
-from worker.core.conversation.context import Context, Outcome
-from worker.core.conversation.decide import conclude_halted_turn
-from worker.core.conversation.messages import ToolCall, count_results
-from worker.core.conversation.plan import write_step_reminder
-from worker.core.conversation.repair import close_calls, close_lost_calls
-from worker.core.conversation.repair_request import Objections
-from worker.core.routing.questions import Route
+from worker.answer import quote_repair
+from worker.answer.finish import find_kept_back
+from worker.answer.repair import close_calls, close_lost_calls
+from worker.answer.repair_request import Objections
+from worker.conversation import context_json
+from worker.conversation.absorb import halt_turn
+from worker.conversation.context import Context, Outcome
+from worker.conversation.decide import conclude_halted_turn
+from worker.conversation.messages import ToolCall, count_results
+from worker.conversation.plan import write_step_reminder
+from worker.conversation.questions import Route
 from worker.errors import (
     HandedOver,
     Interrupted,
@@ -25,7 +27,6 @@ from worker.errors import (
     StoreError,
     TurnTaken,
 )
-from worker.forge.defence.finish import find_kept_back
 from worker.turns import planning, triage
 from worker.turns.examination import Examiner, fail_without_answer
 from worker.turns.folding import FoldParts

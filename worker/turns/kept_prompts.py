@@ -11,13 +11,13 @@ import json
 import logging
 from dataclasses import asdict, replace
 
-from worker.core.conversation import prompts
-from worker.core.conversation.context import Context, Subject
-from worker.core.conversation.messages import ToolSpec, drop_wire
-from worker.core.object_names import PROMPTS
-from worker.core.ports.records import Records
+from worker.conversation import prompts
+from worker.conversation.context import Context, Subject
+from worker.conversation.messages import ToolSpec, drop_wire
 from worker.errors import StoreError
-from worker.playbook import Workflow
+from worker.sessions.object_names import PROMPTS
+from worker.sessions.records import Records
+from worker.settings.playbook import Workflow
 from worker.turns.parts import Deps
 from worker.turns.tiers import list_tier_tools
 

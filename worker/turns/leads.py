@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from worker.core.conversation.context import Context
-from worker.core.failure import known, similar
-from worker.core.failure.jobs import Group, Hit, Survey
-from worker.core.ports.sessions import MemoryPart
+from worker.conversation.context import Context
 from worker.errors import StoreError
+from worker.sessions.base import MemoryPart
 from worker.turns.parts import Deps
+from worker.verdict import known, similar
+from worker.verdict.jobs import Group, Hit, Survey
 
 log = logging.getLogger("sandpiper.survey")
 

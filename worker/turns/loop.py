@@ -14,23 +14,29 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from worker.core.conversation import prompts, quote_repair
-from worker.core.conversation.absorb import absorb_reply, halt_turn, record_overflow
-from worker.core.conversation.cache_marks import MarkPlan, plan_marks
-from worker.core.conversation.context import Context, Outcome
-from worker.core.conversation.decide import Act, Ask, Stop, decide
-from worker.core.conversation.folds.fold import Fold
-from worker.core.conversation.folds.plan import choose_fold, estimate_size
-from worker.core.conversation.folds.view import build_view, list_fold_ends
-from worker.core.conversation.limits import Limits, find_room, is_time_up
-from worker.core.conversation.messages import (
+from worker.answer import quote_repair
+from worker.answer.parse import is_finding
+from worker.answer.repair import close_calls, close_lost_calls, list_saving_calls
+from worker.clock import Clock
+from worker.conversation import prompts
+from worker.conversation.absorb import absorb_reply, halt_turn, record_overflow
+from worker.conversation.cache_marks import MarkPlan, plan_marks
+from worker.conversation.context import Context, Outcome
+from worker.conversation.decide import Act, Ask, Stop, decide
+from worker.conversation.events import Answered, Asking, Stage, ToolRan, Watcher
+from worker.conversation.folds.fold import Fold
+from worker.conversation.folds.plan import choose_fold, estimate_size
+from worker.conversation.folds.view import build_view, list_fold_ends
+from worker.conversation.limits import Limits, find_room, is_time_up
+from worker.conversation.messages import (
     ToolCall,
     User,
     count_groups,
     count_results,
     find_open_calls,
 )
-from worker.core.conversation.model_switch import (
+from worker.conversation.model import Model, Reply, Request
+from worker.conversation.model_switch import (
     SET_TIER,
     answer_set_tier,
     hand_over,
@@ -38,15 +44,9 @@ from worker.core.conversation.model_switch import (
     raise_for_answer,
     record_model,
 )
-from worker.core.conversation.repair import close_calls, close_lost_calls, list_saving_calls
-from worker.core.conversation.repeated_calls import HINT
-from worker.core.conversation.upgrades import Raise
-from worker.core.events import Answered, Asking, Stage, ToolRan, Watcher
-from worker.core.finding.parse import is_finding
-from worker.core.ports.clock import Clock
-from worker.core.ports.model import Model, Reply, Request
-from worker.core.ports.tools import Toolbox
-from worker.core.routing.tiers import REPLY, Signal
+from worker.conversation.repeated_calls import HINT
+from worker.conversation.tiers import REPLY, Signal
+from worker.conversation.upgrades import Raise
 from worker.errors import (
     CIRCUIT_OPEN,
     SILENT,
@@ -55,6 +55,7 @@ from worker.errors import (
     Postponed,
     SandboxLost,
 )
+from worker.tools.source import Toolbox
 from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts, make_fold
 

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from worker.core.conversation.context import KNOWN, RULE, Context, Status
-from worker.core.failure import known
-from worker.core.failure.jobs import Group, Survey
-from worker.core.failure.known import KnownFailure
-from worker.core.finding import suggestions
-from worker.core.finding.model import CLAIMS, Finding
+from worker.answer import suggestions
+from worker.conversation.context import KNOWN, RULE, Context, Status
 from worker.errors import SourceError, StoreError
 from worker.turns.leads import forget_words, keep_words
 from worker.turns.parts import Deps
+from worker.verdict import known
+from worker.verdict.finding import CLAIMS, Finding
+from worker.verdict.jobs import Group, Survey
+from worker.verdict.known import KnownFailure
 
 log = logging.getLogger("sandpiper.survey")
 

@@ -10,19 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context, Subject
-from worker.core.conversation.context_json import HistoryError
-from worker.core.failure.aftermath import Aftermath, dump_aftermath
-from worker.core.ports.gitlab import OwnNote
-from worker.core.session_id import SessionKey
-from worker.core.text.marker import Kind
+from worker.answer.finish import add_subject_hosts, finish_body
+from worker.answer.note import older_note
+from worker.conversation import context_json
+from worker.conversation.context import Context, Subject
+from worker.conversation.context_json import HistoryError
+from worker.conversation.session_id import SessionKey
 from worker.errors import ForgeError, SourceError, StoreError
-from worker.forge.defence.finish import add_subject_hosts, finish_body
-from worker.forge.text import older_note
+from worker.gitlab.ports import OwnNote
+from worker.safety.marker import Kind
 from worker.turns import memory, project_memory, stored_turns
 from worker.turns.parts import Deps
 from worker.turns.results import NotesMarked
+from worker.verdict.aftermath import Aftermath, dump_aftermath
 
 log = logging.getLogger("sandpiper.notes")
 

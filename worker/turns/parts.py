@@ -5,17 +5,19 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sandbox.base import Driver, Sandbox
-from worker.core.conversation.context import Context, Subject
-from worker.core.conversation.limits import Limits
-from worker.core.conversation.messages import ToolSpec
-from worker.core.conversation.plan import PlanBy
-from worker.core.events import Watcher, ignore_event
-from worker.core.failure.jobs import Survey
-from worker.core.failure.known import Settings as KnownSettings
-from worker.core.gate.rules import Gate
-from worker.core.ports.clock import Clock
-from worker.core.ports.evidence import Captures
-from worker.core.ports.gitlab import (
+from worker.answer.gate.rules import Gate
+from worker.clock import Clock
+from worker.conversation.context import Context, Subject
+from worker.conversation.events import Watcher, ignore_event
+from worker.conversation.limits import Limits
+from worker.conversation.messages import ToolSpec
+from worker.conversation.model import Helper, HelperAnswer, Model
+from worker.conversation.plan import PlanBy
+from worker.conversation.questions import Route
+from worker.conversation.session_id import SessionKey
+from worker.conversation.tiers import TierModel
+from worker.errors import ConfigError
+from worker.gitlab.ports import (
     BotAccount,
     MergeRequestReader,
     NoteWriter,
@@ -23,18 +25,16 @@ from worker.core.ports.gitlab import (
     PipelineReader,
     Reactions,
 )
-from worker.core.ports.model import Helper, HelperAnswer, Model
-from worker.core.ports.sessions import KnownFailures, MemoryPart, RecentTurns, SessionStore
-from worker.core.ports.tools import Toolbox
-from worker.core.routing.questions import Route
-from worker.core.routing.tiers import TierModel
-from worker.core.session_id import SessionKey
-from worker.core.text.marker import Marker
-from worker.errors import ConfigError
-from worker.playbook import Playbook, Workflow
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
+from worker.safety.marker import Marker
+from worker.sessions.base import KnownFailures, MemoryPart, RecentTurns, SessionStore
+from worker.settings.playbook import Playbook, Workflow
+from worker.tools.source import Toolbox
 from worker.turns.day_budget import Budget
+from worker.verdict.evidence import Captures
+from worker.verdict.jobs import Survey
+from worker.verdict.known import Settings as KnownSettings
 
 
 def refuse_model(wanted: TierModel) -> Model:

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from worker.core.conversation.absorb import charge_helper
-from worker.core.conversation.context import Context
-from worker.core.conversation.messages import User
-from worker.core.conversation.plan import (
+from worker.conversation.absorb import charge_helper
+from worker.conversation.context import Context
+from worker.conversation.messages import User
+from worker.conversation.plan import (
     EXEC,
     MOST_TOKENS,
     TASK,
@@ -18,8 +18,8 @@ from worker.core.conversation.plan import (
     read_steps,
     tell_plan,
 )
-from worker.core.failure.jobs import EXCERPT
 from worker.turns.parts import Deps
+from worker.verdict.jobs import EXCERPT
 
 _SHOWN = 4096
 """Bytes of logs, and of a long diff, that the first message shows if there is a plan."""

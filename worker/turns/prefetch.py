@@ -7,12 +7,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
 from sandbox.base import Sandbox, SandboxError
-from worker.core.conversation.messages import ToolCall
-from worker.core.conversation.plan import FETCH, PlannedFile
-from worker.core.ports.tools import Toolbox
-from worker.core.text.untrusted import one_line
-from worker.core.text.untrusted_json import parse_object
+from worker.conversation.messages import ToolCall
+from worker.conversation.plan import FETCH, PlannedFile
 from worker.errors import SandboxLost
+from worker.safety.untrusted import one_line
+from worker.safety.untrusted_json import parse_object
+from worker.tools.source import Toolbox
 
 log = logging.getLogger("sandpiper.turn")
 

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from worker.core.conversation.context import Context
-from worker.core.events import Answered, Asking, Event, Watcher
-from worker.core.text.marker import Marker
+from worker.answer.note import note
+from worker.answer.note.progress import WAITING, Progress, write_progress
+from worker.conversation.context import Context
+from worker.conversation.events import Answered, Asking, Event, Watcher
 from worker.errors import ForgeError, Postponed
-from worker.forge.text import note
-from worker.forge.text.progress import WAITING, Progress, write_progress
+from worker.safety.marker import Marker
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.progress")

@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 
-from worker.core.conversation.context import KNOWN, RULE, Context, Status
-from worker.core.failure import aftermath, project_memory
-from worker.core.failure.project_memory import Fact, Source
-from worker.core.failure.verdict import Verdict
-from worker.core.finding.model import Finding
-from worker.core.session_id import SessionKey
+from worker.conversation.context import KNOWN, RULE, Context, Status
+from worker.conversation.session_id import SessionKey
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.turns import stored_turns
 from worker.turns.parts import Deps
+from worker.verdict import aftermath, project_memory
+from worker.verdict.finding import Finding
+from worker.verdict.project_memory import Fact, Source
+from worker.verdict.verdict import Verdict
 
 log = logging.getLogger("sandpiper.survey")
 

@@ -2,40 +2,31 @@
 
 from dataclasses import replace
 
-from worker.core.conversation import quote_repair
-from worker.core.conversation.context import (
-    ASKED,
-    KNOWN,
-    NO_OUTCOME,
-    RULE,
-    Context,
-    Outcome,
-    Status,
-)
-from worker.core.conversation.digest import write_digest
-from worker.core.conversation.repair import find_unavailable
-from worker.core.failure.verdict import Verdict
-from worker.core.finding import missing_evidence, suggestions
-from worker.core.finding.cause_proof import mark_context
-from worker.core.finding.failed_jobs import list_failed
-from worker.core.finding.model import Finding, HiddenPart
-from worker.core.finding.parse import is_finding
-from worker.core.finding.proof import prove_reply
-from worker.core.finding.sections import split_lead
-from worker.core.text.marker import Marker
-from worker.core.text.redacted_values import redact_values
-from worker.core.text.untrusted import visible
-from worker.forge.text import note
-from worker.forge.text.footer import Footer, write_small_print
-from worker.forge.text.known import write_known_failure
-from worker.forge.text.layout import Layout
-from worker.forge.text.revision import put_above, take_text
-from worker.forge.text.run_again import write_run_again
+from worker.answer import missing_evidence, quote_repair, suggestions
+from worker.answer.cause_proof import mark_context
+from worker.answer.failed_jobs import list_failed
+from worker.answer.note import note
+from worker.answer.note.footer import Footer, write_small_print
+from worker.answer.note.known import write_known_failure
+from worker.answer.note.layout import Layout
+from worker.answer.note.revision import put_above, take_text
+from worker.answer.note.run_again import write_run_again
+from worker.answer.parse import is_finding
+from worker.answer.proof import prove_reply
+from worker.answer.repair import find_unavailable
+from worker.answer.sections import split_lead
+from worker.conversation.context import ASKED, KNOWN, NO_OUTCOME, RULE, Context, Outcome, Status
+from worker.conversation.digest import write_digest
+from worker.safety.marker import Marker
+from worker.safety.redacted_values import redact_values
+from worker.safety.untrusted import visible
 from worker.turns import triage
 from worker.turns.parts import Deps, Toolset
 from worker.turns.suggestions import expect_changes, offer_changes
 from worker.turns.tiers import describe_models, describe_tier
 from worker.turns.trials import Trials
+from worker.verdict.finding import Finding, HiddenPart
+from worker.verdict.verdict import Verdict
 
 
 def read_finding(context: Context, toolset: Toolset, deps: Deps) -> Finding | None:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from worker.core.conversation.context import NoteRef, Outcome
-from worker.core.session_id import SessionKey
+from worker.conversation.context import NoteRef, Outcome
+from worker.conversation.session_id import SessionKey
 from worker.errors import SandpiperError
 
 

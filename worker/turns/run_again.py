@@ -4,8 +4,10 @@ the same pipeline or in a new one."""
 import logging
 from dataclasses import dataclass, replace
 
-from worker.core.conversation import prompts
-from worker.core.conversation.context import (
+from worker.answer.finish import add_subject_hosts, finish_body
+from worker.answer.note import run_again as texts
+from worker.conversation import prompts
+from worker.conversation.context import (
     ASKED,
     KNOWN,
     Context,
@@ -15,22 +17,20 @@ from worker.core.conversation.context import (
     Subject,
     find_last_tool_turn,
 )
-from worker.core.conversation.limits import TurnUsage
-from worker.core.conversation.messages import Assistant, User
-from worker.core.failure.aftermath import Aftermath, dump_aftermath
-from worker.core.failure.jobs import Survey
-from worker.core.failure.survey_text import tell_leads, tell_survey, tell_time
-from worker.core.failure.verdict import Verdict
-from worker.core.ports.gitlab import OwnNote
-from worker.core.routing.tiers import TierChoice
-from worker.core.session_id import SessionKey
-from worker.core.text.marker import Marker
+from worker.conversation.limits import TurnUsage
+from worker.conversation.messages import Assistant, User
+from worker.conversation.session_id import SessionKey
+from worker.conversation.tiers import TierChoice
 from worker.errors import ForgeError
-from worker.forge.defence.finish import add_subject_hosts, finish_body
-from worker.forge.text import run_again as texts
+from worker.gitlab.ports import OwnNote
+from worker.safety.marker import Marker
 from worker.turns import stored_turns
 from worker.turns.parts import Deps
 from worker.turns.unfinished_note import is_unfinished
+from worker.verdict.aftermath import Aftermath, dump_aftermath
+from worker.verdict.jobs import Survey
+from worker.verdict.survey_text import tell_leads, tell_survey, tell_time
+from worker.verdict.verdict import Verdict
 
 log = logging.getLogger("sandpiper.notes")
 

@@ -10,13 +10,13 @@ from functools import partial
 
 from sandbox.background import StartState, replace_in_background, start_in_background
 from sandbox.base import Sandbox, SandboxError, SandboxLimit
-from worker.core.conversation.context import Context, find_last_tool_turn
-from worker.core.conversation.plan import PlannedFile
-from worker.core.events import Stage, Watcher
-from worker.core.ports.tools import Toolbox
-from worker.core.session_id import SessionKey
-from worker.core.text.untrusted import one_line
+from worker.conversation.context import Context, find_last_tool_turn
+from worker.conversation.events import Stage, Watcher
+from worker.conversation.plan import PlannedFile
+from worker.conversation.session_id import SessionKey
 from worker.errors import HandedOver, StoreError, TurnTaken
+from worker.safety.untrusted import one_line
+from worker.tools.source import Toolbox
 from worker.turns.folding import FoldedResults
 from worker.turns.parts import Deps, Toolset
 from worker.turns.prefetch import Prefetch

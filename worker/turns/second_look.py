@@ -4,15 +4,15 @@ were run again, or in a new one."""
 from collections.abc import Callable
 from dataclasses import replace
 
-from worker.core.conversation.context import Context
-from worker.core.failure.run_again import Difference, compare_failures
-from worker.core.routing.tiers import TierChoice
-from worker.core.session_id import SessionKey
+from worker.conversation.context import Context
+from worker.conversation.session_id import SessionKey
+from worker.conversation.tiers import TierChoice
 from worker.turns import contexts, kept_prompts, run_again, session, stored_turns, tiers, triage
 from worker.turns.parts import Deps, Run, Turn
 from worker.turns.results import Busy, Ended, Skipped
 from worker.turns.run_again import Failure
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
+from worker.verdict.run_again import Difference, compare_failures
 
 
 def look_again(

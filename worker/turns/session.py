@@ -5,16 +5,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from worker.core.conversation import context_json, turn_row
-from worker.core.conversation.absorb import charge_helper
-from worker.core.conversation.context import NO_OUTCOME, Context, NoteRef, Subject
-from worker.core.events import Asking, Event, TurnEnded
-from worker.core.session_id import SessionKey, make_session_id
-from worker.core.triggers import Replied, trigger_id
+from worker.conversation import context_json
+from worker.conversation.absorb import charge_helper
+from worker.conversation.context import NO_OUTCOME, Context, NoteRef, Subject
+from worker.conversation.events import Asking, Event, TurnEnded
+from worker.conversation.session_id import SessionKey, make_session_id
+from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import ForgeError, LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields
-from worker.playbook import Workflow
 from worker.queue.leases import Lease
+from worker.sessions import turn_row
+from worker.settings.playbook import Workflow
 from worker.turns import (
     contexts,
     kept_prompts,

@@ -4,13 +4,13 @@ import logging
 from dataclasses import replace
 from itertools import islice
 
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context
-from worker.core.failure.aftermath import Aftermath, load_aftermath
-from worker.core.ports.sessions import SessionStore
-from worker.core.session_id import SessionKey
+from worker.conversation import context_json
+from worker.conversation.context import Context
+from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError
+from worker.sessions.base import SessionStore
 from worker.turns.parts import Deps
+from worker.verdict.aftermath import Aftermath, load_aftermath
 
 log = logging.getLogger("sandpiper.job")
 

@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from worker.core.conversation.context import Context
-from worker.core.failure.verdict import Verdict
-from worker.core.finding import suggestions
-from worker.core.finding.model import Finding
-from worker.core.finding.suggestions import Change, Offers, Suggestion
-from worker.core.finding.trials import Trial
-from worker.core.ports.evidence import Captures, RepoFile
-from worker.core.text.diffs import Changes
-from worker.core.text.marker import Kind, Marker
+from worker.answer import suggestions
+from worker.answer.note.changes import add_runs, write_suggestion
+from worker.answer.suggestions import Change, Offers, Suggestion
+from worker.answer.trials import Trial
+from worker.conversation.context import Context
 from worker.errors import ArgumentError, ForgeError, SourceError
-from worker.forge.text.changes import add_runs, write_suggestion
+from worker.safety.marker import Kind, Marker
 from worker.turns.parts import Deps
 from worker.turns.trials import Trials
+from worker.verdict.diffs import Changes
+from worker.verdict.evidence import Captures, RepoFile
+from worker.verdict.finding import Finding
+from worker.verdict.verdict import Verdict
 
 log = logging.getLogger("sandpiper.suggestions")
 

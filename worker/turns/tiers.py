@@ -4,23 +4,15 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from worker.core.conversation.context import Context, Outcome, Status, Subject
-from worker.core.conversation.folds.plan import estimate_size
-from worker.core.conversation.limits import Limits
-from worker.core.conversation.messages import ToolSpec
-from worker.core.conversation.model_switch import SET_TIER, make_set_tier_spec
-from worker.core.failure.verdict import Verdict
-from worker.core.finding.model import CLAIMS
-from worker.core.finding.parse import parse_finding
-from worker.core.ports.model import Model
-from worker.core.ports.records import RECORD, update_record
-from worker.core.routing.preferences import (
-    dump_preference,
-    load_preference,
-    make_preference_name,
-)
-from worker.core.routing.questions import Route
-from worker.core.routing.tiers import (
+from worker.answer.parse import parse_finding
+from worker.conversation.context import Context, Outcome, Status, Subject
+from worker.conversation.folds.plan import estimate_size
+from worker.conversation.limits import Limits
+from worker.conversation.messages import ToolSpec
+from worker.conversation.model import Model
+from worker.conversation.model_switch import SET_TIER, make_set_tier_spec
+from worker.conversation.questions import Route
+from worker.conversation.tiers import (
     REPLY,
     Preference,
     ReplyModel,
@@ -31,8 +23,12 @@ from worker.core.routing.tiers import (
     resolve_tier,
 )
 from worker.errors import ConfigError, StoreError
-from worker.playbook import Workflow
+from worker.sessions.preferences import dump_preference, load_preference, make_preference_name
+from worker.sessions.records import RECORD, update_record
+from worker.settings.playbook import Workflow
 from worker.turns.parts import Deps, Run
+from worker.verdict.finding import CLAIMS
+from worker.verdict.verdict import Verdict
 
 log = logging.getLogger("sandpiper.turn")
 

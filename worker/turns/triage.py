@@ -10,35 +10,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sandbox.base import Sandbox
-from worker.core.conversation import prompts
-from worker.core.conversation.context import KNOWN, RULE, Context, Outcome, Status
-from worker.core.conversation.messages import Assistant, User
-from worker.core.conversation.plan import PlanBy
-from worker.core.failure import known, verdict
-from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey
-from worker.core.failure.survey_text import (
-    MOST_TOLD,
-    tell_diff,
-    tell_leads,
-    tell_survey,
-    tell_time,
-)
-from worker.core.failure.verdict import Ruling, Verdict
-from worker.core.finding.drift import hold_against_installed
-from worker.core.finding.model import Finding
-from worker.core.finding.parse import is_finding, parse_finding
-from worker.core.finding.proof import require_evidence
-from worker.core.finding.retries import advises_retry
-from worker.core.logs.host_trouble import tells_of_host
-from worker.core.ports.evidence import FailedJob
-from worker.core.text.foreign_addresses import remove_foreign_hosts
-from worker.core.text.remarks import plain
+from worker.answer.drift import hold_against_installed
+from worker.answer.parse import is_finding, parse_finding
+from worker.answer.proof import require_evidence
+from worker.answer.retries import advises_retry
+from worker.conversation import prompts
+from worker.conversation.context import KNOWN, RULE, Context, Outcome, Status
+from worker.conversation.messages import Assistant, User
+from worker.conversation.plan import PlanBy
 from worker.errors import StoreError
+from worker.logs.host_trouble import tells_of_host
+from worker.safety.foreign_addresses import remove_foreign_hosts
 from worker.turns import planning
 from worker.turns.leads import find_leads, read_hit
 from worker.turns.memory import MOST_KEPT
 from worker.turns.parts import Deps, Toolset
 from worker.turns.project_memory import tell_memory
+from worker.verdict import known, verdict
+from worker.verdict.evidence import FailedJob
+from worker.verdict.finding import Finding
+from worker.verdict.jobs import FailingJob, Group, Hit, RuleMatch, Survey
+from worker.verdict.remarks import plain
+from worker.verdict.survey_text import MOST_TOLD, tell_diff, tell_leads, tell_survey, tell_time
+from worker.verdict.verdict import Ruling, Verdict
 
 log = logging.getLogger("sandpiper.survey")
 

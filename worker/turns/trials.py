@@ -10,17 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from sandbox.base import Sandbox, SandboxError
-from worker.core.conversation import quote_repair
-from worker.core.conversation.context import Context, Status
-from worker.core.conversation.messages import Assistant
-from worker.core.finding import suggestions, trials
-from worker.core.finding.checks import Place
-from worker.core.finding.parse import parse_finding
-from worker.core.finding.suggestions import Change, Suggestion
-from worker.core.finding.trials import Trial
-from worker.core.ports.evidence import Captures, JobLog, RepoFile
+from worker.answer import quote_repair, suggestions, trials
+from worker.answer.checks import Place
+from worker.answer.parse import parse_finding
+from worker.answer.suggestions import Change, Suggestion
+from worker.answer.trials import Trial
+from worker.conversation.context import Context, Status
+from worker.conversation.messages import Assistant
 from worker.errors import ArgumentError, SourceError
 from worker.turns.parts import Deps
+from worker.verdict.evidence import Captures, JobLog, RepoFile
 
 log = logging.getLogger("sandpiper.trials")
 

@@ -3,17 +3,16 @@
 import logging
 from dataclasses import dataclass, replace
 
-from worker.core.conversation.context import ASKED, Context, NoteRef, Outcome, Status
-from worker.core.conversation.limits import count_cost
-from worker.core.conversation.repair import close_calls
-from worker.core.events import Milestone, NotePlaced, Stage
-from worker.core.finding.model import Finding
-from worker.core.text import redaction_counts
-from worker.core.text.marker import Marker
+from worker.answer.finish import add_subject_hosts, finish_body
+from worker.answer.note import note
+from worker.answer.note.run_again import fold_earlier
+from worker.answer.repair import close_calls
+from worker.conversation.context import ASKED, Context, NoteRef, Outcome, Status
+from worker.conversation.events import Milestone, NotePlaced, Stage
+from worker.conversation.limits import count_cost
 from worker.errors import ForgeError
-from worker.forge.defence.finish import add_subject_hosts, finish_body
-from worker.forge.text import note
-from worker.forge.text.run_again import fold_earlier
+from worker.safety import redaction_counts
+from worker.safety.marker import Marker
 from worker.turns import first_note, report, triage
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
 from worker.turns.parts import Deps, Run, Toolset, Turn
@@ -22,6 +21,7 @@ from worker.turns.project_memory import write_fact
 from worker.turns.sandbox import open_toolset, remove_sandbox
 from worker.turns.suggestions import tell_later_runs
 from worker.turns.trials import Trials
+from worker.verdict.finding import Finding
 
 log = logging.getLogger("sandpiper.turn")
 

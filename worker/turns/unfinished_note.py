@@ -2,12 +2,12 @@
 
 import logging
 
-from worker.core.conversation.context import Subject
-from worker.core.events import Event, Milestone, NotePlaced, Stage, Watcher
-from worker.core.text.marker import Marker
+from worker.answer.note import note
+from worker.answer.note.run_again import fold_earlier
+from worker.conversation.context import Subject
+from worker.conversation.events import Event, Milestone, NotePlaced, Stage, Watcher
 from worker.errors import ForgeError
-from worker.forge.text import note
-from worker.forge.text.run_again import fold_earlier
+from worker.safety.marker import Marker
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.turn")

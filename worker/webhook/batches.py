@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from worker.core.triggers import Trigger
+from worker.conversation.triggers import Trigger
 from worker.errors import QueueError
 
 Enqueue = Callable[[Sequence[Trigger]], Sequence[QueueError | None]]

@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from worker.core.routing.hook_secrets import PARAMETER
-from worker.core.triggers import Trigger, trigger_id
+from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import QueueError, Rejected
+from worker.settings.hook_secrets import PARAMETER
 from worker.webhook import events, routes
 from worker.webhook.batches import Batches, Enqueue
 from worker.webhook.bodies import MAX_BODY, BodyReader, reject_too_large

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from worker.core.failure.facts import parse_time
-from worker.core.routing.comment_commands import may_address_bot
-from worker.core.text.marker import find_marker
-from worker.core.triggers import (
+from worker.conversation.comment_commands import may_address_bot
+from worker.conversation.triggers import (
     UNRELATED_SOURCES,
     PipelineFailed,
     PipelinePassed,
@@ -19,6 +17,8 @@ from worker.core.triggers import (
     Replied,
     Trigger,
 )
+from worker.safety.marker import find_marker
+from worker.verdict.facts import parse_time
 from worker.webhook.events import (
     EmojiEvent,
     Event,

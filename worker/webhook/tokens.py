@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from worker.core.triggers import PipelineFailed
+from worker.conversation.triggers import PipelineFailed
 from worker.errors import Rejected
 from worker.webhook.events import Id, Path, Ref, Sha, Word
 from worker.webhook.id_tokens import LEEWAY, TokenVerifier

@@ -8,30 +8,28 @@ from dataclasses import replace
 from functools import partial
 from secrets import token_hex
 
-from worker import playbook
-from worker.core.conversation.context import Subject
-from worker.core.conversation.folds.fold import FoldSettings
-from worker.core.conversation.limits import Limits
-from worker.core.conversation.loop_rules import LoopRules
-from worker.core.failure.known import Settings as KnownSettings
-from worker.core.ports.clock import Clock
-from worker.core.ports.gitlab import BotAccount
-from worker.core.routing.tiers import TierModel, TierRules
-from worker.core.session_id import make_id_salt
-from worker.core.text.redact import Redactor
-from worker.core.text.untrusted import visible
+from worker.clock import Clock, SystemClock
+from worker.conversation.context import Subject
+from worker.conversation.folds.fold import FoldSettings
+from worker.conversation.limits import Limits
+from worker.conversation.loop_rules import LoopRules
+from worker.conversation.session_id import make_id_salt
+from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ForgeError
-from worker.forge.gitlab.checked import CheckedNoteWriter
-from worker.forge.gitlab.dry_run import DryRunWriter
-from worker.forge.gitlab.writer import GitLabWriter
-from worker.playbook import Playbook, Workflow
+from worker.gitlab.ports import BotAccount
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.host.gitlab_reader import GitLabReader
+from worker.gitlab.read.host.policy import Policy
+from worker.gitlab.write.checked import CheckedNoteWriter
+from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.writer import GitLabWriter
 from worker.queue.journal import Journal
+from worker.safety.redact import Redactor
+from worker.safety.untrusted import visible
 from worker.sessions.store import Store
-from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings
+from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
 from worker.settings.loop import ToolList
-from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabReader
-from worker.sources.host.policy import Policy
+from worker.settings.playbook import Playbook, Workflow
 from worker.telemetry.parts import Telemetry
 from worker.turns.day_budget import Budget
 from worker.turns.parts import (
@@ -45,7 +43,7 @@ from worker.turns.parts import (
     Storage,
     Toolset,
 )
-from worker.wiring.clock import SystemClock
+from worker.verdict.known import Settings as KnownSettings
 from worker.wiring.engines import SandboxTools, build_sandboxes, leave_out_pool
 from worker.wiring.model_lists import list_run_models
 from worker.wiring.providers import (

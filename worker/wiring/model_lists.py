@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from worker.core.routing.tiers import ReplyModel
+from worker.clock import SystemClock
+from worker.conversation.tiers import ReplyModel
 from worker.errors import ConfigError
 from worker.models.base import OperatorRow, Provider
 from worker.models.catalogue.model_info import Catalogue, choose_rate, make_flat_rate
@@ -11,7 +12,6 @@ from worker.models.catalogue.operator_entries import extend_catalogue
 from worker.models.discovery import Comparison, compare_models
 from worker.models.table import PROVIDERS, list_models, make_provider
 from worker.settings import Settings
-from worker.wiring.clock import SystemClock
 
 PATIENCE = 10.0
 """Seconds for one provider's whole list."""

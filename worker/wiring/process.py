@@ -5,12 +5,12 @@ from collections.abc import Collection
 from functools import partial
 
 from sandbox.base import SandboxUnavailable
-from worker import log, playbook
+from worker import log
 from worker import settings as settings_module
-from worker.core.text.redact import Redactor
 from worker.doctor.idle_settings import list_idle_settings
 from worker.errors import ConfigError, SandpiperError
-from worker.settings import Settings
+from worker.safety.redact import Redactor
+from worker.settings import Settings, playbook
 from worker.telemetry.parts import Telemetry, open_traces
 from worker.transport.certificates import find_unusable_file
 from worker.wiring.engines import build_driver

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
-from worker.core.ports.model import Helper, Model
-from worker.core.routing.tiers import Signal, TierModel, TierRules
+from worker.clock import SystemClock
+from worker.conversation.model import Helper, Model
+from worker.conversation.tiers import Signal, TierModel, TierRules
 from worker.models.fallback import FallbackModel
 from worker.models.helper import ModelHelper
 from worker.models.http import breaker
@@ -16,7 +17,6 @@ from worker.models.table import build_model
 from worker.models.text_tools.model import TextToolsModel
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
-from worker.wiring.clock import SystemClock
 from worker.wiring.model_lists import (
     build_catalogue,
     check_providers,

@@ -7,20 +7,20 @@ from functools import partial
 
 from starlette.applications import Starlette
 
-from worker.core.ports.sessions import SessionStore
+from worker.clock import SystemClock
 from worker.errors import ConfigError
-from worker.maintenance import missed_pipelines, verdict_days
+from worker.jobs import missed_pipelines, verdict_days
 from worker.pages.openid import Application, OpenIdClient
 from worker.pages.parts import PageSettings
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
+from worker.sessions.base import SessionStore
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
 from worker.webhook.batches import Enqueue
 from worker.webhook.id_tokens import TokenVerifier, fetch_keys
 from worker.webhook.tokens import TokenReader
-from worker.wiring.clock import SystemClock
 from worker.wiring.stores import open_session_store, open_watched_store, wait_for_store
 
 _log = logging.getLogger("sandpiper.pages")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
+from worker.clock import SystemClock
 from worker.errors import StoreError
 from worker.queue.leases import Leases
 from worker.sessions import table
@@ -19,7 +20,6 @@ from worker.sessions.store import Store
 from worker.sessions.table import guard_store, open_store
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
-from worker.wiring.clock import SystemClock
 
 _log = logging.getLogger("sandpiper.store")
 

@@ -5,31 +5,31 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sandbox.base import Sandbox
-from worker.core.conversation.context import Subject
-from worker.core.conversation.messages import ToolSpec
-from worker.core.conversation.model_switch import SET_TIER
-from worker.core.conversation.plan import PlanBy
-from worker.core.failure.jobs import Survey
-from worker.core.ports.evidence import Captures
-from worker.core.ports.tools import Source, Toolbox
-from worker.core.text.redact import Redactor
-from worker.playbook import Workflow
+from worker.conversation.context import Subject
+from worker.conversation.messages import ToolSpec
+from worker.conversation.model_switch import SET_TIER
+from worker.conversation.plan import PlanBy
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.captures import CapturedDocuments
+from worker.gitlab.read.session_reader import Reader
+from worker.gitlab.read.survey.reader import read_survey
+from worker.safety.redact import Redactor
 from worker.settings import Settings
-from worker.sources.api.client import ReadClient
-from worker.sources.captures import CapturedDocuments
+from worker.settings.playbook import Workflow
 from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
 from worker.sources.plugins import load_plugins
-from worker.sources.session_reader import Reader
-from worker.sources.survey.reader import read_survey
 from worker.sources.table import Rows, bind_sources, join_rows, write_notes
 from worker.sources.testing_farm.test_requests import open_testing_farm
 from worker.tools.base import ToolContext
 from worker.tools.documents import has_file
 from worker.tools.find_tool import USES, make_find_tool
 from worker.tools.saved_documents import SavedDocuments
+from worker.tools.source import Source, Toolbox
 from worker.tools.table import TOOLS
 from worker.tools.toolbox import WorkflowToolbox, list_specs
 from worker.turns.parts import Toolset
+from worker.verdict.evidence import Captures
+from worker.verdict.jobs import Survey
 
 _COMPACT_PREVIEW = 1500
 """The most bytes of a result that a compact workflow shows."""

@@ -7,21 +7,21 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.attacks.redaction.split import KNOWN, SPLITS, TOKEN, UNSEEN
-from worker.core.conversation.context import Outcome, Status, Subject
-from worker.core.failure.verdict import Verdict
-from worker.core.finding.model import Evidence, Finding
-from worker.core.finding.parse import parse_finding
-from worker.core.finding.proof import prove_reply
-from worker.core.ports.evidence import JobLog, Place
-from worker.core.text.marker import Marker, find_marker
-from worker.core.text.redact import Redactor
-from worker.core.text.untrusted import visible
-from worker.forge.defence.finish import LEFT_OUT, add_subject_hosts, find_kept_back
-from worker.forge.gitlab.checked import CheckedNoteWriter
-from worker.forge.gitlab.dry_run import DryRunWriter
-from worker.forge.text import note
-from worker.forge.text.footer import Footer
-from worker.forge.text.layout import Layout
+from worker.answer.finish import LEFT_OUT, add_subject_hosts, find_kept_back
+from worker.answer.note import note
+from worker.answer.note.footer import Footer
+from worker.answer.note.layout import Layout
+from worker.answer.parse import parse_finding
+from worker.answer.proof import prove_reply
+from worker.conversation.context import Outcome, Status, Subject
+from worker.gitlab.write.checked import CheckedNoteWriter
+from worker.gitlab.write.dry_run import DryRunWriter
+from worker.safety.marker import Marker, find_marker
+from worker.safety.redact import Redactor
+from worker.safety.untrusted import visible
+from worker.verdict.evidence import JobLog, Place
+from worker.verdict.finding import Evidence, Finding
+from worker.verdict.verdict import Verdict
 
 pytestmark = pytest.mark.attack("redaction")
 

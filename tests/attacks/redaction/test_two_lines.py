@@ -15,18 +15,18 @@ from tests.attacks.redaction.test_split import (
     redacted,
 )
 from tests.contexts import context
-from tests.unit.core.finding.captures import Held
-from worker.core.conversation import quote_repair
-from worker.core.conversation.context import Outcome, Status
-from worker.core.failure.verdict import Verdict
-from worker.core.finding.model import Finding
-from worker.core.finding.proof import prove_reply
-from worker.core.ports.evidence import JobLog
-from worker.core.text.redacted_values import redact_values
-from worker.forge.defence.finish import LEFT_OUT
-from worker.forge.text import note
-from worker.forge.text.code import write_code_line
-from worker.forge.text.layout import Layout
+from tests.unit.answer.captures import Held
+from worker.answer import quote_repair
+from worker.answer.finish import LEFT_OUT
+from worker.answer.note import note
+from worker.answer.note.layout import Layout
+from worker.answer.proof import prove_reply
+from worker.conversation.context import Outcome, Status
+from worker.safety.code import write_code_line
+from worker.safety.redacted_values import redact_values
+from worker.verdict.evidence import JobLog
+from worker.verdict.finding import Finding
+from worker.verdict.verdict import Verdict
 
 pytestmark = pytest.mark.attack("redaction")
 

@@ -11,35 +11,36 @@ import pytest
 
 from tests.contexts import context
 from tests.fakes import HandClock
-from worker.core.conversation import context_json, turn_row
-from worker.core.conversation.context import CacheMark, CallCost, NoteRef
-from worker.core.conversation.decide import decide
-from worker.core.conversation.folds.fold import Fold, FoldKind
-from worker.core.conversation.limits import Limits
-from worker.core.conversation.messages import Usage
-from worker.core.failure.aftermath import load_aftermath, load_feedback
-from worker.core.failure.known import (
-    KnownFailure,
-    PastFinding,
-    Sighting,
-    dump_known_failure,
-    load_known_failure,
-)
-from worker.core.failure.similar import load_words
-from worker.core.ports.damaged import SECOND_LOOK
-from worker.core.ports.records import RECORD
-from worker.core.routing.preferences import load_preference
-from worker.core.routing.tiers import TierChoice
-from worker.core.triggers import Replied
+from worker.clock import SystemClock
+from worker.conversation import context_json
+from worker.conversation.context import CacheMark, CallCost, NoteRef
+from worker.conversation.decide import decide
+from worker.conversation.folds.fold import Fold, FoldKind
+from worker.conversation.limits import Limits
+from worker.conversation.messages import Usage
+from worker.conversation.tiers import TierChoice
+from worker.conversation.triggers import Replied
 from worker.errors import Unreadable
 from worker.pages.render import render_page
 from worker.pages.view import StoredTurn, build_page
 from worker.queue.heartbeat import Registration
 from worker.queue.journal import Entry, State, decode_entry, encode_entry
 from worker.queue.project_slots import decode_owners
+from worker.sessions import turn_row
+from worker.sessions.damaged import SECOND_LOOK
 from worker.sessions.folder import FolderStore
+from worker.sessions.preferences import load_preference
+from worker.sessions.records import RECORD
 from worker.turns.day_budget import decode_day
-from worker.wiring.clock import SystemClock
+from worker.verdict.aftermath import load_aftermath, load_feedback
+from worker.verdict.known import (
+    KnownFailure,
+    PastFinding,
+    Sighting,
+    dump_known_failure,
+    load_known_failure,
+)
+from worker.verdict.similar import load_words
 
 pytestmark = pytest.mark.attack("stored values")
 

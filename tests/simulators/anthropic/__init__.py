@@ -1,4 +1,4 @@
-"""The simulated Messages API of the tests: the demo's (`worker/demo/anthropic/`), and much more.
+"""The simulated Messages API of the tests: the demo's (`worker/lab/anthropic/`), and much more.
 
 That is faults, the list of models, Vertex AI's path, Amazon Bedrock, and which thinking each model
 accepts.

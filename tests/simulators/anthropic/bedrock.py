@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from tests.simulators.anthropic.signatures import Account, SignatureRefused, check_signature
 from tests.simulators.anthropic.simulator import AnthropicSim
-from worker.demo.anthropic.protocol import Json, Refused, list_blocks, make_invalid
-from worker.demo.script import Script
+from worker.lab.anthropic.protocol import Json, Refused, list_blocks, make_invalid
+from worker.lab.script import Script
 
 VERSIONS = frozenset({"bedrock-2023-05-31", "2026-10-21"})
 _PATH = re.compile(r"/model/([^/]+)/invoke")

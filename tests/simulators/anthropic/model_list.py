@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from worker.demo.anthropic.protocol import Json, make_invalid
+from worker.lab.anthropic.protocol import Json, make_invalid
 
 _QUERY = {"limit", "after_id", "before_id"}
 _DEFAULT_LIMIT, _MAX_LIMIT = 20, 1000

@@ -7,11 +7,11 @@ from starlette.responses import Response
 
 from tests.simulators.anthropic import model_list, thinking, vertex
 from tests.simulators.model_api import ModelApi
-from worker.demo import anthropic
-from worker.demo.anthropic import checks
-from worker.demo.anthropic.protocol import Json, Refused, encode_compact
-from worker.demo.anthropic.simulator import make_response
-from worker.demo.script import Script
+from worker.lab import anthropic
+from worker.lab.anthropic import checks
+from worker.lab.anthropic.protocol import Json, Refused, encode_compact
+from worker.lab.anthropic.simulator import make_response
+from worker.lab.script import Script
 
 
 class AnthropicSim(ModelApi, anthropic.AnthropicSim):

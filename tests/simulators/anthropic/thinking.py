@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from worker.demo.anthropic.protocol import make_invalid, merge_messages
+from worker.lab.anthropic.protocol import make_invalid, merge_messages
 
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _MIN_BUDGET = 1024

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from worker.demo.anthropic.protocol import Json, Refused, make_invalid
+from worker.lab.anthropic.protocol import Json, Refused, make_invalid
 
 VERSIONS = frozenset({"2026-10-21", "vertex-2023-10-16"})
 _PATH = re.compile(

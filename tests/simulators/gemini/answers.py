@@ -7,7 +7,7 @@ from typing import Any
 from tests.simulators.gemini.cache import Counted, tokens
 from tests.simulators.gemini.protocol import Json, compact, signs
 from tests.simulators.gemini.signatures import sign
-from worker.demo.script import Answer, Call, Empty, Refuse, Say, Think, Truncated
+from worker.lab.script import Answer, Call, Empty, Refuse, Say, Think, Truncated
 
 THOUGHT_TOKENS = 32
 """What signed thinking costs here."""

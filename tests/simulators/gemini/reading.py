@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.simulators.gemini.protocol import Json, responses, texts
-from worker.core.conversation.prompts import write_continuation
-from worker.demo.script import Asked, Result
+from worker.conversation.prompts import write_continuation
+from worker.lab.script import Asked, Result
 
 _REPLY = write_continuation("", files="", seconds=0.0, changes=()).splitlines()[0]
 

@@ -14,7 +14,7 @@ from tests.simulators.gemini.cache import Counted, ImplicitCache
 from tests.simulators.gemini.protocol import Json, Refused, compact, invalid
 from tests.simulators.gemini.reading import read
 from tests.simulators.model_api import ModelApi
-from worker.demo.script import Script
+from worker.lab.script import Script
 
 _DIRECT = re.compile(r"/(?:v1|v1beta)/models/(?P<model>[^/:]+):generateContent")
 _VERTEX = re.compile(

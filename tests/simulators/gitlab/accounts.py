@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from worker.demo.gitlab import views
-from worker.demo.gitlab.protocol import PAGING, Answer, Call, Route, make_page, refuse_strange
-from worker.demo.gitlab.state import Token
+from worker.lab.gitlab import views
+from worker.lab.gitlab.protocol import PAGING, Answer, Call, Route, make_page, refuse_strange
+from worker.lab.gitlab.state import Token
 
 
 def get_own_token(call: Call) -> Answer:

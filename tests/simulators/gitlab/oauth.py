@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from tests.simulators.gitlab.oidc import KEYS_PATH, Issuer
-from worker.demo.gitlab.protocol import Answer, Wire
-from worker.demo.gitlab.state import User
+from worker.lab.gitlab.protocol import Answer, Wire
+from worker.lab.gitlab.state import User
 
 SESSION = "_gitlab_session"
 CODE_SECONDS = 600.0

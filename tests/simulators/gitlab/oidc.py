@@ -11,7 +11,7 @@ from uuid import uuid4
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
-from worker.demo.gitlab.state import Pipeline
+from worker.lab.gitlab.state import Pipeline
 
 KEYS_PATH = "/oauth/discovery/keys"
 LIFETIME = 300

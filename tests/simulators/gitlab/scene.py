@@ -3,16 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from worker.demo.gitlab.state import (
-    Access,
-    DiffFile,
-    Job,
-    MergeRequest,
-    Pipeline,
-    Project,
-    User,
-)
-from worker.demo.gitlab.world import World
+from worker.lab.gitlab.state import Access, DiffFile, Job, MergeRequest, Pipeline, Project, User
+from worker.lab.gitlab.world import World
 
 LOG = b"""\
 2026-11-20T09:00:01.000000Z 00O Running with gitlab-runner 19.1.0

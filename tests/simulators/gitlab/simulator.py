@@ -15,10 +15,10 @@ from tests.simulators.faults import Cut
 from tests.simulators.gitlab import accounts, oauth, oidc, reactions, webhooks
 from tests.simulators.gitlab.webhook_state import Webhooks
 from tests.simulators.odd_answers import Given, OddGitLab, make_odd_answer
-from worker.demo.gitlab import hooks, simulator
-from worker.demo.gitlab.hooks import Event
-from worker.demo.gitlab.protocol import Answer, Wire, get_token_value
-from worker.demo.gitlab.state import Commit, MergeRequest, Note, Pipeline, User
+from worker.lab.gitlab import hooks, simulator
+from worker.lab.gitlab.hooks import Event
+from worker.lab.gitlab.protocol import Answer, Wire, get_token_value
+from worker.lab.gitlab.state import Commit, MergeRequest, Note, Pipeline, User
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections import deque
 from typing import Any, Protocol
 
 from tests.simulators.gitlab.webhook_state import Webhook, Webhooks, add_delivery
-from worker.demo.gitlab.hooks import Receiver, make_delivery
-from worker.demo.gitlab.protocol import (
+from worker.lab.gitlab.hooks import Receiver, make_delivery
+from worker.lab.gitlab.protocol import (
     PAGING,
     Answer,
     Call,
@@ -19,7 +19,7 @@ from worker.demo.gitlab.protocol import (
     refuse_not_found,
     refuse_strange,
 )
-from worker.demo.gitlab.state import Access, Project
+from worker.lab.gitlab.state import Access, Project
 
 EVENTS = (
     *("push_events", "tag_push_events", "issues_events", "confidential_issues_events"),

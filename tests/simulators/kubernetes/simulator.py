@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket
 from tests.simulators.kubernetes.admission import Rejected, check_pod
 from tests.simulators.kubernetes.pods import Node, PodRecord, complete_manifest
 from tests.simulators.kubernetes.streams import serve_exec
-from worker.demo.loopback import Loopback
+from worker.lab.loopback import Loopback
 
 NAMESPACE = "sandboxes"
 TOKEN = "a-token-of-a-service-account"

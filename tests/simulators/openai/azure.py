@@ -10,7 +10,7 @@ from tests.simulators.openai.chat import ChatSim
 from tests.simulators.openai.protocol import Json, Refused, compact, unknown
 from tests.simulators.openai.responses import ResponsesSim
 from tests.simulators.openai.simulator import Simulator
-from worker.demo.script import Script
+from worker.lab.script import Script
 
 VERSIONS = frozenset({"2024-10-21", "2025-04-01-preview"})
 FILTERED = {

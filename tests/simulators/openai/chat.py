@@ -13,7 +13,7 @@ from tests.simulators.openai.protocol import Json, Refused, compact
 from tests.simulators.openai.reading import Sides, read
 from tests.simulators.openai.servers import Like, Worded
 from tests.simulators.openai.simulator import Simulator
-from worker.demo.script import Answer, Asked, Call, Empty, Refuse, Say, Script, Think, Truncated
+from worker.lab.script import Answer, Asked, Call, Empty, Refuse, Say, Script, Think, Truncated
 
 CREATED = 1_795_000_000
 STREAM = (

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.simulators.openai.protocol import Json
-from worker.core.conversation.prompts import write_continuation
-from worker.demo.script import Asked, Result
+from worker.conversation.prompts import write_continuation
+from worker.lab.script import Asked, Result
 
 _REPLY = write_continuation("", files="", seconds=0.0, changes=()).splitlines()[0]
 _FAILED = "ERROR: "

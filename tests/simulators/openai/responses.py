@@ -11,7 +11,7 @@ from tests.simulators.openai.protocol import Json, compact
 from tests.simulators.openai.reading import Sides, read
 from tests.simulators.openai.responses_checks import REASONED, check_body
 from tests.simulators.openai.simulator import Simulator
-from worker.demo.script import Answer, Asked, Call, Refuse, Say, Script, Think, Truncated
+from worker.lab.script import Answer, Asked, Call, Refuse, Say, Script, Think, Truncated
 
 CREATED = 1_795_000_000.0
 _WRITES_COST = re.compile(r"gpt-(5\.[6-9]|[6-9])")

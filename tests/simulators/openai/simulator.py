@@ -9,7 +9,7 @@ from starlette.responses import Response
 from tests.simulators.model_api import ModelApi
 from tests.simulators.openai.cache import Counted, PrefixCache
 from tests.simulators.openai.protocol import Json, Refused, compact, invalid, parse
-from worker.demo.script import Answer, Asked, Script
+from worker.lab.script import Answer, Asked, Script
 
 
 class Wire(Protocol):

@@ -6,8 +6,8 @@ import pytest
 
 from worker import wiring
 from worker.cli.analyze import parse_mr, print_ended
-from worker.core.conversation.context import NO_OUTCOME, NoteRef
-from worker.core.session_id import SessionKey
+from worker.conversation.context import NO_OUTCOME, NoteRef
+from worker.conversation.session_id import SessionKey
 from worker.errors import ConfigError, SandpiperError
 from worker.sessions.table import open_store
 from worker.settings import Settings, load

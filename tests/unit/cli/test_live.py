@@ -5,9 +5,9 @@ from rich.console import Console
 
 from tests.contexts import call
 from worker.cli.live import format_event, make_watcher
-from worker.core.conversation.context import Outcome, Status
-from worker.core.conversation.messages import Usage
-from worker.core.events import Answered, Asking, Milestone, Stage, ToolRan, TurnEnded
+from worker.conversation.context import Outcome, Status
+from worker.conversation.events import Answered, Asking, Milestone, Stage, ToolRan, TurnEnded
+from worker.conversation.messages import Usage
 
 
 def test_what_a_tool_was_called_with_is_shown_as_it_is_on_one_line() -> None:

@@ -17,7 +17,7 @@ from tests.simulators.anthropic.model_list import describe_model
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim
 from tests.simulators.openai.simulator import describe as describe_gpt
-from worker.demo.script import Answer, Asked, Say
+from worker.lab.script import Answer, Asked, Say
 
 KEY = "sk-very-secret-0123456789"
 SETTINGS: dict[str, Any] = {

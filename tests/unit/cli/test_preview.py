@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from worker.cli.preview import command
-from worker.core.logs import trace
 from worker.errors import SandpiperError
+from worker.logs import trace
 
 LOG = b"".join(b"part %d is built\n" % number for number in range(2_000))
 FAILED = LOG + b"\x1b[31mcart.c:7:3: error: 'totl' undeclared\x1b[0m\n" + LOG

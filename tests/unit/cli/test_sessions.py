@@ -16,16 +16,17 @@ from tests import forks
 from tests.contexts import SUBJECT, context
 from tests.terminals import run_on_terminal
 from worker.cli.stored_sessions import find_sessions, read_rows
-from worker.core.conversation import context_json, turn_row
-from worker.core.conversation.context import CallCost, Context, Outcome, Status
-from worker.core.conversation.limits import TurnUsage
-from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
-from worker.core.failure.jobs import Survey
-from worker.core.failure.project_memory import Fact, Source, add_fact, dump_facts, make_fact
-from worker.core.ports.records import Stored
-from worker.core.session_id import SessionKey
+from worker.conversation import context_json
+from worker.conversation.context import CallCost, Context, Outcome, Status
+from worker.conversation.limits import TurnUsage
+from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
+from worker.conversation.session_id import SessionKey
+from worker.sessions import turn_row
 from worker.sessions.folder import Folder, FolderStore
+from worker.sessions.records import Stored
 from worker.sessions.store import Store
+from worker.verdict.jobs import Survey
+from worker.verdict.project_memory import Fact, Source, add_fact, dump_facts, make_fact
 
 DAMAGED = [b"", b"{", b"[]", b"\xff\xfe", b"[" * 200_000, b'{"schema": 1}', b'{"schema": 9}']
 

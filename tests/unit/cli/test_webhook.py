@@ -4,8 +4,8 @@ import pytest
 from click.testing import CliRunner
 
 from worker.cli import cli
-from worker.core.routing.hook_secrets import derive_secret
 from worker.errors import ConfigError
+from worker.settings.hook_secrets import derive_secret
 
 KEY = "a-key-of-thirty-two-characters-00"
 URL = "https://sandpiper.example"

@@ -20,7 +20,7 @@ from tests.unit.doctor.breaks import (
     unreached,
     without,
 )
-from worker.demo.script import Say
+from worker.lab.script import Say
 
 OPUS_4_6 = "anthropic/claude-opus-4-6"
 

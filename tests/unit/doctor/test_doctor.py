@@ -6,8 +6,8 @@ from tests.simulators.anthropic.model_list import describe_model
 from tests.unit.doctor import rows_around, rows_gitlab
 from tests.unit.doctor.bed import Bed
 from tests.unit.doctor.breaks import Row, file, set_to
-from worker.demo.script import Say
 from worker.doctor.base import Status
+from worker.lab.script import Say
 
 GITLAB = (
     *("gitlab", "clock", "read-token", "write-token", "projects", "role", "read-role"),

@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tests.unit.doctor.bed import SECRET, Bed
-from worker.core.routing.hook_secrets import derive_secret
-from worker.demo.loopback import Loopback
 from worker.doctor.base import Status
+from worker.lab.loopback import Loopback
+from worker.settings.hook_secrets import derive_secret
 
 Answering = Callable[[dict[str, int]], str]
 

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from tests.law.house import agree, none
-from worker import playbook, wiring
+from worker import wiring
 from worker.doctor.idle_settings import NEEDS, list_idle_settings
 from worker.errors import ConfigError, SandpiperError
-from worker.settings import Settings
+from worker.settings import Settings, playbook
 from worker.settings.reference import list_keys
 
 HELPER = {"models": {"helper": "anthropic/claude-haiku-5-5"}}

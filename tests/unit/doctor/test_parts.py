@@ -24,12 +24,12 @@ from tests.stores import S3Server
 from tests.unit.doctor.bed import Bed
 from worker import settings as settings_module
 from worker.cli import doctor
-from worker.core.ports.records import Records, Stored
-from worker.demo.script import Answer, Asked, Call, Say
 from worker.doctor.base import Check, Installation, Line, Status, report_good
 from worker.doctor.examine import run_checks
 from worker.errors import StoreError
+from worker.lab.script import Answer, Asked, Call, Say
 from worker.sessions.bucket import S3Store
+from worker.sessions.records import Records, Stored
 
 
 def blamed(lines: Iterable[Line]) -> dict[str, str]:

@@ -9,10 +9,10 @@ from tests.contexts import call
 from tests.fakes import ScriptedModel, says
 from tests.jobs import FINDING, WORKFLOW, Job, offer_model, read_answer, read_reason
 from tests.simulators.gitlab import Access, GitLabSim
-from worker.core.conversation.context import Status
-from worker.core.text.marker import Kind, find_marker
+from worker.conversation.context import Status
 from worker.errors import ModelError, SourceError
-from worker.playbook import Playbook, Workflow
+from worker.safety.marker import Kind, find_marker
+from worker.settings.playbook import Playbook, Workflow
 from worker.turns.results import Busy, Finished
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,8 @@ from tests.contexts import call
 from tests.fakes import SetClock, says
 from tests.jobs import FINDING, START, Job
 from tests.simulators.gitlab import GitLabSim
-from worker.core.conversation.context import Status
-from worker.core.events import Asking
+from worker.conversation.context import Status
+from worker.conversation.events import Asking
 from worker.errors import ModelError, StoreError
 from worker.turns.results import Busy, Finished
 from worker.turns.session import CHECK_SECONDS

@@ -10,12 +10,12 @@ from tests.fakes import says
 from tests.jobs import Ran
 from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import RACE, At, concludes
-from worker.core.conversation import repair_request
-from worker.core.conversation.context import Status
-from worker.core.conversation.messages import User
-from worker.core.text.redact import Redactor
-from worker.forge.defence.finish import LEFT_OUT
-from worker.forge.defence.lint import MAX_LINES, count_visible_lines, find_faults
+from worker.answer import repair_request
+from worker.answer.finish import LEFT_OUT
+from worker.conversation.context import Status
+from worker.conversation.messages import User
+from worker.safety.lint import MAX_LINES, count_visible_lines, find_faults
+from worker.safety.redact import Redactor
 from worker.turns.results import Finished
 
 UGLY = (

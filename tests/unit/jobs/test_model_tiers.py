@@ -13,16 +13,16 @@ from tests.contexts import call
 from tests.fakes import Answer, ScriptedModel, says
 from tests.jobs import FINDING, WORKFLOW, Job, Ran
 from tests.simulators.gitlab import Access, GitLabSim
-from worker.core.conversation.context import Status
-from worker.core.conversation.limits import Limits
-from worker.core.conversation.messages import ToolResult, User
-from worker.core.conversation.prompts import TAKEOVER
-from worker.core.ports.model import Model, StopReason
-from worker.core.routing.tiers import Signal, TierModel, TierRules
+from worker.conversation.context import Status
+from worker.conversation.limits import Limits
+from worker.conversation.messages import ToolResult, User
+from worker.conversation.model import Model, StopReason
+from worker.conversation.prompts import TAKEOVER
+from worker.conversation.tiers import Signal, TierModel, TierRules
 from worker.errors import ConfigError, HandedOver, ModelError
 from worker.jobs.results import CommandAnswered
 from worker.models.catalogue.built_in import BUILT_IN
-from worker.playbook import Playbook
+from worker.settings.playbook import Playbook
 from worker.turns.results import Finished
 from worker.wiring.model_lists import find_price
 

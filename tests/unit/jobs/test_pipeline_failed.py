@@ -6,11 +6,10 @@ import pytest
 
 from tests.jobs import FINDING, Job, read_reason
 from tests.simulators.gitlab import GitLabSim, Pipeline
-from worker.core.events import ignore_event
-from worker.core.session_id import make_id_salt
-from worker.core.triggers import Trigger
-from worker.jobs import results
-from worker.queue import delivery
+from worker.conversation.events import ignore_event
+from worker.conversation.session_id import make_id_salt
+from worker.conversation.triggers import Trigger
+from worker.jobs import delivery, results
 from worker.queue.journal import State
 from worker.turns.results import Finished, Skipped
 

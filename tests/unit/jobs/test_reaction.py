@@ -6,14 +6,14 @@ import pytest
 
 from tests.jobs import FINDING, Job, run_trigger
 from tests.simulators.gitlab import GitLabSim, Note
-from worker.core.events import VotesChanged
-from worker.core.failure import aftermath
-from worker.core.failure.aftermath import Aftermath, Feedback
-from worker.core.triggers import Reacted, from_message, to_message
+from worker.conversation.events import VotesChanged
+from worker.conversation.triggers import Reacted, from_message, to_message
 from worker.jobs import dispatch
 from worker.jobs.results import VotesCounted
 from worker.turns.parts import Run
 from worker.turns.results import Skipped
+from worker.verdict import aftermath
+from worker.verdict.aftermath import Aftermath, Feedback
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from tests.fakes import Answer, ScriptedModel, says
 from tests.jobs import FINDING, Job, Ran
 from tests.simulators.gitlab import GitLabSim
 from tests.unit.jobs.test_routed_replies import CountedDriver
-from worker.core.conversation.context import Context, Status
-from worker.core.conversation.limits import Limits
-from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
-from worker.core.conversation.prompts import FROM_ABOVE, TAKEOVER
-from worker.core.gate.rules import Gate
-from worker.core.ports.model import Model, StopReason
-from worker.core.routing.tiers import ReplyModel, TierModel, TierRules
+from worker.answer.gate.rules import Gate
+from worker.conversation.context import Context, Status
+from worker.conversation.limits import Limits
+from worker.conversation.messages import Assistant, ToolResult, Usage, User
+from worker.conversation.model import Model, StopReason
+from worker.conversation.prompts import FROM_ABOVE, TAKEOVER
+from worker.conversation.tiers import ReplyModel, TierModel, TierRules
 from worker.errors import ConfigError, ContextOverflow, HandedOver, ModelError
 from worker.turns.results import Finished
 

@@ -11,8 +11,8 @@ from tests.contexts import call
 from tests.fakes import MemorySandbox, says
 from tests.jobs import FINDING, Job, MemoryDriver, Ran
 from tests.simulators.gitlab import GitLabSim
-from worker.core.conversation.messages import Usage
-from worker.core.ports.model import HelperAnswer
+from worker.conversation.messages import Usage
+from worker.conversation.model import HelperAnswer
 from worker.turns.day_budget import Budget
 from worker.turns.results import Busy, Finished, Skipped
 

@@ -6,13 +6,13 @@ from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job, read_answer, read_reason, run_trigger
 from tests.simulators.gitlab import GitLabSim, Note
-from worker.core.conversation.context import Status
-from worker.core.failure.facts import parse_time
-from worker.core.ports.sessions import Claim
-from worker.core.triggers import Replied, Trigger
+from worker.conversation.context import Status
+from worker.conversation.triggers import Replied, Trigger
 from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
+from worker.sessions.base import Claim
 from worker.turns.parts import Run
 from worker.turns.results import Busy, Finished
+from worker.verdict.facts import parse_time
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 
 from tests.fakes import HandClock
-from worker.core.conversation.messages import User
-from worker.core.ports.model import Request
+from worker.conversation.messages import User
+from worker.conversation.model import Request
 from worker.models import table
 from worker.models.http.client import HttpModel
 

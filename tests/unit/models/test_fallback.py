@@ -4,7 +4,7 @@ import pytest
 
 from tests.contexts import context
 from tests.fakes import HandClock, ScriptedModel, says
-from worker.core.ports.model import Request, StopReason
+from worker.conversation.model import Request, StopReason
 from worker.errors import SILENT, ContextOverflow, ModelError
 from worker.models.fallback import FallbackModel
 

@@ -10,8 +10,8 @@ from tests.fakes import HandClock
 from tests.unit.models.answers import ASK, Listed, Step, fails
 from tests.unit.models.answers import model as any_model
 from tests.unit.models.gemini_bodies import answer, call, delay, error, quota, text
-from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, User, WireForm
-from worker.core.ports.model import StopReason
+from worker.conversation.messages import Assistant, ToolCall, ToolResult, User, WireForm
+from worker.conversation.model import StopReason
 from worker.errors import ModelError
 from worker.models.gemini.generate_content import DUMMY_SIGNATURE
 from worker.models.http.client import MAX_CONTINUATIONS, HttpModel

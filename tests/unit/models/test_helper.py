@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes import Answer, HandClock, ScriptedModel, says
-from worker.core.conversation.messages import User
-from worker.core.ports.model import StopReason
+from worker.conversation.messages import User
+from worker.conversation.model import StopReason
 from worker.errors import ContextOverflow, ModelError
 from worker.models.helper import ModelHelper
 

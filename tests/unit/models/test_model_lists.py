@@ -17,8 +17,8 @@ from tests.simulators.model_api import ModelApi
 from tests.simulators.openai import ChatSim, ResponsesSim
 from tests.simulators.openai.simulator import describe as describe_gpt
 from tests.unit.models.answers import Listed, Step, fails
-from worker.demo.script import Answer, Asked, Say
 from worker.errors import ConfigError, ModelError
+from worker.lab.script import Answer, Asked, Say
 from worker.models import model_lists
 from worker.models.base import Page, ServedModel
 from worker.models.catalogue.built_in import BUILT_IN

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes import HandClock
 from tests.unit.models.answers import Listed, Step, fails
 from tests.unit.models.openai_answers import completion, response, said
-from worker.core.conversation.messages import (
+from worker.conversation.messages import (
     Assistant,
     ToolCall,
     ToolResult,
@@ -18,7 +18,7 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
 )
-from worker.core.ports.model import Request, StopReason
+from worker.conversation.model import Request, StopReason
 from worker.errors import ConfigError, ModelError
 from worker.models import table
 from worker.models.catalogue.operator_entries import extend_catalogue

@@ -15,14 +15,14 @@ from tests.fakes import HandClock
 from tests.simulators.openai import ChatSim
 from tests.unit.models.answers import ASK, Listed, Step, fails
 from tests.wire.conversations import conversations
-from worker.core.text.redact import Redactor
-from worker.demo.script import Say, Scripted
 from worker.errors import ConfigError, ModelError
+from worker.lab.script import Say, Scripted
 from worker.models import table
 from worker.models.base import OperatorRow, Provider
 from worker.models.http.client import HttpModel
 from worker.models.kinds import ANYWHERE, APIS
 from worker.models.text_tools.model import TextToolsModel
+from worker.safety.redact import Redactor
 from worker.settings import Settings, load
 from worker.settings.models import ProviderSettings
 from worker.wiring import compare_provider, list_chosen_providers

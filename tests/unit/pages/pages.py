@@ -13,14 +13,15 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from tests.contexts import SUBJECT, call, context
-from worker.core.conversation import context_json, turn_row
-from worker.core.conversation.context import CallCost, Context, NoteRef, Outcome, Status
-from worker.core.conversation.limits import Limits, TurnUsage
-from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
-from worker.core.session_id import SessionKey
-from worker.maintenance.verdict_days import read_days
+from worker.conversation import context_json
+from worker.conversation.context import CallCost, Context, NoteRef, Outcome, Status
+from worker.conversation.limits import Limits, TurnUsage
+from worker.conversation.messages import Assistant, ToolResult, Usage, User
+from worker.conversation.session_id import SessionKey
+from worker.jobs.verdict_days import read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
+from worker.sessions import turn_row
 from worker.sessions.folder import FolderStore
 
 NOW = 1_800_000_000.0

@@ -13,10 +13,10 @@ from tests.unit.pages.test_overview import ROWS_TO_FIND
 from tests.unit.pages.test_report_page import count
 from tests.unit.pages.test_report_page import turn as judge
 from tests.unit.pages.test_session_page import told
-from worker.core.conversation.context import Context
-from worker.core.conversation.messages import Assistant, ToolResult
-from worker.core.failure.outcomes import Label
-from worker.core.ports.sessions import Claim
+from worker.conversation.context import Context
+from worker.conversation.messages import Assistant, ToolResult
+from worker.sessions.base import Claim
+from worker.verdict.outcomes import Label
 
 pytestmark = [
     pytest.mark.slow,

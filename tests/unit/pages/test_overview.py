@@ -9,12 +9,12 @@ import pytest
 
 from tests.contexts import SUBJECT, context
 from tests.unit.pages.pages import ATTRIBUTES, FORM_TAGS, KEY, NOW, TAGS, TOKEN, Seen, Site, hostile
-from worker.core.conversation.context import GIVEN_UP, Context, Outcome, Status
-from worker.core.conversation.limits import TurnUsage
-from worker.core.ports.sessions import Claim
-from worker.core.session_id import SessionKey
+from worker.conversation.context import GIVEN_UP, Context, Outcome, Status
+from worker.conversation.limits import TurnUsage
+from worker.conversation.session_id import SessionKey
 from worker.pages.overview import MAX_PARKED, ROWS, Overview, Query, build_overview
 from worker.pages.render import render_page
+from worker.sessions.base import Claim
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.evaluation.test_precision import turn as make_judged_turn
+from tests.unit.jobs.test_precision import turn as make_judged_turn
 from tests.unit.pages.pages import ATTRIBUTES, HOSTILE, KEY, NOW, TAGS, TOKEN, Seen, Site
-from worker.core.failure.outcomes import Label
-from worker.evaluation import precision
-from worker.evaluation.day_report import DAY, JudgedTurn, count_day, list_days, write_day
-from worker.evaluation.precision import make_json
-from worker.maintenance.verdict_days import count_ended_days, read_days
+from worker.jobs import precision
+from worker.jobs.day_report import DAY, JudgedTurn, count_day, list_days, write_day
+from worker.jobs.precision import make_json
+from worker.jobs.verdict_days import count_ended_days, read_days
 from worker.pages.report import MOST_ROWS
+from worker.verdict.outcomes import Label
 
 AUTH = ("me", TOKEN)
 YESTERDAY = next(iter(list_days(NOW - DAY, NOW - DAY)))

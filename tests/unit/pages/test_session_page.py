@@ -20,18 +20,18 @@ from tests.unit.pages.pages import (
     Site,
     hostile,
 )
-from worker.core.conversation import context_json
-from worker.core.conversation.context import GIVEN_UP, CallCost, Context, Outcome, Status
-from worker.core.conversation.folds.fold import Fold, FoldKind
-from worker.core.conversation.limits import Limits, TurnUsage
-from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
-from worker.core.conversation.prompts import write_continuation
-from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
-from worker.core.ports.sessions import Claim
-from worker.core.routing.tiers import ReplyModel
+from worker.conversation import context_json
+from worker.conversation.context import GIVEN_UP, CallCost, Context, Outcome, Status
+from worker.conversation.folds.fold import Fold, FoldKind
+from worker.conversation.limits import Limits, TurnUsage
+from worker.conversation.messages import Assistant, ToolResult, Usage, User
+from worker.conversation.prompts import write_continuation
+from worker.conversation.tiers import ReplyModel
 from worker.pages import view
 from worker.pages.sign import Signer
 from worker.pages.texts import CharacterBudget, split_fields
+from worker.sessions.base import Claim
+from worker.verdict.aftermath import DOWN, UP, Feedback, dump_feedback
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from tests.simulators.gitlab import GitLabSim, User
 from tests.simulators.gitlab.oauth import SESSION
 from tests.unit.pages.pages import KEY, TOKEN
 from tests.web_client import Browser, Line
-from worker.core.conversation.limits import Limits
-from worker.maintenance.verdict_days import read_days
+from worker.conversation.limits import Limits
+from worker.jobs.verdict_days import read_days
 from worker.pages.home import make_home_route
 from worker.pages.http import Pages
 from worker.pages.openid import Application, OpenIdClient

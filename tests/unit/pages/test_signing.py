@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from tests.accepting import queue_nothing
 from tests.contexts import SUBJECT, context
 from worker import wiring
-from worker.core.conversation import context_json
-from worker.core.session_id import SessionKey
+from worker.conversation import context_json
+from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError
 from worker.pages.sign import Signer
 from worker.sessions.folder import FolderStore

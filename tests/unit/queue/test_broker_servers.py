@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tests.brokers import build_app, make_tls_options, round_trip, running_redis
 from tests.certificates import DAY, Authority, Server, tls_in_front_of, trust_nobody
 from tests.flow.product import free_port
-from worker.core.triggers import Reacted
+from worker.conversation.triggers import Reacted
 from worker.errors import ConfigError, QueueError, StoreError
 from worker.queue.broker import find_broker_failure, require_login
 from worker.queue.messages import TASK

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import HandClock
-from worker.core.ports.damaged import SECOND_LOOK, STALE
-from worker.core.triggers import PipelineFailed
-from worker.maintenance.missed_pipelines import list_parked
+from worker.conversation.triggers import PipelineFailed
+from worker.jobs.missed_pipelines import list_parked
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
+from worker.sessions.damaged import SECOND_LOOK, STALE
 from worker.sessions.folder import FolderStore
 
 pytestmark = pytest.mark.attack("odd answers")

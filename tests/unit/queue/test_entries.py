@@ -1,6 +1,6 @@
 import json
 
-from worker.core.triggers import Replied, to_message
+from worker.conversation.triggers import Replied, to_message
 from worker.queue.journal import Entry, State, decode_entry, encode_entry
 
 TRIGGER = Replied(7, 42, "d1", 4711)

@@ -7,11 +7,11 @@ import pytest
 
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim, OddGitLab
-from worker.core.events import Asking, Event
-from worker.core.triggers import Trigger
-from worker.maintenance.abandoned import resume_abandoned
-from worker.maintenance.unfinished_notes import heal_notes
-from worker.queue import delivery
+from worker.conversation.events import Asking, Event
+from worker.conversation.triggers import Trigger
+from worker.jobs import delivery
+from worker.jobs.abandoned import resume_abandoned
+from worker.jobs.unfinished_notes import heal_notes
 from worker.queue.journal import DOUBT, State, name_entry
 
 pytestmark = pytest.mark.attack("odd answers")

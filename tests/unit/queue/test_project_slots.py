@@ -12,11 +12,11 @@ import pytest
 
 from tests.fakes import HandClock
 from tests.jobs import FINDING, Job
-from worker.core.conversation.context import Status
-from worker.core.events import ignore_event
-from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
+from worker.conversation.context import Status
+from worker.conversation.events import ignore_event
+from worker.conversation.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.errors import CIRCUIT_OPEN, ModelError, StoreError
-from worker.queue import delivery
+from worker.jobs import delivery
 from worker.queue.journal import Entry, Journal, State, name_entry
 from worker.queue.leases import LEASE, Leases
 from worker.queue.project_slots import MOST_READ, ProjectSlots

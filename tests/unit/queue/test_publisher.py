@@ -9,7 +9,7 @@ import redis
 
 from tests.brokers import QUEUE
 from worker import app
-from worker.core.triggers import PipelineFailed, from_message
+from worker.conversation.triggers import PipelineFailed, from_message
 from worker.errors import QueueError
 from worker.queue.messages import TASK
 from worker.queue.publisher import Publisher

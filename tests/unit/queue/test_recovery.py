@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import HandClock
-from worker.core.triggers import PipelineFailed, Trigger
+from worker.conversation.triggers import PipelineFailed, Trigger
 from worker.errors import StoreError
 from worker.queue.journal import Journal, StoredEntry, name_entry
 from worker.queue.leases import Leases

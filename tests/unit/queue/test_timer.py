@@ -3,7 +3,7 @@
 import threading
 import time
 
-from worker.queue.process import PromptTimer
+from worker.jobs.process import PromptTimer
 
 
 def test_a_timer_that_waits_for_its_next_entry_ends_when_it_is_stopped() -> None:

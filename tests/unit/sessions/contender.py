@@ -6,9 +6,9 @@ It says "ready", waits for a line, works, and says what it won; "checkpoint" wor
 import sys
 from pathlib import Path
 
-from worker.core.ports.sessions import Claim
-from worker.core.session_id import SessionKey
+from worker.conversation.session_id import SessionKey
 from worker.errors import TurnTaken
+from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")

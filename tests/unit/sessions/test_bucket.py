@@ -12,9 +12,9 @@ import boto3
 import pytest
 
 from tests.stores import S3Server
-from worker.core.ports.sessions import Claim
-from worker.core.session_id import SessionKey
+from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError, TurnTaken
+from worker.sessions.base import Claim
 from worker.sessions.bucket import PART, S3Store
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.places import KEY, at
-from worker.core.ports.sessions import Claim
+from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
 
 NAME = at(0, "claim.json")

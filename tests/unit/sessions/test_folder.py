@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sessions import contender
-from worker.core.ports.sessions import Claim
-from worker.core.session_id import SessionKey
+from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError
+from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import HandClock
-from worker.core.ports.damaged import SECOND_LOOK, list_set_aside
-from worker.core.routing.preferences import dump_preference, load_preference
-from worker.core.routing.tiers import Preference
-from worker.core.session_id import SessionKey
+from worker.conversation.session_id import SessionKey
+from worker.conversation.tiers import Preference
 from worker.errors import StoreError, Unreadable
 from worker.queue.project_slots import decode_owners
+from worker.sessions.damaged import SECOND_LOOK, list_set_aside
 from worker.sessions.folder import Folder
+from worker.sessions.preferences import dump_preference, load_preference
 from worker.sessions.shapes import mark_place, remove_place
 from worker.sessions.store import Store
 from worker.turns.day_budget import Budget, Day, decode_day, encode_day

@@ -8,10 +8,10 @@ import pytest
 from tests.simulators.odd_answers import OddS3
 from tests.simulators.s3_gateway import S3Gateway
 from tests.stores import S3Server, running_s3
-from worker.core.ports.records import Stored
 from worker.errors import StoreError
 from worker.sessions.bucket import S3Store
 from worker.sessions.folder import Folder
+from worker.sessions.records import Stored
 from worker.sessions.store import Store
 
 

@@ -9,9 +9,9 @@ from tests.fakes import HandClock
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
-from worker.core.conversation.cache_marks import plan_marks
-from worker.core.conversation.context import CacheMark
-from worker.core.conversation.messages import (
+from worker.conversation.cache_marks import plan_marks
+from worker.conversation.context import CacheMark
+from worker.conversation.messages import (
     Assistant,
     Message,
     ToolResult,
@@ -20,8 +20,8 @@ from worker.core.conversation.messages import (
     WireForm,
     group_messages,
 )
-from worker.core.ports.model import Reply, Request
-from worker.demo.script import Scripted, Step
+from worker.conversation.model import Reply, Request
+from worker.lab.script import Scripted, Step
 from worker.models import table
 from worker.models.http.client import HttpModel
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.simulators.anthropic import AnthropicSim
-from worker.demo.script import Say, Scripted
+from worker.lab.script import Say, Scripted
 
 PATH = (
     "/v1/projects/p/locations/global/publishers/anthropic/models/claude-haiku-4-5@20251001"

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.simulators.conversation import SPECS, Conversation, Started, starting
-from worker.demo.script import Call, Say
 from worker.errors import ModelError
+from worker.lab.script import Call, Say
 
 LOOKS = Call([("look", {"n": 1})])
 WRONG_KEYS = {

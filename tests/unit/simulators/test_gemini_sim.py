@@ -12,8 +12,8 @@ from google.oauth2.credentials import Credentials
 
 from tests.simulators.gemini import GeminiSim, ImplicitCache
 from tests.unit.simulators.conversation import LOOK, Conversation, Started, starting
-from worker.core.conversation.messages import Assistant
-from worker.demo.script import Call, Say, Think
+from worker.conversation.messages import Assistant
+from worker.lab.script import Call, Say, Think
 
 KEY = "AIza-test-0123456789"
 

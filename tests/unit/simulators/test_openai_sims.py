@@ -9,8 +9,8 @@ import pytest
 from tests.fakes import HandClock
 from tests.simulators.openai import ResponsesSim
 from tests.unit.simulators.conversation import KEY, Conversation, Started, starting
-from worker.core.conversation.messages import Assistant
-from worker.demo.script import Call, Say, Scripted, Think
+from worker.conversation.messages import Assistant
+from worker.lab.script import Call, Say, Scripted, Think
 from worker.models import table
 
 

@@ -13,17 +13,17 @@ import pytest
 
 from tests.law.house import ROOT
 from worker.errors import ArgumentError, ConfigError, SourceError
-from worker.sources.base import NoArguments, RawDocument, SourceDef
+from worker.gitlab.read.base import NoArguments, RawDocument, SourceDef
+from worker.gitlab.read.session_reader import Reader
 from worker.sources.plugins import GROUP, load_plugins
-from worker.sources.session_reader import Reader
 from worker.sources.table import bind_sources, join_rows, write_notes
 
 GOOD = """
 from pydantic import Field
-from worker.arguments import Arguments
+from worker.tools.arguments import Arguments
 from worker.core.ports import Document
 from worker.errors import SourceError
-from worker.sources.base import RawDocument, SourceDef
+from worker.gitlab.read.base import RawDocument, SourceDef
 
 class Day(Arguments):
     day: int = Field(ge=0, description="How many days ahead.")
@@ -135,7 +135,7 @@ WRONG = [
     ({"name": "weather"}, "is not a name like"),
     ({"name": "weather_" + "x" * 64}, "is not a name like"),
     ({"name": "gitlab_get_weather"}, "begins with a word that is taken"),
-    ({"args": dict}, "not a subclass of worker.arguments.Arguments"),
+    ({"args": dict}, "not a subclass of worker.tools.arguments.Arguments"),
     ({"fetch": "no"}, "are not both functions"),
     ({"note": ""}, "no description or no note"),
     ({"timeout": 0}, "no time-out or no cap"),

@@ -14,13 +14,12 @@ from sandbox.base import ExecResult, SandboxGone, SandboxUnavailable
 from tests.fakes import EMPTY, HandClock, MemorySandbox, says
 from tests.jobs import FINDING, EchoToolset, Job, MemoryDriver
 from tests.simulators.gitlab import GitLabSim
-from worker.core.conversation.messages import ToolCall
-from worker.core.failure.verdict import Verdict
-from worker.core.session_id import SessionKey
-from worker.core.triggers import Trigger
+from worker.conversation.messages import ToolCall
+from worker.conversation.session_id import SessionKey
+from worker.conversation.triggers import Trigger
 from worker.errors import ConfigError, ModelError, SandboxLost, StoreError
+from worker.jobs import delivery
 from worker.models.http.breaker import FAILURES, Breaker
-from worker.queue import delivery
 from worker.queue.recovery import Recovery
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
@@ -31,6 +30,7 @@ from worker.telemetry.wrapped import (
     CountedObjects,
     CountedSandbox,
 )
+from worker.verdict.verdict import Verdict
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")
 

@@ -11,9 +11,8 @@ from tests.fakes import MemorySandbox, ScriptedModel, says
 from tests.jobs import MemoryDriver
 from tests.unit.telemetry.test_metrics import value
 from worker import wiring
-from worker.core.conversation.context import NoteRef, Outcome, Status
-from worker.core.conversation.messages import Usage
-from worker.core.events import (
+from worker.conversation.context import NoteRef, Outcome, Status
+from worker.conversation.events import (
     Backlog,
     Milestone,
     Stage,
@@ -22,10 +21,11 @@ from worker.core.events import (
     TurnEnded,
     VotesChanged,
 )
-from worker.core.ports.model import Request
-from worker.core.triggers import Reacted
+from worker.conversation.messages import Usage
+from worker.conversation.model import Request
+from worker.conversation.triggers import Reacted
 from worker.errors import ForgeError
-from worker.forge.gitlab.dry_run import DryRunWriter
+from worker.gitlab.write.dry_run import DryRunWriter
 from worker.settings import Settings
 from worker.telemetry.counting import make_watcher
 from worker.telemetry.metrics import Metrics

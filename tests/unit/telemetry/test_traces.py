@@ -14,10 +14,10 @@ from opentelemetry.trace import StatusCode
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.events import ToolRan, TriggerBegun, TriggerLeft
+from worker.conversation.events import ToolRan, TriggerBegun, TriggerLeft
+from worker.conversation.messages import ToolCall, Usage
 from worker.errors import ModelError
-from worker.queue import delivery
+from worker.jobs import delivery
 from worker.telemetry.parts import Telemetry, open_traces
 from worker.telemetry.traces import Traces
 

@@ -8,11 +8,11 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
-from worker.core.conversation.messages import ToolSpec
-from worker.core.ports.tools import GREEN, Document, DocumentKind, SideFile
-from worker.core.text.redacted_values import Redacted
-from worker.sources.job_logs.redactor import Redactions
+from worker.conversation.messages import ToolSpec
+from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.safety.redacted_values import Redacted
 from worker.tools.base import ToolContext
+from worker.tools.source import GREEN, Document, DocumentKind, SideFile
 from worker.tools.toolbox import WorkflowToolbox
 
 CLEAN = Redactions(bytes)

@@ -6,12 +6,12 @@ import pytest
 
 from sandbox.base import SandboxLimit
 from tests.fakes import MemorySandbox
-from worker.core.ports.tools import Document, DocumentKind, SideFile
-from worker.core.text.redacted_values import Redacted
 from worker.errors import ArgumentError
-from worker.sources.job_logs.redactor import Redactions
+from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.safety.redacted_values import Redacted
 from worker.tools import documents
 from worker.tools.base import ToolContext
+from worker.tools.source import Document, DocumentKind, SideFile
 
 CLEAN = Redactions(bytes)
 PATH = "/tmp/data/job.log"

@@ -8,13 +8,13 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
-from worker.core.conversation.messages import ToolSpec
-from worker.core.ports.tools import Document, DocumentKind
-from worker.sources.job_logs.redactor import Redactions
+from worker.conversation.messages import ToolSpec
+from worker.gitlab.read.job_logs.redactor import Redactions
 from worker.tools.base import ToolContext
 from worker.tools.documents import has_file
 from worker.tools.find_tool import USES, make_find_tool
 from worker.tools.saved_documents import SavedDocuments
+from worker.tools.source import Document, DocumentKind
 from worker.tools.toolbox import WorkflowToolbox
 
 CLEAN = Redactions(bytes)

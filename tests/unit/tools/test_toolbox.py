@@ -9,12 +9,12 @@ import pytest
 from sandbox.base import ExecResult, Output
 from tests.contexts import call
 from tests.fakes import EMPTY, FixedSource, MemorySandbox
-from worker.core.conversation.messages import ToolResult, ToolSpec
-from worker.core.ports.tools import Document, DocumentKind
-from worker.core.text.redacted_values import Redacted
+from worker.conversation.messages import ToolResult, ToolSpec
 from worker.errors import SandboxLost, SourceError
-from worker.sources.job_logs.redactor import Redactions
+from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.safety.redacted_values import Redacted
 from worker.tools.base import ToolContext
+from worker.tools.source import Document, DocumentKind
 from worker.tools.toolbox import WorkflowToolbox, list_specs
 
 SPEC = ToolSpec("gitlab_get_thing", "A thing.", {"type": "object", "properties": {}})

@@ -17,19 +17,19 @@ from starlette.responses import Response
 
 from tests.certificates import DAY, LOCAL, Authority, Server, tls_in_front_of, trust_nobody
 from tests.stores import CREDENTIALS, S3Server, running_s3
-from worker.demo.loopback import Loopback
+from worker.clock import SystemClock
 from worker.doctor.gitlab import Client
 from worker.errors import ConfigError, SandpiperError
+from worker.gitlab.read.api.web import WebReader
+from worker.lab.loopback import Loopback
 from worker.models.google.vertex import _Fetch
 from worker.models.http import connection
 from worker.models.table import PROVIDERS
 from worker.sessions.bucket import S3Store
-from worker.sources.api.web import WebReader
 from worker.telemetry.traces import open_exporter
 from worker.transport.certificates import explain_tls_failure, find_unusable_file
 from worker.webhook.id_tokens import fetch_keys
 from worker.wiring import load_settings
-from worker.wiring.clock import SystemClock
 
 ANSWER = {"version": "18.0.0", "keys": [], "id": 1}
 

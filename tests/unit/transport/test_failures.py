@@ -32,13 +32,13 @@ from tests.unit.transport.test_certificates import (
 from worker import app
 from worker.doctor.gitlab import Client, check_connection
 from worker.errors import SandpiperError
-from worker.forge.gitlab.writer import GitLabWriter
+from worker.gitlab.read.api import wire
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.write.writer import GitLabWriter
 from worker.models.http import connection
 from worker.queue.broker import find_broker_failure
 from worker.sessions.bucket import S3Store
 from worker.settings import Settings
-from worker.sources.api import wire
-from worker.sources.api.client import ReadClient
 from worker.transport.failures import find_cause, show_address
 
 SECRET = "of-no-worth-at-all"

@@ -9,17 +9,17 @@ import pytest
 from tests.fakes import HandClock, says
 from tests.jobs import FINDING, EchoToolset, Job
 from tests.simulators.gitlab import Pipeline
-from worker.core.conversation.context import Status, Subject
-from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
-from worker.core.failure.verdict import Verdict
-from worker.core.ports.damaged import SECOND_LOOK
+from worker.clock import SystemClock
+from worker.conversation.context import Status, Subject
 from worker.errors import Unreadable
-from worker.playbook import Workflow
+from worker.sessions.damaged import SECOND_LOOK
 from worker.sessions.folder import FolderStore
+from worker.settings.playbook import Workflow
 from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode_day, encode_day
 from worker.turns.parts import Toolset
 from worker.turns.results import Finished, Skipped
-from worker.wiring.clock import SystemClock
+from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
+from worker.verdict.verdict import Verdict
 
 DAY = 86_400.0
 

@@ -8,13 +8,13 @@ import pytest
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim, Note
-from worker.core.conversation.context import Status
-from worker.core.session_id import SessionKey
-from worker.core.text.marker import Marker, find_marker
+from worker.answer.note.revision import put_above, replace_first, take_text
+from worker.conversation.context import Status
+from worker.conversation.session_id import SessionKey
 from worker.errors import ForgeError, ModelError
-from worker.forge.defence.lint import MAX_SIZE, find_faults
-from worker.forge.text.revision import put_above, replace_first, take_text
-from worker.gitlab_client import RETRIES
+from worker.gitlab.client import RETRIES
+from worker.safety.lint import MAX_SIZE, find_faults
+from worker.safety.marker import Marker, find_marker
 from worker.sessions.folder import FolderStore
 from worker.turns.results import Finished
 

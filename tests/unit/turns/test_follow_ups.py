@@ -7,12 +7,12 @@ from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
 from tests.fakes import EchoToolbox, MemorySandbox, says
 from tests.jobs import FINDING, EchoToolset, Job
-from worker.core.conversation.context import Status
-from worker.core.conversation.messages import User
-from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
+from worker.conversation.context import Status
+from worker.conversation.messages import User
 from worker.errors import ModelError, SandboxLost
 from worker.jobs.results import CommandAnswered
 from worker.turns.results import Finished
+from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
 
 LOOKED = says("", call("c1"))
 DOWN = ModelError("the model is down")

@@ -7,15 +7,15 @@ import pytest
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import Access, GitLabSim, Note
-from worker.core.conversation.context import Subject
-from worker.core.failure.audience import Level, Readers
+from worker.conversation.context import Subject
 from worker.errors import ForgeError
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.host.audience import find_audience
 from worker.jobs.results import CommandAnswered
-from worker.sources.api.client import ReadClient
-from worker.sources.host.audience import find_audience
 from worker.turns.parts import NoteOptions
 from worker.turns.results import Finished
 from worker.turns.session import BEGAN_IN_PUBLIC
+from worker.verdict.audience import Level, Readers
 
 pytestmark = pytest.mark.attack("binding")
 

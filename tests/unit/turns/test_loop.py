@@ -7,16 +7,16 @@ import pytest
 
 from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
-from worker.core.conversation import context_json, prompts
-from worker.core.conversation.context import Context, Status
-from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import Limits, Spending, TurnUsage, find_budget
-from worker.core.conversation.loop_rules import LoopRules
-from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
-from worker.core.events import Answered, Asking, Event, ToolRan
-from worker.core.ports.model import StopReason
-from worker.core.ports.tools import Ran
+from worker.conversation import context_json, prompts
+from worker.conversation.context import Context, Status
+from worker.conversation.decide import Ask
+from worker.conversation.events import Answered, Asking, Event, ToolRan
+from worker.conversation.limits import Limits, Spending, TurnUsage, find_budget
+from worker.conversation.loop_rules import LoopRules
+from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
+from worker.conversation.model import StopReason
 from worker.errors import ModelError, SandboxLost
+from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, run_loop
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)

@@ -11,9 +11,9 @@ import pytest
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
-from worker.core.conversation.messages import Assistant, ToolResult, User
-from worker.core.conversation.prompts import TOOLS, tell_asker, tell_saved_files
-from worker.core.conversation.saved_files import find_saved_files
+from worker.conversation.messages import Assistant, ToolResult, User
+from worker.conversation.prompts import TOOLS, tell_asker, tell_saved_files
+from worker.conversation.saved_files import find_saved_files
 from worker.turns.results import Finished
 
 

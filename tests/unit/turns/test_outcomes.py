@@ -7,16 +7,16 @@ import pytest
 
 from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import At, concludes
-from worker.core.conversation.turn_row import Row, load_row
-from worker.core.events import Event, VerdictJudged
-from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
-from worker.core.failure.outcomes import Label
-from worker.core.session_id import SessionKey
-from worker.forge.gitlab.dry_run import DryRunWriter
+from worker.conversation.events import Event, VerdictJudged
+from worker.conversation.session_id import SessionKey
+from worker.gitlab.write.dry_run import DryRunWriter
+from worker.sessions.turn_row import Row, load_row
 from worker.turns import outcomes, stored_turns
 from worker.turns.parts import Run
 from worker.turns.results import Finished
 from worker.turns.session import answer_reply
+from worker.verdict.aftermath import DOWN, UP, Feedback, dump_feedback
+from worker.verdict.outcomes import Label
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.fakes import MemorySandbox
-from worker.core.conversation.messages import ToolCall, ToolResult
-from worker.core.conversation.plan import PlannedFile
-from worker.core.ports.tools import Ran
+from worker.conversation.messages import ToolCall, ToolResult
+from worker.conversation.plan import PlannedFile
+from worker.tools.source import Ran
 from worker.turns import prefetch
 from worker.turns.prefetch import Prefetch
 

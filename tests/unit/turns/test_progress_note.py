@@ -10,10 +10,10 @@ from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
-from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.events import Answered, Asking, Event, Stage, ignore_event
+from worker.answer.note.progress import Progress, write_progress
+from worker.conversation.events import Answered, Asking, Event, Stage, ignore_event
+from worker.conversation.messages import ToolCall, Usage
 from worker.errors import ForgeError
-from worker.forge.text.progress import Progress, write_progress
 from worker.turns.parts import NoteOptions
 from worker.turns.progress_note import FAILURES, MOST, ProgressNote
 from worker.turns.results import Finished

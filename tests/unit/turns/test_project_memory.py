@@ -10,12 +10,12 @@ from tests.simulators.gitlab import Access, GitLabSim, MergeRequest, Note, Pipel
 from tests.surveyed import RACE, At, concludes
 from tests.unit.turns.test_older_notes import Deadly, Killed
 from tests.worlds import again
-from worker.core.failure.project_memory import Fact, load_facts
-from worker.core.triggers import Reacted
+from worker.conversation.triggers import Reacted
+from worker.jobs import retention
 from worker.jobs.results import VotesCounted
-from worker.maintenance import retention
 from worker.turns.parts import NoKnownFailures
 from worker.turns.results import Finished, NotesMarked, Skipped
+from worker.verdict.project_memory import Fact, load_facts
 
 pytestmark = [pytest.mark.attack("memory"), pytest.mark.slow]
 

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from tests.jobs import FINDING, EchoToolset, Job
-from worker.core.text.redact import Redactor
-from worker.sources.job_logs.redactor import Redactions
+from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.safety.redact import Redactor
 from worker.turns.results import Finished
 
 LOG = "the log of job 4711"

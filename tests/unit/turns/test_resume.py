@@ -13,14 +13,14 @@ from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
 from tests.fakes import EchoToolbox, MemorySandbox, says
 from tests.jobs import FINDING, EchoToolset, Job, run_trigger
-from worker.core.conversation.context_json import dump_context
-from worker.core.conversation.messages import ToolCall, ToolResult, find_results
-from worker.core.events import ignore_event
-from worker.core.ports.tools import Ran, Toolbox
-from worker.core.session_id import SessionKey
+from worker.conversation.context_json import dump_context
+from worker.conversation.events import ignore_event
+from worker.conversation.messages import ToolCall, ToolResult, find_results
+from worker.conversation.session_id import SessionKey
 from worker.errors import CIRCUIT_OPEN, HandedOver, ModelError, Postponed, StoreError
 from worker.jobs.results import CommandAnswered
 from worker.sessions.folder import FolderStore
+from worker.tools.source import Ran, Toolbox
 from worker.turns.day_budget import Budget
 from worker.turns.parts import Run
 from worker.turns.results import Ended, Finished, Stopped

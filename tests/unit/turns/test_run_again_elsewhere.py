@@ -10,12 +10,12 @@ from tests.jobs import read_reason, run_trigger
 from tests.simulators.gitlab import Access, Bridge, GitLabSim, Pipeline
 from tests.surveyed import RACE, At, concludes
 from tests.unit.turns.test_run_again import REAL, finished, label, newest_job, retry
-from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
-from worker.core.failure.outcomes import Label
-from worker.core.failure.run_again import Difference, compare_failures
 from worker.turns.day_budget import Budget
 from worker.turns.results import Finished, Skipped
 from worker.turns.session import BEGAN_IN_PUBLIC
+from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
+from worker.verdict.outcomes import Label
+from worker.verdict.run_again import Difference, compare_failures
 
 pytestmark = pytest.mark.slow
 

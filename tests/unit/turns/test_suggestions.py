@@ -8,20 +8,20 @@ import pytest
 
 from tests.jobs import FINDING, EchoToolset, Job, OneLog
 from tests.simulators.gitlab import GitLabSim, Note
-from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
-from worker.core.conversation.context import Context, NoteRef, Subject
-from worker.core.conversation.limits import TurnUsage
-from worker.core.failure.verdict import Verdict
-from worker.core.finding.model import Finding
-from worker.core.finding.suggestions import Offers, Suggestion
-from worker.core.finding.trials import Run, Trial
-from worker.core.ports.evidence import Place, RepoFile
-from worker.core.text.marker import Kind, Marker, find_marker
+from tests.unit.safety.test_neutralise import HOSTILE, HOSTS
+from worker.answer.note.changes import add_runs, write_suggestion
+from worker.answer.suggestions import Offers, Suggestion
+from worker.answer.trials import Run, Trial
+from worker.conversation.context import Context, NoteRef, Subject
+from worker.conversation.limits import TurnUsage
 from worker.errors import ForgeError
-from worker.forge.defence.lint import find_faults
-from worker.forge.text.changes import add_runs, write_suggestion
+from worker.safety.lint import find_faults
+from worker.safety.marker import Kind, Marker, find_marker
 from worker.turns.parts import Deps, NoteOptions
 from worker.turns.suggestions import MOST_ON_DIFF, expect_changes, offer_changes
+from worker.verdict.evidence import Place, RepoFile
+from worker.verdict.finding import Finding
+from worker.verdict.verdict import Verdict
 
 SESSION = "0123456789abcdef0123"
 FIX = "Sum again.\n\n```suggestion app/sum.py:2\n    return sum(xs)\n```"

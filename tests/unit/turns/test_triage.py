@@ -12,18 +12,18 @@ from tests.jobs import Ran
 from tests.simulators.gitlab import DiffFile, GitLabSim, Pipeline
 from tests.surveyed import RACE, STUCK, At, SurveyedToolset, concludes
 from tests.worlds import again
-from worker.core.conversation import context_json
-from worker.core.conversation.context import Context, Status
-from worker.core.conversation.messages import User
-from worker.core.failure.jobs import Survey
-from worker.core.failure.verdict import Verdict
-from worker.core.ports.damaged import SECOND_LOOK
-from worker.core.ports.sessions import MemoryPart
+from worker.conversation import context_json
+from worker.conversation.context import Context, Status
+from worker.conversation.messages import User
 from worker.errors import ModelError, StoreError
 from worker.jobs.results import CommandAnswered
+from worker.sessions.base import MemoryPart
+from worker.sessions.damaged import SECOND_LOOK
 from worker.turns import memory
 from worker.turns.parts import NoKnownFailures
 from worker.turns.results import Finished, NotesMarked, Skipped
+from worker.verdict.jobs import Survey
+from worker.verdict.verdict import Verdict
 
 pytestmark = pytest.mark.slow
 

@@ -13,12 +13,12 @@ from tests.contexts import call, context
 from tests.fakes import EMPTY, MemorySandbox
 from tests.jobs import START, Job, OneLog
 from tests.simulators.gitlab import GitLabSim
-from worker.core.conversation.context import CallCost, Context, Outcome, Status
-from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
-from worker.core.failure.jobs import FailingJob, Group, Survey
-from worker.core.finding.trials import Run, Trial
-from worker.core.ports.evidence import JobLog, Place
+from worker.answer.trials import Run, Trial
+from worker.conversation.context import CallCost, Context, Outcome, Status
+from worker.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.turns.trials import MAX_COPIES, find_trials
+from worker.verdict.evidence import JobLog, Place
+from worker.verdict.jobs import FailingJob, Group, Survey
 
 OLD = ["def total(xs):", "    return 4"]
 FIX = (

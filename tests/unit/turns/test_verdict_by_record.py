@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.core.failure.verdict_cases import PASSED_LATER, facts
-from worker.core.failure.facts import LastPass
-from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
-from worker.core.failure.verdict import Verdict, make_ruling
-from worker.core.finding.model import Evidence, Finding
-from worker.core.ports.evidence import JobLog
+from tests.unit.verdict.verdict_cases import PASSED_LATER, facts
 from worker.turns.triage import list_failed_jobs, mark_view, settle_verdict
+from worker.verdict.evidence import JobLog
+from worker.verdict.facts import LastPass
+from worker.verdict.finding import Evidence, Finding
+from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
+from worker.verdict.verdict import Verdict, make_ruling
 
 JOB = FailingJob(500, "unit-tests", excerpt="12: E   assert 3 == 4", read=True)
 FLAKY = Group("k", "E   assert 3 == 4", (JOB,), ruling=make_ruling(facts(attempts=(PASSED_LATER,))))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
+from worker.conversation.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
 
 PAYLOADS = Path(__file__).parent / "payloads"
 PROJECTS = ("platform/*",)

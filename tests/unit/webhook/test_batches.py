@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from worker.core.triggers import PipelineFailed, Trigger
+from worker.conversation.triggers import PipelineFailed, Trigger
 from worker.errors import QueueError
 from worker.webhook.batches import MOST, Batches
 

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from tests.accepting import one_by_one, queue_nothing
 from tests.simulators.gitlab import GitLabSim, Pipeline, Scene, make_failing_merge_request
 from tests.unit.webhook.test_http import send
-from worker.core.triggers import PipelineFailed, Trigger, trigger_id
+from worker.conversation.triggers import PipelineFailed, Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.webhook.http import CI_PATH, build_app
 from worker.webhook.id_tokens import MAX_KEYS, PATIENCE, TokenVerifier, fetch_keys

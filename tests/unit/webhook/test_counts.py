@@ -6,7 +6,7 @@ from starlette.applications import Starlette
 from tests.accepting import one_by_one
 from tests.unit.webhook.cases import PROJECTS, headers, payload
 from tests.unit.webhook.test_http import SECRET, TOKEN, send
-from worker.core.triggers import Trigger
+from worker.conversation.triggers import Trigger
 from worker.errors import QueueError
 from worker.webhook.http import METRICS_TYPE, build_app
 

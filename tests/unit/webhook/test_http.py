@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 
 from tests.accepting import one_by_one, queue_nothing
 from tests.unit.webhook.cases import CASES, PROJECTS, headers, payload
-from worker.core.triggers import Trigger, trigger_id
+from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import ConfigError, QueueError
 from worker.webhook.bodies import MAX_BODY
 from worker.webhook.connections import Connection, build_server

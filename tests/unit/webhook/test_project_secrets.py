@@ -11,9 +11,9 @@ import pytest
 from tests.accepting import one_by_one, queue_nothing
 from tests.unit.webhook.cases import CASES, NOT_READ, PROJECTS, headers, payload
 from tests.unit.webhook.test_http import send
-from worker.core.routing.hook_secrets import derive_secret, make_address
-from worker.core.triggers import Trigger
+from worker.conversation.triggers import Trigger
 from worker.errors import ConfigError
+from worker.settings.hook_secrets import derive_secret, make_address
 from worker.webhook.http import PATH, build_app
 
 PLAIN = "a-key-of-thirty-two-characters-00"

@@ -9,7 +9,7 @@ from tests.accepting import one_by_one
 from tests.fakes import HandClock
 from tests.unit.webhook.cases import PROJECTS
 from tests.unit.webhook.test_http import SECRET, deliver
-from worker.core.triggers import (
+from worker.conversation.triggers import (
     PipelineFailed,
     Trigger,
     from_message,

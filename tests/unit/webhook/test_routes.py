@@ -1,7 +1,7 @@
 import pytest
 
 from tests.unit.webhook.cases import CASES, PAYLOADS, headers, payload
-from worker.core.triggers import Trigger
+from worker.conversation.triggers import Trigger
 from worker.webhook import events
 from worker.webhook.routes import Ignored, is_allowed, route_event
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports.model import StopReason
+from worker.conversation.messages import ToolCall, Usage
+from worker.conversation.model import StopReason
 from worker.models.amazon import errors as amazon
 from worker.models.base import CAUSES, Cause, Decoded, Failure
 from worker.models.codec.json_slices import (

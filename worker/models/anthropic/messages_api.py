@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from worker.core.conversation.messages import (
+from worker.conversation.messages import (
     Assistant,
     Message,
     ToolResult,
@@ -17,7 +17,7 @@ from worker.core.conversation.messages import (
     group_messages,
     put_results_first,
 )
-from worker.core.ports.model import Request
+from worker.conversation.model import Request
 from worker.models.anthropic import answers
 from worker.models.base import Fragment, Target
 from worker.models.codec.growing import FragmentCache

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
-from worker.core.conversation.messages import Usage
+from worker.conversation.messages import Usage
 from worker.errors import ConfigError
 
 UNKNOWN_WINDOW = 128_000

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from worker.core.conversation.messages import Message, group_messages
+from worker.conversation.messages import Message, group_messages
 from worker.models.base import Fragment
 
 SESSIONS = 16

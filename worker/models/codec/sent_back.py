@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from worker.core.conversation.messages import Assistant
+from worker.conversation.messages import Assistant
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from worker.core.ports.model import StopReason
+from worker.conversation.model import StopReason
 from worker.models.codec.json_slices import Slice, parse_elements
 
 _RUNNABLE = frozenset({StopReason.END, StopReason.TOOL_CALLS})

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports.model import StopReason
+from worker.conversation.messages import ToolCall, Usage
+from worker.conversation.model import StopReason
 from worker.models.base import Decoded
 from worker.models.codec.json_slices import (
     Slice,

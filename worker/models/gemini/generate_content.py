@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from worker.core.conversation.messages import (
+from worker.conversation.messages import (
     Assistant,
     Message,
     ToolCall,
@@ -19,7 +19,7 @@ from worker.core.conversation.messages import (
     group_messages,
     put_results_first,
 )
-from worker.core.ports.model import Request
+from worker.conversation.model import Request
 from worker.models.base import Target
 from worker.models.codec.json_slices import (
     Slice,

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from enum import StrEnum
 
-from worker.core.ports.clock import Clock
-from worker.core.ports.model import Model, Reply, Request
+from worker.clock import Clock
+from worker.conversation.model import Model, Reply, Request
 from worker.errors import CIRCUIT_OPEN, ModelError
 from worker.models.wrapper import ModelWrapper
 

@@ -9,10 +9,9 @@ from typing import Any, TypedDict
 
 import httpx
 
-from worker.core.conversation.messages import Usage, add_cost
-from worker.core.ports.clock import Clock
-from worker.core.ports.model import Reply, Request, StopReason
-from worker.core.text.thoughts import remove_thoughts
+from worker.clock import Clock
+from worker.conversation.messages import Usage, add_cost
+from worker.conversation.model import Reply, Request, StopReason
 from worker.errors import ContextOverflow, ModelError
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target
 from worker.models.catalogue.model_info import Catalogue
@@ -24,6 +23,7 @@ from worker.models.http.refusals import (
     RateLimited,
     RefusedForLength,
 )
+from worker.models.thoughts import remove_thoughts
 
 _log = logging.getLogger(__name__)
 

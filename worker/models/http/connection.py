@@ -8,7 +8,7 @@ from functools import cache
 
 import httpx
 
-from worker.core.ports.clock import Clock
+from worker.clock import Clock
 from worker.errors import SILENT, ConfigError, ModelError
 from worker.models.base import Failure, Provider
 from worker.models.http import retry

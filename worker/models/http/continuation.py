@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from worker.core.ports.model import StopReason
+from worker.conversation.model import StopReason
 from worker.models.base import Decoded
 from worker.models.codec.json_slices import dump_json
 

@@ -6,7 +6,7 @@ See https://platform.openai.com/docs/api-reference/chat.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from worker.core.ports.model import StopReason
+from worker.conversation.model import StopReason
 from worker.models.base import Decoded
 from worker.models.codec.json_slices import (
     Slice,

@@ -12,14 +12,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from worker.core.conversation.messages import (
-    Assistant,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-    group_messages,
-)
-from worker.core.ports.model import Request
+from worker.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, group_messages
+from worker.conversation.model import Request
 from worker.models.base import Target
 from worker.models.codec import names
 from worker.models.codec.json_slices import Slice, dump_json, get_value, parse_members

@@ -7,10 +7,10 @@ model.
 
 from dataclasses import replace
 
-from worker.core.conversation.messages import ToolCall, ToolSpec
-from worker.core.ports.model import Reply, Request, StopReason
-from worker.core.text.untrusted_json import parse_object
+from worker.conversation.messages import ToolCall, ToolSpec
+from worker.conversation.model import Reply, Request, StopReason
 from worker.models.wrapper import ModelWrapper
+from worker.safety.untrusted_json import parse_object
 
 ANSWER = ToolSpec(
     "answer",

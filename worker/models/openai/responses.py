@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from worker.core.conversation.messages import (
+from worker.conversation.messages import (
     Assistant,
     ToolCall,
     ToolResult,
@@ -19,7 +19,7 @@ from worker.core.conversation.messages import (
     User,
     group_messages,
 )
-from worker.core.ports.model import Request
+from worker.conversation.model import Request
 from worker.models.base import Target
 from worker.models.codec import names
 from worker.models.codec.json_slices import dump_json, parse_elements

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from worker.core.ports.model import StopReason
+from worker.conversation.model import StopReason
 from worker.models.base import Decoded
 from worker.models.codec.json_slices import (
     Slice,

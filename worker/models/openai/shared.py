@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from worker.core.conversation.messages import (
+from worker.conversation.messages import (
     Assistant,
     Message,
     ToolCall,

@@ -10,10 +10,10 @@ import threading
 from collections import OrderedDict
 from dataclasses import replace
 
-from worker.core.conversation.messages import Assistant
-from worker.core.gate.blocks import read_blocks
-from worker.core.gate.written_calls import has_written_call
-from worker.core.ports.model import Model, Reply, Request, StopReason
+from worker.answer.gate.blocks import read_blocks
+from worker.answer.gate.written_calls import has_written_call
+from worker.conversation.messages import Assistant
+from worker.conversation.model import Model, Reply, Request, StopReason
 from worker.errors import NO_TOOLS, ModelError
 from worker.models.text_tools.fences import Parsed, parse_answer, rewrite_request
 from worker.models.wrapper import ModelWrapper

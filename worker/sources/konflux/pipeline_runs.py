@@ -12,16 +12,16 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from worker.arguments import Arguments
-from worker.core.conversation.context import Subject
-from worker.core.ports.evidence import TaskStep
-from worker.core.text.untrusted import one_line
+from worker.conversation.context import Subject
 from worker.errors import ArgumentError, SourceError
-from worker.sources.api.client import ask_in_turn, keep_ends
-from worker.sources.api.web import Query, WebReader, clean_ends
-from worker.sources.base import NoArguments, RawDocument, SourceDef, present
+from worker.gitlab.read.api.client import ask_in_turn, keep_ends
+from worker.gitlab.read.api.web import Query, WebReader, clean_ends
+from worker.gitlab.read.base import NoArguments, RawDocument, SourceDef, present
+from worker.gitlab.read.session_reader import Reader
+from worker.safety.untrusted import one_line
 from worker.sources.konflux.tekton_objects import Run, Runs, Step
-from worker.sources.session_reader import Reader
+from worker.tools.arguments import Arguments
+from worker.verdict.evidence import TaskStep
 
 PREFIXES = ("pipelinesascode.tekton.dev", "pac.test.appstudio.openshift.io")
 """Prefixes of the labels on the runs of builds, and on those of integration tests."""

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from worker.sources.api.wire import Answer
+from worker.gitlab.read.api.wire import Answer
 
 
 class Metadata(Answer):

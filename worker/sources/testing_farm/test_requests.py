@@ -12,17 +12,17 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from worker.arguments import Arguments
-from worker.core.conversation.context import Subject
-from worker.core.ports.evidence import RequestFile
-from worker.core.text.untrusted import one_line
+from worker.conversation.context import Subject
 from worker.errors import ArgumentError, SourceError
-from worker.sources.api.client import NotFound, keep_ends
-from worker.sources.api.web import WebReader, clean_ends, get_origin
-from worker.sources.api.wire import Answer
-from worker.sources.base import RawDocument, SourceDef, present
-from worker.sources.session_reader import Reader
+from worker.gitlab.read.api.client import NotFound, keep_ends
+from worker.gitlab.read.api.web import WebReader, clean_ends, get_origin
+from worker.gitlab.read.api.wire import Answer
+from worker.gitlab.read.base import RawDocument, SourceDef, present
+from worker.gitlab.read.session_reader import Reader
+from worker.safety.untrusted import one_line
 from worker.sources.testing_farm.xunit import MAX_CASES, Case, Report
+from worker.tools.arguments import Arguments
+from worker.verdict.evidence import RequestFile
 
 MAX_XML = 64 * 1024 * 1024
 MAX_LOG = 8 * 1024 * 1024

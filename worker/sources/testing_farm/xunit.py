@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from worker.core.text.untrusted import visible
 from worker.errors import SourceError
-from worker.sources.base import present
+from worker.gitlab.read.base import present
+from worker.safety.untrusted import visible
 
 MAX_CASES = 200
 MAX_TEXT = 4000

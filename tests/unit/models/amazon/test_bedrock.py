@@ -18,10 +18,10 @@ from tests.simulators.anthropic.bedrock import BedrockSim
 from tests.simulators.anthropic.signatures import Account
 from tests.unit.models.answers import ASK, fails, good, model
 from tests.wire.conversations import conversations
-from worker.core.ports.model import Reply
-from worker.demo.loopback import Loopback
-from worker.demo.script import Say, Script
+from worker.conversation.model import Reply
 from worker.errors import ConfigError, ContextOverflow, ModelError
+from worker.lab.loopback import Loopback
+from worker.lab.script import Say, Script
 from worker.models import table
 from worker.models.base import OperatorRow
 from worker.models.catalogue.built_in import BUILT_IN

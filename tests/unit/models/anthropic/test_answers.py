@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.unit.models.answers import NO_ANSWERS, error, message, text, use
-from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports.model import StopReason
+from worker.conversation.messages import ToolCall, Usage
+from worker.conversation.model import StopReason
 from worker.models.anthropic.answers import classify, decode
 from worker.models.base import Cause
 

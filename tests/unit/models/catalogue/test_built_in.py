@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from worker.core.conversation.messages import Usage
+from worker.conversation.messages import Usage
 from worker.models.catalogue.built_in import BUILT_IN, MODELS
 from worker.models.catalogue.model_info import Catalogue, ModelInfo, Rate
 

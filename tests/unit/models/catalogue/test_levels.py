@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes import HandClock
-from worker.core.conversation.messages import User
-from worker.core.ports.model import Request
+from worker.conversation.messages import User
+from worker.conversation.model import Request
 from worker.errors import ConfigError
 from worker.models.base import Target
 from worker.models.catalogue.built_in import BUILT_IN

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from worker.core.conversation.messages import Usage
+from worker.conversation.messages import Usage
 from worker.errors import ConfigError
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.models.catalogue.model_info import Catalogue, Level, ModelInfo, make_flat_rate

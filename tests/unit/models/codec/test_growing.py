@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 
 from tests.contexts import answered, called
-from worker.core.conversation.messages import Assistant, Message, ToolResult, User, group_messages
+from worker.conversation.messages import Assistant, Message, ToolResult, User, group_messages
 from worker.models.base import Fragment
 from worker.models.codec.growing import SESSIONS, FragmentCache
 

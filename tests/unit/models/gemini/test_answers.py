@@ -7,8 +7,8 @@ import pytest
 
 from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.gemini_bodies import answer, call, candidate, text
-from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports.model import StopReason
+from worker.conversation.messages import ToolCall, Usage
+from worker.conversation.model import StopReason
 from worker.models.gemini.answers import NO_ID, decode
 
 CALL = ToolCall("c1", "look", '{"at":"a"}')

@@ -13,9 +13,9 @@ from tests.google_tokens import TokenServer
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.unit.models.answers import ASK, fails, model
-from worker.core.ports.model import Reply
-from worker.demo.script import Call, Say, Script, Scripted
+from worker.conversation.model import Reply
 from worker.errors import ConfigError, ModelError
+from worker.lab.script import Call, Say, Script, Scripted
 from worker.models import table
 from worker.models.base import OperatorRow
 from worker.models.http.client import HttpModel

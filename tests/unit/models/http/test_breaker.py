@@ -4,7 +4,7 @@ import pytest
 
 from tests.contexts import context
 from tests.fakes import HandClock, ScriptedModel, says
-from worker.core.ports.model import Reply, Request
+from worker.conversation.model import Reply, Request
 from worker.errors import CIRCUIT_OPEN, ModelError
 from worker.models.fallback import FallbackModel
 from worker.models.http.breaker import FAILURES, PAUSE, WINDOW, Breakers, Circuit

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports.model import StopReason
+from worker.conversation.messages import ToolCall, Usage
+from worker.conversation.model import StopReason
 from worker.models.base import Decoded
 from worker.models.http.continuation import add_fields, join_answers
 

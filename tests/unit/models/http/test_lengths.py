@@ -13,7 +13,7 @@ from tests.fakes import HandClock
 from tests.unit.models.answers import ASK, Step, error, fails, good, model
 from tests.unit.models.gemini_bodies import error as google_error
 from tests.unit.models.gemini_bodies import quota
-from worker.core.conversation.messages import User
+from worker.conversation.messages import User
 from worker.errors import ContextOverflow, ModelError
 from worker.models.http.client import MAX_ATTEMPTS
 

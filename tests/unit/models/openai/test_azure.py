@@ -9,9 +9,9 @@ import pytest
 from tests.fakes import HandClock
 from tests.simulators.openai import AzureChatSim, AzureResponsesSim
 from tests.unit.models.answers import ASK, fails, good, model
-from worker.core.ports.model import Request
-from worker.demo.script import Say, Script
+from worker.conversation.model import Request
 from worker.errors import ContextOverflow, ModelError
+from worker.lab.script import Say, Script
 from worker.models import table
 from worker.models.base import OperatorRow
 from worker.models.catalogue.operator_entries import extend_catalogue

@@ -8,8 +8,8 @@ import pytest
 from tests.linear import takes_linear_time
 from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.openai_answers import completion
-from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports.model import StopReason
+from worker.conversation.messages import ToolCall, Usage
+from worker.conversation.model import StopReason
 from worker.models.openai.chat_answers import decode
 
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}

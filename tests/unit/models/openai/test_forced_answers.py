@@ -6,8 +6,8 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import ScriptedModel, says
-from worker.core.conversation.messages import ToolCall, ToolSpec, User
-from worker.core.ports.model import Request, StopReason
+from worker.conversation.messages import ToolCall, ToolSpec, User
+from worker.conversation.model import Request, StopReason
 from worker.models.openai.forced_answers import ANSWER, ForcedAnswersModel
 
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {}})

@@ -8,8 +8,8 @@ import pytest
 from tests.linear import takes_linear_time
 from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.openai_answers import response, said
-from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.ports.model import StopReason
+from worker.conversation.messages import ToolCall, Usage
+from worker.conversation.model import StopReason
 from worker.models.openai.responses_answers import decode
 
 REASONING = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}

@@ -8,8 +8,8 @@ import pytest
 from tests.linear import takes_linear_time
 from tests.unit.models.answers import fails
 from tests.unit.models.test_openai_models import ASK, CHAT, LOCAL, RESPONSE, model, sent
-from worker.core.conversation.messages import User
-from worker.core.ports.model import Request
+from worker.conversation.messages import User
+from worker.conversation.model import Request
 from worker.errors import ModelError
 from worker.models.base import Cause, WantedChange
 from worker.models.catalogue.operator_entries import extend_catalogue

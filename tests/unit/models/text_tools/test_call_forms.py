@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.linear import takes_linear_time
-from worker.core.conversation.messages import ToolSpec
-from worker.core.gate.blocks import read_blocks
-from worker.core.gate.written_calls import has_written_call
+from worker.answer.gate.blocks import read_blocks
+from worker.answer.gate.written_calls import has_written_call
+from worker.conversation.messages import ToolSpec
 from worker.models.text_tools.call_forms import read_written_calls
 
 TEXT = {"type": "string"}

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, User
-from worker.core.ports.model import Request
+from worker.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, User
+from worker.conversation.model import Request
 from worker.models.text_tools.fences import (
     MOST_CALLS,
     UNNAMED,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes import Answer, ScriptedModel, says
-from worker.core.conversation.messages import ToolSpec, User
-from worker.core.ports.model import Request, StopReason
+from worker.conversation.messages import ToolSpec, User
+from worker.conversation.model import Request, StopReason
 from worker.errors import NO_TOOLS, ModelError
 from worker.models.text_tools.model import TextToolsModel
 

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from tests.clusters import JSON, Cluster
-from worker.core.conversation.context import Subject
-from worker.core.ports.evidence import TaskStep
-from worker.core.ports.tools import Document, DocumentKind, Source
+from worker.conversation.context import Subject
 from worker.errors import ArgumentError, ConfigError, SourceError
-from worker.sources.api.client import ReadClient
-from worker.sources.captures import CapturedDocuments
-from worker.sources.evidence import Evidence
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.captures import CapturedDocuments
+from worker.gitlab.read.evidence import Evidence
+from worker.gitlab.read.session_reader import Reader
 from worker.sources.konflux import pipeline_runs
 from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
-from worker.sources.session_reader import Reader
 from worker.sources.table import bind_sources, join_rows, write_notes
+from worker.tools.source import Document, DocumentKind, Source
+from worker.verdict.evidence import TaskStep
 
 SHA = "a" * 40
 SUBJECT = Subject("https://gitlab.example", 1, "Team/App", 7, 1, 9, SHA, "https://x")

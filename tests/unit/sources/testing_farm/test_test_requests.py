@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from tests.clusters import TestingFarm
-from worker.core.conversation.context import Subject
-from worker.core.ports.evidence import RequestFile
-from worker.core.ports.tools import Document, DocumentKind, Source
+from worker.conversation.context import Subject
 from worker.errors import ArgumentError, SourceError
-from worker.sources.api.client import ReadClient
-from worker.sources.captures import CapturedDocuments
-from worker.sources.session_reader import Reader
+from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.captures import CapturedDocuments
+from worker.gitlab.read.session_reader import Reader
 from worker.sources.table import bind_sources
 from worker.sources.testing_farm import test_requests, xunit
 from worker.sources.testing_farm.test_requests import open_testing_farm
 from worker.sources.testing_farm.xunit import Report
+from worker.tools.source import Document, DocumentKind, Source
+from worker.verdict.evidence import RequestFile
 
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
 SUBJECT = Subject("https://gitlab.example", 1, "team/app", 7, 1, 9, "a" * 40, "https://x")

@@ -1,0 +1,49 @@
+"""What GitLab's record settles in labelled worlds, from the webhook to the posted headline."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.labelled_notes import claimed, post_note, wrong_label
+from tests.labelled_worlds import RIGHT, World, read_worlds
+from worker.answer.repair_request import REFUTED
+
+pytestmark = pytest.mark.slow
+
+WORLDS = read_worlds(Path(__file__).with_name("worlds.yaml"))
+CLAIMS = read_worlds(Path(__file__).with_name("claims.yaml"))
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.id)
+def test_the_record_settles_what_it_proves_and_nothing_else(world: World) -> None:
+    """Against a model that is wrong where it proves something, beside one that cannot tell else."""
+    expect = world.fields["expect"]
+    provable = expect["settled"] != "none"
+    posted = post_note(world, wrong_label(world) if provable else "none")
+    assert world.grade(posted.headline) == RIGHT, f"{world.title}\n{posted.body}"
+    _check_words(expect, posted.body)
+
+
+@pytest.mark.parametrize("world", CLAIMS, ids=lambda world: world.id)
+def test_a_models_claim_stands_unless_the_record_rules_it_out(world: World) -> None:
+    """Then the model is asked once more, with the fact; and it is not clear if it says so again."""
+    expect, posted = world.fields["expect"], claimed(world)
+    assert posted.headline == expect["headline"], f"{world.title}\n{posted.body}"
+    assert len(posted.asked) == expect.get("asked", 1), posted.asked
+    assert (REFUTED in posted.asked[-1]) == (len(posted.asked) == 2)
+    _check_words(expect, posted.body)
+
+
+def test_most_claims_that_are_near_a_refuted_one_are_left_alone() -> None:
+    left = [world for world in CLAIMS if world.fields["expect"].get("asked", 1) == 1]
+    assert len(CLAIMS) >= 40
+    assert len(left) >= len(CLAIMS) / 2
+
+
+def _check_words(expect: Mapping[str, Any], body: str) -> None:
+    for words in expect.get("told", ()):
+        assert words in body
+    for words in expect.get("untold", ()):
+        assert words not in body

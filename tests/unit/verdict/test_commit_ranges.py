@@ -1,0 +1,57 @@
+"""Between which commits a job broke."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.verdict.verdict_cases import BASE, NEW, OLD, SHA, facts, run, target
+from worker.verdict.commit_ranges import CommitRange, find_ranges
+from worker.verdict.facts import Target, Unknown
+from worker.verdict.stored_rulings import dump_ruling, load_ruling
+from worker.verdict.verdict import make_ruling
+
+PASSED, FAILED = run(300, "success", sha="e" * 40), run(310, sha="e" * 40)
+
+
+@pytest.mark.parametrize(
+    ("there", "found"),
+    [
+        (target((NEW, "same"), (BASE, "same"), (OLD, "pass")), (CommitRange(OLD, BASE, "main"),)),
+        (target((NEW, "same"), (BASE, "pass")), (CommitRange(BASE, NEW, "main"),)),
+        (target((NEW, "same"), (BASE, "same")), ()),
+        (target((NEW, "same"), (BASE, "other"), (OLD, "pass")), ()),
+        (target((NEW, "pass"), (BASE, "same"), (OLD, "pass")), ()),
+        (replace(target((NEW, "same"), (OLD, "pass")), may_hide_newer_runs=True), ()),
+        (Unknown("not read"), ()),
+    ],
+)
+def test_the_target_branch_broke_between_its_last_pass_and_its_first_such_failure(
+    there: Target | Unknown, found: tuple[CommitRange, ...]
+) -> None:
+    assert find_ranges(facts(target=there)) == found
+
+
+def test_the_merge_request_broke_since_its_last_run_if_that_passed() -> None:
+    assert find_ranges(facts(earlier=(PASSED,))) == (CommitRange("e" * 40, SHA),)
+    assert find_ranges(facts(earlier=(FAILED, PASSED))) == ()
+    assert find_ranges(facts(earlier=(replace(PASSED, sha=SHA),))) == ()
+    assert find_ranges(facts(earlier=Unknown("not read"))) == ()
+
+
+def test_the_target_branch_comes_before_the_merge_request() -> None:
+    both = facts(target=target((NEW, "same"), (OLD, "pass")), earlier=(PASSED,))
+    assert find_ranges(both) == (CommitRange(OLD, NEW, "main"),)
+
+
+def test_a_flaky_job_did_not_break() -> None:
+    flaky = facts(attempts=(run(501, "success"),), earlier=(PASSED,))
+    assert make_ruling(flaky).ranges == ()
+
+
+def test_ranges_are_stored() -> None:
+    ruling = make_ruling(facts(earlier=(PASSED,)))
+    assert ruling.ranges
+    assert load_ruling(dump_ruling(ruling)) == ruling
+    red = make_ruling(facts(target=target((NEW, "same"), (BASE, "same"), (OLD, "pass"))))
+    assert red.target_job == 400
+    assert load_ruling(dump_ruling(red)) == red

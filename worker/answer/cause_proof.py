@@ -1,0 +1,171 @@
+"""Tells a quote that proves a cause from one that is only context. Pure.
+
+A quote that stands byte for byte in a log may still explain nothing: `Running with gitlab-runner`
+is in every log, and `could not compile … due to 1 previous error` in every failed build. A quote
+proves a cause if it is in the output of the command that failed, names a file and line of the
+change, or is in the test report or in what another system left; and if it is no banner, no ender
+and no consequence.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from worker.errors import ArgumentError, SourceError
+from worker.logs.bystanders import find_bystander, reports_trouble
+from worker.logs.failing_command import FailingCommand, find_failing_command
+from worker.logs.named_places import find_places
+from worker.verdict.evidence import Captures, JobLog, Place, RepoFile
+from worker.verdict.file_changes import select_lines
+from worker.verdict.finding import Evidence, Finding
+from worker.verdict.verdict import Verdict
+
+_NEAR = 4
+"""How many lines around a line tell what it is."""
+
+_LAST_WORDS = 3
+"""How many last lines show where a script hung."""
+
+_ENDING = 10
+"""How many last lines of a log say how the job ended."""
+
+_ENDED = re.compile(r"(?P<passed>Job succeeded\s*$)|(?:ERROR|FATAL): Job failed\b")
+_TIMED_OUT = re.compile(r"ERROR: Job failed: execution took longer than ")
+_UPLOADS = re.compile(r"(?:Uploading artifacts|Saving cache) for successful job")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a quote is to prove: a verdict. `changed_paths` are the files that the change touches,
+    none if they are not known."""
+
+    verdict: Verdict
+    changed_paths: Collection[str] = ()
+
+
+def mark_context(
+    finding: Finding, captures: Captures, changed_paths: Collection[str] = ()
+) -> Finding:
+    """Return `finding`, whose quotes are proven by `captures`, with what each quote lacks that
+    proves no cause (`Evidence.lacks`)."""
+    claim = Claim(finding.verdict, changed_paths)
+
+    @cache
+    def read_log(place: Place) -> "_Log | None":
+        try:
+            lines = captures.read_lines(place)
+        except (SourceError, ArgumentError):
+            return None
+        return _Log(lines, find_failing_command(lines))
+
+    def find_log(quote: Evidence) -> "_Log | None":
+        return read_log(quote.place) if isinstance(quote.place, JobLog) else None
+
+    return replace(
+        finding,
+        evidence=tuple(
+            replace(quote, lacks=_find_lack(quote, claim, find_log(quote)))
+            for quote in finding.evidence
+        ),
+    )
+
+
+def find_lack(quote: Evidence, claim: Claim, lines: Sequence[str] = ()) -> str:
+    """Return why a quote does not prove the claim, in a few words; "" if it does. `lines` are those
+    of the quote's job log."""
+    is_log = isinstance(quote.place, JobLog) and lines
+    return _find_lack(quote, claim, _Log(lines, find_failing_command(lines)) if is_log else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    lines: Sequence[str]
+    command: FailingCommand
+
+    @property
+    def last_words(self) -> str:
+        """How the runner says that the job ended; a script may have printed the same before."""
+        return next(filter(_ENDED.match, reversed(self.lines[-_ENDING:])), "")
+
+
+def _find_lack(quote: Evidence, claim: Claim, log: "_Log | None") -> str:
+    if isinstance(quote.place, RepoFile):
+        return _find_lack_of_file(quote.place, claim)
+    if log is None:
+        kinds = [find_bystander(line) for line in quote.text.split("\n")]
+        return next(filter(None, kinds), "") if all(kinds) else ""
+    ended = _ENDED.match(log.last_words)
+    if ended and ended["passed"]:
+        return "that job passed"
+    numbers = range(quote.line, max(quote.line, quote.last) + 1)
+    lacks = [
+        _find_lack_of_line(number, text, claim, log)
+        for number, text in zip(numbers, quote.text.split("\n"), strict=False)
+    ]
+    return next(filter(None, lacks), "") if all(lacks) else ""
+
+
+def _find_lack_of_file(place: RepoFile, claim: Claim) -> str:
+    if claim.verdict is not Verdict.CHANGE:
+        return f"a line of a file does not show that it is “{claim.verdict}”"
+    changed = not place.ref and place.path in claim.changed_paths
+    return "" if changed else "the change does not touch that file, and a file shows no failure"
+
+
+def _find_lack_of_line(number: int, text: str, claim: Claim, log: _Log) -> str:
+    command = log.command
+    whole = log.lines[number - 1] if 0 < number <= len(log.lines) else text
+    inside = command.first <= number <= command.last
+    if inside and _is_last_word(number, log):
+        return ""
+    if _is_silent(log) and number == command.first - 1:
+        return ""
+    near = tuple(log.lines[max(0, number - 1 - _NEAR) : number + _NEAR])
+    kind = find_bystander(whole, near) or find_bystander(text, near)
+    if kind is not None:
+        return kind
+    if inside or _is_of_runners_failure(number, whole, log) or _names_change(whole, claim):
+        return ""
+    return _place_output(log)
+
+
+def _is_last_word(number: int, log: _Log) -> bool:
+    """Whether the line is one of the last that a script wrote which reached its time limit."""
+    is_last = number > log.command.last - _LAST_WORDS
+    return is_last and _TIMED_OUT.match(log.last_words) is not None
+
+
+def _is_silent(log: _Log) -> bool:
+    """Whether the failing command wrote nothing: then its echo is all that there is."""
+    command = log.command
+    if not command.text or any(map(str.strip, command.select(log.lines))):
+        return False
+    return not any(map(_UPLOADS.match, log.lines[command.last :]))
+
+
+def _is_of_runners_failure(number: int, line: str, log: _Log) -> bool:
+    """Whether the runner says in the line why it failed the job itself, after the script."""
+    if number <= log.command.last or not reports_trouble(line):
+        return False
+    if _ENDED.match(line):
+        return True
+    return any(map(_UPLOADS.match, log.lines[log.command.last : number]))
+
+
+def _names_change(line: str, claim: Claim) -> bool:
+    """Whether a line names a line of a file that the change touches."""
+    if claim.verdict is not Verdict.CHANGE:
+        return False
+    named = find_places(line)
+    return bool(named) and any(select_lines(path, named) for path in claim.changed_paths)
+
+
+def _place_output(log: _Log) -> str:
+    command = log.command
+    if _is_silent(log):
+        return f"it is not the command that failed, on line {command.first - 1}"
+    return (
+        f"it is not in the output of the command that failed, lines {command.first} to "
+        f"{command.last}"
+    )

@@ -1,0 +1,305 @@
+"""The parts of a note: folded sections, brief lines, quotes. All output is harmless Markdown."""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import accumulate
+
+from worker.answer.note import fit
+from worker.answer.note.failed_jobs import Detail, FailedLine, cut_names
+from worker.answer.note.quotes import cut_line, squeeze_blanks, squeeze_line, squeeze_paths
+from worker.answer.proof import ReplyPart
+from worker.answer.sections import find_fenced_lines
+from worker.safety.code import write_code_block, write_code_line
+from worker.safety.neutralise import neutralise, neutralise_line
+from worker.safety.redact import Redactor
+from worker.safety.spans import is_link_allowed
+from worker.safety.untrusted import one_line, visible
+from worker.verdict.evidence import (
+    FailedJob,
+    JobArtifact,
+    JobLog,
+    Place,
+    RepoFile,
+    ReportedTest,
+    RequestFile,
+    TaskStep,
+    name_lines,
+)
+from worker.verdict.finding import Evidence, Unproven
+
+MAX_QUOTE = 300
+MAX_BRIEF = 480
+MAX_SECTION = 4_000
+MAX_NAME = 80
+MAX_REASON = 160
+
+_REMEMBERED = 64
+"""Lines and quotes that are cached: the candidates for a note have most of them in common."""
+
+Hosts = frozenset[str]
+
+SHAPES = Redactor()
+"""Removes well-known shapes of tokens, whatever the process's own secrets are."""
+
+
+def remove_tokens(text: str) -> str:
+    """Return `text` without tokens, and without invisible characters, which could split one."""
+    return SHAPES.redact_text(visible(text))
+
+
+class Parts:
+    """Splits a note into what is visible at once and what is folded.
+
+    `longest`: see `fit.PartLimits`.
+    """
+
+    def __init__(self, hosts: Hosts, longest: int) -> None:
+        self._hosts = hosts
+        self._longest = longest
+        self._folded: list[tuple[str, str]] = []
+        self._lines: list[str] = []
+
+    def write_brief(self, title: str, text: str, sentences: int) -> str:
+        """Return the first sentences of a section on one line, and fold the rest."""
+        text = visible(text).strip()
+        line, rest = fit.begin_section(text, sentences, self._longest)
+        self.fold_section(title, rest)
+        return clean_line(line, self._hosts, MAX_SECTION)
+
+    def write_jobs(self, title: str, failed: FailedLine, detail: Detail, tests: int = 1) -> str:
+        """Return what failed on one line, and fold all of it if that is cut, or if the model says
+        more of it."""
+        line, whole = failed.write(detail, tests), failed.write(Detail.WHOLE)
+        if line != whole:
+            self.fold_section(title, whole if failed.jobs else failed.text)
+        if failed.jobs and not failed.is_told(whole):
+            self.fold_section("What the model says failed", failed.text)
+        return clean_line(line, self._hosts, MAX_SECTION)
+
+    def write_quotes(
+        self,
+        quotes: Sequence[Evidence],
+        shown: Collection[int],
+        lines: Mapping[int, Evidence],
+        size: int = MAX_QUOTE,
+        about: frozenset[str] = frozenset(),
+    ) -> list[str]:
+        """Return the quotes whose numbers are `shown`, in order, and fold the others.
+
+        A quote in `lines` takes one line: all of it if it is short, else its line in `lines`,
+        marked and cut at `size` characters (see `cut_line`). Shortened ones are folded in full.
+        """
+        cut = partial(cut_line, size=size, about=about)
+        short = {
+            at: (at in lines and _write_on_one_line(quotes[at], size, self._hosts))
+            or _shorten(quotes[at], lines.get(at), cut, self._hosts)
+            for at in sorted(shown)
+        }
+        whole = {at: write_quote(quote, self._hosts) for at, quote in enumerate(quotes)}
+        more = [whole[at] for at in whole if short.get(at) != whole[at]]
+        self.fold_lines("More evidence" if short else "Evidence", more)
+        return list(short.values())
+
+    def fold_section(self, title: str, text: str) -> None:
+        """Fold a section."""
+        if text.strip():
+            self._folded.append((title, text))
+
+    def get_folded(self, title: str) -> str:
+        """Return what is folded under this title; "" if there is no such section."""
+        return "\n\n".join(text for name, text in self._folded if name == title)
+
+    def fold_lines(self, title: str, lines: list[str]) -> None:
+        """Fold lines, which are harmless already."""
+        if lines:
+            self._lines += [""] * bool(self._lines)
+            self._lines += [f"**{title}**", "", *(f"- {line}" for line in lines)]
+
+    def render_folded(self, room: int) -> str:
+        """Return all folded sections, each cut at `room` characters."""
+        sections = [drop_empty_headings("\n".join(_take_whole_lines(self._lines, room)))]
+        for title, text in self._folded:
+            heading = f"**{title}**\n\n" if title else ""
+            said = drop_empty_headings(remove_tokens(text))
+            harmless = neutralise(said, self._hosts, room)
+            sections += [heading + harmless] if harmless.strip() else []
+        return "\n\n".join(filter(None, sections))
+
+
+_HEADING = re.compile(r" {0,3}(?:(#{1,6})(?:[ \t].{0,200})?|\*\*[^*.!?]{1,80}\*\*:?[ \t]*)")
+_BOLD, _CONTENT = 7, 99
+"""The level of a heading in bold, and of what is none."""
+
+
+def drop_empty_headings(text: str) -> str:
+    """Return a text without headings that nothing follows before the next one of their level."""
+    lines, kept, following = text.split("\n"), list[str](), 0
+    fenced = find_fenced_lines(lines)
+    for number in reversed(range(len(lines))):
+        heading = None if number in fenced else _HEADING.fullmatch(lines[number])
+        level = len(heading[1] or "*" * _BOLD) if heading else _CONTENT
+        if heading is None or following > level:
+            kept.append(lines[number])
+            following = level if lines[number].strip() else following
+    return "\n".join(reversed(kept)).strip("\n")
+
+
+def _take_whole_lines(lines: list[str], room: int) -> list[str]:
+    """Return as many of the lines as fit into `room` characters, none of them cut."""
+    sizes = accumulate(len(line) + 1 for line in lines)
+    return [line for line, size in zip(lines, sizes, strict=True) if size <= room]
+
+
+@lru_cache(_REMEMBERED)
+def clean_line(text: str, hosts: Hosts, limit: int = MAX_BRIEF) -> str:
+    return neutralise_line(remove_tokens(text), hosts, limit)
+
+
+def write_sentence(text: str) -> str:
+    """Return `text`, which is harmless already, as a sentence. Only words are capitalised:
+    "X86-64" would be a reference to an issue."""
+    if text[1:2].islower() or text[1:2] == " ":
+        text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", "…")) else text + "."
+
+
+@lru_cache(_REMEMBERED)
+def write_quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
+    """Return a proven quote as the text of a list item that begins in `column`; a place outside
+    `hosts` is named without a link."""
+    linked = _link_place(evidence, hosts)
+    lines = [_cut_text(line) for line in remove_tokens(evidence.text).split("\n")]
+    if len(lines) == 1:
+        return f"{linked}: {write_code_line(lines[0])}"
+    return f"{linked}:\n{write_code_block(chr(10).join(lines), indent=column)}"
+
+
+def _link_place(evidence: Evidence, hosts: Hosts) -> str:
+    place = ", ".join(
+        filter(None, (_write_place(evidence.place), name_lines(evidence.line, evidence.last)))
+    )
+    return f"[{place}]({evidence.url})" if is_link_allowed(evidence.url, hosts) else place
+
+
+_MOST_BESIDE = 3
+"""The most lines of a quote that stand beside one another."""
+
+
+def _write_on_one_line(quote: Evidence, size: int, hosts: Hosts) -> str:
+    """Return the lines of a quote beside one another; "" if they are many, or have more than
+    `size` characters, or more than one line of the note."""
+    lines = [line.strip() for line in remove_tokens(quote.text).split("\n") if line.strip()]
+    if len(lines) > _MOST_BESIDE or len(" / ".join(lines)) > min(size, fit.SHORT_QUOTE):
+        return ""
+    return f"{_link_place(quote, hosts)}: {' / '.join(map(write_code_line, lines))}"
+
+
+def _shorten(
+    quote: Evidence, line: Evidence | None, cut: Callable[[str], str], hosts: Hosts
+) -> str:
+    """Return one `line` of a quote, all lines if that is None, each shortened by `cut`. Marks say
+    what is left out."""
+    shown = line or quote
+    lines = remove_tokens(shown.text).split("\n")
+    parts = [*map(cut, lines)]
+    place = _link_place(shown, hosts)
+    if len(lines) > 1:
+        mark = " (cut)" if parts != lines else ""
+        return f"{place}{mark}:\n{write_code_block(chr(10).join(parts), indent=2)}"
+    part = squeeze_blanks(parts[0]).rstrip()
+    whole = squeeze_blanks(lines[0]).rstrip()
+    for squeeze in (squeeze_line, squeeze_paths):
+        whole = whole if part in whole else squeeze(whole)
+    is_cut = len(part) < len(whole)
+    before = "… " if is_cut and not whole.startswith(part) else ""
+    after = " …" if is_cut and (not before or not whole.endswith(part)) else ""
+    count = quote.text.count("\n") + 1
+    mark = f" (1 of {count} lines)" if line else ""
+    return f"{place}: {before}{write_code_line(parts[0])}{after}{mark}"
+
+
+def write_unproven(unproven: Unproven) -> str:
+    """Return what replaces a quote that could not be proven; it never holds its text."""
+    where = write_code_line(_cut_text(remove_tokens(unproven.where)))
+    return f"*(a quote from {where} was left out: it could not be proven)*"
+
+
+def write_answer_parts(parts: Sequence[ReplyPart], hosts: Hosts, room: int) -> str:
+    """Return the parts of an answer as Markdown; each text is cut at `room` characters."""
+    texts = ""
+    listed = False
+    for part in parts:
+        if isinstance(part, str):
+            piece = neutralise(remove_tokens(part), hosts, room)
+        else:
+            piece = _write_item(part, texts, hosts)
+        both = listed and not isinstance(part, str)
+        texts += ("\n" if both else "\n\n" if texts else "") + piece
+        listed = not isinstance(part, str)
+    return texts
+
+
+_ITEM = re.compile(r" *(?:[-*+]|\d{1,9}[.)]) +")
+
+
+def _write_item(part: Evidence | Unproven, before: str, hosts: Hosts) -> str:
+    """Return a quote as the list item that it was in the model's text, after the text `before`."""
+    mark = part.lead.lstrip()
+    indent = _find_outer_column(before, len(part.lead.expandtabs(4)) - len(mark))
+    column = indent + len(mark)
+    text = write_quote(part, hosts, column) if isinstance(part, Evidence) else write_unproven(part)
+    return " " * indent + mark + text
+
+
+def _find_outer_column(before: str, indent: int) -> int:
+    """Return the column where the text of the enclosing list item begins, for a line with this
+    indentation; 0 if it belongs to none."""
+    inside = False
+    for line in reversed(before.split("\n")):
+        fence = line.lstrip().startswith("```")
+        inside ^= fence
+        if inside or fence:
+            continue
+        item = _ITEM.match(line)
+        if item and item.end() <= indent:
+            return item.end()
+        if line and not item and not line.startswith(" "):
+            return 0
+    return 0
+
+
+def _write_place(place: Place) -> str:
+    match place:
+        case JobLog(job_id):
+            return f"job {job_id}"
+        case RepoFile(path, ref):
+            name = write_code_line(_cut_text(remove_tokens(path)))
+            return f"{name} at {write_code_line(ref)}" if ref else name
+        case JobArtifact(job_id, path):
+            return f"{write_code_line(_cut_text(remove_tokens(path)))} of job {job_id}"
+        case ReportedTest(name):
+            return f"test {write_code_line(_cut_text(remove_tokens(name)))}"
+        case TaskStep(task_run, step):
+            task = write_code_line(_cut_text(remove_tokens(task_run)))
+            return f"step {write_code_line(step)} of {task}"
+        case RequestFile(_, path):
+            return f"{write_code_line(_cut_text(remove_tokens(path)))} of Testing Farm"
+
+
+def _cut_text(text: str) -> str:
+    return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
+
+
+def write_job_line(job: FailedJob, hosts: Hosts) -> str:
+    name = f"job {job.job_id}" if job.job_id else "its page"
+    linked = (
+        f"[{name}]({job.url})" if is_link_allowed(job.url, hosts) else name if job.job_id else ""
+    )
+    why = (
+        f": {write_code_line(one_line(remove_tokens(job.reason), MAX_REASON))}"
+        if job.reason
+        else ""
+    )
+    where = f" ({linked})" if linked else ""
+    return f"{write_code_line(cut_names(remove_tokens(job.name), MAX_NAME))}{where}{why}"

@@ -1,0 +1,1 @@
+"""A session as a value: messages, budgets, folds, and what to do next."""

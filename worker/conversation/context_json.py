@@ -1,0 +1,328 @@
+"""`context.json`: a session as JSON, messages in the style of OpenAI Chat Completions."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from operator import attrgetter, is_
+from typing import Any, Generic, TypeVar
+
+from worker.conversation.context import (
+    SCHEMA,
+    CacheMark,
+    CallCost,
+    Context,
+    NoteRef,
+    Outcome,
+    Status,
+    Subject,
+)
+from worker.conversation.folds.fold import Fold, FoldKind
+from worker.conversation.limits import TurnUsage, find_budget
+from worker.conversation.messages import (
+    Assistant,
+    Message,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    User,
+    WireForm,
+    rename_stored_calls,
+)
+from worker.conversation.session_id import SessionKey
+from worker.conversation.tiers import ReplyModel, TierChoice
+from worker.stored_keys import from_stored, pick_known, to_stored
+from worker.verdict.jobs import dump_survey, load_survey
+
+T = TypeVar("T")
+
+
+class HistoryError(ValueError):
+    """The stored bytes are not a context this version can read; the message says why."""
+
+
+def dump_context(context: Context) -> bytes:
+    """Encode a context as the bytes of `context.json`."""
+    return Dumper().dump(context)
+
+
+class Dumper:
+    """Encodes one growing session again and again; what does not change is encoded once.
+
+    Otherwise the checkpoint after every step would cost more than the step itself.
+    """
+
+    def __init__(self) -> None:
+        self._messages = _GrowingList(_dump_message)
+        self._calls = _GrowingList(_dump_call)
+        self._constant_values: tuple[Any, ...] = ()
+        self._constant = b""
+
+    def dump(self, context: Context) -> bytes:
+        """Encode a context as the bytes of `context.json`."""
+        changing = _encode(_changing_fields(context))[1:-1]
+        return b"".join(
+            [
+                *(b"{", self._encode_constant(context), b",\n", changing, b',\n"calls": [\n'),
+                *self._calls.encode(context.calls),
+                b'\n],\n"messages": [\n',
+                *self._messages.encode(context.messages),
+                b"\n]}\n",
+            ]
+        )
+
+    def _encode_constant(self, context: Context) -> bytes:
+        """The JSON of what stays the same during a turn, the system prompt and tools above all."""
+        values = _get_constant_values(context)
+        if not self._constant or not all(map(is_, values, self._constant_values)):
+            self._constant_values = values
+            self._constant = _encode(_constant_fields(context))[1:-1]
+        return self._constant
+
+
+class _GrowingList(Generic[T]):
+    """The JSON of a list that mostly grows at its end; each item is encoded once."""
+
+    def __init__(self, dump: Callable[[T], dict[str, Any]]) -> None:
+        self._dump = dump
+        self._items: list[T] = []
+        self._encoded: list[bytes] = []
+
+    def encode(self, items: Sequence[T]) -> list[bytes]:
+        """The items' JSON, with the commas between them."""
+        self._forget_changed(items)
+        for item in items[len(self._items) :]:
+            comma = b",\n" if self._items else b""
+            self._encoded.append(comma + _encode(self._dump(item)))
+            self._items.append(item)
+        return self._encoded
+
+    def _forget_changed(self, items: Sequence[T]) -> None:
+        """Keep the encoded items up to the first that differs; usually none differs."""
+        same = 0
+        for ours, theirs in zip(self._items, items, strict=False):
+            if ours is not theirs:
+                break
+            same += 1
+        del self._items[same:], self._encoded[same:]
+
+
+_CHANGING = ("outcome", "usage", "cost_usd", "turn_usage", "cache", "folds", "calls", "messages")
+"""The fields of `Context` that change with each step; the others are encoded again only when one of
+them changes."""
+
+_CONSTANT = tuple(name for name in Context.__slots__ if name not in _CHANGING)
+_get_constant_values = attrgetter(*_CONSTANT)
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
+
+def _encode(value: Any) -> bytes:
+    # A model may write half a surrogate pair; it becomes a question mark.
+    return _JSON.encode(value).encode(errors="replace")
+
+
+def _constant_fields(context: Context) -> dict[str, Any]:
+    unset = [
+        name
+        for name in ("tier", "reply_by", "on_request", "dry_turns")
+        if not getattr(context, name)
+    ]
+    fields = {"schema": SCHEMA} | to_stored(context, *_CHANGING, *unset)
+    fields["subject"] = to_stored(context.subject)
+    fields["note"] = to_stored(context.note) if context.note else None
+    fields["tools"] = [_dump_tool(tool) for tool in context.tools]
+    fields["survey"] = dump_survey(context.survey) if context.survey else None
+    if context.tier:
+        fields["tier"] = to_stored(context.tier)
+    if context.reply_by:
+        fields["reply_by"] = to_stored(context.reply_by)
+    return fields
+
+
+def _dump_call(call: CallCost) -> dict[str, Any]:
+    unset = [name for name in ("task", "tier", "reasoning") if not getattr(call, name)]
+    return to_stored(call, *unset) | {"usage": to_stored(call.usage)}
+
+
+def _load_call(fields: Mapping[str, Any]) -> CallCost:
+    return from_stored(CallCost, {**fields, "usage": from_stored(Usage, fields["usage"])})
+
+
+def _changing_fields(context: Context) -> dict[str, Any]:
+    return {
+        "outcome": to_stored(context.outcome) if context.outcome else None,
+        "usage": to_stored(context.usage),
+        "cost_usd": context.cost_usd,
+        "spent": _dump_turn_usage(context.turn_usage),
+        "cache": to_stored(context.cache) if context.cache else None,
+        **({"folds": [to_stored(fold) for fold in context.folds]} if context.folds else {}),
+    }
+
+
+def _load_fold(fields: Mapping[str, Any]) -> Fold:
+    indices = tuple(int(index) for index in fields["kept_messages"])
+    return from_stored(Fold, {**fields, "kind": FoldKind(fields["kind"]), "kept_messages": indices})
+
+
+_DAMAGED = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
+"""The errors that reading damaged bytes as a context may raise."""
+
+
+def load_context(data: bytes) -> Context:
+    """Read the bytes of `context.json`. Raises HistoryError if this version cannot."""
+    try:
+        fields = json.loads(data)
+        schema = fields["schema"]
+        if not isinstance(schema, int) or not 1 <= schema <= SCHEMA:
+            raise HistoryError(
+                f"context.json has schema {schema}; this version reads 1 to {SCHEMA}"
+            )
+        return _load_fields(fields)
+    except HistoryError:
+        raise
+    except _DAMAGED as error:
+        raise HistoryError(f"context.json cannot be read: {error!r:.200}") from error
+
+
+def load_context_of(key: SessionKey, data: bytes) -> Context:
+    """Read the bytes of a `context.json`, or of a checkpoint, that lay under `key`.
+
+    Raises HistoryError if this version cannot, or if it is of another session: the store is not
+    believed about whose project may be read, and where the note goes.
+    """
+    context = load_context(data)
+    subject = context.subject
+    named = (subject.project_id, subject.mr_iid, context.session_id)
+    if named != (key.project_id, key.mr_iid, key.session_id):
+        raise HistoryError(
+            f"it names session {context.session_id!r:.40} of {subject.project_id!r:.20}!"
+            f"{subject.mr_iid!r:.20}, and lay under session {key.session_id} of "
+            f"{key.project_id}!{key.mr_iid}"
+        )
+    return context
+
+
+def _load_fields(fields: Mapping[str, Any]) -> Context:
+    inner = {
+        # Without these three, the bytes are damaged, although a new context has defaults for them.
+        **{key: fields[key] for key in ("turn", "turn_start", "cost_usd")},
+        "subject": from_stored(Subject, fields["subject"]),
+        "note": from_stored(NoteRef, fields["note"]) if fields["note"] else None,
+        "answered": tuple(int(note) for note in fields["answered"]),
+        "tools": tuple(_load_tool(tool) for tool in fields["tools"]),
+        "survey": load_survey(fields["survey"]) if fields.get("survey") else None,
+        "lost": tuple(str(line) for line in fields.get("lost", ())),
+        "redacted": tuple(_load_redaction(*each) for each in fields.get("redacted", ())),
+        "tier": from_stored(TierChoice, fields["tier"]) if fields.get("tier") else None,
+        "reply_by": from_stored(ReplyModel, reply) if (reply := fields.get("reply_by")) else None,
+        "dry_turns": tuple(int(turn) for turn in fields.get("dry_turns", ())),
+        "outcome": _load_outcome(fields["outcome"]),
+        "usage": from_stored(Usage, fields["usage"]),
+        "spent": _load_turn_usage(fields["spent"]),
+        "cache": from_stored(CacheMark, fields["cache"]) if fields["cache"] else None,
+        "folds": tuple(_load_fold(fold) for fold in fields.get("folds", ())),
+        "calls": tuple(_load_call(call) for call in fields.get("calls", ())),
+        "messages": rename_stored_calls([_load_message(each) for each in fields["messages"]]),
+    }
+    return from_stored(Context, pick_known(Context, fields) | inner)
+
+
+def _load_redaction(kind: Any, number: Any, document: Any = "") -> tuple[str, int, str]:
+    """Older sessions have no third item, the name of the document."""
+    return str(kind), int(number), str(document)
+
+
+def _dump_turn_usage(spent: TurnUsage) -> dict[str, Any]:
+    refused = ["refused_at", "window", "refused_tokens", "refused_folds"]
+    unset = [] if spent.refused_at >= 0 else refused
+    unset += [name for name in ("paused_at", "warned_share") if not getattr(spent, name)]
+    return to_stored(spent, *unset) | {
+        "usage": to_stored(spent.usage),
+        "warned": sorted(spent.warned_budgets),
+        "final": sorted(spent.final),
+    }
+
+
+def _load_turn_usage(fields: Mapping[str, Any]) -> TurnUsage:
+    values = dict(fields)
+    values["usage"] = from_stored(Usage, values["usage"])
+    for name in ("warned", "final"):
+        values[name] = frozenset(find_budget(str(each)).name for each in values[name])
+    return from_stored(TurnUsage, values)
+
+
+def _load_outcome(fields: Mapping[str, Any] | None) -> Outcome | None:
+    if fields is None:
+        return None
+    return Outcome(Status(fields["status"]), str(fields["text"]), str(fields["reason"]))
+
+
+def _dump_tool(tool: ToolSpec) -> dict[str, Any]:
+    return {"type": "function", "function": asdict(tool)}
+
+
+def _load_tool(fields: Mapping[str, Any]) -> ToolSpec:
+    return ToolSpec(**fields["function"])
+
+
+def _dump_message(message: Message) -> dict[str, Any]:
+    match message:
+        case User(text):
+            return {"role": "user", "content": text}
+        case Assistant():
+            return _dump_assistant(message)
+        case ToolResult():
+            fields = {
+                "role": "tool",
+                "tool_call_id": message.call_id,
+                "name": message.name,
+                "content": message.content,
+            }
+            failed = {"is_error": True} if message.is_error else {}
+            return fields | failed | ({"ended_at": message.ended_at} if message.ended_at else {})
+
+
+def _dump_assistant(message: Assistant) -> dict[str, Any]:
+    fields: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    if message.calls:
+        fields["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in message.calls
+        ]
+    if message.wire:
+        fields["wire"] = to_stored(message.wire)
+    return fields
+
+
+def _load_message(fields: Mapping[str, Any]) -> Message:
+    match fields["role"]:
+        case "user":
+            return User(str(fields["content"]))
+        case "assistant":
+            return _load_assistant(fields)
+        case "tool":
+            return ToolResult(
+                call_id=str(fields["tool_call_id"]),
+                name=str(fields["name"]),
+                content=str(fields["content"]),
+                is_error=bool(fields.get("is_error", False)),
+                ended_at=float(fields.get("ended_at", 0.0)),
+            )
+        case role:
+            raise HistoryError(f"context.json has a message of unknown role {role!r}")
+
+
+def _load_assistant(fields: Mapping[str, Any]) -> Assistant:
+    calls = tuple(
+        ToolCall(str(call["id"]), str(call["function"]["name"]), str(call["function"]["arguments"]))
+        for call in fields.get("tool_calls", ())
+    )
+    wire = fields.get("wire")
+    return Assistant(
+        str(fields["content"] or ""), calls, from_stored(WireForm, wire) if wire else None
+    )

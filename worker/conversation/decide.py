@@ -1,0 +1,155 @@
+"""Decides what happens next: a pure function of the transcript, the limits and the clock.
+
+A first run, a reply and a restart after a crash all enter here.
+"""
+
+from dataclasses import dataclass, replace
+
+from worker.conversation.context import Context, Outcome, Status
+from worker.conversation.folds.fold import Fold
+from worker.conversation.folds.plan import choose_fold
+from worker.conversation.limits import (
+    SOFT,
+    Limits,
+    Spending,
+    TurnUsage,
+    find_reached_limits,
+    needs_warning,
+)
+from worker.conversation.loop_rules import LoopRules
+from worker.conversation.messages import Assistant, ToolCall, find_open_calls
+from worker.conversation.repeated_calls import count_repeats
+from worker.conversation.upgrades import Raise, find_raise
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send the conversation to the model.
+
+    `soft` are the budgets to warn of. `final` names the used-up budgets for which this asks for the
+    final answer: calls in it are dropped. `insist` says that the final answer was asked for before
+    and held only calls: now the tools are switched off on the wire too. `empty` reminds after an
+    empty answer.
+    """
+
+    soft: tuple[Spending, ...] = ()
+    final: tuple[str, ...] = ()
+    insist: bool = False
+    empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Run these calls and append their results.
+
+    If `is_repetition`, the model has made the same calls several times: it gets a hint instead.
+    """
+
+    calls: tuple[ToolCall, ...]
+    is_repetition: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The turn is over."""
+
+    outcome: Outcome
+
+
+Next = Ask | Act | Fold | Raise | Stop
+
+
+def decide(context: Context, limits: Limits, now: float) -> Next:
+    """The next step of `context`; `now` is in epoch seconds."""
+    spent, rules = context.turn_usage, limits.loop_rules
+    if spent.halt:
+        return _stop(context, spent.halt)
+    if pending := find_open_calls(context.messages):
+        return _act(context, pending, rules)
+    if isinstance(context.messages[-1], Assistant):
+        return _finish_turn(context)
+    if spent.broken_answers >= rules.broken_answers:
+        return _stop(context, _describe_flaw(spent))
+    if spent.empty_answers > rules.empty_retries:
+        return _stop(context, _describe_silence(rules.empty_retries))
+    return _ask(context, limits, now)
+
+
+def _act(context: Context, pending: tuple[ToolCall, ...], rules: LoopRules) -> Next:
+    count = count_repeats(context.messages, rules.stop_at)
+    if count >= rules.stop_at:
+        return _stop(context, f"the model made the same calls {count} times in a row")
+    return Act(pending, is_repetition=count >= rules.hint_at)
+
+
+def _ask(context: Context, limits: Limits, now: float) -> Next:
+    spent = context.turn_usage
+    if raised := find_raise(context, limits):
+        return raised
+    if fold := choose_fold(context, limits, now):
+        return fold
+    # If the last iteration held only calls, a single extra request makes up for it. Few runs need
+    # it, and it lets every other final request keep its tools.
+    if spent.iterations >= limits.max_iterations + spent.final_was_only_calls:
+        return _stop(context, "all iterations are used up and the model gave no final answer")
+    used_up = find_reached_limits(limits, spent, now, 1.0)
+    final = tuple(each.budget.name for each in used_up) or tuple(sorted(spent.final))
+    near = () if final else find_reached_limits(limits, spent, now, SOFT)
+    return Ask(
+        soft=near if needs_warning(spent, near) else (),
+        final=final,
+        insist=spent.final_was_only_calls,
+        empty=spent.empty_answers > 0,
+    )
+
+
+def _finish_turn(context: Context) -> Stop:
+    text = context.last_text()
+    if context.turn_usage.last_was_cut or context.turn_usage.broken_answers:
+        return Stop(Outcome(Status.PARTIAL, text, _describe_flaw(context.turn_usage)))
+    if context.turn_usage.final:
+        used_up = " and ".join(sorted(context.turn_usage.final))
+        return Stop(Outcome(Status.PARTIAL, text, f"stopped at its limit of {used_up}"))
+    return Stop(Outcome(Status.DONE, text))
+
+
+def _describe_silence(reminders: int) -> str:
+    often = {1: "a reminder", 2: "two reminders"}.get(reminders, f"{reminders} reminders")
+    return "the model gave no answer" + (f", also after {often}" if reminders else "")
+
+
+def _describe_flaw(spent: TurnUsage) -> str:
+    what = "was cut at its length limit" if spent.last_was_cut else "came out broken"
+    often = f", {spent.broken_answers} times in a row" if spent.broken_answers > 1 else ""
+    return f"the model's answer {what}{often}"
+
+
+def conclude_halted_turn(context: Context) -> Outcome:
+    """The outcome of a turn that was halted: partial if the model has written a text."""
+    return _stop(context, context.turn_usage.halt).outcome
+
+
+def _stop(context: Context, reason: str) -> Stop:
+    text = context.last_text()
+    return Stop(Outcome(Status.PARTIAL if text else Status.FAILED, text, reason))
+
+
+def record_request(spent: TurnUsage, ask: Ask, tokens: int) -> TurnUsage:
+    """Return `spent` after the request of `ask`, of so many `tokens`, was answered."""
+    return replace(
+        spent,
+        iterations=spent.iterations + 1,
+        context_tokens=tokens,
+        final=frozenset(ask.final),
+    )
+
+
+def record_warning(spent: TurnUsage, ask: Ask) -> TurnUsage:
+    """Return `spent` after the warning of `ask` has become a part of the history."""
+    if not ask.soft:
+        return spent
+    return replace(
+        spent,
+        warned_budgets=frozenset(each.budget.name for each in ask.soft),
+        warned_share=max(each.share for each in ask.soft),
+    )

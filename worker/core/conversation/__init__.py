@@ -1,1 +1,0 @@
-"""One conversation with a model: messages, context, limits, and what to do next."""

@@ -1,1 +1,0 @@
-"""The model's final answer as a value, and the proof of what it quotes."""

@@ -1,1 +1,0 @@
-"""Job logs as text: cleaning them, finding what explains a failure, and its signature."""

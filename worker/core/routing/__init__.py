@@ -1,1 +1,0 @@
-"""Decides what a reply needs, and which model answers a turn."""

@@ -1,1 +1,0 @@
-"""Text from outside: redaction, previews, handling of untrusted text."""

@@ -1,1 +1,0 @@
-"""Simulators of GitLab and of the Messages API, and the bundled case."""

@@ -1,0 +1,1 @@
+"""GitLab: one client, the reading side and the writing side."""

@@ -1,0 +1,1 @@
+"""What GitLab is asked with the read token: the sources, the survey, the host's own questions."""

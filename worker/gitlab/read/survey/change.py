@@ -1,0 +1,119 @@
+"""What the diff of a merge request has to do with a failure, as a fact."""
+
+from collections.abc import Sequence
+
+from worker.gitlab.read.api import wire
+from worker.gitlab.read.api.client import Listing
+from worker.gitlab.read.job_logs.captured_log import Log
+from worker.gitlab.read.survey.compared_logs import MAX_LOG, read_excerpt
+from worker.logs import trace
+from worker.logs.error_lines import select_error_lines
+from worker.logs.failed_tests import list_failed_tests
+from worker.logs.failing_command import keep_last_command
+from worker.logs.ignored_failures import find_ignored
+from worker.logs.named_places import MAX_TEXT, names_place
+from worker.verdict.changed_files import Touch, count_tests, find_touches
+from worker.verdict.facts import Change, Unknown
+from worker.verdict.file_changes import (
+    FileChange,
+    find_added_lines,
+    find_definitions,
+    find_hunks,
+    find_removed_names,
+    find_submodule_commit,
+)
+from worker.verdict.file_kinds import (
+    changes_dependency,
+    is_ci,
+    is_docs,
+    is_image,
+    may_choose_runner,
+    may_configure,
+)
+from worker.verdict.image_files import find_changed_install
+from worker.verdict.jobs import Group
+
+
+def read_change(
+    group: Group, log: Log | None, project: str, diff: Listing[wire.DiffFile] | Unknown
+) -> Change | Unknown:
+    """Describe the kinds of files that `diff` changes, and those that the group's error names.
+
+    `log` is the log of the group's first job, if it was read; `project` the project's path.
+    """
+    if isinstance(diff, Unknown):
+        return diff
+    files, whole = diff.items, not diff.more
+    paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
+    changed = [_describe_file(each) for each in files]
+    touched = find_touches(_get_error_text(group, log), changed, project)
+    failed = _list_failed_tests(log) if log and touched else ()
+    touched = _drop_few_of_many(touched, failed)
+    tested = [each.path for each in touched if each.names_tests]
+    return Change(
+        files=len(files),
+        ci=tuple(path for path in paths if is_ci(path)),
+        dependencies=tuple(
+            _name_dependency(each) for each in files if changes_dependency(each.new_path, each.diff)
+        ),
+        only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
+        touches=tuple(each for each in touched if each.is_certain or each.names_tests),
+        failed_tests=len(failed) if tested else 0,
+        tests_of_touched=count_tests(failed, tested, project),
+        whole=whole,
+        may_configure=any(map(may_configure, paths)),
+        may_choose_runner=any(map(may_choose_runner, paths)),
+        removed_names=tuple(
+            find_removed_names({each.new_path: each.diff for each in files}, group.text).items()
+        )
+        if whole
+        else (),
+    )
+
+
+def _name_dependency(file: wire.DiffFile) -> str:
+    """Return the path, with the first line of a Dockerfile that changes what the image has."""
+    line = find_changed_install(file.diff) if is_image(file.new_path) else 0
+    return f"{file.new_path}:{line}" if line else file.new_path
+
+
+def _get_error_text(group: Group, log: Log | None) -> str:
+    """Return the error, and the lines about it in the log of the group's first job."""
+    lines = read_excerpt(log, MAX_TEXT) if log else group.jobs[0].excerpt.split("\n")
+    last, every = (
+        select_error_lines("\n".join(some)) for some in (keep_last_command(lines), lines)
+    )
+    return f"{group.text}\n{last if names_place(last) else every}"
+
+
+def _drop_few_of_many(touched: tuple[Touch, ...], failed: Sequence[str]) -> tuple[Touch, ...]:
+    """Leave out the files with failed tests if together they have less than half of these."""
+    counts = {each.path: _count_tests_in(each.path, failed) for each in touched}
+    few = sum(counts.values()) < len(failed) / 2
+    return tuple(each for each in touched if not (few and counts[each.path]))
+
+
+def _count_tests_in(path: str, failed: Sequence[str]) -> int:
+    return sum(test == path or test.startswith(f"{path}:") for test in failed)
+
+
+def _list_failed_tests(log: Log) -> tuple[str, ...]:
+    """Return the failed tests that the log names; none if they cannot be counted."""
+    if log.spool.size > MAX_LOG or log.spool.dropped_lines:
+        return ()
+    cleaned = b"".join(log.spool.chunks())
+    ignored = find_ignored(cleaned)
+    lines = enumerate(trace.split_lines(cleaned), 1)
+    return list_failed_tests(line for number, line in lines if number not in ignored)
+
+
+def _describe_file(file: wire.DiffFile) -> FileChange:
+    return FileChange(
+        file.new_path,
+        file.old_path,
+        find_definitions(file.diff),
+        find_added_lines(file.diff),
+        find_hunks(file.diff),
+        file.new_file,
+        find_submodule_commit(file.diff),
+    )

@@ -1,0 +1,264 @@
+"""Removes stored data that is too old, and on request all data of a merge request.
+
+The removals are independent, so the next sweep continues one that was cut short.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+
+from worker.conversation.session_id import SessionKey
+from worker.conversation.triggers import Trigger, trigger_id
+from worker.errors import StoreError, Unreadable
+from worker.queue.journal import State, name_entry
+from worker.queue.leases import Lease
+from worker.queue.project_slots import SLOTS, decode_owners
+from worker.sessions import object_names
+from worker.sessions.base import KnownFailures
+from worker.sessions.damaged import DAMAGED, KEPT
+from worker.sessions.records import RECORD, Records
+from worker.turns import kept_prompts, leads, project_memory
+from worker.turns.parts import Deps
+from worker.verdict import known
+
+MOST = 1000
+"""The most things that one sweep removes."""
+
+HOUR = 3600.0
+"""Seconds for which a record without a session may belong to one that is just starting."""
+
+EXPIRY = "retention"
+
+
+@dataclass(frozen=True, slots=True)
+class _Expired:
+    """One thing that is too old. `remove` returns False or 0 if it is in use after all, or gone."""
+
+    what: str
+    remove: Callable[[], int]
+
+
+def remove_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
+    """Remove what is older than `days`, at most `most` things, and yield a line for each.
+
+    Things are removed as the lines are read. A session is as old as its latest turn; one that is
+    at work or has a trigger in the journal is kept. Raises StoreError.
+    """
+    before = deps.runtime.clock.now() - days * known.DAY
+    gone = (f"{old.what}: removed" for old in _find_old(deps, before) if old.remove())
+    yield from islice(gone, most)
+
+
+def list_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
+    """Yield a line for each thing that `remove_expired` would remove. Raises StoreError."""
+    before = deps.runtime.clock.now() - days * known.DAY
+    yield from (f"{old.what}: would be removed" for old in islice(_find_old(deps, before), most))
+
+
+def _find_old(deps: Deps, before: float) -> Iterator[_Expired]:
+    # Parked triggers first: sessions are kept while the journal has a trigger for them.
+    parked = list(_find_old_parked(deps, before))
+    yield from (_make_record_removal(name, deps, what) for name, what in parked)
+    parked_names = {name for name, _ in parked}
+    keys, gone = list(deps.storage.sessions.list_sessions()), set[str]()
+    for key in keys:
+        if _is_old(key, before, parked_names, deps):
+            what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
+            yield _Expired(what, partial(_remove_session, key, deps, gone))
+    yield from _find_orphans(deps, {key.session_id for key in keys} - gone)
+    known_names = list(deps.storage.sessions.records.list_names(object_names.KNOWN))
+    yield from _find_old_known(known_names, before, deps)
+    yield from _find_old_in_memories(known_names, before, deps)
+    yield from _find_old_by_name(deps, before)
+
+
+def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) -> int:
+    """Remove what is left of a merge request, and return how many sessions and triggers.
+
+    Not removed here: committed sessions (see `session.forget_session`), known failures (see
+    `memory.forget_merge_request`) and the trigger `by` that asks for it. Raises StoreError.
+    """
+    records, done = deps.storage.sessions.records, 0
+    for name in list(deps.queue.journal.list_names(project_id, mr_iid)):
+        stored = deps.queue.journal.read_entry(name) if name != name_entry(by) else None
+        if stored and stored.entry.state is State.PARKED:
+            records.delete(name)
+            done += 1
+    for room in ("journal", "sessions"):
+        for name in list(records.list_names(f"{KEPT}{room}/{project_id}/{mr_iid}/")):
+            records.delete(name)
+    for key in list(deps.storage.sessions.list_sessions(project_id, mr_iid)):
+        if deps.storage.sessions.find_latest_turn(key) is None:
+            done += _remove_unless_held(key, 0, deps)
+    for name in list(records.list_names(object_names.RECENT)):
+        row = object_names.parse_row(name)
+        if row and (row.project_id, row.mr_iid) == (project_id, mr_iid):
+            # The next sweep counts the verdicts of that day again, without it.
+            records.delete(object_names.name_verdicts(object_names.name_day(row.began_at)))
+            records.delete(name)
+    return done
+
+
+def _find_old_parked(deps: Deps, before: float) -> Iterator[tuple[str, str]]:
+    """Yield the name and the description of each old parked trigger."""
+    for stored in deps.queue.journal.find_parked():
+        if stored.entry.accepted_at < before:
+            yield stored.name, f"parked trigger {trigger_id(stored.entry.trigger)}"
+
+
+def _make_record_removal(name: str, deps: Deps, what: str = "") -> _Expired:
+    return _Expired(what or name, partial(_remove_all, [name], deps.storage.sessions.records))
+
+
+def _is_old(key: SessionKey, before: float, parked_names: set[str], deps: Deps) -> bool:
+    """Whether a session was last written before `before`, and the journal has no triggers of its
+    merge request except those in `parked_names`."""
+    touched = deps.storage.sessions.find_last_change(key)
+    if touched is None or touched >= before:
+        return False
+    return parked_names.issuperset(deps.queue.journal.list_names(key.project_id, key.mr_iid))
+
+
+def _remove_session(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
+    """Remove an old session unless a worker holds it, and add its id to `gone`."""
+    latest = deps.storage.sessions.find_latest_turn(key)
+    if not _remove_unless_held(key, 0 if latest is None else latest + 1, deps):
+        return False
+    gone.add(key.session_id)
+    return True
+
+
+def _remove_unless_held(key: SessionKey, turn: int, deps: Deps) -> bool:
+    """Remove a session while holding its next turn; False if another worker holds that turn, or has
+    just committed it."""
+    with deps.queue.leases.claim_turn(key, turn, EXPIRY) as held:
+        latest = deps.storage.sessions.find_latest_turn(key)
+        if not isinstance(held, Lease) or (latest is not None and latest >= turn):
+            return False
+        deps.storage.sessions.remove_session(key)
+    return True
+
+
+def _find_orphans(deps: Deps, alive: set[str]) -> Iterator[_Expired]:
+    """Yield records that belong to no session, leftovers of store probes, and unused slots."""
+    records, now = deps.storage.sessions.records, deps.runtime.clock.now()
+    for prefix in (object_names.INDEX, object_names.PROBE):
+        for name in list(records.list_names(prefix)):
+            if name.removeprefix(prefix) in alive:
+                continue
+            at = records.find_modification_time(name)
+            if at is not None and at < now - HOUR:
+                yield _make_record_removal(name, deps)
+    for name in list(records.list_names(SLOTS)):
+        project = name.removeprefix(SLOTS).removesuffix(".json")
+        busy = project.isdecimal() and any(
+            True for _ in deps.queue.journal.list_names(int(project))
+        )
+        try:
+            stored = records.read(name, RECORD)
+        except Unreadable:
+            continue
+        if not busy and not any(
+            map(deps.queue.leases.is_alive, decode_owners(stored.content) if stored else ())
+        ):
+            yield _make_record_removal(name, deps)
+
+
+def _find_old_known(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Expired]:
+    for name in names:
+        place = object_names.parse_known(name)
+        if place is None:
+            continue
+        project, key = place
+        try:
+            data = deps.storage.known_failures.read_entry(project, key)
+        except Unreadable:
+            continue
+        if data is not None and _is_stale(data, key, before, name, deps):
+            what = f"known failure {key} of project {project}"
+            yield _Expired(
+                what, partial(_remove_known, deps.storage.known_failures, project, key, data)
+            )
+
+
+def _remove_known(failures: KnownFailures, project: int, key: str, old: bytes) -> bool:
+    try:
+        failures.change_entry(project, key, lambda data: None if data == old else data)
+    except StoreError:  # somebody has just seen it
+        return False
+    return True
+
+
+def _is_stale(data: bytes, key: str, before: float, name: str, deps: Deps) -> bool:
+    """Whether an error was last seen before `before`, or an entry that no version of ours can read
+    last written."""
+    entry = known.load_known_failure(data, key)
+    written_at = deps.storage.sessions.records.find_modification_time(name)
+    last = entry.last if entry else written_at
+    return last is not None and last < before
+
+
+def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Expired]:
+    """Yield what is old in the projects' memories: words of known failures, then facts."""
+    for find_project, count, remove, what in _MEMORIES:
+        for name in names:
+            project, old = find_project(name), 0
+            with suppress(Unreadable):
+                old = 0 if project is None else count(project, before, deps)
+            if project is not None and old:
+                line = f"{what.format(old)} of project {project}"
+                yield _Expired(line, partial(remove, project, before, deps))
+
+
+_MEMORIES = (
+    (
+        *(object_names.parse_words, leads.count_old_words, leads.remove_old_words),
+        "the words of {} known failures",
+    ),
+    (
+        *(object_names.parse_memory, project_memory.count_old, project_memory.remove_old),
+        "{} facts in the memory",
+    ),
+)
+
+
+def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:
+    """Yield old rows of the list of turns, sums of days, preferences of merge requests, and damaged
+    records that were set aside."""
+    records = deps.storage.sessions.records
+    rows = [
+        name for name in records.list_names(object_names.RECENT) if _is_row_before(name, before)
+    ]
+    if rows:
+        what = f"{len(rows)} rows of the list of turns"
+        yield _Expired(what, partial(_remove_all, rows, records))
+    for prefix in (object_names.SPEND, object_names.VERDICTS):
+        for name in list(records.list_names(prefix)):
+            ended = object_names.parse_day_end(name)
+            if ended is not None and ended < before:
+                yield _make_record_removal(name, deps)
+    for name in list(records.list_names(DAMAGED)):
+        set_aside_at = records.find_modification_time(name)
+        if set_aside_at is not None and set_aside_at < before:
+            yield _make_record_removal(name, deps)
+    for name in list(records.list_names(object_names.PROMPTS)):
+        used_at = records.find_modification_time(name)
+        if used_at is not None and used_at < before - kept_prompts.RENEWAL:
+            yield _make_record_removal(name, deps)
+    for name in list(records.list_names(object_names.PREFERENCES)):
+        set_at = records.find_modification_time(name)
+        if set_at is not None and set_at < before and not name.endswith("/project.json"):
+            yield _make_record_removal(name, deps)
+
+
+def _is_row_before(name: str, before: float) -> bool:
+    row = object_names.parse_row(name)
+    return row is not None and row.began_at < before
+
+
+def _remove_all(names: list[str], records: Records) -> bool:
+    for name in names:
+        records.delete(name)
+    return True

@@ -1,0 +1,1 @@
+"""Cases, evaluation, replay; the simulators and the case of the demo."""

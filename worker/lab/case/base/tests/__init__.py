@@ -1,0 +1,1 @@
+"""TODO: worker/lab/case/base/tests"""

@@ -1,0 +1,172 @@
+"""Records as the REST API v4 shows them, with the fields that we read."""
+
+from typing import Any
+
+from worker.lab.gitlab.state import (
+    Commit,
+    DiffFile,
+    Discussion,
+    Job,
+    MergeRequest,
+    Note,
+    Pipeline,
+    Project,
+    User,
+)
+
+Json = dict[str, Any]
+
+
+def _pick(record: object, names: str) -> Json:
+    """Return the fields that the API calls as we do."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
+def show_user(record: User) -> Json:
+    """A user inside another object."""
+    return _pick(record, "id username name state")
+
+
+def show_account(record: User) -> Json:
+    """GET /user, GET /users/:id."""
+    return show_user(record) | {"bot": record.bot}
+
+
+def show_project(record: Project) -> Json:
+    """GET /projects/:id."""
+    parent = record.parent
+    fork = {"forked_from_project": _show_short_project(parent)} if parent else {}
+    return _show_short_project(record) | {
+        "visibility": "public" if record.public else "private",
+        "public_jobs": record.public_jobs,
+        "builds_access_level": record.builds_access,
+        "merge_requests_access_level": "enabled",
+        "repository_access_level": "enabled",
+        "ci_config_path": "",
+        **fork,
+    }
+
+
+def _show_short_project(record: Project) -> Json:
+    return _pick(record, "id web_url") | {"path_with_namespace": record.path}
+
+
+def show_member(record: User, level: int) -> Json:
+    """GET /projects/:id/members/all/:user_id."""
+    return show_user(record) | {"access_level": level}
+
+
+def show_merge_request(record: MergeRequest) -> Json:
+    """A merge request in a list."""
+    own = "id iid title description state created_at target_branch source_branch draft sha web_url"
+    return _pick(record, own) | {
+        "project_id": record.project.id,
+        "updated_at": record.updated_at or record.created_at,
+        "author": show_user(record.author),
+        "source_project_id": record.source_project.id,
+        "target_project_id": record.project.id,
+        "labels": list(record.labels),
+        "detailed_merge_status": "ci_must_pass",
+    }
+
+
+def show_merge_request_page(record: MergeRequest) -> Json:
+    """GET …/merge_requests/:iid."""
+    head = record.head_pipeline
+    return show_merge_request(record) | {
+        "changes_count": str(len(record.diffs)),
+        "diff_refs": {
+            "base_sha": record.base_sha,
+            "head_sha": record.sha,
+            "start_sha": record.base_sha,
+        },
+        "head_pipeline": show_pipeline_page(head) if head else None,
+    }
+
+
+def show_diff(record: DiffFile) -> Json:
+    """One item of GET …/diffs."""
+    hidden = record.too_large or record.collapsed
+    flags = "new_file renamed_file deleted_file generated_file collapsed too_large"
+    return _pick(record, f"new_path {flags}") | {
+        "old_path": record.old_path or record.new_path,
+        "a_mode": "0" if record.new_file else "100644",
+        "b_mode": "0" if record.deleted_file else "100644",
+        "diff": "" if hidden else record.diff,
+    }
+
+
+def show_commit(record: Commit) -> Json:
+    """One item of GET …/commits."""
+    return {
+        "id": record.sha,
+        "short_id": record.sha[:8],
+        "created_at": record.created_at,
+        "title": record.title,
+        "message": record.message or f"{record.title}\n",
+        "author_name": record.author.name,
+    }
+
+
+def show_pipeline(record: Pipeline) -> Json:
+    """A pipeline in a list."""
+    own = "id iid sha ref status source created_at web_url"
+    return _pick(record, own) | {"project_id": record.project.id}
+
+
+def show_pipeline_page(record: Pipeline) -> Json:
+    """GET …/pipelines/:id."""
+    return show_pipeline(record) | {
+        "yaml_errors": record.yaml_errors,
+        "finished_at": record.finished_at or record.created_at,
+        "duration": 222,
+    }
+
+
+def show_job(record: Job) -> Json:
+    """A job; only failed ones have `failure_reason`. As in GitLab, there is no `retried`."""
+    reason = {"failure_reason": record.failure_reason} if record.status == "failed" else {}
+    own = "id status stage name allow_failure duration web_url artifacts_expire_at"
+    pipeline = _pick(record.pipeline, "id iid sha ref status")
+    return _pick(record, own) | {
+        "started_at": record.created_at if record.started_at == "" else record.started_at,
+        "finished_at": record.started_at or record.created_at,
+        "erased_at": record.created_at if record.erased else None,
+        "pipeline": pipeline | {"project_id": record.pipeline.project.id},
+        **reason,
+        "artifacts": _list_artifacts(record),
+        "runner": None if record.started_at is None else _RUNNER,
+        "tag_list": list(record.tags),
+    }
+
+
+_RUNNER = {"id": 7, "description": "shared-runner-7"}
+
+
+def _list_artifacts(record: Job) -> list[Json]:
+    if record.archive is None:
+        return []
+    return [{"file_type": "archive", "size": len(record.archive)}]
+
+
+def show_note(record: Note) -> Json:
+    """A note."""
+    thread = record.merge_request.discussions.get(record.discussion_id)
+    position = thread.position if thread else None
+    resolved = {"resolved": thread.resolved} if thread and record.type else {}
+    return _pick(record, "id type body created_at updated_at system internal") | {
+        "author": show_user(record.author),
+        "resolvable": record.type is not None,
+        **resolved,
+        **({"position": position} if position else {}),
+    }
+
+
+def show_discussion(record: Discussion) -> Json:
+    """A thread with its notes, oldest first."""
+    return {"id": record.id, "notes": [show_note(each) for each in record.notes]}
+
+
+def show_award(award_id: int, owner: User, emoji: str) -> Json:
+    """An emoji reaction."""
+    return {"id": award_id, "name": emoji, "user": show_user(owner)}

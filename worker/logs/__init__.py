@@ -1,0 +1,1 @@
+"""A raw job log becomes the lines that explain its failure."""

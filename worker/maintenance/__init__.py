@@ -1,1 +1,0 @@
-"""What `sandpiper sweep` repairs and removes."""

@@ -1,0 +1,1 @@
+"""What goes in and out is safe: redaction, strangers' words, neutralising, the linter."""

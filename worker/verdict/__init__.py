@@ -1,0 +1,1 @@
+"""What GitLab proves about a failure, and the verdict that follows."""

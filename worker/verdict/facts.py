@@ -1,0 +1,294 @@
+"""What GitLab shows about failing jobs: the values from which `verdict` decides. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cmp_to_key
+
+from worker.logs.failed_tests import select_failures
+from worker.verdict.changed_files import Touch
+from worker.verdict.unpinned import UnpinnedLine
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A fact that could not be found out, and why, in words."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One attempt of a job.
+
+    `status` and `reason` are GitLab's status and failure_reason. `errors` are the errors in its
+    log, in a normal form; none if the run did not fail or its log could not be read. `started_at`
+    is when it started, or else when its pipeline was created: ISO 8601 in any time zone, or "".
+    `has_started` is False for a job that never ran. `source` is GitLab's `source` of its pipeline.
+    `place` is the merge request or branch of its pipeline; for another job of this pipeline, that
+    job's name. If it has some but not all of the failing job's errors, `missing_errors` are the
+    first of those that it lacks, in the words of the failing job's log. `seconds` is how long it
+    ran, 0 if that is not known.
+    """
+
+    job_id: int
+    pipeline_id: int
+    status: str
+    sha: str = ""
+    reason: str = ""
+    errors: frozenset[str] = frozenset()
+    url: str = ""
+    started_at: str = ""
+    place: str = ""
+    source: str = ""
+    has_started: bool = True
+    missing_errors: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def failures(self) -> frozenset[str]:
+        """Those of the errors that a person would count as a failure each; none if that is not
+        known."""
+        return select_failures(self.errors)
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether it ended in success."""
+        return self.status == "success"
+
+    def is_after(self, other: "Run") -> bool:
+        """Whether it ran later than `other`: by the clock, else by the order of the ids."""
+        ours, theirs = parse_time(self.started_at), parse_time(other.started_at)
+        if ours is None or theirs is None or ours == theirs:
+            return self.job_id > other.job_id
+        return ours > theirs
+
+
+def parse_time(at: str) -> float | None:
+    """Return an ISO 8601 time in epoch seconds; None if it is not one or has no time zone."""
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo else None
+
+
+def get_day(at: str) -> str:
+    """Return the day of an ISO 8601 time, such as 2026-01-14; "" if it is not one."""
+    return "" if parse_time(at) is None else datetime.fromisoformat(at).date().isoformat()
+
+
+def _compare_newest_first(one: Run, other: Run) -> int:
+    return -1 if one.is_after(other) else 1
+
+
+def sort_newest_first(runs: Iterable[Run]) -> list[Run]:
+    """Sort the runs by when they ran, the latest first."""
+    return sorted(runs, key=cmp_to_key(_compare_newest_first))
+
+
+def select_same_source(runs: Iterable[Run], run: Run) -> list[Run]:
+    """Return the runs on the commit of `run` in pipelines of the same source."""
+    return [each for each in runs if run.sha and (each.sha, each.source) == (run.sha, run.source)]
+
+
+def find_pass_after(run: Run, runs: Iterable[Run]) -> Run | None:
+    """Return the first of `runs` that passed later than `run`, None if there is none."""
+    later = (each for each in runs if each.has_passed and each.is_after(run))
+    return min(later, key=lambda each: each.job_id, default=None)
+
+
+def group_by_commit(runs: Iterable[Run]) -> list[list[Run]]:
+    """Group the finished runs of one branch by commit, the newest commit and its newest run first.
+
+    Commits are ordered by their first pipeline: a late retry does not make a commit newer.
+    """
+    by_commit: dict[str, list[Run]] = {}
+    for each in filter(_is_finished, runs):
+        by_commit.setdefault(each.sha, []).append(each)
+    newest = sorted(by_commit.values(), key=lambda runs: -min(run.pipeline_id for run in runs))
+    return list(map(sort_newest_first, newest))
+
+
+def _is_finished(run: Run) -> bool:
+    return run.status in ("success", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The job on the target branch: its `runs` in the newest `looked_at` pipelines.
+
+    The newest pipeline comes first, and within a pipeline the newest attempt. `gap` says that the
+    oldest pipelines do not directly follow the others. None of the runs has the change;
+    `runs_with_change` are those at commits of the branch that contain it already, as far as they
+    were looked at. `base` is the commit that the failing pipeline is built on, "" if it is not
+    known. `has_newer_commits` says that the branch has newer commits than that. `unread` counts the
+    pipelines that could not be read. `may_hide_newer_runs` says that a newer run may be in one of
+    those, or in a pipeline that was not looked at; `may_hide_base_runs` that a run of `base` may be
+    in one that could not be read.
+    """
+
+    branch: str
+    runs: tuple[Run, ...]
+    looked_at: int
+    base: str = ""
+    has_newer_commits: bool = False
+    gap: bool = False
+    unread: int = 0
+    may_hide_newer_runs: bool = False
+    may_hide_base_runs: bool = False
+    runs_with_change: tuple[Run, ...] = ()
+
+    @property
+    def all_runs(self) -> tuple[Run, ...]:
+        """The runs without the change and with it."""
+        return (*self.runs_with_change, *self.runs)
+
+    @property
+    def finished_runs(self) -> list[Run]:
+        """The runs that passed or failed, in the order of `runs`."""
+        return [each for each in self.runs if _is_finished(each)]
+
+    @property
+    def runs_by_commit(self) -> list[list[Run]]:
+        """The finished runs of each commit, as `group_by_commit` orders them."""
+        return group_by_commit(self.runs)
+
+    @property
+    def runs_at_newest_commit(self) -> list[Run]:
+        """The finished runs at the newest commit that has any; none if newer ones may be hidden."""
+        return [] if self.may_hide_newer_runs else next(iter(self.runs_by_commit), [])
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the merge request changes: how many `files`, and those whose kind matters.
+
+    `touches` are the changed files that the error names for certain, by themselves or by their
+    package, and those whose tests it names. `failed_tests` counts the tests that failed in the log,
+    `tests_of_touched` those of them that test such a file; both are 0 if the log does not name the
+    tests' files. `whole` says that every changed file was seen. `may_configure` says that one of
+    them may decide how jobs run: any YAML file may be part of the CI configuration, but `ci` names
+    only those that are known to be.
+    `may_choose_runner` says the same of which runners may take jobs, which no image decides.
+    `removed_names` are names in the error that the diff removes and has nowhere else, each with the
+    path of a file that loses it.
+    """
+
+    files: int
+    ci: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
+    only_docs: bool = False
+    touches: tuple[Touch, ...] = ()
+    failed_tests: int = 0
+    tests_of_touched: int = 0
+    whole: bool = True
+    may_configure: bool = False
+    may_choose_runner: bool = False
+    removed_names: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What a run had: a package, a tool, an `image` with its digest, or its `runner`."""
+
+    kind: str
+    name: str
+    version: str
+
+
+MOST_INSTALLED = 200
+"""The most installed things that are compared with what a cause blames."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastPass:
+    """The last run of the job that passed, how the packages installed there differed, the lines
+    that let them, and what both logs name that was the same."""
+
+    run: Run
+    package_changes: tuple[str, ...] = ()
+    unpinned_lines: tuple[UnpinnedLine, ...] = ()
+    same: tuple[Installed, ...] = ()
+
+
+NOT_ASKED = Unknown("not looked at")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of the failing jobs that have one error; `run` is their representative.
+
+    `attempts` are its other runs on the same commit in the same kind of pipeline;
+    `runs_of_other_sources` its runs there in other kinds, to which other rules and variables may
+    apply.
+    `earlier` are its runs in the merge request's pipelines on earlier commits, newest first.
+    `elsewhere` are runs with the same error in other merge requests and branches. `siblings` are
+    the newest runs of the other jobs of its matrix. `recoveries` are pairs of runs of another job
+    of this pipeline: one with the same error, and a later one that passed. `cut` says which part of
+    the failing job's log is missing, `clock` how far its runner's clock is from GitLab's.
+    `may_blame_host` says whether the failed command's output may tell of trouble of the network or
+    the host, None if it is not known. `lead` is the verdict to which a rule leads that is not
+    certain of it, "" if there is none. `rest` holds the same facts for each of the `others`.
+    """
+
+    name: str
+    run: Run
+    others: tuple[Run, ...] = ()
+    attempts: tuple[Run, ...] | Unknown = NOT_ASKED
+    runs_of_other_sources: tuple[Run, ...] = ()
+    target: Target | Unknown = NOT_ASKED
+    earlier: tuple[Run, ...] | Unknown = NOT_ASKED
+    elsewhere: tuple[Run, ...] | Unknown = NOT_ASKED
+    change: Change | Unknown = NOT_ASKED
+    siblings: tuple[Run, ...] = ()
+    recoveries: tuple[tuple[Run, Run], ...] = ()
+    last_pass: LastPass | None = None
+    cut: str = ""
+    clock: str = ""
+    may_blame_host: bool | None = None
+    lead: str = ""
+    rest: "tuple[Facts, ...]" = ()
+
+    @property
+    def jobs(self) -> tuple[Run, ...]:
+        """All failing jobs with this error."""
+        return (self.run, *self.others)
+
+    @property
+    def known_attempts(self) -> tuple[Run, ...]:
+        """The `attempts`, none if they are not known."""
+        return self.attempts if isinstance(self.attempts, tuple) else ()
+
+    @property
+    def known_target(self) -> Target:
+        """The `target`, or one without runs if it is not known."""
+        return self.target if isinstance(self.target, Target) else Target("", (), 0)
+
+    def has_same_error(self, run: Run) -> bool:
+        """Whether a run failed for the same reason with all errors of the failing one. Errors that
+        are not known never count as the same."""
+        return bool(self.run.errors) and self.run.errors <= self.find_same_errors(run)
+
+    def find_same_errors(self, run: Run) -> frozenset[str]:
+        """Return those of the failing run's errors with which a run failed for the same reason;
+        none if they share none of the failures that a person would count, as both may print a line
+        that fails no job."""
+        alike = run.status == "failed" and run.reason == self.run.reason
+        failures = self.run.failures
+        if not alike or (failures and failures.isdisjoint(run.errors)):
+            return frozenset()
+        return self.run.errors & run.errors
+
+    def count_same_failures(self, run: Run) -> int:
+        """Count those of the failing run's failures that a run had too, with the same messages."""
+        shared = self.find_same_errors(run)
+        lacked = self.run.errors - shared
+        return sum(
+            each in shared and not any(error.startswith(f"{each}: ") for error in lacked)
+            for each in self.run.failures
+        )
+
+    def has_some_errors(self, run: Run) -> bool:
+        """Whether a run failed with some but not all of the failing one's errors."""
+        return bool(self.find_same_errors(run)) and not self.has_same_error(run)

@@ -1,0 +1,126 @@
+"""Our own sentences for the model and the note, which may contain strangers' names. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from worker.safety.untrusted import one_line
+from worker.verdict.facts import Run, get_day, parse_time
+
+MAX_NAME = 120
+"""The most characters of a name."""
+
+MAX_PARTS = 60
+MAX_URL = 1000
+"""The most parts, and the most characters of a URL, that are read of a stored sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name given by a stranger: of a job, a branch, a file."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Our own words that link to `url`; plain text if that is ""."""
+
+    text: str
+    url: str
+
+
+Remark = tuple[str | Name | Link, ...]
+"""A sentence without its full stop; () if there is none."""
+
+
+def remark(*parts: str | Name | Link) -> Remark:
+    """Make a sentence of these parts."""
+    return tuple(part for part in parts if part)
+
+
+def name(text: str) -> Name:
+    """Make a stranger's name, on one line."""
+    return Name(one_line(text, MAX_NAME) or "(no name)")
+
+
+def job(run: Run) -> Link:
+    """Link to a run of a job, by its id."""
+    return Link(f"job {run.job_id}", run.url)
+
+
+def pipeline(run: Run) -> Link:
+    """Link to the pipeline of a run; the URL is derived from the job's."""
+    base, found, _ = run.url.rpartition("/-/jobs/")
+    return Link(
+        f"pipeline {run.pipeline_id}", f"{base}/-/pipelines/{run.pipeline_id}" if found else ""
+    )
+
+
+def plain(sentence: Remark) -> str:
+    """Return the sentence as plain text."""
+    return "".join(part if isinstance(part, str) else part.text for part in sentence)
+
+
+def join_parts(parts: Iterable[str | Name | Link]) -> Remark:
+    """Join the parts with commas."""
+    found: list[str | Name | Link] = []
+    for part in parts:
+        found += [", ", part] if found else [part]
+    return tuple(found)
+
+
+def describe_distance(one: str, other: str) -> str:
+    """Say how long before or after `other` the time `one` is (both ISO 8601), such as "2 h before";
+    "" if one of them cannot be parsed."""
+    then, now = parse_time(one), parse_time(other)
+    if then is None or now is None:
+        return ""
+    seconds = then - now
+    side = "before" if seconds < 0 else "after"
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if abs(seconds) >= 2 * size:
+            return f"{abs(seconds) / size:.0f} {unit} {side}"
+    return f"{abs(seconds):.0f} s {side}"
+
+
+OLD = 12 * 3600
+"""The least age of a run, in seconds, that is mentioned."""
+
+
+def describe_age(run: Run, other: Run) -> str:
+    """Say when `run` was, such as "on 2026-01-14, 315 d before"; "" if it was less
+    than `OLD` seconds before `other`."""
+    then, now = parse_time(run.started_at), parse_time(other.started_at)
+    if then is None or now is None or now - then < OLD:
+        return ""
+    ago = describe_distance(run.started_at, other.started_at)
+    return f"on {get_day(run.started_at)}, {ago}"
+
+
+def dump_remark(sentence: Remark) -> list[Any]:
+    """Return the sentence as JSON values."""
+    return [_dump_part(part) for part in sentence]
+
+
+def _dump_part(part: str | Name | Link) -> Any:
+    match part:
+        case Name(text):
+            return {"name": text}
+        case Link(text, url):
+            return {"link": text, "url": url}
+        case _:
+            return part
+
+
+def load_remark(parts: Sequence[Any]) -> Remark:
+    """Read what `dump_remark` wrote. Raises KeyError or TypeError for anything else."""
+    return tuple(_load_part(part) for part in parts[:MAX_PARTS])
+
+
+def _load_part(part: Any) -> str | Name | Link:
+    if isinstance(part, str):
+        return part[:MAX_NAME]
+    if "name" in part:
+        return name(str(part["name"]))
+    return Link(str(part["link"])[:MAX_NAME], str(part["url"])[:MAX_URL])

@@ -42,7 +42,7 @@ test-cluster: ## The sandbox's suites on a real cluster: KUBECONFIG=FILE IMAGE=w
 test-fast: ## The inner loop: what needs no services and is not slow, with fewer random inputs
 	@.ci/venv dev
 	.venv/bin/pytest -q -n $(CORES) --without-services --attack-inputs 100 -m 'not slow' \
-	  --ignore tests/unit/demo --ignore tests/unit/simulators tests/unit tests/wire $(ARGS)
+	  --ignore tests/unit/simulators tests/unit tests/wire $(ARGS)
 
 check: ## Format, lint, types, the structure of the house: what has changed since it passed; no services
 	@.ci/venv dev

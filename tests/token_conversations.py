@@ -9,7 +9,7 @@ from tests.contexts import call
 from worker.conversation.messages import Assistant, Message, ToolResult, User
 from worker.lab.story import CASE
 
-COUNTS = Path(__file__).parent / "unit" / "core" / "conversation" / "token_counts.json"
+COUNTS = Path(__file__).parent / "unit" / "conversation" / "token_counts.json"
 STEPS = 14
 
 

@@ -21,7 +21,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """Implements core.ports.clock.Clock with the machine's time."""
+    """Implements clock.Clock with the machine's time."""
 
     def now(self) -> float:
         """Epoch seconds."""

@@ -1,6 +1,6 @@
 """`python -m tests.bench ops [TABLE ...]`: operational failures, from the webhook to the note.
 
-Without a TABLE that of tests/unit/core/failure is played. Prints each item that is not right and
+Without a TABLE that of tests/unit/verdict is played. Prints each item that is not right and
 the figures. Exits with 1 if something certain is wrong, or a note says what it must not.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.ops_table import GRADES, MISSED, NEVER, SAID, WRONG, grade, play, read_items
 
-OWN = Path(__file__).parents[1] / "unit" / "core" / "failure" / "ops_cases.yaml"
+OWN = Path(__file__).parents[1] / "unit" / "verdict" / "ops_cases.yaml"
 
 
 def main(words: Sequence[str] = ()) -> None:

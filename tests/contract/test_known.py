@@ -1,4 +1,4 @@
-"""How every store keeps what is known of failures (core.ports.sessions.KnownFailures)."""
+"""How every store keeps what is known of failures (sessions.base.KnownFailures)."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""GitLab carries out a write after its client gave up waiting (core.ports.gitlab.NoteWriter)."""
+"""GitLab carries out a write after its client gave up waiting (gitlab.ports.NoteWriter)."""
 
 import time
 from collections.abc import Callable

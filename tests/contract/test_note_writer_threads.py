@@ -1,4 +1,4 @@
-"""Threads, places on the diff, and the bot's own notes (core.ports.gitlab.NoteWriter)."""
+"""Threads, places on the diff, and the bot's own notes (gitlab.ports.NoteWriter)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A sign on somebody's note that it was seen, and its end (core.ports.gitlab.Reactions)."""
+"""A sign on somebody's note that it was seen, and its end (gitlab.ports.Reactions)."""
 
 import pytest
 

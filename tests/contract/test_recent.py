@@ -1,4 +1,4 @@
-"""Turns by the time they began, over every store (core.ports.sessions.RecentTurns)."""
+"""Turns by the time they began, over every store (sessions.base.RecentTurns)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What became of a turn's pipeline is kept beside the turn (core.ports.sessions.SessionStore)."""
+"""What became of a turn's pipeline is kept beside the turn (sessions.base.SessionStore)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What quotes are proven by is kept with the session (core.ports.sessions.SessionStore)."""
+"""What quotes are proven by is kept with the session (sessions.base.SessionStore)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The votes on a turn's note are kept beside the turn (core.ports.sessions.SessionStore)."""
+"""The votes on a turn's note are kept beside the turn (sessions.base.SessionStore)."""
 
 import pytest
 

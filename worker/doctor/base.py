@@ -93,7 +93,7 @@ class ProbedStore(Protocol):
 
     @property
     def records(self) -> Records:
-        """See core.ports.sessions.SessionStore."""
+        """See sessions.base.SessionStore."""
         ...
 
     def probe(self) -> None:

@@ -1,6 +1,6 @@
 """Connections to GitLab that cannot hang, and explanations of its errors in plain words.
 
-Used by `sources` with the read token and by `forge` with the write token, which they pass in.
+Used by `sources` with the read token and by `gitlab` with the write token, which they pass in.
 """
 
 import json

@@ -55,7 +55,7 @@ class Replay:
 
 
 class RecordedToolbox:
-    """Answers calls from a session's own record. Implements core.ports.tools.Toolbox.
+    """Answers calls from a session's own record. Implements tools.source.Toolbox.
 
     A repeated call gets the next recorded result each time; the last result is used again and
     again. A command without a record runs on the session's restored files. Any other call without a

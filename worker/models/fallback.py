@@ -20,7 +20,7 @@ _NO_ANSWER = {StopReason.REFUSED: "refused to answer", StopReason.BLOCKED: "was 
 
 
 class FallbackModel(ModelWrapper):
-    """A `core.ports.model.Model` for one run. Not safe to share: it remembers which models did not
+    """A `conversation.model.Model` for one run. Not safe to share: it remembers which models did not
     answer.
 
     A refused or blocked answer counts as no answer. `models` must not be empty. The history is

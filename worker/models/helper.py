@@ -13,7 +13,7 @@ _USABLE = frozenset({StopReason.END, StopReason.TRUNCATED})
 
 
 class ModelHelper:
-    """A `core.ports.model.Helper` that asks a model with a breaker of its own. Safe for threads.
+    """A `conversation.model.Helper` that asks a model with a breaker of its own. Safe for threads.
 
     `timeout` is how many seconds an answer may take, including all attempts.
     """

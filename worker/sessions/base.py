@@ -180,8 +180,8 @@ class SessionStore(
 
 
 class MemoryPart(StrEnum):
-    """What is kept of a project as a whole: confirmed facts (`core.failure.project_memory`), and
-    the words of its known errors (`core.failure.similar`)."""
+    """What is kept of a project as a whole: confirmed facts (`verdict.project_memory`), and
+    the words of its known errors (`verdict.similar`)."""
 
     FACTS = "knowledge.md"
     WORDS = "words.index"

@@ -1,4 +1,4 @@
-"""Stores known failures beside the sessions (see `core.ports.sessions.KnownFailures`).
+"""Stores known failures beside the sessions (see `sessions.base.KnownFailures`).
 
 known/{project_id}/{key}.json      one error of one project, by its signature
 known/{project_id}/knowledge.md    the project's memory: facts
@@ -24,7 +24,7 @@ _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 
 
 class KnownStore:
-    """See `core.ports.sessions.KnownFailures`."""
+    """See `sessions.base.KnownFailures`."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects

@@ -1,4 +1,4 @@
-"""Stores turns by the time of their start (see `core.ports.sessions.RecentTurns`).
+"""Stores turns by the time of their start (see `sessions.base.RecentTurns`).
 
 recent/{day}/{time}-{project_id}-{mr_iid}-{session_id}-{turn:04d}.json
 
@@ -30,7 +30,7 @@ _NAME = re.compile(
 
 
 class RecentStore:
-    """See `core.ports.sessions.RecentTurns`."""
+    """See `sessions.base.RecentTurns`."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects

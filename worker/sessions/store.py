@@ -36,7 +36,7 @@ _ROUNDS = 8
 
 
 class Store:
-    """See `core.ports.sessions.SessionStore`."""
+    """See `sessions.base.SessionStore`."""
 
     def __init__(self, objects: Objects, now: Callable[[], float] = time.time) -> None:
         self._objects: Objects = CheckedObjects(objects, now)

@@ -9,7 +9,7 @@ from worker.settings.base import Clash, Part
 class ContextSettings(Part):
     """`context:`. A workflow may set other values of the same fields.
 
-    They are those of `core.conversation.folds.fold.FoldSettings`.
+    They are those of `conversation.folds.fold.FoldSettings`.
     """
 
     strategy: Strategy | None = Field(

@@ -28,7 +28,7 @@ _BudgetSettings: Any = create_model("_BudgetSettings", __base__=Part, **_make_bu
 class LimitSettings(_BudgetSettings):  # type: ignore[misc]
     """`limits:`: of one run, one thread, one project, all projects.
 
-    Those of one run are the table of budgets, `core.conversation.limits.Limits`.
+    Those of one run are the table of budgets, `conversation.limits.Limits`.
     """
 
     assumed_price: float = Field(

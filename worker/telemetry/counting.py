@@ -1,4 +1,4 @@
-"""A watcher that counts the events of runs as metrics (see `core.events.Watcher`)."""
+"""A watcher that counts the events of runs as metrics (see `conversation.events.Watcher`)."""
 
 from collections.abc import Callable, Collection
 from contextvars import ContextVar

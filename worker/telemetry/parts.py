@@ -42,7 +42,7 @@ class Telemetry:
         self._traces = traces
 
     def watch(self, event: Event) -> None:
-        """See core.events.Watcher."""
+        """See conversation.events.Watcher."""
         self._count(event)
         if self._traces:
             self._traces.watch(event)

@@ -79,7 +79,7 @@ class Traces:
         self._providers = providers
 
     def watch(self, event: Event) -> None:
-        """See core.events.Watcher."""
+        """See conversation.events.Watcher."""
         spans = _open.get()
         match event:
             case TriggerBegun(trigger):
@@ -173,7 +173,7 @@ class Traces:
 
 
 class TracedModel(ModelWrapper):
-    """See core.ports.model.Model."""
+    """See conversation.model.Model."""
 
     def __init__(self, model: Model, traces: Traces) -> None:
         super().__init__(model)

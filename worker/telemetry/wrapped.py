@@ -34,7 +34,7 @@ def _time_call(histogram: Histogram, *labels: str) -> Iterator[None]:
 
 
 class CountedModel(ModelWrapper):
-    """See core.ports.model.Model."""
+    """See conversation.model.Model."""
 
     def __init__(self, model: Model, metrics: Metrics) -> None:
         super().__init__(model)
@@ -173,7 +173,7 @@ def _find_outcome(content: bytes) -> str:
 
 
 class CountedNoteWriter:
-    """See core.ports.gitlab.NoteWriter. Finding notes is not counted."""
+    """See gitlab.ports.NoteWriter. Finding notes is not counted."""
 
     def __init__(self, notes: NoteWriter, metrics: Metrics) -> None:
         self._notes, self._metrics = notes, metrics
@@ -191,7 +191,7 @@ class CountedNoteWriter:
 
 
 class CountedReactions:
-    """See core.ports.gitlab.Reactions. Reading votes is not counted."""
+    """See gitlab.ports.Reactions. Reading votes is not counted."""
 
     def __init__(self, reactions: Reactions, metrics: Metrics) -> None:
         time_write = _time_gitlab_write(metrics, "react")

@@ -56,7 +56,7 @@ def _shorten_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class WorkflowToolbox:
-    """The tools and sources that one workflow may use. Implements core.ports.tools.Toolbox.
+    """The tools and sources that one workflow may use. Implements tools.source.Toolbox.
 
     `others` are those that were not announced to the model; it can find them with `find_tool`,
     `finds` times.

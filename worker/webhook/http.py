@@ -64,7 +64,7 @@ def build_app(
 ) -> Starlette:
     """Build the receiver. Raises ConfigError without a secret and without `keys`.
 
-    `keys` make the secrets of single projects' webhooks: see `core.routing.hook_secrets`.
+    `keys` make the secrets of single projects' webhooks: see `settings.hook_secrets`.
     `enqueue` runs in a thread and reports a QueueError when the broker or the store is down; the
     trigger may still run after a 503, which is harmless: triggers are idempotent. `now` is in epoch
     seconds. `ready` returns the reason why this process cannot work, or None, and may block too.

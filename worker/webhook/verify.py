@@ -3,7 +3,7 @@
 There are two schemes, chosen by the secret's form: a plain `X-Gitlab-Token`, or signatures with a
 `whsec_…` key as in https://www.standardwebhooks.com/. Headers are checked before any of the body is
 read, and the signature is computed while the body arrives. Where each project's webhook has a
-secret of its own (`core.routing.hook_secrets`), the check says whose events may follow.
+secret of its own (`settings.hook_secrets`), the check says whose events may follow.
 """
 
 import base64

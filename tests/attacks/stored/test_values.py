@@ -50,7 +50,7 @@ HOSTILE: tuple[Any, ...] = (
 )
 DEEP = (b"[" * 60_000, b'{"a":' * 12_000)
 
-FIRST_SCHEMA = Path(__file__).parents[2] / "unit/core/conversation/schema_1.json"
+FIRST_SCHEMA = Path(__file__).parents[2] / "unit/conversation/schema_1.json"
 SESSION = replace(
     context_json.load_context(FIRST_SCHEMA.read_bytes()),
     calls=(CallCost(0, "p/m", Usage(1, 2, 3, 4, 5), 0.25),),

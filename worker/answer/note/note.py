@@ -1,6 +1,6 @@
 """The bodies of Sandpiper's notes. Pure: all text that others wrote is made harmless here.
 
-Every body begins with the session's marker on a line of its own (`core.session_id.find_marker`). At
+Every body begins with the session's marker on a line of its own (`conversation.session_id.find_marker`). At
 most eight lines are visible at once; the rest is folded. Callers have redacted every value;
 well-known shapes of tokens are removed here once more, value by value, and a part of the body that
 reads like a secret all the same is refused when it is posted (`finish_body`).

@@ -30,7 +30,7 @@ SECONDS = 90.0
 
 
 class CapturedDocuments:
-    """The documents of the session's bound sources. Satisfies core.ports.evidence.Captures.
+    """The documents of the session's bound sources. Satisfies verdict.evidence.Captures.
 
     They are read through the sources, or from what these keep. So they are bound to the session's
     project, capped, timed out and redacted, and have the same bytes that the model was given.

@@ -84,7 +84,7 @@ class Breaker:
 
 
 class GuardedModel(ModelWrapper):
-    """A `core.ports.model.Model` behind its provider's breaker. As safe to share as the model."""
+    """A `conversation.model.Model` behind its provider's breaker. As safe to share as the model."""
 
     def __init__(self, model: Model, breaker: Breaker) -> None:
         super().__init__(model)

@@ -69,7 +69,7 @@ class HttpOptions(TypedDict, total=False):
 
 
 class HttpModel:
-    """A `core.ports.model.Model`. Safe to use from several threads; `close` it at the end.
+    """A `conversation.model.Model`. Safe to use from several threads; `close` it at the end.
 
     `timeout` is how many seconds an answer may take; `jitter` returns values in [0, 1).
     `dialect` replaces these fields of the endpoint's dialect; `catalogue` has the model's limits

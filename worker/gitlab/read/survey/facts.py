@@ -1,4 +1,4 @@
-"""The facts that `core.failure.verdict` rules by: what GitLab shows besides the jobs' logs.
+"""The facts that `verdict.verdict` rules by: what GitLab shows besides the jobs' logs.
 
 Bounded in requests, logs and seconds. A fact that cannot be read is Unknown, with the reason;
 nothing here raises.

@@ -245,6 +245,6 @@ def _list_unknown_tools(
 
 def find_bundled_folder() -> Path:
     """Return the folder of the bundled workflows: in the package (a wheel), or next to it."""
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     packed = here / "workflows"
     return packed if packed.is_dir() else here.parent / "workflows"

@@ -12,7 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 from worker.conversation import comment_commands
 from worker.conversation.tiers import TierName
 from worker.errors import ConfigError
-from worker.safety.nearest import suggest_nearest
+from worker.safety.spelling import suggest_nearest
 from worker.safety.untrusted import one_line
 from worker.settings.base import say_form
 from worker.settings.context import ContextSettings

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from worker.safety.nearest import find_nearest, suggest_nearest
+from worker.safety.spelling import find_nearest, suggest_nearest
 from worker.settings.environment import (
     DEFAULTS,
     ENVIRONMENT_ONLY,

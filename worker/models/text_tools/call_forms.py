@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from worker.conversation.loop_rules import MOST_CALLS
 from worker.conversation.messages import ToolSpec
-from worker.safety.untrusted_json import parse_json
+from worker.safety.untrusted import parse_json
 
 _MOST_STARTS, _MOST_PYTHON = 200, 4000
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 
 MOST_VOTERS = 500
 """The most votes that are kept for one note."""

@@ -32,7 +32,7 @@ from worker.sessions.base import KnownFailures, MemoryPart, RecentTurns, Session
 from worker.settings.playbook import Playbook, Workflow
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import Budget
-from worker.verdict.evidence import Captures
+from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
 from worker.verdict.known import Settings as KnownSettings
 

@@ -15,7 +15,7 @@ from worker.safety.foreign_addresses import remove_foreign_hosts
 from worker.safety.untrusted import one_line
 from worker.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.verdict.changed_files import find_touches
-from worker.verdict.file_changes import FileChange
+from worker.verdict.diffs import FileChange
 from worker.verdict.file_kinds import is_ci
 from worker.verdict.jobs import FailingJob, Group, Hit, Survey
 from worker.verdict.verdict import Verdict

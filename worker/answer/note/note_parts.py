@@ -15,7 +15,8 @@ from worker.safety.neutralise import neutralise, neutralise_line
 from worker.safety.redact import Redactor
 from worker.safety.spans import is_link_allowed
 from worker.safety.untrusted import one_line, visible
-from worker.verdict.evidence import (
+from worker.verdict.finding import (
+    Evidence,
     FailedJob,
     JobArtifact,
     JobLog,
@@ -24,9 +25,9 @@ from worker.verdict.evidence import (
     ReportedTest,
     RequestFile,
     TaskStep,
+    Unproven,
     name_lines,
 )
-from worker.verdict.finding import Evidence, Unproven
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480

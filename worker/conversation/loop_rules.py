@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-MOST_CALLS = 1000
-"""The most tool calls that one answer can be allowed."""
-
 
 @dataclass(frozen=True, slots=True)
 class LoopRules:

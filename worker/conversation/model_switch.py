@@ -13,7 +13,6 @@ from worker.conversation.context import Context
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec, User
 from worker.conversation.tiers import (
-    Signal,
     TierChoice,
     TierRules,
     choose_on_request,
@@ -22,6 +21,7 @@ from worker.conversation.tiers import (
 )
 from worker.conversation.upgrades import Raise, explain_no_raise
 from worker.safety.untrusted_json import parse_object
+from worker.settings.models import Signal
 
 SET_TIER = "set_tier"
 _LONGEST_NAME = 40

@@ -7,7 +7,8 @@ from worker.conversation.code_signals import shows_code_work
 from worker.conversation.context import Context
 from worker.conversation.limits import Limits
 from worker.conversation.messages import ToolResult
-from worker.conversation.tiers import Signal, TierChoice, explain_no_switch, find_upgrade
+from worker.conversation.tiers import TierChoice, explain_no_switch, find_upgrade
+from worker.settings.models import Signal
 
 _MOST_MALFORMED = 2
 """This many broken or empty answers in a row raise the tier."""

@@ -45,7 +45,7 @@ from worker.conversation.model_switch import (
     record_model,
 )
 from worker.conversation.repeated_calls import HINT
-from worker.conversation.tiers import REPLY, Signal
+from worker.conversation.tiers import REPLY
 from worker.conversation.upgrades import Raise
 from worker.errors import (
     CIRCUIT_OPEN,
@@ -55,6 +55,7 @@ from worker.errors import (
     Postponed,
     SandboxLost,
 )
+from worker.settings.models import Signal
 from worker.tools.source import Toolbox
 from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts, make_fold

@@ -17,10 +17,10 @@ from worker.answer.retries import advises_retry
 from worker.conversation import prompts
 from worker.conversation.context import KNOWN, RULE, Context, Outcome, Status
 from worker.conversation.messages import Assistant, User
-from worker.conversation.plan import PlanBy
 from worker.errors import StoreError
 from worker.logs.host_trouble import tells_of_host
 from worker.safety.foreign_addresses import remove_foreign_hosts
+from worker.settings.runs import PlanBy
 from worker.turns import planning
 from worker.turns.leads import find_leads, read_hit
 from worker.turns.memory import MOST_KEPT

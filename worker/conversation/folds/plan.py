@@ -5,12 +5,13 @@ from dataclasses import replace
 
 from worker.conversation.cache_marks import LIFETIME
 from worker.conversation.context import CallCost, Context
-from worker.conversation.folds.fold import Fold, FoldKind, Resume, Strategy
+from worker.conversation.folds.fold import Fold, FoldKind
 from worker.conversation.folds.view import build_view
 from worker.conversation.limits import Limits, find_room
 from worker.conversation.messages import Assistant, Message, ToolResult, User
 from worker.conversation.tiers import REPLY
 from worker.conversation.token_estimate import estimate_tokens, weigh_request
+from worker.settings.runs import Resume, Strategy
 
 _KINDS: Mapping[Strategy, tuple[FoldKind, ...]] = {
     Strategy.NONE: (FoldKind.PRUNE, FoldKind.SUMMARY),

@@ -15,6 +15,50 @@ from itertools import groupby, pairwise
 from worker.verdict.diffs import read_hunks
 from worker.verdict.file_kinds import is_dependency, is_image
 
+_MANIFESTS_OF_MORE = frozenset(
+    {"package.json", "pyproject.toml", "setup.py", "setup.cfg", "cargo.toml", "composer.json"}
+    | {"pom.xml", "build.gradle", "build.gradle.kts", "mix.exs", "build.sbt"}
+)
+"""Manifests that also hold other things: scripts, settings, build targets."""
+
+
+_REQUIREMENT = re.compile(
+    r"[\"'][\w@./-]{1,100}[\"']\s*:\s*[\"'](?:[~^<>=*]|v?\d|workspace:|file:|git[+:@]|git(?:hub|lab):|npm:)"
+    r"|^\s*(?!version\b)[\w.-]{1,100}\s*=\s*(?:[\"'][~^<>=*]?\s*\d|\{.{0,200}(?:version|path|git|workspace)\s*=)"
+    r"|[\"'][\w.-]{1,100}(?:\[[\w,.-]{1,80}\])?\s*(?:[~=<>!]=|<|>)\s*\d"
+    r"|<version>|<(?:group|artifact)Id>|<parent>|<dependency>"
+    r"|\b(?:implementation|api|compileOnly|runtimeOnly|test(?:Implementation|RuntimeOnly|CompileOnly)|classpath|kapt|platform)\b.{0,10}[\"'(]"
+    r"|\bid\s*\(?[\"'][\w.-]{1,80}[\"']\)?\s*version\b|%%?\s*\"|\{:\w{1,60},\s*\""
+    r"|\b(?:requires|dependencies|install_requires|engines|toolchain|rust-version)\b"
+)
+"""What a changed line of such a manifest contains if it is about a dependency."""
+
+
+_OPTION = re.compile(r"\s{0,80}(?!\w{0,80}[vV]ersion)[\w.]{1,100}\s?=\s?[\"']")
+"""How Gradle's builds set an option of a task or a plug-in that is not a version."""
+
+
+def changes_dependency(path: str, diff: str) -> bool:
+    """Whether a change to a file changes what is installed.
+
+    `diff` are the hunks, "" if they are not known. A manifest may also change for other reasons: a
+    new target, a script, a setting, the version of the project itself. A Dockerfile may change how
+    its image is used.
+    """
+    if not is_dependency(path):
+        return False
+    if diff and is_image(path):
+        return bool(find_changed_install(diff))
+    changed = _list_other_changes(path, _drop_settings(path, diff))
+    if not diff or path.rpartition("/")[2].lower() not in _MANIFESTS_OF_MORE:
+        return not diff or bool(changed)
+    is_gradle = ".gradle" in path.lower()
+    lines = (line[:400] for line in changed if not is_gradle or not _OPTION.match(line[:400]))
+    return any(map(_REQUIREMENT.search, lines))
+
+
+# -------------------------------------------------------------------------------------- Dockerfiles
+
 _KEYWORD = re.compile(
     r"\s*(?:FROM|RUN|CMD|LABEL|EXPOSE|ENV|ADD|COPY|ENTRYPOINT|VOLUME|USER|WORKDIR|ARG|ONBUILD"
     r"|STOPSIGNAL|HEALTHCHECK|SHELL|MAINTAINER)\s",
@@ -69,7 +113,9 @@ class _Side:
         return self.installs
 
 
-Enclosed = Iterator[tuple[int, tuple[str, ...]]]
+# -------------------------------------------------------------------------------- a tool's settings
+
+_Enclosed = Iterator[tuple[int, tuple[str, ...]]]
 """The numbers of a diff's lines, each with the names of what encloses the line in its hunk."""
 
 _SECTION = re.compile(r"\s{0,20}\[{1,2}\s{0,4}([^\[\]]{1,200}?)\s{0,4}\]{1,2}\s*(?:#.*)?$")
@@ -80,10 +126,10 @@ _DEEPEST = 20
 _ELEMENT = re.compile(r"<(?P<closes>/?)(?P<name>[A-Za-z][\w.:-]{0,100})(?P<rest>[^<>]{0,400})")
 
 
-def drop_settings(path: str, diff: str) -> str:
+def _drop_settings(path: str, diff: str) -> str:
     """Return the diff of a manifest with each changed line that is a tool's setting as a line that
     did not change."""
-    form = _FORMS.get(path.rpartition("/")[2].lower())
+    form = _SETTINGS.get(path.rpartition("/")[2].lower())
     if form is None:
         return diff
     find, is_setting = form
@@ -94,7 +140,7 @@ def drop_settings(path: str, diff: str) -> str:
     return "\n".join(" " + line[1:] if at in settings else line for at, line in enumerate(lines))
 
 
-def _find_sections(lines: Sequence[str]) -> Enclosed:
+def _find_sections(lines: Sequence[str]) -> _Enclosed:
     section: tuple[str, ...] = ()
     for at, line in enumerate(lines):
         if line.startswith("@@"):
@@ -105,7 +151,7 @@ def _find_sections(lines: Sequence[str]) -> Enclosed:
             yield at, section
 
 
-def _find_keys(lines: Sequence[str]) -> Enclosed:
+def _find_keys(lines: Sequence[str]) -> _Enclosed:
     keys: list[str] = []
     for at, line in enumerate(lines):
         if line.startswith("@@"):
@@ -119,7 +165,7 @@ def _find_keys(lines: Sequence[str]) -> Enclosed:
                 keys[-1:] = []
 
 
-def _find_elements(lines: Sequence[str]) -> Enclosed:
+def _find_elements(lines: Sequence[str]) -> _Enclosed:
     """Yield the elements around each line; one that begins before its hunk encloses all lines down
     to its end."""
     above, stack = list[tuple[int, str]](), list[str]()
@@ -163,8 +209,8 @@ def _is_plugins(names: Sequence[str]) -> bool:
     return "configuration" in names and _RESOLVED.isdisjoint(names)
 
 
-_FORMS: Mapping[
-    str, tuple[Callable[[Sequence[str]], Enclosed], Callable[[Sequence[str]], bool]]
+_SETTINGS: Mapping[
+    str, tuple[Callable[[Sequence[str]], _Enclosed], Callable[[Sequence[str]], bool]]
 ] = {
     "pyproject.toml": (_find_sections, _is_tools),
     "setup.cfg": (_find_sections, _is_tools),
@@ -175,15 +221,17 @@ _FORMS: Mapping[
 }
 
 
-Masked = Iterator[tuple[int, str]]
+# ------------------------------------------------------------------------ the project's own version
+
+_Masked = Iterator[tuple[int, str]]
 """The numbers of a diff's lines with the project's own version, and these lines without it."""
 
 
-def list_other_changes(path: str, diff: str) -> list[str]:
+def _list_other_changes(path: str, diff: str) -> list[str]:
     """Return the lines that the diff of a manifest adds or removes, without their signs, and
     without those in which only the project's own version differs."""
     lines, masked = diff.split("\n"), dict[int, str]()
-    if find := _FINDERS.get(path.rpartition("/")[2].lower()):
+    if find := _OWN_VERSIONS.get(path.rpartition("/")[2].lower()):
         for other in "+-":  # the file as it was, then as it is
             masked |= find(["" if line.startswith(other) else line for line in lines])
     counts = Counter((lines[at][0], text) for at, text in masked.items())
@@ -195,23 +243,16 @@ def list_other_changes(path: str, diff: str) -> list[str]:
     ]
 
 
-# ------------------------------------------------------------------------------------------- JSON
-
 _JSON = re.compile(
     r'(?P<version>"version"\s*:\s*"[^"\\]{0,100}")'
     r'|(?:"(?P<key>[^"\\]{0,200})"\s*:\s*)?(?P<opens>\{)|(?P<closes>\})'
 )
 
 
-def _mask_manifest(lines: Sequence[str]) -> Masked:
-    """Mask the versions directly in the manifest's object, which may begin before a hunk does."""
-    return _mask_json(lines, lambda keys: keys in ([], ["{"]))
-
-
 _FIRST_HUNK = re.compile(r"@@ -[01]\b")
 
 
-def _mask_composer(lines: Sequence[str]) -> Masked:
+def _mask_composer(lines: Sequence[str]) -> _Masked:
     """Mask the version directly in the manifest's object, if the diff shows where that begins: the
     packages of a repository look the same."""
     if _FIRST_HUNK.match(lines[0]):
@@ -219,12 +260,8 @@ def _mask_composer(lines: Sequence[str]) -> Masked:
         yield from _mask_json(lines[: next(hunks, len(lines))], lambda keys: keys == ["{"])
 
 
-def _mask_npm_lock(lines: Sequence[str]) -> Masked:
-    """Mask the versions directly in the lock file's object, and in its entry for the project."""
-    return _mask_json(lines, lambda keys: keys == ["{"] or keys[-1:] == [""])
-
-
-def _mask_json(lines: Sequence[str], is_own: Callable[[list[str]], bool]) -> Masked:
+def _mask_json(lines: Sequence[str], is_own: Callable[[list[str]], bool]) -> _Masked:
+    """Mask the versions in the objects whose keys, from the outermost one on, are the project's."""
     keys: list[str] = []
     for at, line in enumerate(lines):
         if line.startswith("@@"):
@@ -241,9 +278,6 @@ def _mask_json(lines: Sequence[str], is_own: Callable[[list[str]], bool]) -> Mas
             yield at, line[1 : own.start()] + line[own.end() :]
 
 
-# ------------------------------------------------------------------------------------------ Maven
-
-_TAG = re.compile(r"<(?P<closes>/?)(?P<name>[A-Za-z][\w.:-]{0,100})(?P<rest>[^<>]{0,400})")
 _VERSION = re.compile(r"\s*<version>[^<>]{0,100}</version>\s*$")
 _IN_PROJECT = frozenset(
     {"modelVersion", "parent", "packaging", "name", "description", "inceptionYear", "organization"}
@@ -262,15 +296,12 @@ class _Element:
     children: set[str] = field(default_factory=set)
     versions: list[int] = field(default_factory=list)
 
-    def is_project(self) -> bool:
-        return self.name == "project" or (
-            not self.name and not _IN_PROJECT.isdisjoint(self.children)
-        )
 
-
-def _mask_pom(lines: Sequence[str]) -> Masked:
-    for element in _read_elements(lines):
-        yield from ((at, "<version>") for at in element.versions if element.is_project())
+def _mask_pom(lines: Sequence[str]) -> _Masked:
+    for each in _read_elements(lines):
+        inside = not each.name and not _IN_PROJECT.isdisjoint(each.children)
+        if each.name == "project" or inside:
+            yield from ((at, "<version>") for at in each.versions)
 
 
 def _read_elements(lines: Sequence[str]) -> Iterator[_Element]:
@@ -283,7 +314,7 @@ def _read_elements(lines: Sequence[str]) -> Iterator[_Element]:
         elif _VERSION.match(line, 1):
             stack[-1].versions.append(at)
         else:
-            for tag in _TAG.finditer(line, 1):
+            for tag in _ELEMENT.finditer(line, 1):
                 yield from _read_tag(tag, stack)
     yield from stack
 
@@ -300,12 +331,10 @@ def _read_tag(tag: re.Match[str], stack: list[_Element]) -> Iterator[_Element]:
         stack.append(_Element(children={tag["name"]}))
 
 
-# ------------------------------------------------------------------------------------------ Cargo
-
 _IN_CARGO_LOCK = re.compile(r'version = "[^"]{0,100}"$')
 
 
-def _mask_cargo_lock(lines: Sequence[str]) -> Masked:
+def _mask_cargo_lock(lines: Sequence[str]) -> _Masked:
     """Mask the versions of packages without a source: they belong to the repository."""
     shown = [(at, line) for at, line in enumerate(lines) if line]
     for (at, line), (_, after) in pairwise(shown):
@@ -314,53 +343,17 @@ def _mask_cargo_lock(lines: Sequence[str]) -> Masked:
             yield at, "version"
 
 
-_FINDERS: Mapping[str, Callable[[Sequence[str]], Masked]] = {
-    "package.json": _mask_manifest,
+def _is_of_lock(keys: list[str]) -> bool:
+    """Directly in the lock file's object, and in its entry for the project."""
+    return keys == ["{"] or keys[-1:] == [""]
+
+
+_OWN_VERSIONS: Mapping[str, Callable[[Sequence[str]], _Masked]] = {
+    # The manifest's object may begin before a hunk does.
+    "package.json": lambda lines: _mask_json(lines, lambda keys: keys in ([], ["{"])),
     "composer.json": _mask_composer,
-    "package-lock.json": _mask_npm_lock,
-    "npm-shrinkwrap.json": _mask_npm_lock,
+    "package-lock.json": lambda lines: _mask_json(lines, _is_of_lock),
+    "npm-shrinkwrap.json": lambda lines: _mask_json(lines, _is_of_lock),
     "pom.xml": _mask_pom,
     "cargo.lock": _mask_cargo_lock,
 }
-
-
-_MANIFESTS_OF_MORE = frozenset(
-    {"package.json", "pyproject.toml", "setup.py", "setup.cfg", "cargo.toml", "composer.json"}
-    | {"pom.xml", "build.gradle", "build.gradle.kts", "mix.exs", "build.sbt"}
-)
-"""Manifests that also hold other things: scripts, settings, build targets."""
-
-
-_REQUIREMENT = re.compile(
-    r"[\"'][\w@./-]{1,100}[\"']\s*:\s*[\"'](?:[~^<>=*]|v?\d|workspace:|file:|git[+:@]|git(?:hub|lab):|npm:)"
-    r"|^\s*(?!version\b)[\w.-]{1,100}\s*=\s*(?:[\"'][~^<>=*]?\s*\d|\{.{0,200}(?:version|path|git|workspace)\s*=)"
-    r"|[\"'][\w.-]{1,100}(?:\[[\w,.-]{1,80}\])?\s*(?:[~=<>!]=|<|>)\s*\d"
-    r"|<version>|<(?:group|artifact)Id>|<parent>|<dependency>"
-    r"|\b(?:implementation|api|compileOnly|runtimeOnly|test(?:Implementation|RuntimeOnly|CompileOnly)|classpath|kapt|platform)\b.{0,10}[\"'(]"
-    r"|\bid\s*\(?[\"'][\w.-]{1,80}[\"']\)?\s*version\b|%%?\s*\"|\{:\w{1,60},\s*\""
-    r"|\b(?:requires|dependencies|install_requires|engines|toolchain|rust-version)\b"
-)
-"""What a changed line of such a manifest contains if it is about a dependency."""
-
-
-_OPTION = re.compile(r"\s{0,80}(?!\w{0,80}[vV]ersion)[\w.]{1,100}\s?=\s?[\"']")
-"""How Gradle's builds set an option of a task or a plug-in that is not a version."""
-
-
-def changes_dependency(path: str, diff: str) -> bool:
-    """Whether a change to a file changes what is installed.
-
-    `diff` are the hunks, "" if they are not known. A manifest may also change for other reasons: a
-    new target, a script, a setting, the version of the project itself. A Dockerfile may change how
-    its image is used.
-    """
-    if not is_dependency(path):
-        return False
-    if diff and is_image(path):
-        return bool(find_changed_install(diff))
-    changed = list_other_changes(path, drop_settings(path, diff))
-    if not diff or path.rpartition("/")[2].lower() not in _MANIFESTS_OF_MORE:
-        return not diff or bool(changed)
-    is_gradle = ".gradle" in path.lower()
-    lines = (line[:400] for line in changed if not is_gradle or not _OPTION.match(line[:400]))
-    return any(map(_REQUIREMENT.search, lines))

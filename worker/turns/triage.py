@@ -27,8 +27,7 @@ from worker.turns.memory import MOST_KEPT
 from worker.turns.parts import Deps, Toolset
 from worker.turns.project_memory import tell_memory
 from worker.verdict import known, verdict
-from worker.verdict.evidence import FailedJob
-from worker.verdict.finding import Finding
+from worker.verdict.finding import FailedJob, Finding
 from worker.verdict.jobs import FailingJob, Group, Hit, RuleMatch, Survey
 from worker.verdict.remarks import plain
 from worker.verdict.survey_text import MOST_TOLD, tell_diff, tell_leads, tell_survey, tell_time

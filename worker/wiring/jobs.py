@@ -44,7 +44,6 @@ from worker.turns.parts import (
     Storage,
     Toolset,
 )
-from worker.verdict.known import Settings as KnownSettings
 from worker.wiring.engines import SandboxTools, build_sandboxes, leave_out_pool
 from worker.wiring.model_lists import list_run_models
 from worker.wiring.providers import (
@@ -204,7 +203,7 @@ def _build_options(settings: Settings) -> Options:
     limits = settings.limits
     return Options(
         note=NoteOptions(**settings.note.model_dump()),
-        known_settings=KnownSettings(**settings.known.model_dump()),
+        known_settings=settings.known,
         turns_per_day=limits.turns_per_day,
         project_concurrency=limits.project_concurrency,
         debounce=settings.gitlab.debounce,

@@ -28,7 +28,7 @@ from worker.tools.source import Source, Toolbox
 from worker.tools.table import TOOLS
 from worker.tools.toolbox import WorkflowToolbox, list_specs
 from worker.turns.parts import Toolset
-from worker.verdict.evidence import Captures
+from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
 
 _COMPACT_PREVIEW = 1500

@@ -14,7 +14,8 @@ from worker.safety.code import write_code_block, write_code_line
 from worker.safety.neutralise import is_link_allowed, neutralise, neutralise_line
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import one_line, visible
-from worker.verdict.evidence import (
+from worker.verdict.finding import (
+    Evidence,
     FailedJob,
     JobArtifact,
     JobLog,
@@ -23,9 +24,9 @@ from worker.verdict.evidence import (
     ReportedTest,
     RequestFile,
     TaskStep,
+    Unproven,
     name_lines,
 )
-from worker.verdict.finding import Evidence, Unproven
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480

@@ -14,7 +14,7 @@ from worker.answer.gate.raw_data import is_broken_json, is_dump
 from worker.answer.gate.written_calls import has_written_call
 from worker.answer.parse import parse_finding
 from worker.answer.sections import split_sections
-from worker.conversation.question_parts import find_left_out
+from worker.conversation.questions import find_left_out
 from worker.verdict.finding import CLAIMS
 from worker.verdict.verdict import Verdict
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from worker.conversation.loop_rules import MOST_CALLS
+from worker.conversation.limits import MOST_CALLS
 from worker.conversation.messages import ToolSpec
 from worker.safety.untrusted_json import parse_json
 

@@ -1,6 +1,7 @@
 """Sources of other packages: the entry points of the group `sandpiper.sources`.
 
-Their contract is in `worker.gitlab.read.base`. A broken plug-in is reported at the start, not in a run.
+Their contract is in `worker.gitlab.read.base`.
+A broken plug-in is reported at the start, not in a run.
 """
 
 import re

@@ -11,13 +11,12 @@ from urllib.parse import quote
 
 from worker.conversation.context import Subject
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.binding import Binding
-from worker.gitlab.read.api.client import NoSuchFile, NoSuchRef, NotFound, ReadClient, ask_in_turn
+from worker.gitlab.read import wire
+from worker.gitlab.read.access import Audience, Binding, find_audience
+from worker.gitlab.read.api import NoSuchFile, NoSuchRef, NotFound, ReadClient, ask_in_turn
 from worker.gitlab.read.evidence import Evidence
-from worker.gitlab.read.host.audience import Audience, find_audience
-from worker.gitlab.read.job_logs.log_cache import JobLogs
-from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.gitlab.read.job_logs import JobLogs
+from worker.gitlab.read.redactions import Redactions
 
 T = TypeVar("T")
 COMMIT = re.compile(r"[0-9a-f]{7,64}")

@@ -8,19 +8,19 @@ import pytest
 from tests.clusters import JSON, Cluster
 from worker.conversation.context import Subject
 from worker.errors import ArgumentError, ConfigError, SourceError
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.evidence import Evidence
 from worker.gitlab.read.session_reader import Reader
-from worker.sources.konflux import pipeline_runs
-from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
+from worker.sources import konflux
+from worker.sources.konflux import Tenant, open_konflux
 from worker.sources.table import bind_sources, join_rows, write_notes
 from worker.tools.source import Document, DocumentKind, Source
 from worker.verdict.evidence import TaskStep
 
 SHA = "a" * 40
 SUBJECT = Subject("https://gitlab.example", 1, "Team/App", 7, 1, 9, SHA, "https://x")
-PAC, TEST = pipeline_runs.PREFIXES
+PAC, TEST = konflux.PREFIXES
 OURS = {f"{PAC}/sha": SHA, f"{PAC}/pull-request": "7", f"{PAC}/repository": "app"}
 FAILED = {"type": "Succeeded", "status": "False", "reason": "Failed", "message": "1 of 9\nfailed"}
 DONE = {"type": "Succeeded", "status": "True", "reason": "Completed"}
@@ -242,7 +242,7 @@ def test_secrets_are_gone_from_what_is_kept(cluster: Cluster) -> None:
 @pytest.mark.slow
 def test_a_large_log_keeps_both_ends(cluster: Cluster) -> None:
     with_pod(cluster)
-    size = pipeline_runs.MAX_LOG + 1_000_000
+    size = konflux.MAX_LOG + 1_000_000
     cluster.logs["p-1", "step-scan"] = b"first\n" + b"x" * 99 + b"\n" + b"y\n" * (size // 2)
     document = fetch(sources(cluster), "get_pod_log", task_run="scan", step="scan")
     assert b"first" in bytes(document.data)
@@ -316,8 +316,8 @@ def test_an_answer_over_the_cap_is_refused(cluster: Cluster) -> None:
 
 
 def test_runs_past_the_limit_are_said_to_be_missing(cluster: Cluster) -> None:
-    for number in range(pipeline_runs.LIMIT + 1):
+    for number in range(konflux.LIMIT + 1):
         cluster.add("pipelineruns", f"build-{number}", OURS)
     document = fetch(sources(cluster, repository=""), "list_pipelineruns")
-    assert len(told(document)) == pipeline_runs.LIMIT
-    assert document.gaps == f"pipelineruns after the first {pipeline_runs.LIMIT}"
+    assert len(told(document)) == konflux.LIMIT
+    assert document.gaps == f"pipelineruns after the first {konflux.LIMIT}"

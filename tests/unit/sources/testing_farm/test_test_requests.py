@@ -8,13 +8,13 @@ import pytest
 from tests.clusters import TestingFarm
 from worker.conversation.context import Subject
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
+from worker.sources import testing_farm, xunit
 from worker.sources.table import bind_sources
-from worker.sources.testing_farm import test_requests, xunit
-from worker.sources.testing_farm.test_requests import open_testing_farm
-from worker.sources.testing_farm.xunit import Report
+from worker.sources.testing_farm import open_testing_farm
+from worker.sources.xunit import Report
 from worker.tools.source import Document, DocumentKind, Source
 from worker.verdict.evidence import RequestFile
 
@@ -242,7 +242,7 @@ def test_a_file_of_a_request_is_read_and_quoted_also_when_it_is_gone(
 
 
 def test_a_long_file_keeps_both_ends(store: TestingFarm, bound: dict[str, Source]) -> None:
-    size = test_requests.MAX_LOG + 1_000_000
+    size = testing_farm.MAX_LOG + 1_000_000
     store.files[f"/results/{ID}/pipeline.log"] = b"first\n" + b"y\n" * (size // 2) + b"last\n"
     document = fetch(bound, "log", file="pipeline.log")
     assert document.data.startswith(b"first\n")

@@ -4,35 +4,37 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import Listing
-from worker.gitlab.read.pipelines.downstream_jobs import (
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import Listing
+from worker.gitlab.read.job_runs import (
     BEYOND,
     get_project_id,
     get_trigger_name,
     read_started_jobs,
     write_job_name,
 )
-from worker.gitlab.read.pipelines.pipeline_jobs import read_all_jobs
+from worker.gitlab.read.pipeline_jobs import read_all_jobs
 from worker.gitlab.read.session_reader import Reader
-from worker.gitlab.read.survey.change import read_change
-from worker.gitlab.read.survey.compared_logs import (
-    OwnLogs,
-    may_blame_host,
-    read_errors,
-    read_own_errors,
+from worker.gitlab.read.survey.change import RequirementFiles, read_change
+from worker.gitlab.read.survey.compared_pipelines import (
+    ComparedPipelines,
+    find_commits_with_change,
+    find_pipelines,
+    get_items,
+    read_or_unknown,
+    was_set_back,
 )
-from worker.gitlab.read.survey.compared_pipelines import find_pipelines, read_or_unknown
 from worker.gitlab.read.survey.compared_runs import (
+    OwnLogs,
     describe_run,
     find_breaking_commit,
     make_failing_run,
+    may_blame_host,
+    read_errors,
+    read_own_errors,
     select_runs,
 )
-from worker.gitlab.read.survey.matrix import parse_dimensions
-from worker.gitlab.read.survey.merged_commits import find_commits_with_change
-from worker.gitlab.read.survey.nearby_pipelines import ComparedPipelines, get_items, was_set_back
-from worker.gitlab.read.survey.unpinned_lines import RequirementFiles
+from worker.gitlab.read.wire import parse_dimensions
 from worker.verdict.facts import Facts, Run, Target, Unknown
 from worker.verdict.jobs import FailingJob, Group
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from worker.errors import UNFORESEEN, SourceError
-from worker.gitlab.read.merge_request.diff import read_changed_files
+from worker.gitlab.read.merge_request import read_changed_files
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.compared_pipelines import read_or_unknown
 from worker.gitlab.read.survey.fact_collection import Diff, FactCollector

@@ -12,29 +12,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from worker.errors import SourceError
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import NotFound
-from worker.gitlab.read.job_logs.captured_log import Log
-from worker.gitlab.read.merge_request.diff import show_diff
-from worker.gitlab.read.pipelines.commit_statuses import find_failed_outside
-from worker.gitlab.read.pipelines.downstream import DownstreamPipelines
-from worker.gitlab.read.pipelines.pipeline_jobs import find_retried_ids, read_all_jobs
-from worker.gitlab.read.repository.ci_config import DEFAULT_PATH
-from worker.gitlab.read.repository.file import read_from_project
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import NotFound
+from worker.gitlab.read.ci_config import DEFAULT_PATH
+from worker.gitlab.read.job_log import Log
+from worker.gitlab.read.merge_request import show_diff
+from worker.gitlab.read.pipeline_jobs import DownstreamPipelines, find_retried_ids, read_all_jobs
+from worker.gitlab.read.reports import find_failed_outside
+from worker.gitlab.read.repository import read_from_project
 from worker.gitlab.read.session_reader import Reader
-from worker.gitlab.read.survey import other_jobs
-from worker.gitlab.read.survey.compared_logs import read_failure
+from worker.gitlab.read.survey import failing_jobs
+from worker.gitlab.read.survey.compared_runs import read_failure
 from worker.gitlab.read.survey.fact_collection import Diff
 from worker.gitlab.read.survey.facts import add_facts, read_diff
-from worker.gitlab.read.survey.matrix import get_family
-from worker.gitlab.read.survey.waiting_jobs import add_runners
+from worker.gitlab.read.survey.failing_jobs import add_runners
+from worker.gitlab.read.wire import get_family
 from worker.logs.failure_lines import MOST_TOLD
 from worker.safety.untrusted import one_line
 from worker.verdict import rules
 from worker.verdict.facts import NOT_ASKED, Unknown
 from worker.verdict.grouping import group_jobs
 from worker.verdict.jobs import EXCERPT, TOLD, FailingJob, Group, RuleMatch, Survey
-from worker.verdict.rules import Scene
+from worker.verdict.rules.base import Scene
 from worker.verdict.rules.runner_log import find_runner_name, has_script_begun
 
 MOST_LOGS = 12
@@ -168,7 +167,7 @@ def _read_pipeline(reader: Reader, draft: _Draft) -> None:
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
     draft.others = tuple(_describe_merge_result(listed.items, reader))
-    draft.others += other_jobs.describe_other_jobs(listed.items)
+    draft.others += failing_jobs.describe_other_jobs(listed.items)
     variants = Counter(get_family(job.name) for job in newest)
     failing = [_describe_failing(job, variants, reader) for job in failed]
     draft.jobs += add_runners(sorted(failing, key=lambda job: job.job_id), reader)
@@ -217,9 +216,9 @@ def _read_downstream(path: str, number: int, reader: Reader, draft: _Draft) -> I
             for job in bridge.get("failed_jobs", ())
             if not job.get("allow_failure")
         ]
-        draft.others += other_jobs.describe_allowed(bridge.get("failed_jobs", ()))
+        draft.others += failing_jobs.describe_allowed(bridge.get("failed_jobs", ()))
         passed += bridge.get("passed_jobs", ())
-    draft.others += other_jobs.describe_passed_below(passed)
+    draft.others += failing_jobs.describe_passed_below(passed)
     for missing in started.missing_parts:
         draft.add_missing(missing)
 

@@ -10,13 +10,9 @@ import pytest
 from tests.simulators.gitlab import Access, Bridge, GitLabSim, Job, Pipeline, Project, Scene
 from tests.unit.conftest import fetch, files_in, subject_of, told, zipped
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.repository.ci_config import (
-    MAX_PROJECTS,
-    has_foreign_includes,
-    names_includes,
-)
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.ci_config import MAX_PROJECTS, has_foreign_includes, names_includes
 from worker.gitlab.read.session_reader import Reader
 
 pytestmark = pytest.mark.attack("binding")

@@ -24,8 +24,8 @@ from worker.gitlab.client import (
     read_chunks,
     read_date,
 )
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import NotFound, ReadClient, keep_ends
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import NotFound, ReadClient, keep_ends
 
 
 @pytest.mark.parametrize(

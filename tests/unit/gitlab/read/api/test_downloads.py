@@ -27,14 +27,13 @@ from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.conftest import fetch, told
 from worker.errors import SourceError
 from worker.gitlab.client import FOREIGN, Connections, Refused, explain_failure
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.api.downloads import Downloads, find_public_address, is_public
-from worker.gitlab.read.api.web import WebReader, translate_errors
-from worker.gitlab.read.files.packing import repack
-from worker.gitlab.read.job_logs.redactor import Redactions
-from worker.gitlab.read.repository import archive
+from worker.gitlab.read import unpacking
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.downloads import Downloads, find_public_address, is_public
+from worker.gitlab.read.redactions import Redactions, repack
 from worker.gitlab.read.session_reader import Reader
-from worker.sources.testing_farm.xunit import ENCODINGS, MAX_MARKUP, Report
+from worker.sources.web import WebReader, translate_errors
+from worker.sources.xunit import ENCODINGS, MAX_MARKUP, Report
 from worker.transport.urllib3_connections import MOST_WHOLE, RefusedAnswer
 
 pytestmark = pytest.mark.attack("downloads")
@@ -453,4 +452,4 @@ TORN = {
 def test_a_torn_or_hostile_source_archive_is_a_source_error(kind: str) -> None:
     data = zlib.compress(TORN[kind], wbits=31)
     with pytest.raises(SourceError, match="the archive: not a tar file"):
-        list(repack(archive.read_members(iter([data]), "the archive"), Redactions(bytes)))
+        list(repack(unpacking.read_tar(iter([data]), "the archive"), Redactions(bytes)))

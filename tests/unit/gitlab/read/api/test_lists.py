@@ -4,8 +4,7 @@ import pytest
 
 from tests.simulators.gitlab import Bridge, GitLabSim, Scene
 from tests.unit.conftest import fetch, told
-from worker.gitlab.read.api.client import NotFound, ReadClient
-from worker.gitlab.read.api.lists import list_branch_pipelines, list_trigger_jobs
+from worker.gitlab.read.api import NotFound, ReadClient, list_branch_pipelines, list_trigger_jobs
 from worker.gitlab.read.session_reader import Reader
 
 

@@ -3,7 +3,7 @@ import pytest
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.conftest import fetch, files_in, told, zipped
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read.files import artifacts
+from worker.gitlab.read import archives
 from worker.gitlab.read.session_reader import Reader
 from worker.tools.source import DocumentKind
 
@@ -54,11 +54,11 @@ def test_a_job_that_kept_nothing_says_so(scene: Scene, reader: Reader) -> None:
 
 
 def test_a_long_list_is_cut(scene: Scene, reader: Reader) -> None:
-    many = artifacts.MAX_LISTED + 1
+    many = archives.MAX_LISTED + 1
     scene.job.archive = zipped({f"{number}.txt": b"" for number in range(many)})
     document = fetch(reader, "gitlab_list_artifacts", job_id=scene.job.id)
-    assert len(told(document)["files"]) == artifacts.MAX_LISTED
-    assert document.gaps == f"files after the first {artifacts.MAX_LISTED}"
+    assert len(told(document)["files"]) == archives.MAX_LISTED
+    assert document.gaps == f"files after the first {archives.MAX_LISTED}"
 
 
 def test_one_file_is_text_or_a_binary_for_the_sandbox(reader: Reader, job: int) -> None:
@@ -96,11 +96,11 @@ def test_artifacts_kept_in_an_object_store_are_fetched_there_without_the_token(
     assert store is not None
     with GitLabSim() as elsewhere:
         project = elsewhere.add_project("s/t")
-        target = f"{elsewhere.url}/bucket/artifacts.zip?signature=x"
+        target = f"{elsewhere.url}/bucket/archive.zip?signature=x"
         sim.fail_next("GET", "/artifacts$", 302, headers={"Location": target})
         document = fetch(reader, "gitlab_list_artifacts", job_id=job)
         (seen,) = elsewhere.requests
-        assert (seen.path, seen.token) == ("/bucket/artifacts.zip", "")
+        assert (seen.path, seen.token) == ("/bucket/archive.zip", "")
         assert document.gaps.endswith("the store it is kept in answers 404")
         assert project.path == "s/t"
 

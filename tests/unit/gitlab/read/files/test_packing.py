@@ -12,10 +12,8 @@ import pytest
 
 from tests.unit.conftest import zipped
 from worker.errors import SourceError
-from worker.gitlab.read.files import packing, zips
-from worker.gitlab.read.files.packing import Packed, make_safe_path, repack
-from worker.gitlab.read.job_logs.redactor import Redactions
-from worker.gitlab.read.repository import archive
+from worker.gitlab.read import redactions, unpacking
+from worker.gitlab.read.redactions import Packed, Redactions, make_safe_path, repack
 
 PLAIN = Redactions(bytes)
 
@@ -28,7 +26,7 @@ def pieces(data: bytes, step: int = 1000) -> Iterator[bytes]:
 
 def read(data: bytes, step: int = 1000) -> dict[str, bytes]:
     return {
-        each.name: b"".join(each.chunks) for each in zips.read_members(pieces(data, step), "it")
+        each.name: b"".join(each.chunks) for each in unpacking.read_zip(pieces(data, step), "it")
     }
 
 
@@ -93,7 +91,7 @@ def test_a_stored_stream_without_its_sizes_is_named() -> None:
 
 
 def test_members_that_nobody_reads_are_passed_over() -> None:
-    names = [each.name for each in zips.read_members(pieces(streamed(FILES)), "it")]
+    names = [each.name for each in unpacking.read_zip(pieces(streamed(FILES)), "it")]
     assert names == list(FILES)
 
 
@@ -140,7 +138,7 @@ def test_a_zip_bomb_is_refused_long_before_its_end() -> None:
 def test_too_many_members_are_refused() -> None:
     one = bare(b"x", b"\x03\x00", 0, b"").removesuffix(b"PK\x01\x02rest")
     with pytest.raises(SourceError, match="more than 50000 files"):
-        read(one * (packing.MAX_FILES + 1), 1 << 14)
+        read(one * (unpacking.MAX_FILES + 1), 1 << 14)
 
 
 PATHS = [
@@ -183,7 +181,7 @@ def test_files_are_packed_anew_redacted_and_what_is_left_out_is_named() -> None:
         Packed("a.txt", iter([b"key=", b"hunter22\n"])),
         Packed("run.sh", iter([b"#!/bin/sh\n"]), executable=True),
         Packed("../out", iter([b"x"])),
-        Packed("big", iter([b"\0" * packing.MAX_FILE, b"x"])),
+        Packed("big", iter([b"\0" * redactions.MAX_FILE, b"x"])),
         Packed(long, iter([b"deep"])),
     ]
     clean = Redactions(lambda data: data.replace(b"hunter22", b"[redacted]"))
@@ -191,7 +189,7 @@ def test_files_are_packed_anew_redacted_and_what_is_left_out_is_named() -> None:
     assert found["a.txt"] == (b"key=[redacted]\n", 0o644)
     assert found["run.sh"] == (b"#!/bin/sh\n", 0o755)
     assert found[long][0] == b"deep"
-    assert found[packing.NOTICE][0].decode().splitlines() == [
+    assert found[redactions.NOTICE][0].decode().splitlines() == [
         "'../out': not a plain relative path",
         "'big': larger than 16 MiB",
     ]
@@ -228,8 +226,8 @@ def test_only_regular_files_of_a_source_archive_are_taken_and_its_top_folder_goe
         (link("p-main-1/pipe", "", tarfile.FIFOTYPE), b""),
         (tarfile.TarInfo("p-main-1/../../b.py"), b"b"),
     )
-    found = contents(repack(archive.read_members(pieces(data), "it"), PLAIN))
-    assert list(found) == ["a.py", packing.NOTICE]
+    found = contents(repack(unpacking.read_tar(pieces(data), "it"), PLAIN))
+    assert list(found) == ["a.py", redactions.NOTICE]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +241,7 @@ def test_only_regular_files_of_a_source_archive_are_taken_and_its_top_folder_goe
 )
 def test_an_archive_that_is_none_or_a_bomb_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(SourceError, match=why):
-        list(archive.read_members(pieces(data), "it"))
+        list(unpacking.read_tar(pieces(data), "it"))
 
 
 @pytest.mark.parametrize(("flags", "method"), [(1, 8), (0, 12), (8, 0)])

@@ -8,8 +8,8 @@ import pytest
 
 from tests.simulators.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
-from worker.gitlab.read.job_logs.log_cache import JobLogs
-from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.gitlab.read.job_logs import JobLogs
+from worker.gitlab.read.redactions import Redactions
 from worker.gitlab.read.session_reader import Reader
 
 

@@ -3,8 +3,8 @@ import pytest
 from tests.simulators.gitlab import Access, Bridge, GitLabSim, Pipeline, Project, Scene
 from tests.unit.conftest import fetch, told
 from worker.errors import SourceError
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.pipelines import downstream
+from worker.gitlab.read import pipeline_jobs
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 
 
@@ -89,18 +89,18 @@ def test_the_descent_ends_at_a_depth_and_a_number(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
     parent = scene.pipeline
-    for level in range(downstream.MAX_DEPTH + 2):
+    for level in range(pipeline_jobs.MAX_DEPTH + 2):
         parent = started(sim, scene, parent, f"level-{level}", scene.project)
     document = fetch(reader, "gitlab_list_pipeline_jobs")
-    assert len(told(document)["downstream"]) == downstream.MAX_DEPTH + 1
+    assert len(told(document)["downstream"]) == pipeline_jobs.MAX_DEPTH + 1
     assert document.gaps.endswith("too many or too deep")
     scene.pipeline.bridges.clear()
-    for number in range(downstream.MAX_PIPELINES + 5):
+    for number in range(pipeline_jobs.MAX_PIPELINES + 5):
         started(sim, scene, scene.pipeline, f"wide-{number}", scene.project)
     again = Reader.open(reader.client, reader.subject, bytes)
     document = fetch(again, "gitlab_list_pipeline_jobs")
     read = [each for each in told(document)["downstream"] if "failed_jobs" in each]
-    assert len(read) == downstream.MAX_PIPELINES
+    assert len(read) == pipeline_jobs.MAX_PIPELINES
     assert document.gaps.count("too many") == 5
 
 

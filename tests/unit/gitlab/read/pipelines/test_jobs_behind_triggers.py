@@ -6,7 +6,7 @@ from tests.simulators.gitlab import Access, Bridge, GitLabSim, Pipeline, Project
 from tests.unit.conftest import fetch, told
 from tests.worlds import branch_pipeline
 from worker.errors import SourceError
-from worker.gitlab.read.pipelines import job_runs
+from worker.gitlab.read import job_runs
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
 from worker.tools.source import GREEN

@@ -2,8 +2,8 @@ import time
 
 from tests.simulators.gitlab import GitLabSim, Pipeline, Scene
 from tests.unit.conftest import subject_of
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.pipelines.last_passed_jobs import LastPassedJobs
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.last_passed_jobs import LastPassedJobs
 
 
 def add_green(sim: GitLabSim, scene: Scene) -> Pipeline:

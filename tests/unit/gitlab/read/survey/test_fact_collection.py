@@ -8,7 +8,7 @@ import pytest
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.conftest import subject_of
 from tests.worlds import branch_pipeline, child_pipeline, job_in
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.fact_collection import LOGS
 from worker.gitlab.read.survey.facts import collect_facts

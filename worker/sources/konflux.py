@@ -1,4 +1,9 @@
-"""TODO."""
+"""Konflux: the Tekton runs of the merge request, through the Kubernetes API. Off by default.
+
+The host decides what may be read: the operator sets the namespace of each project, and the labels
+that Pipelines as Code puts on runs bind them to a merge request. Each run that the model names is
+checked.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

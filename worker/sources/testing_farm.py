@@ -1,4 +1,8 @@
-"""TODO."""
+"""Testing Farm: a test request's state and its results, through its API. Off by default.
+
+The API lets anybody read any request. The model names one (its id is in a job's log); it is shown
+only if it tested a repository that the operator lists for the session's project.
+"""
 
 import fnmatch
 import re

@@ -17,14 +17,8 @@ from worker.conversation.questions import Route
 from worker.conversation.session_id import SessionKey
 from worker.conversation.tiers import TierModel
 from worker.errors import ConfigError
-from worker.gitlab.ports import (
-    BotAccount,
-    MergeRequestReader,
-    NoteWriter,
-    Permissions,
-    PipelineReader,
-    Reactions,
-)
+from worker.gitlab.ports import BotAccount, NoteWriter, Reactions
+from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.safety.marker import Marker
@@ -142,9 +136,9 @@ class GitLab:
     a note may link to besides its project.
     """
 
-    pipelines: PipelineReader
-    merge_requests: MergeRequestReader
-    permissions: Permissions
+    pipelines: GitLabReader
+    merge_requests: GitLabReader
+    permissions: GitLabReader
     bot: BotAccount
     notes: NoteWriter
     reactions: Reactions

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Decides what a session may read, whatever ids the model gives, and who may read its note."""
 
 import threading
 from collections.abc import Iterable

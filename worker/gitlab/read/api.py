@@ -1,4 +1,4 @@
-"""TODO."""
+"""Reads from GitLab: typed, with size caps and time-outs; every error becomes a SourceError."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""TODO."""
+"""A job's artifacts (what is in them, one file, all of them), and the repository as an archive."""
 
 from collections.abc import Iterator
 from urllib.parse import quote

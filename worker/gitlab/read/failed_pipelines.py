@@ -26,7 +26,7 @@ _WILD = re.compile(r"[*?\[]")
 def find_failed_pipelines(
     client: ReadClient, globs: Sequence[str], since: float, sleep: Callable[[float], None]
 ) -> Iterator[PipelineFailed | str]:
-    """See gitlab.ports.PipelineReader.
+    """See `GitLabReader.find_failed_pipelines`.
 
     `globs` are in lower case; without any, all projects of which the bot is a member are searched.
     """

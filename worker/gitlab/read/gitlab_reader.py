@@ -18,6 +18,9 @@ from worker.gitlab.read.api import NotFound, ReadClient
 from worker.gitlab.read.changes import list_news, read_changes
 from worker.gitlab.read.policy import DEFAULT, Memberships, Policy, read_access_level
 from worker.gitlab.read.subjects import (
+    choose_pipeline,
+    explain_outdated,
+    explain_superseded,
     explain_unrelated,
     find_merge_request,
     is_pipeline_of,
@@ -30,18 +33,13 @@ from worker.verdict.facts import parse_time
 log = logging.getLogger("sandpiper.gitlab")
 
 _JOB_PAGES = 2
-_MOST_NAMED = 5
-_AT_WORK = (
-    *("created", "waiting_for_resource", "preparing", "pending", "running", "scheduled"),
-    *("waiting_for_callback", "canceling"),
-)
 
 _LONGEST_TITLE = 300
 """The most characters of a title that are kept; GitLab allows 255."""
 
 
 class GitLabReader:
-    """The PipelineReader, MergeRequestReader and Permissions of a GitLab instance.
+    """What the host itself asks GitLab, with the read token. Raises SourceError where not said.
 
     `projects` are globs of allowed project paths (`*` also matches slashes); without any, the
     projects of which the token's user is a member are allowed. `min_access` is the lowest access
@@ -69,7 +67,7 @@ class GitLabReader:
         self._memberships = Memberships(client)
 
     def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
-        """Return the merge request of a failed pipeline, or the reason why it does not matter."""
+        """Find the merge request of a failed pipeline, or say why there is nothing to do."""
         targets = self._find_targets(trigger)
         if isinstance(targets, str):
             return targets
@@ -85,22 +83,24 @@ class GitLabReader:
             return mr
         return (
             _explain_closed(mr)
-            or _explain_outdated(mr, pipeline)
+            or explain_outdated(mr, pipeline)
             or policy.explain_unwanted(self._client, mr, self._policy, trigger.project_id)
             or self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
         )
 
     def find_end_time(self, trigger: PipelineFailed) -> float:
-        """When the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
+        """Find when the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
         pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
         return 0.0 if isinstance(pipeline, str) else parse_time(pipeline.finished_at or "") or 0.0
 
     def find_named_subject(
         self, project: str, mr_iid: int, pipeline_id: int | None
     ) -> Subject | str:
-        """Return the merge request `mr_iid` of the project at path `project`, for a human who asks.
+        """Like `find_failed_subject`, for a merge request that a human named.
 
-        It is analysed at its newest failed pipeline unless one is named, however old that is.
+        Without `pipeline_id`, its newest failed pipeline is taken, however old that is. `project`
+        is a path, or an id as text. It must match `gitlab.projects` if that is not empty. The bot
+        need not be a member of it, because somebody who may ask has asked.
         """
         found = self._read_project(quote(project, safe=""), f"the project {project}")
         if reason := self._explain_unlisted(found):
@@ -108,7 +108,7 @@ class GitLabReader:
         path = f"/projects/{found.id}/merge_requests/{mr_iid}"
         name = f"{found.path_with_namespace}!{mr_iid}"
         mr = self._client.one(path, wire.MergeRequest, f"merge request {name}")
-        pipeline = _choose_pipeline(
+        pipeline = choose_pipeline(
             list_pipelines(self._client, found.id, mr_iid), pipeline_id, name
         )
         if isinstance(pipeline, str):
@@ -116,8 +116,8 @@ class GitLabReader:
         return self._make_subject(found, mr, pipeline, pipeline.project_id or found.id)
 
     def confirm_subject(self, subject: Subject) -> Subject | str:
-        """Return a stored subject with what GitLab says of its merge request and pipeline now, or
-        why the pipeline is not the merge request's.
+        """Read again what a stored subject says of its merge request and pipeline, or say why the
+        pipeline is not the merge request's.
 
         A pipeline, or the fork that it ran in, may have been deleted since.
         """
@@ -166,21 +166,21 @@ class GitLabReader:
         ]
 
     def may_command(self, project_id: int, user_id: int) -> bool:
-        """Whether the user is an active member at or above `min_access`."""
+        """Whether the user is an active member of the project at or above `min_access`."""
         return read_access_level(self._client, project_id, user_id) >= self._min_access
 
     def may_choose_tier(self, project_id: int, user_id: int) -> bool:
-        """Whether the user is an active member at or above the policy's `tier_min_access`."""
+        """Whether the user is an active member of the project at or above `tier_min_access`."""
         level = read_access_level(self._client, project_id, user_id)
         return level >= self._policy.tier_min_access
 
     def explain_unserved(self, project_id: int) -> str:
-        """Return why a project is not served, or ""."""
+        """Say why a project is not served (not listed, or no list and no membership), else ""."""
         found = self._read_served(project_id)
         return found if isinstance(found, str) else ""
 
     def is_members(self, subject: Subject) -> bool:
-        """Whether the merge request is by a member, and not from a fork."""
+        """Whether the author is a member, by `fork_min_access`, and the branch is in no fork."""
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
         mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
         return not policy.is_fork(mr) and policy.is_members(self._client, mr, self._policy)
@@ -190,17 +190,18 @@ class GitLabReader:
         return policy.is_bot(self._client, user_id)
 
     def explain_superseded(self, subject: Subject) -> str:
-        """Return why the subject's pipeline does not matter any more, or ""."""
+        """Say why the subject's pipeline is out of date, or "" if it is not. Raises nothing."""
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
         try:
             mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
         except SourceError as error:
             log.warning("whether pipeline %d still matters: %s", subject.pipeline_id, error)
             return ""
-        return _explain_closed(mr) or _explain_superseded(mr, subject)
+        return _explain_closed(mr) or explain_superseded(mr, subject)
 
     def list_same_commit(self, subject: Subject) -> Sequence[int]:
-        """Return other pipelines of the merge request on the same commit, newest first."""
+        """List other pipelines of the merge request on the same commit, newest first; one that has
+        failed may have passed since."""
         found = [
             each.id
             for each in list_pipelines(self._client, subject.project_id, subject.mr_iid)
@@ -211,7 +212,11 @@ class GitLabReader:
         return sorted(found, reverse=True)
 
     def find_failed_pipelines(self, since: float) -> Iterator[PipelineFailed | str]:
-        """Find the failed head pipelines of open merge requests updated after `since`."""
+        """Find failed newest pipelines of open merge requests updated `since` (epoch seconds).
+
+        It looks at the configured projects, or at all that the token is a member of, and yields
+        the reason for each part that cannot be read. Bounded, and slow on purpose. Raises nothing.
+        """
         return failed_pipelines.find_failed_pipelines(self._client, self._globs, since, self._sleep)
 
     def find_passed_subject(self, trigger: PipelinePassed) -> Subject | str:
@@ -232,15 +237,15 @@ class GitLabReader:
         return self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
 
     def read_changes(self, subject: Subject) -> Changes | str:
-        """Read the merge request's diff if the subject is still its head, or the reason why not."""
+        """Read the merge request's diff if the subject is still its head, or say why not."""
         return read_changes(self._client, subject)
 
     def needs_internal_note(self, subject: Subject) -> bool:
-        """Whether more people read the merge request than may open the logs of its jobs."""
+        """Whether more people can read the merge request than may open its job logs."""
         return find_audience(self._client, subject).internal
 
     def list_changed_paths(self, subject: Subject, new_sha: str) -> tuple[str, ...]:
-        """Return the files that differ between the subject's commit and another one."""
+        """List the files that differ between the subject's commit and another one."""
         path = f"/projects/{subject.pipeline_project_id}/repository/compare"
         query = {"from": subject.sha, "to": new_sha, "straight": "true"}
         found = self._client.one(path, wire.Comparison, "what was changed since", query)
@@ -248,7 +253,10 @@ class GitLabReader:
         return tuple(dict.fromkeys(both))
 
     def list_changes_since(self, subject: Subject) -> Sequence[str]:
-        """Return what has changed since `subject` was looked at, one line each. Raises nothing."""
+        """List what has changed on the merge request since the session last looked, one line each.
+
+        Raises nothing.
+        """
         return list_news(self._client, subject)
 
     def _read_pipeline(self, project_id: int, pipeline_id: int) -> wire.Pipeline | str:
@@ -340,59 +348,3 @@ def _read_author(mr: wire.MergeRequest) -> str:
 
 def _explain_closed(mr: wire.MergeRequest) -> str:
     return "" if mr.state == "opened" else f"merge request !{mr.iid} is {mr.state}"
-
-
-def _explain_outdated(mr: wire.MergeRequest, pipeline: wire.Pipeline) -> str:
-    head = mr.head_pipeline
-    if head is not None and head.id > pipeline.id:
-        return f"pipeline {pipeline.id} is superseded by pipeline {head.id}"
-    if wire.is_merge_result(pipeline.ref):
-        is_head = head is not None and head.id == pipeline.id
-        return "" if is_head else f"pipeline {pipeline.id} is not the head of !{mr.iid}"
-    if mr.sha != pipeline.sha:
-        return f"merge request !{mr.iid} has moved on from {pipeline.sha} to {mr.sha}"
-    return ""
-
-
-def _explain_superseded(mr: wire.MergeRequest, subject: Subject) -> str:
-    head = mr.head_pipeline
-    if head is not None and head.id > subject.pipeline_id:
-        if head.sha != subject.sha:
-            return f"superseded by pipeline {head.id}"
-        has_passed = head.status == "success"
-        return f"superseded by pipeline {head.id}, which passed" if has_passed else ""
-    synthetic = head is None or wire.is_merge_result(head.ref)
-    if not synthetic and mr.sha and mr.sha != subject.sha:
-        return f"superseded by commit {mr.sha[:8]}"
-    return ""
-
-
-def _choose_pipeline(
-    pipelines: Sequence[wire.Pipeline], pipeline_id: int | None, name: str
-) -> wire.Pipeline | str:
-    if pipeline_id is None:
-        failed = [each for each in pipelines if each.status == "failed"]
-        return max(failed, key=lambda each: each.id) if failed else _explain_none(pipelines, name)
-    named = next((each for each in pipelines if each.id == pipeline_id), None)
-    if named is None:
-        numbers = sorted((each.id for each in pipelines if each.status == "failed"), reverse=True)
-        known = (
-            f"failed: {', '.join(map(str, numbers[:_MOST_NAMED]))}" if numbers else "none failed"
-        )
-        return f"pipeline {pipeline_id} is not one of the pipelines of {name}, of which {known}"
-    if named.status != "failed":
-        return f"pipeline {pipeline_id} of {name} {_describe_status(named)}, and has not failed"
-    return named
-
-
-def _explain_none(pipelines: Sequence[wire.Pipeline], name: str) -> str:
-    if not pipelines:
-        return f"{name} has no failed pipeline: none has run yet"
-    newest = max(pipelines, key=lambda each: each.id)
-    return f"{name} has no failed pipeline: its newest, {newest.id}, {_describe_status(newest)}"
-
-
-def _describe_status(pipeline: wire.Pipeline) -> str:
-    if pipeline.status in _AT_WORK:
-        return f"is not over yet ({pipeline.status})"
-    return "has passed" if pipeline.status == "success" else f"is {pipeline.status}"

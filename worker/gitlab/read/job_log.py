@@ -1,4 +1,8 @@
-"""TODO."""
+"""One job log while its session runs: stored redacted, in memory if short, else in unnamed files;
+read by line, previewed, and given to the sandbox with what belongs beside it.
+
+Its line numbers are those of the whole log, even if its middle was left out.
+"""
 
 import re
 import tempfile

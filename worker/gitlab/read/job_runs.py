@@ -1,4 +1,9 @@
-"""TODO."""
+"""A job's log, its runs on the target branch, and that branch's pipelines.
+
+A job of a pipeline that another one has started is named by its trigger job too: children of one
+pipeline may have jobs of the same name. Only the pipelines that a pipeline itself has started are
+read, none below them.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -74,8 +79,7 @@ class _Search:
 
     def _is_meant(self, job: wire.Job) -> bool:
         # The model has seen the names without their invisible characters.
-        names = (write_job_name(job.name), get_plain_name(job))
-        return visible(self.name) in map(visible, names)
+        return visible(self.name) in map(visible, (str(job.ref), job.name))
 
     def _find_below(self, pipeline: wire.Pipeline) -> list[wire.Job]:
         """Find the runs in the pipelines that this one has started and the session may read."""
@@ -91,7 +95,7 @@ class _Search:
             return []
         finally:
             self.jobs[pipeline.id] = (*self.jobs[pipeline.id], *started)
-        self._triggers |= set(map(get_trigger_name, found))
+        self._triggers |= {job.started_by for job in found}
         return found
 
     def _choose_bridges(self, pipeline: wire.Pipeline) -> Iterator[wire.Bridge]:
@@ -106,8 +110,8 @@ class _Search:
 
     def _allow_job(self, job: wire.Job) -> None:
         reader, project = self.reader, job.pipeline.project_id if job.pipeline else 0
-        if project and reader.binding.has_name(get_plain_name(job)):
-            reader.logs.allow_job(job.id, project, (get_trigger_name(job),))
+        if project and reader.binding.has_name(job.name):
+            reader.logs.allow_job(job.id, project, (job.started_by,))
 
 
 def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
@@ -149,20 +153,20 @@ def read_last_green_log(args: JobRuns, reader: Reader) -> Document:
 
 def _name_all(pipelines: Iterable[Sequence[wire.Job]]) -> str:
     """List the names of the jobs that there are: the wanted name may be misspelt."""
-    shown = (write_job_name(job.name) for jobs in pipelines for job in jobs)
+    shown = (str(job.ref) for jobs in pipelines for job in jobs)
     names = dict.fromkeys(one_line(visible(name), 80) for name in shown)
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f", which have: {', '.join(islice(names, _NAMED))}{more}" if names else ""
 
 
 def _describe_run(run: _Run) -> dict[str, Any]:
-    child = run.job.pipeline if BEYOND in run.job.name else None
+    child = run.job.pipeline if run.job.started_by else None
     return present(
         job_id=run.job.id,
         status=run.job.status,
         failure_reason=run.job.failure_reason,
         pipeline=child.id if child else run.pipeline.id,
-        started_by=get_trigger_name(run.job) if child else None,
+        started_by=run.job.started_by if child else None,
         of_pipeline=run.pipeline.id if child else None,
         sha=run.pipeline.sha,
         started_at=run.job.started_at,
@@ -207,9 +211,6 @@ LAST_GREEN_LOG = SourceDef(
 MOST = 4
 """Trigger jobs of one pipeline that are followed: two requests for each."""
 
-BEYOND = "\0"
-"""Separates the two names. No name contains it, so no job can be mistaken for another."""
-
 
 def get_project_id(pipeline: wire.Pipeline, reader: Reader) -> int:
     """Return the project that a pipeline ran in, if GitLab says it; else the session pipeline's."""
@@ -239,21 +240,6 @@ def read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Bridg
     return list_trigger_jobs(reader.client, path, what).items
 
 
-def get_trigger_name(job: wire.Job) -> str:
-    """Return the name of the trigger job that has started a job of `read_started_jobs`."""
-    return job.name.partition(BEYOND)[0]
-
-
-def get_plain_name(job: wire.Job) -> str:
-    """Return the name that the started pipeline's own configuration gives such a job."""
-    return job.name.rpartition(BEYOND)[2]
-
-
-def write_job_name(name: str) -> str:
-    """Return a job's name as it is shown to people."""
-    return name.replace(BEYOND, " > ")
-
-
 def _is_wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
     if bridge.downstream_pipeline is None:
         return False
@@ -272,7 +258,7 @@ def read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iter
         raise SourceError(f"project {project} is not one this session may read")
     path = f"/projects/{project}/pipelines/{child.id}"
     for job in read_all_jobs(path, child.id, reader).items:
-        yield job.model_copy(update={"name": f"{bridge.name}{BEYOND}{job.name}"})
+        yield job.model_copy(update={"started_by": bridge.name})
 
 
 SHOWN = 30

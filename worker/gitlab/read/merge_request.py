@@ -1,4 +1,4 @@
-"""TODO."""
+"""The merge request: its details, commits, diff, and what people and bots have said on it."""
 
 from contextlib import suppress
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""TODO."""
+"""`gitlab_list_pipeline_jobs`: the jobs of a pipeline, all attempts, failed ones first, and those
+of the pipelines that it has started.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

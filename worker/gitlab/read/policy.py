@@ -1,4 +1,5 @@
-"""TODO."""
+"""Decides by the operator's settings which projects are served, and which merge requests are left
+alone; members of a project are asked of GitLab, inherited and invited ones included."""
 
 import threading
 import time

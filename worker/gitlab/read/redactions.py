@@ -1,4 +1,8 @@
-"""TODO."""
+"""Redacts a session's documents, and counts the secrets that it removes.
+
+Untrusted files are packed for the sandbox in one tar.gz: names made safe, sizes capped, redacted.
+Nothing is unpacked on the host's disk; one file at a time is held in memory.
+"""
 
 import re
 import tarfile

@@ -1,4 +1,4 @@
-"""TODO."""
+"""What jobs have reported of their tests, and what they and outside systems report on a commit."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""TODO."""
+"""The repository: a file, the names of all files, a search, and what lies between two commits."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

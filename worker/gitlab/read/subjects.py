@@ -1,9 +1,14 @@
-"""TODO."""
+"""Finds the merge request that a pipeline belongs to, by GitLab's word alone.
+
+An event can be forged by whoever knows the webhook's secret. Of its contents only ids are used, and
+that a pipeline belongs to the merge request that the event names is asked of GitLab.
+"""
 
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from worker.conversation.context import Subject
 from worker.conversation.triggers import UNRELATED_SOURCES, PipelineFailed, PipelinePassed
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound, ReadClient
@@ -125,3 +130,68 @@ def _list_open(
     listed = client.many(path, wire.MergeRequest, "open merge requests", query)
     found = [mr for mr in listed.items if mr.sha == pipeline.sha and mr.source_project_id == ran_in]
     return sorted(found, key=lambda mr: mr.iid)
+
+
+_MOST_NAMED = 5
+
+
+_AT_WORK = (
+    *("created", "waiting_for_resource", "preparing", "pending", "running", "scheduled"),
+    *("waiting_for_callback", "canceling"),
+)
+
+
+def explain_outdated(mr: wire.MergeRequest, pipeline: wire.Pipeline) -> str:
+    head = mr.head_pipeline
+    if head is not None and head.id > pipeline.id:
+        return f"pipeline {pipeline.id} is superseded by pipeline {head.id}"
+    if wire.is_merge_result(pipeline.ref):
+        is_head = head is not None and head.id == pipeline.id
+        return "" if is_head else f"pipeline {pipeline.id} is not the head of !{mr.iid}"
+    if mr.sha != pipeline.sha:
+        return f"merge request !{mr.iid} has moved on from {pipeline.sha} to {mr.sha}"
+    return ""
+
+
+def explain_superseded(mr: wire.MergeRequest, subject: Subject) -> str:
+    head = mr.head_pipeline
+    if head is not None and head.id > subject.pipeline_id:
+        if head.sha != subject.sha:
+            return f"superseded by pipeline {head.id}"
+        has_passed = head.status == "success"
+        return f"superseded by pipeline {head.id}, which passed" if has_passed else ""
+    synthetic = head is None or wire.is_merge_result(head.ref)
+    if not synthetic and mr.sha and mr.sha != subject.sha:
+        return f"superseded by commit {mr.sha[:8]}"
+    return ""
+
+
+def choose_pipeline(
+    pipelines: Sequence[wire.Pipeline], pipeline_id: int | None, name: str
+) -> wire.Pipeline | str:
+    if pipeline_id is None:
+        failed = [each for each in pipelines if each.status == "failed"]
+        return max(failed, key=lambda each: each.id) if failed else _explain_none(pipelines, name)
+    named = next((each for each in pipelines if each.id == pipeline_id), None)
+    if named is None:
+        numbers = sorted((each.id for each in pipelines if each.status == "failed"), reverse=True)
+        known = (
+            f"failed: {', '.join(map(str, numbers[:_MOST_NAMED]))}" if numbers else "none failed"
+        )
+        return f"pipeline {pipeline_id} is not one of the pipelines of {name}, of which {known}"
+    if named.status != "failed":
+        return f"pipeline {pipeline_id} of {name} {_describe_status(named)}, and has not failed"
+    return named
+
+
+def _explain_none(pipelines: Sequence[wire.Pipeline], name: str) -> str:
+    if not pipelines:
+        return f"{name} has no failed pipeline: none has run yet"
+    newest = max(pipelines, key=lambda each: each.id)
+    return f"{name} has no failed pipeline: its newest, {newest.id}, {_describe_status(newest)}"
+
+
+def _describe_status(pipeline: wire.Pipeline) -> str:
+    if pipeline.status in _AT_WORK:
+        return f"is not over yet ({pipeline.status})"
+    return "has passed" if pipeline.status == "success" else f"is {pipeline.status}"

@@ -1,4 +1,8 @@
-"""TODO."""
+"""Unpacks untrusted archives as streams, member by member, within caps, and never on the disk.
+
+The directory of a zip is at its end, so the header before each member is read instead. Sizes in
+these headers are not trusted: bytes are counted.
+"""
 
 import re
 import struct

@@ -1,7 +1,7 @@
-"""TODO."""
+"""Types of GitLab's answers, with the fields that are used: https://docs.gitlab.com/api/."""
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -172,8 +172,22 @@ class Runner(Answer):
     status: str = ""
 
 
+class JobRef(NamedTuple):
+    """A job's name, after that of the trigger job that has started its pipeline; this is "" for a
+    job of the pipeline that is looked at. Children of one pipeline may have jobs of one name."""
+
+    started_by: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.started_by} > {self.name}" if self.started_by else self.name
+
+
 class Job(Answer):
-    """A job; `pipeline` is there in GitLab's lists and tells the project that it ran in."""
+    """A job; `pipeline` is there in GitLab's lists and tells the project that it ran in.
+
+    GitLab does not tell `started_by`: it is set where the job was found through a trigger job.
+    """
 
     id: int
     name: str = ""
@@ -191,6 +205,12 @@ class Job(Answer):
     artifacts: tuple[ArtifactFile, ...] = ()
     artifacts_expire_at: str | None = None
     pipeline: Pipeline | None = None
+    started_by: str = ""
+
+    @property
+    def ref(self) -> JobRef:
+        """What tells the job from others of its pipeline and of those that this has started."""
+        return JobRef(self.started_by, self.name)
 
 
 class TestCase(Answer):

@@ -1,4 +1,5 @@
-"""What the diff of a merge request has to do with a failure, as a fact."""
+"""What the diff of a merge request has to do with a failure, as a fact, and which line of the files
+that say what a job installs has let a version drift."""
 
 from collections.abc import Sequence
 from dataclasses import replace

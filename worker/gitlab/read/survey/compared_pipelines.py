@@ -1,4 +1,4 @@
-"""Reads the pipelines that a failing one is compared with."""
+"""Reads and chooses the pipelines that a failing one is compared with."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The runs of a job that are compared with each other."""
+"""Reads the errors of a job's runs from their logs, in the same way, and compares the runs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -135,7 +135,7 @@ class OwnErrors:
     """The errors of a job of this pipeline. `usual` are the shapes of lines that look like errors
     but are in the log of its last passed run too: in no run are they errors."""
 
-    job: str
+    job: wire.JobRef
     errors: Errors = field(default_factory=dict[str, str])
     usual: frozenset[str] = frozenset()
 
@@ -186,12 +186,12 @@ def read_errors(
 ) -> dict[int, Errors]:
     """Read the errors of these jobs of other pipelines, by job id; none where they are unknown.
     What is usual in this pipeline's jobs of the same names is left out."""
-    usual: dict[str, frozenset[str]] = {}
+    usual: dict[wire.JobRef, frozenset[str]] = {}
     for each in own:
         usual[each.job] = usual.get(each.job, frozenset()) | each.usual
 
     def read_one(job: wire.Job, pipeline: wire.Pipeline) -> Errors:
-        expected = usual.get(job.name, frozenset())
+        expected = usual.get(job.ref, frozenset())
         found = read_or_unknown(lambda: _read_other(job, pipeline, expected, reader))
         return _NOTHING if isinstance(found, Unknown) else found
 
@@ -202,12 +202,12 @@ def read_errors(
 def _read_own(job: wire.Job, logs: OwnLogs) -> OwnErrors:
     log = logs.find(job.id)
     if log is None or log.spool.size > MAX_LOG or log.spool.dropped_lines:
-        return OwnErrors(job.name)
+        return OwnErrors(job.ref)
     cleaned = b"".join(log.spool.chunks())
     lines = read_command_lines(cleaned, COMPARED)
     usual = lines.find_usual(log.read_passed_lines())
     errors = _find_errors(job.failure_reason, cleaned, lines.drop_usual(usual))
-    return OwnErrors(job.name, errors, usual)
+    return OwnErrors(job.ref, errors, usual)
 
 
 def _read_other(

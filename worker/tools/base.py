@@ -93,21 +93,20 @@ def _make_key(source: str, arguments: Mapping[str, Any], document: Document) -> 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What tools work with in one run.
-
-    `exec_timeout` is the longest time for one command in seconds. `redact` removes secrets from
-    results; documents are redacted before they are written into the sandbox. `preview_bytes` is the
-    size of a result's preview, `whole_bytes` the largest size of a result that is shown whole.
-    `documents` records what was saved before.
-    """
+    """What tools work with in one run."""
 
     sandbox: Sandbox
     sources: Mapping[str, Source]
     exec_timeout: float
+    """The longest time for one command in seconds."""
     redact: Callable[[str], str]
+    """Removes secrets from results; documents are redacted before they are written."""
     preview_bytes: int = LIMIT
+    """The size of a result's preview."""
     whole_bytes: int = 1 << 20
+    """The largest size of a result that is shown whole."""
     documents: SavedDocuments = field(default_factory=SavedDocuments)
+    """What was saved before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,45 +55,48 @@ def always(subject: Subject) -> bool:
 class RawDocument:
     """What a source has read, not yet redacted: only `redact_document` makes a Document of it.
 
-    `content` is a mapping, which becomes JSON, or text. `is_log` is set for text whose preview
-    should show the lines that explain a failure. `missing` says what is not in it and why, or "".
-    `final` is False if the same call may give more later. `place` is set if the original may be
-    gone when quotes are checked: then the document is kept with the session under this name, which
-    quotes use, and `url` is a link to it.
-
-    For a document that is too large for memory or is not text, `chunks` (pieces of whole lines) or
-    `files` (a tree, passed on as a tar.gz) opens a stream, which may raise SourceError; `content`
-    then says what it is.
+    A document that is too large for memory or is not text is a stream, `chunks` or `files`, which
+    may raise SourceError; `content` then says what it is.
     """
 
     content: Mapping[str, Any] | str | bytes
+    """A mapping, which becomes JSON, or text."""
     missing: str = ""
+    """What is not in it and why, or ""."""
     final: bool = True
+    """False if the same call may give more later."""
     is_log: bool = False
+    """Set for text whose preview should show the lines that explain a failure."""
     chunks: Callable[[], Iterable[bytes]] | None = None
+    """Opens a stream of pieces of whole lines."""
     files: Callable[[], Iterable[Packed]] | None = None
+    """Opens a tree, which is passed on as a tar.gz."""
     place: KeptPlace | None = None
+    """Set if the original may be gone when quotes are checked: then the document is kept with the
+    session under this name, which quotes use."""
     url: str = ""
+    """A link to the document at `place`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDef(Generic[A]):
-    """One read-only source.
-
-    `args` never names a project. `fetch` returns a RawDocument, or a Document that is redacted
-    already; it raises SourceError. `note`, if any, is a line in the system prompt: what its
-    description has no room for, such as how it is quoted. `timeout` is in seconds, `cap` in bytes.
-    Only sessions for which `applies` returns True are offered the source.
-    """
+    """One read-only source."""
 
     name: str
     description: str
     args: type[A]
+    """They never name a project."""
     fetch: Callable[[A, Reader], RawDocument | Document]
+    """Returns what it has read, or a Document that is redacted already. Raises SourceError."""
     note: str = ""
+    """A line in the system prompt: what the description has no room for, such as how it is
+    quoted."""
     timeout: float = TIMEOUT
+    """In seconds."""
     cap: int = CAP
+    """In bytes."""
     applies: Callable[[Subject], bool] = always
+    """Only sessions for which it returns True are offered the source."""
 
 
 class NoArguments(Arguments):

@@ -6,6 +6,7 @@ from worker.conversation.context import Subject
 from worker.errors import SourceError
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.subjects import read_merge_request
 from worker.safety.untrusted import one_line
 from worker.verdict.diffs import ChangedFile, Changes
 
@@ -24,8 +25,7 @@ def read_changes(client: ReadClient, subject: Subject) -> Changes | str:
 
     For a very large merge request, it has only the first files.
     """
-    path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
-    mr = client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
+    mr = read_merge_request(client, subject.project_id, subject.mr_iid)
     refs = mr.diff_refs
     if mr.state != "opened":
         return f"merge request !{mr.iid} is {mr.state}"
@@ -33,9 +33,8 @@ def read_changes(client: ReadClient, subject: Subject) -> Changes | str:
         return f"GitLab has no diff of !{mr.iid} at its head"
     if subject.sha != mr.sha and not _is_merged_head(mr, subject):
         return f"merge request !{mr.iid} has moved on from {subject.sha} to {mr.sha}"
-    listed = client.many(
-        f"{path}/diffs", wire.DiffFile, "the diff", pages=_PAGES, size=_PER_PAGE
-    ).items
+    path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/diffs"
+    listed = client.many(path, wire.DiffFile, "the diff", pages=_PAGES, size=_PER_PAGE).items
     files = tuple(ChangedFile(each.old_path, each.new_path, each.diff) for each in listed)
     return Changes(refs.base_sha, refs.start_sha, refs.head_sha, files)
 
@@ -46,29 +45,22 @@ def list_news(client: ReadClient, subject: Subject) -> tuple[str, ...]:
     What strangers wrote is in separate, indented lines, below a line that says so. If GitLab does
     not answer, a line says that: the user's reply should be answered all the same.
     """
-    path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
     try:
-        mr = client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
-        return (
-            *_describe_state(mr),
-            *_describe_commits(client, path, mr, subject),
-            *_describe_pipeline(mr, subject),
-        )
+        mr = read_merge_request(client, subject.project_id, subject.mr_iid)
+        state = () if mr.state == "opened" else (f"The merge request is {mr.state} now.",)
+        return (*state, *_describe_commits(client, mr, subject), *_describe_pipeline(mr, subject))
     except SourceError as error:
         return (f"What has changed on GitLab since is not known: {one_line(str(error), 300)}",)
 
 
-def _describe_state(mr: wire.MergeRequest) -> tuple[str, ...]:
-    return () if mr.state == "opened" else (f"The merge request is {mr.state} now.",)
-
-
 def _describe_commits(
-    client: ReadClient, path: str, mr: wire.MergeRequest, subject: Subject
+    client: ReadClient, mr: wire.MergeRequest, subject: Subject
 ) -> tuple[str, ...]:
     """List the commits after the analysed one, or say that it is not among the newest."""
     if mr.sha in (None, subject.sha) or _is_merged_head(mr, subject):
         return ()
-    listed = client.page(f"{path}/commits", wire.Commit, "the commits", 1, SHOWN_COMMITS + 1)
+    path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/commits"
+    listed = client.page(path, wire.Commit, "the commits", 1, SHOWN_COMMITS + 1)
     newer: list[wire.Commit] = []
     for commit in listed.items:
         if commit.short_id and subject.sha.startswith(commit.short_id):

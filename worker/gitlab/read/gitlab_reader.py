@@ -25,6 +25,7 @@ from worker.gitlab.read.subjects import (
     find_merge_request,
     is_pipeline_of,
     list_pipelines,
+    read_merge_request,
 )
 from worker.safety.untrusted import one_line
 from worker.verdict.diffs import Changes
@@ -121,8 +122,7 @@ class GitLabReader:
 
         A pipeline, or the fork that it ran in, may have been deleted since.
         """
-        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
-        mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
+        mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
         project = self._read_project(str(subject.project_id))
         found = replace(
             subject,
@@ -181,8 +181,7 @@ class GitLabReader:
 
     def is_members(self, subject: Subject) -> bool:
         """Whether the author is a member, by `fork_min_access`, and the branch is in no fork."""
-        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
-        mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
+        mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
         return not policy.is_fork(mr) and policy.is_members(self._client, mr, self._policy)
 
     def is_bot(self, user_id: int) -> bool:
@@ -191,9 +190,8 @@ class GitLabReader:
 
     def explain_superseded(self, subject: Subject) -> str:
         """Say why the subject's pipeline is out of date, or "" if it is not. Raises nothing."""
-        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
         try:
-            mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
+            mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
         except SourceError as error:
             log.warning("whether pipeline %d still matters: %s", subject.pipeline_id, error)
             return ""

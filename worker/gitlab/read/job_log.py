@@ -1,25 +1,17 @@
-"""One job log while its session runs: stored redacted, in memory if short, else in unnamed files;
-read by line, previewed, and given to the sandbox with what belongs beside it.
-
-Its line numbers are those of the whole log, even if its middle was left out.
-"""
+"""One captured job log: its lines, its preview, and what goes into the sandbox with it."""
 
 import re
-import tempfile
 import threading
-import weakref
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import overload
 
 from worker.errors import SourceError
+from worker.gitlab.read.spool import Lines, Spool
 from worker.logs import trace
 from worker.logs.excerpt import Digest
 from worker.logs.installed_versions import (
-    Versions,
     find_differences,
     find_runner,
     find_same,
@@ -28,202 +20,6 @@ from worker.logs.installed_versions import (
 from worker.safety.redacted_values import Redacted, assume_redacted
 from worker.tools.source import GREEN, INSTALLED, OUTLINE, Document, DocumentKind, SideFile
 from worker.verdict.facts import MOST_INSTALLED, Installed, LastPass, Run, get_day, parse_time
-
-IN_MEMORY = 1 << 20
-"""Bytes up to which a segment of a log stays in memory."""
-
-BLOCK = 1 << 17
-"""Bytes that are read to look at one line."""
-
-_SEGMENTS = 8
-_HEAD = 2  # segments that are kept from the log's beginning
-_READ = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Some whole lines in a segment; `first` is the number of the first line."""
-
-    first: int
-    count: int
-    segment: "_Segment"
-    offset: int
-    size: int
-
-
-class _Segment:
-    """A part of the log. Its file is removed when nothing refers to the segment any more."""
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.size = self.lines = 0
-        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="sandpiper-log-")  # noqa: SIM115
-        # A reader may still use the file after the log has dropped this segment.
-        weakref.finalize(self, self._file.close)
-        self._lock = threading.Lock()
-
-    def write(self, data: bytes) -> int:
-        """Append `data`, and return its offset. Raises OSError."""
-        with self._lock:
-            self._file.seek(self.size)
-            self._file.write(data)
-        offset, self.size = self.size, self.size + len(data)
-        return offset
-
-    def read(self, offset: int, size: int) -> bytes:
-        with self._lock:
-            self._file.seek(offset)
-            return self._file.read(size)
-
-
-class Spool:
-    """The lines of one log. Written by one thread, then read by any number.
-
-    Of a log over `cap` bytes, the first `cap` / 4 bytes and the end are kept.
-    """
-
-    def __init__(self, cap: int) -> None:
-        self._room = max(1, cap // _SEGMENTS)
-        self._segments: list[_Segment] = []
-        self._blocks: list[_Block] = []
-        self.size = 0
-        """Bytes that are kept."""
-        self.lines = 0
-        """Lines of the whole log."""
-        self.dropped_lines = range(0)
-        """The numbers of the lines that are left out."""
-        self.dropped_bytes = 0
-
-    def write(self, lines: Redacted) -> None:
-        """Append whole lines, each ended by a newline. Raises SourceError if there is no room."""
-        for block in _split_blocks(lines):
-            self._write(block)
-
-    def _write(self, lines: bytes) -> None:
-        if not self._segments or self._segments[-1].size >= self._room:
-            self._segments.append(_Segment(self.lines + 1))
-        segment, count = self._segments[-1], lines.count(b"\n")
-        try:
-            offset = segment.write(lines)
-        except OSError as error:
-            raise SourceError(f"no room for a log on the worker: {error.strerror}") from error
-        self._blocks.append(_Block(self.lines + 1, count, segment, offset, len(lines)))
-        segment.lines += count
-        self.lines += count
-        self.size += len(lines)
-        if len(self._segments) > _SEGMENTS:
-            self._drop_segment(self._segments.pop(_HEAD))
-
-    def _drop_segment(self, segment: _Segment) -> None:
-        self._blocks = [block for block in self._blocks if block.segment is not segment]
-        self.size -= segment.size
-        self.dropped_bytes += segment.size
-        first = self.dropped_lines.start or segment.first
-        self.dropped_lines = range(first, segment.first + segment.lines)
-
-    def chunks(self, most: int | None = None) -> Iterator[Redacted]:
-        """Return the log, with empty lines for what was left out, so that line N stays line N.
-
-        If the log has more than `most` bytes, more of its middle is left out.
-        """
-        return map(assume_redacted, self._read_chunks(most))
-
-    def _read_chunks(self, most: int | None) -> Iterator[bytes]:
-        hidden = self.dropped_lines if most is None else self._choose_hidden(most)
-        is_marked = not hidden
-        for block in self._blocks:
-            if not is_marked and block.first >= hidden.stop:
-                yield from _make_gap(hidden)
-                is_marked = True
-            if block.first not in hidden:
-                yield block.segment.read(block.offset, block.size)
-        if not is_marked:
-            yield from _make_gap(hidden)
-
-    def _choose_hidden(self, most: int) -> range:
-        """Choose the lines to leave out, dropped ones included, to keep `most` bytes."""
-        blocks, size = list(self._blocks), self.size
-        at = next(
-            (n for n, one in enumerate(blocks) if one.first >= self.dropped_lines.stop > 0), None
-        )
-        at = at if at is not None else len(blocks) // 4
-        gone: list[_Block] = []
-        while at < len(blocks) - 1 and size > most:
-            gone.append(blocks.pop(at))
-            size -= gone[-1].size
-        while len(blocks) > 1 and size > most and at > 0:
-            at -= 1
-            gone.append(blocks.pop(at))
-            size -= gone[-1].size
-        if not gone:
-            return self.dropped_lines
-        numbers = [*self.dropped_lines[:1], *self.dropped_lines[-1:], *(one.first for one in gone)]
-        return range(min(numbers), max(*numbers, *(one.first + one.count - 1 for one in gone)) + 1)
-
-    def holds(self, text: bytes) -> bool:
-        """Whether `text`, of one line, is in the log's first megabytes."""
-        return any(
-            text in block.segment.read(block.offset, block.size) for block in self._blocks[:32]
-        )
-
-    def block(self, number: int) -> tuple[int, list[str]]:
-        """Return the number of the first of some lines around line `number` (from 1), and these."""
-        if number in self.dropped_lines:
-            return number, [""]
-        at = bisect_right(self._blocks, number, key=lambda block: block.first) - 1
-        block = self._blocks[at]
-        text = block.segment.read(block.offset, block.size).decode("utf-8", "replace")
-        return block.first, text.split("\n")[:-1]
-
-
-def _split_blocks(lines: bytes) -> Iterator[bytes]:
-    start = 0
-    while start < len(lines):
-        end = lines.find(b"\n", start + BLOCK) + 1 or len(lines)
-        yield lines[start:end]
-        start = end
-
-
-def _make_gap(hidden: range) -> Iterator[bytes]:
-    yield f"[lines {hidden[0]} to {hidden[-1]} of this log are left out here]\n".encode()
-    for start in range(1, len(hidden), _READ):
-        yield b"\n" * min(_READ, len(hidden) - start)
-
-
-class Lines(Sequence[str]):
-    """The lines of a spool; line N is item N - 1. A line that was left out is ""."""
-
-    def __init__(self, spool: Spool) -> None:
-        self._spool = spool
-        self._near: tuple[int, list[str]] = (0, [])
-
-    def __len__(self) -> int:
-        return self._spool.lines
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self)))]
-        number = at + 1 if at >= 0 else len(self) + at + 1
-        if not 0 < number <= len(self):
-            raise IndexError(at)
-        first, lines = self._near
-        if not first <= number < first + len(lines):
-            self._near = first, lines = self._spool.block(number)
-        return lines[number - first]
-
-    def __iter__(self) -> Iterator[str]:
-        number = 1
-        while number <= len(self):
-            first, lines = self._spool.block(number)
-            yield from lines[number - first :]
-            number = first + len(lines)
-
 
 _LIMIT = re.compile(r"^Job's log exceeded limit of (\d{1,12}) bytes", re.IGNORECASE)
 
@@ -251,28 +47,29 @@ class PassedLog:
 
 @dataclass(slots=True, eq=False)
 class Log:
-    """A job's log, cleaned and redacted. `missing_parts` says what is not in it.
-
-    The job's page leaves out the first `hidden_lines` and counts from the next one; it neither
-    shows nor counts the lines with the numbers `unshown_lines`. `final` says that the log will not
-    change. `began` is its first timestamp, in epoch seconds by the runner's clock, `seconds` the
-    time between its first and last one; both are 0 if it has none. `outline` is its times and
-    sections as JSON. `find_passed` finds the job's last passed run; `digest`, if given, was made
-    without it. Safe to share between threads.
-    """
+    """A job's log, cleaned and redacted. Safe to share between threads."""
 
     spool: Spool
     missing_parts: str
+    """What is not in it, and why, or ""."""
     web_url: str
     hidden_lines: int
+    """How many lines the job's page leaves out at its beginning; it counts from the next one."""
     unshown_lines: Sequence[int]
+    """The numbers of the lines that the job's page neither shows nor counts."""
     final: bool
+    """Whether the log will not change."""
     began: int
+    """Its first timestamp, in epoch seconds by the runner's clock; 0 if it has none."""
     seconds: int
+    """The time between its first and last timestamp."""
     job_failed: bool
     outline: Redacted | None
+    """Its times and sections as JSON."""
     digest: Digest | None
+    """A large log is digested while it is read, without the last passed run."""
     find_passed: Callable[[], PassedLog | None] | None
+    """Finds the job's last passed run; asked once."""
     _passed: PassedLog | None = None
     _installed: tuple[str, ...] | None = None
     _same: tuple[Installed, ...] = ()
@@ -326,7 +123,10 @@ class Log:
             if self._installed is None:
                 found = find_versions(self.spool.chunks()), find_versions(passed.spool.chunks())
                 self._installed = tuple(map(str, find_differences(*found)))
-                self._same = (*self._find_same_runner(passed), *_list_same(*found))
+                same = (
+                    Installed(each.kind, each.name, version) for each, version in find_same(*found)
+                )
+                self._same = (*self._find_same_runner(passed), *same)
         run = Run(passed.job_id, 0, "success", sha=passed.sha, url=passed.url)
         return LastPass(run, self._installed, same=self._same[:MOST_INSTALLED])
 
@@ -410,8 +210,3 @@ class Log:
             text = "".join(f"{each}\n" for each in last_pass.package_changes)
             lines = assume_redacted(text.encode())
             yield SideFile(INSTALLED, lambda: iter([lines]), "what was installed differently then")
-
-
-def _list_same(found: Versions, before: Versions) -> Iterator[Installed]:
-    for package, version in find_same(found, before):
-        yield Installed(package.kind, package.name, version)

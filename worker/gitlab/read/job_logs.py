@@ -13,9 +13,10 @@ from worker.errors import SourceError
 from worker.gitlab.read import wire
 from worker.gitlab.read.access import Binding
 from worker.gitlab.read.api import NotFound, ReadClient, ask_in_turn
-from worker.gitlab.read.job_log import Log, PassedLog, Spool
+from worker.gitlab.read.job_log import Log, PassedLog
 from worker.gitlab.read.last_passed_jobs import LastPassedJobs, PassedJob, Trail
 from worker.gitlab.read.redactions import Redactions
+from worker.gitlab.read.spool import Spool
 from worker.logs import trace
 from worker.logs.excerpt import Digest, Excerpt
 from worker.logs.timeline import Timeline

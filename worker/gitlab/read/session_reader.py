@@ -28,23 +28,23 @@ _WHOLE = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One session's view of GitLab.
-
-    `redact` removes secrets from a document. `also` are globs of the project paths that the
-    operator lets every session read. `bot_ids` returns the ids of the bot's own users. `binding`
-    decides which pipelines and jobs the session may read; `audience` says who will read its note.
-    `evidence` keeps documents of systems other than GitLab.
-    """
+    """One session's view of GitLab."""
 
     client: ReadClient
     subject: Subject
     redact: Redactions
+    """Removes secrets from a document."""
     logs: JobLogs
     binding: Binding
+    """Decides which pipelines and jobs the session may read."""
     audience: Callable[[], Audience]
+    """Says who will read the session's note."""
     also: tuple[str, ...] = ()
+    """Globs of the project paths that the operator lets every session read."""
     bot_ids: Callable[[], frozenset[int]] = field(default=frozenset)
+    """Returns the ids of the bot's own users."""
     evidence: Evidence = field(default_factory=Evidence)
+    """Keeps documents of systems other than GitLab."""
 
     @classmethod
     def open(

@@ -62,7 +62,7 @@ def _read_named(
     """Return the merge request that an event names if the pipeline is its own, else why not."""
     name = f"merge request !{trigger.mr_iid}"
     try:
-        mr = _read(client, trigger.mr_project_id or trigger.project_id, trigger.mr_iid)
+        mr = read_merge_request(client, trigger.mr_project_id or trigger.project_id, trigger.mr_iid)
     except NotFound:
         return f"no open merge request for branch {pipeline.ref} at {pipeline.sha}"
     if is_pipeline_of(client, mr, pipeline, trigger.project_id):
@@ -70,7 +70,8 @@ def _read_named(
     return f"pipeline {pipeline.id} of project {trigger.project_id} is not one of {name}"
 
 
-def _read(client: ReadClient, project_id: int, iid: int) -> wire.MergeRequest:
+def read_merge_request(client: ReadClient, project_id: int, iid: int) -> wire.MergeRequest:
+    """Return a merge request. Raises SourceError."""
     path = f"/projects/{project_id}/merge_requests/{iid}"
     return client.one(path, wire.MergeRequest, f"merge request !{iid}")
 
@@ -101,7 +102,7 @@ def _find_by_ref(
     named = wire.OF_MR.match(pipeline.ref)
     for project in targets if named else ():
         with suppress(NotFound):
-            mr = _read(client, project, int(named[1]) if named else 0)
+            mr = read_merge_request(client, project, int(named[1]) if named else 0)
             if is_pipeline_of(client, mr, pipeline, ran_in):
                 return mr
     return None
@@ -118,7 +119,7 @@ def _find_by_branch(
         names = ", ".join(f"!{mr.iid} to {mr.target_branch}" for mr in found)
         log.info("pipeline %d: the oldest of %s is taken", pipeline.id, names)
     with suppress(NotFound):  # a list does not say which pipeline is the newest
-        return _read(client, found[0].target_project_id, found[0].iid)
+        return read_merge_request(client, found[0].target_project_id, found[0].iid)
     return None
 
 

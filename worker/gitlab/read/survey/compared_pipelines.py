@@ -34,23 +34,29 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class ComparedPipelines:
-    """The pipelines whose jobs are compared; each list is newest first.
-
-    The first `recent` of `target` are the newest of the target branch; `older` follow on these.
-    `with_change` are those of `target` that were found to have run with the change and taken out.
-    """
+    """The pipelines whose jobs are compared; each list is newest first."""
 
     own: wire.Pipeline
     attempts: Sequence[wire.Pipeline] | Unknown
+    """The session's pipeline and others of its kind on the same commit."""
     of_other_kinds: Sequence[wire.Pipeline]
+    """Others on the same commit, with other variables or rules."""
     earlier: Sequence[wire.Pipeline] | Unknown
+    """Of the merge request's earlier commits."""
     target: Sequence[wire.Pipeline] | Unknown
+    """Of the target branch: the newest ones, then those on `base`."""
     elsewhere: Sequence[wire.Pipeline] | Unknown
+    """Failed ones of other merge requests and branches."""
     branch: str = ""
+    """The target branch."""
     base: str = ""
+    """The target branch's commit that the pipeline is built on."""
     recent: int = 0
+    """How many of `target` are its newest ones."""
     older: Sequence[wire.Pipeline] = ()
+    """What follows on these on the target branch."""
     with_change: Sequence[wire.Pipeline] = ()
+    """Those of `target` that were found to have run with the change and taken out."""
 
 
 def get_items(found: Sequence[T] | Unknown) -> Sequence[T]:

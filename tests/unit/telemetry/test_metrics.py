@@ -19,7 +19,7 @@ from worker.conversation.session_id import SessionKey
 from worker.conversation.triggers import Trigger
 from worker.errors import ConfigError, ModelError, SandboxLost, StoreError
 from worker.jobs import delivery
-from worker.models.http.breaker import FAILURES, Breaker
+from worker.models.wrapper import FAILURES, Breaker
 from worker.queue.recovery import Recovery
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store

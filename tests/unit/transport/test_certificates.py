@@ -22,8 +22,8 @@ from worker.doctor.gitlab import Client
 from worker.errors import ConfigError, SandpiperError
 from worker.gitlab.read.api.web import WebReader
 from worker.lab.loopback import Loopback
-from worker.models.google.vertex import _Fetch
-from worker.models.http import connection
+from worker.models import connection
+from worker.models.google_auth import _Fetch
 from worker.models.table import PROVIDERS
 from worker.sessions.bucket import S3Store
 from worker.telemetry.traces import open_exporter

@@ -22,7 +22,7 @@ from worker.gitlab.read.api.client import ReadClient
 from worker.gitlab.read.api.downloads import Downloads
 from worker.gitlab.read.api.web import WebReader
 from worker.gitlab.write.writer import GitLabWriter
-from worker.models.google.vertex import _Fetch
+from worker.models.google_auth import _Fetch
 from worker.models.table import build_model, list_models
 from worker.sessions.bucket import Bucket, connect_bucket
 from worker.transport.httpx_clients import BoundedClient, EncodedAnswer

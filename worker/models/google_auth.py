@@ -16,7 +16,7 @@ from google.auth import exceptions, transport
 from google.auth.credentials import Credentials
 
 from worker.errors import ModelError
-from worker.models.http.refusals import clean_text
+from worker.models.refusals import clean_text
 from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
 

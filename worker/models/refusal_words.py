@@ -1,14 +1,23 @@
-"""Reads how servers refuse a request as too long: whether one does, and the numbers it states.
+"""Reads the words of a refusal: is the request too long, and what does the server want? Pure.
 
-Gateways pass on what servers of other wires say, so there is one table for all wires. The status
-comes first: under 429 nearly all words speak of a rate, not of a window.
+Gateways pass on what servers of other wires say, so there is one table of words for all wires. The
+status comes first: under 429 nearly all words speak of a rate, not of a window.
+
+Nobody knows beforehand which limit, level or id a gateway and the model behind it take, and each
+refuses in its own words. What is asked for again has a setting, which is named: the first request
+of each process is refused until that is written.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from worker.models.base import Cause
+from worker.models.base import Cause, WantedChange
+
+_MOST_READ = 2000
+"""Characters of a message that are read: those of LiteLLM quote the messages of others."""
+
+# ---------------------------------------------------------------------------------- how long it is
 
 _MAY_OVERFLOW = frozenset({400, 404, 413, 422})
 _MAY_BE_RATE = frozenset({400, 413, 429})
@@ -94,7 +103,6 @@ _ANSWERS = _compile(
 )
 _SEPARATORS = re.compile(r"(?<=\d),(?=\d{3})")
 _LEAST_LIMIT = 500
-_LONGEST_REASON = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,7 @@ def read_stated_size(reason: str) -> StatedSize:
 
     A count that is within the limit explains no refusal, and is not believed.
     """
-    words = _SEPARATORS.sub("", reason[:_LONGEST_REASON])
+    words = _SEPARATORS.sub("", reason[:_MOST_READ])
     limit = next(_find_numbers(_LIMITS, words), 0)
     if limit < _LEAST_LIMIT:
         return StatedSize()
@@ -143,9 +151,11 @@ def find_length_cause(status: int, words: str) -> Cause | None:
 
     A server error counts only if it states how much is too much: some gateways answer so.
     """
-    words = words[:_LONGEST_REASON]
+    words = words[:_MOST_READ]
     if status in _MAY_BE_RATE and _RATE.search(words):
-        return Cause.RATE_TOO_LOW if _is_always_refused(words) else None
+        # Is this one request refused, however long one waits?
+        always = _ALWAYS_TOO_LARGE.search(words) or read_stated_size(words).count > 0
+        return Cause.RATE_TOO_LOW if always else None
     if status in _MAY_OVERFLOW and _OVERFLOW.search(words):
         return Cause.OVERFLOW
     if status >= 500 and _OVERFLOW.search(words) and read_stated_size(words).count:
@@ -156,13 +166,83 @@ def find_length_cause(status: int, words: str) -> Cause | None:
 def find_token_rate(words: str) -> int:
     """Return how many input tokens in a minute, hour or day a refusal allows, 0 if it does not
     say."""
-    return read_stated_size(words).limit if _RATE.search(words[:_LONGEST_REASON]) else 0
-
-
-def _is_always_refused(words: str) -> bool:
-    """Whether a rate limit refuses this one request, however long one waits."""
-    return bool(_ALWAYS_TOO_LARGE.search(words)) or read_stated_size(words).count > 0
+    return read_stated_size(words).limit if _RATE.search(words[:_MOST_READ]) else 0
 
 
 def _find_numbers(patterns: Sequence[re.Pattern[str]], words: str) -> Iterator[int]:
     return (int(match[1]) for each in patterns if (match := each.search(words)))
+
+
+# ------------------------------------------------------------------------- what is wanted instead
+
+_LEAST_ANSWER = 16
+"""Tokens. What states fewer is not about the length of an answer."""
+
+_LIMIT_FIELDS = "max_tokens|max_completion_tokens|max_output_tokens"
+_OMITTED = "reasoning_effort|reasoning|tool_choice|include|prompt_cache_key|stream|store"
+_FIELD = rf"['\"`]?\b(?P<field>{_LIMIT_FIELDS}|{_OMITTED})\b(?:\.effort)?['\"`]?"
+
+_REFUSED = re.compile(
+    rf"(?:unsupported|unknown|unrecognized|unexpected|invalid) (?:parameter|argument|field|name)"
+    rf"(?:s| supplied)?:? {_FIELD}"
+    rf"|unrecognized request arguments? supplied: {_FIELD.replace('field', 'supplied')}"
+    rf"|unsupported value: {_FIELD.replace('field', 'value')}"
+    rf"|does not support parameters: [\[{{]{_FIELD.replace('field', 'listed')}"
+    rf"|{_FIELD.replace('field', 'named')} (?:is|are) (?:not (?:supported|allowed|permitted)"
+    r"|unsupported|deprecated)"
+    rf"|{_FIELD.replace('field', 'extra')}[\])}}]?[,:][^:]{{0,10}}:?[^:]{{0,10}}"
+    r"Extra inputs are not permitted",
+    re.IGNORECASE,
+)
+_MOST = re.compile(
+    rf"\b(?:{_LIMIT_FIELDS})\b.{{0,120}}?"
+    r"(?:at most|less than or equal to|<=|\[\d{1,9}, ?|\d > |cannot exceed|maximum(?: value)? is)"
+    r"[ `'\"]{0,3}(?P<most>\d{1,9})",
+    re.IGNORECASE | re.DOTALL,
+)
+_SEALED = re.compile(r"encrypted content is not supported", re.IGNORECASE)
+_REASONING_WANTED = re.compile(
+    r"\b(?P<name>reasoning_content|reasoning)\b[^.\n]{0,80}must be (?:passed|sent) back",
+    re.IGNORECASE,
+)
+_CALL_ID_WANTED = re.compile(
+    r"tool call id .{0,200}must be a-z, A-Z, 0-9, with a length of (?P<length>\d{1,2})",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def find_wanted_change(message: str) -> WantedChange | None:
+    """Return what a server wants to be changed, by the message with which it has refused a request;
+    None if it does not say so.
+
+    The advice has places for {who}, the provider, and {model}.
+    """
+    text = message[:_MOST_READ]
+    provider, catalogue = "models.providers.{who}.", "models.catalogue.{model}."
+    if (found := _MOST.search(text)) and int(found["most"]) >= _LEAST_ANSWER:
+        most = int(found["most"])
+        return WantedChange(f"set {catalogue}max_output to {most}", most_tokens=most)
+    if found := _REASONING_WANTED.search(text):
+        name = found["name"].lower()
+        return WantedChange(f"set {provider}send_reasoning to {name}", dialect={"reasoning": name})
+    if found := _CALL_ID_WANTED.search(text):
+        pattern = f"[a-zA-Z0-9]{{{found['length']}}}"
+        shown = pattern.replace("{", "{{").replace("}", "}}")
+        return WantedChange(f"set {provider}call_id to '{shown}'", dialect={"call_id": pattern})
+    if _SEALED.search(text):
+        return WantedChange("", refused_field="include")
+    if found := _REFUSED.search(text):
+        field = next(filter(None, found.groups())).lower()
+        return WantedChange(_advise(field, provider, catalogue), refused_field=field)
+    return None
+
+
+def _advise(field: str, provider: str, catalogue: str) -> str:
+    if field in {"max_tokens", "max_completion_tokens"}:
+        other = "max_tokens" if field == "max_completion_tokens" else "max_completion_tokens"
+        return f"set {provider}max_tokens_field to {other}"
+    if field in {"reasoning_effort", "reasoning"}:
+        return f"take the reasoning level of {{model}} out of models.tiers or {catalogue}effort"
+    if field == "tool_choice":
+        return f"take {catalogue}forced_decision out"
+    return ""

@@ -1,21 +1,35 @@
-"""Tool calls as fenced text, for servers that take no native ones. Pure.
+"""A model whose server refuses native tools, or does not read what the model writes as their calls,
+goes on with calls as fenced text.
 
 Only a fenced block at the end of an answer is a call; blocks before it, or inside other blocks, are
-text. In its place may stand calls in the form that the model was trained on (`call_forms`).
+text. In its place may stand calls in the form that the model was trained on (`call_forms`). The
+stored conversation stays as it is, so that another provider resumes it with native calls.
 """
 
 import hashlib
 import json
+import logging
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worker.conversation.answer_text import split_sections
+from worker.conversation.answer_text import has_written_call, read_blocks, split_sections
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
-from worker.conversation.model import Request
-from worker.models.text_tools.call_forms import read_written_calls
+from worker.conversation.model import Model, Reply, Request, StopReason
+from worker.errors import NO_TOOLS, ModelError
+from worker.models.call_forms import read_written_calls
+from worker.models.wrapper import ModelWrapper
 from worker.safety.untrusted_json import parse_json, parse_object
+
+_log = logging.getLogger(__name__)
+
+MOST_SESSIONS = 10_000
+"""Sessions that are remembered; a forgotten session costs one refused request."""
+
+_USABLE = frozenset({StopReason.END, StopReason.TOOL_CALLS})
 
 NAME = "tool_call"
 MOST_CALLS = 20
@@ -39,6 +53,87 @@ answer is run; an answer without one is your final answer. Results come back in 
 
 The tools, with JSON Schemas of their arguments:
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An answer's text without the block of calls at its end, and the calls.
+
+    `is_broken` says that there is such a block, but that it cannot be read.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    is_broken: bool = False
+
+
+class TextToolsModel(ModelWrapper):
+    """A `Model` that asks for calls as text if native tools are refused, or an answer
+    holds a call as text.
+
+    `always` asks for calls as text from the first request on. As safe to share as the model.
+    """
+
+    def __init__(self, model: Model, *, always: bool = False) -> None:
+        super().__init__(model)
+        self._always = always
+        self._sessions: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def reply(self, request: Request) -> Reply:
+        """See Model."""
+        if not request.tools:
+            return super().reply(request)
+        if self._always or request.session in self._sessions:
+            return self._ask_by_text(request)
+        try:
+            reply = super().reply(request)
+        except ModelError as error:
+            if error.kind != NO_TOOLS:
+                raise
+            _log.warning("%s: %s; asking for calls as text", self.name, error)
+            self._remember(request.session)
+            return self._ask_by_text(request)
+        return self._read_calls(reply, request)
+
+    def _read_calls(self, reply: Reply, request: Request) -> Reply:
+        """Return the reply to a request with native tools, with the calls that it has as text."""
+        if reply.calls or reply.stop is not StopReason.END:
+            return reply
+        parsed = _parse(reply, request)
+        calls = bool(parsed.calls or parsed.is_broken)
+        tools = [tool.name for tool in request.tools]
+        if not calls and not has_written_call(read_blocks(reply.text), tools):
+            return reply
+        _log.warning("%s: it writes calls as text; asking for them so", self.name)
+        self._remember(request.session)
+        return _take_calls(reply, parsed) if calls else reply
+
+    def _remember(self, session: str) -> None:
+        with self._lock:
+            self._sessions[session] = None
+            while len(self._sessions) > MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+
+    def _ask_by_text(self, request: Request) -> Reply:
+        reply = super().reply(rewrite_request(request))
+        if reply.stop not in _USABLE:
+            return replace(reply, wire="")
+        return _take_calls(reply, _parse(reply, request))
+
+
+def _parse(reply: Reply, request: Request) -> Parsed:
+    position = sum(isinstance(each, Assistant) for each in request.messages)
+    return parse_answer(reply.text, position, request.tools)
+
+
+def _take_calls(reply: Reply, parsed: Parsed) -> Reply:
+    """Return the reply with the calls found at the end of its text."""
+    if parsed.is_broken:
+        broken = StopReason.MALFORMED
+        return replace(reply, text=parsed.text, wire="", stop=broken, dropped_calls=1)
+    stop = StopReason.TOOL_CALLS if parsed.calls else StopReason.END
+    return replace(reply, text=parsed.text, calls=parsed.calls, wire="", stop=stop)
 
 
 def rewrite_request(request: Request) -> Request:
@@ -77,18 +172,6 @@ def write_calls(calls: Sequence[ToolCall]) -> str:
     listed = [{"name": call.name, "arguments": parse_object(call.arguments)} for call in calls]
     content = listed[0] if len(listed) == 1 else listed
     return f"```{NAME}\n{json.dumps(content, ensure_ascii=False)}\n```"
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """An answer's text without the block of calls at its end, and the calls.
-
-    `is_broken` says that there is such a block, but that it cannot be read.
-    """
-
-    text: str
-    calls: tuple[ToolCall, ...] = ()
-    is_broken: bool = False
 
 
 def parse_answer(text: str, position: int, tools: Sequence[ToolSpec] = ()) -> Parsed:

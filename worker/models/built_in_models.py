@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import date
 
-from worker.models.catalogue.model_info import Catalogue, Level, ModelInfo, Rate
+from worker.models.catalogue import Catalogue, Level, ModelInfo, Rate
 
 _LEVELS = {
     name: Level(name) for name in ("none", "minimal", "low", "medium", "high", "xhigh", "max")

@@ -14,15 +14,10 @@ from worker.conversation.messages import Usage, add_cost
 from worker.conversation.model import Reply, Request, StopReason
 from worker.errors import ContextOverflow, ModelError
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target
-from worker.models.catalogue.model_info import Catalogue
-from worker.models.http import continuation, retry
-from worker.models.http.connection import Connection, Received
-from worker.models.http.refusals import (
-    BoundElsewhere,
-    ChangeWanted,
-    RateLimited,
-    RefusedForLength,
-)
+from worker.models.catalogue import Catalogue
+from worker.models.codec import dump_json
+from worker.models.connection import Connection, Received
+from worker.models.refusals import BoundElsewhere, ChangeWanted, RateLimited, RefusedForLength
 from worker.models.thoughts import remove_thoughts
 
 _log = logging.getLogger(__name__)
@@ -32,6 +27,9 @@ MAX_ATTEMPTS = 6
 MAX_ANSWER = 32 * 1024 * 1024
 BYTES_PER_TOKEN = 4
 
+PATIENCE = 120.0
+"""The longest wait in seconds; a provider that asks for a longer one counts as down."""
+
 MAX_CONTINUATIONS = 16
 """The most continuations that are fetched for one answer: many times what the longest needs."""
 _MOST_CHANGES = 4
@@ -39,10 +37,19 @@ _MOST_CHANGES = 4
 
 _FINAL = frozenset(
     {
-        *(Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND, Cause.NO_TOOLS),
-        *(Cause.TOO_LARGE, Cause.RATE_TOO_LOW, Cause.UNWANTED),
+        Cause.SPEND_LIMIT,
+        Cause.QUOTA,
+        Cause.OVERFLOW,
+        Cause.BOUND,
+        Cause.NO_TOOLS,
+        Cause.TOO_LARGE,
+        Cause.RATE_TOO_LOW,
+        Cause.UNWANTED,
     }
 )
+
+_RUNNABLE = frozenset({StopReason.END, StopReason.TOOL_CALLS, StopReason.PAUSED})
+_DROPPED = frozenset({StopReason.MALFORMED, StopReason.BLOCKED, StopReason.REFUSED})
 
 _ANSWER_SHARE = 0.25
 """The share of a window that is left for the answer if more of it was asked for than half."""
@@ -153,7 +160,10 @@ class HttpModel:
                 _log.warning(
                     "%s; its answers may have %d tokens from now on, not %d: set "
                     "models.catalogue.%s.max_output",
-                    *(error, shorter, asked, self.name),
+                    error,
+                    shorter,
+                    asked,
+                    self.name,
                 )
                 self._target = replace(self._target, max_tokens=shorter)
                 self._codec = self._make_codec(self._target)
@@ -207,10 +217,8 @@ class HttpModel:
         for _ in range(MAX_CONTINUATIONS):
             if not answer.continuation_fields:
                 break
-            rest, paid = self._ask_for_part(
-                continuation.add_fields(body, answer.continuation_fields), deadline
-            )
-            answer, cost = continuation.join_answers(answer, rest), add_cost(cost, paid)
+            rest, paid = self._ask_for_part(add_fields(body, answer.continuation_fields), deadline)
+            answer, cost = join_answers(answer, rest), add_cost(cost, paid)
         if answer.continuation_fields:
             raise self._errors.make_failure(
                 f"more than {MAX_CONTINUATIONS + 1} parts in one answer", transient=False
@@ -245,9 +253,9 @@ class HttpModel:
             return None
         wait = error.retry_after
         if wait is None:
-            wait = retry.compute_backoff(attempt, self._jitter())
-        left = retry.PATIENCE if deadline is None else deadline - self._clock.monotonic()
-        return wait if wait < min(left, retry.PATIENCE) else None
+            wait = _compute_backoff(attempt, self._jitter())
+        left = PATIENCE if deadline is None else deadline - self._clock.monotonic()
+        return wait if wait < min(left, PATIENCE) else None
 
     def _send_request(self, body: bytes, deadline: float | None) -> Decoded:
         received = self._connection.send(self._url, body, deadline, MAX_ANSWER)
@@ -264,8 +272,9 @@ class HttpModel:
     def _make_refusal(self, received: Received) -> ModelError:
         failure = self._codec.classify(received.status, received.body)
         if failure.cause not in _FINAL:
-            again = retry.is_transient(received.headers, failure.transient)
-            failure = replace(failure, transient=again)
+            said = received.headers.get("x-should-retry", "").strip().lower()
+            if said in ("true", "false"):
+                failure = replace(failure, transient=said == "true")
         return self._connection.make_refusal(received, failure)
 
     def _make_reply(self, answer: Decoded, cost: float | None) -> Reply:
@@ -300,3 +309,48 @@ def _estimate_usage(answer: Decoded, request_bytes: int) -> Usage:
     if not usage.output:
         usage = replace(usage, output=len(answer.wire.encode(errors="replace")) // BYTES_PER_TOKEN)
     return usage
+
+
+def _compute_backoff(attempt: int, jitter: float) -> float:
+    """Return the wait in seconds after attempt `attempt` (from 1); `jitter` is in [0, 1)."""
+    return min(0.5 * 2.0 ** (attempt - 1), 8.0) * (1.0 - 0.25 * jitter)
+
+
+# ------------------------------------------------------------------------ answers in several parts
+
+
+def add_fields(body: bytes, fields: Mapping[str, Any]) -> bytes:
+    """Return the JSON object `body` with `fields` added at its end."""
+    return body[:-1] + b"," + dump_json(dict(fields))[1:]
+
+
+def join_answers(first: Decoded, rest: Decoded) -> Decoded:
+    """Join both parts into one answer that ends as `rest` does.
+
+    The input tokens are those of `rest`, whose request contained the whole conversation. The client
+    adds up the costs.
+    """
+    usage = replace(
+        rest.usage,
+        output=first.usage.output + rest.usage.output,
+        reasoning=first.usage.reasoning + rest.usage.reasoning,
+    )
+    if rest.stop in _DROPPED:
+        return replace(rest, usage=usage, dropped_calls=rest.dropped_calls + len(first.calls))
+    runs = rest.stop in _RUNNABLE
+    calls = first.calls + rest.calls if runs else ()
+    return replace(
+        rest,
+        text=first.text + rest.text,
+        calls=calls,
+        wire=_join_arrays(first.wire, rest.wire) if runs else "[]",
+        stop=StopReason.TOOL_CALLS if calls and rest.stop is StopReason.END else rest.stop,
+        usage=usage,
+        dropped_calls=first.dropped_calls + rest.dropped_calls + (0 if runs else len(first.calls)),
+        thought=runs and (first.thought or rest.thought),
+    )
+
+
+def _join_arrays(first: str, rest: str) -> str:
+    inner = [part for part in (first.strip()[1:-1].strip(), rest.strip()[1:-1].strip()) if part]
+    return f"[{','.join(inner)}]"

@@ -17,7 +17,7 @@ from botocore.credentials import Credentials, ReadOnlyCredentials
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from worker.errors import ModelError
-from worker.models.http.refusals import clean_text
+from worker.models.refusals import clean_text
 
 SERVICE = "bedrock"
 TIMEOUT = 10.0

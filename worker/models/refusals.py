@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from worker.errors import ContextOverflow, ModelError
 from worker.models.base import Cause, Failure, Provider, WantedChange
-from worker.models.codec.length_refusals import StatedSize, read_stated_size
+from worker.models.refusal_words import StatedSize, read_stated_size
 
 _MAX_REASON = 300
 _SHORTEST_KEY = 8

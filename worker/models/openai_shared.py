@@ -14,11 +14,7 @@ from worker.conversation.messages import (
     User,
     is_same_id,
 )
-from worker.models.codec.json_slices import dump_json, get_count, parse_json
-from worker.models.codec.names import TOOL_NAME, read_tool_name
-
-REMEMBERED = 4096
-"""Messages whose bytes are kept: a few dozen sessions at a few kilobytes a message."""
+from worker.models.codec import TOOL_NAME, dump_json, get_count, parse_json, read_tool_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
 from worker.clock import Clock
 from worker.errors import SILENT, ConfigError, ModelError
 from worker.models.base import Failure, Provider
-from worker.models.http import retry
-from worker.models.http.refusals import ErrorWriter
+from worker.models.refusals import ErrorWriter
 from worker.transport.failures import describe_failure, explain_proxy_status, explain_tls_port
 from worker.transport.httpx_clients import BoundedClient, make_timeouts
+from worker.transport.retry_after import parse_seconds, read_retry_after
 
 CONNECT_TIMEOUT = 5.0
 WRITE_TIMEOUT = 60.0
@@ -56,21 +57,32 @@ class Connection:
         self.errors = ErrorWriter(name, provider, host, (key, *provider.headers.values()))
         self._clock = clock
         self._timeout = timeout
-        headers = {**headers, **provider.headers}
-        self._client = _make_http_client(provider.auth(key), headers, transport, timeout)
-        self._post_headers = self._client.headers.copy()
-        self._post_headers["content-type"] = "application/json"
+        self._client = BoundedClient(
+            total=timeout,
+            auth=provider.auth(key),
+            headers={
+                **headers,
+                **provider.headers,
+                "accept": "application/json",
+                "user-agent": "sandpiper",
+            },
+            transport=transport,
+            # No answer sets a cookie for a later request.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            # All sessions of a worker share this client: none may wait for another's connection.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE),
+            verify=get_ssl_context(),
+        )
 
     def send(
         self, url: httpx.URL, body: bytes | None, deadline: float | None, max_answer: int
     ) -> Received:
         """Post a JSON body, or get a document if `body` is None. Raises ModelError if there is no
         answer, or one of more than `max_answer` bytes."""
-        # Not `build_request`: it would merge headers, cookies and parameters anew each time.
-        request = httpx.Request(
+        request = self._client.build_request(
             "GET" if body is None else "POST",
             url,
-            headers=self._client.headers if body is None else self._post_headers,
+            headers={} if body is None else {"content-type": "application/json"},
             content=body,
             extensions={"timeout": self._make_timeouts(deadline)},
         )
@@ -84,7 +96,7 @@ class Connection:
 
     def make_refusal(self, received: Received, failure: Failure) -> ModelError:
         """Return the error for an answer other than 200."""
-        wait = retry.get_retry_after(received.headers, self._clock.now())
+        wait = _read_wait(received.headers, self._clock.now())
         if wait is None:
             wait = failure.retry_after
         return self.errors.make_refusal(received.status, received.headers, failure, wait)
@@ -135,45 +147,6 @@ def get_ssl_context() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-class _NoCookies(httpx.Cookies):
-    """Keeps no cookies: requests never send any, and looking for them takes as long as reading a
-    short answer."""
-
-    def extract_cookies(self, response: httpx.Response) -> None:
-        """Do nothing."""
-
-
-_NO_COOKIES = _NoCookies()
-
-
-class _Client(BoundedClient):
-    @property  # type: ignore[misc]  # read-only on purpose
-    def cookies(self) -> httpx.Cookies:
-        """No cookies, whatever was answered."""
-        return _NO_COOKIES
-
-
-def _make_http_client(
-    auth: httpx.Auth,
-    headers: Mapping[str, str],
-    transport: httpx.BaseTransport | None,
-    timeout: float,
-) -> httpx.Client:
-    return _Client(
-        total=timeout,
-        auth=auth,
-        headers={
-            **headers,
-            "accept": "application/json",
-            "user-agent": "sandpiper",
-        },
-        transport=transport,
-        # All sessions of a worker share this client: none may wait for another's connection.
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE),
-        verify=get_ssl_context(),
-    )
-
-
 def _get_host(who: str, base_url: str, provider: Provider) -> str:
     """Return the scheme and host of a base URL, for messages. Raises a ConfigError that does not
     show the URL."""
@@ -202,3 +175,13 @@ def _check_key(who: str, key: str, provider: Provider) -> str:
     if not (stripped.isascii() and stripped.isprintable()) or " " in stripped:
         raise ConfigError(f"{who}: {provider.key_env} holds characters no API key has")
     return stripped
+
+
+def _read_wait(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds that the server asks us to wait, or None; `now` is in epoch seconds."""
+    milliseconds = parse_seconds(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    stated = read_retry_after(headers.get("retry-after", ""), headers.get("date", ""), now)
+    # Azure has been seen to send this one alone.
+    return parse_seconds(headers.get("x-rate-limit-reset-tokens", "")) if stated is None else stated

@@ -6,7 +6,7 @@ request joins the bytes.
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -84,7 +84,8 @@ class AnthropicMessages:
         head = self._encode_head(request, marked=len(marks) < _MAX_MARKS, bare=bare)
         off = request.tools and not request.tools_allowed
         tail = b'],"tool_choice":{"type":"none"}}' if off else b"]}"
-        return head + b',"messages":[' + self._encode_messages(request, marks, bare) + tail
+        messages = b",".join(self._encode_messages(request, marks, bare))
+        return b"".join([head, b',"messages":[', messages, tail])
 
     def _encode_head(self, request: Request, *, marked: bool, bare: bool) -> bytes:
         """Return everything before the messages, with a cache mark at its end if it is `marked`
@@ -122,37 +123,30 @@ class AnthropicMessages:
         sides = group_messages(messages)
         if len(sides) < 2 or not any(isinstance(each, ToolResult) for each in sides[-1]):
             return True
-        blocks = parse_json(f"[{self._encode_side(sides[-2], bare, False).decode()}]")
-        return blocks[0].get("type") in _THINKING
+        answer = parse_json(self._encode_side(sides[-2], bare, False).decode())
+        return answer["content"][0].get("type") in _THINKING
 
-    def _encode_messages(self, request: Request, marks: Sequence[int], bare: bool) -> bytes:
+    def _encode_messages(
+        self, request: Request, marks: Sequence[int], bare: bool
+    ) -> Iterable[bytes]:
         sides = group_messages(request.messages)
-        contents = [self._cached(each, bare, at in marks) for at, each in enumerate(sides)]
-        roles = ["assistant" if isinstance(each[0], Assistant) else "user" for each in sides]
+        messages = [self._cached(side, bare, at in marks) for at, side in enumerate(sides)]
         if request.notice.strip():
             notice = _encode_text(request.notice)
-            if roles[-1:] == ["user"]:
-                contents[-1] += b"," + notice
+            if sides and not isinstance(sides[-1][0], Assistant):
+                messages[-1] = b"%s,%s]}" % (messages[-1].removesuffix(b"]}"), notice)
             else:
-                roles.append("user")
-                contents.append(notice)
-        return b",".join(
-            b'{"role":"%s","content":[%s]}' % (role.encode(), content)
-            for role, content in zip(roles, contents, strict=True)
-        )
+                messages.append(b'{"role":"user","content":[%s]}' % notice)
+        return messages
 
     def _encode_side(self, side: Sequence[Message], bare: bool, marked: bool) -> bytes:
-        """Return one side of the conversation as blocks; if it is `marked`, the last one that may
-        have a cache mark has one."""
+        """Return one side of the conversation as one message of the body; if it is `marked`, the
+        last block that may have a cache mark has one."""
+        role = b"assistant" if isinstance(side[0], Assistant) else b"user"
         content = b",".join(self._encode_message(each, bare) for each in put_results_first(side))
-        if not marked:
-            return content
-        text = f"[{content.decode()}]"
-        blocks = parse_elements(text)
-        places = [block.end - 1 for block in blocks if get_type(block) not in _THINKING]
-        if not places:
-            return content
-        return (text[1 : places[-1]] + _MARK + text[places[-1] : -1]).encode()
+        if marked:
+            content = _add_mark(content)
+        return b'{"role":"%s","content":[%s]}' % (role, content)
 
     def _encode_message(self, message: Message, bare: bool) -> bytes:
         if isinstance(message, ToolResult):
@@ -188,6 +182,16 @@ class AnthropicMessages:
 
 
 # --------------------------------------------------------------------------------------- requests
+
+
+def _add_mark(content: bytes) -> bytes:
+    """Return blocks with a cache mark on the last one that may have one."""
+    text = f"[{content.decode()}]"
+    blocks = parse_elements(text)
+    places = [block.end - 1 for block in blocks if get_type(block) not in _THINKING]
+    if not places:
+        return content
+    return (text[1 : places[-1]] + _MARK + text[places[-1] : -1]).encode()
 
 
 def _copy_answer(message: Assistant, content: str) -> bytes | None:

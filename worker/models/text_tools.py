@@ -22,7 +22,7 @@ from worker.conversation.model import Model, Reply, Request, StopReason
 from worker.errors import NO_TOOLS, ModelError
 from worker.models.call_forms import read_written_calls
 from worker.models.wrapper import ModelWrapper
-from worker.safety.untrusted_json import parse_json, parse_object
+from worker.safety.untrusted import parse_json, parse_object
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from worker.clock import Clock
 from worker.conversation.messages import ToolCall, ToolSpec, User, add_cost
 from worker.conversation.model import HelperAnswer, Model, Reply, Request, StopReason
 from worker.errors import CIRCUIT_OPEN, SILENT, ContextOverflow, ModelError
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 
 _log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from worker.clock import SystemClock
 from worker.doctor.gitlab import Client
 from worker.errors import ConfigError, SandpiperError
 from worker.lab.loopback import Loopback
-from worker.models.google.vertex import _Fetch
-from worker.models.http import connection
+from worker.models import connection
+from worker.models.google_auth import _Fetch
 from worker.models.table import PROVIDERS
 from worker.sessions.bucket import S3Store
 from worker.sources.web import WebReader

@@ -21,7 +21,7 @@ from worker.errors import ForgeError, ModelError, QueueError, SandpiperError, So
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.downloads import Downloads
 from worker.gitlab.write.writer import GitLabWriter
-from worker.models.google.vertex import _Fetch
+from worker.models.google_auth import _Fetch
 from worker.models.table import build_model, list_models
 from worker.sessions.bucket import Bucket, connect_bucket
 from worker.sources.web import WebReader

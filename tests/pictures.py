@@ -14,10 +14,10 @@ from tests.flow.product import Product, product
 from worker.conversation.session_id import SessionKey
 from worker.jobs.day_report import DAY, JudgedTurn, count_day, write_day
 from worker.lab import story
-from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
-from worker.sessions.object_names import name_day
-from worker.sessions.turn_row import Row, dump_row
+from worker.sessions.layout import name_day
+from worker.sessions.recent import Row, dump_row
+from worker.sessions.store import Claim
 from worker.verdict.outcomes import Judgement, Label
 from worker.verdict.verdict import Verdict
 

@@ -34,8 +34,8 @@ from worker.conversation.model import Model
 from worker.conversation.session_id import SessionKey
 from worker.models import table
 from worker.models.http.client import HttpModel
-from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
+from worker.sessions.store import Claim
 from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, run_loop
 

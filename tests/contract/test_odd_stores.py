@@ -14,9 +14,9 @@ from worker.errors import StoreError
 from worker.queue.heartbeat import Registration
 from worker.queue.journal import FOLDER, Journal, name_entry
 from worker.queue.leases import Leases
-from worker.sessions.base import Claim
 from worker.sessions.bucket import S3Store
-from worker.sessions.damaged import SECOND_LOOK
+from worker.sessions.checked import SECOND_LOOK
+from worker.sessions.store import Claim
 from worker.turns.day_budget import Budget
 
 pytestmark = pytest.mark.attack("odd answers")

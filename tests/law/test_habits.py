@@ -25,7 +25,7 @@ from inside. Whose certificates are trusted, OpenSSL reads by itself too."""
 
 BELIEVES = {
     "worker/conversation/context_json.py",
-    "worker/sessions/turn_row.py",
+    "worker/sessions/recent.py",
 }
 """Only these read a stored context or row without its key, and check that it is of that key."""
 

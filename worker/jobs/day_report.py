@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from worker.sessions import object_names
-from worker.sessions.records import Records
-from worker.sessions.turn_row import Row
+from worker.sessions import layout
+from worker.sessions.objects import Records
+from worker.sessions.recent import Row
 from worker.verdict.outcomes import Judgement, Label
 
 Matches = Callable[[int, str], bool]
@@ -99,7 +99,7 @@ _T = TypeVar("_T", Cell, Frequent, WrongVerdict)
 
 def list_days(since: float, until: float) -> Iterator[str]:
     """Yield the days from `since` to `until` (epoch seconds), both included, newest first."""
-    first, last = object_names.name_day(since), date.fromisoformat(object_names.name_day(until))
+    first, last = layout.name_day(since), date.fromisoformat(layout.name_day(until))
     while last.isoformat() >= first:
         yield last.isoformat()
         last -= timedelta(days=1)
@@ -193,7 +193,7 @@ def select_project(day: DayReport, matches: Matches) -> DayReport:
 
 def read_day(records: Records, day: str) -> DayReport | None:
     """Read a day's stored report; None if it is missing or damaged. Raises StoreError."""
-    stored = records.read(object_names.name_verdicts(day), MAX_BYTES)
+    stored = records.read(layout.name_verdicts(day), MAX_BYTES)
     try:
         return _ADAPTER.validate_json(stored.content) if stored else None
     except ValidationError:
@@ -202,7 +202,7 @@ def read_day(records: Records, day: str) -> DayReport | None:
 
 def write_day(records: Records, report: DayReport) -> None:
     """Store a day's report. Raises StoreError."""
-    name, content = object_names.name_verdicts(report.day), _ADAPTER.dump_json(report)
+    name, content = layout.name_verdicts(report.day), _ADAPTER.dump_json(report)
     stored = records.read(name, MAX_BYTES)
     if stored is None:
         records.create(name, content)

@@ -13,7 +13,7 @@ from worker.errors import ForgeError
 from worker.gitlab.ports import OwnNote
 from worker.queue.journal import State
 from worker.safety.marker import Marker
-from worker.sessions import object_names
+from worker.sessions import layout
 from worker.turns import stored_turns
 from worker.turns.parts import Deps
 from worker.turns.unfinished_note import is_unfinished, write_end
@@ -38,8 +38,8 @@ def heal_notes(deps: Deps, since: float, *, act: bool = True) -> Iterator[str]:
 
 def _list_merge_requests(deps: Deps, since: float) -> Sequence[tuple[int, int]]:
     found: dict[tuple[int, int], None] = {}
-    for name in deps.storage.sessions.records.list_names(object_names.RECENT):
-        row = object_names.parse_row(name)
+    for name in deps.storage.sessions.records.list_names(layout.RECENT):
+        row = layout.parse_row(name)
         if row and row.began_at < since:
             break  # the newest come first
         if row:

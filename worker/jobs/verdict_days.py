@@ -21,9 +21,9 @@ from worker.jobs.day_report import (
     select_project,
     write_day,
 )
-from worker.sessions import object_names, turn_row
-from worker.sessions.base import SessionStore
-from worker.sessions.turn_row import Row, make_filter
+from worker.sessions import layout, recent
+from worker.sessions.recent import Row, make_filter
+from worker.sessions.store import SessionStore
 from worker.turns.outcomes import judge_turn
 from worker.verdict.outcomes import Judgement, Label
 
@@ -41,7 +41,7 @@ def count_ended_days(store: SessionStore, now: float, most: int = MOST_TURNS) ->
 
     After `most` turns no further day is begun: the next sweep goes on. Raises StoreError.
     """
-    today, read = object_names.name_day(now), 0
+    today, read = layout.name_day(now), 0
     for day, names in _group_names(store):
         if day >= today or not _is_due(read_day(store.records, day), day, now):
             continue
@@ -56,7 +56,7 @@ def count_ended_days(store: SessionStore, now: float, most: int = MOST_TURNS) ->
 def _is_due(report: DayReport | None, day: str, now: float) -> bool:
     if report is None:
         return True
-    is_recent = day >= object_names.name_day(now - COUNT_AGAIN_DAYS * DAY)
+    is_recent = day >= layout.name_day(now - COUNT_AGAIN_DAYS * DAY)
     return is_recent and report.counted_at < now - DAY
 
 
@@ -83,9 +83,9 @@ def read_days(
 
 def _group_names(store: SessionStore) -> Iterator[tuple[str, Iterator[str]]]:
     """Yield each day that has turns, the newest first, with the names of its rows."""
-    names = store.records.list_names(object_names.RECENT)
-    dated = ((row, name) for name in names if (row := object_names.parse_row(name)))
-    for day, same in groupby(dated, key=lambda each: object_names.name_day(each[0].began_at)):
+    names = store.records.list_names(layout.RECENT)
+    dated = ((row, name) for name in names if (row := layout.parse_row(name)))
+    for day, same in groupby(dated, key=lambda each: layout.name_day(each[0].began_at)):
         yield day, (name for _, name in same)
 
 
@@ -108,8 +108,8 @@ def _read_row(store: SessionStore, name: str) -> Row | None:
     """Return a row; None if it is damaged, or of a turn without a verdict, or of a dry run."""
     stored = store.records.read(name, _MOST_ROW)
     try:
-        row = turn_row.load_row_of(name, stored.content) if stored else None
-    except turn_row.RowError:
+        row = recent.load_row_of(name, stored.content) if stored else None
+    except recent.RowError:
         return None
     return row if row and row.verdict and not row.dry_run else None
 

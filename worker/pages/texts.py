@@ -13,7 +13,7 @@ from typing import Any
 from worker.conversation.context import Status
 from worker.safety.untrusted import one_line, visible
 from worker.safety.untrusted_json import parse_json
-from worker.sessions.turn_row import RUNNING
+from worker.sessions.recent import RUNNING
 from worker.verdict.verdict import Verdict
 
 MAX_TEXT = 8_000

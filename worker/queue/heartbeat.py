@@ -10,7 +10,7 @@ import threading
 from worker.clock import Clock
 from worker.errors import StoreError
 from worker.safety.untrusted_json import parse_object
-from worker.sessions.records import RECORD, Records
+from worker.sessions.objects import RECORD, Records
 
 log = logging.getLogger("sandpiper.leases")
 

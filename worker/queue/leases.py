@@ -23,8 +23,8 @@ from worker.clock import Clock
 from worker.conversation.session_id import SessionKey
 from worker.errors import HandedOver, LeaseLost, StoreError
 from worker.queue.heartbeat import DEAD_RECORD, FOLDER, Registration
-from worker.sessions.base import Claim, SessionStore
-from worker.sessions.records import RECORD
+from worker.sessions.objects import RECORD
+from worker.sessions.store import Claim, SessionStore
 
 log = logging.getLogger("sandpiper.leases")
 

@@ -15,8 +15,8 @@ from worker.conversation import prompts
 from worker.conversation.context import Context, Subject
 from worker.conversation.messages import ToolSpec, drop_wire
 from worker.errors import StoreError
-from worker.sessions.object_names import PROMPTS
-from worker.sessions.records import Records
+from worker.sessions.layout import PROMPTS
+from worker.sessions.objects import Records
 from worker.settings.playbook import Workflow
 from worker.turns.parts import Deps
 from worker.turns.tiers import list_tier_tools

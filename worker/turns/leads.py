@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from worker.conversation.context import Context
 from worker.errors import StoreError
-from worker.sessions.base import MemoryPart
+from worker.sessions.projects import MemoryPart
 from worker.turns.parts import Deps
 from worker.verdict import known, similar
 from worker.verdict.jobs import Group, Hit, Survey

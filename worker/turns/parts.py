@@ -28,7 +28,9 @@ from worker.gitlab.ports import (
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.safety.marker import Marker
-from worker.sessions.base import KnownFailures, MemoryPart, RecentTurns, SessionStore
+from worker.sessions.projects import KnownFailures, MemoryPart
+from worker.sessions.recent import RecentTurns
+from worker.sessions.store import SessionStore
 from worker.settings.playbook import Playbook, Workflow
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import Budget

@@ -8,7 +8,7 @@ from worker.conversation import context_json
 from worker.conversation.context import Context
 from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError
-from worker.sessions.base import SessionStore
+from worker.sessions.store import SessionStore
 from worker.turns.parts import Deps
 from worker.verdict.aftermath import Aftermath, load_aftermath
 

@@ -14,7 +14,7 @@ from worker.pages.openid import Application, OpenIdClient
 from worker.pages.parts import PageSettings
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
-from worker.sessions.base import SessionStore
+from worker.sessions.store import SessionStore
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http

@@ -15,7 +15,7 @@ from worker.conversation.tiers import (
     find_upgrade,
     resolve_tier,
 )
-from worker.sessions.preferences import dump_preference, load_preference
+from worker.sessions.projects import dump_preference, load_preference
 
 SMALL, MIDDLE, CODER, BIG = (
     TierModel("a/small", "medium"),

@@ -16,8 +16,8 @@ from worker.jobs.precision import (
     make_json,
     write_digest,
 )
-from worker.sessions.object_names import name_day
-from worker.sessions.turn_row import Row
+from worker.sessions.layout import name_day
+from worker.sessions.recent import Row
 from worker.verdict.outcomes import Judgement, Label
 from worker.verdict.shares import Share
 

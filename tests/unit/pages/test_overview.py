@@ -14,7 +14,7 @@ from worker.conversation.limits import TurnUsage
 from worker.conversation.session_id import SessionKey
 from worker.pages.overview import MAX_PARKED, ROWS, Overview, Query, build_overview
 from worker.pages.render import render_page
-from worker.sessions.base import Claim
+from worker.sessions.store import Claim
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 

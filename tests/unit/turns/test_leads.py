@@ -9,7 +9,7 @@ from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import RACE, At, concludes
 from worker.conversation.plan import PlanBy
 from worker.errors import StoreError
-from worker.sessions.base import MemoryPart
+from worker.sessions.projects import MemoryPart
 from worker.turns import memory
 from worker.turns.results import Finished
 

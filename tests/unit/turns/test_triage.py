@@ -17,8 +17,8 @@ from worker.conversation.context import Context, Status
 from worker.conversation.messages import User
 from worker.errors import ModelError, StoreError
 from worker.jobs.results import CommandAnswered
-from worker.sessions.base import MemoryPart
-from worker.sessions.damaged import SECOND_LOOK
+from worker.sessions.checked import SECOND_LOOK
+from worker.sessions.projects import MemoryPart
 from worker.turns import memory
 from worker.turns.parts import NoKnownFailures
 from worker.turns.results import Finished, NotesMarked, Skipped

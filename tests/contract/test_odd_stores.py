@@ -11,9 +11,8 @@ from tests.stores import S3Server
 from worker.conversation.session_id import SessionKey
 from worker.conversation.triggers import PipelineFailed
 from worker.errors import StoreError
-from worker.queue.heartbeat import Registration
 from worker.queue.journal import FOLDER, Journal, name_entry
-from worker.queue.leases import Leases
+from worker.queue.leases import Leases, Registration
 from worker.sessions.bucket import S3Store
 from worker.sessions.checked import SECOND_LOOK
 from worker.sessions.store import Claim

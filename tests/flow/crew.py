@@ -19,10 +19,10 @@ from worker.conversation.triggers import PipelineFailed, Trigger
 from worker.errors import StoreError
 from worker.jobs.consumer import Consumer
 from worker.lab.script import Asked, Call, Say, Script, Scripted
+from worker.queue.broker import Publisher
 from worker.queue.journal import FOLDER, Journal
 from worker.queue.leases import Leases
 from worker.queue.messages import TASK
-from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import SessionStore
 from worker.settings import Settings

@@ -11,7 +11,7 @@ Rule = Callable[[ast.AST], bool]
 
 CATCHES_ALL = {
     *("worker/turns/investigate.py", "worker/turns/turn.py"),
-    "worker/queue/redis_transport.py",
+    "worker/queue/messages.py",
 }
 """The places that may catch everything: the turn makes a note of it; and what is no message fails
 inside kombu in any way, where it would end the worker."""

@@ -22,7 +22,7 @@ FLOOR = (*PURE, "worker.tools.arguments")
 SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
 COMMANDS = (
     *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.broker", "worker.jobs.process"),
-    *("worker.queue.readiness", "worker.doctor.shadows", "worker.telemetry.parts"),
+    *("worker.jobs.process", "worker.doctor.shadows", "worker.telemetry.parts"),
 )
 
 ROOMS = {
@@ -84,7 +84,7 @@ ROOMS = {
     "worker.pages": Room(
         (
             *(*PURE, "worker.settings.pages", "sandbox.image"),
-            *("worker.jobs.day_report", "worker.jobs.precision"),
+            *("worker.jobs.verdict_days", "worker.jobs.precision"),
             # Who signs in is told by GitLab's signature, as is a CI job that asks.
             *("worker.webhook.id_tokens", "worker.transport"),
         ),
@@ -125,11 +125,11 @@ ROOMS = {
         (
             *PURE,
             "worker.turns",
-            "worker.jobs.pipeline_failed",
+            "worker.jobs.pipeline",
             "worker.queue.journal",
             "worker.queue.leases",
             "worker.queue.project_slots",
-            "worker.jobs.day_report",
+            "worker.jobs.verdict_days",
         )
     ),
     "worker.app": Room((*SERVICE, "worker.queue"), ("celery",)),
@@ -138,7 +138,7 @@ ROOMS = {
         (
             *(*SERVICE, "worker.app", "worker.settings.playbook", "worker.queue", "sandbox"),
             *("worker.doctor.gitlab", "worker.doctor.idle_settings"),
-            *("worker.jobs.missed_pipelines", "worker.jobs.verdict_days"),
+            *("worker.jobs.repair", "worker.jobs.verdict_days"),
             "worker.transport",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from worker.conversation.limits import Limits
 from worker.errors import SandpiperError, StoreError
-from worker.jobs.day_report import DayReport
+from worker.jobs.verdict_days import DayReport
 from worker.pages import files, overview, render, report, stored, view
 from worker.pages.answers import make_message_page, make_not_found, make_page
 from worker.pages.sign import Signer

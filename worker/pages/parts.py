@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.routing import Route
 
 from worker.conversation.limits import Limits
-from worker.jobs.day_report import DayReport
+from worker.jobs.verdict_days import DayReport
 from worker.pages.home import make_home_route
 from worker.pages.http import Pages
 from worker.pages.openid import OpenIdClient

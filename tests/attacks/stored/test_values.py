@@ -23,8 +23,8 @@ from worker.conversation.triggers import Replied
 from worker.errors import Unreadable
 from worker.pages.render import render_page
 from worker.pages.view import StoredTurn, build_page
-from worker.queue.heartbeat import Registration
 from worker.queue.journal import Entry, State, decode_entry, encode_entry
+from worker.queue.leases import Registration
 from worker.queue.project_slots import decode_owners
 from worker.sessions import recent
 from worker.sessions.checked import SECOND_LOOK

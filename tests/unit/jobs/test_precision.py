@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from worker.jobs.day_report import DayReport, JudgedTurn, count_day, select_project
 from worker.jobs.precision import (
     count_groups,
     list_frequent,
@@ -16,6 +15,7 @@ from worker.jobs.precision import (
     make_json,
     write_digest,
 )
+from worker.jobs.verdict_days import DayReport, JudgedTurn, count_day, select_project
 from worker.sessions.layout import name_day
 from worker.sessions.recent import Row
 from worker.verdict.outcomes import Judgement, Label

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from worker.conversation.session_id import SessionKey
-from worker.jobs.day_report import DAY, DayReport, read_day
 from worker.jobs.precision import Group, count_groups
-from worker.jobs.verdict_days import count_ended_days, read_days
+from worker.jobs.verdict_days import DAY, DayReport, count_ended_days, read_day, read_days
 from worker.sessions import layout
 from worker.sessions.folder import FolderStore
 from worker.sessions.recent import Row, dump_row

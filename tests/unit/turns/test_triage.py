@@ -16,7 +16,7 @@ from worker.conversation import context_json
 from worker.conversation.context import Context, Status
 from worker.conversation.messages import User
 from worker.errors import ModelError, StoreError
-from worker.jobs.results import CommandAnswered
+from worker.jobs.commands import CommandAnswered
 from worker.sessions.checked import SECOND_LOOK
 from worker.sessions.projects import MemoryPart
 from worker.turns import memory

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from worker.logs.error_lines import is_test_progress
-from worker.logs.excerpt import weights
-from worker.logs.excerpt.marks import find_marks
 from worker.logs.line_kinds import (
     DEADLY,
     GAP,
@@ -20,7 +18,8 @@ from worker.logs.line_kinds import (
     is_noise,
     strip_line,
 )
-from worker.logs.normal_form import normalise_line
+from worker.logs.line_marks import find_marks, sum_marks
+from worker.logs.normal_form import drop_number, normalise_line
 
 _SPREAD = 3.0
 """How much less than the heaviest line a line may weigh and still decide."""
@@ -106,20 +105,13 @@ _DIFFERS = re.compile(r"[+-](?![+-])")
 def _read_list(lines: Sequence[str]) -> list["DecisiveLine"]:
     """Return the files that the lines list and the lines in which these differ; none unless at
     least a third of all lines are such."""
-    texts = [text for text in (_unnumber(line) for line in lines) if text and text != GAP]
+    texts = [text for text in (drop_number(line).strip() for line in lines) if text and text != GAP]
     found = [text for text in texts if _LISTED.match(text) and not is_test_progress(text)]
     differing = [text for text in texts if _DIFFERS.match(text)] if found else []
     if 3 * len(found + differing) < len(texts):
         return []
     items = dict.fromkeys(map(normalise_line, (*found, *differing)))
     return [DecisiveLine(_LEAST, each, each, False, False, False) for each in items]
-
-
-def _unnumber(line: str) -> str:
-    return _NUMBER.sub("", line, 1).strip()
-
-
-_NUMBER = re.compile(r"^\d{1,9}: ?")
 
 
 # ------------------------------------------------------------------------ what tells something
@@ -217,7 +209,7 @@ def _says_nothing(normal: str) -> bool:
 def _weigh_marks(names: set[str]) -> float:
     if "ended" in names or names.isdisjoint(_SPEAKS):
         return _LEAST - 1
-    return weights.sum_marks(names)[0]
+    return sum_marks(names)[0]
 
 
 _SPEAKS = frozenset(

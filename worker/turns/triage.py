@@ -19,7 +19,7 @@ from worker.conversation.context import KNOWN, RULE, Context, Outcome, Status
 from worker.conversation.messages import Assistant, User
 from worker.conversation.plan import PlanBy
 from worker.errors import StoreError
-from worker.logs.host_trouble import tells_of_host
+from worker.logs.line_kinds import tells_of_host
 from worker.safety.foreign_addresses import remove_foreign_hosts
 from worker.turns import planning
 from worker.turns.leads import find_leads, read_hit

@@ -1,6 +1,7 @@
 """One pass over a log: keeps the lines that need a closer look, in bounded memory."""
 
 import math
+import re
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,31 +9,13 @@ from itertools import compress, filterfalse
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from worker.logs.excerpt.ending import Ending, Piece
-from worker.logs.excerpt.passed_lines import DIGITS, LOWER, PassedLines
-from worker.logs.excerpt.rare import RareLines
+from sandbox.image.failure_words import HARD, HARD_IN_CONTEXT, LOUD, SIGNS, SOFT
+from worker.logs.excerpt.quiet_lines import Ending, Piece, RareLines
 
-
-def _stems(words: str) -> tuple[bytes, ...]:
-    return tuple(word.encode() for word in words.split("|"))
-
-
-_SOFT = _stems(
-    "warning:|should |expected|unknown|missing|differ|unsupported|conflict|timeout"
-    "|must |required|outdated|please update"
-)
-_HARD = _stems(
-    "cannot|can't|could not|couldn't|unable|not found|no such|undefined|unresolved|denied|refused"
-    "|timed out|invalid|unexpected|mismatch|killed|segmentation|core dump|abort|out of memory"
-    "|no space|does not|doesn't|did not|rejected|but was|exit code|exited with|exit status"
-    "|status code|broken|incorrect|illegal|violation|caused by|undeclared|dead"
-    "|unbound|not installed|no module|[bug]|is not a|not met"
-)
-_LOUD = _stems("error|fail|fatal|panic|exception|traceback|assert|not ok|✗|✖|✕|●|[-]|***| err")
 STEMS = (
-    *((stem, 2.5) for stem in _SOFT),
-    *((stem, 1.5) for stem in _HARD),
-    *((stem, 0.0) for stem in _LOUD),
+    *((stem, 2.5) for stem in SOFT),
+    *((stem, 1.5) for stem in (*HARD, *HARD_IN_CONTEXT)),
+    *((stem, 0.0) for stem in (*LOUD, *SIGNS)),
 )
 """Words of trouble, the loudest last, each with its mildness: what counts against its line."""
 
@@ -149,7 +132,7 @@ class Scan:
         """Add the next whole lines of a cleaned log."""
         text = chunk.removesuffix(b"\n")
         lines = text.split(b"\n")
-        keys = text.translate(LOWER, DIGITS).split(b"\n")
+        keys = text.translate(_LOWER, _DIGITS).split(b"\n")
         fresh = dict.fromkeys(filterfalse(self._counts.__contains__, keys))
         self._find_hits(lines, keys, fresh)
         self._rare.feed(self._total, lines, keys, fresh)
@@ -368,3 +351,46 @@ def _find_last(lines: list[bytes], text: bytes, heading: bytes) -> int | None:
 
 def _is_heading(line: bytes, headings: tuple[bytes, ...]) -> bool:
     return line in headings or (line.startswith(_MARKER) and line.endswith(headings))
+
+
+# ------------------------------------------------------------------ what a passed run has too
+
+_LOWER = bytes(range(256)).lower()
+_DIGITS = b"0123456789"
+
+_MAX_PASSED = 500_000
+_VOLATILE = re.compile(rb"(?<=\s)-\d{1,6}(?=:)|(?:/[\w.@+-]+)+/|\b(?=\w{0,80}\d)\w+|\s+")
+
+
+class PassedLines:
+    """The lines of a cleaned log; tells which lines of another log are new.
+
+    The log comes in chunks of whole lines. If it has very many different ones, the first are kept.
+    """
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._keys: set[bytes] = set()
+        self._masks: set[int] = set()
+        for chunk in chunks:
+            self._add_lines(chunk)
+
+    def _add_lines(self, chunk: bytes) -> None:
+        text = chunk.removesuffix(b"\n")
+        lines = dict(
+            zip(text.translate(_LOWER, _DIGITS).split(b"\n"), text.split(b"\n"), strict=True)
+        )
+        fresh = lines.keys() - self._keys
+        if len(self._keys) > _MAX_PASSED:
+            return
+        self._keys |= fresh
+        self._masks.update(hash(_mask(lines[key])) for key in fresh)
+
+    def find_new(self, lines: dict[bytes, bytes]) -> set[bytes]:
+        """Return the keys of those `lines` (by key) that differ from every green line in more than
+        timestamps, hashes, numbers and the folders of paths."""
+        fresh = lines.keys() - self._keys
+        return {key for key in fresh if hash(_mask(lines[key])) not in self._masks}
+
+
+def _mask(line: bytes) -> bytes:
+    return _VOLATILE.sub(b"", line[:500]).lower()

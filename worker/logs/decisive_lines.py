@@ -157,17 +157,14 @@ def find_telling(lines: Sequence[str], command: str = "") -> list[DecisiveLine]:
         ):
             continue
         names = find_marks(_NPM.sub("", normal).replace("<n>", "1"))
-        weight = _weigh_marks(names)
-        is_plain = is_test or _is_plain(text, own)
+        speaks = "ended" not in names and not names.isdisjoint(_SPEAKS)
+        weight = sum_marks(names)[0] if speaks else _LEAST - 1
+        said = text.startswith(own) and not _HARMLESS.match(text)
+        is_plain = is_test or said or any(form.match(text) for form in (PLAIN, DEADLY, REASON))
         if is_plain or weight >= _LEAST:
             summary = "summary" in names
             found[normal] = DecisiveLine(weight, normal, text, is_test, is_plain, summary)
     return _drop_repeated(found)
-
-
-def _is_plain(text: str, own: tuple[str, ...]) -> bool:
-    said = text.startswith(own) and not _HARMLESS.match(text)
-    return said or any(pattern.match(text) for pattern in (PLAIN, DEADLY, REASON))
 
 
 _HARMLESS = re.compile(r"\S{1,60}: (?i:warn(?:ing)?|note|info|debug|using|loading|\*\*\*)\b")
@@ -204,12 +201,6 @@ def _says_nothing(normal: str) -> bool:
     """Whether a line has only words that occur in any failure."""
     words = set(_WORD.findall(normal.lower()))
     return not words - _COMMON_WORDS or _LICENCE.search(normal) is not None
-
-
-def _weigh_marks(names: set[str]) -> float:
-    if "ended" in names or names.isdisjoint(_SPEAKS):
-        return _LEAST - 1
-    return sum_marks(names)[0]
 
 
 _SPEAKS = frozenset(

@@ -1,4 +1,5 @@
-"""Which lines of a failed job's log say what failed, and where. Pure.
+"""Which lines of a failed job's log are about its failure, and which are of what failed and did not
+fail the job, or of tests that passed. Pure.
 
 A log names many files that have nothing to do with its failure: those of tests that passed, and
 those that were compiled, covered or warned about. Only lines that mention a failure or a place in
@@ -123,6 +124,10 @@ def _drop_passed(lines: Sequence[str]) -> list[str]:
             kept.append(line)
     return kept
 
+
+# --------------------------------------------------------------------- failures that were ignored
+
+# Tests that passed when their runner repeated them, and tasks whose failure is ignored.
 
 _IGNORED_MARKERS = (b" FLAKY", b" flaky\n", b" interrupted\n", b"] Flakes:", b"...ignoring\n")
 """Every log with such failures contains one of these."""
@@ -258,6 +263,10 @@ def _find_ignored_tasks(lines: Sequence[str]) -> Iterator[int]:
         elif number - begins > _TASK_LINES:
             begins = 0
 
+
+# ----------------------------------------------------------------- what passed tests have written
+
+# What it says of errors is no error of the job.
 
 _READ = 400
 

@@ -1,5 +1,5 @@
-"""The failed tests that a log names together with their file or class, and the failures that a
-person would count. Pure."""
+"""The failed tests that a log names: which they are, what stands below their names, and why they
+failed. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -93,6 +93,8 @@ def _has_message(error: str, errors: frozenset[str]) -> bool:
     return any(error[:end] in errors for end in ends)
 
 
+# ---------------------------------------------------------------- the message below a test's name
+
 MOST_TESTS = 200
 """The most failed tests of a log whose messages are looked for."""
 
@@ -109,7 +111,7 @@ _NAMED = re.compile(
     r"FAIL|not ok |<<< |stdout ----|rspec \./|[✕✗✖✘●]|\] › |\) [\w\\]{1,200}::|panicked at "
     r"|Failure/Error: "
 )
-"""A part of every line that `is_named` accepts; it is fast to search for."""
+"""A part of every line that `_is_named` accepts; it is fast to search for."""
 
 _SAYS_NEXT = re.compile(
     r"thread '.{1,200}' (?:\(\d{1,10}\) )?panicked at \S{1,200}:\d{1,7}:\d{1,7}:$|Failure/Error: "
@@ -139,7 +141,7 @@ def find_messages(errors: Iterable[str], lines: Sequence[str]) -> Mapping[str, s
     are the log's words. A line that itself says how the test failed has no message, nor has one in
     a list of tests. If very many lines may name a test, the first are examined.
     """
-    wanted = set(islice(filter(is_named, errors), MOST_TESTS))
+    wanted = set(islice(filter(_is_named, errors), MOST_TESTS))
     messages: dict[str, str] = {}
     may_name = (at for at, line in enumerate(lines) if _NAMED.search(line[:LONGEST]))
     for at in islice(may_name, _MOST_CANDIDATES) if wanted else ():
@@ -153,7 +155,7 @@ def find_messages(errors: Iterable[str], lines: Sequence[str]) -> Mapping[str, s
     return messages
 
 
-def is_named(text: str) -> bool:
+def _is_named(text: str) -> bool:
     """Whether a line names a failed test and only the lines below it say how it failed."""
     if _SUMMED_UP.match(text) or _MEASURED in text:
         return False
@@ -173,40 +175,48 @@ def _goes_on(text: str) -> bool:
     return not (over or TEST.match(text) or is_test_progress(text))
 
 
+# ------------------------------------------------------------------------------ why a test failed
+
+
 def find_reason(test: str, lines: Sequence[str]) -> str:
     """Return why a test failed, "" if the log does not say. For a TAP result this is Perl's warning
     about the code, else the values got and expected; if a worker of pytest-xdist crashed, that; for
     a test of ExUnit's, the mismatch; for GoogleTest, RSpec and a bare line of pytest's, what was
     judged wrong above it; for any other test, the line after it, or for Go above it."""
-    if crash := _find_crash(test.removeprefix("FAILED "), lines):
+    texts = [strip_line(line) for line in lines]
+    crashes = filter(None, map(_CRASHED.fullmatch, texts))
+    name = test.removeprefix("FAILED ")
+    if crash := next((found[1] for found in crashes if found[2] == name), ""):
         return crash
     if _JUDGED_ABOVE.match(test):
-        return _find_judged(lines)
+        return _find_judged(texts)
     if _EXUNIT.match(test):
-        return _find_mismatch(test, lines)
+        return _find_mismatch(test, texts)
     if not test.startswith("not ok "):
-        return _find_line_after(test, lines) or _find_go_log(test, lines)
-    texts = [strip_line(line) for line in lines]
+        return _find_line_after(test, lines) or _find_go_log(test, texts)
     named = [at for at, text in enumerate(texts) if _PERL_FAILED.match(text)]
-    before, after = _split_messages(test, texts, named) if named else _split_results(test, texts)
+    if named:
+        before, after = _split_messages(test, texts, named)
+    else:  # the lines up to the adjacent results: those before or those after may explain it
+        around = _cut_around(texts, texts.index(test), _RESULT)
+        before = after = [*around[0], *around[1]]
     warned = [text for text in before if _WARNED.match(text)]
     compared = [found[0].strip("# ") for text in after if (found := _COMPARED.match(text))][:2]
     reason = warned[-1] if warned else ", ".join(compared)
     return reason or ("" if named else _find_line_after(test, lines))
 
 
-def _find_crash(name: str, lines: Sequence[str]) -> str:
-    """Return which worker of pytest-xdist crashed while it ran a test, "" if none did."""
-    crashes = (_CRASHED.fullmatch(strip_line(line)) for line in lines)
-    return next((found[1] for found in crashes if found and found[2] == name), "")
-
-
 _CRASHED = re.compile(r"(worker '\w{1,20}' crashed) while running '(.{1,300})'")
+_PERL_FAILED = re.compile(r"#\s+Failed (?:\(TODO\) )?test")
+_RESULT = re.compile(r"(?:not )?ok \d")
+_WARNED = re.compile(r"[^#\s].{1,300} at \S{1,200} line \d{1,7}\.$")
+_COMPARED = re.compile(r"# {1,12}(?:got|expected): .{1,100}|(?:error|message): .{1,200}")
+"""How Perl and TAP say why a test failed."""
 
-_Texts = tuple[Sequence[str], Sequence[str]]
 
-
-def _split_messages(test: str, texts: Sequence[str], named: Sequence[int]) -> _Texts:
+def _split_messages(
+    test: str, texts: Sequence[str], named: Sequence[int]
+) -> tuple[Sequence[str], Sequence[str]]:
     """Return what Perl wrote before and after it named the failed test, up to the tests that it
     named before and after; nothing if it did not name it. `named` are the indexes of the lines in
     which it names one: they are not in sequence with the results."""
@@ -217,14 +227,9 @@ def _split_messages(test: str, texts: Sequence[str], named: Sequence[int]) -> _T
     return _cut_around(texts, at, _PERL_FAILED)
 
 
-def _split_results(test: str, texts: Sequence[str]) -> _Texts:
-    """Return the lines around the failed test's result, up to the adjacent results: the same for
-    before and after, as either may explain it."""
-    before, after = _cut_around(texts, texts.index(test), _RESULT)
-    return (*before, *after), (*before, *after)
-
-
-def _cut_around(texts: Sequence[str], at: int, ends: re.Pattern[str]) -> _Texts:
+def _cut_around(
+    texts: Sequence[str], at: int, ends: re.Pattern[str]
+) -> tuple[Sequence[str], Sequence[str]]:
     """Return the texts before and after one, each part up to a gap or a match of `ends`."""
 
     def goes_on(text: str) -> bool:
@@ -232,10 +237,6 @@ def _cut_around(texts: Sequence[str], at: int, ends: re.Pattern[str]) -> _Texts:
 
     before = [*takewhile(goes_on, reversed(texts[:at]))]
     return before[::-1], [*takewhile(goes_on, texts[at + 1 :])]
-
-
-_PERL_FAILED = re.compile(r"#\s+Failed (?:\(TODO\) )?test")
-_RESULT = re.compile(r"(?:not )?ok \d")
 
 
 def _find_line_after(test: str, lines: Sequence[str]) -> str:
@@ -275,9 +276,8 @@ _FRAME_LINE = "┐"
 """The line between a failed test and its error in PHPUnit's testdox."""
 
 
-def _find_go_log(test: str, lines: Sequence[str]) -> str:
+def _find_go_log(test: str, texts: Sequence[str]) -> str:
     """Return what a failed test of Go's has logged last above its result, "" for another one."""
-    texts = [strip_line(line) for line in lines]
     if not test.startswith("--- FAIL: ") or test not in texts:
         return ""
     return next(filter(_GO_LOG.match, texts[: texts.index(test)][-1:]), "")
@@ -288,10 +288,9 @@ _JUDGED_ABOVE = re.compile(r"rspec \./|\[ {1,2}FAILED {1,2}\] |(?:FAILED|ERROR) 
 _JUDGED = re.compile(r"E {2,}(?=\S)|Failure/Error: |(?=\S{1,300}:\d{1,7}: Failure$)")
 
 
-def _find_judged(lines: Sequence[str]) -> str:
+def _find_judged(texts: Sequence[str]) -> str:
     """Return the first line that says what was judged wrong, with the next one if it only names the
     place; "" if there is none."""
-    texts = [strip_line(line) for line in lines]
     at = next((at for at, text in enumerate(texts) if _JUDGED.match(text)), len(texts))
     said = [_JUDGED.sub("", text, 1) for text in texts[at : at + 2]]
     return " ".join(said if said and said[0].endswith(": Failure") else said[:1])
@@ -302,14 +301,8 @@ _MISMATCH = re.compile(r"\*\* \(|(?:left|right): ")
 _STACK = re.compile(r"stacktrace:|\d{1,5}\) ")
 
 
-def _find_mismatch(test: str, lines: Sequence[str]) -> str:
+def _find_mismatch(test: str, texts: Sequence[str]) -> str:
     """Return the exception, or the values compared, below a failed test of ExUnit's."""
-    texts = [strip_line(line) for line in lines]
     _, below = _cut_around(texts, texts.index(test), _STACK)
     said = [" ".join(text.split()) for text in below if _MISMATCH.match(text)]
     return ", ".join(said[:2]) or next((text for text in below[1:] if text), "")
-
-
-_WARNED = re.compile(r"[^#\s].{1,300} at \S{1,200} line \d{1,7}\.$")
-_COMPARED = re.compile(r"# {1,12}(?:got|expected): .{1,100}|(?:error|message): .{1,200}")
-"""How Perl and TAP say why a test failed."""

@@ -1,4 +1,5 @@
-"""Which command of a job's script ended it, and which lines of the log it wrote. Pure.
+"""Which command of a job's script ended it, which lines of the log it wrote, and what it was doing
+when the job reached its time limit. Pure.
 
 The runner prints each line of a script as `$ command` before it runs it, and stops at the first one
 that fails: so the last one printed is the one that failed. Before the script, and after it, only
@@ -35,7 +36,10 @@ class FailingCommand:
     @property
     def name(self) -> str:
         """The programs that the command runs, without their arguments: `npm test`, `cd, make`."""
-        return _name_programs(self.text) if self.in_script else self.text
+        if not self.in_script:
+            return self.text
+        parts = _BETWEEN.split(self.text[:_LONGEST])[:_COMMANDS]
+        return ", ".join(filter(None, map(_name_program, parts)))
 
     def select(self, lines: Sequence[str]) -> Sequence[str]:
         """Return the lines of the command's output; `lines` are all lines of the log."""
@@ -238,13 +242,8 @@ _WORD = re.compile(r"[A-Za-z][\w.:-]{0,40}$")
 _WORDS, _COMMANDS = 3, 4
 
 
-def _name_programs(text: str) -> str:
-    """Return the programs of a command with their own commands, such as `docker build`."""
-    parts = _BETWEEN.split(text[:_LONGEST])[:_COMMANDS]
-    return ", ".join(filter(None, map(_name_program, parts)))
-
-
 def _name_program(part: str) -> str:
+    """Return the program of a part of a command with its own command, such as `docker build`."""
     words = _AROUND.sub("", f"{part} ", 1).split()
     if not words:
         return ""
@@ -256,6 +255,8 @@ def _name_program(part: str) -> str:
         named.append(word)
     return " ".join(named)
 
+
+# ------------------------------------------------------------- what it was doing when time was up
 
 _LAST = 3
 """How many last lines show where a script hung."""

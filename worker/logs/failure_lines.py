@@ -42,7 +42,7 @@ _ZERO = re.compile(r"(?<![\w.,:-])0(?![\w.,:-]*\w)")
 class FailureLines:
     """`excerpt` has an excerpt's lines, with their numbers; `failures` those of the whole log that
     name a failed test or an error with its place. Neither has lines about an ignored failure
-    (see `ignored_failures`), or of tests that passed. `is_whole`: every line of the log that looks
+    (see `error_lines`), or of tests that passed. `is_whole`: every line of the log that looks
     like one was examined. `command` is the one that ended the job, if only its output was read, and
     `exit_code` the code that the runner gives for it, 0 if it gives none.
     """

@@ -1,5 +1,5 @@
-"""Classifies a line of a failed job's log by its form: a failed test, an error, or the noise that a
-tool writes after any error. Pure."""
+"""Classifies a line of a failed job's log by its form: a failed test, an error, trouble of the
+host, or the noise that a tool writes after any error. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -199,6 +199,11 @@ def is_in_a_list(text: str) -> bool:
     """Whether a line names a failed test, or an error with its place: there may be many of them."""
     return TEST.match(text) is not None or LOCATED.match(text) is not None
 
+
+# ------------------------------------------------------------- trouble of the network or the host
+
+# Wide on purpose: it is asked before "infrastructure" is ruled out, so that a line too many costs
+# nothing, and a line too few a right answer.
 
 _READ = 1000
 """The most characters of a line that are read."""

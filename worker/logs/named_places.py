@@ -2,6 +2,8 @@
 
 A tool names a place in a message of its own (`x.c:41:3: error: …`, `In FILE line 12:`), or as one
 frame of a stack. Of a stack, the frame that counts is the innermost one in the project's own code.
+Where a tool prints the place on another line than the error, `join_headings` puts it before the
+error.
 """
 
 import re
@@ -156,6 +158,18 @@ def _find_role(found: re.Match[str], line: str) -> _Role:
     return _Role.BEFORE_MESSAGE if _OUTER_FIRST.match(after) else _Role.INNER_FIRST
 
 
+# ------------------------------------------------------------------------- places on another line
+
+# A tool prints the place of an error on another line than the error:
+# ESLint, stylelint and yamllint print a file's path on a line of its own and then `12:7  error  …`
+# for each problem in it; PHP_CodeSniffer prints `FILE: path` and then `12 | ERROR | …`. Terraform
+# prints a box with `Error: …`, then `  on path line 12` and the code, then what is wrong with it.
+# Brakeman prints `Confidence: …`, and `Message:`, `File:` and `Line:` below it. PHPStan prints a
+# table for each file, with its path in the head and an error in several lines of a column. Sphinx
+# calls `WARNING` what it treats as an error. Go's race detector says below `WARNING: DATA RACE` who
+# raced. ShellCheck prints `In path line 12:`, the code, and below it what is wrong. Dialyzer prints
+# `path:12:7:kind` and GHC `path:12:7: error:`, and what is wrong below it.
+
 _NUMBERED = r"(?P<number>\d{1,9}: ?)?"
 _HEADING = re.compile(
     _NUMBERED + r"(?:FILE: )?(?P<path>(?:[A-Za-z]:)?[\w@.+~$/\\-]{1,300}\.\w{1,12})\s*$"
@@ -218,41 +232,35 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
             path = heading["path"]
         elif not line.strip() or line == GAP:
             path = ""
-        error = _ERROR.match(line[:1000]) if path else None
-        yield _write_error(path, error) if error else line
+        if path and (error := _ERROR.match(line[:1000])):
+            line = f"{error['number'] or ''}{path}:{error['at']}: {error['said']}"
+        yield line
 
 
 def _join_tables(lines: list[str]) -> list[str]:
     """Return the lines; each error in a table of PHPStan's becomes one line that begins with its
     place, where the first of its lines was."""
     joined: list[str] = []
-    path, inside = "", False
+    path, inside, goes_on = "", False, False
     for line in lines:
         if table := _TABLE_HEAD.match(line[:1000]):
             path = table["path"]
         elif path and _TABLE_RULE.match(line[:1000]):
             path, inside = (path, True) if not inside else ("", False)
         elif path and inside and (row := _TABLE_ROW.match(line[:1000])):
-            _join_row(joined, path, row)
+            said = row["said"].strip()
+            if said.startswith("🪪"):  # the name of the rule ends an error
+                goes_on = False
+            elif goes_on and not row["at"]:
+                joined[-1] += f" {said}"
+            else:
+                at = row["at"] if row["at"] not in (None, "-") else "1"
+                joined.append(f"{row['number'] or ''}{path}:{at}: error: {said}")
+                goes_on = True
             continue
         joined.append(line)
-    return [line.removesuffix(_OPEN) for line in joined]
-
-
-def _join_row(joined: list[str], path: str, row: re.Match[str]) -> None:
-    said = row["said"].strip()
-    goes_on = not row["at"] and joined and joined[-1].endswith(_OPEN)
-    if said.startswith("🪪"):  # the name of the rule ends an error
-        joined[-1] = joined[-1].removesuffix(_OPEN)
-    elif goes_on:
-        joined[-1] = f"{joined[-1].removesuffix(_OPEN)} {said}{_OPEN}"
-    else:
-        place = f"{path}:{row['at']}" if (row["at"] or "-") != "-" else f"{path}:1"
-        joined.append(f"{row['number'] or ''}{place}: error: {said}{_OPEN}")
-
-
-_OPEN = "\0"
-"""Marks the end of an error that may go on in the next line."""
+        goes_on = False
+    return joined
 
 
 def _write_sphinx(warning: re.Match[str]) -> str:
@@ -290,10 +298,6 @@ def _name_racer(below: Sequence[str]) -> str:
 _RACE = re.compile(_NUMBERED + r"WARNING: DATA RACE\s*$")
 _RACED = re.compile(r"(?:Read|Write) at 0x\w{1,16} by ")
 _RACE_LINES = 3
-
-
-def _write_error(path: str, error: re.Match[str]) -> str:
-    return f"{error['number'] or ''}{path}:{error['at']}: {error['said']}"
 
 
 def _write_boxed(error: re.Match[str], below: Sequence[str]) -> str:

@@ -61,13 +61,15 @@ def make_signature(lines: Sequence[str], command: str = "") -> Signature:
         return Signature()
     found = frozenset(each.normal for each in kept)
     messages = find_messages((each.text for each in kept if each.is_test), lines)
-    text = choose_headline(telling, kept, lines)
+    text = _choose_headline(telling, kept, lines)
+    placed = any(PLACED.match(each.text) for each in kept)
+    is_build = placed and not any(each.is_test for each in kept)
     joined = "\n".join(sorted(found.union(map(normalise_line, messages.values()))))
     return Signature(
         join_key(joined),
         one_line(text, TEXT),
-        list_others(kept, text),
-        found if _is_build(kept) else frozenset(),
+        _list_others(kept, text),
+        found if is_build else frozenset(),
     )
 
 
@@ -76,17 +78,14 @@ def join_key(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:KEY]
 
 
-def _is_build(kept: Sequence[DecisiveLine]) -> bool:
-    placed = any(PLACED.match(each.text) for each in kept)
-    return placed and not any(each.is_test for each in kept)
-
-
 def lead_with(error: str, base: Signature) -> Signature:
     """Return the signature of the failure `base` with one more `error`, which becomes its text."""
     return Signature(
         join_key(normalise_line(error), base.key),
         one_line(error, TEXT),
-        (one_line(base.text, NAME), *base.others) if TEST.match(base.text) else base.others,
+        (one_line(base.text, _LONGEST_NAME), *base.others)
+        if TEST.match(base.text)
+        else base.others,
     )
 
 
@@ -120,14 +119,16 @@ def list_telling_lines(lines: Sequence[str]) -> list[str]:
     return [text for text in texts if text in telling or TROUBLE.search(text)]
 
 
-NAME = 160
+# ------------------------------------------------------------- the line that a person would quote
+
+_LONGEST_NAME = 160
 """The most characters of each name of what else failed."""
 
 
-def choose_headline(
-    telling: Sequence["DecisiveLine"], kept: Sequence["DecisiveLine"], lines: Sequence[str]
+def _choose_headline(
+    telling: Sequence[DecisiveLine], kept: Sequence[DecisiveLine], lines: Sequence[str]
 ) -> str:
-    """Return the signature's text.
+    """Return the line of a failure that a person would quote.
 
     What the runner gives as its reason comes first, and what a race detector or sanitizer reports.
     If tests failed, it is the first one whose reason is known, with that reason, else the first.
@@ -151,7 +152,7 @@ def choose_headline(
     return next(located, best) if is_located else best
 
 
-def _choose_heaviest(kept: Sequence["DecisiveLine"]) -> "DecisiveLine":
+def _choose_heaviest(kept: Sequence[DecisiveLine]) -> DecisiveLine:
     """Return the heaviest line; if it and others are what programs say in their own names (`cp: …`,
     `TypeError: …`), the heaviest of those of the program that was the last to speak."""
     best = max(kept, key=lambda each: each.weight)
@@ -163,7 +164,7 @@ def _choose_heaviest(kept: Sequence["DecisiveLine"]) -> "DecisiveLine":
     return max(spoken, key=lambda each: each.weight)
 
 
-def _find_cause(best: str, telling: Sequence["DecisiveLine"], lines: Sequence[str]) -> str:
+def _find_cause(best: str, telling: Sequence[DecisiveLine], lines: Sequence[str]) -> str:
     """Return the line that explains the heaviest one, else that one.
 
     Who waited in vain for a program says less than an exception before it. A program goes on after
@@ -241,7 +242,7 @@ def _explain(test: str, lines: Sequence[str]) -> str:
     return f"{test}: {said}" if said else test if _says_how(test) else ""
 
 
-def list_others(kept: Sequence["DecisiveLine"], error: str) -> tuple[str, ...]:
+def _list_others(kept: Sequence[DecisiveLine], error: str) -> tuple[str, ...]:
     """Return the names of the failed tests other than that of `error`, each once even if the tool
     has several names for it. If any test failed, the errors of tools that fetch something come
     first."""
@@ -251,7 +252,7 @@ def list_others(kept: Sequence["DecisiveLine"], error: str) -> tuple[str, ...]:
         name = text if text.startswith("not ok ") else _MESSAGE.sub("", _VERB.sub("", text))
         named.setdefault(name.split(" › ")[-1].strip(" ✕✗✖✘●"), name)
     fetched = [each.text for each in kept if tests and _FETCHED.match(each.text)]
-    return tuple(one_line(each, NAME) for each in (*fetched, *list(named.values())[1:]))
+    return tuple(one_line(each, _LONGEST_NAME) for each in (*fetched, *list(named.values())[1:]))
 
 
 _VERB = re.compile(r"^(?:FAILED|ERROR|--- FAIL:|FAIL:|Failed|[^\s:]{1,300}:\d{1,7}: error:) ")

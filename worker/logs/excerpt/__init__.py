@@ -10,7 +10,7 @@ of the failure, on all others.
 from collections.abc import Iterable, Iterator
 
 from worker.logs.excerpt.choose import Choice
-from worker.logs.excerpt.lines import Line, list_lines, without_stamp
+from worker.logs.excerpt.lines import list_lines, without_stamp
 from worker.logs.excerpt.scan import Scan, ScanResult
 from worker.logs.excerpt.weigh import compute_weights
 from worker.logs.line_kinds import GAP
@@ -39,7 +39,11 @@ class Digest:
         self._weights = compute_weights(scan, self._lines)
         if self._lines and self._lines[-1].text == _PASSED:
             self._whole = None
-            self._lines, self._weights = _choose_end(scan, self._lines)
+            script = [
+                line for line in self._lines[:-1] if scan.first <= line.source.index < scan.end
+            ]
+            self._lines = [*script[-2:], self._lines[-1]]
+            self._weights = [1.0] * len(self._lines)
 
     def write_text(self, limit: int) -> str:
         """Return the explaining lines as `1843: text`, in order, gaps marked, in `limit` bytes.
@@ -70,7 +74,11 @@ class Excerpt:
         """Add the next whole lines of a cleaned log."""
         for lines in _split_chunks(cleaned):
             self._scan.feed(lines)
-            self._keep(lines)
+        self._size += len(cleaned)
+        if self._size > self._limit:
+            self._whole = None
+        elif self._whole is not None:
+            self._whole.append(cleaned)
 
     def make_digest(self) -> Digest:
         """Return what was found so far."""
@@ -80,13 +88,6 @@ class Excerpt:
     def write_text(self) -> str:
         """Return the text in at most `limit` bytes."""
         return self.make_digest().write_text(self._limit)
-
-    def _keep(self, lines: bytes) -> None:
-        self._size += len(lines)
-        if self._size > self._limit:
-            self._whole = None
-        elif self._whole is not None:
-            self._whole.append(lines)
 
 
 def preview_log(cleaned: bytes, limit: int = 4096) -> str:
@@ -118,13 +119,6 @@ def make_excerpt(
     for lines in cleaned:
         excerpt.feed(lines)
     return excerpt
-
-
-def _choose_end(scan: ScanResult, lines: list[Line]) -> tuple[list[Line], list[float]]:
-    """Return the last two kept lines of the script and the last line of all, with their weights."""
-    script = [line for line in lines[:-1] if scan.first <= line.source.index < scan.end]
-    shown = [*script[-2:], lines[-1]]
-    return shown, [1.0] * len(shown)
 
 
 def _number_lines(cleaned: bytes, first: int, limit: int) -> str:

@@ -300,7 +300,8 @@ def _find_table_rows(lines: Sequence[Line], written: Container[int]) -> Iterator
     """
     head, total, width, shown = None, None, 0, False
     for j, line in enumerate(lines):
-        cells = _CELLS.split(line.text.strip(" |")) if _may_be_row(line.text) else []
+        may_be_row = "|" in line.text or "  " in line.text.strip()
+        cells = _CELLS.split(line.text.strip(" |")) if may_be_row else []
         if len(cells) < _LEAST_CELLS or _TABLE_RULE.match(line.text):
             continue
         numbers = sum(any(map(str.isdigit, cell)) for cell in cells)
@@ -313,7 +314,3 @@ def _find_table_rows(lines: Sequence[Line], written: Container[int]) -> Iterator
         shown = shown or line.source.index in written
         if shown and numbers:
             yield from (row for row in (head, total) if row is not None)
-
-
-def _may_be_row(text: str) -> bool:
-    return "|" in text or "  " in text.strip()

@@ -60,7 +60,8 @@ def list_lines(scan: ScanResult) -> list[Line]:
             seen = frozenset(find_marks(text))
             ends = not seen.isdisjoint(_MAY_END) and says_command_failed(text)
             weight = word_weights.weigh(text)
-            known[alike] = sets.setdefault(seen, seen), _make_shape(text), ends, weight
+            make = " ".join(_NAME.sub("#", text[:200]).split())
+            known[alike] = sets.setdefault(seen, seen), make, ends, weight
         lines.append(Line(kept, text, *known[alike]))
     return lines
 
@@ -68,10 +69,6 @@ def list_lines(scan: ScanResult) -> list[Line]:
 def without_stamp(text: str) -> str:
     """Return a line without the timestamp that some runners put at its beginning."""
     return _STAMP.sub("", text)
-
-
-def _make_shape(text: str) -> str:
-    return " ".join(_NAME.sub("#", text[:200]).split())
 
 
 # ------------------------------------------------------------------- what its words weigh

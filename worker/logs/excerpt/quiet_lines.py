@@ -7,11 +7,18 @@ a model that sees only the loudest lines misses them.
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-Piece = tuple[int, bytes, bytes]
-"""A line's index, text and key; lines that differ only in digits and case have the same key."""
 
-_FEW = 5
+class Piece(NamedTuple):
+    """A line of a log; lines that differ only in digits and case have the same key."""
+
+    at: int  # its index
+    text: bytes
+    key: bytes
+
+
+_REPETITIVE = 5
 """A line that occurs more often than this is repetitive, such as a heartbeat or progress."""
 
 _LAST, _BEFORE_STOP = 2, 8
@@ -42,13 +49,13 @@ class Ending:
         for at in range(len(lines) - 1, -1, -1):
             if len(rare) == _KNOWN:
                 break
-            if counts[keys[at]] <= _FEW and lines[at].strip():
-                rare.append((base + at, lines[at], keys[at]))
+            if counts[keys[at]] <= _REPETITIVE and lines[at].strip():
+                rare.append(Piece(base + at, lines[at], keys[at]))
         self._rare.extend(reversed(rare))
         text = b"\n" + b"\n".join(lines)
         if (at := max(map(text.rfind, _STARTED))) >= 0:
             started = text.count(b"\n", 0, at)
-            self._started = (base + started, lines[started], keys[started])
+            self._started = Piece(base + started, lines[started], keys[started])
 
     def list_lines(
         self, command: Piece | None, script: Sequence[Piece], last: Piece, counts: Counter[bytes]
@@ -57,15 +64,15 @@ class Ending:
 
         `command` is the script's last command, `script` its last lines, `last` the log's last line.
         """
-        if not last[1].startswith(_FAILED):
+        if not last.text.startswith(_FAILED):
             return
-        said = [line for line in script if line[1].strip() and not line[1].startswith(_RUNNERS)]
-        since = command[0] if command else -1
+        said = [line for line in script if line.text.strip() and not line.text.startswith(_RUNNERS)]
+        since = command.at if command else -1
         yield last
         if command:
             yield command
-        output = [line for line in said if line[0] > since]
-        if _STOPPED.search(last[1]):
+        output = [line for line in said if line.at > since]
+        if _STOPPED.search(last.text):
             yield from output[-1:]
             yield from self._list_before_stop(since, output, counts)
         else:
@@ -75,23 +82,25 @@ class Ending:
         self, since: int, output: Sequence[Piece], counts: Counter[bytes]
     ) -> Iterator[Piece]:
         """Yield the line of the test begun last, then the last lines that are not repetitive."""
-        end = output[-1][0] if output else since
-        if self._started and since < self._started[0] <= end:
+        end = output[-1].at if output else since
+        if self._started and since < self._started.at <= end:
             yield self._started
-        rare = [line for line in self._rare if since < line[0] <= end and counts[line[2]] <= _FEW]
+        rare = [
+            line
+            for line in self._rare
+            if since < line.at <= end and counts[line.key] <= _REPETITIVE
+        ]
         yield from reversed(rare[-_BEFORE_STOP:])
 
 
 # ------------------------------------------------------------------- lines like no other
 
-_RARELY = 2
+_RARE = 2
 """A shape with more lines that differ in more than digits and case is not rare."""
 
 _READ = 200  # bytes of a line that its shape is made of
-_MOST_RARE, _RARE_KEPT = (
-    4_000,
-    2_000,
-)  # lines at which the older ones are forgotten, and how many are kept
+_MOST_RARE = 4_000  # lines at which the older ones are forgotten
+_RARE_KEPT = 2_000
 _MAX_SHAPES = 100_000
 
 _NO_WORDS = re.compile(rb"(?<!\S)\S*[^a-z\s]\S*")
@@ -112,12 +121,12 @@ class RareLines:
         that were not seen before."""
         shapes = dict(zip(fresh, _make_shapes(fresh), strict=True))
         self._shapes.update(shapes.values())
-        rare = [key for key, shape in shapes.items() if self._shapes[shape] <= _RARELY]
+        rare = [key for key, shape in shapes.items() if self._shapes[shape] <= _RARE]
         if not rare:
             return
         first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
         for key in rare:
-            self._found[key] = base + first[key], lines[first[key]], key
+            self._found[key] = Piece(base + first[key], lines[first[key]], key)
         self._forget()
 
     def list_lines(self, counts: Counter[bytes]) -> Iterator[tuple[int, Piece]]:
@@ -125,7 +134,7 @@ class RareLines:
         shapes = dict(zip(self._found, _make_shapes(self._found), strict=True))
         for key, piece in self._found.items():
             alike = max(counts[key], self._shapes[shapes[key]])
-            if shapes[key] and alike <= _RARELY:
+            if shapes[key] and alike <= _RARE:
                 yield alike, piece
 
     def _forget(self) -> None:
@@ -134,11 +143,11 @@ class RareLines:
             rare = [
                 key
                 for key, shape in zip(self._found, shapes, strict=True)
-                if shape and self._shapes[shape] <= _RARELY
+                if shape and self._shapes[shape] <= _RARE
             ]
             self._found = {key: self._found[key] for key in rare[-_RARE_KEPT:]}
         if len(self._shapes) > _MAX_SHAPES:
-            self._shapes = Counter({shape: n for shape, n in self._shapes.items() if n > _RARELY})
+            self._shapes = Counter({shape: n for shape, n in self._shapes.items() if n > _RARE})
 
 
 def _make_shapes(keys: Iterable[bytes]) -> list[bytes]:

@@ -16,7 +16,7 @@ from worker.logs.excerpt.place import weigh_around, weigh_places
 from worker.logs.excerpt.scan import ScanResult
 from worker.logs.line_marks import sum_marks
 
-_NEW, _OLD = 2.5, -3.0
+_NEWS = {True: 2.5, False: -3.0, None: 0.0}
 """The weights of a line that the last green log lacks, and of one that it has."""
 
 _TROUBLE, _STARTED_BADLY = 4.0, 4.0
@@ -41,6 +41,7 @@ Not fitted: people who mark a failure mark the whole block, but the budget has b
 
 
 def compute_weights(scan: ScanResult, lines: list[Line]) -> list[float]:
+    """Return the weight of each line; one above 0 rather explains the failure than not."""
     sums: dict[frozenset[str], tuple[float, float]] = {}
     for line in lines:
         if line.marks not in sums:
@@ -48,15 +49,14 @@ def compute_weights(scan: ScanResult, lines: list[Line]) -> list[float]:
     own = [sums[line.marks][0] for line in lines]
     placed = weigh_places(scan, lines, own)
     alone = [sums[line.marks][1] + added for line, added in zip(lines, placed, strict=True)]
+    around = weigh_around([line.source.index for line in lines], alone)
     weighed = [
         weight
-        + _weigh_news(line)
+        + _NEWS[line.source.new]
         + _weigh_trouble(scan, line)
         + (0.0 if line.marks.isdisjoint(("trailer", "probe")) else _ASIDE)
         + line.words
-        for line, weight in zip(
-            lines, weigh_around([line.source.index for line in lines], alone), strict=True
-        )
+        for line, weight in zip(lines, around, strict=True)
     ]
     return favour_first(scan, lines, _weigh_warnings(lines, weighed))
 
@@ -72,17 +72,10 @@ def _weigh_trouble(scan: ScanResult, line: Line) -> float:
 
 def _weigh_warnings(lines: list[Line], weighed: list[float]) -> list[float]:
     """Return the weights, reduced for warnings if any other line tells of a failure."""
-    warned = list(_find_warned(lines))
-    others = (weight for weight, is_warned in zip(weighed, warned, strict=True) if not is_warned)
-    is_telling = max(others, default=_TELLING) > _TELLING
-    less = _WARNED if is_telling else 0.0
-    return [weight + less * is_warned for weight, is_warned in zip(weighed, warned, strict=True)]
-
-
-def _weigh_news(line: Line) -> float:
-    if line.source.new is None:
-        return 0.0
-    return _NEW if line.source.new else _OLD
+    both = list(zip(weighed, _find_warned(lines), strict=True))
+    others = (weight for weight, is_warned in both if not is_warned)
+    less = _WARNED if max(others, default=_TELLING) > _TELLING else 0.0
+    return [weight + less * is_warned for weight, is_warned in both]
 
 
 # --------------------------------------------------------------------------------------- warnings
@@ -103,14 +96,10 @@ def _find_warned(lines: list[Line]) -> Iterator[bool]:
     for line, leads in zip(lines, _find_leads(lines), strict=True):
         near = line.source.index - last < _NEAR
         last = line.source.index
-        is_warned = "warned" in line.marks or leads or (is_warned and near and _continues(line))
+        explains = line.text[:1].isspace() or ": note: " in line.text
+        goes_on = is_warned and near and explains and not _LEADS.match(line.text)
+        is_warned = "warned" in line.marks or leads or goes_on
         yield is_warned
-
-
-def _continues(line: Line) -> bool:
-    """Whether the line explains what a compiler said before."""
-    explains = line.text[:1].isspace() or ": note: " in line.text
-    return explains and not _LEADS.match(line.text)
 
 
 def _find_leads(lines: list[Line]) -> list[bool]:
@@ -136,10 +125,8 @@ _FORMS = frozenset(("numbered", "crossed", "judged", "loud", "named", "colon_err
 
 _NO_FAILURE = frozenset(("probe", "warned"))
 _BEGINS = -3.0  # a line that weighs less is no beginning of a failure
-_ABOVE_BEST, _MOST_ADDED = (
-    0.05,
-    2.0,
-)  # how far the first is put above the best; the most that is added
+_ABOVE_BEST = 0.05  # how far the first is put above the best
+_MOST_ADDED = 2.0
 _OF_ONE, _APART = 20, 2  # lines of one failure; lines that are further apart are of two
 
 
@@ -209,7 +196,9 @@ def compute_worths(lines: list[Line], weights: list[float]) -> list[float]:
     both = list(zip(lines, weights, strict=True))
     best = max((weight for line, weight in both if "well" not in line.marks), default=None)
     worths = [
-        0.0 if best is not None and _is_left_out(line, weight, best) else _likelihood(weight)
+        0.0
+        if best is not None and _is_left_out(line, weight, best)
+        else 1 / (1 + math.exp(-max(-30.0, min(30.0, weight))))
         for line, weight in both
     ]
     _level_copies(lines, worths)
@@ -258,27 +247,16 @@ def _find_traces(lines: list[Line]) -> Iterator[tuple[int, range]]:
     """Yield the positions of the line above each stack trace, and of the trace's lines."""
     start = 0
     for j in range(1, len(lines) + 1):
-        goes_on = j < len(lines) and "frame" in lines[j].marks and _follows(lines, j)
-        if goes_on:
+        follows = j < len(lines) and lines[j].source.index == lines[j - 1].source.index + 1
+        if follows and "frame" in lines[j].marks:
             continue
         if j - start > 1 and "frame" not in lines[start].marks and lines[start].text.strip():
             yield start, range(start + 1, j)
         start = j
 
 
-def _follows(lines: list[Line], j: int) -> bool:
-    return lines[j].source.index == lines[j - 1].source.index + 1
-
-
 def _is_left_out(line: Line, weight: float, best: float) -> bool:
     if weight < _LEAST or "well" in line.marks:
         return True
-    return _is_idle(line) and weight < best - _IDLE
-
-
-def _likelihood(weight: float) -> float:
-    return 1 / (1 + math.exp(-max(-30.0, min(30.0, weight))))
-
-
-def _is_idle(line: Line) -> bool:
-    return not line.marks.isdisjoint(_GOES_WELL) and line.marks.isdisjoint(TELLS)
+    is_idle = not line.marks.isdisjoint(_GOES_WELL) and line.marks.isdisjoint(TELLS)
+    return is_idle and weight < best - _IDLE

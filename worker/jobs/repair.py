@@ -24,8 +24,9 @@ from worker.queue.journal import Journal, State, StoredEntry
 from worker.safety.marker import Marker
 from worker.sessions import layout
 from worker.turns import stored_turns
-from worker.turns.parts import Deps, FailedPipeline, explain_nothing_new
+from worker.turns.parts import Deps, FailedPipeline
 from worker.turns.placeholder import is_unfinished, write_end
+from worker.turns.run_again import explain_nothing_new
 from worker.turns.session import make_key
 from worker.turns.stored_turns import read_turn
 

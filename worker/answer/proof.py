@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import cache
 from itertools import islice
 
-from worker.answer.line_numbers import correct_line_numbers
 from worker.answer.parse import MAX_QUOTES
-from worker.answer.quotes import scan_quotes
+from worker.answer.quotes import correct_line_numbers, scan_quotes
 from worker.errors import ArgumentError, SourceError
 from worker.safety.untrusted import visible
 from worker.verdict.evidence import Captures, Place, ReportedTest, name_place

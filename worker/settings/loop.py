@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from worker.answer.gate.rules import Gate
+from worker.answer.gate import Gate
 from worker.conversation.loop_rules import MOST_CALLS
 from worker.conversation.plan import PlanBy
 from worker.settings.base import Part

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from worker.answer.finish import finish_body
 from worker.answer.note import older_note
-from worker.answer.note.revision import replace_first
+from worker.answer.note.older_note import replace_first
 from worker.conversation.context import Context, Status
 from worker.conversation.session_id import SessionKey
 from worker.errors import ForgeError, StoreError

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sandbox.base import Driver, Sandbox
-from worker.answer.gate.rules import Gate
+from worker.answer.gate import Gate
 from worker.clock import Clock
 from worker.conversation.context import Context, Subject
 from worker.conversation.events import Watcher, ignore_event

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from worker.answer.note import note
-from worker.answer.note.progress import WAITING, Progress, write_progress
+from worker.answer.note.note import WAITING, Progress, write_progress
 from worker.conversation.context import Context
 from worker.conversation.events import Answered, Asking, Event, Watcher
 from worker.errors import ForgeError, Postponed

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sandbox.base import Sandbox
-from worker.answer.drift import hold_against_installed
-from worker.answer.parse import is_finding, parse_finding
+from worker.answer.cause_proof import hold_against_installed
+from worker.answer.parse import advises_retry, is_finding, parse_finding
 from worker.answer.proof import require_evidence
-from worker.answer.retries import advises_retry
 from worker.conversation import prompts
 from worker.conversation.context import KNOWN, RULE, Context, Outcome, Status
 from worker.conversation.messages import Assistant, User

@@ -3,7 +3,7 @@
 import logging
 
 from worker.answer.note import note
-from worker.answer.note.run_again import fold_earlier
+from worker.answer.note.older_note import fold_earlier
 from worker.conversation.context import Subject
 from worker.conversation.events import Event, Milestone, NotePlaced, Stage, Watcher
 from worker.errors import ForgeError

@@ -13,7 +13,7 @@ from tests.fakes import Answer, ScriptedModel, says
 from tests.jobs import FINDING, Job, Ran
 from tests.simulators.gitlab import GitLabSim
 from tests.unit.jobs.test_routed_replies import CountedDriver
-from worker.answer.gate.rules import Gate
+from worker.answer.gate import Gate
 from worker.conversation.context import Context, Status
 from worker.conversation.limits import Limits
 from worker.conversation.messages import Assistant, ToolResult, Usage, User

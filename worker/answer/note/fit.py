@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from worker.answer.further_failures import list_named_failures
-from worker.answer.note.failed_jobs import Detail
+from worker.answer.failed_jobs import Detail
+from worker.answer.parse import list_named_failures
 from worker.safety.sentences import (
     ASKED,
     SHOWN,

@@ -6,26 +6,22 @@ answer is reported for everything that it lacks. What the rules let pass, a help
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from worker.answer.markdown import Block, BlockKind, read_blocks, split_sections
 from worker.answer.parse import parse_finding
 from worker.answer.promises import is_plan, is_promise
+from worker.conversation.answer_text import (
+    Block,
+    BlockKind,
+    has_written_call,
+    read_blocks,
+    split_sections,
+)
 from worker.conversation.messages import ToolResult
-from worker.conversation.question_parts import find_left_out
+from worker.conversation.questions import find_left_out
 from worker.safety.untrusted import one_line, parse_json
-from worker.verdict.finding import CLAIMS
-from worker.verdict.verdict import Verdict
-
-
-class Gate(StrEnum):
-    """Who judges whether an answer ends a turn."""
-
-    OFF = "off"
-    RULES = "rules"
-    JUDGE = "judge"
+from worker.verdict.verdict import CLAIMS, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,73 +249,3 @@ def is_dump(text: str, blocks: Sequence[Block]) -> bool:
     prose = "\n".join(block.text for block in blocks if block.kind is BlockKind.PROSE)
     own_lines = [line for line in prose.split("\n") if not _LOG_LINE.match(line)]
     return len(bare) >= _LEAST_DUMP and len("".join(own_lines).strip()) < _LEAST_SAID
-
-
-# --------------------------------------------------------------------------- calls written as text
-
-# Logs and diffs of projects that build on language models hold such texts too. So text in a list, a
-# quote or a code block is only shown and is no call, except in a code block that ends the answer or
-# is marked as a tool call.
-
-_FENCES = frozenset(
-    ("tool_call", "tool_calls", "tool", "tool_code", "tool_use", "function_call", "function")
-)
-_DATA_FENCES = frozenset(("", "json", "xml", "python"))
-
-_MARKS = re.compile(
-    r"""\s*(?:
-        [{,]?\s*["']?(?:tool_calls|function_call)["']?\s*[:=]\s*(?:[\[{(]|$)
-      | \{\s*["']role["']\s*:\s*["']assistant["']
-      | </?(?:\w{1,20}:)?(?:start_)?
-        (?:tool_calls?|tool_use|tool_code|function_calls?|function|invoke)[\s>=]
-      | <\|[A-Za-z_]{2,40}
-      | <｜
-      | \[(?:TOOL_CALLS|TOOL_REQUEST)\]
-      | \[?\s*\{\s*["'](?:name|tool|tool_name|function|action|recipient_name)["']\s*:
-        \s*["'][\w.:/-]{1,64}["']\s*,
-        \s*["'](?:arguments|parameters|args|input|action_input)["']\s*:
-      | Action\s*:\s*[\w.]+\s*$
-      | (?:(?:assistant)?commentary\ )?to=functions\.
-    )""",
-    re.VERBOSE | re.MULTILINE,
-)
-_TOKENS = re.compile(r"(?<!`)(?:\[TOOL_CALLS\]|<[|｜]tool|<tool_call>\s*\{)")
-"""Marks that are calls in the middle of a line too."""
-
-_NAMED = r"""
-    \s*\[?(?:print\()?(?:functions\.|default_api\.)?(?:{tools})(?::\d{{1,4}})?\s*(?:[({{]|\[ARGS\])
-  | \s*\[?\s*\{{\s*["'](?:name|tool|tool_name|function|action|recipient_name)["']\s*:
-    \s*["'](?:functions\.)?(?:{tools})["']
-"""
-
-
-def has_written_call(blocks: Sequence[Block], tools: Collection[str]) -> bool:
-    """Return whether the model's own text holds a tool call; `tools` are the tools' names."""
-    named = re.compile(_NAMED.format(tools=_join_names(tools)), re.VERBOSE)
-    return any(
-        block.info.split(" ")[0] in _FENCES
-        or any(
-            _MARKS.match(line) or _TOKENS.search(line) or named.match(line)
-            for line in _list_lines(block)
-        )
-        for block in _select_own(blocks)
-    )
-
-
-def _join_names(tools: Collection[str]) -> str:
-    return "|".join(map(re.escape, sorted(tools))) or "(?!)"
-
-
-def _select_own(blocks: Sequence[Block]) -> Iterator[Block]:
-    """What the model says itself, and the block of code that ends its answer."""
-    for number, block in enumerate(blocks, 1):
-        ends = number == len(blocks) and block.info in _DATA_FENCES
-        if block.kind in (BlockKind.PROSE, BlockKind.HEADING) or block.info in _FENCES or ends:
-            yield block
-
-
-def _list_lines(block: Block) -> list[str]:
-    if block.kind is BlockKind.ITEM:
-        return []
-    # JSON may be spread over lines, so its beginning is also read as one line.
-    return [block.text[:400].replace("\n", " "), *block.text.split("\n")]

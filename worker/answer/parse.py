@@ -7,8 +7,8 @@ that cannot be read cannot be proven.
 
 import re
 
-from worker.answer.markdown import FENCE, split_sections
 from worker.answer.quotes import scan_quotes
+from worker.conversation.answer_text import FENCE, split_sections
 from worker.safety.sentences import before_code, split_sentences
 from worker.verdict.finding import Evidence, Finding
 from worker.verdict.verdict import Verdict

@@ -19,8 +19,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from worker.answer.markdown import FENCE, find_fenced_lines
-from worker.verdict.evidence import (
+from worker.conversation.answer_text import FENCE, find_fenced_lines
+from worker.verdict.finding import (
+    Evidence,
+    Finding,
     JobArtifact,
     JobLog,
     Place,
@@ -29,7 +31,6 @@ from worker.verdict.evidence import (
     RequestFile,
     TaskStep,
 )
-from worker.verdict.finding import Evidence, Finding
 
 MAX_SPAN = 5
 """The most lines of one quote."""

@@ -12,20 +12,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from worker.answer.gate import Failure
-from worker.answer.markdown import find_fenced_lines, join_sections, split_lead, split_sections
 from worker.answer.parse import is_finding, list_named_failures, parse_finding
 from worker.answer.proof import find_unproven, prove_finding
 from worker.answer.quotes import correct_line_numbers
 from worker.answer.suggestions import split_code
 from worker.conversation import prompts
+from worker.conversation.answer_text import (
+    find_fenced_lines,
+    join_sections,
+    split_lead,
+    split_sections,
+)
 from worker.conversation.context import Context, Outcome, Status
 from worker.conversation.limits import Limits, find_reached_limits
 from worker.conversation.messages import Assistant, User
 from worker.safety.redacted_values import redact_values
 from worker.safety.sentences import ADVISED_EACH, ASKED_EACH
 from worker.safety.untrusted import one_line, visible
-from worker.verdict.evidence import Captures
-from worker.verdict.finding import Evidence, Finding, HiddenPart, Unproven, WithheldPart
+from worker.verdict.finding import Captures, Evidence, Finding, HiddenPart, Unproven, WithheldPart
 
 REFUTED = "GitLab's record rules your verdict out."
 REPAIR = "Quotes in your answer could not be proven, and the note must not show them."

@@ -10,8 +10,8 @@ from worker.conversation.messages import (
     ToolResult,
     find_open_calls,
     find_results,
+    find_saved_files,
 )
-from worker.conversation.saved_files import find_saved_files
 
 _WORKER_DIED = (
     "the worker died before this call's result was kept: it may have run wholly, in part or not at "

@@ -2,7 +2,7 @@
 
 from pydantic import Field, model_validator
 
-from worker.conversation.folds.fold import Resume, Strategy
+from worker.conversation.folds import Resume, Strategy
 from worker.settings.base import Clash, Part
 
 

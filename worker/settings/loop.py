@@ -5,10 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from worker.answer.gate import Gate
-from worker.conversation.loop_rules import MOST_CALLS
-from worker.conversation.plan import PlanBy
+from worker.conversation.limits import MOST_CALLS
 from worker.settings.base import Part
+from worker.settings.runs import Gate, PlanBy
 
 
 class ToolList(StrEnum):

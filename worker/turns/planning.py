@@ -9,7 +9,6 @@ from worker.conversation.plan import (
     EXEC,
     MOST_TOKENS,
     TASK,
-    PlanBy,
     PlannedFile,
     has_plan,
     list_planned_files,
@@ -18,6 +17,7 @@ from worker.conversation.plan import (
     read_steps,
     tell_plan,
 )
+from worker.settings.runs import PlanBy
 from worker.turns.parts import Deps
 from worker.verdict.jobs import EXCERPT
 

@@ -37,8 +37,7 @@ from worker.safety.lint import MAX_LINES, count_visible_lines
 from worker.safety.marker import Marker
 from worker.safety.neutralise import is_link_allowed
 from worker.safety.untrusted import one_line, parse_object
-from worker.verdict.evidence import FailedJob
-from worker.verdict.finding import Finding, Unproven
+from worker.verdict.finding import FailedJob, Finding, Unproven
 from worker.verdict.jobs import Group, Hit
 
 

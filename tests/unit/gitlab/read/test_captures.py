@@ -14,7 +14,7 @@ from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
 from worker.safety.neutralise import is_plain_url
 from worker.sources.table import bind_sources
-from worker.verdict.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
+from worker.verdict.finding import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 
 
 def captured(reader: Reader, **options: Any) -> CapturedDocuments:

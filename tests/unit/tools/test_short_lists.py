@@ -10,6 +10,7 @@ from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
 from worker.conversation.messages import ToolSpec
 from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.safety.redact import Redaction
 from worker.tools.base import ToolContext
 from worker.tools.documents import has_file
 from worker.tools.find_tool import USES, make_find_tool
@@ -17,7 +18,7 @@ from worker.tools.saved_documents import SavedDocuments
 from worker.tools.source import Document, DocumentKind
 from worker.tools.toolbox import WorkflowToolbox
 
-CLEAN = Redactions(bytes)
+CLEAN = Redactions(Redaction)
 NO_ARGUMENTS = {"type": "object", "properties": {}}
 RUNS = ToolSpec("gitlab_list_job_runs", "How a job has fared on the target branch.", NO_ARGUMENTS)
 REPORT = ToolSpec("gitlab_get_test_report", "The tests that failed, as uploaded.", NO_ARGUMENTS)

@@ -18,6 +18,7 @@ from worker.gitlab.read.evidence import Evidence
 from worker.gitlab.read.host.audience import Audience, find_audience
 from worker.gitlab.read.job_logs.log_cache import JobLogs
 from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.safety.redact import Redaction
 
 T = TypeVar("T")
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -52,12 +53,12 @@ class Reader:
         cls,
         client: ReadClient,
         subject: Subject,
-        redact: Callable[[bytes], bytes],
+        remove_secrets: Callable[[bytes], Redaction],
         also: Sequence[str] = (),
         bot_ids: Callable[[], frozenset[int]] = frozenset,
     ) -> "Reader":
         """Return a reader with an empty cache of logs."""
-        counted = Redactions(redact)
+        counted = Redactions(remove_secrets)
         globs = tuple(glob.lower() for glob in also)
         binding = Binding(client, subject)
         logs = JobLogs(client, subject, counted, binding=binding)

@@ -34,6 +34,7 @@ from worker.gitlab.read.files.packing import repack
 from worker.gitlab.read.job_logs.redactor import Redactions
 from worker.gitlab.read.repository import archive
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction
 from worker.sources.testing_farm.xunit import ENCODINGS, MAX_MARKUP, Report
 from worker.transport.urllib3_connections import MOST_WHOLE, RefusedAnswer
 
@@ -453,4 +454,4 @@ TORN = {
 def test_a_torn_or_hostile_source_archive_is_a_source_error(kind: str) -> None:
     data = zlib.compress(TORN[kind], wbits=31)
     with pytest.raises(SourceError, match="the archive: not a tar file"):
-        list(repack(archive.read_members(iter([data]), "the archive"), Redactions(bytes)))
+        list(repack(archive.read_members(iter([data]), "the archive"), Redactions(Redaction)))

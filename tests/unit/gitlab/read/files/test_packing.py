@@ -16,8 +16,9 @@ from worker.gitlab.read.files import packing, zips
 from worker.gitlab.read.files.packing import Packed, make_safe_path, repack
 from worker.gitlab.read.job_logs.redactor import Redactions
 from worker.gitlab.read.repository import archive
+from worker.safety.redact import Redaction
 
-PLAIN = Redactions(bytes)
+PLAIN = Redactions(Redaction)
 
 FILES = {"a.txt": b"one\n" * 1000, "deep/er/b.bin": bytes(range(256)) * 300, "empty": b""}
 
@@ -186,7 +187,7 @@ def test_files_are_packed_anew_redacted_and_what_is_left_out_is_named() -> None:
         Packed("big", iter([b"\0" * packing.MAX_FILE, b"x"])),
         Packed(long, iter([b"deep"])),
     ]
-    clean = Redactions(lambda data: data.replace(b"hunter22", b"[redacted]"))
+    clean = Redactions(lambda data: Redaction(data.replace(b"hunter22", b"[redacted]")))
     found = contents(repack(files, clean))
     assert found["a.txt"] == (b"key=[redacted]\n", 0o644)
     assert found["run.sh"] == (b"#!/bin/sh\n", 0o755)

@@ -26,21 +26,21 @@ from worker.verdict.verdict import CLAIMS, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text that would end a turn, and what is known of the turn.
-
-    `is_finding_asked` says that the turn should end in the sections of a finding. `has_looked` says
-    that the session has used a tool, or that there was nothing to look at. `tools` are the names of
-    the tools, `parts` those of the question. `knows_missing` says that the host itself knows what
-    evidence was missing. `can_quote` is False if there is no log to quote, or none is needed.
-    """
+    """A text that would end a turn, and what is known of the turn."""
 
     text: str
     is_finding_asked: bool = False
+    """The turn should end in the sections of a finding."""
     has_looked: bool = True
+    """The session has used a tool, or there was nothing to look at."""
     tools: tuple[str, ...] = ()
+    """The names of the tools."""
     parts: tuple[str, ...] = ()
+    """The parts of the question."""
     knows_missing: bool = False
+    """The host itself knows what evidence was missing."""
     can_quote: bool = True
+    """There is a log to quote, and a quote is needed."""
     blocks: tuple[Block, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -48,24 +48,23 @@ one asks for a repair too."""
 
 @dataclass(frozen=True, slots=True)
 class Objections:
-    """What is wrong with an answer; it is false if nothing is.
-
-    `refutation` is the answer's verdict if GitLab's record rules it out, and why. `kept_back` are
-    parts that must not be posted, `hidden_parts` those that a note has no room for among its
-    visible lines, `failures` the reasons why the text is no complete answer. `several`: it names
-    several causes. `context_quotes`: none of its quotes, which are these, proves its verdict.
-    `retry_verdict` is the verdict under which it advises a retry that mends nothing; that alone is
-    no objection.
-    """
+    """What is wrong with an answer; it is false if nothing is."""
 
     unproven: tuple[Unproven, ...] = ()
     kept_back: tuple[WithheldPart, ...] = ()
+    """Parts that must not be posted."""
     hidden_parts: tuple[HiddenPart, ...] = ()
+    """Parts that a note has no room for among its visible lines."""
     failures: tuple[Failure, ...] = ()
+    """Why the text is no complete answer."""
     several: bool = False
+    """It names several causes."""
     context_quotes: tuple[Evidence, ...] = ()
+    """Its quotes, if none of them proves its verdict."""
     refutation: tuple[str, str] | None = None
+    """The verdict, if GitLab's record rules it out, and why."""
     retry_verdict: str = ""
+    """The verdict under which it advises a retry that mends nothing; alone that is no objection."""
 
     @property
     def has_repairs(self) -> bool:

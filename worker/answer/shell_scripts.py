@@ -24,16 +24,13 @@ _TOKEN = re.compile(
 _ENDS = frozenset({";", "&", "\n"})
 _JOINS = frozenset({"&&", "||"})
 _NOTHING = (("",),)
-QUIET = frozenset(
-    (
-        *("awk", "base64", "cat", "cd", "chmod", "cmp", "column", "comm", "cp", "cut", "date"),
-        *("diff", "dirname", "du", "echo", "egrep", "export", "fgrep", "file", "find", "git"),
-        *("grep", "head", "jq", "less", "ln", "log", "ls", "md5sum", "mkdir", "mv", "nl", "od"),
-        *("patch", "popd", "printf", "pushd", "pwd", "readlink", "realpath", "rg", "rm", "sed"),
-        *("set", "sha256sum", "sort", "stat", "tail", "tar", "tee", "test", "touch", "tr", "tree"),
-        *("true", "uniq", "unzip", "wc", "which", "xmllint", "xxd", "yq", "["),
-    )
-)
+_QUIET = """
+    awk base64 cat cd chmod cmp column comm cp cut date diff dirname du echo egrep export fgrep
+    file find git grep head jq less ln log ls md5sum mkdir mv nl od patch popd printf pushd pwd
+    readlink realpath rg rm sed set sha256sum sort stat tail tar tee test touch tr tree true
+    uniq unzip wc which xmllint xxd yq [
+"""
+QUIET = frozenset(_QUIET.split())
 """Commands that only read and write files, and run no code of a project."""
 
 
@@ -133,21 +130,18 @@ def _read_tokens(script: str) -> Iterator[tuple[str, bool]]:
 
 # ------------------------------------------------------------------------------------------ checks
 
-_FILEWISE = frozenset(
-    (
-        *("black", "c++", "cc", "clang", "clang++", "compileall", "eslint", "flake8", "g++", "gcc"),
-        *("hadolint", "isort", "javac", "mypy", "prettier", "py_compile", "pylint", "pyright"),
-        *("ruff", "rustc", "shellcheck", "tsc", "yamllint"),
-    )
-)
+_FILEWISE_NAMES = """
+    black c++ cc clang clang++ compileall eslint flake8 g++ gcc hadolint isort javac mypy
+    prettier py_compile pylint pyright ruff rustc shellcheck tsc yamllint
+"""
+_FILEWISE = frozenset(_FILEWISE_NAMES.split())
 """Checks that look at the files that they are given."""
 
-_ALONE = _FILEWISE | frozenset(
-    (
-        *("ava", "ctest", "golangci-lint", "jest", "mocha", "ninja", "nox", "phpunit", "prove"),
-        *("py.test", "pytest", "rspec", "staticcheck", "tox", "unittest", "vitest"),
-    )
-)
+_ALONE_NAMES = """
+    ava ctest golangci-lint jest mocha ninja nox phpunit prove py.test pytest rspec staticcheck
+    tox unittest vitest
+"""
+_ALONE = _FILEWISE | frozenset(_ALONE_NAMES.split())
 """Checks, whatever follows them."""
 
 _WITH = {
@@ -188,12 +182,11 @@ _GOAL = re.compile(
     r"(?:^|[:_-])(?:all|assemble|build|check|ci|compile|e2e|lint|package|spec|tests?|types?|unit"
     r"|typecheck|verify|vet)(?:$|[:_-])"
 )
-_IDLE = frozenset(
-    (
-        *("--co", "--collect-only", "--dry-run", "--help", "--just-print", "--list", "--recon"),
-        *("--setup-plan", "--show-only", "--version", "-V", "-h", "-version"),
-    )
-)
+_IDLE_OPTIONS = """
+    --co --collect-only --dry-run --help --just-print --list --recon --setup-plan --show-only
+    --version -V -h -version
+"""
+_IDLE = frozenset(_IDLE_OPTIONS.split())
 """Options with which nothing is checked."""
 
 _PYTHON = re.compile(r"python(?:3(?:\.\d{1,2})?)?")
@@ -231,12 +224,10 @@ def list_arguments(words: Sequence[str], own: Collection[str]) -> tuple[str, ...
     return _list_positional(rest[1:] if program in _WITH or program == "ruff" else rest)
 
 
-_REWRITES = frozenset(
-    (
-        *("--autocorrect", "--fix", "--in-place", "--write", "-A", "-a", "-i", "-w", "add", "ci"),
-        *("fmt", "format", "init", "install"),
-    )
-)
+_REWRITING = """
+    --autocorrect --fix --in-place --write -A -a -i -w add ci fmt format init install
+"""
+_REWRITES = frozenset(_REWRITING.split())
 """Words with which a program changes files, and checks none."""
 
 _WORD = re.compile(r"[\w:-]{1,20}")

@@ -176,14 +176,11 @@ def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | No
 _NOT_RUN = frozenset({None, 126, 127})
 """Exit statuses of a command that was ended, or could not be run."""
 
-_OPAQUE = frozenset(
-    (
-        *("!", ".", "[[", "alias", "builtin", "case", "command", "coproc", "do", "done", "elif"),
-        *("else", "enable", "esac", "eval", "exec", "exit", "fi", "for", "function", "hash", "if"),
-        *("kill", "return", "select", "shopt", "source", "then", "trap", "until", "while"),
-        *("{", "}"),
-    )
-)
+_OPAQUE_WORDS = """
+    ! . [[ alias builtin case command coproc do done elif else enable esac eval exec exit fi for
+    function hash if kill return select shopt source then trap until while { }
+"""
+_OPAQUE = frozenset(_OPAQUE_WORDS.split())
 """Words with which a command may keep others from running, or run another one in their place."""
 
 _SETS = re.compile(r"-[Eeuxo]+|pipefail|errexit|nounset|xtrace")
@@ -192,20 +189,22 @@ _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A command of a script: its `text` and words, and `folder`, where it runs, "" if unknown.
-
-    `of` is the number of its list, `at` of its pipe there, `part` of it in that pipe. `stops` and
-    `joined` say that the shell stops at errors, and that a pipe fails with any of its commands.
-    """
+    """A command of a script."""
 
     text: str
     words: tuple[str, ...]
     folder: str
+    """Where it runs; "" if that is not known."""
     of: int
+    """The number of its list of commands."""
     at: int
+    """The number of its pipe in that list."""
     part: int
+    """Its number in that pipe."""
     stops: bool
+    """The shell stops at errors."""
     joined: bool
+    """A pipe fails with any of its commands."""
 
 
 def find_checks(

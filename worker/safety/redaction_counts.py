@@ -7,17 +7,16 @@ Counts = tuple[tuple[str, int, str], ...]
 """How often each kind of secret (as in `redact.mark`) was redacted in each document: the kind, the
 number, the document ("" if unknown); ordered by kind and document."""
 
-_PROPER = (
-    *("AWS", "Airtable", "Alibaba", "Anthropic", "Artifactory", "Atlassian", "Azure", "Brevo"),
-    *("Buildkite", "CircleCI", "Clojars", "Cloudflare", "Databricks", "DigitalOcean", "Docker"),
-    *("Doppler", "Duffel", "Dynatrace", "EasyPost", "Figma", "Flutterwave", "GitHub", "GitLab"),
-    *("Google", "Grafana", "Harness", "Heroku", "HubSpot", "Infracost", "Linear", "Mailchimp"),
-    *("Mailgun", "MaxMind", "Netlify", "Notion", "NuGet", "Octopus", "OpenAI", "OpenShift"),
-    *("PlanetScale", "Postman", "Prefect", "Pulumi", "PyPI", "ReadMe", "RubyGems", "Scalingo"),
-    *("SendGrid", "Sentry", "Shippo", "Shopify", "Slack", "Snyk", "Sonar", "Sourcegraph", "Square"),
-    *("Stripe", "Supabase", "Tailscale", "Telegram", "Terraform", "Twilio", "Typeform", "URL"),
-    *("Vault", "Yandex"),
-)
+_PROPER_NAMES = """
+    AWS Airtable Alibaba Anthropic Artifactory Atlassian Azure Brevo Buildkite CircleCI Clojars
+    Cloudflare Databricks DigitalOcean Docker Doppler Duffel Dynatrace EasyPost Figma
+    Flutterwave GitHub GitLab Google Grafana Harness Heroku HubSpot Infracost Linear Mailchimp
+    Mailgun MaxMind Netlify Notion NuGet Octopus OpenAI OpenShift PlanetScale Postman Prefect
+    Pulumi PyPI ReadMe RubyGems Scalingo SendGrid Sentry Shippo Shopify Slack Snyk Sonar
+    Sourcegraph Square Stripe Supabase Tailscale Telegram Terraform Twilio Typeform URL Vault
+    Yandex
+"""
+_PROPER = tuple(_PROPER_NAMES.split())
 _NAMES = {
     "authorization": "authorization header",
     "fly": "Fly.io",

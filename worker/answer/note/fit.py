@@ -45,67 +45,73 @@ many clauses are shown as fit. The first limit with which the shortest note fits
 
 @dataclass(frozen=True, slots=True)
 class QuoteShape:
-    """How a quote may be shown: with all lines, or one of `several` lines if that is `legible`.
-
-    `announces`: that line only says what comes next. `fails`: it is from what failed, and `job` is
-    the failed job that it is from, or 0. `repeats`: an earlier quote has the same line. `tells`:
-    its line is none that any failed log has, or that only counts; one that is stands only alone.
-    """
+    """How a quote may be shown: with all lines, or with one of them."""
 
     several: bool = False
+    """It has several lines."""
     legible: bool = True
+    """One of its lines can be read alone."""
     announces: bool = False
+    """That line only says what comes next."""
     fails: bool = True
+    """It is from what failed."""
     job: int = 0
+    """The failed job that it is from, or 0."""
     repeats: bool = False
+    """An earlier quote has the same line."""
     tells: bool = True
+    """Its line is none that any failed log has, or that only counts: such a one is shown only
+    alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeParts:
-    """All that could be shown: the number of sentences of both sections, and the quotes in order.
-
-    `named_failures` counts the sentences of the cause up to the last one that names another
-    failure; 0 if none does. `has_extra_advice`: `cause` and `to_do` are about what is missing and
-    how to keep it next time, and there is other advice. `has_origin`: there is a link to the same
-    failure elsewhere. `jobs_detail` is the most detail about what failed that takes no more lines
-    than ONE_LINE. `tests`: see `FailedLine.count_tests`. `is_advice_brief`: the first sentence of
-    what to do is so short (`BRIEF`) that the next one says more than another one of the cause.
-    """
+    """All that could be shown."""
 
     cause: int
+    """Sentences of the cause, or of what is missing."""
     to_do: int
+    """Sentences of what to do, or of how to keep next time what is missing."""
     quotes: Sequence[QuoteShape] = ()
     named_failures: int = 0
+    """Sentences of the cause up to the last one that names another failure; 0 if none does."""
     has_origin: bool = False
+    """There is a link to the same failure elsewhere."""
     jobs_detail: Detail = Detail.ONE_LINE
+    """The most detail about what failed that takes no more lines than ONE_LINE."""
     tests: int = 0
+    """See `FailedLine.count_tests`."""
     is_advice_brief: bool = False
+    """The first sentence of what to do is so short (`BRIEF`) that the next one says more than
+    another one of the cause."""
     has_extra_advice: bool = False
+    """`cause` and `to_do` are about missing evidence, and there is other advice."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """How much of each part is shown.
-
-    `cause` and `to_do` count sentences. `quotes` are the numbers (from 0) of the quotes that are
-    shown; those in `one_line` are shown with one line only. `jobs_detail` and `tests` are those of
-    `FailedLine.write`, `longest` is one of `LONGEST`, `further_size` one of `BEGINNINGS`,
-    `quote_size` one of `QUOTE_SIZES`. `origin`: see `WholeParts.has_origin`. `extra_advice`: the
-    first sentence of that other advice is shown.
-    """
+    """How much of each part is shown."""
 
     cause: int = 1
     to_do: int = 1
+    """Sentences, as of `WholeParts`."""
     quotes: frozenset[int] = frozenset()
+    """The numbers (from 0) of the quotes that are shown."""
     one_line: frozenset[int] = frozenset()
+    """Those of them that are shown with one line only."""
     jobs_detail: Detail = Detail.NOTHING
     tests: int = 1
+    """These two are those of `FailedLine.write`."""
     longest: int = LONGEST[-1]
+    """The most characters of a first sentence: one of `LONGEST`."""
     further_size: int = BEGINNINGS[0]
+    """Characters of a sentence about another failure: one of `BEGINNINGS`."""
     origin: bool = False
+    """See `WholeParts.has_origin`."""
     quote_size: int = QUOTE_SIZES[0]
+    """Characters of a quote's line: one of `QUOTE_SIZES`."""
     extra_advice: bool = False
+    """The first sentence of the other advice is shown (`WholeParts.has_extra_advice`)."""
 
 
 def choose_limits(whole: WholeParts, fits: Callable[[PartLimits], bool]) -> PartLimits:

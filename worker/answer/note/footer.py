@@ -22,27 +22,28 @@ MOST_TOLD = 8
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """How a turn went. `cost_usd` is None if a price is unknown.
-
-    `missing_sources` are the sources that gave nothing, each with the reason. `replaced_model` is
-    the model that did not answer, if another one took over the turn. `found_by` is "rule" or
-    "known" if no model was asked. `page` is the URL of the session's page, if there is one. `tier`
-    is the model's tier with its level, "" without tiers. `models` says for each model how often it
-    was asked, and why the model changed. `digest` says what a turn had looked at when a limit ended
-    it. `takes_replies` says that the note is in GitLab, where it can be answered.
-    """
+    """How a turn went."""
 
     model: str
     cost_usd: float | None
+    """None if a price is unknown."""
     missing_sources: tuple[str, ...] = ()
+    """The sources that gave nothing, each with the reason."""
     replaced_model: str = ""
+    """The model that did not answer, if another one took over the turn."""
     found_by: str = ""
+    """Who found it if no model was asked: "rule" or "known"."""
     redaction_counts: Counts = ()
     page: str = ""
+    """The URL of the session's page, if there is one."""
     tier: str = ""
+    """The model's tier with its level; "" without tiers."""
     models: tuple[str, ...] = ()
+    """For each model how often it was asked, and why the model changed."""
     digest: Digest | None = None
+    """What a turn had looked at when a limit ended it."""
     takes_replies: bool = True
+    """The note is in GitLab, where it can be answered."""
 
 
 _WITHOUT = {

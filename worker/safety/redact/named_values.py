@@ -14,13 +14,16 @@ from worker.safety.redact.randomness import (
 from worker.safety.redact.rules import Rule, mark
 from worker.safety.redact.value_places import Place, find_place, list_block_lines
 
-_WORDS = (
-    *(b"password", b"passwd", b"passphrase", b"passwort", b"pass", b"pwd"),
-    *(b"secret", b"token", b"credential", b"credentials", b"auth", b"key"),
-)
+_SECRET_WORDS = b"""
+    password passwd passphrase passwort pass pwd secret token credential credentials auth key
+"""
+_WORDS = tuple(_SECRET_WORDS.split())
 _AFTER = (
     *(bytes([each]) for each in b"=:\"'_-\\%]? \t\r\n\x1b0123456789&|<`*,"),
-    *(b"..", b"\xe2\x94", b"\xe2\x95", b"\xe2\x86"),
+    b"..",
+    b"\xe2\x94",
+    b"\xe2\x95",
+    b"\xe2\x86",
 )
 _HINTS = (*(word + after for word in _WORDS for after in _AFTER), b"token.")
 _ESCAPED_HINTS = (rb"\u00", rb"\x", b"%6", b"%7", b"%5f", b"%2d")

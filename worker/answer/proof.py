@@ -5,7 +5,7 @@ In a reply in free text, a quote that is not proven is struck out with a remark.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 
@@ -46,6 +46,14 @@ UNREADABLE = "this is not in the form of a quote"
 
 ReplyPart = str | Evidence | Unproven
 """A part of a reply: Markdown, a proven quote, or one that must not be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The lines of a place could not be read; why."""
+
+    reason: str
+
 
 _AFTER_NUMBER = re.compile(r"[:|][ \t]?| [+ ]")
 
@@ -97,11 +105,11 @@ def _check_quotes(
     """
 
     @cache
-    def read_lines(place: Place) -> Sequence[str] | str:
+    def read_lines(place: Place) -> Sequence[str] | Unreadable:
         try:
             return captures.read_lines(place)
         except (SourceError, ArgumentError) as error:
-            return f"{name_place(place)} could not be read: {error}"
+            return Unreadable(f"{name_place(place)} could not be read: {error}")
 
     proven: dict[tuple[Place, int, int, str], Evidence] = {}
     failed: list[Unproven] = []
@@ -139,7 +147,7 @@ def _prove_in_reply(quote: Evidence, captures: Captures, count: int) -> ReplyPar
 
 def prove_quote(
     quote: Evidence,
-    read_lines: Callable[[Place], Sequence[str] | str],
+    read_lines: Callable[[Place], Sequence[str] | Unreadable],
     url: Callable[[Place, int, int], str],
 ) -> Evidence | Unproven:
     """Return the quote as captured, with its link; or why it is not proven.
@@ -148,8 +156,8 @@ def prove_quote(
     returns the lines of a place, or why they cannot be read.
     """
     lines = read_lines(quote.place)
-    if isinstance(lines, str):
-        return _make_unproven(quote, lines)
+    if isinstance(lines, Unreadable):
+        return _make_unproven(quote, lines.reason)
     start, wanted = _find_start(quote, lines)
     if not start:
         others = _find_elsewhere(wanted, lines) if quote.line else []

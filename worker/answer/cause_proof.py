@@ -178,7 +178,7 @@ def _place_output(log: _Log) -> str:
 
 # ----------------------------------------------------------------------------- what a cause blames
 
-MAX_CAUSE = 4_000
+_MAX_CAUSE = 4_000
 """The most characters of a cause that are read."""
 
 _NEW = r"\b(?:new|newer|newest|latest|later|updated|upgraded|different|changed|another)\s"
@@ -219,7 +219,7 @@ def hold_against_installed(ruling: Ruling, verdict: Verdict, cause: str) -> Ruli
 
 
 def _list_blamed(cause: str) -> Iterator[str]:
-    text = re.sub(r"\s+", " ", cause[:MAX_CAUSE])
+    text = re.sub(r"\s+", " ", cause[:_MAX_CAUSE])
     for form in _BLAMED:
         for found in form.finditer(text):
             if not _DENIED.search(text[max(0, found.start() - 20) : found.start()]):

@@ -84,9 +84,9 @@ def _is_promise(candidate: Candidate) -> bool:
     return promises and not candidate.has_sections
 
 
-def _is_dump(candidate: Candidate) -> bool:
+def _is_only_data(candidate: Candidate) -> bool:
     shows = candidate.is_finding_asked and not candidate.has_sections
-    return shows and is_dump(candidate.text, candidate.blocks)
+    return shows and _is_dump(candidate.text, candidate.blocks)
 
 
 _NO_ANSWER: tuple[tuple[Callable[[Candidate], bool], Failure], ...] = (
@@ -99,7 +99,7 @@ _NO_ANSWER: tuple[tuple[Callable[[Candidate], bool], Failure], ...] = (
         ),
     ),
     (
-        lambda candidate: is_broken_json(candidate.text, candidate.blocks),
+        lambda candidate: _is_broken_json(candidate.text, candidate.blocks),
         Failure(
             "It is JSON that breaks off. Say in your own words what you found.",
             "it was JSON that breaks off",
@@ -114,7 +114,7 @@ _NO_ANSWER: tuple[tuple[Callable[[Candidate], bool], Failure], ...] = (
         ),
     ),
     (
-        _is_dump,
+        _is_only_data,
         Failure(
             "It is data. Say in your own words what it shows.",
             "it was raw data without an explanation",
@@ -219,7 +219,7 @@ _JSON = re.compile(r'\{\s*"|\[\s*[\[{"]')
 _BETWEEN = re.compile(r"[\s,]*+")
 
 
-def is_broken_json(text: str, blocks: Sequence[Block]) -> bool:
+def _is_broken_json(text: str, blocks: Sequence[Block]) -> bool:
     """Return whether a text is, or ends in a block of, JSON that breaks off in its middle."""
     bare = text.strip()
     if _JSON.match(bare):
@@ -241,7 +241,7 @@ def _breaks_off(text: str) -> bool:
     return False
 
 
-def is_dump(text: str, blocks: Sequence[Block]) -> bool:
+def _is_dump(text: str, blocks: Sequence[Block]) -> bool:
     """Return whether a text holds data and almost no words of the model's own."""
     bare = text.strip()
     if bare[:1] in ("{", "[") and parse_json(bare) is not None:

@@ -27,13 +27,13 @@ from worker.verdict.verdict import CLAIMS, Verdict
 NEAR = 2
 """How many lines off a quote's line number may be."""
 
-MIN_QUOTE = 12
+_MIN_QUOTE = 12
 """The fewest non-blank characters of a quote that is part of a line."""
 
 MAX_SHOWN = 200
 """The most characters of a line that is shown to the model again."""
 
-MAX_SEARCHED = 200_000
+_MAX_SEARCHED = 200_000
 """The most lines that are searched for a quote that is not where it should be."""
 
 MAX_LIKELY = 2_000
@@ -161,7 +161,7 @@ def prove_quote(
     start, wanted = _find_start(quote, lines)
     if not start:
         others = _find_elsewhere(wanted, lines) if quote.line else []
-        if len(others) != 1 or len(lines) > MAX_SEARCHED:
+        if len(others) != 1 or len(lines) > _MAX_SEARCHED:
             return _explain_miss(quote, wanted, lines, others)
         start = others[0]
     first, last = (start, start + len(wanted) - 1) if _has_numbers(quote) else (0, 0)
@@ -218,14 +218,14 @@ def _matches_at(wanted: Sequence[str], lines: Sequence[str], at: int) -> bool:
 
 
 def _matches_line(line: str, text: str, among: bool) -> bool:
-    """Whether the line is `text`, or contains it and `text` has at least MIN_QUOTE characters.
+    """Whether the line is `text`, or contains it and `text` has at least _MIN_QUOTE characters.
 
     A text `among` others may be empty, because lines may be.
     """
     if line.strip() == text:
         return bool(text) or among
     text = text.removesuffix("…").rstrip()  # as a preview clips long lines
-    return text in line and len("".join(text.split())) >= MIN_QUOTE
+    return text in line and len("".join(text.split())) >= _MIN_QUOTE
 
 
 def _dedent(lines: Sequence[str]) -> str:
@@ -268,7 +268,7 @@ def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iter
     """Return the first of the line numbers `starts` on which the texts begin if blanks are ignored,
     0 if there is none."""
     texts = [_strip_blanks(text) for text in wanted]
-    long = sum(map(len, texts)) >= MIN_QUOTE
+    long = sum(map(len, texts)) >= _MIN_QUOTE
     holds = str.__contains__ if long else str.__eq__
     for at in starts if any(texts) else ():
         if at - 1 + len(texts) <= len(lines) and all(
@@ -281,7 +281,7 @@ def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iter
 def _list_likely_starts(wanted: Sequence[str], lines: Sequence[str]) -> Iterator[int]:
     """Yield the numbers of the first MAX_LIKELY lines with the longest word of the first text."""
     word = max(wanted[0].removesuffix("…").split(), key=len, default="")
-    searched = enumerate(islice(lines, MAX_SEARCHED), 1)
+    searched = enumerate(islice(lines, _MAX_SEARCHED), 1)
     yield from islice((number for number, line in searched if word in line), MAX_LIKELY)
 
 
@@ -294,7 +294,7 @@ def _find_elsewhere(wanted: Sequence[str], lines: Sequence[str]) -> list[int]:
     part = wanted[0].removesuffix("…").rstrip()
     found = (
         number
-        for number, line in enumerate(islice(lines, MAX_SEARCHED), 1)
+        for number, line in enumerate(islice(lines, _MAX_SEARCHED), 1)
         if part in line and _matches_at(wanted, lines, number)
     )
     return list(islice(found, MOST_OTHERS))

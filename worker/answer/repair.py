@@ -107,7 +107,7 @@ def find_objections(
     `find_withheld` finds the parts of the redacted answer that must not be posted; `hidden` are
     those that a note has no room for; `context_quotes` are its quotes if none proves its verdict.
     """
-    finding = parse_redacted(answer, redact)
+    finding = _parse_redacted(answer, redact)
     # The reasons contain names that other people chose.
     unproven = redact_values(find_unproven(finding, captures), redact)
     context_quotes = redact_values(context_quotes, redact)
@@ -187,7 +187,9 @@ def choose_outcome(context: Context, outcome: Outcome, failures: Sequence[Failur
     """
     if outcome.status is Status.DONE and not failures:
         return outcome
-    if first := find_first_answer(context) or _find_answer_before_takeover(context):
+    if first := find_first_answer(context) or _read_answer(
+        context, _find_last(context, (prompts.TAKEOVER,), context.turn_start)
+    ):
         return Outcome(Status.DONE, first)
     return _make_partial(context, outcome, failures) if failures else outcome
 
@@ -214,11 +216,11 @@ def make_finding(
     first answer's prose are corrected by them.
     """
     text, first = outcome.text, find_first_answer(context)
-    latest = prove_finding(parse_redacted(text, redact), captures)
+    latest = prove_finding(_parse_redacted(text, redact), captures)
     if not first or latest.cause or latest.what_failed or latest.to_do or latest.missing_evidence:
         return latest
-    first_finding = parse_redacted(first, redact)
-    repaired = parse_redacted(f"## Evidence\n{text}", redact)
+    first_finding = _parse_redacted(first, redact)
+    repaired = _parse_redacted(f"## Evidence\n{text}", redact)
     if not repaired.evidence:
         return prove_finding(first_finding, captures)
     proven = prove_finding(first_finding, captures).evidence
@@ -226,14 +228,10 @@ def make_finding(
     return correct_line_numbers(prove_finding(merged, captures), first_finding.evidence)
 
 
-def parse_redacted(text: str, redact: Callable[[str], str]) -> Finding:
+def _parse_redacted(text: str, redact: Callable[[str], str]) -> Finding:
     """Parse an answer and redact each of its parts by itself, so that two lines that it quotes
     never enclose what looks like one secret, with the verdict in it."""
     return redact_values(parse_finding(visible(text)), redact)
-
-
-def _find_answer_before_takeover(context: Context) -> str:
-    return _read_answer(context, _find_last(context, (prompts.TAKEOVER,), context.turn_start))
 
 
 def _read_answer(context: Context, index: int | None) -> str:
@@ -286,7 +284,7 @@ report, or one that the change touches. Put it first; the others may stay. If no
 cause, change the verdict. You may look again with your tools first. Without such a quote the
 reader is told that the verdict is a guess."""
 
-MAX_REPAIRS = 8
+_MAX_REPAIRS = 8
 """This many quotes, and parts, are listed with what is wrong; the others are only counted."""
 
 _MOST_HIDDEN, _MOST_REASON = 300, 1000
@@ -371,8 +369,8 @@ def _write_hidden(hidden: Sequence[HiddenPart]) -> str:
 
 
 def _limit_list(items: Sequence[str]) -> str:
-    more = len(items) - MAX_REPAIRS
-    return "\n".join([*items[:MAX_REPAIRS], *([f"- and {more} more"] if more > 0 else [])])
+    more = len(items) - _MAX_REPAIRS
+    return "\n".join([*items[:_MAX_REPAIRS], *([f"- and {more} more"] if more > 0 else [])])
 
 
 def _write_context(quote: Evidence) -> str:

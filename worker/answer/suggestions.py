@@ -22,7 +22,7 @@ MAX_LINES = 100
 """The most lines above its own that a suggestion may replace, see
 https://docs.gitlab.com/user/project/merge_requests/reviews/suggestions/."""
 
-MAX_BETWEEN = 25
+_MAX_BETWEEN = 25
 """The most unchanged lines between two places of one suggestion: a reader has to look through
 them."""
 
@@ -203,7 +203,7 @@ def _split_far_places(change: Sequence[Suggestion]) -> list[Change]:
         return [tuple(change)]
     parts: list[list[Suggestion]] = []
     for fix in sorted(change, key=lambda fix: fix.first):
-        if parts and fix.first - parts[-1][-1].last - 1 <= MAX_BETWEEN:
+        if parts and fix.first - parts[-1][-1].last - 1 <= _MAX_BETWEEN:
             parts[-1].append(fix)
         else:
             parts.append([fix])

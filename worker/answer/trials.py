@@ -110,7 +110,7 @@ def find_restored_until(context: Context, own: Collection[str]) -> float:
     first = next(_list_commands(context), None)
     if not context.turn or first is None:
         return 0.0
-    return first.ended if only_checks(first.script, own) else first.begun
+    return first.ended if _only_checks(first.script, own) else first.begun
 
 
 def is_named(context: Context, names: Collection[str]) -> bool:
@@ -237,7 +237,7 @@ def find_checks(
     return tuple(dict.fromkeys(found))
 
 
-def only_checks(script: str, own: Collection[str]) -> bool:
+def _only_checks(script: str, own: Collection[str]) -> bool:
     """Return whether a script does nothing but checks, in whatever folder."""
     steps = _read_steps(split_script(script), Place("", ()))
     return bool(steps) and all(

@@ -41,7 +41,9 @@ def describe_counts(found: Counts) -> str:
     for kind, number, _ in found:
         total[kind] += number
     return ", ".join(
-        f"{number} {_name_kind(kind)}{'s' * (number != 1)}" for kind, number in total.items()
+        f"{number} {' '.join(_NAMES.get(part, part) for part in kind.split('-'))}"
+        f"{'s' * (number != 1)}"
+        for kind, number in total.items()
     )
 
 
@@ -54,7 +56,3 @@ def group_by_document(found: Counts) -> tuple[tuple[str, Counts], ...]:
 def count_all(found: Counts) -> int:
     """Return how many secrets there were."""
     return sum(number for _, number, _ in found)
-
-
-def _name_kind(kind: str) -> str:
-    return " ".join(_NAMES.get(part, part) for part in kind.split("-"))

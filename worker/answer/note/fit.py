@@ -20,7 +20,7 @@ from worker.safety.sentences import (
     split_sentences,
 )
 
-BEGINNINGS = (90, 160, 250, 400)
+_BEGINNINGS = (90, 160, 250, 400)
 """How many characters may be shown of a sentence about another failure that does not fit."""
 
 MAX_TESTS = 20
@@ -29,7 +29,7 @@ MAX_TESTS = 20
 MAX_QUOTES = 3
 """Quotes that are visible at once."""
 
-QUOTE_SIZES = (300, 240, 165, 145, 130, 110, 75, 68, 60, 52)
+_QUOTE_SIZES = (300, 240, 165, 145, 130, 110, 75, 68, 60, 52)
 """How many characters of a quote's line are visible: four lines of the note or less."""
 
 SHORT_QUOTE = 75
@@ -104,12 +104,12 @@ class PartLimits:
     """These two are those of `FailedLine.write`."""
     longest: int = LONGEST[-1]
     """The most characters of a first sentence: one of `LONGEST`."""
-    further_size: int = BEGINNINGS[0]
-    """Characters of a sentence about another failure: one of `BEGINNINGS`."""
+    further_size: int = _BEGINNINGS[0]
+    """Characters of a sentence about another failure: one of `_BEGINNINGS`."""
     origin: bool = False
     """See `WholeParts.has_origin`."""
-    quote_size: int = QUOTE_SIZES[0]
-    """Characters of a quote's line: one of `QUOTE_SIZES`."""
+    quote_size: int = _QUOTE_SIZES[0]
+    """Characters of a quote's line: one of `_QUOTE_SIZES`."""
     extra_advice: bool = False
     """The first sentence of the other advice is shown (`WholeParts.has_extra_advice`)."""
 
@@ -147,7 +147,7 @@ class _Filler:
         self._enlarge_quote()
         self._lengthen_quote()
         if named > self._limits.cause:
-            self._add(further_size=BEGINNINGS[1])
+            self._add(further_size=_BEGINNINGS[1])
         if whole.is_advice_brief:
             self._add_second("to_do")
         self._add_second("cause")
@@ -165,7 +165,7 @@ class _Filler:
         if self._limits.jobs_detail is Detail.FIRST_TESTS:
             self._raise_limit("tests", min(whole.tests, MAX_TESTS))
         self._complete_quotes()
-        for size in BEGINNINGS[1:] if whole.named_failures else ():
+        for size in _BEGINNINGS[1:] if whole.named_failures else ():
             self._add(further_size=size)
         return self._limits
 
@@ -175,16 +175,16 @@ class _Filler:
         before = self._limits
         for longest in (size for size in LONGEST if ASKED <= size <= before.longest):
             self._limits = replace(before, longest=longest)
-            if self._add_quote(range(len(self._whole.quotes)), QUOTE_SIZES[-1:]):
+            if self._add_quote(range(len(self._whole.quotes)), _QUOTE_SIZES[-1:]):
                 return
         self._limits = before
 
     def _enlarge_quote(self) -> None:
         """Show as much of the reserved quote as fits; if there is none, any that fits."""
         if self._limits.quotes:
-            any(self._add(quote_size=size) for size in QUOTE_SIZES)
+            any(self._add(quote_size=size) for size in _QUOTE_SIZES)
         else:
-            self._add_quote(range(len(self._whole.quotes)), QUOTE_SIZES)
+            self._add_quote(range(len(self._whole.quotes)), _QUOTE_SIZES)
 
     def _add_causes(self, count: int) -> None:
         """Add the sentences that name the causes of several failures. Why something else has
@@ -216,7 +216,7 @@ class _Filler:
         limits, whole = self._limits, getattr(self._whole, section)
         if whole < 2 or getattr(limits, section) >= 2:
             return
-        sizes = [each for each in QUOTE_SIZES if each <= limits.quote_size or not limits.quotes]
+        sizes = [each for each in _QUOTE_SIZES if each <= limits.quote_size or not limits.quotes]
         least = max(limits.jobs_detail, Detail.NAMES) if section == "cause" else limits.jobs_detail
         details = {limits.jobs_detail, least}
         for detail, size in product(sorted(details), sizes):
@@ -229,7 +229,7 @@ class _Filler:
         if self._limits.quotes and shown <= SHORT_QUOTE:
             any(
                 self._add(jobs_detail=Detail.NAMES, quote_size=size)
-                for size in QUOTE_SIZES
+                for size in _QUOTE_SIZES
                 if size > SHORT_QUOTE
             )
 

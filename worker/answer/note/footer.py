@@ -14,8 +14,8 @@ from worker.safety.redaction_counts import Counts, count_all, describe_counts, g
 MAX_VISIBLE = 139
 """Characters of the small print that a reader sees."""
 
-MAX_MODEL = 32
-MAX_PRICE = 11
+_MAX_MODEL = 32
+_MAX_PRICE = 11
 MOST_TOLD = 8
 """Lines under one title."""
 
@@ -121,7 +121,7 @@ def _shorten_name(model: str) -> str:
     """Return the model's name as code, without its provider."""
     # A backtick would need more of them around it.
     name = " ".join(model.split()).rpartition("/")[2].replace("`", "'")
-    return write_code_line(name if len(name) <= MAX_MODEL else f"{name[: MAX_MODEL - 1]}…")
+    return write_code_line(name if len(name) <= _MAX_MODEL else f"{name[: _MAX_MODEL - 1]}…")
 
 
 def _write_price(dollars: float | None) -> list[str]:
@@ -129,7 +129,7 @@ def _write_price(dollars: float | None) -> list[str]:
     if dollars is None:
         return ["cost unknown"]
     price = f"{dollars:.4f} USD" if 0 < dollars < 0.01 else f"{dollars:.2f} USD"
-    return [price] if len(price) <= MAX_PRICE else []
+    return [price] if len(price) <= _MAX_PRICE else []
 
 
 def _write_unproven(count: int) -> list[str]:

@@ -212,7 +212,7 @@ def _write_day(at: float) -> str:
 
 # ---------------------------------------------------------------------------------------- progress
 
-MAX_TARGET = 70
+_MAX_TARGET = 70
 """Characters that are shown of a tool call's argument."""
 
 WAITING = "Waiting: no model answers now. It goes on by itself as soon as one does."
@@ -247,7 +247,9 @@ def _find_target(call: ToolCall, redact: Callable[[str], str]) -> str:
     arguments = parse_object(call.arguments)
     named = [arguments[name] for name in _TARGETS if isinstance(arguments.get(name), str | int)]
     return (
-        write_code_line(one_line(remove_tokens(redact(str(named[0]))), MAX_TARGET)) if named else ""
+        write_code_line(one_line(remove_tokens(redact(str(named[0]))), _MAX_TARGET))
+        if named
+        else ""
     )
 
 

@@ -32,7 +32,7 @@ from worker.verdict.finding import (
     name_lines,
 )
 
-MAX_QUOTE = 300
+_MAX_QUOTE = 300
 MAX_BRIEF = 480
 MAX_SECTION = 4_000
 MAX_NAME = 80
@@ -86,7 +86,7 @@ class Parts:
         quotes: Sequence[Evidence],
         shown: Collection[int],
         lines: Mapping[int, Evidence],
-        size: int = MAX_QUOTE,
+        size: int = _MAX_QUOTE,
         about: frozenset[str] = frozenset(),
     ) -> list[str]:
         """Return the quotes whose numbers are `shown`, in order, and fold the others.
@@ -292,7 +292,7 @@ def _write_place(place: Place) -> str:
 
 
 def _cut_text(text: str) -> str:
-    return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
+    return text if len(text) <= _MAX_QUOTE else text[: _MAX_QUOTE - 1] + "…"
 
 
 def write_job_line(job: FailedJob, hosts: Hosts) -> str:

@@ -85,7 +85,7 @@ def put_above(note: str, text: str) -> str:
     return f"{marker}\n\n{text}\n{rest}" if text else note
 
 
-def fold_below(note: str, summary: str, text: str) -> str:
+def _fold_below(note: str, summary: str, text: str) -> str:
     """Return `note` with `text` folded below it, under a `summary`.
 
     If both are too long for one note, the text's details are left out, and the note says so.
@@ -107,7 +107,7 @@ def replace_first(finding: str, marker: Marker, first: str, answer_url: str) -> 
     """
     where = f"[A later answer]({answer_url})" if is_plain_url(answer_url) else "A later answer"
     said = f"{where} has changed the verdict.\n\n{take_text(first)}"
-    return fold_below(f"{marker.text()}\n\n{take_text(finding)}", _SAID_FIRST, said)
+    return _fold_below(f"{marker.text()}\n\n{take_text(finding)}", _SAID_FIRST, said)
 
 
 # ------------------------------------------------------------------------ jobs that were run again
@@ -133,7 +133,7 @@ def write_waiting(subject: Subject) -> str:
 def fold_earlier(body: str, earlier: str) -> str:
     """Return `body` with the note `earlier` folded below it; `body` itself if there was none."""
     text = take_text(earlier)
-    return fold_below(body, _FOUND_BEFORE, text) if text else body
+    return _fold_below(body, _FOUND_BEFORE, text) if text else body
 
 
 def mark_failed_again(body: str, subject: Subject, ended: str, *, passed_between: bool) -> str:
@@ -158,7 +158,7 @@ def mark_failed_again(body: str, subject: Subject, ended: str, *, passed_between
         )
     told = "\n".join([marker, "", line])
     if ended and not passed_between and not rest.startswith(_FOLD):
-        return fold_below(told, "<summary>What was found</summary>", rest)
+        return _fold_below(told, "<summary>What was found</summary>", rest)
     return f"{told}\n\n{rest}"
 
 

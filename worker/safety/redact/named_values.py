@@ -148,7 +148,9 @@ def _find_values(data: bytes, name: _Name) -> Sequence[tuple[int, int]]:
     place = find_place(data, name.start, name.end, name.before, password=name.password)
     if place is None:
         return _find_value_before(data, name)
-    around = data[max(0, name.start - len(_MARK)) : place.start]  # of a mark, or of the result of a test
+    around = data[
+        max(0, name.start - len(_MARK)) : place.start
+    ]  # of a mark, or of the result of a test
     if around.startswith(_MARK) or _TEST_PASSED.search(around) or not _is_secret_name(name):
         return ()
     if lines := list_block_lines(data, name.start, place.start):

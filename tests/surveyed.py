@@ -14,6 +14,7 @@ from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
 from worker.jobs import delivery
+from worker.safety.redact import Redaction
 from worker.sources.table import bind_sources
 from worker.verdict import known
 from worker.verdict.jobs import Survey
@@ -71,7 +72,7 @@ class At(Job):
 
     def toolset(self, subject: object, workflow: object) -> SurveyedToolset:
         client = ReadClient(self.sim.url, self.scene.read_token, timeout=(2.0, 2.0))
-        reader = Reader.open(client, subject, bytes)  # type: ignore[arg-type]
+        reader = Reader.open(client, subject, Redaction)  # type: ignore[arg-type]
         made = SurveyedToolset(reader=reader)
         made.captures = CapturedDocuments(reader, bind_sources(reader))  # type: ignore[assignment]
         return made

@@ -121,7 +121,7 @@ def _stream() -> None:
         path = f"/projects/{scene.project.id}/jobs/{scene.job.id}/trace"
         floor = _timed(lambda: sum(map(len, client.stream(path, "the log", 1 << 40))))
         reader = Reader.open(
-            client, _subject(sim, scene), Redactor(["a-secret-of-the-worker"]).redact_data
+            client, _subject(sim, scene), Redactor(["a-secret-of-the-worker"]).remove_secrets
         )
         before = _resident()
         with _peak() as peak:

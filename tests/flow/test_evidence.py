@@ -13,7 +13,7 @@ import pytest
 from tests.flow import quotes
 from tests.flow.product import Product, product
 from tests.simulators.gitlab import make_failing_merge_request
-from worker.answer import repair_request
+from worker.answer import repair
 from worker.conversation import context_json
 from worker.lab.gitlab.world import World
 from worker.lab.script import Answer, Asked, Call, Say, Script
@@ -88,10 +88,10 @@ def test_an_invented_quote_is_repaired_on_request(tmp_path: Path) -> None:
         assert quote.url.endswith("#L1658")
         assert "Caused by this change" in body
         assert "could not be proven" not in body
-        repair = model.asked[-1].human
-        assert repair.startswith(repair_request.REPAIR)
-        assert INVENTED in repair
-        assert f"1658: {TRUE}" in repair
+        request = model.asked[-1].human
+        assert request.startswith(repair.REPAIR)
+        assert INVENTED in request
+        assert f"1658: {TRUE}" in request
         assert [request["system"] for request in made.model.requests].count(
             made.model.requests[0]["system"]
         ) == len(made.model.requests)
@@ -112,7 +112,7 @@ def test_a_banner_proves_no_cause_and_the_line_that_does_is_asked_for(tmp_path: 
         said = [asked.human for asked in model.asked]
         assert "Caused by this change" in body
         assert TRUE in body.partition("<details>")[0]
-    assert said[-1].startswith(repair_request.NO_PROOF)
+    assert said[-1].startswith(repair.NO_PROOF)
     assert "Why it proves nothing: any run prints it." in said[-1]
     assert len(said) == 3
 
@@ -147,10 +147,10 @@ def test_an_answer_that_the_note_has_no_room_for_is_shortened_on_request(tmp_pat
     with told(tmp_path, model) as made:
         body = analysed(made)
         visible, _, folded = body.partition("<details>")
-        repair = model.asked[-1].human
-        assert repair.startswith(repair_request.TOO_LONG)
-        assert f"- Cause: {REST[2]}" in repair
-        assert FIRST not in repair
+        request = model.asked[-1].human
+        assert request.startswith(repair.TOO_LONG)
+        assert f"- Cause: {REST[2]}" in request
+        assert FIRST not in request
         assert f"{FIRST} `<` became `<=`." in visible
         assert "Use `touches`." in visible
         assert TRUE in visible

@@ -9,7 +9,7 @@ import pytest
 
 from tests.flow.product import Process, Product, product
 from tests.simulators.gitlab import Note
-from worker.answer.repair_request import REPAIR
+from worker.answer.repair import REPAIR
 from worker.lab import story
 from worker.lab.script import Answer, Asked, Call, Say
 from worker.safety.marker import find_marker

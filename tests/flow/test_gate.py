@@ -8,8 +8,8 @@ import pytest
 from tests.flow.product import Product, product
 from tests.flow.test_folds import FINDING, WIRES, lead_to
 from tests.simulators.anthropic import AnthropicSim
-from worker.answer import repair_request
-from worker.answer.gate.judge import TASK
+from worker.answer import repair
+from worker.answer.gate import TASK
 from worker.conversation import context_json
 from worker.conversation.context import Context, Outcome, Status
 from worker.conversation.messages import User
@@ -44,7 +44,7 @@ def read_newest(made: Product) -> Context:
 
 def list_requests(ended: Context) -> list[str]:
     said = (each.text for each in ended.messages if isinstance(each, User))
-    return [text for text in said if text.startswith(repair_request.GATES)]
+    return [text for text in said if text.startswith(repair.GATES)]
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_what_is_missing_and_what_is_not_proven_is_asked_for_at_once(tmp_path: P
         ended = analyse(made)
     assert ended.outcome == Outcome(Status.DONE, FINDING)
     (request,) = list_requests(ended)
-    assert request.startswith(repair_request.GATE_AND_REPAIR)
+    assert request.startswith(repair.GATE_AND_REPAIR)
     assert "missing, or empty: What to do" in request
-    assert repair_request.REPAIR in request
+    assert repair.REPAIR in request
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline, Scene
 from worker.conversation.context import Subject
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction
 from worker.sources.table import bind_sources
 from worker.tools.source import Document
 
@@ -38,7 +39,7 @@ def client(sim: GitLabSim, scene: Scene) -> ReadClient:
 
 @pytest.fixture
 def reader(sim: GitLabSim, scene: Scene, client: ReadClient) -> Reader:
-    return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes)
+    return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), Redaction)
 
 
 def fetch(reader: Reader, name: str, **arguments: Any) -> Document:
@@ -86,7 +87,7 @@ def plenty(sim: GitLabSim, scene: Scene) -> dict[str, dict[str, Any]]:
 def bound(reader: Reader, scene: Scene, plenty: Mapping[str, Any]) -> Reader:
     """The reader, bound to the scene as `plenty` has left it."""
     subject = replace(reader.subject, sha=scene.pipeline.sha)
-    return Reader.open(reader.client, subject, bytes)
+    return Reader.open(reader.client, subject, Redaction)
 
 
 def unpacked(document: Document) -> list[bytes]:

@@ -13,7 +13,6 @@ from tests.google_tokens import TokenServer
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import LOOK, RUN, SYSTEM
 from tests.wire.simulators import WIRES, Simulator
-from worker.answer.repair import close_calls
 from worker.conversation import context_json
 from worker.conversation.context import Context
 from worker.conversation.messages import (
@@ -26,6 +25,7 @@ from worker.conversation.messages import (
     find_results,
 )
 from worker.conversation.model import Reply, Request
+from worker.conversation.open_calls import close_calls
 from worker.conversation.prompts import write_continuation
 from worker.lab.script import Asked, Call, Say, Scripted, Step, Think
 from worker.models.client import HttpModel

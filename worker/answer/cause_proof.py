@@ -5,10 +5,14 @@ is in every log, and `could not compile … due to 1 previous error` in every fa
 proves a cause if it is in the output of the command that failed, names a file and line of the
 change, or is in the test report or in what another system left; and if it is no banner, no ender
 and no consequence.
+
+A cause itself may blame something new that was installed. "Infrastructure" may mean that a
+release, an image or a runner has changed since the job passed; where both logs name the thing that
+is blamed, and it is the same, that is not so.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -17,8 +21,10 @@ from worker.logs.bystanders import find_bystander, reports_trouble
 from worker.logs.failing_command import FailingCommand, find_failing_command
 from worker.logs.named_places import find_places
 from worker.verdict.error_words import select_lines
+from worker.verdict.facts import Installed
 from worker.verdict.finding import Captures, Evidence, Finding, JobLog, Place, RepoFile
-from worker.verdict.verdict import Verdict
+from worker.verdict.remarks import Remark, name, remark
+from worker.verdict.verdict import Ruling, Verdict
 
 _NEAR = 4
 """How many lines around a line tell what it is."""
@@ -168,3 +174,71 @@ def _place_output(log: _Log) -> str:
         f"it is not in the output of the command that failed, lines {command.first} to "
         f"{command.last}"
     )
+
+
+# ----------------------------------------------------------------------------- what a cause blames
+
+_MAX_CAUSE = 4_000
+"""The most characters of a cause that are read."""
+
+_NEW = r"\b(?:new|newer|newest|latest|later|updated|upgraded|different|changed|another)\s"
+_NAME = r"[`'\"“]?([\w@][\w@./+:=-]{1,99})"
+_END = r"[`'\"”]?"
+_HAPPENED = (
+    r"\s(?:was|has\sbeen|had\sbeen|got)\s(?:\w{1,20}ly\s|just\s)?(?:released|updated|upgraded"
+    r"|bumped|published|rebuilt|moved|replaced|changed|re-?tagged)\b"
+)
+_BLAMED = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"{_NEW}(?:\w{{1,20}}\s)?(?:release|version|build)\sof\s(?:the\s|a\s)?{_NAME}",
+        rf"{_NEW}{_NAME}{_END}\s(?:release|version|image|build)\b",
+        rf"{_NEW}(?:\w{{1,20}}\s)?(image|runner)\b",
+        rf"{_NAME}{_END}(?:\s(?:image|package|release))?(?:\sv?\d[\w.]{{0,40}})?{_HAPPENED}",
+        rf"\b(image|runner){_HAPPENED}",
+        rf"\b(?:up(?:grade|date)|bump|release)\s(?:of|to)\s(?:the\s|a\s|an\s|new\s)?{_NAME}",
+    )
+)
+
+_DENIED = re.compile(r"\b(?:no|not|nor|neither|without|never)\b[^.;]{0,10}$", re.IGNORECASE)
+
+
+def hold_against_installed(ruling: Ruling, verdict: Verdict, cause: str) -> Ruling:
+    """Return `ruling`; if `verdict` is infrastructure and `cause` blames a thing that both logs
+    name and that has not changed since the job passed, with that refuted."""
+    blamed = {_normalise(each) for each in _list_blamed(cause)}
+    same = [each for each in ruling.same_as_passed if _list_names(each) & blamed]
+    if verdict is not Verdict.INFRASTRUCTURE or ruling.hard or not same:
+        return ruling
+    why = (verdict, _tell_same(same[0], ruling.last_pass))
+    return replace(
+        ruling,
+        contradictions=(why, *ruling.contradictions),
+        refuted_verdicts=ruling.refuted_verdicts | {verdict},
+    )
+
+
+def _list_blamed(cause: str) -> Iterator[str]:
+    text = re.sub(r"\s+", " ", cause[:_MAX_CAUSE])
+    for form in _BLAMED:
+        for found in form.finditer(text):
+            if not _DENIED.search(text[max(0, found.start() - 20) : found.start()]):
+                yield found[1]
+
+
+def _list_names(installed: Installed) -> set[str]:
+    """Return the names by which a cause may mean it: an image and a runner also by that word."""
+    kind = {installed.kind} & {"image", "runner"}
+    return {_normalise(installed.name), _normalise(installed.name.rpartition("/")[2]), *kind}
+
+
+def _normalise(text: str) -> str:
+    return re.sub(r"[-_.]+", "-", text.partition("==")[0].strip(".,;:").lower())
+
+
+def _tell_same(installed: Installed, last_pass: Remark) -> Remark:
+    if installed.kind == "runner":
+        return remark("it ran on the same runner as ", *last_pass, ", which passed")
+    what = name(f"{installed.name} {installed.version}")
+    words = " is the image of " if installed.kind == "image" else " was installed in "
+    return remark(what, words, *last_pass, " too, which passed")

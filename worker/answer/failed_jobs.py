@@ -1,10 +1,19 @@
-"""Lists what failed: the jobs as GitLab has them, and in each what the model says failed. Pure."""
+"""Lists what failed, and writes it on one line of a note, as far as it fits. Pure.
+
+The jobs are GitLab's, and in each stands what the model says failed there. Only where GitLab's list
+is not known, the line is the model's text.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from itertools import takewhile
 
-from worker.safety.untrusted import visible
+from worker.safety.code import write_code_line
+from worker.safety.neutralise import is_link_allowed
+from worker.safety.sentences import begin_words, join_sentences, split_sentences
+from worker.safety.untrusted import one_line, visible
 from worker.verdict.finding import FailedJobs
 from worker.verdict.jobs import FailingJob, Survey
 
@@ -90,3 +99,144 @@ def _list_tokens(text: str, token: re.Pattern[str]) -> Iterator[tuple[str, int]]
         job, code, code_id, listed_id, job_id, quoted, bare = found.groups()
         number = code_id or listed_id or job_id
         yield job or code or quoted or bare or "", int(number) if number else 0
+
+
+# ------------------------------------------------------------------------------ the line of a note
+
+LINE = 92
+"""Columns of what failed that one line of a note holds."""
+
+_MOST_NAMES = 3
+_TARGET = re.compile(r"\]\([^()\s]{1,2000}\)")
+_TEST = re.compile(r"::|\btest|\bspec\b|Test|\.t$|[\w]_\w", re.IGNORECASE)
+
+
+class Detail(IntEnum):
+    """How much is said of what failed, the most first."""
+
+    WHOLE = 0
+    FIRST_TESTS = 1
+    """Each job with its first tests or steps, none of them cut, and the number of the others."""
+    ONE_LINE = 2
+    """The jobs, and as much about each as fits on one line of the note."""
+    NAMES = 3
+    """The first three jobs."""
+    NOTHING = 4
+
+
+@dataclass(frozen=True)
+class FailedLine:
+    """What failed: the `jobs`, or without any the model's `text`. Links lead to `hosts` only."""
+
+    jobs: Sequence[FailedJobs]
+    text: str
+    hosts: frozenset[str] = frozenset()
+
+    def write(self, detail: Detail, tests: int = 1) -> str:
+        """Return what failed on one line; with FIRST_TESTS the first `tests` of each job."""
+        if detail is Detail.NOTHING:
+            return ""
+        if not self.jobs:
+            return _cut_text(self.text, detail)
+        if detail is Detail.NAMES:
+            return _join_labels([self._write_label(job) for job in self.jobs], _MOST_NAMES)
+        if detail is Detail.ONE_LINE:
+            return self._fill_line()
+        most = self.count_tests() if detail is Detail.WHOLE else tests
+        return "; ".join(self._write_job(job, most) for job in self.jobs)
+
+    def count_tests(self) -> int:
+        """Return how many tests or steps are listed of the job with the most."""
+        return max((len(job.tests) for job in self.jobs), default=0)
+
+    def is_told(self, line: str) -> bool:
+        """Return whether a line has every word of the model's text, but for usual ones and those of
+        the file in brackets beside what it names."""
+        said = _FILE.sub(" ", self.text).lower()
+        return set(_WORD.findall(said)) <= {*_WORD.findall(line.lower()), *_USUAL}
+
+    def _write_label(self, job: FailedJobs) -> str:
+        number = job.count or (str(job.job_id) if job.job_id else "")
+        linked = is_link_allowed(job.url, self.hosts)
+        where = f"[{number or 'its page'}]({job.url})" if linked else number
+        return f"{write_code_line(one_line(job.name, MAX_NAME))}{f' ({where})' if where else ''}"
+
+    def _write_job(self, job: FailedJobs, most: int, step: bool = True) -> str:
+        """Return a job, its step, its first `most` tests and the number of the others."""
+        names, left = [*map(write_code_line, job.tests[:most])], len(job.tests) - most
+        if left > 0 and names:
+            kind = f" test{'s' * (left > 1)}" if all(map(_TEST.search, job.tests)) else ""
+            names.append(f"{left} more{kind}")
+        listed = " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+        said = job.step and job.step not in job.tests and step
+        label = self._write_label(job) + (f", {write_code_line(job.step)}" if said else "")
+        return f"{label}: {listed}" if listed else label
+
+    def _fill_line(self) -> str:
+        """Return all jobs, and as much about each as fits on one line, the first ones first."""
+        texts = [self._write_label(job) for job in self.jobs]
+        if measure("; ".join(texts)) > LINE:
+            return _join_labels(texts, len(texts))
+        for at, job in enumerate(self.jobs):
+            room = LINE - measure("; ".join(texts)) + measure(texts[at])
+            texts[at] = self._write_within(job, room)
+        return "; ".join(texts)
+
+    def _write_within(self, job: FailedJobs, room: int) -> str:
+        """Return as much about a job as fits into `room` columns, at least its name."""
+        counts = range(len(job.tests), -1, -1)
+        forms = [self._write_job(job, most, step) for most in counts for step in (True, False)]
+        fitting = (form for form in forms if measure(form) <= room)
+        return next(fitting, self._write_label(job))
+
+
+MAX_NAME = 80
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_FILE = re.compile(
+    r"(?<=[`\w\])] )[(\[]`?[^\s()\[\]`]{1,300}\.[a-zA-Z]\w{0,7}(?::\d{1,7}){0,2}`?[)\]]"
+)
+"""A file in brackets after a test or step."""
+
+_USUAL = frozenset(("all", "and", "are", "fail", "failed", "fails", "job", "jobs", "step", "target",
+                    "test", "tests", "the", "with"))  # fmt: skip
+
+
+def _join_labels(labels: Sequence[str], most: int) -> str:
+    """Return the first `most` jobs, fewer if they are longer than a line, and the number of the
+    others; at least one."""
+    for count in range(min(most, len(labels)), 0, -1):
+        left = len(labels) - count
+        text = ", ".join(labels[:count]) + (f" and {left} more" if left else "")
+        if count == 1 or measure(text) <= LINE:
+            return text
+    return ""
+
+
+def _cut_text(text: str, detail: Detail) -> str:
+    sentences = split_sentences(visible(text).strip())
+    line = join_sentences(sentences) if sentences else ""
+    if detail is Detail.WHOLE or measure(line) <= LINE:
+        return line
+    words = begin_words(line, LINE - 2)
+    return f"{words} …" if words else one_line(line, LINE)
+
+
+def measure(text: str) -> int:
+    """Return how many columns a text takes, without the marks of code and where links lead."""
+    return len(_TARGET.sub("]", text).replace("`", "").replace("[", "").replace("]", ""))
+
+
+_BETWEEN_NAMES = re.compile(r", (?![^\[\]()]{0,60}[\])])")
+"""Not inside brackets, as of `test: [3.12, linux]`."""
+
+
+def cut_names(text: str, limit: int) -> str:
+    """Return a list of names on one line: of a longer one as many whole names as fit into `limit`
+    characters, and the number of the others."""
+    names = _BETWEEN_NAMES.split(" ".join(visible(text).split()))
+    if len(", ".join(names)) <= limit:
+        return ", ".join(names)
+    cuts = (f"{', '.join(names[:at])} and {len(names) - at} more" for at in range(1, len(names)))
+    fitting = list(takewhile(lambda cut: len(cut) <= limit, cuts))
+    return fitting[-1] if fitting else one_line(text, limit)

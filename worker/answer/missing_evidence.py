@@ -1,21 +1,25 @@
-"""Names missing evidence, and the one change to the CI configuration that would keep it.
+"""Names missing evidence, and the one change to the CI configuration that would keep it. Pure.
 
-For an answer that abstains without naming them itself. Pure: everything is read from the
-transcript, where the sources said what they could not give.
+Everything is read from the transcript, where the sources said what they could not give. An answer
+that abstains without naming what is missing is filled in with it.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
-from worker.answer.repair import find_entries, find_unavailable
 from worker.conversation.context import Context
-from worker.conversation.messages import find_results
+from worker.conversation.messages import (
+    ToolResult,
+    find_results,
+)
+from worker.safety.untrusted import parse_objects
 from worker.verdict.finding import Finding
 from worker.verdict.verdict import Verdict
 
-MAX_NAMED = 3
+_MAX_NAMED = 3
 
-REMEDIES = {
+_REMEDIES = {
     ("they expired at",): (
         "Keep the job's artifacts longer: `artifacts: expire_in: 1 week` in `.gitlab-ci.yml`."
     ),
@@ -63,7 +67,7 @@ def fill_missing_evidence(finding: Finding, context: Context) -> Finding:
         return finding
     reasons = map(_get_reason, find_unavailable(context))
     known = list(dict.fromkeys((*reasons, *_list_incomplete(context))))
-    missing = finding.missing_evidence or "; ".join(known[:MAX_NAMED])
+    missing = finding.missing_evidence or "; ".join(known[:_MAX_NAMED])
     advice = finding.next_time or _choose_advice(known, finding.missing_evidence)
     return replace(finding, missing_evidence=missing, next_time=advice)
 
@@ -80,11 +84,43 @@ def _get_reason(line: str) -> str:
 
 def _choose_advice(known: list[str], named: str) -> str:
     text = "\n".join([*known, named])
-    fitting = (advice for signs, advice in REMEDIES.items() if any(sign in text for sign in signs))
+    fitting = (advice for signs, advice in _REMEDIES.items() if any(sign in text for sign in signs))
     return next(fitting, USUAL)
 
 
 def _list_incomplete(context: Context) -> Iterator[str]:
     """Yield what this turn's documents say is missing from them."""
     for result in find_results(context.messages[context.turn_start :]):
-        yield from (entry["missing"] for entry in find_entries(result, "missing"))
+        yield from (entry["missing"] for entry in _find_entries(result, "missing"))
+
+
+def find_unavailable(context: Context) -> tuple[str, ...]:
+    """Find what sources could not give in this turn, one line each."""
+    lines: dict[str, None] = {}
+    for result in find_results(context.messages[context.turn_start :]):
+        for entry in _find_entries(result, "unavailable"):
+            lines[f"{entry.get('source', result.name)}: {entry['unavailable']}"] = None
+    return tuple(lines)
+
+
+def list_failed_calls(context: Context) -> tuple[tuple[str, str], ...]:
+    """List the tools whose last call in this turn failed, each with the reason."""
+    last = {result.name: result for result in find_results(context.messages[context.turn_start :])}
+    return tuple(
+        (name, next(_list_reasons(result), "no reason given"))
+        for name, result in last.items()
+        if result.is_error
+    )
+
+
+def _list_reasons(result: ToolResult) -> Iterator[str]:
+    for field in ("unavailable", "error"):
+        yield from (str(entry[field]) for entry in _find_entries(result, field))
+
+
+def _find_entries(result: ToolResult, name: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a result, itself or those in its list, that have a text under `name`."""
+    if f'"{name}"' not in result.content:
+        return
+    parts = parse_objects(result.content, "results")
+    yield from (part for part in parts if isinstance(part.get(name), str))

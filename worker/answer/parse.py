@@ -1,4 +1,4 @@
-"""Parses the text of an answer into a Finding.
+"""Parses the text of an answer into a Finding, and finds what its sentences claim. Pure.
 
 The workflow asks for Markdown with named sections. Models deviate from that; text outside the
 sections is put into `details`. Only in Evidence is anything dropped, and it is counted: a quote
@@ -9,6 +9,7 @@ import re
 
 from worker.answer.quotes import scan_quotes
 from worker.conversation.answer_text import FENCE, split_sections
+from worker.safety.sentences import before_code, split_sentences
 from worker.verdict.finding import Evidence, Finding
 from worker.verdict.verdict import Verdict
 
@@ -118,3 +119,86 @@ def _read_evidence(text: str) -> tuple[tuple[Evidence, ...], str, tuple[str, ...
             prose.append(each.text)
     unread += [quote.where for quote in quotes[MAX_QUOTES:]]
     return tuple(quotes[:MAX_QUOTES]), "\n".join(prose), tuple(unread)
+
+
+# ------------------------------------------------------------- what a cause says of other failures
+
+_FURTHER = r"(?:second|another|separate|further|unrelated|independent|additional|other)"
+_FAILURE = r"(?:failures?|failing \w+|causes?|errors?|problems?|bugs?|breakages?|flakes?)"
+_NAMES_FAILURE = re.compile(
+    rf"\b{_FURTHER}\b,?(?: [\w-]+,?){{0,2}} {_FAILURE}\b"
+    r"|^(?:Separately|Independently|Secondly|Second|Besides|Additionally|In addition|Also)\b"
+    r".{0,200}\b(?:fail|broke|break|caus|error|flaky|red\b)"
+    r"|\bfail(?:s|ed|ing)? .{0,40}\b(?:another|a different|an unrelated|a separate|(?:its|their) "
+    r"own) (?:reason|cause)\b",
+    re.IGNORECASE,
+)
+_DENIES_FAILURE = re.compile(
+    r"\b(?:no|not|nor|without|never|neither|rather than|consequences?|follows?|only because)\b"
+    r"|n't\b",
+    re.IGNORECASE,
+)
+
+_IT = r"(?:it|this|that|them|these|those|the (?:first|same))"
+_FOLLOWS_FROM_IT = re.compile(
+    rf"\b(?:(?:follow|stem|come|result|arise)s? from {_IT}"
+    rf"|(?:disappear|vanish|go)\w* .{{0,10}}with {_IT}"
+    rf"|(?:caused by|due to|because of) {_IT}|(?:(?:its|the|are|only|merely|just|a) )+consequences?"
+    r"|(?:has|have) the same (?:cause|reason))\b",
+    re.IGNORECASE,
+)
+
+
+def count_named_failures(cause: str) -> int:
+    """Return the number of sentences up to the last one that names another failure; 0 if no
+    sentence after the first one does."""
+    sentences = split_sentences(before_code(cause))
+    named = [at for at, each in enumerate(sentences, 1) if at > 1 and _names_failure(each)]
+    return named[-1] if named else 0
+
+
+def list_named_failures(cause: str) -> list[str]:
+    """Return the sentences after the first one that name another failure."""
+    return [each for each in split_sentences(before_code(cause))[1:] if _names_failure(each)]
+
+
+def _names_failure(sentence: str) -> bool:
+    """Whether a sentence names another failure than the sentences before it."""
+    found = _NAMES_FAILURE.search(sentence[:600])
+    if found is None or _DENIES_FAILURE.search(sentence[: found.end()]):
+        return False
+    return not _FOLLOWS_FROM_IT.search(sentence[found.end() : 600])
+
+
+# ------------------------------------------------------------------ what advice says about a retry
+
+_NO_RETRY = re.compile(
+    r"\b(?:retr(?:y|ies|ying)|re-?runs?|re-?running|another run)\b[^.;]{0,40}"
+    r"(?:\b(?:not|never|cannot|no use|useless|pointless)\b|n't\b)"
+    r"|(?:\b(?:do not|no use to|never)|\bdon't) (?:retry|re-?run)\b",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(r"\b(?:if|unless|when|until|where|should)\b", re.IGNORECASE)
+
+
+def advises_against_retry(advice: str) -> bool:
+    """Whether a sentence of the advice says, without a condition, that a retry does not help."""
+    return any(
+        found is not None and not _CONDITION.search(sentence[: found.end()])
+        for sentence in split_sentences(before_code(advice))
+        for found in [_NO_RETRY.search(sentence[:600])]
+    )
+
+
+_RETRY = re.compile(
+    r"\W{0,4}(?:(?:please|just|simply|first) ){0,2}(?:retry|re-?run|restart|re-?trigger)\b",
+    re.IGNORECASE,
+)
+_LATER = re.compile(r"\b(?:after|once|when|as soon as|until|with)\b", re.IGNORECASE)
+
+
+def advises_retry(advice: str) -> bool:
+    """Whether the advice begins with a retry of the job as it is."""
+    first = "".join(split_sentences(before_code(advice))[:1])[:600]
+    clause = re.split(r"[,;:]", first, maxsplit=1)[0]
+    return bool(_RETRY.match(clause)) and not (_LATER.search(clause) or _NO_RETRY.search(first))

@@ -5,13 +5,12 @@ In a reply in free text, a quote that is not proven is struck out with a remark.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 
-from worker.answer.line_numbers import correct_line_numbers
 from worker.answer.parse import MAX_QUOTES
-from worker.answer.quotes import scan_quotes
+from worker.answer.quotes import correct_line_numbers, scan_quotes
 from worker.errors import ArgumentError, SourceError
 from worker.safety.untrusted import visible
 from worker.verdict.finding import (
@@ -28,13 +27,13 @@ from worker.verdict.verdict import CLAIMS, Verdict
 NEAR = 2
 """How many lines off a quote's line number may be."""
 
-MIN_QUOTE = 12
+_MIN_QUOTE = 12
 """The fewest non-blank characters of a quote that is part of a line."""
 
 MAX_SHOWN = 200
 """The most characters of a line that is shown to the model again."""
 
-MAX_SEARCHED = 200_000
+_MAX_SEARCHED = 200_000
 """The most lines that are searched for a quote that is not where it should be."""
 
 MAX_LIKELY = 2_000
@@ -47,6 +46,14 @@ UNREADABLE = "this is not in the form of a quote"
 
 ReplyPart = str | Evidence | Unproven
 """A part of a reply: Markdown, a proven quote, or one that must not be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The lines of a place could not be read; why."""
+
+    reason: str
+
 
 _AFTER_NUMBER = re.compile(r"[:|][ \t]?| [+ ]")
 
@@ -98,11 +105,11 @@ def _check_quotes(
     """
 
     @cache
-    def read_lines(place: Place) -> Sequence[str] | str:
+    def read_lines(place: Place) -> Sequence[str] | Unreadable:
         try:
             return captures.read_lines(place)
         except (SourceError, ArgumentError) as error:
-            return f"{name_place(place)} could not be read: {error}"
+            return Unreadable(f"{name_place(place)} could not be read: {error}")
 
     proven: dict[tuple[Place, int, int, str], Evidence] = {}
     failed: list[Unproven] = []
@@ -140,7 +147,7 @@ def _prove_in_reply(quote: Evidence, captures: Captures, count: int) -> ReplyPar
 
 def prove_quote(
     quote: Evidence,
-    read_lines: Callable[[Place], Sequence[str] | str],
+    read_lines: Callable[[Place], Sequence[str] | Unreadable],
     url: Callable[[Place, int, int], str],
 ) -> Evidence | Unproven:
     """Return the quote as captured, with its link; or why it is not proven.
@@ -149,12 +156,12 @@ def prove_quote(
     returns the lines of a place, or why they cannot be read.
     """
     lines = read_lines(quote.place)
-    if isinstance(lines, str):
-        return _make_unproven(quote, lines)
+    if isinstance(lines, Unreadable):
+        return _make_unproven(quote, lines.reason)
     start, wanted = _find_start(quote, lines)
     if not start:
         others = _find_elsewhere(wanted, lines) if quote.line else []
-        if len(others) != 1 or len(lines) > MAX_SEARCHED:
+        if len(others) != 1 or len(lines) > _MAX_SEARCHED:
             return _explain_miss(quote, wanted, lines, others)
         start = others[0]
     first, last = (start, start + len(wanted) - 1) if _has_numbers(quote) else (0, 0)
@@ -211,14 +218,14 @@ def _matches_at(wanted: Sequence[str], lines: Sequence[str], at: int) -> bool:
 
 
 def _matches_line(line: str, text: str, among: bool) -> bool:
-    """Whether the line is `text`, or contains it and `text` has at least MIN_QUOTE characters.
+    """Whether the line is `text`, or contains it and `text` has at least _MIN_QUOTE characters.
 
     A text `among` others may be empty, because lines may be.
     """
     if line.strip() == text:
         return bool(text) or among
     text = text.removesuffix("…").rstrip()  # as a preview clips long lines
-    return text in line and len("".join(text.split())) >= MIN_QUOTE
+    return text in line and len("".join(text.split())) >= _MIN_QUOTE
 
 
 def _dedent(lines: Sequence[str]) -> str:
@@ -261,7 +268,7 @@ def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iter
     """Return the first of the line numbers `starts` on which the texts begin if blanks are ignored,
     0 if there is none."""
     texts = [_strip_blanks(text) for text in wanted]
-    long = sum(map(len, texts)) >= MIN_QUOTE
+    long = sum(map(len, texts)) >= _MIN_QUOTE
     holds = str.__contains__ if long else str.__eq__
     for at in starts if any(texts) else ():
         if at - 1 + len(texts) <= len(lines) and all(
@@ -274,7 +281,7 @@ def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iter
 def _list_likely_starts(wanted: Sequence[str], lines: Sequence[str]) -> Iterator[int]:
     """Yield the numbers of the first MAX_LIKELY lines with the longest word of the first text."""
     word = max(wanted[0].removesuffix("…").split(), key=len, default="")
-    searched = enumerate(islice(lines, MAX_SEARCHED), 1)
+    searched = enumerate(islice(lines, _MAX_SEARCHED), 1)
     yield from islice((number for number, line in searched if word in line), MAX_LIKELY)
 
 
@@ -287,7 +294,7 @@ def _find_elsewhere(wanted: Sequence[str], lines: Sequence[str]) -> list[int]:
     part = wanted[0].removesuffix("…").rstrip()
     found = (
         number
-        for number, line in enumerate(islice(lines, MAX_SEARCHED), 1)
+        for number, line in enumerate(islice(lines, _MAX_SEARCHED), 1)
         if part in line and _matches_at(wanted, lines, number)
     )
     return list(islice(found, MOST_OTHERS))

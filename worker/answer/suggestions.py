@@ -22,7 +22,7 @@ MAX_LINES = 100
 """The most lines above its own that a suggestion may replace, see
 https://docs.gitlab.com/user/project/merge_requests/reviews/suggestions/."""
 
-MAX_BETWEEN = 25
+_MAX_BETWEEN = 25
 """The most unchanged lines between two places of one suggestion: a reader has to look through
 them."""
 
@@ -76,6 +76,13 @@ class Suggestion:
     def lines(self) -> list[str]:
         """The new lines; none if the old ones are to be deleted."""
         return self.text.split("\n") if self.text else []
+
+
+@dataclass(frozen=True, slots=True)
+class NotOnDiff:
+    """Why a change is in the note and not on the diff; "" if it was not meant for the diff."""
+
+    reason: str
 
 
 Change = tuple[Suggestion, ...]
@@ -196,7 +203,7 @@ def _split_far_places(change: Sequence[Suggestion]) -> list[Change]:
         return [tuple(change)]
     parts: list[list[Suggestion]] = []
     for fix in sorted(change, key=lambda fix: fix.first):
-        if parts and fix.first - parts[-1][-1].last - 1 <= MAX_BETWEEN:
+        if parts and fix.first - parts[-1][-1].last - 1 <= _MAX_BETWEEN:
             parts[-1].append(fix)
         else:
             parts.append([fix])
@@ -233,7 +240,7 @@ def _write_block(fix: Suggestion, why: str) -> str:
     return f"{place}\n\n{fence}\n{fix.text}\n{fence}{caution}"
 
 
-def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion | str:
+def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion | NotOnDiff:
     """Return the change as one suggestion, or why it cannot be one.
 
     `lines` returns a file's lines at the head commit; those between the suggestions are needed.
@@ -241,20 +248,20 @@ def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Sug
     would be written into the file.
     """
     if any(_STAND_IN.search(fix.text) for fix in change):
-        return "it has a placeholder in place of the file's own text"
+        return NotOnDiff("it has a placeholder in place of the file's own text")
     if len(change) == 1:
         return change[0]
     if len({fix.path for fix in change}) > 1:
-        return "one suggestion is for one file"
+        return NotOnDiff("one suggestion is for one file")
     parts = sorted(change, key=lambda fix: fix.first)
     if any(before.last >= after.first for before, after in pairwise(parts)):
-        return "they replace the same lines"
+        return NotOnDiff("they replace the same lines")
     path, first, last = parts[0].path, parts[0].first, parts[-1].last
     if last - first > MAX_LINES:
-        return f"they are too far apart: one suggestion replaces {MAX_LINES} lines"
+        return NotOnDiff(f"they are too far apart: one suggestion replaces {MAX_LINES} lines")
     between = lines(path)[first - 1 : last]
     if len(between) < last - first + 1 or any(map(_STAND_IN.search, between)):
-        return "the lines between them cannot be shown"
+        return NotOnDiff("the lines between them cannot be shown")
     moved = [Suggestion("", fix.first - first + 1, fix.last - first + 1, fix.text) for fix in parts]
     text = "\n".join(apply_suggestions(moved, between) or ())
     cautions = dict.fromkeys(fix.caution for fix in change if fix.caution)
@@ -272,18 +279,18 @@ def apply_suggestions(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list
     return changed
 
 
-def find_change_position(change: Change, changes: Changes) -> Position | str:
+def find_change_position(change: Change, changes: Changes) -> Position | NotOnDiff:
     """Return the last place that the change has on the diff, or why it has none there.
 
     If the change has several suggestions, the others may be elsewhere in the file.
     """
     places = [find_position(fix, changes) for fix in sorted(change, key=lambda fix: fix.first)]
     found = max(places, key=lambda each: isinstance(each, Position) and each.new_line)
-    if isinstance(found, str):
+    if isinstance(found, NotOnDiff):
         return found
     files = (file for file in changes.files if file.new_path == change[0].path)
     if len(change) > 1 and any("\r\n" in file.diff for file in files):
-        return "the lines between them end in CR LF"
+        return NotOnDiff("the lines between them end in CR LF")
     return found
 
 
@@ -293,27 +300,29 @@ def is_on_diff(change: Change, changes: Changes) -> bool:
     return is_of_one_file and isinstance(find_change_position(change, changes), Position)
 
 
-def find_position(fix: Suggestion, changes: Changes) -> Position | str:
+def find_position(fix: Suggestion, changes: Changes) -> Position | NotOnDiff:
     """Return the suggestion's place on the diff, or why it has none there.
 
     Every line it replaces must be shown by the diff, added or unchanged, in one piece.
     """
     if not 0 < fix.first <= fix.last or fix.last - fix.first > MAX_LINES:
-        return f"{_name_lines(fix)} cannot be replaced at once"
+        return NotOnDiff(f"{_name_lines(fix)} cannot be replaced at once")
     if len(fix.text) > MAX_TEXT:
-        return f"the replacement has {len(fix.text)} characters"
+        return NotOnDiff(f"the replacement has {len(fix.text)} characters")
     file = next((each for each in changes.files if each.new_path == fix.path), None)
     if file is None:
-        return "the diff does not show this file"
+        return NotOnDiff("the diff does not show this file")
     shown = {line.new: line for line in read_hunks(file.diff) if line.sign != "-"}
     lines = [shown.get(number) for number in range(fix.first, fix.last + 1)]
     there = [line for line in lines if line]
     if len(there) < len(lines) or len({line.hunk for line in there}) > 1:
-        return f"the diff does not show {'it' if fix.first == fix.last else 'them in one piece'}"
+        return NotOnDiff(
+            f"the diff does not show {'it' if fix.first == fix.last else 'them in one piece'}"
+        )
     if "\n".join(line.text for line in there) == fix.text:
-        return "it changes nothing"
+        return NotOnDiff("it changes nothing")
     if meant := _find_meant_line(fix, {number: line.text for number, line in shown.items()}):
-        return f"it reads like a change of line {meant}"
+        return NotOnDiff(f"it reads like a change of line {meant}")
     return Position(
         base_sha=changes.base_sha,
         start_sha=changes.start_sha,

@@ -1,26 +1,48 @@
 """Finds the checks that ran with a change in place. Pure; the transcript is the state.
 
 The commands are the model's, and their exit status is the sandbox's. A reader is shown both, and
-nothing is concluded from them.
+nothing is concluded from them. A check is left out if that may be another command's status, or if
+the check may not have run.
 """
 
 import re
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
-from posixpath import basename
+from posixpath import basename, normpath
 
-from worker.answer.check_commands import name_program
-from worker.answer.checks import Place, find_checks, only_checks
-from worker.answer.shell_scripts import list_written_files
+from worker.answer.shell_scripts import (
+    QUIET,
+    CommandList,
+    ends_heredocs,
+    list_arguments,
+    list_written_files,
+    looks_at_files,
+    name_program,
+    read_given,
+    split_script,
+)
 from worker.conversation.context import Context
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult
 from worker.safety.spelling import correct_spelling
 from worker.safety.untrusted import parse_object
 
+HOME = "/tmp"
+"""The folder in which each command of the sandbox begins."""
+
 TOOL = "sandbox_exec"
 MAX_RUNS = 3
 """The most checks that are reported for one change; the newest ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where changed files are in the sandbox: the paths of the `files`, and the repository's folder
+    `root`, "" if they stand alone."""
+
+    root: str
+    files: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +110,7 @@ def find_restored_until(context: Context, own: Collection[str]) -> float:
     first = next(_list_commands(context), None)
     if not context.turn or first is None:
         return 0.0
-    return first.ended if only_checks(first.script, own) else first.begun
+    return first.ended if _only_checks(first.script, own) else first.begun
 
 
 def is_named(context: Context, names: Collection[str]) -> bool:
@@ -147,3 +169,236 @@ def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | No
     if not isinstance(script, str) or not isinstance(code, int | None):
         return None
     return script, code
+
+
+# ------------------------------------------------------------------------- the checks of a script
+
+_NOT_RUN = frozenset({None, 126, 127})
+"""Exit statuses of a command that was ended, or could not be run."""
+
+_OPAQUE_WORDS = """
+    ! . [[ alias builtin case command coproc do done elif else enable esac eval exec exit fi for
+    function hash if kill return select shopt source then trap until while { }
+"""
+_OPAQUE = frozenset(_OPAQUE_WORDS.split())
+"""Words with which a command may keep others from running, or run another one in their place."""
+
+_SETS = re.compile(r"-[Eeuxo]+|pipefail|errexit|nounset|xtrace")
+_QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A command of a script."""
+
+    text: str
+    words: tuple[str, ...]
+    folder: str
+    """Where it runs; "" if that is not known."""
+    of: int
+    """The number of its list of commands."""
+    at: int
+    """The number of its pipe in that list."""
+    part: int
+    """Its number in that pipe."""
+    stops: bool
+    """The shell stops at errors."""
+    joined: bool
+    """A pipe fails with any of its commands."""
+
+
+def find_checks(
+    script: str,
+    exit_code: int | None,
+    place: Place,
+    own: Collection[str],
+    *,
+    makes_change: bool,
+    made: Collection[str] = (),
+) -> tuple[str, ...]:
+    """Return the checks that a script ran over the changed files of `place` and whose exit status
+    is the script's.
+
+    `own`: see `list_arguments`. `makes_change` says that the script made the change; then a check
+    counts only if it follows everything that names the files. `made` are the names of files that
+    the model has written: its own scripts are no checks.
+    """
+    lists = split_script(script.replace("\\\n", " "))
+    steps = _read_steps(lists, place)
+    if exit_code in _NOT_RUN or steps is None or not ends_heredocs(script):
+        return ()
+    found = [
+        each.text
+        for each in steps
+        if _is_run_over(each, place, own, made)
+        and _has_status(each, exit_code == 0, lists, steps, place)
+        and not (makes_change and _may_precede(script, each.text, place))
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _only_checks(script: str, own: Collection[str]) -> bool:
+    """Return whether a script does nothing but checks, in whatever folder."""
+    steps = _read_steps(split_script(script), Place("", ()))
+    return bool(steps) and all(
+        step.words[:1] in (("cd",), ("set",)) or list_arguments(step.words, own) is not None
+        for step in steps or ()
+    )
+
+
+def _may_precede(script: str, check: str, place: Place) -> bool:
+    """Whether the change may have been made when or after the check ran."""
+    before, _, after = script.replace("\\\n", " ").rpartition(check)
+    names = {basename(file) for file in place.files}
+    return not any(name in before for name in names) or any(name in after for name in names)
+
+
+# ------------------------------------------------------------------------------------------- steps
+
+
+def _read_steps(lists: Sequence[CommandList], place: Place) -> list[_Step] | None:
+    """Return the commands in order; None if some may not run as they are written."""
+    steps: list[_Step] = []
+    folder, stops, joined = HOME, False, False
+    for of, each in enumerate(lists):
+        first = len(steps)
+        for at, pipe in enumerate(each.pipes):
+            for part, text in enumerate(pipe):
+                words = _read_words(text)
+                if words is None:
+                    return None
+                steps.append(_Step(text, words, folder, of, at, part, stops, joined))
+            folder = _change_folder(folder, steps[-1].words, each, at, place)
+        options = _read_options(steps[-1], each)
+        if options is None:
+            return None
+        stops |= bool(re.search("[eu]", options.replace("pipefail", "")))
+        joined |= "pipefail" in options
+        # The list may have stopped early, so the folder it changed to is not certain.
+        moved = any(step.at and step.words[:1] == ("cd",) for step in steps[first:])
+        folder = "" if moved or not _exists(folder, place) else folder
+    return steps
+
+
+def _read_options(step: _Step, of: CommandList) -> str | None:
+    """Return the shell options that a command sets, None if one is not known."""
+    if step.words[:1] != ("set",):
+        return ""
+    known = all(map(_SETS.fullmatch, step.words[1:]))
+    alone = of.pipes == ((step.text,),) and not of.in_background
+    return "".join(step.words[1:]) if known and alone else None
+
+
+def _read_words(text: str) -> tuple[str, ...] | None:
+    """Return the words of a command; None if nobody can tell what it runs."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    bare = _QUOTED.sub("", text)
+    program = next((each for each in words if not re.match(r"[A-Za-z_]\w*=", each)), "")
+    if program in _OPAQUE or re.search(r"[$`(){}]", program) or re.search(r"\(\s*\)", bare):
+        return None
+    return tuple(words)
+
+
+def _change_folder(
+    folder: str, words: tuple[str, ...], of: CommandList, at: int, place: Place
+) -> str:
+    """Return the folder after a command; "" if it is not known."""
+    if words[:1] not in (("cd",), ("pushd",), ("popd",)):
+        return folder
+    if len(of.pipes[at]) > 1 or of.in_background:
+        return folder
+    if words[0] != "cd" or len(words) != 2 or "||" in of.joins or not _is_plain(words[1]):
+        return ""
+    to = _resolve(words[1], folder)
+    # Without the folder, what follows the "&&" has not run.
+    sure = _exists(to, place) or at < len(of.joins)
+    return to if to and sure else ""
+
+
+def _is_plain(path: str) -> bool:
+    return not re.search(r"[$`*?~(]", path) and path != "-"
+
+
+def _resolve(path: str, folder: str) -> str:
+    """Return an absolute path; "" if the folder that it begins in is not known."""
+    if path.startswith("/"):
+        return normpath(path)
+    return normpath(f"{folder}/{path}") if folder else ""
+
+
+def _exists(folder: str, place: Place) -> bool:
+    return bool(folder) and any(_is_within(file, folder) for file in place.files)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
+
+
+# ------------------------------------------------------------------------------------------ checks
+
+
+def _is_run_over(step: _Step, place: Place, own: Collection[str], made: Collection[str]) -> bool:
+    """Whether the command is a check that reads the changed files."""
+    if re.search(r"[()]", _QUOTED.sub("", step.text)):
+        return False
+    arguments = list_arguments(step.words, own)
+    if arguments is None:
+        return _is_given(step, place, made)
+    paths = [path for each in arguments if (path := _resolve(each, step.folder))]
+    if paths and (looks_at_files(step.words) or place.root == HOME):
+        return all(any(_is_within(file, path) for path in paths) for file in place.files)
+    # Below the folder in which all commands begin, there may be other copies of the repository.
+    root, folder = place.root, step.folder
+    if root in ("", HOME):
+        return root == folder != ""
+    return any(_is_within(path, root) for path in paths or [folder] if path)
+
+
+def _is_given(step: _Step, place: Place, made: Collection[str]) -> bool:
+    """Whether the command runs, or looks at, the changed files; or a script of the repository that
+    is given one of them; or the repository's tests."""
+    given = read_given(step.words)
+    if given is None:
+        return False
+    first = _resolve(given.first, step.folder)
+    others = {_resolve(each, step.folder) for each in given.others}
+    if first in place.files:
+        return others.issuperset({*place.files} - {first})
+    if place.root in ("", HOME) or basename(given.first) in made:
+        return False
+    is_script = bool(given.others) and _is_within(first, place.root)
+    over = given.has_tests or (is_script and not others.isdisjoint(place.files))
+    return over and _is_within(step.folder or "/", place.root)
+
+
+def _has_status(
+    step: _Step, passed: bool, lists: Sequence[CommandList], steps: Sequence[_Step], place: Place
+) -> bool:
+    """Whether the script's exit status is that of the command."""
+    of = lists[step.of]
+    last_part = step.part == len(of.pipes[step.at]) - 1
+    if of.in_background or "||" in of.joins or not (last_part or (step.joined and passed)):
+        return False
+    is_last = step.of == len(lists) - 1
+    if passed:
+        return is_last or (step.stops and not of.joins)
+    before = steps[: steps.index(step)]
+    return (
+        is_last
+        and step.at == len(of.pipes) - 1
+        and not (step.part and step.joined)
+        and all(_cannot_end(each, step, place) for each in before)
+    )
+
+
+def _cannot_end(before: _Step, step: _Step, place: Place) -> bool:
+    """Whether a command before the failed one cannot be the one that has ended the script."""
+    word, *rest = before.words or ("",)
+    if not step.stops and before.of != step.of:
+        return word in QUIET
+    return word == "set" or (
+        word == "cd" and len(rest) == 1 and _exists(_resolve(rest[0], before.folder), place)
+    )

@@ -6,7 +6,7 @@ from itertools import islice, pairwise
 
 from markupsafe import Markup
 
-from worker.answer.repair import find_unavailable
+from worker.answer.missing_evidence import find_unavailable
 from worker.conversation.context import CallCost, Context, Subject
 from worker.conversation.folds import FoldKind
 from worker.conversation.limits import SOFT, Limits, TurnUsage, measure_budgets

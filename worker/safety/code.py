@@ -4,17 +4,13 @@ import re
 
 from worker.safety.untrusted import visible
 
-_LANGUAGES = frozenset(
-    re.findall(
-        r"\S+",
-        """
-        text log bash sh shell console powershell python py ruby rb perl php lua r go rust rs c cpp
-        cxx h cs csharp java kotlin scala groovy swift objc js javascript jsx ts typescript tsx json
-        yaml yml toml ini xml html css scss sql diff patch dockerfile makefile make cmake hcl
-        terraform nix haskell elixir erlang clojure ocaml dart zig asm
-        """,
-    )
-)
+_LANGUAGE_NAMES = """
+    text log bash sh shell console powershell python py ruby rb perl php lua r go rust rs c cpp
+    cxx h cs csharp java kotlin scala groovy swift objc js javascript jsx ts typescript tsx json
+    yaml yml toml ini xml html css scss sql diff patch dockerfile makefile make cmake hcl
+    terraform nix haskell elixir erlang clojure ocaml dart zig asm
+"""
+_LANGUAGES = frozenset(_LANGUAGE_NAMES.split())
 _MARKER = re.compile(r"<!(-+\s*sandpiper)", re.IGNORECASE)
 _INCLUDE = re.compile(r"::include", re.IGNORECASE)
 

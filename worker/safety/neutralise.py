@@ -47,7 +47,7 @@ def neutralise(markdown: str, hosts: frozenset[str] = frozenset(), limit: int = 
 
 def neutralise_line(text: str, hosts: frozenset[str] = frozenset(), limit: int = 600) -> str:
     """Return `text` as one line of such harmless Markdown, cut at `limit` characters."""
-    return _escape_start(render_inline(one_line(text, limit), hosts))
+    return _escape_start(_render_inline(one_line(text, limit), hosts))
 
 
 _PREFIX = re.compile(
@@ -80,7 +80,7 @@ def _write_line(line: str, hosts: frozenset[str], in_table: bool) -> str:
     if in_table:
         text = "".join(_write_cell(cell, hosts) + bar for cell, bar in _CELL.findall(rest))
     else:
-        text = render_inline(rest, hosts)
+        text = _render_inline(rest, hosts)
     # GitLab reads ">>>" as a fence of its own.
     marks = re.sub(r">[ \t]*", "> ", prefix["marks"])
     start = prefix["space"] + marks + (prefix["task"] or "") + (prefix["head"] or "")
@@ -90,7 +90,7 @@ def _write_line(line: str, hosts: frozenset[str], in_table: bool) -> str:
 def _write_cell(cell: str, hosts: frozenset[str]) -> str:
     # A bar within a cell, in code too, must not end it.
     text = _BAR.sub(
-        lambda bar: bar[0] if len(bar[1]) % 2 else f"{bar[1]}\\|", render_inline(cell, hosts)
+        lambda bar: bar[0] if len(bar[1]) % 2 else f"{bar[1]}\\|", _render_inline(cell, hosts)
     )
     # If it is no table after all, a link definition "[x:" must not continue after the bar.
     return f"{text} " if "[" in text else text
@@ -175,7 +175,7 @@ def _open_fence(line: str) -> _Fence | None:
 # ---------------------------------------------------------------------------- one line of Markdown
 
 
-def render_inline(text: str, hosts: frozenset[str]) -> str:
+def _render_inline(text: str, hosts: frozenset[str]) -> str:
     """Make one line (or table cell) of Markdown, without its block markers, harmless."""
     codes: list[str] = []
     plain = []

@@ -76,8 +76,22 @@ def redact_json(value: Mapping[str, Any], redact: Callable[[str], str]) -> Redac
     Strings lose their secrets and invisible characters. Raises TypeError, ValueError or
     RecursionError for what is not JSON.
     """
-    clean = redact_values(value, lambda text: redact(_remove_invisible(text)))
-    return Redacted(_to_json(clean).encode(errors="replace"), _KEY)
+    clean = redact_values(
+        value, lambda text: redact(visible(text.encode(errors="replace").decode()))
+    )
+    lines = [f"{json.dumps(key)}:{_write_field(item)}" for key, item in clean.items()]
+    text = "{" + ",\n".join(lines) + "}\n"
+    return Redacted(text.encode(errors="replace"), _KEY)
+
+
+def _write_field(item: Any) -> str:
+    if isinstance(item, list | tuple) and item:
+        return "[\n" + ",\n".join(map(_write_compact, item)) + "\n]"
+    return _write_compact(item)
+
+
+def _write_compact(item: Any) -> str:
+    return json.dumps(item, separators=(",", ":"), ensure_ascii=False)
 
 
 # ---------------------------------------------------------------------------------------- values
@@ -145,28 +159,6 @@ def _redact_items(value: Sequence[Any], name: str, redact: Callable[[str], str])
             each = iter(lines)
             return ["\n".join(islice(each, item.count("\n") + 1)) for item in value]
     return [_redact_any(item, name, redact) for item in value]
-
-
-# ------------------------------------------------------------------------------------------ JSON
-
-
-def _remove_invisible(text: str) -> str:
-    return visible(text.encode(errors="replace").decode())
-
-
-def _to_json(value: Mapping[str, Any]) -> str:
-    lines = [f"{json.dumps(key)}:{_write_field(item)}" for key, item in value.items()]
-    return "{" + ",\n".join(lines) + "}\n"
-
-
-def _write_field(item: Any) -> str:
-    if isinstance(item, list | tuple) and item:
-        return "[\n" + ",\n".join(map(_write_compact, item)) + "\n]"
-    return _write_compact(item)
-
-
-def _write_compact(item: Any) -> str:
-    return json.dumps(item, separators=(",", ":"), ensure_ascii=False)
 
 
 # ------------------------------------------------------------------------------------------ streams

@@ -7,17 +7,16 @@ Counts = tuple[tuple[str, int, str], ...]
 """How often each kind of secret (as in `redact.mark`) was redacted in each document: the kind, the
 number, the document ("" if unknown); ordered by kind and document."""
 
-_PROPER = (
-    *("AWS", "Airtable", "Alibaba", "Anthropic", "Artifactory", "Atlassian", "Azure", "Brevo"),
-    *("Buildkite", "CircleCI", "Clojars", "Cloudflare", "Databricks", "DigitalOcean", "Docker"),
-    *("Doppler", "Duffel", "Dynatrace", "EasyPost", "Figma", "Flutterwave", "GitHub", "GitLab"),
-    *("Google", "Grafana", "Harness", "Heroku", "HubSpot", "Infracost", "Linear", "Mailchimp"),
-    *("Mailgun", "MaxMind", "Netlify", "Notion", "NuGet", "Octopus", "OpenAI", "OpenShift"),
-    *("PlanetScale", "Postman", "Prefect", "Pulumi", "PyPI", "ReadMe", "RubyGems", "Scalingo"),
-    *("SendGrid", "Sentry", "Shippo", "Shopify", "Slack", "Snyk", "Sonar", "Sourcegraph", "Square"),
-    *("Stripe", "Supabase", "Tailscale", "Telegram", "Terraform", "Twilio", "Typeform", "URL"),
-    *("Vault", "Yandex"),
-)
+_PROPER_NAMES = """
+    AWS Airtable Alibaba Anthropic Artifactory Atlassian Azure Brevo Buildkite CircleCI Clojars
+    Cloudflare Databricks DigitalOcean Docker Doppler Duffel Dynatrace EasyPost Figma
+    Flutterwave GitHub GitLab Google Grafana Harness Heroku HubSpot Infracost Linear Mailchimp
+    Mailgun MaxMind Netlify Notion NuGet Octopus OpenAI OpenShift PlanetScale Postman Prefect
+    Pulumi PyPI ReadMe RubyGems Scalingo SendGrid Sentry Shippo Shopify Slack Snyk Sonar
+    Sourcegraph Square Stripe Supabase Tailscale Telegram Terraform Twilio Typeform URL Vault
+    Yandex
+"""
+_PROPER = tuple(_PROPER_NAMES.split())
 _NAMES = {
     "authorization": "authorization header",
     "fly": "Fly.io",
@@ -42,7 +41,9 @@ def describe_counts(found: Counts) -> str:
     for kind, number, _ in found:
         total[kind] += number
     return ", ".join(
-        f"{number} {_name_kind(kind)}{'s' * (number != 1)}" for kind, number in total.items()
+        f"{number} {' '.join(_NAMES.get(part, part) for part in kind.split('-'))}"
+        f"{'s' * (number != 1)}"
+        for kind, number in total.items()
     )
 
 
@@ -55,7 +56,3 @@ def group_by_document(found: Counts) -> tuple[tuple[str, Counts], ...]:
 def count_all(found: Counts) -> int:
     """Return how many secrets there were."""
     return sum(number for _, number, _ in found)
-
-
-def _name_kind(kind: str) -> str:
-    return " ".join(_NAMES.get(part, part) for part in kind.split("-"))

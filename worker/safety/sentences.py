@@ -124,10 +124,10 @@ def begin_words(text: str, longest: int) -> str:
     atoms = _find_atoms(text)
     ends = (blank.start() for blank in re.finditer(r"\s+", text[: longest + 1]))
     words = text[: max((end for end in ends if not _is_inside(end, atoms)), default=0)]
-    return remove_open_end(words)
+    return _remove_open_end(words)
 
 
-def remove_open_end(words: str) -> str:
+def _remove_open_end(words: str) -> str:
     """Return a text without the final marks and words that only lead to the next word."""
     return _LEADS_ON.sub("", words, count=1)
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from worker.answer.finish import add_subject_hosts, finish_body
 from worker.answer.note import older_note
-from worker.answer.note.revision import replace_first
+from worker.answer.note.older_note import replace_first
 from worker.conversation import context_json
 from worker.conversation.context import Context, SessionKey, Status, Subject
 from worker.conversation.context_json import HistoryError

@@ -3,17 +3,25 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from worker.answer.gate.judge import MOST_TOKENS, TASK, read_judgement, write_case
-from worker.answer.gate.rules import Candidate, Failure, find_failures, is_no_answer
-from worker.answer.quote_repair import (
+from worker.answer.gate import (
+    MOST_TOKENS,
+    TASK,
+    Candidate,
+    Failure,
+    find_failures,
+    is_no_answer,
+    read_judgement,
+    write_case,
+)
+from worker.answer.missing_evidence import find_unavailable
+from worker.answer.repair import (
+    Objections,
     choose_outcome,
     find_first_answer,
     may_ask_again,
     was_repaired,
     was_stopped,
 )
-from worker.answer.repair import find_unavailable
-from worker.answer.repair_request import Objections
 from worker.conversation.absorb import charge_helper
 from worker.conversation.context import Context, Outcome, Status
 from worker.conversation.limits import Limits

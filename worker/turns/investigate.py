@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import partial
 
 from sandbox.base import SandboxError
-from worker.answer import quote_repair
+from worker.answer import repair
 from worker.answer.finish import find_kept_back
-from worker.answer.repair import close_calls, close_lost_calls
-from worker.answer.repair_request import Objections
+from worker.answer.repair import Objections
 from worker.conversation import context_json
 from worker.conversation.absorb import halt_turn
 from worker.conversation.context import Context, Outcome
 from worker.conversation.decide import conclude_halted_turn
 from worker.conversation.messages import ToolCall, count_results
+from worker.conversation.open_calls import close_calls, close_lost_calls
 from worker.conversation.plan import write_step_reminder
 from worker.conversation.questions import Route
 from worker.errors import (
@@ -90,7 +90,7 @@ def end_context(context: Context, reason: str) -> Context:
     if context.outcome:
         return context
     outcome = conclude_halted_turn(halt_turn(context, reason))
-    text = quote_repair.find_first_answer(context) or outcome.text
+    text = repair.find_first_answer(context) or outcome.text
     outcome = fail_without_answer(context, replace(outcome, text=text))
     return replace(context, outcome=outcome)
 
@@ -169,7 +169,7 @@ def _find_objections(
 ) -> Objections:
     ended = replace(context, outcome=outcome)
     found = read_finding(ended, toolset, deps)
-    objections = quote_repair.find_objections(
+    objections = repair.find_objections(
         outcome.text,
         toolset.captures,
         deps.runtime.redact,

@@ -14,9 +14,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from worker.answer import quote_repair
+from worker.answer import repair
 from worker.answer.parse import is_finding
-from worker.answer.repair import close_calls, close_lost_calls, list_saving_calls
 from worker.clock import Clock
 from worker.conversation import prompts
 from worker.conversation.absorb import absorb_reply, charge_helper, halt_turn, record_overflow
@@ -54,6 +53,7 @@ from worker.conversation.model_switch import (
     raise_for_answer,
     record_model,
 )
+from worker.conversation.open_calls import close_calls, close_lost_calls, list_saving_calls
 from worker.conversation.tiers import REPLY
 from worker.errors import (
     CIRCUIT_OPEN,
@@ -124,12 +124,12 @@ def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
             case Fold() as fold:
                 context = make_fold(context, fold, parts)
             case Stop(outcome):
-                outcome, now = quote_repair.join_repair(context, outcome), parts.clock.now()
+                outcome, now = repair.join_repair(context, outcome), parts.clock.now()
                 context, objections = parts.examiner.examine(context, outcome, limits, now)
                 taken = None if objections else _raise_for_answer(context, outcome, limits, parts)
                 if not objections and taken is None:
                     return parts.examiner.conclude(context, outcome)
-                context = taken or quote_repair.ask_for_repair(context, objections)
+                context = taken or repair.ask_for_repair(context, objections)
         parts.checkpoint(context)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from worker.answer.note import note
-from worker.answer.note.progress import WAITING, Progress, write_progress
-from worker.answer.note.run_again import fold_earlier
+from worker.answer.note.note import WAITING, Progress, write_progress
+from worker.answer.note.older_note import fold_earlier
 from worker.conversation.context import Context, Subject
 from worker.conversation.events import (
     Answered,

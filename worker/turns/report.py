@@ -3,20 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from worker.answer import missing_evidence, quote_repair, suggestions
-from worker.answer.cause_proof import mark_context
-from worker.answer.drift import hold_against_installed
+from worker.answer import missing_evidence, repair, suggestions
+from worker.answer.cause_proof import hold_against_installed, mark_context
 from worker.answer.failed_jobs import list_failed
+from worker.answer.missing_evidence import find_unavailable
 from worker.answer.note import note
 from worker.answer.note.footer import Footer, write_small_print
-from worker.answer.note.known import write_known_failure
 from worker.answer.note.layout import Layout
-from worker.answer.note.revision import put_above, take_text
-from worker.answer.note.run_again import write_run_again
-from worker.answer.parse import is_finding, parse_finding
+from worker.answer.note.note import write_known_failure
+from worker.answer.note.older_note import put_above, take_text, write_run_again
+from worker.answer.parse import advises_retry, is_finding, parse_finding
 from worker.answer.proof import prove_reply, require_evidence
-from worker.answer.repair import find_unavailable
-from worker.answer.retries import advises_retry
 from worker.conversation.answer_text import split_lead
 from worker.conversation.context import ASKED, KNOWN, NO_OUTCOME, RULE, Context, Outcome, Status
 from worker.conversation.digest import write_digest
@@ -48,7 +45,7 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> Finding | No
         context = replace(context, found_by=ASKED)
     survey = context.survey
     proven = mark_context(
-        quote_repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact),
+        repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact),
         toolset.captures,
         (survey and survey.changed_paths) or (),
     )
@@ -60,7 +57,7 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> Finding | No
     settled = settle_verdict(list_all_jobs(complete, survey), survey)
     if context.found_by not in (RULE, KNOWN):
         settled = mark_view(settled, survey)
-    first = quote_repair.find_first_answer(context)
+    first = repair.find_first_answer(context)
     return doubt_old_cause(settled, outcome.text, first, context)
 
 

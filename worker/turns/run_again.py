@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from worker.answer.finish import add_subject_hosts, finish_body
-from worker.answer.note import run_again as texts
+from worker.answer.note import older_note
 from worker.conversation import prompts
 from worker.conversation.context import (
     ASKED,
@@ -224,7 +224,7 @@ def _mark_note(
     if note is None:
         log.info("session %s: its note is gone, so nothing is said there", key.session_id)
         return None
-    body = texts.mark_failed_again(note.body, subject, ended, passed_between=passed_between)
+    body = older_note.mark_failed_again(note.body, subject, ended, passed_between=passed_between)
     finished = finish_body(body, add_subject_hosts(subject, deps.gitlab.hosts), deps.runtime.redact)
     if finished.kept_back:
         log.warning("session %s: its note is left as it is", key.session_id)

@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from worker.answer import suggestions
 from worker.answer.note.changes import add_runs, write_suggestion
-from worker.answer.suggestions import Change, Offers, Suggestion
+from worker.answer.suggestions import Change, NotOnDiff, Offers, Suggestion
 from worker.answer.trials import Trial
 from worker.conversation.context import Context
 from worker.errors import ArgumentError, ForgeError, SourceError
@@ -23,13 +23,6 @@ log = logging.getLogger("sandpiper.suggestions")
 MOST_ON_DIFF = 3
 
 _ELSEWHERE = "it belongs on the target branch; the lines are numbered as in this merge request"
-
-
-@dataclass(frozen=True, slots=True)
-class _NotOnDiff:
-    """Why a change is in the note and not on the diff; "" if it was not meant for the diff."""
-
-    reason: str
 
 
 def offer_changes(
@@ -53,10 +46,10 @@ def offer_changes(
     if is_for_diff and changes:
         ends = _post_all(context, changes, trials, captures, deps)
     else:
-        ends = [_NotOnDiff(_ELSEWHERE if finding.verdict is Verdict.TARGET else "")] * len(changes)
+        ends = [NotOnDiff(_ELSEWHERE if finding.verdict is Verdict.TARGET else "")] * len(changes)
     pairs = list(zip(changes, ends, strict=True))
     links = [(suggestions.name_place(change), end) for change, end in pairs if isinstance(end, str)]
-    kept = [(change, end) for change, end in pairs if isinstance(end, _NotOnDiff)]
+    kept = [(change, end) for change, end in pairs if isinstance(end, NotOnDiff)]
     offers = Offers(
         links=tuple(links),
         left_out_count=sum(len(change) for change, _ in kept),
@@ -119,22 +112,22 @@ def _post_all(
     trials: Trials,
     captures: Captures,
     deps: Deps,
-) -> list[str | _NotOnDiff]:
+) -> list[str | NotOnDiff]:
     """Post the changes; return the URL of each one's comment, or why it has none."""
     try:
         diff = deps.gitlab.merge_requests.read_changes(context.subject)
         if isinstance(diff, str):
-            return [_NotOnDiff(diff)] * len(changes)
+            return [NotOnDiff(diff)] * len(changes)
         own = {
             each.marker: each.ref.url for each in deps.gitlab.notes.list_own_notes(context.subject)
         }
     except (ForgeError, SourceError) as error:
         log.warning("session %s: no suggestions: %s", context.session_id, error)
-        return [_NotOnDiff("GitLab could not be asked")] * len(changes)
+        return [NotOnDiff("GitLab could not be asked")] * len(changes)
     poster = _Poster(context, diff, own, captures, deps)
     ends = [poster.post(change, trials.get(change)) for change in changes]
     for end in ends:
-        if isinstance(end, _NotOnDiff):
+        if isinstance(end, NotOnDiff):
             log.info("session %s: a change stays text: %s", context.session_id, end.reason)
     return ends
 
@@ -156,28 +149,28 @@ class _Poster:
         before = MOST_ON_DIFF * context.look
         self._left = list(range(before + 1, before + MOST_ON_DIFF + 1))
 
-    def post(self, change: Change, trial: Trial | None) -> str | _NotOnDiff:
+    def post(self, change: Change, trial: Trial | None) -> str | NotOnDiff:
         """Post a change; return the URL of its comment, or why it has none."""
         position = suggestions.find_change_position(change, self._diff)
-        if isinstance(position, str):
-            return _NotOnDiff(self._find_missing_lines(change) or position)
+        if isinstance(position, NotOnDiff):
+            return NotOnDiff(self._find_missing_lines(change) or position.reason)
         fix = self._combine(change)
-        if isinstance(fix, str):
-            return _NotOnDiff(fix)
+        if isinstance(fix, NotOnDiff):
+            return fix
         if not self._left:
-            return _NotOnDiff(f"at most {MOST_ON_DIFF} are put there")
+            return NotOnDiff(f"at most {MOST_ON_DIFF} are put there")
         marker = Marker(self._context.session_id, self._left[0], Kind.SUGGESTION)
         # If the note was deleted meanwhile, there is nothing to link to.
         analysis = self._own.get(Marker(self._context.session_id, self._context.note_turn), "")
         body = write_suggestion(marker, fix, position.new_line, analysis, trial)
         if not body:
-            return _NotOnDiff("a reader would not see all of it there")
+            return NotOnDiff("a reader would not see all of it there")
         subject, notes = self._context.subject, self._deps.gitlab.notes
         try:
             url = self._own.get(marker) or notes.post_note(subject, body, "", at=position).url
         except ForgeError as error:
             log.warning("session %s: not on the diff: %s", self._context.session_id, error)
-            return _NotOnDiff("GitLab did not take it")
+            return NotOnDiff("GitLab did not take it")
         self._left.pop(0)
         return url
 
@@ -193,7 +186,7 @@ class _Poster:
                 return f"the file as it was read has only {count} line{'' if count == 1 else 's'}"
         return ""
 
-    def _combine(self, change: Change) -> Suggestion | str:
+    def _combine(self, change: Change) -> Suggestion | NotOnDiff:
         head = self._diff.head_sha
         try:
             return suggestions.combine_change(
@@ -201,4 +194,4 @@ class _Poster:
             )
         except (ArgumentError, SourceError) as error:
             log.warning("session %s: not on the diff: %s", self._context.session_id, error)
-            return "the lines between them could not be read"
+            return NotOnDiff("the lines between them could not be read")

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from sandbox.base import Sandbox, SandboxError
-from worker.answer import quote_repair, suggestions, trials
-from worker.answer.checks import Place
+from worker.answer import repair, suggestions, trials
 from worker.answer.parse import parse_finding
 from worker.answer.suggestions import Change, Suggestion
-from worker.answer.trials import Trial
+from worker.answer.trials import Place, Trial
 from worker.conversation.context import Context, Status
 from worker.conversation.messages import Assistant
 from worker.errors import ArgumentError, SourceError
@@ -92,7 +91,7 @@ def _list_answers(context: Context) -> Iterator[str]:
     if outcome is None or outcome.status is Status.FAILED:
         return
     if context.investigates:
-        yield from (outcome.text, quote_repair.find_first_answer(context))
+        yield from (outcome.text, repair.find_first_answer(context))
         return
     for message in reversed(context.messages[: context.turn_start]):
         if isinstance(message, Assistant) and "suggestion" in message.text:

@@ -16,7 +16,7 @@ from tests.attacks.redaction.test_split import (
 )
 from tests.contexts import context
 from tests.unit.answer.captures import Held
-from worker.answer import quote_repair
+from worker.answer import repair
 from worker.answer.finish import LEFT_OUT
 from worker.answer.note import note
 from worker.answer.note.layout import Layout
@@ -72,7 +72,7 @@ def _answer(pair: str, honest: str) -> str:
 def _read(pair: str, honest: str) -> Finding:
     outcome = Outcome(Status.DONE, _answer(pair, honest))
     held = Held({JobLog(7): "\n".join(_log(pair, honest))})
-    return quote_repair.make_finding(context(outcome=outcome), outcome, held, redacted)
+    return repair.make_finding(context(outcome=outcome), outcome, held, redacted)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

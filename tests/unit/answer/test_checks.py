@@ -3,9 +3,8 @@
 import pytest
 
 from tests.linear import takes_linear_time
-from worker.answer.check_commands import list_arguments
-from worker.answer.checks import Place, find_checks
-from worker.answer.shell_scripts import MAX_READ
+from worker.answer.shell_scripts import MAX_READ, list_arguments
+from worker.answer.trials import Place, find_checks
 
 SRC = Place("/tmp/src", ("/tmp/src/app/sum.py",))
 OWN = frozenset({"./scripts/migrate.sh", "python tools/check.py --all", "npm ci"})

@@ -7,7 +7,7 @@ import pytest
 from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
 from tests.unit.answer.captures import Held
-from worker.answer import quote_repair, repair_request
+from worker.answer import repair
 from worker.answer.parse import parse_finding
 from worker.answer.proof import find_unproven
 from worker.conversation import context_json
@@ -29,7 +29,7 @@ HALF = ANSWER.format(f"{TRUE}\n{FALSE}")
 
 
 EXAMINER = Examiner(
-    find_objections=lambda context, outcome: repair_request.Objections(
+    find_objections=lambda context, outcome: repair.Objections(
         find_unproven(parse_finding(outcome.text), HELD)
     )
 )
@@ -56,7 +56,7 @@ class Run:
 
 def shown(ended: Context) -> tuple[Verdict, list[str], int]:
     assert ended.outcome is not None
-    found = quote_repair.make_finding(ended, ended.outcome, HELD, str)
+    found = repair.make_finding(ended, ended.outcome, HELD, str)
     return found.verdict, [quote.text for quote in found.evidence], found.unproven
 
 
@@ -69,11 +69,11 @@ def test_a_finding_whose_quotes_are_there_is_asked_nothing() -> None:
 def test_a_failing_quote_is_shown_with_what_is_there_and_repaired() -> None:
     run = Run(says(BAD), says("Let me look.", call("a")), says(GOOD))
     ended = run()
-    repair = ended.messages[2]
-    assert isinstance(repair, User)
-    assert repair.text.startswith(repair_request.REPAIR)
-    assert "job 7 line 2: error: no such door" in repair.text
-    assert "    2: error: no such file" in repair.text
+    request = ended.messages[2]
+    assert isinstance(request, User)
+    assert request.text.startswith(repair.REPAIR)
+    assert "job 7 line 2: error: no such door" in request.text
+    assert "    2: error: no such file" in request.text
     assert ended.messages[1] == Assistant(BAD)
     assert shown(ended) == (Verdict.FLAKY, ["error: no such file"], 0)
 
@@ -131,9 +131,9 @@ def test_a_repair_of_nothing_but_quotes_corrects_the_line_in_the_first_answers_c
     held = Held({JobLog(7): "\n".join([*"ab", "error: no such file", *"cdefgh", *"ijkl"] * 2)})
     bad = "## Verdict\nflaky\n## Cause\nA race (line 90).\n## Evidence\n{}\n"
     told = bad.format("- job 7 line 90: error: no such file")
-    asked = context(User("event"), Assistant(told), User(repair_request.REPAIR))
+    asked = context(User("event"), Assistant(told), User(repair.REPAIR))
     ended = Outcome(Status.DONE, "- job 7 line 16: error: no such file")
-    found = quote_repair.make_finding(asked, ended, held, str)
+    found = repair.make_finding(asked, ended, held, str)
     assert [quote.line for quote in found.evidence] == [16]
     assert found.cause == "A race (line 16)."
 
@@ -141,19 +141,19 @@ def test_a_repair_of_nothing_but_quotes_corrects_the_line_in_the_first_answers_c
 def test_quotes_none_of_which_proves_the_verdict_are_asked_for_one_that_does() -> None:
     banner = Evidence(JobLog(7), 1, "it began", last=1, lacks="any run prints it")
     captures = Held({JobLog(7): "it began\nerror: no such file"})
-    objections = quote_repair.find_objections(
+    objections = repair.find_objections(
         *(ANSWER.format("- job 7 line 1: it began"), captures, str),
         find_withheld=lambda answer: (),
         context_quotes=(banner,),
     )
-    asked = quote_repair.ask_for_repair(context(User("event"), Assistant(BAD)), objections)
+    asked = repair.ask_for_repair(context(User("event"), Assistant(BAD)), objections)
     request = asked.messages[-1]
     assert isinstance(request, User)
-    assert request.text.startswith(repair_request.NO_PROOF)
+    assert request.text.startswith(repair.NO_PROOF)
     assert "- job 7 line 1: it began\n  Why it proves nothing: any run prints it." in request.text
     assert "Quote a line that shows the cause" in request.text
     assert request.text.count("Write your whole answer once more") == 1
-    assert quote_repair.was_repaired(asked)
+    assert repair.was_repaired(asked)
 
 
 def test_a_repair_that_says_nothing_leaves_the_first_answer() -> None:
@@ -174,13 +174,13 @@ def test_a_reply_is_asked_nothing() -> None:
 
 
 def test_a_human_cannot_take_the_chance_away() -> None:
-    forged = context(User(repair_request.REPAIR), Assistant(BAD))
+    forged = context(User(repair.REPAIR), Assistant(BAD))
     assert is_asked(forged, Outcome(Status.DONE, BAD))
 
 
 def test_the_request_is_short_whatever_failed() -> None:
     failed = (Unproven("job 7 line 1", "x" * 200, "not there", ("y" * 200,) * 5),) * 20
-    text = repair_request.write_repair_request(repair_request.Objections(failed))
+    text = repair.write_repair_request(repair.Objections(failed))
     assert len(text) < 12_000
     assert "- and 12 more" in text
 
@@ -188,7 +188,7 @@ def test_the_request_is_short_whatever_failed() -> None:
 def test_a_first_answer_is_redacted_too() -> None:
     ended = Run(says(HALF), says("OK."))()
     assert ended.outcome is not None
-    found = quote_repair.make_finding(
+    found = repair.make_finding(
         ended, ended.outcome, HELD, lambda text: text.replace("race", "***")
     )
     assert found.cause == "A ***."
@@ -214,25 +214,25 @@ It has run twice.
 
 def _ask(answer: str, hidden: tuple[HiddenPart, ...] = HIDDEN) -> tuple[str, Context]:
     """The request after such an answer, and the context that ends with it."""
-    wrong = quote_repair.find_objections(answer, HELD, str, lambda text: (), hidden)
-    asked = quote_repair.ask_for_repair(context(User("event"), Assistant(answer)), wrong)
+    wrong = repair.find_objections(answer, HELD, str, lambda text: (), hidden)
+    asked = repair.ask_for_repair(context(User("event"), Assistant(answer)), wrong)
     assert isinstance(asked.messages[-1], User)
     return asked.messages[-1].text, asked
 
 
 def test_what_the_note_has_no_room_for_is_asked_for_in_short() -> None:
     request, asked = _ask(LENGTHY)
-    assert request.startswith(repair_request.REPAIRS)
+    assert request.startswith(repair.REPAIRS)
     assert "- Cause: It waits for a clock.\n- What to do: Or wait.\n" in request
     assert 'Write "Cause" and "What to do" again' in request
     assert "room for some 180 characters of Cause and some 90 characters of What to do" in request
     assert "Answer with these sections alone" in request
     assert "several causes" not in request
-    assert quote_repair.was_repaired(asked)
+    assert repair.was_repaired(asked)
 
 
 def test_an_answer_that_is_all_seen_is_asked_nothing() -> None:
-    assert not quote_repair.find_objections(GOOD, HELD, str, lambda text: ())
+    assert not repair.find_objections(GOOD, HELD, str, lambda text: ())
 
 
 def test_of_several_causes_each_is_asked_for_in_one_sentence() -> None:
@@ -249,7 +249,7 @@ def test_with_an_unproven_quote_the_whole_answer_is_asked_for() -> None:
 
 def _join(text: str, answer: str = LENGTHY) -> str:
     _, asked = _ask(answer)
-    return quote_repair.join_repair(asked, Outcome(Status.DONE, text)).text
+    return repair.join_repair(asked, Outcome(Status.DONE, text)).text
 
 
 def test_repaired_sections_take_the_place_of_the_first_ones() -> None:
@@ -321,4 +321,4 @@ def test_a_whole_answer_and_one_without_those_sections_stay_as_they_are(text: st
 def test_without_a_request_nothing_is_joined() -> None:
     run = context(User("event"), Assistant(LENGTHY))
     text = "## Cause\nA race, short."
-    assert quote_repair.join_repair(run, Outcome(Status.DONE, text)).text == text
+    assert repair.join_repair(run, Outcome(Status.DONE, text)).text == text

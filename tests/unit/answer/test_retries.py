@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.answer.retries import advises_against_retry, advises_retry
+from worker.answer.parse import advises_against_retry, advises_retry
 
 
 @pytest.mark.parametrize(

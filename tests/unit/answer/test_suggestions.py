@@ -8,6 +8,7 @@ from worker.answer.suggestions import (
     MAX_LINES,
     MAX_TEXT,
     Change,
+    NotOnDiff,
     Suggestion,
     apply_suggestions,
     combine_change,
@@ -157,8 +158,8 @@ def test_lines_of_one_piece_of_the_diff_have_a_place(
 )
 def test_what_does_not_fit_the_diff_has_none_and_a_reason(fix: Suggestion, reason: str) -> None:
     found = find_position(fix, CHANGES)
-    assert isinstance(found, str)
-    assert reason in found
+    assert isinstance(found, NotOnDiff)
+    assert reason in found.reason
 
 
 SETTINGS = """\
@@ -188,7 +189,7 @@ def test_a_change_that_would_replace_the_line_beside_the_one_it_means_is_not_on_
 ) -> None:
     changes = Changes("base", "start", "head", (ChangedFile("v.yaml", "v.yaml", SETTINGS),))
     found = find_position(Suggestion("v.yaml", line, line, text), changes)
-    told = f"it reads like a change of {meant}"
+    told = NotOnDiff(f"it reads like a change of {meant}")
     assert found == told if meant else isinstance(found, Position)
 
 
@@ -262,8 +263,8 @@ def test_places_of_one_file_become_one_suggestion(change: Change, text: str) -> 
 )
 def test_what_cannot_be_one_suggestion_has_a_reason(change: Change, reason: str) -> None:
     made = combine_change(change, lambda path: FILE)
-    assert isinstance(made, str)
-    assert reason in made
+    assert isinstance(made, NotOnDiff)
+    assert reason in made.reason
 
 
 SHOWN_INSTEAD = pytest.mark.parametrize(
@@ -276,7 +277,7 @@ SHOWN_INSTEAD = pytest.mark.parametrize(
 def test_no_line_is_put_back_that_is_not_shown_as_it_is(shown: str) -> None:
     lines = ["a", shown, "c"]
     assert combine_change(_change((1, 1, "x"), (3, 3, "y")), lambda path: lines) == (
-        "the lines between them cannot be shown"
+        NotOnDiff("the lines between them cannot be shown")
     )
 
 
@@ -284,7 +285,7 @@ def test_no_line_is_put_back_that_is_not_shown_as_it_is(shown: str) -> None:
 def test_what_is_shown_in_place_of_other_characters_is_not_written_to_a_file(shown: str) -> None:
     for change in (_change((2, 2, shown)), _change((1, 1, "x"), (3, 3, shown))):
         made = combine_change(change, lambda path: FILE)
-        assert made == "it has a placeholder in place of the file's own text"
+        assert made == NotOnDiff("it has a placeholder in place of the file's own text")
 
 
 def test_a_change_goes_to_the_last_of_its_places_that_the_diff_shows() -> None:

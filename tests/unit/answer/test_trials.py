@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tests.contexts import call, context
-from worker.answer.checks import Place
 from worker.answer.trials import (
     MAX_RUNS,
+    Place,
     Run,
     Trial,
     find_restored_until,

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tests.contexts import answered, call, called, context
-from worker.answer.repair import close_calls, find_unavailable
+from worker.answer.missing_evidence import find_unavailable
 from worker.conversation.absorb import absorb_reply, halt_turn
 from worker.conversation.context import CallCost
 from worker.conversation.decide import Ask
@@ -17,6 +17,7 @@ from worker.conversation.messages import (
     find_open_calls,
 )
 from worker.conversation.model import Reply, StopReason
+from worker.conversation.open_calls import close_calls
 
 PLAIN = Reply(
     text="because",

@@ -10,7 +10,7 @@ from tests.fakes import says
 from tests.jobs import Ran
 from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import RACE, At, concludes
-from worker.answer import repair_request
+from worker.answer import repair
 from worker.answer.finish import LEFT_OUT
 from worker.conversation.context import Status
 from worker.conversation.messages import User
@@ -113,7 +113,7 @@ def test_the_model_is_told_once_what_cannot_stand_in_the_note_and_mends_it(at: A
     assert "**Cause:** A key was printed." in noted(at, ran)
     request = at.model.requests[1].messages[-1]
     assert isinstance(request, User)
-    assert request.text.startswith(repair_request.KEPT_BACK)
+    assert request.text.startswith(repair.KEPT_BACK)
     assert "- The key is [redacted: secret].\n  Why: it holds a secret." in request.text
     assert len(at.model.requests) == 2
 

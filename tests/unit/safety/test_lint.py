@@ -9,9 +9,8 @@ import pytest
 from tests.unit.answer.note.test_note import DONE, FOOTER, MARKER, PARTIAL, SUBJECT
 from tests.unit.safety.test_neutralise import HOSTILE, HOSTS
 from worker.answer.note import note, older_note
-from worker.answer.note.known import write_known_failure
 from worker.answer.note.layout import Layout
-from worker.answer.note.progress import Progress, write_progress
+from worker.answer.note.note import Progress, write_known_failure, write_progress
 from worker.conversation.context import NoteRef, Outcome, Status
 from worker.conversation.messages import ToolCall
 from worker.gitlab.write.checked import CheckedNoteWriter

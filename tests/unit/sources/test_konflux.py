@@ -12,6 +12,7 @@ from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.evidence import Evidence
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction
 from worker.sources import konflux
 from worker.sources.konflux import Tenant, open_konflux
 from worker.sources.table import bind_sources, join_rows, write_notes
@@ -57,8 +58,10 @@ def sources(
     return bind_sources(reader or open_reader(subject=subject), rows)
 
 
-def open_reader(redact: Callable[[bytes], bytes] = bytes, subject: Subject = SUBJECT) -> Reader:
-    return Reader.open(ReadClient("http://127.0.0.1:9", "t"), subject, redact)
+def open_reader(
+    remove_secrets: Callable[[bytes], Redaction] = Redaction, subject: Subject = SUBJECT
+) -> Reader:
+    return Reader.open(ReadClient("http://127.0.0.1:9", "t"), subject, remove_secrets)
 
 
 def fetch(bound: dict[str, Source], name: str, **arguments: Any) -> Document:
@@ -231,7 +234,7 @@ def test_what_was_read_of_a_pod_is_quoted_after_it_is_gone(cluster: Cluster) -> 
 def test_secrets_are_gone_from_what_is_kept(cluster: Cluster) -> None:
     with_pod(cluster)
     written: list[bytes] = []
-    reader = open_reader(lambda data: data.replace(b"timeout", b"***"))
+    reader = open_reader(lambda data: Redaction(data.replace(b"timeout", b"***")))
     reader.evidence.attach(lambda: None, written.append)
     fetch(sources(cluster, reader=reader), "get_pod_log", task_run="scan")
     again = Evidence()

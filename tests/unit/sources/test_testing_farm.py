@@ -11,6 +11,7 @@ from worker.errors import ArgumentError, SourceError
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction
 from worker.sources import testing_farm, xunit
 from worker.sources.table import bind_sources
 from worker.sources.testing_farm import open_testing_farm
@@ -67,7 +68,7 @@ def bound(farm: TestingFarm, store: TestingFarm, reader: Reader) -> dict[str, So
 
 @pytest.fixture
 def reader() -> Reader:
-    return Reader.open(ReadClient("http://127.0.0.1:9", "t"), SUBJECT, bytes)
+    return Reader.open(ReadClient("http://127.0.0.1:9", "t"), SUBJECT, Redaction)
 
 
 def fetch(bound: dict[str, Source], name: str, request_id: str = ID, **more: str) -> Document:

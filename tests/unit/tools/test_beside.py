@@ -10,12 +10,13 @@ from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
 from worker.conversation.messages import ToolSpec
 from worker.gitlab.read.redactions import Redactions
+from worker.safety.redact import Redaction
 from worker.safety.redacted_values import Redacted
 from worker.tools.base import ToolContext
 from worker.tools.source import GREEN, Document, DocumentKind, SideFile
 from worker.tools.toolbox import WorkflowToolbox
 
-CLEAN = Redactions(bytes)
+CLEAN = Redactions(Redaction)
 LOG, OTHER, HOSTS = CLEAN(b"failed\n"), CLEAN(b"another\n"), CLEAN(b"passed\n")
 PATH = "/tmp/data/unit.log"
 FILE = {"source": "get_log", "path": PATH}

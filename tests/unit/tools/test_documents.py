@@ -8,12 +8,13 @@ from sandbox.base import SandboxLimit
 from tests.fakes import MemorySandbox
 from worker.errors import ArgumentError
 from worker.gitlab.read.redactions import Redactions
+from worker.safety.redact import Redaction
 from worker.safety.redacted_values import Redacted
 from worker.tools import documents
 from worker.tools.base import ToolContext
 from worker.tools.source import Document, DocumentKind, SideFile
 
-CLEAN = Redactions(bytes)
+CLEAN = Redactions(Redaction)
 PATH = "/tmp/data/job.log"
 
 

@@ -10,12 +10,13 @@ from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
 from worker.conversation.messages import ToolSpec
 from worker.gitlab.read.redactions import Redactions
+from worker.safety.redact import Redaction
 from worker.tools.base import SavedDocuments, ToolContext
 from worker.tools.documents import has_file
 from worker.tools.source import Document, DocumentKind
 from worker.tools.toolbox import FIND_TOOL_USES, WorkflowToolbox, make_find_tool
 
-CLEAN = Redactions(bytes)
+CLEAN = Redactions(Redaction)
 NO_ARGUMENTS = {"type": "object", "properties": {}}
 RUNS = ToolSpec("gitlab_list_job_runs", "How a job has fared on the target branch.", NO_ARGUMENTS)
 REPORT = ToolSpec("gitlab_get_test_report", "The tests that failed, as uploaded.", NO_ARGUMENTS)

@@ -12,13 +12,14 @@ from tests.fakes import EMPTY, FixedSource, MemorySandbox
 from worker.conversation.messages import ToolResult, ToolSpec
 from worker.errors import SandboxLost, SourceError
 from worker.gitlab.read.redactions import Redactions
+from worker.safety.redact import Redaction
 from worker.safety.redacted_values import Redacted
 from worker.tools.base import ToolContext
 from worker.tools.source import Document, DocumentKind
 from worker.tools.toolbox import WorkflowToolbox, list_specs
 
 SPEC = ToolSpec("gitlab_get_thing", "A thing.", {"type": "object", "properties": {}})
-CLEAN = Redactions(bytes)
+CLEAN = Redactions(Redaction)
 SMALL = Document(CLEAN(b'{"title": "x"}'))
 SOURCES = {SPEC.name: FixedSource(SPEC, SMALL)}
 LARGE = Document(CLEAN(b"line\n" * 2000), DocumentKind.TEXT, gaps="page 3 could not be read")

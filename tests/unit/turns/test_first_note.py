@@ -8,7 +8,7 @@ import pytest
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim, Note
-from worker.answer.note.revision import put_above, replace_first, take_text
+from worker.answer.note.older_note import put_above, replace_first, take_text
 from worker.conversation.context import SessionKey, Status
 from worker.errors import ForgeError, ModelError
 from worker.gitlab.client import RETRIES

@@ -10,7 +10,7 @@ from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
-from worker.answer.note.progress import Progress, write_progress
+from worker.answer.note.note import Progress, write_progress
 from worker.conversation.events import Answered, Asking, Event, Stage, ignore_event
 from worker.conversation.messages import ToolCall, Usage
 from worker.errors import ForgeError

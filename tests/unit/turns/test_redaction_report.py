@@ -55,7 +55,7 @@ def test_where_nothing_was_redacted_nothing_is_said(at: Job) -> None:
 
 
 def test_a_secret_that_comes_again_counts_once() -> None:
-    redact = Redactions(Redactor().redact_data)
+    redact = Redactions(Redactor().remove_secrets)
     first, second = b"a\nlogin " + TOKEN + b"\nb\n", b"push " + TOKEN + b"\n"
     for data in (first, first, first + second, b"nothing\n"):
         assert redact(data).find(TOKEN) < 0
@@ -66,7 +66,7 @@ def test_a_secret_that_comes_again_counts_once() -> None:
 
 
 def test_two_keys_are_two_secrets() -> None:
-    redact = Redactions(Redactor().redact_data)
+    redact = Redactions(Redactor().remove_secrets)
     for letter in ("A", "B", "A"):
         key = f"-----BEGIN PRIVATE KEY-----\n{letter * 64}\n-----END PRIVATE KEY-----\n"
         assert letter * 64 not in redact.redact_text(f"the key:\n{key}done")
@@ -74,6 +74,6 @@ def test_two_keys_are_two_secrets() -> None:
 
 
 def test_a_mark_that_was_there_before_is_nobodys_secret() -> None:
-    redact = Redactions(Redactor().redact_data)
+    redact = Redactions(Redactor().remove_secrets)
     redact(b"[redacted: gitlab-token] and " + TOKEN)
     assert redact.counts == {("gitlab-token", ""): 1}

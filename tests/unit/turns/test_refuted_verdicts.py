@@ -12,7 +12,7 @@ from tests.fakes import says
 from tests.simulators.gitlab import GitLabSim, Note
 from tests.surveyed import At, concludes
 from tests.worlds import again, branch_pipeline
-from worker.answer.repair_request import REFUTED
+from worker.answer.repair import REFUTED
 from worker.conversation.messages import User
 from worker.conversation.model import Reply
 from worker.turns.parts import Finished

@@ -14,7 +14,7 @@ from worker.safety.sentences import before_code, split_clauses, split_sentences
 from worker.safety.untrusted import one_line
 
 MAX_CAUTION = 700
-MAX_COMMAND = 180
+_MAX_COMMAND = 180
 """Characters of a command that are shown: its start and its end."""
 
 _QUALIFIES = re.compile(
@@ -47,7 +47,7 @@ def write_diff_links(offers: Offers, advice: str) -> str:
         parts = ", ".join(f"[on the diff]({url})" for _, url in links)
         return f"Only a part of the fix is {parts}."
     names = [write_code_line(one_line(remove_tokens(place), MAX_READ)) for place, _ in links]
-    if len(" ".join(names)) > MAX_PLACES or len({*names} - {""}) < len(names):
+    if len(" ".join(names)) > _MAX_PLACES or len({*names} - {""}) < len(names):
         numbers = range(1, len(links) + 1)
         names = [*map(str, numbers)] if len(links) > 1 else ["the change"]
     places = ", ".join(f"[{name}]({url})" for name, (_, url) in zip(names, links, strict=True))
@@ -55,7 +55,7 @@ def write_diff_links(offers: Offers, advice: str) -> str:
     return f"{apply} on the diff: {places}{more}."
 
 
-MAX_PLACES = 60
+_MAX_PLACES = 60
 """The most characters of the names of all places; if they have more, they are numbered."""
 
 
@@ -101,7 +101,7 @@ def write_suggestion(
     return f"{marker.text()}\n\nA fix from {source}{_say_tried(trial)}{check}\n\n{block}"
 
 
-NOT_RUN = "; no check that we know of has run with it."
+_NOT_RUN = "; no check that we know of has run with it."
 
 
 def _say_tried(trial: Trial | None) -> str:
@@ -109,7 +109,7 @@ def _say_tried(trial: Trial | None) -> str:
     if trial is None:
         return "."
     if not trial.runs:
-        return NOT_RUN
+        return _NOT_RUN
     what = "exactly this change" if trial.alone else "this and the other changes of the analysis"
     title = f". With {what} in place the sandbox has run:"
     foreign = ["", "The failed job's log names none of these."] if trial.is_foreign else []
@@ -126,11 +126,11 @@ def add_runs(body: str, trials: Mapping[Change, Trial]) -> str:
         if any(fix.lines for fix in change)
         and all(line.strip() in lines for fix in change for line in fix.lines)
     ]
-    return body.replace(NOT_RUN, _say_tried(found[0]), 1) if len(found) == 1 else body
+    return body.replace(_NOT_RUN, _say_tried(found[0]), 1) if len(found) == 1 else body
 
 
 def _write_run(run: Run) -> str:
     command = one_line(remove_tokens(run.command), MAX_READ)
-    if len(command) > MAX_COMMAND:
-        command = f"{command[: MAX_COMMAND // 3]} … {command[-MAX_COMMAND * 2 // 3 :]}"
+    if len(command) > _MAX_COMMAND:
+        command = f"{command[: _MAX_COMMAND // 3]} … {command[-_MAX_COMMAND * 2 // 3 :]}"
     return f"- {write_code_line(command)}: exit status {run.exit_code}"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from worker.answer.further_failures import list_named_failures
-from worker.answer.note.failed_jobs import Detail
+from worker.answer.failed_jobs import Detail
+from worker.answer.parse import list_named_failures
 from worker.safety.sentences import (
     ASKED,
     SHOWN,
@@ -20,7 +20,7 @@ from worker.safety.sentences import (
     split_sentences,
 )
 
-BEGINNINGS = (90, 160, 250, 400)
+_BEGINNINGS = (90, 160, 250, 400)
 """How many characters may be shown of a sentence about another failure that does not fit."""
 
 MAX_TESTS = 20
@@ -29,7 +29,7 @@ MAX_TESTS = 20
 MAX_QUOTES = 3
 """Quotes that are visible at once."""
 
-QUOTE_SIZES = (300, 240, 165, 145, 130, 110, 75, 68, 60, 52)
+_QUOTE_SIZES = (300, 240, 165, 145, 130, 110, 75, 68, 60, 52)
 """How many characters of a quote's line are visible: four lines of the note or less."""
 
 SHORT_QUOTE = 75
@@ -45,67 +45,73 @@ many clauses are shown as fit. The first limit with which the shortest note fits
 
 @dataclass(frozen=True, slots=True)
 class QuoteShape:
-    """How a quote may be shown: with all lines, or one of `several` lines if that is `legible`.
-
-    `announces`: that line only says what comes next. `fails`: it is from what failed, and `job` is
-    the failed job that it is from, or 0. `repeats`: an earlier quote has the same line. `tells`:
-    its line is none that any failed log has, or that only counts; one that is stands only alone.
-    """
+    """How a quote may be shown: with all lines, or with one of them."""
 
     several: bool = False
+    """It has several lines."""
     legible: bool = True
+    """One of its lines can be read alone."""
     announces: bool = False
+    """That line only says what comes next."""
     fails: bool = True
+    """It is from what failed."""
     job: int = 0
+    """The failed job that it is from, or 0."""
     repeats: bool = False
+    """An earlier quote has the same line."""
     tells: bool = True
+    """Its line is none that any failed log has, or that only counts: such a one is shown only
+    alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeParts:
-    """All that could be shown: the number of sentences of both sections, and the quotes in order.
-
-    `named_failures` counts the sentences of the cause up to the last one that names another
-    failure; 0 if none does. `has_extra_advice`: `cause` and `to_do` are about what is missing and
-    how to keep it next time, and there is other advice. `has_origin`: there is a link to the same
-    failure elsewhere. `jobs_detail` is the most detail about what failed that takes no more lines
-    than ONE_LINE. `tests`: see `FailedLine.count_tests`. `is_advice_brief`: the first sentence of
-    what to do is so short (`BRIEF`) that the next one says more than another one of the cause.
-    """
+    """All that could be shown."""
 
     cause: int
+    """Sentences of the cause, or of what is missing."""
     to_do: int
+    """Sentences of what to do, or of how to keep next time what is missing."""
     quotes: Sequence[QuoteShape] = ()
     named_failures: int = 0
+    """Sentences of the cause up to the last one that names another failure; 0 if none does."""
     has_origin: bool = False
+    """There is a link to the same failure elsewhere."""
     jobs_detail: Detail = Detail.ONE_LINE
+    """The most detail about what failed that takes no more lines than ONE_LINE."""
     tests: int = 0
+    """See `FailedLine.count_tests`."""
     is_advice_brief: bool = False
+    """The first sentence of what to do is so short (`BRIEF`) that the next one says more than
+    another one of the cause."""
     has_extra_advice: bool = False
+    """`cause` and `to_do` are about missing evidence, and there is other advice."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """How much of each part is shown.
-
-    `cause` and `to_do` count sentences. `quotes` are the numbers (from 0) of the quotes that are
-    shown; those in `one_line` are shown with one line only. `jobs_detail` and `tests` are those of
-    `FailedLine.write`, `longest` is one of `LONGEST`, `further_size` one of `BEGINNINGS`,
-    `quote_size` one of `QUOTE_SIZES`. `origin`: see `WholeParts.has_origin`. `extra_advice`: the
-    first sentence of that other advice is shown.
-    """
+    """How much of each part is shown."""
 
     cause: int = 1
     to_do: int = 1
+    """Sentences, as of `WholeParts`."""
     quotes: frozenset[int] = frozenset()
+    """The numbers (from 0) of the quotes that are shown."""
     one_line: frozenset[int] = frozenset()
+    """Those of them that are shown with one line only."""
     jobs_detail: Detail = Detail.NOTHING
     tests: int = 1
+    """These two are those of `FailedLine.write`."""
     longest: int = LONGEST[-1]
-    further_size: int = BEGINNINGS[0]
+    """The most characters of a first sentence: one of `LONGEST`."""
+    further_size: int = _BEGINNINGS[0]
+    """Characters of a sentence about another failure: one of `_BEGINNINGS`."""
     origin: bool = False
-    quote_size: int = QUOTE_SIZES[0]
+    """See `WholeParts.has_origin`."""
+    quote_size: int = _QUOTE_SIZES[0]
+    """Characters of a quote's line: one of `_QUOTE_SIZES`."""
     extra_advice: bool = False
+    """The first sentence of the other advice is shown (`WholeParts.has_extra_advice`)."""
 
 
 def choose_limits(whole: WholeParts, fits: Callable[[PartLimits], bool]) -> PartLimits:
@@ -141,7 +147,7 @@ class _Filler:
         self._enlarge_quote()
         self._lengthen_quote()
         if named > self._limits.cause:
-            self._add(further_size=BEGINNINGS[1])
+            self._add(further_size=_BEGINNINGS[1])
         if whole.is_advice_brief:
             self._add_second("to_do")
         self._add_second("cause")
@@ -159,7 +165,7 @@ class _Filler:
         if self._limits.jobs_detail is Detail.FIRST_TESTS:
             self._raise_limit("tests", min(whole.tests, MAX_TESTS))
         self._complete_quotes()
-        for size in BEGINNINGS[1:] if whole.named_failures else ():
+        for size in _BEGINNINGS[1:] if whole.named_failures else ():
             self._add(further_size=size)
         return self._limits
 
@@ -169,16 +175,16 @@ class _Filler:
         before = self._limits
         for longest in (size for size in LONGEST if ASKED <= size <= before.longest):
             self._limits = replace(before, longest=longest)
-            if self._add_quote(range(len(self._whole.quotes)), QUOTE_SIZES[-1:]):
+            if self._add_quote(range(len(self._whole.quotes)), _QUOTE_SIZES[-1:]):
                 return
         self._limits = before
 
     def _enlarge_quote(self) -> None:
         """Show as much of the reserved quote as fits; if there is none, any that fits."""
         if self._limits.quotes:
-            any(self._add(quote_size=size) for size in QUOTE_SIZES)
+            any(self._add(quote_size=size) for size in _QUOTE_SIZES)
         else:
-            self._add_quote(range(len(self._whole.quotes)), QUOTE_SIZES)
+            self._add_quote(range(len(self._whole.quotes)), _QUOTE_SIZES)
 
     def _add_causes(self, count: int) -> None:
         """Add the sentences that name the causes of several failures. Why something else has
@@ -210,7 +216,7 @@ class _Filler:
         limits, whole = self._limits, getattr(self._whole, section)
         if whole < 2 or getattr(limits, section) >= 2:
             return
-        sizes = [each for each in QUOTE_SIZES if each <= limits.quote_size or not limits.quotes]
+        sizes = [each for each in _QUOTE_SIZES if each <= limits.quote_size or not limits.quotes]
         least = max(limits.jobs_detail, Detail.NAMES) if section == "cause" else limits.jobs_detail
         details = {limits.jobs_detail, least}
         for detail, size in product(sorted(details), sizes):
@@ -223,7 +229,7 @@ class _Filler:
         if self._limits.quotes and shown <= SHORT_QUOTE:
             any(
                 self._add(jobs_detail=Detail.NAMES, quote_size=size)
-                for size in QUOTE_SIZES
+                for size in _QUOTE_SIZES
                 if size > SHORT_QUOTE
             )
 

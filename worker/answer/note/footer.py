@@ -14,35 +14,36 @@ from worker.safety.redaction_counts import Counts, count_all, describe_counts, g
 MAX_VISIBLE = 139
 """Characters of the small print that a reader sees."""
 
-MAX_MODEL = 32
-MAX_PRICE = 11
+_MAX_MODEL = 32
+_MAX_PRICE = 11
 MOST_TOLD = 8
 """Lines under one title."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """How a turn went. `cost_usd` is None if a price is unknown.
-
-    `missing_sources` are the sources that gave nothing, each with the reason. `replaced_model` is
-    the model that did not answer, if another one took over the turn. `found_by` is "rule" or
-    "known" if no model was asked. `page` is the URL of the session's page, if there is one. `tier`
-    is the model's tier with its level, "" without tiers. `models` says for each model how often it
-    was asked, and why the model changed. `digest` says what a turn had looked at when a limit ended
-    it. `takes_replies` says that the note is in GitLab, where it can be answered.
-    """
+    """How a turn went."""
 
     model: str
     cost_usd: float | None
+    """None if a price is unknown."""
     missing_sources: tuple[str, ...] = ()
+    """The sources that gave nothing, each with the reason."""
     replaced_model: str = ""
+    """The model that did not answer, if another one took over the turn."""
     found_by: str = ""
+    """Who found it if no model was asked: "rule" or "known"."""
     redaction_counts: Counts = ()
     page: str = ""
+    """The URL of the session's page, if there is one."""
     tier: str = ""
+    """The model's tier with its level; "" without tiers."""
     models: tuple[str, ...] = ()
+    """For each model how often it was asked, and why the model changed."""
     digest: Digest | None = None
+    """What a turn had looked at when a limit ended it."""
     takes_replies: bool = True
+    """The note is in GitLab, where it can be answered."""
 
 
 _WITHOUT = {
@@ -120,7 +121,7 @@ def _shorten_name(model: str) -> str:
     """Return the model's name as code, without its provider."""
     # A backtick would need more of them around it.
     name = " ".join(model.split()).rpartition("/")[2].replace("`", "'")
-    return write_code_line(name if len(name) <= MAX_MODEL else f"{name[: MAX_MODEL - 1]}…")
+    return write_code_line(name if len(name) <= _MAX_MODEL else f"{name[: _MAX_MODEL - 1]}…")
 
 
 def _write_price(dollars: float | None) -> list[str]:
@@ -128,7 +129,7 @@ def _write_price(dollars: float | None) -> list[str]:
     if dollars is None:
         return ["cost unknown"]
     price = f"{dollars:.4f} USD" if 0 < dollars < 0.01 else f"{dollars:.2f} USD"
-    return [price] if len(price) <= MAX_PRICE else []
+    return [price] if len(price) <= _MAX_PRICE else []
 
 
 def _write_unproven(count: int) -> list[str]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from worker.answer.further_failures import count_named_failures
+from worker.answer.failed_jobs import Detail, FailedLine
 from worker.answer.note import changes, record
-from worker.answer.note.failed_jobs import Detail, FailedLine
 from worker.answer.note.fit import (
     PartLimits,
     QuoteShape,
@@ -19,7 +18,14 @@ from worker.answer.note.fit import (
     is_brief,
     list_hidden_sentences,
 )
-from worker.answer.note.note_parts import MAX_REASON, Hosts, Parts, clean_line
+from worker.answer.note.note_parts import (
+    MAX_REASON,
+    Hosts,
+    Parts,
+    clean_line,
+    render_template,
+    say_why_stopped,
+)
 from worker.answer.note.quotes import (
     announces_next,
     choose_line,
@@ -29,9 +35,7 @@ from worker.answer.note.quotes import (
     is_of_failure,
     sort_quotes,
 )
-from worker.answer.note.render import render_template
-from worker.answer.note.stopped import say_why_stopped
-from worker.answer.retries import advises_against_retry
+from worker.answer.parse import advises_against_retry, count_named_failures
 from worker.answer.suggestions import Offers
 from worker.conversation.context import Outcome, Status, Subject
 from worker.logs.bystanders import Bystander

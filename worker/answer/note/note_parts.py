@@ -1,17 +1,21 @@
-"""The parts of a note: folded sections, brief lines, quotes. All output is harmless Markdown."""
+"""The parts of a note, and the templates that they are filled into. All of it is harmless."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import accumulate
 
+import jinja2
+
+from worker.answer.failed_jobs import Detail, FailedLine, cut_names
 from worker.answer.note import fit
-from worker.answer.note.failed_jobs import Detail, FailedLine, cut_names
+from worker.answer.note.older_note import make_pipeline_url
 from worker.answer.note.quotes import cut_line, squeeze_blanks, squeeze_line, squeeze_paths
 from worker.answer.proof import ReplyPart
 from worker.conversation.answer_text import find_fenced_lines
+from worker.conversation.context import Outcome, Status, Subject
 from worker.safety.code import write_code_block, write_code_line
-from worker.safety.neutralise import is_link_allowed, neutralise, neutralise_line
+from worker.safety.neutralise import is_link_allowed, is_plain_url, neutralise, neutralise_line
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import one_line, visible
 from worker.verdict.finding import (
@@ -28,7 +32,7 @@ from worker.verdict.finding import (
     name_lines,
 )
 
-MAX_QUOTE = 300
+_MAX_QUOTE = 300
 MAX_BRIEF = 480
 MAX_SECTION = 4_000
 MAX_NAME = 80
@@ -82,7 +86,7 @@ class Parts:
         quotes: Sequence[Evidence],
         shown: Collection[int],
         lines: Mapping[int, Evidence],
-        size: int = MAX_QUOTE,
+        size: int = _MAX_QUOTE,
         about: frozenset[str] = frozenset(),
     ) -> list[str]:
         """Return the quotes whose numbers are `shown`, in order, and fold the others.
@@ -288,7 +292,7 @@ def _write_place(place: Place) -> str:
 
 
 def _cut_text(text: str) -> str:
-    return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
+    return text if len(text) <= _MAX_QUOTE else text[: _MAX_QUOTE - 1] + "…"
 
 
 def write_job_line(job: FailedJob, hosts: Hosts) -> str:
@@ -303,3 +307,56 @@ def write_job_line(job: FailedJob, hosts: Hosts) -> str:
     )
     where = f" ({linked})" if linked else ""
     return f"{write_code_line(cut_names(remove_tokens(job.name), MAX_NAME))}{where}{why}"
+
+
+# --------------------------------------------------------------------------------------- templates
+
+MAX_BODY = 60_000
+"""The most characters of a body; GitLab accepts a million."""
+
+
+def fit_body(render: Callable[[int], str]) -> str:
+    """Return the body with as much of its long texts as fits in `MAX_BODY`."""
+    room = MAX_BODY // 2
+    while len(body := render(room)) > MAX_BODY and room > 100:
+        room //= 2
+    return body
+
+
+@cache
+def _get_environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("worker.answer.note"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # Markdown: `neutralise` escapes what others wrote
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render_template(name: str, **values: object) -> str:
+    return _get_environment().get_template(f"{name}.md.j2").render(**values).rstrip("\n")
+
+
+# --------------------------------------------------------------------------------- why a run ended
+
+
+def say_why_stopped(outcome: Outcome, subject: Subject, limit: int = MAX_BRIEF) -> str:
+    """Return a sentence on a run that ended early; "" for any other."""
+    if outcome.status is Status.DONE:
+        return ""
+    reason = write_reason(outcome.reason, subject, limit).rstrip(".") or "the run ended early"
+    return f"This is what was found before it stopped: {reason}."
+
+
+_OVERTAKEN = re.compile(r"superseded by pipeline (\d{1,18})(, which passed)?")
+
+
+def write_reason(text: str, subject: Subject, limit: int = MAX_BRIEF) -> str:
+    """Return why a run ended, made harmless, with a link to a pipeline that superseded it."""
+    if not (found := _OVERTAKEN.fullmatch(text)):
+        return clean_line(text, frozenset(), limit)
+    url = make_pipeline_url(subject, int(found[1]))
+    pipeline = f"pipeline {found[1]}"
+    linked = f"[{pipeline}]({url})" if is_plain_url(url) else pipeline
+    return f"superseded by {linked}{found[2] or ''}"

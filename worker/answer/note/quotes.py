@@ -11,7 +11,7 @@ from worker.logs.line_kinds import PLAIN, TEST
 from worker.logs.line_marks import find_marks
 from worker.verdict.finding import Evidence, JobArtifact, JobLog, RepoFile
 
-LEAST_LETTERS = 2
+_LEAST_LETTERS = 2
 """The fewest letters and digits of a line that is shown alone."""
 
 _CLEAR = frozenset({"judged", "named", "colon_error", "loud", "crossed"})
@@ -36,7 +36,7 @@ _CONCRETE = re.compile(r"[\d\"'`_/]|\w[.:]\w|\w\(")
 """What names a value, a place or a thing. "Error: Unsupported argument" is only the kind of error;
 which argument that is, another line says."""
 
-LEAST_ERROR = 20
+_LEAST_ERROR = 20
 """The fewest characters that a line has from where it names the error."""
 
 _LOGGED = re.compile(
@@ -60,14 +60,14 @@ what a note names elsewhere."""
 
 _LINK = re.compile(r"\S: ")
 
-LEAST_LINKS = 3
+_LEAST_LINKS = 3
 """The fewest colons of a chain of errors, such as "Get X: tls: failed to verify: expired: …": the
 reason of all others comes last. Two are enough if that one has several words of the cause."""
 
 MAX_READ = 2_000
 """The most characters of a line that are searched."""
 
-CLEARLY_MORE = 2
+_CLEARLY_MORE = 2
 """How many more words of the cause another part of a line has to have to be shown instead."""
 
 _MOST_STARTS = 200
@@ -146,7 +146,7 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
     """Return the most telling line of a quote of several lines: one with an error, a changed one,
     or one with words of `about`. None if no line is legible."""
     lines = quote.text.split("\n")
-    legible = [at for at, line in enumerate(lines) if sum(map(str.isalnum, line)) >= LEAST_LETTERS]
+    legible = [at for at, line in enumerate(lines) if sum(map(str.isalnum, line)) >= _LEAST_LETTERS]
     if not legible:
         return None
     best = max(legible, key=lambda at: (_weigh(lines[at], about, tuple(lines)), -at))
@@ -170,15 +170,17 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
     begins = (found.start() for found in _NAMES_ERROR.finditer(text, 0, MAX_READ))
     logged = _LOGGED.match(text[:MAX_READ])
     start = max(
-        (at for at in begins if len(text) - at >= LEAST_ERROR),
+        (at for at in begins if len(text) - at >= _LEAST_ERROR),
         default=logged.end() if logged else 0,
     )
     links = [*_list_links(text, start)]
-    if len(links) >= LEAST_LINKS or _is_about(text[links[-1] if links[1:] else len(text) :], about):
-        rests = (at for at in links if LEAST_ERROR <= len(text) - at <= size)
+    if len(links) >= _LEAST_LINKS or _is_about(
+        text[links[-1] if links[1:] else len(text) :], about
+    ):
+        rests = (at for at in links if _LEAST_ERROR <= len(text) - at <= size)
         start = next(rests, start)
     before = _BEFORE.match(text, start, MAX_READ)
-    if before and len(text) - before.end() >= LEAST_ERROR:
+    if before and len(text) - before.end() >= _LEAST_ERROR:
         start = before.end()
     if _VALUE.match(text, start) and len(text) - start <= size:
         start = _begin_earlier(text, size, start)
@@ -237,7 +239,7 @@ def _leave_out_labels(text: str, size: int) -> str:
     label, rule = _LABEL.match(text), _RULE.search(text)
     begin, end = label.end() if label else 0, rule.start() if rule else len(text)
     parts = text, text[:end], text[begin:], text[begin:end]
-    fitting = next((part for part in parts if LEAST_ERROR <= len(part) <= size), "")
+    fitting = next((part for part in parts if _LEAST_ERROR <= len(part) <= size), "")
     is_cut = end - len(_end_at_word(text[:end], size)) >= begin
     return fitting if is_cut or text.startswith(fitting) else ""
 
@@ -250,7 +252,7 @@ def _find_reason(text: str, size: int, start: int, about: frozenset[str]) -> int
     reason shares a word with `about`, else `start`."""
     dashes = [found.end() for found in _REASON.finditer(text, start, MAX_READ)]
     rest = text[dashes[-1] :] if dashes else ""
-    if not LEAST_ERROR <= len(rest) <= size or about.isdisjoint(find_words(rest)):
+    if not _LEAST_ERROR <= len(rest) <= size or about.isdisjoint(find_words(rest)):
         return start
     return text.find(" ", len(text) - size - 1) + 1
 
@@ -325,7 +327,7 @@ _LEAST_BEFORE = 12
 
 def _find_part(text: str, size: int, start: int, about: frozenset[str]) -> int:
     """Return where the part with the most of the words begins, or `start` if it has not at least
-    `CLEARLY_MORE` than the one there. A number counts for two words, all other words for one."""
+    `_CLEARLY_MORE` than the one there. A number counts for two words, all other words for one."""
 
     def count(at: int) -> int:
         shared = find_words(text[at : at + size]).intersection(about)
@@ -337,7 +339,7 @@ def _find_part(text: str, size: int, start: int, about: frozenset[str]) -> int:
     if end := re.search(r"\s", text[last : last + size // 2]):
         starts.append(last + end.end())
     best = max(starts, key=count, default=start)
-    return best if count(best) >= count(start) + CLEARLY_MORE else start
+    return best if count(best) >= count(start) + _CLEARLY_MORE else start
 
 
 def announces_next(text: str) -> bool:

@@ -4,18 +4,17 @@ Untrusted files are packed for the sandbox in one tar.gz: names made safe, sizes
 Nothing is unpacked on the host's disk; one file at a time is held in memory.
 """
 
-import re
 import tarfile
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from worker.safety.redact import Redaction
 from worker.safety.redacted_values import (
-    Redact,
     Redacted,
     assume_redacted,
     redact_bytes,
@@ -26,8 +25,6 @@ from worker.safety.redacted_values import (
 
 T = TypeVar("T")
 
-_MARK = re.compile(rb"\[redacted: ([a-z0-9-]{1,40})\]")
-
 
 class Redactions:
     """Removes secrets from what a session reads, and counts them. Safe to share between threads.
@@ -36,8 +33,9 @@ class Redactions:
     another document, is counted once, for the first document.
     """
 
-    def __init__(self, redact: Redact) -> None:
-        self._redact = redact
+    def __init__(self, remove_secrets: Callable[[bytes], Redaction]) -> None:
+        """`remove_secrets` keeps the number of lines: see `Redactor.remove_secrets`."""
+        self._remove_secrets = remove_secrets
         self._document = ""
         self._found: Counter[tuple[str, str]] = Counter()
         self._seen: set[int] = set()
@@ -76,39 +74,15 @@ class Redactions:
             return dict(+self._found)
 
     def _redact_and_count(self, data: bytes) -> bytes:
-        clean = self._redact(data)
-        if clean != data:
-            with self._lock:
-                self._count(data, clean)
-        return clean
-
-    def _count(self, data: bytes, clean: bytes) -> None:
-        for found in _find_secrets(data.split(b"\n"), clean.split(b"\n")):
-            if hash(found) not in self._seen:
-                self._seen.add(hash(found))
-                self._found[found[0].decode(), self._document] += 1
-
-
-def _find_secrets(data: Sequence[bytes], clean: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the kind and the text of each secret; of a multi-line secret, the first two lines."""
-    # Redaction keeps the number of lines: it empties the further lines of a multi-line secret.
-    following = zip([*data[1:], b""], [*clean[1:], b""], strict=False)
-    for before, after, (more, left) in zip(data, clean, following, strict=False):
-        if before != after:
-            for kind, secret in _find_removed(before, after):
-                yield kind, secret if left else secret + more
-
-
-def _find_removed(before: bytes, after: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the kind and text that each mark replaced, found between the unchanged texts."""
-    first, *rest = _MARK.split(after)
-    at = len(first)
-    for kind, text in zip(rest[::2], rest[1::2], strict=True):
-        end = before.find(text, at) if text else len(before)
-        secret = before[at:end] if end >= 0 else before
-        at = max(end, at) + len(text)
-        if not _MARK.fullmatch(secret):
-            yield kind, secret or before
+        redaction = self._remove_secrets(data)
+        with self._lock:
+            for each in redaction.removed:
+                # The first two lines tell a key from another one, also where the rest is cut off.
+                seen = hash((each.kind, *each.secret.split(b"\n", 2)[:2]))
+                if seen not in self._seen:
+                    self._seen.add(seen)
+                    self._found[each.kind, self._document] += 1
+        return redaction.data
 
 
 MAX_FILE = 16 * 1024 * 1024

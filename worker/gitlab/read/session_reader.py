@@ -17,6 +17,7 @@ from worker.gitlab.read.api import NoSuchFile, NoSuchRef, NotFound, ReadClient, 
 from worker.gitlab.read.evidence import Evidence
 from worker.gitlab.read.job_logs import JobLogs
 from worker.gitlab.read.redactions import Redactions
+from worker.safety.redact import Redaction
 
 T = TypeVar("T")
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -51,12 +52,12 @@ class Reader:
         cls,
         client: ReadClient,
         subject: Subject,
-        redact: Callable[[bytes], bytes],
+        remove_secrets: Callable[[bytes], Redaction],
         also: Sequence[str] = (),
         bot_ids: Callable[[], frozenset[int]] = frozenset,
     ) -> "Reader":
         """Return a reader with an empty cache of logs."""
-        counted = Redactions(redact)
+        counted = Redactions(remove_secrets)
         globs = tuple(glob.lower() for glob in also)
         binding = Binding(client, subject)
         logs = JobLogs(client, subject, counted, binding=binding)

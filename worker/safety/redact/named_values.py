@@ -14,13 +14,16 @@ from worker.safety.redact.randomness import (
 from worker.safety.redact.rules import Rule, mark
 from worker.safety.redact.value_places import Place, find_place, list_block_lines
 
-_WORDS = (
-    *(b"password", b"passwd", b"passphrase", b"passwort", b"pass", b"pwd"),
-    *(b"secret", b"token", b"credential", b"credentials", b"auth", b"key"),
-)
+_SECRET_WORDS = b"""
+    password passwd passphrase passwort pass pwd secret token credential credentials auth key
+"""
+_WORDS = tuple(_SECRET_WORDS.split())
 _AFTER = (
     *(bytes([each]) for each in b"=:\"'_-\\%]? \t\r\n\x1b0123456789&|<`*,"),
-    *(b"..", b"\xe2\x94", b"\xe2\x95", b"\xe2\x86"),
+    b"..",
+    b"\xe2\x94",
+    b"\xe2\x95",
+    b"\xe2\x86",
 )
 _HINTS = (*(word + after for word in _WORDS for after in _AFTER), b"token.")
 _ESCAPED_HINTS = (rb"\u00", rb"\x", b"%6", b"%7", b"%5f", b"%2d")
@@ -145,9 +148,10 @@ def _find_values(data: bytes, name: _Name) -> Sequence[tuple[int, int]]:
     place = find_place(data, name.start, name.end, name.before, password=name.password)
     if place is None:
         return _find_value_before(data, name)
-    if _is_no_name(data[max(0, name.start - len(_MARK)) : place.start]):
-        return ()
-    if not _is_secret_name(name):
+    around = data[
+        max(0, name.start - len(_MARK)) : place.start
+    ]  # of a mark, or of the result of a test
+    if around.startswith(_MARK) or _TEST_PASSED.search(around) or not _is_secret_name(name):
         return ()
     if lines := list_block_lines(data, name.start, place.start):
         secret = [_looks_secret(data[slice(*line)], name) for line in lines]
@@ -214,11 +218,6 @@ def _looks_secret(value: bytes, name: _Name, certain: bool = False) -> bool:
 def _match_end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
     found = pattern.match(data, at)
     return found.end() if found is not None else at
-
-
-def _is_no_name(text: bytes) -> bool:
-    """Whether the name is inside a mark, or is the result of a test (`PASS:`)."""
-    return text.startswith(_MARK) or _TEST_PASSED.search(text) is not None
 
 
 def _is_part_of_word(data: bytes, end: int) -> bool:

@@ -18,7 +18,7 @@ from worker.safety.redact.rules import Span
 MOST_LINES = 250
 """The most lines of a key: fewer than the `redacted_values.OVERLAP` lines searched again."""
 
-MOST_GAP = 12
+_MOST_GAP = 12
 """The most consecutive lines within a key that hold no part of it."""
 
 _MOST_BODY = 16_384
@@ -166,7 +166,7 @@ class _KeyReader:
                 yield from self._close()
                 self._gap += 1
                 # Other output may be mixed with the lines of a key, whole or already begun.
-                if self._gap > MOST_GAP or not (self._last or self._width):
+                if self._gap > _MOST_GAP or not (self._last or self._width):
                     break
                 if body is not None and not fits and self._last and body.is_long:
                     self._size += body.end - body.start

@@ -47,7 +47,8 @@ def looks_generated(value: bytes) -> bool:
     lower, upper, _, _ = kinds = _find_kinds(value)
     if len(value) < 12 or sum(kinds) < 2:
         return False
-    if _count_digits(value) < 2 and not (lower and upper and len(value) >= 20):
+    digits = len(value) - len(value.translate(None, b"0123456789"))
+    if digits < 2 and not (lower and upper and len(value) >= 20):
         return False
     if _HARMLESS.match(value) or not _has_odd_part(value):
         return False
@@ -95,12 +96,9 @@ def _is_set(value: bytes) -> bool:
 
 
 def _is_irregular(value: bytes) -> bool:
-    return sum(_find_kinds(value)) >= 2 and (_is_one_word(value) or _has_odd_part(value))
-
-
-def _is_one_word(value: bytes) -> bool:
-    """Whether the value has none of the separators that join the parts of a name in code."""
-    return not any(separator in value for separator in (b"_", b".", b"/", b":", b"\\"))
+    # Without any separator that joins the parts of a name in code, it is one word.
+    is_one_word = value.translate(None, b"_./:\\") == value
+    return sum(_find_kinds(value)) >= 2 and (is_one_word or _has_odd_part(value))
 
 
 def _has_odd_part(value: bytes) -> bool:
@@ -116,10 +114,6 @@ def _has_odd_part(value: bytes) -> bool:
 def _find_kinds(value: bytes) -> tuple[bool, ...]:
     """Return whether the value has small letters, capitals, digits and symbols, in this order."""
     return tuple(kind.search(value) is not None for kind in _CLASSES)
-
-
-def _count_digits(value: bytes) -> int:
-    return len(value) - len(value.translate(None, b"0123456789"))
 
 
 def _compute_entropy(value: bytes) -> float:

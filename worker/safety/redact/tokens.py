@@ -142,7 +142,7 @@ TOKENS = (
 )
 
 
-def token_pattern(token: Token) -> str:
+def _token_pattern(token: Token) -> str:
     """Return the pattern of a token of this kind, including its prefix."""
     prefixes = "|".join(map(re.escape, token.prefixes.split()))
     return ("" if token.distinct else START) + f"(?:{prefixes})(?:{token.body})"
@@ -153,7 +153,7 @@ _CLAIMS = re.compile(rb"\.eyJ[\w-]{8,}+(?:\.[\w-]*+)?")
 _MOST_HEADER = 8192
 
 
-def find_jwt(data: bytes, at: int) -> Sequence[tuple[int, int]]:
+def _find_jwt(data: bytes, at: int) -> Sequence[tuple[int, int]]:
     """Return where a JSON Web Token begins and ends; `at` is the dot before its second part."""
     if (claims := _CLAIMS.match(data, at)) is None:
         return ()
@@ -164,7 +164,7 @@ def find_jwt(data: bytes, at: int) -> Sequence[tuple[int, int]]:
 
 
 TOKEN_RULES = (
-    *(match_rule(each.kind, each.prefixes.lower(), token_pattern(each)) for each in TOKENS),
+    *(match_rule(each.kind, each.prefixes.lower(), _token_pattern(each)) for each in TOKENS),
     # The prefix `sk-` alone is not enough: names in lower case with dashes may contain it.
     match_rule(
         "openai-key",
@@ -173,7 +173,7 @@ TOKEN_RULES = (
         r"[\w-]{20,}+",
     ),
     match_rule("model-key", "sk-", START + r"sk-[a-f0-9]{32,64}(?![\w-])"),
-    Rule("jwt", (b".eyj",), find_jwt),
+    Rule("jwt", (b".eyj",), _find_jwt),
     # An encrypted token: only its header is readable.
     match_rule(
         "jwt",
@@ -190,10 +190,10 @@ def base64_core(raw: bytes, shift: int) -> str:
     """Return the Base64 characters that depend on `raw` alone if `shift` bytes precede it."""
     encoded = base64.b64encode(b"\0" * shift + raw).decode().rstrip("=")
     last = len(encoded) - (1 if (shift + len(raw)) % 3 else 0)
-    return encoded[BASE64_SKIPPED[shift] : last]
+    return encoded[_BASE64_SKIPPED[shift] : last]
 
 
-BASE64_SKIPPED = (0, 2, 3)
+_BASE64_SKIPPED = (0, 2, 3)
 """How many Base64 characters of a group depend on the bytes before it: for 0, 1 and 2 of them."""
 
 
@@ -228,7 +228,7 @@ def _find_encoded(
     core: bytes, shift: int, pattern: re.Pattern[bytes], data: bytes, at: int
 ) -> Sequence[tuple[int, int]]:
     """Return where the Base64 text begins and ends that contains a token with the prefix `core`."""
-    first = at - BASE64_SKIPPED[shift]
+    first = at - _BASE64_SKIPPED[shift]
     if first < 0 or not data.startswith(core, at):
         return ()
     if not pattern.match(_decode_start(data[first : first + _DECODED]), shift):
@@ -267,7 +267,7 @@ def _make_base64_rules() -> Iterator[Rule]:
         yield from _list_base64_rules("jwt", prefix, rf"{prefix}[\w-]{{4,160}}\.[\w-]{{8}}")
     for token in TOKENS:
         for prefix in token.prefixes.split():
-            yield from _list_base64_rules(token.kind, prefix, token_pattern(token))
+            yield from _list_base64_rules(token.kind, prefix, _token_pattern(token))
 
 
 BASE64_RULES = tuple(_make_base64_rules())

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from worker.answer.gate.rules import Candidate, Failure, find_failures
+from worker.answer.gate import Candidate, Failure, find_failures
 
 TOOLS = (
     "fetch_to_sandbox",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.answer.note.failed_jobs import LINE, Detail, FailedLine, measure
+from worker.answer.failed_jobs import LINE, Detail, FailedLine, measure
 from worker.verdict.finding import FailedJobs
 
 HOST = "gitlab.example.com"

@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.answer.note.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
 from tests.unit.safety.test_neutralise import HOSTS
-from worker.answer.further_failures import count_named_failures
 from worker.answer.note import note
 from worker.answer.note.changes import write_diff_links
 from worker.answer.note.fit import LONGEST
 from worker.answer.note.layout import HEADLINES, Layout
+from worker.answer.parse import count_named_failures
 from worker.answer.suggestions import Offers
 from worker.safety.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.safety.sentences import split_sentences

@@ -9,8 +9,7 @@ from tests.unit.safety.test_neutralise import HOSTILE, HOSTS
 from worker.answer.note import note
 from worker.answer.note.footer import Footer
 from worker.answer.note.layout import Layout
-from worker.answer.note.note_parts import Parts, drop_empty_headings
-from worker.answer.note.render import MAX_BODY
+from worker.answer.note.note_parts import MAX_BODY, Parts, drop_empty_headings
 from worker.answer.parse import parse_finding
 from worker.conversation.context import Outcome, Status, Subject
 from worker.safety.marker import Marker, find_marker

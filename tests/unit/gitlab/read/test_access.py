@@ -14,6 +14,7 @@ from worker.gitlab.read import wire
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.ci_config import MAX_PROJECTS, has_foreign_includes, names_includes
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction
 
 pytestmark = pytest.mark.attack("binding")
 
@@ -141,7 +142,7 @@ def test_a_project_that_the_operator_lists_is_merged(
 ) -> None:
     configured(sim, scene, reader, {"project": "ops/secret", "file": "ci.yml"})
     secret.public = True
-    allowed = Reader.open(client, reader.subject, bytes, also=["ops/*"])
+    allowed = Reader.open(client, reader.subject, Redaction, also=["ops/*"])
     assert b"vault" in bytes(fetch(allowed, "gitlab_get_ci_config").data)
 
 
@@ -170,7 +171,7 @@ def test_what_a_listed_project_keeps_for_its_members_is_not_read(
     )
     scene.pipeline.bridges.append(Bridge(1, "deploy", "failed", job.pipeline))
     configured(sim, scene, reader, {"project": "ops/secret", "file": "ci.yml"})
-    allowed = Reader.open(client, reader.subject, bytes, also=["ops/*"])
+    allowed = Reader.open(client, reader.subject, Redaction, also=["ops/*"])
     assert b"vault" not in bytes(fetch(allowed, "gitlab_get_ci_config").data)
     assert b"not one this session may read" in bytes(
         fetch(allowed, "gitlab_list_pipeline_jobs").data
@@ -188,7 +189,7 @@ def test_only_so_many_projects_are_looked_up(
             sim.add_project(each["project"], {"ci.yml": b"x: 1\n"}), scene.bot, Access.REPORTER
         )
     configured(sim, scene, reader, *many)
-    allowed = Reader.open(client, reader.subject, bytes, also=["ops/*"])
+    allowed = Reader.open(client, reader.subject, Redaction, also=["ops/*"])
     before = len(sim.requests)
     assert fetch(allowed, "gitlab_get_ci_config").gaps.startswith("the merged configuration:")
     assert len(sim.requests) - before < 6
@@ -261,7 +262,7 @@ def test_what_a_target_branchs_pipeline_has_started_is_bound_by_name(
     child.project, child.source = other, "pipeline"
     job = sim.add_job(child, "rollout", status="failed", trace=b"TOP SECRET\n")
     main.bridges.append(Bridge(1, "deploy", "failed", child))
-    allowed = Reader.open(client, reader.subject, bytes, also=["shared/*"])
+    allowed = Reader.open(client, reader.subject, Redaction, also=["shared/*"])
     fetch(allowed, "gitlab_list_pipeline_jobs", pipeline_id=main.id)
     with pytest.raises(SourceError, match="not found"):
         fetch(allowed, "gitlab_get_job_log", job_id=job.id)
@@ -270,7 +271,7 @@ def test_what_a_target_branchs_pipeline_has_started_is_bound_by_name(
 def test_a_project_that_was_renamed_is_known_by_its_present_path(
     scene: Scene, client: ReadClient, reader: Reader
 ) -> None:
-    renamed = Reader.open(client, replace(reader.subject, project="team/former"), bytes)
+    renamed = Reader.open(client, replace(reader.subject, project="team/former"), Redaction)
     assert renamed.may_read_path(scene.project.path.upper())
     assert not renamed.may_read_path("team/former")
 
@@ -305,7 +306,7 @@ def test_a_forks_merge_request_of_the_same_number_is_another_one(
         within = sim.open_merge_request(fork, scene.developer, title="In", branch=f"in-{number}")
     assert within.iid == far.iid
     job = sim.add_job(sim.run_pipeline(within), "unit-tests", trace=b"TOP SECRET\n")
-    reader = Reader.open(client, subject_of(sim, far, pipeline), bytes)
+    reader = Reader.open(client, subject_of(sim, far, pipeline), Redaction)
     with pytest.raises(SourceError, match="is not of this merge request"):
         fetch(reader, "gitlab_get_job_log", job_id=job.id)
 
@@ -328,7 +329,7 @@ def test_of_a_private_fork_only_the_merge_requests_own_commits_are_read(
     )
     hidden = sim.commit(fork, "plans", {"plans.txt": b"TOP SECRET\n"})
     subject = subject_of(sim, far, sim.run_pipeline(far, kind="branch"))
-    reader = Reader.open(client, subject, bytes)
+    reader = Reader.open(client, subject, Redaction)
     for ref in ("far", far.sha, far.sha[:12]):
         assert fetch(reader, "gitlab_get_file", path="far.py", ref=ref).data == b"1\n"
     for ref in ("plans", hidden, hidden[:12]):
@@ -343,7 +344,7 @@ def test_of_a_private_fork_only_the_merge_requests_own_commits_are_read(
         with pytest.raises(SourceError):
             files_in(archive)
     fork.public = True
-    opened = Reader.open(client, subject, bytes)
+    opened = Reader.open(client, subject, Redaction)
     secret = fetch(opened, "gitlab_get_file", path="plans.txt", ref="plans")
     assert secret.data == b"TOP SECRET\n"
 

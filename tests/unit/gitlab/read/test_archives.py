@@ -1,5 +1,6 @@
 import pytest
 
+from tests.fakes import masking
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.conftest import fetch, files_in, told, zipped
 from worker.errors import ArgumentError, SourceError
@@ -76,7 +77,9 @@ def test_one_file_is_text_or_a_binary_for_the_sandbox(reader: Reader, job: int) 
 
 def test_all_files_come_as_one_redacted_archive(reader: Reader, job: int) -> None:
     clean = Reader.open(
-        reader.client, reader.subject, lambda data: data.replace(b"glpat-secret", b"[redacted: x]")
+        reader.client,
+        reader.subject,
+        masking(b"glpat-secret", "x"),
     )
     document = fetch(clean, "gitlab_get_artifacts", job_id=job)
     assert b"tar -xzf" in bytes(document.data)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
+from tests.fakes import masking
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.conftest import fetch
 from worker.errors import ConfigError, SourceError
@@ -16,11 +17,12 @@ from worker.gitlab.read.base import NoArguments, OfJob, RawDocument, SourceDef
 from worker.gitlab.read.merge_request import MR_DETAILS
 from worker.gitlab.read.redactions import Redactions
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction, Removed
 from worker.sources.table import Cache, bind_sources, cap_document, join_rows
 from worker.tools.arguments import Arguments
 from worker.tools.source import Document, DocumentKind
 
-CLEAN = Redactions(bytes)
+CLEAN = Redactions(Redaction)
 
 
 class Named(Arguments):
@@ -97,7 +99,9 @@ def test_the_cache_forgets_what_was_not_asked_for_lately() -> None:
 
 def test_a_document_over_its_cap_is_cut_after_it_was_redacted(reader: Reader) -> None:
     clean = Reader.open(
-        reader.client, reader.subject, lambda data: data.replace(b"hunter22", b"[redacted: s]")
+        reader.client,
+        reader.subject,
+        masking(b"hunter22", "s"),
     )
     made = row(lambda args, reader: RawDocument("ab hunter22", "c"), cap=7)
     document = bind_sources(clean, [made])["x_get_thing"].fetch("{}")
@@ -143,10 +147,11 @@ def test_a_stream_ends_at_its_cap_and_at_its_time(
 
 
 def test_what_was_redacted_is_counted_by_kind() -> None:
-    def redact(data: bytes) -> bytes:
-        return re.sub(rb"glpat-\w+", b"[redacted: gitlab-token]", data)
+    def remove(data: bytes) -> Redaction:
+        found = tuple(Removed("gitlab-token", each) for each in re.findall(rb"glpat-\w+", data))
+        return Redaction(re.sub(rb"glpat-\w+", b"[redacted: gitlab-token]", data), found)
 
-    redactions = Redactions(redact)
+    redactions = Redactions(remove)
     assert redactions(b"nothing") == b"nothing"
     assert redactions.counts == {}
     redactions(b"glpat-1 and glpat-2, [redacted: jwt] and [redacted: gitlab-token]")
@@ -157,7 +162,9 @@ def test_what_was_redacted_is_counted_by_kind() -> None:
 def test_a_session_counts_its_own_redactions(scene: Scene, reader: Reader) -> None:
     scene.job.trace = b"token hunter22\n"
     own = Reader.open(
-        reader.client, reader.subject, lambda data: data.replace(b"hunter22", b"[redacted: pass]")
+        reader.client,
+        reader.subject,
+        masking(b"hunter22", "pass"),
     )
     log = fetch(own, "gitlab_get_job_log", job_id=scene.job.id)
     assert (log.data, log.kind) == (b"token [redacted: pass]\n", DocumentKind.LOG)
@@ -168,7 +175,9 @@ def test_a_session_counts_its_own_redactions(scene: Scene, reader: Reader) -> No
 
 def test_what_was_redacted_is_counted_with_its_document(reader: Reader) -> None:
     own = Reader.open(
-        reader.client, reader.subject, lambda data: data.replace(b"x1", b"[redacted: pass]")
+        reader.client,
+        reader.subject,
+        masking(b"x1", "pass"),
     )
     source = row(lambda args, reader: RawDocument({"text": f"x1 of {args.name}"}), args=Named)
     bind_sources(own, [source])["x_get_thing"].fetch('{"name": "src/app.py"}')
@@ -185,7 +194,9 @@ def test_text_that_hides_is_shown_and_json_loses_it(reader: Reader) -> None:
 
 def test_what_is_said_to_be_missing_is_redacted_and_capped(reader: Reader) -> None:
     clean = Reader.open(
-        reader.client, reader.subject, lambda data: data.replace(b"hunter22", b"[redacted: s]")
+        reader.client,
+        reader.subject,
+        masking(b"hunter22", "s"),
     )
     made = row(lambda args, reader: RawDocument("", "hunter22\u202e " + "x" * 9000))
     document = bind_sources(clean, [made])["x_get_thing"].fetch("{}")

@@ -13,6 +13,7 @@ from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
 from worker.safety.neutralise import is_plain_url
+from worker.safety.redact import Redaction
 from worker.sources.table import bind_sources
 from worker.verdict.finding import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 
@@ -110,7 +111,9 @@ def test_lines_after_a_cut_have_no_numbers_and_binary_files_no_lines(
 
 
 def test_secrets_are_gone_before_a_quote_is_compared(reader: Reader) -> None:
-    hidden = Reader.open(reader.client, reader.subject, lambda data: data.replace(b"sum", b"***"))
+    hidden = Reader.open(
+        reader.client, reader.subject, lambda data: Redaction(data.replace(b"sum", b"***"))
+    )
     assert captured(hidden).read_lines(RepoFile("app/sum.py", "main"))[1] == "    return ***(xs)"
 
 
@@ -129,7 +132,7 @@ def test_a_fork_is_read_and_linked_in_the_target_project(
     sim.add_member(fork, scene.bot, Access.REPORTER)
     subject = subject_of(sim, scene.mr, scene.pipeline)
     subject = replace(subject, pipeline_project_id=fork.id, sha=fork.refs["main"])
-    found = captured(Reader.open(client, subject, bytes))
+    found = captured(Reader.open(client, subject, Redaction))
     assert found.read_lines(RepoFile("app/sum.py")) == ["x"]
     page = f"{scene.project.web_url}/-/blob/{fork.refs['main']}"
     assert found.link_lines(RepoFile("app/sum.py"), 1, 1) == f"{page}/app/sum.py#L1"

@@ -32,6 +32,7 @@ from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.downloads import Downloads, find_public_address, is_public
 from worker.gitlab.read.redactions import Redactions, repack
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction
 from worker.sources.web import WebReader, translate_errors
 from worker.sources.xunit import ENCODINGS, MAX_MARKUP, Report
 from worker.transport.urllib3_connections import MOST_WHOLE, RefusedAnswer
@@ -452,4 +453,4 @@ TORN = {
 def test_a_torn_or_hostile_source_archive_is_a_source_error(kind: str) -> None:
     data = zlib.compress(TORN[kind], wbits=31)
     with pytest.raises(SourceError, match="the archive: not a tar file"):
-        list(repack(unpacking.read_tar(iter([data]), "the archive"), Redactions(bytes)))
+        list(repack(unpacking.read_tar(iter([data]), "the archive"), Redactions(Redaction)))

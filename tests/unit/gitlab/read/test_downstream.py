@@ -6,6 +6,7 @@ from worker.errors import SourceError
 from worker.gitlab.read import pipeline_jobs
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction
 
 
 def started(sim: GitLabSim, scene: Scene, by: Pipeline, name: str, where: Project) -> Pipeline:
@@ -52,7 +53,7 @@ def test_another_project_is_only_read_if_the_operator_lists_it(
     with pytest.raises(SourceError, match="not found"):
         fetch(reader, "gitlab_list_pipeline_jobs", pipeline_id=pipeline.id)
 
-    allowed = Reader.open(client, reader.subject, bytes, also=["shared/*"])
+    allowed = Reader.open(client, reader.subject, Redaction, also=["shared/*"])
     (told_of,) = told(fetch(allowed, "gitlab_list_pipeline_jobs"))["downstream"]
     assert told_of["failed_jobs"][0]["id"] == job
     assert fetch(allowed, "gitlab_get_job_log", job_id=job).data == b"deploy broke\n"
@@ -64,7 +65,7 @@ def test_a_downstream_project_the_token_may_not_see_is_said(
 ) -> None:
     other = sim.add_project("shared/deploy")
     started(sim, scene, scene.pipeline, "deploy", other)
-    allowed = Reader.open(client, reader.subject, bytes, also=["shared/*"])
+    allowed = Reader.open(client, reader.subject, Redaction, also=["shared/*"])
     (told_of,) = told(fetch(allowed, "gitlab_list_pipeline_jobs"))["downstream"]
     assert f"project {other.id}: not found, or the read token may not" in told_of["not_read"]
 
@@ -97,7 +98,7 @@ def test_the_descent_ends_at_a_depth_and_a_number(
     scene.pipeline.bridges.clear()
     for number in range(pipeline_jobs.MAX_PIPELINES + 5):
         started(sim, scene, scene.pipeline, f"wide-{number}", scene.project)
-    again = Reader.open(reader.client, reader.subject, bytes)
+    again = Reader.open(reader.client, reader.subject, Redaction)
     document = fetch(again, "gitlab_list_pipeline_jobs")
     read = [each for each in told(document)["downstream"] if "failed_jobs" in each]
     assert len(read) == pipeline_jobs.MAX_PIPELINES

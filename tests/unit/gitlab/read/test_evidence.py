@@ -9,6 +9,7 @@ from worker.gitlab.read import job_runs, merge_request, reports
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.wire import parse_dimensions
+from worker.safety.redact import Redaction
 from worker.tools.source import DocumentKind
 
 
@@ -42,7 +43,7 @@ def test_notes_of_the_write_tokens_user_are_our_own_too(
 ) -> None:
     sim.comment(scene.mr, scene.developer, "mine")
     own = Reader.open(
-        client, reader.subject, bytes, bot_ids=lambda: frozenset({scene.developer.id})
+        client, reader.subject, Redaction, bot_ids=lambda: frozenset({scene.developer.id})
     )
     assert told(fetch(own, "gitlab_list_mr_discussions")) == {"discussions": []}
 
@@ -111,7 +112,7 @@ def test_a_test_report_is_capped_and_an_empty_one_says_so(scene: Scene, reader: 
     assert len(told(document)["failed"]) == reports.MAX_CASES
     assert document.gaps == "7 more failed tests"
     scene.pipeline.test_suites = []
-    again = Reader.open(reader.client, reader.subject, bytes)
+    again = Reader.open(reader.client, reader.subject, Redaction)
     assert fetch(again, "gitlab_get_test_report").gaps.startswith("no job of this pipeline")
 
 
@@ -295,7 +296,7 @@ def test_a_forks_pipeline_is_held_against_the_target_projects_branch(
     green = sim.run_pipeline(scene.mr, status="success", kind="branch", project=scene.project)
     green.ref = "main"
     job = sim.add_job(green, "unit", trace=b"fine\n")
-    reader = Reader.open(client, subject_of(sim, mr, pipeline), bytes)
+    reader = Reader.open(client, subject_of(sim, mr, pipeline), Redaction)
     log = fetch(reader, "gitlab_get_last_green_log", job_name="unit")
     assert log.data.startswith(b"fine\n[this is the log of job ")
     assert fetch(reader, "gitlab_get_job_log", job_id=job.id).data == b"fine\n"

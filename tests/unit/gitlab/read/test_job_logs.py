@@ -11,15 +11,16 @@ from worker.errors import SourceError
 from worker.gitlab.read.job_logs import JobLogs
 from worker.gitlab.read.redactions import Redactions
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction
 
 
 def logs_of(
     reader: Reader,
-    redact: Callable[[bytes], bytes] = bytes,
+    remove_secrets: Callable[[bytes], Redaction] = Redaction,
     max_log: int = 1 << 24,
     max_kept: int = 1 << 26,
 ) -> JobLogs:
-    return JobLogs(reader.client, reader.subject, Redactions(redact), max_log, max_kept)
+    return JobLogs(reader.client, reader.subject, Redactions(remove_secrets), max_log, max_kept)
 
 
 def traces(sim: GitLabSim) -> int:
@@ -55,7 +56,7 @@ def test_the_line_proven_is_the_redacted_one_the_model_saw(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
     scene.job.trace = b"password is hunter2\n"
-    logs = logs_of(reader, lambda data: data.replace(b"hunter2", b"[redacted]"))
+    logs = logs_of(reader, lambda data: Redaction(data.replace(b"hunter2", b"[redacted]")))
     assert logs.read_log(scene.job.id).make_document().data == b"password is [redacted]\n"
     assert logs.read_log(scene.job.id).lines[0] == "password is [redacted]"
 
@@ -236,7 +237,7 @@ def test_a_job_that_only_merge_requests_have_is_compared_with_their_earlier_pipe
     earlier = sim.run_pipeline(scene.mr, status="success")
     passed = sim.add_job(earlier, scene.job.name, trace=noisy())
     later = replace(reader.subject, pipeline_id=earlier.id + 1)
-    logs = JobLogs(reader.client, later, Redactions(bytes))
+    logs = JobLogs(reader.client, later, Redactions(Redaction))
     (beside,) = logs.read_log(scene.job.id).make_document().side_files()
     assert f"job {passed.id}, " in beside.description
 
@@ -249,7 +250,7 @@ def test_of_two_passes_the_newer_one_is_compared(
     earlier = sim.run_pipeline(scene.mr, status="success")
     passed = sim.add_job(earlier, scene.job.name, trace=noisy())
     later = replace(reader.subject, pipeline_id=earlier.id + 1)
-    log = JobLogs(reader.client, later, Redactions(bytes)).read_log(scene.job.id)
+    log = JobLogs(reader.client, later, Redactions(Redaction)).read_log(scene.job.id)
     assert log.find_passed_job_id() == passed.id
 
 
@@ -263,7 +264,9 @@ def test_an_older_pass_is_compared_rather_than_one_after_the_failure(
     sim.add_job(after, scene.job.name, trace=noisy())
     later = replace(reader.subject, pipeline_id=after.id + 1)
     assert (
-        JobLogs(reader.client, later, Redactions(bytes)).read_log(failed.id).find_passed_job_id()
+        JobLogs(reader.client, later, Redactions(Redaction))
+        .read_log(failed.id)
+        .find_passed_job_id()
         == before
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.labelled_notes import claimed, post_note, wrong_label
 from tests.labelled_worlds import RIGHT, World, read_worlds
-from worker.answer.repair_request import REFUTED
+from worker.answer.repair import REFUTED
 
 pytestmark = pytest.mark.slow
 

@@ -11,6 +11,7 @@ from worker.errors import ArgumentError
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.merge_request import SHOWN_WHOLE
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction
 from worker.sources.table import bind_sources
 from worker.tools.base import ToolContext
 from worker.tools.documents import save_document, show_document
@@ -32,7 +33,7 @@ def failing(sim: GitLabSim, scene: Scene, client: ReadClient) -> Reader:
     sim.push(scene.mr, {"app/sum.py": "\n".join(SOURCE).encode() + b"\n"})
     pipeline = sim.run_pipeline(scene.mr)
     sim.add_job(pipeline, "unit-tests", status="failed", trace=LOG)
-    return Reader.open(client, subject_of(sim, scene.mr, pipeline), bytes)
+    return Reader.open(client, subject_of(sim, scene.mr, pipeline), Redaction)
 
 
 def read_log(reader: Reader, sim: GitLabSim) -> None:
@@ -107,8 +108,8 @@ def test_a_secret_of_several_lines_is_not_found_in_a_part_of_it(
     sim.push(scene.mr, {"key.pem": f"a\n{KEY}\nb\n".encode()})
     pipeline = sim.run_pipeline(scene.mr)
 
-    def redact(data: bytes) -> bytes:
-        return data.replace(KEY.encode(), b"[redacted]\n\n\n")
+    def redact(data: bytes) -> Redaction:
+        return Redaction(data.replace(KEY.encode(), b"[redacted]\n\n\n"))
 
     reader = Reader.open(client, subject_of(sim, scene.mr, pipeline), redact)
     document = fetch(reader, "gitlab_get_file", path="key.pem", first_line=3, last_line=4)

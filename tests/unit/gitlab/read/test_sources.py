@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import masking
 from tests.law.house import agree
 from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Scene
 from tests.unit.conftest import fetch, files_in, subject_of, unpacked
@@ -15,6 +16,7 @@ from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.base import SourceDef
 from worker.gitlab.read.redactions import Redactions
 from worker.gitlab.read.session_reader import Reader
+from worker.safety.redact import Redaction
 from worker.settings import playbook
 from worker.sources.table import SOURCES, bind_sources, write_notes
 from worker.tools.arguments import schema
@@ -327,7 +329,7 @@ def test_the_sources_of_a_forks_pipeline_read_the_fork(
     )  # fmt: skip
     pipeline = sim.run_pipeline(mr)
     job = sim.add_job(pipeline, "unit", status="failed", trace=b"far away\n")
-    reader = Reader.open(client, subject_of(sim, mr, pipeline), bytes)
+    reader = Reader.open(client, subject_of(sim, mr, pipeline), Redaction)
     assert fetch(reader, "gitlab_get_job_log", job_id=job.id).data == b"far away\n"
     assert fetch(reader, "gitlab_get_file", path="far.py").data == b"1\n"
     assert json.loads(fetch(reader, "gitlab_get_mr_details").data)["from_a_fork"] is True
@@ -351,7 +353,9 @@ def test_a_branch_is_the_target_projects_and_not_that_of_a_fork(
         scene.project, scene.developer, title="From afar", branch="far", source=fork,
         files={"far.py": b"1\n"},
     )  # fmt: skip
-    reader = Reader.open(client, subject_of(sim, mr, sim.run_pipeline(mr, kind="branch")), bytes)
+    reader = Reader.open(
+        client, subject_of(sim, mr, sim.run_pipeline(mr, kind="branch")), Redaction
+    )
     clock = {"path": "app/clock.py"}
     assert fetch(reader, "gitlab_get_file", **clock, ref="main").data == b"TIMEOUT = 30\n"
     assert fetch(reader, "gitlab_get_file", **clock, ref="mine").data == b"TIMEOUT = 3\n"
@@ -381,7 +385,7 @@ def test_where_the_commit_of_merged_results_is_gone_it_is_said_what_to_read(
         pipeline = sim.run_pipeline(scene.mr, kind=kind)
         if kind == "head":
             pipeline.sha = "0" * 40
-        reader = Reader.open(client, subject_of(sim, scene.mr, pipeline), bytes)
+        reader = Reader.open(client, subject_of(sim, scene.mr, pipeline), Redaction)
         document = fetch(reader, name, **arguments)
         assert list(document.chunks()) if document.chunks else document.data
 
@@ -407,7 +411,9 @@ def test_reading_needs_no_more_than_the_read_token_and_never_writes(
 def test_every_string_of_every_document_is_redacted(
     sim: GitLabSim, bound: Reader, plenty: dict[str, dict[str, Any]]
 ) -> None:
-    marked = Reader.open(bound.client, bound.subject, lambda data: data.replace(b"e", b"3"))
+    marked = Reader.open(
+        bound.client, bound.subject, lambda data: Redaction(data.replace(b"e", b"3"))
+    )
     for name, source in bind_sources(marked).items():
         for _ in range(2):
             document = source.fetch(json.dumps(plenty.get(name, {})))
@@ -423,9 +429,9 @@ def test_what_was_redacted_is_told_with_the_documents_own_name(
     sim: GitLabSim, scene: Scene, client: ReadClient
 ) -> None:
     sim.push(scene.mr, {".gitlab-ci.yml": b"URL: postgres://app:hunter22@db/test\n"})
-    masks = Redactions(lambda data: data.replace(b"hunter22", b"[redacted: url-password]"))
+    masks = Redactions(masking(b"hunter22", "url-password"))
     reader = replace(
-        Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes), redact=masks
+        Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), Redaction), redact=masks
     )
     fetch(reader, "gitlab_get_file", path=".gitlab-ci.yml", ref=scene.mr.sha)
     assert list(masks.counts) == [("url-password", f"file .gitlab-ci.yml {scene.mr.sha}")]
@@ -436,19 +442,19 @@ def test_a_stranger_to_the_project_sees_nothing(sim: GitLabSim, scene: Scene) ->
     client = ReadClient(sim.url, sim.add_token("read", stranger, "read_api"))
     subject = subject_of(sim, scene.mr, scene.pipeline)
     with pytest.raises(SourceError, match="the merge request: not found, or the read token may"):
-        fetch(Reader.open(client, subject, bytes), "gitlab_get_mr_details")
+        fetch(Reader.open(client, subject, Redaction), "gitlab_get_mr_details")
     sim.add_member(scene.project, stranger, Access.REPORTER)
-    assert fetch(Reader.open(client, subject, bytes), "gitlab_get_mr_details").data
+    assert fetch(Reader.open(client, subject, Redaction), "gitlab_get_mr_details").data
 
 
 def test_a_merge_request_that_is_gone_is_said(reader: Reader) -> None:
     gone = replace(reader.subject, mr_iid=99)
     with pytest.raises(SourceError, match="the merge request: not found"):
-        fetch(Reader.open(reader.client, gone, bytes), "gitlab_get_mr_details")
+        fetch(Reader.open(reader.client, gone, Redaction), "gitlab_get_mr_details")
 
 
 def test_json_has_one_line_per_item_in_the_order_given() -> None:
-    plain = Redactions(bytes)
+    plain = Redactions(Redaction)
     assert plain.redact_to_json(
         {"b": 1, "a": [{"x": "é"}, 2], "c": [], "d": {"k": [1]}}
     ).decode() == ('{"b":1,\n"a":[\n{"x":"é"},\n2\n],\n"c":[],\n"d":{"k":[1]}}\n')

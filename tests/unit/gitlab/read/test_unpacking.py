@@ -14,8 +14,9 @@ from tests.unit.conftest import zipped
 from worker.errors import SourceError
 from worker.gitlab.read import redactions, unpacking
 from worker.gitlab.read.redactions import Packed, Redactions, make_safe_path, repack
+from worker.safety.redact import Redaction
 
-PLAIN = Redactions(bytes)
+PLAIN = Redactions(Redaction)
 
 FILES = {"a.txt": b"one\n" * 1000, "deep/er/b.bin": bytes(range(256)) * 300, "empty": b""}
 
@@ -184,7 +185,7 @@ def test_files_are_packed_anew_redacted_and_what_is_left_out_is_named() -> None:
         Packed("big", iter([b"\0" * redactions.MAX_FILE, b"x"])),
         Packed(long, iter([b"deep"])),
     ]
-    clean = Redactions(lambda data: data.replace(b"hunter22", b"[redacted]"))
+    clean = Redactions(lambda data: Redaction(data.replace(b"hunter22", b"[redacted]")))
     found = contents(repack(files, clean))
     assert found["a.txt"] == (b"key=[redacted]\n", 0o644)
     assert found["run.sh"] == (b"#!/bin/sh\n", 0o755)

@@ -7,12 +7,13 @@ from tests.unit.conftest import subject_of
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
+from worker.safety.redact import Redaction
 
 
 def _list_facts(sim: GitLabSim, scene: Scene, lines: list[str]) -> tuple[str, ...]:
     scene.job.trace = "\n".join([*lines, "ERROR: Job failed: exit code 1", ""]).encode()
     client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
-    reader = Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes)
+    reader = Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), Redaction)
     (group,) = read_survey(reader).groups
     return group.facts
 

@@ -13,6 +13,7 @@ from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.fact_collection import LOGS
 from worker.gitlab.read.survey.reader import collect_facts, read_survey
 from worker.logs.failure_lines import MOST
+from worker.safety.redact import Redaction
 from worker.verdict.facts import NOT_ASKED, Target, Unknown
 from worker.verdict.verdict import Verdict
 
@@ -26,7 +27,7 @@ class Faulty(ReadClient):
 
 def _open(sim: GitLabSim, scene: Scene, made: type[ReadClient] = ReadClient) -> Reader:
     client = made(sim.url, scene.read_token, timeout=(2.0, 2.0))
-    return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes)
+    return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), Redaction)
 
 
 def test_a_jobs_long_history_leaves_the_record_of_a_childs_job_whole(

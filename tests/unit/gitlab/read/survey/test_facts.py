@@ -12,6 +12,7 @@ from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.fact_collection import LOGS
 from worker.gitlab.read.survey.reader import add_facts, collect_facts, read_diff, read_survey
+from worker.safety.redact import Redaction
 from worker.verdict.facts import NOT_ASKED, Change, Target, Unknown
 from worker.verdict.remarks import plain
 from worker.verdict.verdict import Ruling, Verdict, decide_headline
@@ -137,7 +138,7 @@ WORLDS = (
 
 def _reader(sim: GitLabSim, scene: Scene) -> Reader:
     client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
-    return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes)
+    return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), Redaction)
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
@@ -197,7 +198,7 @@ def test_a_forks_pipeline_is_compared_with_the_target_project(sim: GitLabSim) ->
     job = job_in(sim, pipeline, "same")
     target(sim, mr, (mr.base_sha, "same"))
     client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
-    reader = Reader.open(client, subject_of(sim, mr, pipeline), bytes)
+    reader = Reader.open(client, subject_of(sim, mr, pipeline), Redaction)
     (group,) = read_survey(reader).groups
     assert group.jobs[0].job_id == job.id
     assert group.hard_verdict == "already failing on the target branch"

@@ -8,12 +8,13 @@ from tests.worlds import branch_pipeline
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
+from worker.safety.redact import Redaction
 from worker.verdict.facts import parse_time
 
 
 def _open(sim: GitLabSim, scene: Scene, made: type[ReadClient] = ReadClient) -> Reader:
     client = made(sim.url, scene.read_token, timeout=(2.0, 2.0))
-    return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes)
+    return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), Redaction)
 
 
 STARTED = "2026-11-20T09:00:02.500Z"

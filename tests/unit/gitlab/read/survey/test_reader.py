@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from tests.fakes import masking
 from tests.simulators.gitlab import DiffFile, GitLabSim, Scene, Status
 from tests.unit.conftest import subject_of, zipped
 from worker.gitlab.read.api import ReadClient
@@ -12,6 +13,7 @@ from worker.gitlab.read.survey.failing_jobs import describe_other_jobs
 from worker.gitlab.read.survey.reader import LEAST, MOST_LOGS, read_survey
 from worker.gitlab.read.wire import Job, Runner
 from worker.lab.gitlab.state import Bridge, Pipeline
+from worker.safety.redact import Redaction
 from worker.verdict.jobs import dump_survey, load_survey
 from worker.verdict.survey_text import tell_diff, tell_survey
 
@@ -32,7 +34,7 @@ ERROR: Job failed: exit code 1
 
 def opened(sim: GitLabSim, scene: Scene, pipeline: Pipeline) -> Reader:
     client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
-    return Reader.open(client, subject_of(sim, scene.mr, pipeline), bytes)
+    return Reader.open(client, subject_of(sim, scene.mr, pipeline), Redaction)
 
 
 def matrix(sim: GitLabSim, pipeline: Pipeline, count: int, trace: bytes = RACE) -> None:
@@ -282,7 +284,7 @@ def test_no_secret_of_a_job_name_or_a_log_is_kept(sim: GitLabSim, scene: Scene) 
     sim.add_job(pipeline, "s3cret", status="failed", trace=RACE.replace(b"tide", b"s3cret"))
     client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
     subject = subject_of(sim, scene.mr, pipeline)
-    reader = Reader.open(client, subject, lambda data: data.replace(b"s3cret", b"[redacted: x]"))
+    reader = Reader.open(client, subject, masking(b"s3cret", "x"))
     (group,) = read_survey(reader).groups
     assert "s3cret" not in repr(group)
 

@@ -9,6 +9,7 @@ from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.change import FILES
 from worker.gitlab.read.survey.reader import read_survey
+from worker.safety.redact import Redaction
 
 TESTING = b"pytest==8.1.0\nruff\n"
 DRIFT = b"$ pip install -r requirements/testing.txt\nSuccessfully installed ruff-%b pytest-8.1.0\n"
@@ -38,7 +39,7 @@ def test_the_line_that_let_a_version_drift_is_named_with_few_requests(
     green.status = "success"
     sim.add_job(green, "unit-tests", trace=DRIFT % b"0.4.2")
     client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
-    reader = Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes)
+    reader = Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), Redaction)
     (group,) = read_survey(reader).groups
     assert [each for each in group.facts if each.startswith("not pinned")] == told
     asked = [each.path for each in sim.requests if "/repository/files/" in each.path]

@@ -7,6 +7,7 @@ from tests.unit.conftest import subject_of
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
+from worker.safety.redact import Redaction
 from worker.verdict.jobs import RuleMatch
 
 
@@ -16,7 +17,7 @@ def find_rule(sim: GitLabSim, scene: Scene, *tags: str) -> RuleMatch:
     job = sim.add_job(pipeline, "train", status="failed", failure_reason="no_matching_runner")
     job.started_at, job.trace, job.tags = None, None, tags
     client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
-    survey = read_survey(Reader.open(client, subject_of(sim, scene.mr, pipeline), bytes))
+    survey = read_survey(Reader.open(client, subject_of(sim, scene.mr, pipeline), Redaction))
     (group,) = survey.groups
     assert group.rule_match is not None
     return group.rule_match

@@ -88,11 +88,6 @@ _CONDITIONS = (
 )
 
 
-def _join_openers() -> str:
-    words = (re.escape(word).replace(r"\|", " ") for word in _OPENERS.split())
-    return "|".join(sorted(words, key=len, reverse=True))
-
-
 _LEAD = r"(?:[^\W\d_]+(?:[ '][^,.:;]{1,24})?,\s+)?"
 """A polite word or two, as in "Good question, let me check"."""
 
@@ -117,8 +112,11 @@ _DENIES = re.compile(r"\b(?:not|nothing|neither|cannot)\b|n't\b", re.IGNORECASE)
 
 _TELLS = re.compile(r":\s.{20}")
 
+_ANY_OPENER = "|".join(
+    re.escape(word).replace(r"\|", " ") for word in sorted(_OPENERS.split(), key=len, reverse=True)
+)
 _PROMISE = re.compile(
-    rf"{_LEAD}(?:\W{{0,9}}(?:{_join_openers()})(?:\W{{1,9}}|(?<=[^\x00-\u2fff]))){{0,3}}"
+    rf"{_LEAD}(?:\W{{0,9}}(?:{_ANY_OPENER})(?:\W{{1,9}}|(?<=[^\x00-\u2fff]))){{0,3}}"
     rf"\W{{0,9}}(?:{'|'.join(_PROMISES.values())})",
     re.IGNORECASE,
 )

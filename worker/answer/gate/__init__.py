@@ -1,1 +1,0 @@
-"""Checks whether the text with which a model ends a turn is an answer. Pure."""

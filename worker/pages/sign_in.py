@@ -25,8 +25,8 @@ from starlette.routing import Route
 
 from worker.errors import Rejected, StoreError
 from worker.pages import render
-from worker.pages.answers import make_message_page, make_page
 from worker.pages.openid import OpenIdClient
+from worker.pages.render import make_message_page, make_page
 from worker.pages.sign import Seal
 from worker.safety.untrusted import one_line
 
@@ -185,11 +185,12 @@ class SignIn:
             if (unable := await self._load_seals()) is not None:
                 return unable
             begun = self._take_begun(request, state)
-            self._check_error(request)
+            if error := request.query_params.get("error", ""):
+                raise Rejected(403, f"GitLab says {one_line(error, 60)!r}")
             answer = await self._finish(begun, request.query_params.get("code", ""))
-        except Rejected as error:
-            _log.log(_LEVELS.get(error.status, logging.INFO), "sign-in refused: %s", error)
-            answer = self._explain(error.status)
+        except Rejected as refusal:
+            _log.log(_LEVELS.get(refusal.status, logging.INFO), "sign-in refused: %s", refusal)
+            answer = self._explain(refusal.status)
         if _STATE.fullmatch(state) and self._name_begun(state) in request.cookies:
             self._drop_cookie(answer, self._name_begun(state))
         return answer
@@ -208,12 +209,6 @@ class SignIn:
         if not self._used.add(begun["id"], begun["until"], self._now()):
             raise Rejected(400, "it is over already")
         return begun
-
-    def _check_error(self, request: Request) -> None:
-        """Raise Rejected 403 if GitLab sends an error and no code."""
-        error = request.query_params.get("error", "")
-        if error:
-            raise Rejected(403, f"GitLab says {one_line(error, 60)!r}")
 
     async def _finish(self, begun: Mapping[str, Any], code: str) -> Response:
         self._count_question()

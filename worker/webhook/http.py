@@ -21,8 +21,8 @@ from worker.errors import QueueError, Rejected
 from worker.settings.gitlab import PARAMETER
 from worker.webhook import events, routes
 from worker.webhook.batches import Batches, Enqueue
-from worker.webhook.bodies import MAX_BODY, BodyReader, reject_too_large
-from worker.webhook.tokens import Claims, TokenReader, UsedTokens
+from worker.webhook.connections import MAX_BODY, BodyReader, reject_too_large
+from worker.webhook.id_tokens import Claims, TokenReader, UsedTokens
 from worker.webhook.verify import DoorVerifier, make_door_verifier
 
 PATH = "/webhooks/gitlab"
@@ -73,15 +73,17 @@ def build_app(
     outcome. `render_metrics` makes the answer of /metrics; without it, there is no /metrics.
     """
     receiver = _Receiver(
-        *(
-            make_door_verifier(secret, keys),
-            Batches(enqueue),
-            tuple(projects),
-            now,
-            ready,
-            BodyReader(body_seconds),
-        ),
-        *(queue_seconds, tokens, UsedTokens(now), record_outcome, render_metrics),
+        verifier=make_door_verifier(secret, keys),
+        batches=Batches(enqueue),
+        projects=tuple(projects),
+        now=now,
+        ready=ready,
+        bodies=BodyReader(body_seconds),
+        queue_seconds=queue_seconds,
+        tokens=tokens,
+        used=UsedTokens(now),
+        record_outcome=record_outcome,
+        render_metrics=render_metrics,
     )
     app = Starlette(
         routes=[
@@ -155,9 +157,10 @@ class _Receiver:
     async def _admit_job(self, request: Request) -> Response:
         """Handle a CI job's request. Only its token is used; the body is not even read."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        claims = await self._read_claims(token.strip() if scheme.lower() == "bearer" else "")
-        if isinstance(claims, str):
-            _log_decision(logging.ERROR, request, "", f"not checked: {claims}")
+        try:
+            claims = await self._read_claims(token.strip() if scheme.lower() == "bearer" else "")
+        except QueueError as error:
+            _log_decision(logging.ERROR, request, "", f"not checked: {error}")
             return _make_retry_later("GitLab's keys cannot be had; ask again later")
         if reason := routes.explain_unwanted_job(claims, self.projects):
             _log_decision(logging.INFO, request, claims.project_path, f"ignored: {reason}")
@@ -175,17 +178,12 @@ class _Receiver:
                 self.used.give_back(claims)
         return answer
 
-    async def _read_claims(self, token: str) -> Claims | str:
-        """Return the token's claims, or why GitLab's keys for verifying it are not available."""
+    async def _read_claims(self, token: str) -> Claims:
+        """Return the token's claims. Raises QueueError if there are no keys for verifying it."""
         assert self.tokens is not None  # else there is no such route
-        try:
-            with anyio.move_on_after(self.queue_seconds):
-                return await anyio.to_thread.run_sync(
-                    self.tokens.read, token, abandon_on_cancel=True
-                )
-        except QueueError as error:
-            return str(error)
-        return f"GitLab did not give its keys within {self.queue_seconds:g} s"
+        with anyio.move_on_after(self.queue_seconds):
+            return await anyio.to_thread.run_sync(self.tokens.read, token, abandon_on_cancel=True)
+        raise QueueError(f"GitLab did not give its keys within {self.queue_seconds:g} s")
 
     async def _queue(self, request: Request, project: str, trigger: Trigger) -> Response:
         name, failure = trigger_id(trigger), ""

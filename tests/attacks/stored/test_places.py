@@ -16,7 +16,7 @@ from worker.conversation.context_json import HistoryError, dump_context, load_co
 from worker.conversation.messages import Assistant, WireForm
 from worker.conversation.session_id import SessionKey
 from worker.jobs.retention import remove_expired
-from worker.pages.overview import Query, build_overview
+from worker.pages.operators import Query, build_overview
 from worker.pages.stored import read_turns
 from worker.sessions import turn_row
 from worker.sessions.object_names import PROMPTS

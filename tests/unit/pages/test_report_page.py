@@ -13,7 +13,7 @@ from worker.jobs import precision
 from worker.jobs.day_report import DAY, JudgedTurn, count_day, list_days, write_day
 from worker.jobs.precision import make_json
 from worker.jobs.verdict_days import count_ended_days, read_days
-from worker.pages.report import MOST_ROWS
+from worker.pages.operators import MOST_ROWS
 from worker.verdict.aftermath import Label
 
 AUTH = ("me", TOKEN)

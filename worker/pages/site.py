@@ -1,18 +1,20 @@
-"""The pages as configured by the operator: links for notes, and routes."""
+"""The pages as configured by the operator: links for notes, the first page, and all routes."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urlsplit
 
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from worker.conversation.limits import Limits
 from worker.jobs.day_report import DayReport
-from worker.pages.home import make_home_route
 from worker.pages.http import Pages
 from worker.pages.openid import OpenIdClient
+from worker.pages.render import make_page
 from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
 from worker.pages.stored import PageStore
@@ -96,3 +98,30 @@ class _LazyStore:
         with self._lock:
             self._store = self._store or self._open()
         return self._store
+
+
+DOCUMENTATION = "https://gitlab.com/sandpiper-ci/sandpiper/-/blob/main/README.md"
+
+
+def make_home_route(url: str, *, can_sign_in: bool, has_token: bool) -> Route:
+    """Make the route of the first page. `url` is the pages' address, "" if there are none;
+    operators can sign in by GitLab, or have a token, or neither."""
+    base = url.rstrip("/")
+
+    async def answer(request: Request) -> Response:
+        """Answer with the page, or whoever wants JSON alone with that."""
+        accepted = request.headers.get("accept", "")
+        if "application/json" in accepted and "text/html" not in accepted:
+            return JSONResponse(
+                {"name": "Sandpiper", "status": "ok", "documentation": DOCUMENTATION}
+            )
+        return make_page(
+            "home",
+            has_pages=bool(base),
+            sign_in=f"{base}/sign-in" if base and can_sign_in else "",
+            sessions=f"{base}/sessions?password" if base and has_token else "",
+            documentation=DOCUMENTATION,
+        )
+
+    handler: Callable[[Request], Awaitable[Response]] = answer
+    return Route("/", handler, methods=["GET"])

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from urllib.parse import urlencode
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.jobs import precision
 from worker.jobs.day_report import DayReport, Frequent, WrongVerdict
 from worker.jobs.precision import Group

@@ -12,8 +12,7 @@ from sandbox.image import tar
 from sandbox.image.archive import Caps, Reader, get_clean_name
 from sandbox.image.frames import Refused
 from worker.conversation import context_json
-from worker.conversation.context import Context
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey
 from worker.errors import SandpiperError, StoreError, Unreadable
 from worker.pages.texts import INTERRUPTED
 from worker.pages.view import StoredTurn

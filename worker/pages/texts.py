@@ -19,8 +19,7 @@ from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from worker.conversation.context import Status
-from worker.safety.untrusted import one_line, visible
-from worker.safety.untrusted_json import parse_json
+from worker.safety.untrusted import one_line, parse_json, visible
 from worker.sessions.turn_row import RUNNING
 from worker.verdict.verdict import Verdict
 

@@ -4,12 +4,10 @@ were run again, or in a new one."""
 from collections.abc import Callable
 from dataclasses import replace
 
-from worker.conversation.context import Context
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey
 from worker.conversation.tiers import TierChoice
 from worker.turns import contexts, kept_prompts, run_again, session, stored_turns, tiers, triage
-from worker.turns.parts import Deps, Run, Turn
-from worker.turns.results import Busy, Ended, Skipped
+from worker.turns.parts import Busy, Deps, Ended, Run, Skipped, Turn
 from worker.turns.run_again import Failure
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 from worker.verdict.grouping import Difference, compare_failures

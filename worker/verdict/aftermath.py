@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 from worker.verdict.verdict import CLAIMS, Verdict
 
 MOST_VOTERS = 500

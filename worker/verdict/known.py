@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from worker.safety.foreign_addresses import remove_foreign_hosts
-from worker.safety.untrusted import one_line
+from worker.safety.untrusted import one_line, remove_foreign_hosts
 from worker.settings.runs import KnownSettings
 from worker.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.verdict.changed_files import find_touches

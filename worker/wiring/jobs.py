@@ -9,11 +9,9 @@ from functools import partial
 from secrets import token_hex
 
 from worker.clock import Clock, SystemClock
-from worker.conversation.context import Subject
-from worker.conversation.folds.fold import FoldSettings
-from worker.conversation.limits import Limits
-from worker.conversation.loop_rules import LoopRules
-from worker.conversation.session_id import make_id_salt
+from worker.conversation.context import Subject, make_id_salt
+from worker.conversation.folds import FoldSettings
+from worker.conversation.limits import Limits, LoopRules
 from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ForgeError
 from worker.gitlab.ports import BotAccount

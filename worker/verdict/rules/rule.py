@@ -40,14 +40,14 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a rule has found: line `number` of the job's log, `text`, where its pattern matched
-    between `start` and `end`. A rule that needs no line has found 0 and ""."""
+    """What a rule has found in a job's log; nothing if it needs no line."""
 
     job: FailingJob
     scene: Scene
     number: int = 0
     text: str = ""
     start: int = 0
+    """Where in `text` its pattern matched."""
     end: int = 0
 
 

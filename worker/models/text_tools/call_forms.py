@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from worker.conversation.limits import MOST_CALLS
 from worker.conversation.messages import ToolSpec
 from worker.safety.untrusted import parse_json
 from worker.settings.runs import MOST_CALLS

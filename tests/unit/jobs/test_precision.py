@@ -18,8 +18,7 @@ from worker.jobs.precision import (
 )
 from worker.sessions.object_names import name_day
 from worker.sessions.turn_row import Row
-from worker.verdict.aftermath import Judgement, Label
-from worker.verdict.aftermath import (Share)
+from worker.verdict.aftermath import Judgement, Label, Share
 
 
 def turn(number: int, label: Label, reason: str = "because", **changes: Any) -> JudgedTurn:

@@ -35,7 +35,7 @@ MAX_AT_ONCE = 2
 SECONDS = 30.0
 """Seconds to wait for a page."""
 
-LINK_SECONDS = 24 * 3600
+_LINK_SECONDS = 24 * 3600
 """Seconds for which the links in the operators' list are valid."""
 
 _ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
@@ -236,7 +236,7 @@ class Pages:
         """Return the address of a session's page, relative to the page that links to it."""
         if not _ID.fullmatch(name):
             return ""
-        return f"{base}{name}?sig={self.load_signer().sign(name, int(self.now()) + LINK_SECONDS)}"
+        return f"{base}{name}?sig={self.load_signer().sign(name, int(self.now()) + _LINK_SECONDS)}"
 
 
 def _get_query(request: Request, name: str) -> str:

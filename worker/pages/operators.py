@@ -30,14 +30,14 @@ from worker.verdict.verdict import Verdict
 
 ROWS = 50
 
-MAX_ROWS_READ = 10_000
+_MAX_ROWS_READ = 10_000
 """The most rows that are read in search of a page's rows."""
 
-SEARCH_SECONDS = 1.5
+_SEARCH_SECONDS = 1.5
 """Seconds after which a search ends, so that a slow store answers too; a page of rows is always
 read."""
 
-RUNNING_SECONDS = 3600.0
+_RUNNING_SECONDS = 3600.0
 """Turns that began in the last so many seconds are looked at in search of running ones."""
 
 MAX_PARKED = 10
@@ -155,11 +155,11 @@ def build_overview(
     tick: Callable[[], float] = time.monotonic,
 ) -> Overview:
     """List the newest turns that match the query; on the first page those that run come first."""
-    page, cursor, end = Overview(query), "", tick() + SEARCH_SECONDS
+    page, cursor, end = Overview(query), "", tick() + _SEARCH_SECONDS
     for read, (place, row) in enumerate(_read_rows(recent, query)):
         is_full = len(page.rows) == ROWS
-        seeks_running = page.first and row is not None and row.started_at > now - RUNNING_SECONDS
-        is_late = read >= MAX_ROWS_READ or (read >= ROWS and tick() > end)
+        seeks_running = page.first and row is not None and row.started_at > now - _RUNNING_SECONDS
+        is_late = read >= _MAX_ROWS_READ or (read >= ROWS and tick() > end)
         if (is_full and not seeks_running) or is_late:
             page.older, page.is_cut = cursor, not is_full
             break
@@ -186,7 +186,7 @@ def list_parked(lines: Iterable[str]) -> list[str]:
 def _read_rows(recent: RecentTurns, query: Query) -> Iterator[tuple[str, Row | None]]:
     """Yield the cursors and rows after the query's cursor, None for what is no row."""
     number = parse_project_id(query.project)
-    for place, data in recent.list_newest(MAX_ROWS_READ + 1, query.cursor, number):
+    for place, data in recent.list_newest(_MAX_ROWS_READ + 1, query.cursor, number):
         try:
             yield place, load_row_of(place, data)
         except RowError:

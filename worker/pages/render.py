@@ -67,7 +67,7 @@ def render_page(name: str, **values: object) -> str:
 
 
 @cache
-def make_headers(*, has_form: bool = False) -> dict[str, str]:
+def _make_headers(*, has_form: bool = False) -> dict[str, str]:
     """Make a page's headers: it may load nothing, run nothing, and must not be cached.
 
     With `has_form` it may send a form to this server.
@@ -101,7 +101,7 @@ PRIVATE = {
 
 def make_page(name: str, *, has_form: bool = False, **values: object) -> Response:
     """Answer with the page of the template `name`; `has_form` if it sends a form."""
-    headers = make_headers(has_form=has_form)
+    headers = _make_headers(has_form=has_form)
     return HTMLResponse(render_page(name, **values), headers=headers)
 
 
@@ -124,4 +124,4 @@ def make_message_page(
 ) -> Response:
     """Answer with a title and a sentence, `more` headers, and links: what they say → where to."""
     body = render_page("said", title=title, text=text, links=links or {})
-    return HTMLResponse(body, status, headers={**make_headers(), **(more or {})})
+    return HTMLResponse(body, status, headers={**_make_headers(), **(more or {})})

@@ -42,15 +42,15 @@ PATIENCE = 600.0
 PER_MINUTE = 60
 """How often GitLab is asked in a minute, whoever signs in."""
 
-MAX_REMEMBERED = 10_000
+_MAX_REMEMBERED = 10_000
 MAX_AT_ONCE = 2
 SECONDS = 30.0
-MINUTE = 60.0
+_MINUTE = 60.0
 
-PATHS = ("sessions", "sessions/report")
+_PATHS = ("sessions", "sessions/report")
 """The pages to which a sign-in leads back, below `pages.url`."""
 
-_TO = re.compile(rf"({'|'.join(PATHS)})(\?[A-Za-z0-9._~%&=+*/:@,!-]{{0,500}})?", re.ASCII)
+_TO = re.compile(rf"({'|'.join(_PATHS)})(\?[A-Za-z0-9._~%&=+*/:@,!-]{{0,500}})?", re.ASCII)
 _STATE = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 _log = logging.getLogger("sandpiper.pages")
@@ -148,7 +148,7 @@ class SignIn:
         while ago, by leading through GitLab."""
         query = request.url.query
         wanted = request.scope["path"].lstrip("/") + (f"?{query}" if query else "")
-        to = wanted if _TO.fullmatch(wanted) else PATHS[0]
+        to = wanted if _TO.fullmatch(wanted) else _PATHS[0]
         if before := self._read_session(request):
             return self._lead_to_gitlab(to, before.signed_in_at)
         links = {"Sign in with GitLab": f"{self._url}/sign-in?to={quote(to, safe='')}"}
@@ -165,7 +165,7 @@ class SignIn:
         if (unable := await self._load_seals()) is not None:
             return unable
         to = request.query_params.get("to", "")
-        return self._lead_to_gitlab(to if _TO.fullmatch(to) else PATHS[0], 0.0)
+        return self._lead_to_gitlab(to if _TO.fullmatch(to) else _PATHS[0], 0.0)
 
     def _lead_to_gitlab(self, to: str, signed_in_at: float) -> Response:
         seal, number = self._seals[0][0], secrets.token_hex(16)
@@ -244,7 +244,7 @@ class SignIn:
     def _count_question(self) -> None:
         """Raise Rejected 429 if GitLab has been asked too often in the last minute."""
         now = self._now()
-        while self._asked and self._asked[0] <= now - MINUTE:
+        while self._asked and self._asked[0] <= now - _MINUTE:
             self._asked.popleft()
         if len(self._asked) >= PER_MINUTE:
             raise Rejected(429, f"there were {PER_MINUTE} in a minute")
@@ -309,7 +309,7 @@ class _Remembered:
         """Remember a name; False if it is remembered already."""
         with self._lock:
             while self._ends and (
-                len(self._ends) >= MAX_REMEMBERED or next(iter(self._ends.values())) < now
+                len(self._ends) >= _MAX_REMEMBERED or next(iter(self._ends.values())) < now
             ):
                 self._ends.popitem(last=False)
             if name in self._ends:

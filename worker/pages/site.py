@@ -20,7 +20,7 @@ from worker.pages.sign_in import SignIn
 from worker.pages.stored import PageStore
 from worker.sessions.base import SessionStore
 
-DAY = 24 * 3600
+_DAY = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PageSettings:
             return lambda session_id: ""
 
         def link(session_id: str) -> str:
-            until = int(self.now() + self.days * DAY)
+            until = int(self.now() + self.days * _DAY)
             return f"{base}/sessions/{session_id}?sig={signer.sign(session_id, until)}"
 
         return link

@@ -20,10 +20,10 @@ from worker.sessions.base import RecentTurns, SessionStore, TurnClaims, TurnFile
 from worker.sessions.turn_row import RUNNING
 from worker.verdict.aftermath import load_aftermath, load_feedback
 
-MAX_TURNS = 12
+_MAX_TURNS = 12
 """The most turns of a session that are shown: the newest."""
 
-MAX_CONTEXT = 24 * 1024 * 1024
+_MAX_CONTEXT = 24 * 1024 * 1024
 """The most bytes of a `context.json` that is parsed for a page."""
 
 
@@ -44,7 +44,7 @@ def read_turns(store: SessionStore, key: SessionKey, now: float) -> tuple[list[S
     """Read a session's newest turns, oldest first, and the number of older ones."""
     latest = store.find_latest_turn(key)
     found = []
-    first = 0 if latest is None else max(0, latest - MAX_TURNS + 1)
+    first = 0 if latest is None else max(0, latest - _MAX_TURNS + 1)
     for number in range(first, -1 if latest is None else latest + 1):
         with suppress(StoreError):  # a turn deleted on request is missing, the rest stays readable
             if context := _parse(key, store.read_context(key, number)):
@@ -78,7 +78,7 @@ def find_state(store: TurnClaims, key: SessionKey, number: int, now: float) -> s
 
 
 def _parse(key: SessionKey, data: bytes) -> Context | None:
-    if len(data) > MAX_CONTEXT:
+    if len(data) > _MAX_CONTEXT:
         return None
     with suppress(context_json.HistoryError, RecursionError):
         return context_json.load_context_of(key, data)
@@ -99,7 +99,7 @@ def _stream(opened: AbstractContextManager[Iterator[bytes]]) -> Iterator[bytes]:
 SECONDS = 30.0
 """Seconds to search the archive for a file."""
 
-LIMITS = {
+_LIMITS = {
     "packed": 512 << 20,
     "raw": 1 << 30,
     "file": 256 << 20,
@@ -128,7 +128,7 @@ def open_member(
     chunks: Iterable[bytes], name: str, seconds: float = SECONDS
 ) -> tuple[int, Iterator[bytes]]:
     """Return the size and the content of member `name`, reading `chunks`. Raises NoFile."""
-    caps = Caps(LIMITS)
+    caps = Caps(_LIMITS)
     source = _DecompressedStream(chunks, caps, time.monotonic() + seconds)
     file = io.BufferedReader(cast(io.RawIOBase, source), _CHUNK)
     reader = Reader(cast(IO[bytes], file), caps)

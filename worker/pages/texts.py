@@ -23,10 +23,10 @@ from worker.safety.untrusted import one_line, parse_json, visible
 from worker.sessions.turn_row import RUNNING
 from worker.verdict.verdict import Verdict
 
-MAX_TEXT = 8_000
+_MAX_TEXT = 8_000
 """The most characters of one text."""
 
-MAX_PAGE = 1_500_000
+_MAX_PAGE = 1_500_000
 """The most characters of all texts of a page."""
 
 VERDICTS = {
@@ -77,11 +77,11 @@ class Text:
 class CharacterBudget:
     """The number of characters that still fit on a page."""
 
-    characters: int = MAX_PAGE
+    characters: int = _MAX_PAGE
 
     def clip_text(self, text: str) -> Text:
-        """Cut `text` to `MAX_TEXT` characters, and to what is left of the page's budget."""
-        most = max(0, min(MAX_TEXT, self.characters))
+        """Cut `text` to `_MAX_TEXT` characters, and to what is left of the page's budget."""
+        most = max(0, min(_MAX_TEXT, self.characters))
         shown = visible(text[:most]).strip("\n")
         self.characters -= len(shown)
         return Text(shown, max(0, len(text) - most))
@@ -265,7 +265,7 @@ def check_web_url(url: str) -> str:
     return url if plain and url.startswith(("https://", "http://")) else ""
 
 
-MAX_NOTE = 100_000
+_MAX_NOTE = 100_000
 """The most characters of a note that are rendered; notes that we post have fewer."""
 
 _TAG = re.compile(r"(</?(?:details|summary|sub)>)|<!--[^>]{0,200}-->")
@@ -276,7 +276,7 @@ def render_note(note: str) -> Markup:
     """Render a note as HTML that contains only tags made by this module."""
     parsed = _Parser("commonmark", {"html": True}, renderer_cls=_Renderer)
     parsed.enable(["table", "strikethrough"]).disable("image")
-    return Markup(parsed.render(visible(note[:MAX_NOTE]), {"open": []}))
+    return Markup(parsed.render(visible(note[:_MAX_NOTE]), {"open": []}))
 
 
 def render_answer(text: str) -> Markup:
@@ -289,7 +289,7 @@ def render_answer(text: str) -> Markup:
         return Markup(f"<pre>{escape(indented)}</pre>")
     parsed = _Parser("commonmark", {"html": False}, renderer_cls=_Renderer)
     parsed.enable(["table", "strikethrough"]).disable(["image", "link", "autolink", "reference"])
-    return Markup(parsed.render(visible(text[:MAX_NOTE]), {"open": []}))
+    return Markup(parsed.render(visible(text[:_MAX_NOTE]), {"open": []}))
 
 
 class _Parser(MarkdownIt):

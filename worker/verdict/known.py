@@ -23,12 +23,12 @@ from worker.verdict.verdict import Verdict
 MAX_ENTRY = 16 * 1024
 """The most bytes of one entry."""
 
-MOST_SIGHTINGS = 20
-ENOUGH = 2
+_MOST_SIGHTINGS = 20
+_ENOUGH = 2
 """How many other merge requests must have seen an error, and how many investigations in a row must
 have agreed on it, before its entry is used instead of asking a model."""
 
-TARGET_DAYS = 1.0
+_TARGET_DAYS = 1.0
 """Days after which "already failing on the target branch" is investigated again: it gets fixed."""
 
 DAY = 86_400.0
@@ -98,7 +98,7 @@ def add_sighting(
         known,
         last=max(known.last, sighting.seen_at),
         count=known.count if again else known.count + 1,
-        sightings=(*before, sighting)[-MOST_SIGHTINGS:],
+        sightings=(*before, sighting)[-_MOST_SIGHTINGS:],
         resolution=known.resolution if again else "",
     )
     if finding is None:
@@ -192,9 +192,9 @@ def _is_sure(group: Group, now: float, days: float) -> bool:
         return False
     if hit.verdict == Verdict.CHANGE:
         return hit.same and not hit.resolution and now - hit.found_at <= days * DAY
-    most = min(days, TARGET_DAYS) if hit.verdict == Verdict.TARGET else days
+    most = min(days, _TARGET_DAYS) if hit.verdict == Verdict.TARGET else days
     fresh = 0 <= now - hit.found_at <= most * DAY
-    return hit.verdict in _OTHERS and fresh and len(hit.others) >= ENOUGH <= hit.agreements
+    return hit.verdict in _OTHERS and fresh and len(hit.others) >= _ENOUGH <= hit.agreements
 
 
 def _names_change(survey: Survey, changed: Iterable[str], project: str) -> bool:
@@ -244,7 +244,7 @@ def _load_fields(fields: dict[str, Any], key: str) -> KnownFailure | None:
     inner = {
         "sightings": tuple(
             replace(found, job=one_line(found.job, _NAME), sha=_require_match(_HEX, found.sha))
-            for each in fields["sightings"][-MOST_SIGHTINGS:]
+            for each in fields["sightings"][-_MOST_SIGHTINGS:]
             for found in [_load_counted(Sighting, each)]
         ),
         "finding": _load_finding(stored) if stored else None,

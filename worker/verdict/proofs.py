@@ -52,7 +52,7 @@ def prove_infrastructure(facts: Facts) -> Remark | None:
         return None
     # A runner took one of the jobs that should have waited for one in vain.
     ran_though_stuck = any(each.reason in WAITED and each.has_started for each in facts.jobs)
-    if ran_though_stuck or find_unexplained_run(facts):
+    if ran_though_stuck or _find_unexplained_run(facts):
         return None
     return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
 
@@ -88,7 +88,7 @@ def _always_dies(facts: Facts) -> bool:
     return len(deaths) >= 2 and any(each.has_passed for each in newest)
 
 
-def find_unexplained_run(facts: Facts) -> Run | None:
+def _find_unexplained_run(facts: Facts) -> Run | None:
     """Return a run on this commit that failed by itself and whose failure the record does not
     explain; None if there is none. What the runner did later is no explanation."""
     before = (each for each in facts.runs_of_other_sources if facts.run.is_after(each))
@@ -364,7 +364,7 @@ def contradict_flaky(facts: Facts) -> Remark | None:
 def contradict_infrastructure(facts: Facts) -> Remark | None:
     """Against "infrastructure": the runner or GitLab failed the job in the end, but before that it
     failed by itself on this commit and has not passed since."""
-    if facts.run.reason in ("", "script_failure") or not (before := find_unexplained_run(facts)):
+    if facts.run.reason in ("", "script_failure") or not (before := _find_unexplained_run(facts)):
         return None
     return remark(
         name(facts.name), " failed by itself on this commit before, and has not passed since: ",

@@ -11,7 +11,7 @@ from worker.verdict.jobs import MOST_GROUPS, FailingJob, Group, Hit, RuleMatch, 
 MOST_TOLD = 6 * 1024
 """The most bytes of a survey that the model is shown."""
 
-MOST_FACTS = (12, 8, 5, 3, 1)
+_MOST_FACTS = (12, 8, 5, 3, 1)
 """How many facts of each group are shown, if all else is: the first of these numbers that fits."""
 
 _SHORT, _NAME, _TEXT, _LONG = 80, 160, 300, 2500
@@ -32,7 +32,7 @@ class _Detail:
 
 
 _DETAILS = (
-    *(_Detail(facts, others=4) for facts in MOST_FACTS),
+    *(_Detail(facts, others=4) for facts in _MOST_FACTS),
     _Detail(),
     _Detail(error=_SHORT, line=_TEXT),
     _Detail(facts=0, named=8, error=0, gap=_SHORT, line=_NAME),

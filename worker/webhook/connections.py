@@ -24,10 +24,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from worker.errors import Rejected, SandpiperError
 from worker.webhook.verify import BodyCheck
 
-SHUTDOWN_SECONDS = 10
+_SHUTDOWN_SECONDS = 10
 """Seconds to wait for running requests at shutdown."""
 
-LOG_INTERVAL = 60.0
+_LOG_INTERVAL = 60.0
 """Seconds between two log records about dropped connections."""
 
 _log = logging.getLogger("sandpiper.webhook")
@@ -128,7 +128,7 @@ class Connection(HttpToolsProtocol):
         self.connections.discard(oldest)
         oldest.transport.abort()
         now = self.loop.time()
-        if now - Connection._last_log > LOG_INTERVAL:
+        if now - Connection._last_log > _LOG_INTERVAL:
             Connection._last_log = now
             _log.warning("over %d connections: those that say nothing are dropped", self.most)
 
@@ -186,7 +186,7 @@ def build_server(
             ws="none",
             log_config=None,
             access_log=False,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
     )
 

@@ -27,11 +27,11 @@ from worker.webhook.verify import DoorVerifier, make_door_verifier
 
 PATH = "/webhooks/gitlab"
 CI_PATH = "/triggers/ci"
-METRICS_PATH = "/metrics"
+_METRICS_PATH = "/metrics"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-ACCEPTED = 202
-RETRY_AFTER = "30"
+_ACCEPTED = 202
+_RETRY_AFTER = "30"
 """Seconds, as text for the header."""
 
 _CI = "ci"
@@ -92,7 +92,7 @@ def build_app(
             Route("/healthz", _answer_healthz, methods=["GET"]),
             Route("/readyz", receiver.answer_readyz, methods=["GET"]),
             *(
-                [Route(METRICS_PATH, receiver.answer_metrics, methods=["GET"])]
+                [Route(_METRICS_PATH, receiver.answer_metrics, methods=["GET"])]
                 if render_metrics
                 else []
             ),
@@ -174,7 +174,7 @@ class _Receiver:
             answer = await self._queue(request, claims.project_path, claims.make_trigger())
             status = answer.status_code
         finally:
-            if status != ACCEPTED:
+            if status != _ACCEPTED:
                 self.used.give_back(claims)
         return answer
 
@@ -198,7 +198,7 @@ class _Receiver:
             _log_decision(logging.ERROR, request, project, f"not queued {name}: {failure}")
             return _make_retry_later("the queue is down; deliver this event again later")
         _log_decision(logging.INFO, request, project, f"accepted {trigger.kind} {name}")
-        return JSONResponse({"trigger": name}, ACCEPTED)
+        return JSONResponse({"trigger": name}, _ACCEPTED)
 
     async def answer_readyz(self, request: Request) -> Response:
         with anyio.move_on_after(self.queue_seconds):
@@ -216,7 +216,7 @@ async def _answer_rejections(
         _log_decision(logging.WARNING, request, "", f"rejected {error.status}: {error}")
         answer = _make_error(error.status, str(error))
         if error.status in (429, 503):
-            answer.headers["retry-after"] = RETRY_AFTER
+            answer.headers["retry-after"] = _RETRY_AFTER
         return answer
 
 
@@ -257,7 +257,7 @@ def _make_error(status: int, message: str) -> JSONResponse:
 
 def _make_retry_later(message: str) -> JSONResponse:
     response = _make_error(503, message)
-    response.headers["retry-after"] = RETRY_AFTER
+    response.headers["retry-after"] = _RETRY_AFTER
     return response
 
 

@@ -23,14 +23,14 @@ from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
 from worker.webhook.events import Id, Path, Ref, Sha, Word
 
-KEYS_PATH = "/oauth/discovery/keys"
+_KEYS_PATH = "/oauth/discovery/keys"
 
 TOTAL = 10.0
 """Seconds in which GitLab's keys have to have come."""
 
-MAX_TOKEN = 16 * 1024
+_MAX_TOKEN = 16 * 1024
 MAX_KEYS = 256 * 1024
-LEEWAY = 60
+_LEEWAY = 60
 FRESH = 3600.0
 """Seconds for which GitLab's keys are cached."""
 
@@ -43,7 +43,7 @@ def fetch_keys(
 ) -> Any:
     """Fetch the JSON of the key set that GitLab publishes: one request without token or redirects,
     of at most `total` seconds. Raises a transient QueueError if GitLab does not return it."""
-    url = gitlab_url.rstrip("/") + KEYS_PATH
+    url = gitlab_url.rstrip("/") + _KEYS_PATH
     with _translate_errors(url):
         return json.loads(_fetch_body(url, transport, total))
 
@@ -94,7 +94,7 @@ class TokenVerifier:
         self._now = now
         self._registry = jwt.JWTClaimsRegistry(
             now=lambda: int(now()),
-            leeway=LEEWAY,
+            leeway=_LEEWAY,
             iss={"essential": True, "value": issuer.rstrip("/")},
             aud={"essential": True, "value": audience},
             exp={"essential": True},
@@ -105,7 +105,7 @@ class TokenVerifier:
 
     def verify(self, token: str) -> dict[str, Any]:
         """Return the claims of a valid token. Raises Rejected 401, or QueueError without keys."""
-        if not token or len(token) > MAX_TOKEN or not token.isascii():
+        if not token or len(token) > _MAX_TOKEN or not token.isascii():
             raise Rejected(401, "there is no id token: send `Authorization: Bearer $ID_TOKEN`")
         try:
             decoded = self._decode(token)
@@ -218,7 +218,7 @@ class UsedTokens:
         asked.append(now)
         self._asked[claims.project_id] = asked
         self._asked.move_to_end(claims.project_id)
-        self._ends[claims.jti] = claims.exp + LEEWAY
+        self._ends[claims.jti] = claims.exp + _LEEWAY
         return True
 
     def give_back(self, claims: Claims) -> None:

@@ -87,7 +87,7 @@ class Rule:
 
 def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
     """Return what `rule` says of a job, or None if it does not apply."""
-    if job.reason not in rule.reasons or rule.has_started not in (None, may_have_started(job)):
+    if job.reason not in rule.reasons or rule.has_started not in (None, _may_have_started(job)):
         return None
     sight = _find_line(rule, job, scene)
     if sight is None or not rule.holds(sight):
@@ -104,7 +104,7 @@ def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
     )
 
 
-def may_have_started(job: FailingJob) -> bool:
+def _may_have_started(job: FailingJob) -> bool:
     """Whether a runner took the job, or wrote a log of it."""
     return job.has_started or bool(job.end)
 
@@ -156,7 +156,7 @@ def _choose_match(
 
 # -------------------------------------------------------------------------- the script's last words
 
-NEAR_END = 12
+_NEAR_END = 12
 """How many of the script's last lines may hold its last trouble."""
 
 _AFTER = re.compile(
@@ -189,7 +189,7 @@ def _find_last_trouble(rule: Rule, job: FailingJob) -> Line | None:
         return None
     script = [*takewhile(lambda line: not _AFTER.match(line[1]), job.end)]
     commands = [at for at, (_, text) in enumerate(script) if text.startswith("$ ")]
-    last = script[commands[-1] if commands else 0 :][-NEAR_END:]
+    last = script[commands[-1] if commands else 0 :][-_NEAR_END:]
     found = _choose_match(rule.lines, last, rule)
     if found is None or any(_goes_on(text) for number, text in last if number > found[0]):
         return None

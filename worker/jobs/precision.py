@@ -14,7 +14,7 @@ from worker.jobs.verdict_days import (
     merge_frequent,
 )
 from worker.safety.untrusted import one_line
-from worker.verdict.shares import Share
+from worker.verdict.aftermath import Share
 from worker.verdict.verdict import Verdict
 
 MOST_WRONG, MOST_FREQUENT, MOST_URLS = 20, 10, 3

@@ -25,6 +25,9 @@ from worker.errors import SandpiperError, StoreError
 from worker.jobs.verdict_days import DayReport
 from worker.pages import files, overview, render, report, stored, view
 from worker.pages.answers import make_message_page, make_not_found, make_page
+from worker.jobs.day_report import DayReport
+from worker.pages import operators, render, stored, view
+from worker.pages.render import make_message_page, make_not_found, make_page
 from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
 from worker.sessions.store import SessionStore
@@ -35,7 +38,7 @@ MAX_AT_ONCE = 2
 SECONDS = 30.0
 """Seconds to wait for a page."""
 
-LINK_SECONDS = 24 * 3600
+_LINK_SECONDS = 24 * 3600
 """Seconds for which the links in the operators' list are valid."""
 
 _ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
@@ -96,7 +99,7 @@ class Pages:
     async def answer_file(self, request: Request) -> Response:
         """Answer with one file of a turn's sandbox, as a download."""
         turn = _get_query(request, "turn")
-        member = files.parse_member_name(_get_query(request, "path"))
+        member = stored.parse_member_name(_get_query(request, "path"))
         if member is None or not _TURN.fullmatch(turn):
             return make_not_found()
         return await self._answer_allowed(
@@ -109,7 +112,7 @@ class Pages:
         """Answer with the list of turns, for operators."""
         if (refusal := await self._refuse_stranger(request)) is not None:
             return refusal
-        query = overview.parse_query(partial(_get_query, request))
+        query = operators.parse_query(partial(_get_query, request))
         if query is None:
             return make_not_found()
         return await self._run_in_thread(lambda: self._make_overview_page(query, request))
@@ -119,7 +122,7 @@ class Pages:
         if (refusal := await self._refuse_stranger(request)) is not None:
             return refusal
         days, project = _get_query(request, "days") or "30", _get_query(request, "project").strip()
-        if days not in map(str, report.PERIODS):
+        if days not in map(str, operators.PERIODS):
             return make_not_found()
         return await self._run_in_thread(
             lambda: self._make_report_page(int(days), project[:200], request)
@@ -170,7 +173,7 @@ class Pages:
                 return await anyio.to_thread.run_sync(
                     make, limiter=line or self.page_threads, abandon_on_cancel=True
                 )
-        except files.NoFile as error:
+        except stored.NoFile as error:
             _log.info("%s", error)
             return make_not_found()
         except StoreError as error:
@@ -196,7 +199,7 @@ class Pages:
         chunks = stored.open_archive(store, key, turn) if key and key.session_id == name else None
         if chunks is None:
             return make_not_found()
-        size, content = files.open_member(chunks, member)
+        size, content = stored.open_member(chunks, member)
         return StreamingResponse(
             self._stream(content), headers=_make_download_headers(member, size)
         )
@@ -212,11 +215,11 @@ class Pages:
             _log.warning("a download broke off: %s", error)
             raise
 
-    def _make_overview_page(self, query: overview.Query, request: Request) -> Response:
+    def _make_overview_page(self, query: operators.Query, request: Request) -> Response:
         store = self.open_store()
-        found = overview.build_overview(store.recent_turns, store, self.now(), query)
+        found = operators.build_overview(store.recent_turns, store, self.now(), query)
         is_start = found.first and not query.is_filter
-        parked = overview.list_parked(self.list_parked(store)) if is_start else []
+        parked = operators.list_parked(self.list_parked(store)) if is_start else []
         link = partial(self._link_session, "sessions/")
         shown: dict[str, Any] = {"page": found, "parked": parked, "link": link}
         return make_page("overview", has_form=True, **shown, signed_in=self._name_operator(request))
@@ -224,10 +227,10 @@ class Pages:
     def _make_report_page(self, days: int, project: str, request: Request) -> Response:
         store = self.open_store()
         counted = self.read_days(store, self.now(), days, project)
-        found = report.build_report(counted, days, project)
+        found = operators.build_report(counted, days, project)
         link = partial(self._link_session, "")
         who = self._name_operator(request)
-        return make_page("report", page=found, periods=report.PERIODS, link=link, signed_in=who)
+        return make_page("report", page=found, periods=operators.PERIODS, link=link, signed_in=who)
 
     def _name_operator(self, request: Request) -> tuple[str, str] | None:
         return self.sign_in.describe_operator(request) if self.sign_in else None
@@ -236,7 +239,7 @@ class Pages:
         """Return the address of a session's page, relative to the page that links to it."""
         if not _ID.fullmatch(name):
             return ""
-        return f"{base}{name}?sig={self.load_signer().sign(name, int(self.now()) + LINK_SECONDS)}"
+        return f"{base}{name}?sig={self.load_signer().sign(name, int(self.now()) + _LINK_SECONDS)}"
 
 
 def _get_query(request: Request, name: str) -> str:

@@ -23,10 +23,10 @@ from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
 from worker.webhook.id_tokens import TokenVerifier
 
-TOTAL = 10.0
+_TOTAL = 10.0
 """Seconds in which GitLab has to have answered one question."""
 
-MAX_ANSWER = 4 * 1024 * 1024
+_MAX_ANSWER = 4 * 1024 * 1024
 """Bytes; somebody can be a member of thousands of groups."""
 
 _CODE = re.compile(r"[A-Za-z0-9._~-]{1,512}", re.ASCII)
@@ -118,7 +118,7 @@ class OpenIdClient:
         if user.sub != claims["sub"]:
             raise Rejected(403, "GitLab names one user in the id token, and another as its owner")
         person = Person(user.sub, one_line(user.preferred_username or user.nickname, _NAME))
-        if not is_member(user.groups, self._application.group):
+        if not _is_member(user.groups, self._application.group):
             who = f"{person.name} (user {person.user_id})"
             raise Rejected(403, f"{who} is no member of {self._application.group}")
         return person
@@ -175,20 +175,20 @@ class OpenIdClient:
         body = bytearray()
         with (
             _translate_errors(url),
-            BoundedClient(total=TOTAL, timeout=5.0, transport=self._transport) as client,
+            BoundedClient(total=_TOTAL, timeout=5.0, transport=self._transport) as client,
             client.stream(method, url, **options) as response,
         ):
             for chunk in response.iter_bytes():
                 body += chunk
-                if len(body) > MAX_ANSWER:
-                    raise ValueError(f"the answer is larger than {MAX_ANSWER} bytes")
+                if len(body) > _MAX_ANSWER:
+                    raise ValueError(f"the answer is larger than {_MAX_ANSWER} bytes")
         try:
             return response.status_code, json.loads(body)
         except (ValueError, RecursionError):
             return response.status_code, None
 
 
-def is_member(groups: list[str], group: str) -> bool:
+def _is_member(groups: list[str], group: str) -> bool:
     """Whether `group` is one of these full paths, which GitLab tells apart whatever their case."""
     return any(each.isascii() and each.lower() == group.lower() for each in groups)
 

@@ -1,4 +1,4 @@
-"""Renders the templates beside this file. Everything is escaped; there are no scripts.
+"""Renders the templates beside this file into answers. Everything is escaped; there are no scripts.
 
 What others wrote is capped, and URLs are checked, by the filters `line` and `web_url` or before
 they get here.
@@ -6,13 +6,14 @@ they get here.
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
 import jinja2
 from markupsafe import Markup
+from starlette.responses import HTMLResponse, Response
 
-from worker.pages.markdown import render_answer
 from worker.pages.texts import (
     check_web_url,
     describe_state,
@@ -21,6 +22,7 @@ from worker.pages.texts import (
     format_count,
     format_duration,
     format_time,
+    render_answer,
     write_gist,
 )
 from worker.safety.untrusted import one_line
@@ -65,7 +67,7 @@ def render_page(name: str, **values: object) -> str:
 
 
 @cache
-def make_headers(*, has_form: bool = False) -> dict[str, str]:
+def _make_headers(*, has_form: bool = False) -> dict[str, str]:
     """Make a page's headers: it may load nothing, run nothing, and must not be cached.
 
     With `has_form` it may send a form to this server.
@@ -95,3 +97,31 @@ PRIVATE = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+
+
+def make_page(name: str, *, has_form: bool = False, **values: object) -> Response:
+    """Answer with the page of the template `name`; `has_form` if it sends a form."""
+    headers = _make_headers(has_form=has_form)
+    return HTMLResponse(render_page(name, **values), headers=headers)
+
+
+def make_not_found() -> Response:
+    """Answer that there is nothing, or nothing for whoever asks."""
+    return make_message_page(
+        404,
+        "Nothing here",
+        "This address leads nowhere, or the link has expired. Notes carry fresh links: "
+        "reply in the note's thread to get one.",
+    )
+
+
+def make_message_page(
+    status: int,
+    title: str,
+    text: str,
+    more: Mapping[str, str] | None = None,
+    links: Mapping[str, str] | None = None,
+) -> Response:
+    """Answer with a title and a sentence, `more` headers, and links: what they say → where to."""
+    body = render_page("said", title=title, text=text, links=links or {})
+    return HTMLResponse(body, status, headers={**_make_headers(), **(more or {})})

@@ -25,8 +25,8 @@ from starlette.routing import Route
 
 from worker.errors import Rejected, StoreError
 from worker.pages import render
-from worker.pages.answers import make_message_page, make_page
 from worker.pages.openid import OpenIdClient
+from worker.pages.render import make_message_page, make_page
 from worker.pages.sign import Seal
 from worker.safety.untrusted import one_line
 
@@ -42,15 +42,15 @@ PATIENCE = 600.0
 PER_MINUTE = 60
 """How often GitLab is asked in a minute, whoever signs in."""
 
-MAX_REMEMBERED = 10_000
+_MAX_REMEMBERED = 10_000
 MAX_AT_ONCE = 2
 SECONDS = 30.0
-MINUTE = 60.0
+_MINUTE = 60.0
 
-PATHS = ("sessions", "sessions/report")
+_PATHS = ("sessions", "sessions/report")
 """The pages to which a sign-in leads back, below `pages.url`."""
 
-_TO = re.compile(rf"({'|'.join(PATHS)})(\?[A-Za-z0-9._~%&=+*/:@,!-]{{0,500}})?", re.ASCII)
+_TO = re.compile(rf"({'|'.join(_PATHS)})(\?[A-Za-z0-9._~%&=+*/:@,!-]{{0,500}})?", re.ASCII)
 _STATE = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 _log = logging.getLogger("sandpiper.pages")
@@ -148,7 +148,7 @@ class SignIn:
         while ago, by leading through GitLab."""
         query = request.url.query
         wanted = request.scope["path"].lstrip("/") + (f"?{query}" if query else "")
-        to = wanted if _TO.fullmatch(wanted) else PATHS[0]
+        to = wanted if _TO.fullmatch(wanted) else _PATHS[0]
         if before := self._read_session(request):
             return self._lead_to_gitlab(to, before.signed_in_at)
         links = {"Sign in with GitLab": f"{self._url}/sign-in?to={quote(to, safe='')}"}
@@ -165,7 +165,7 @@ class SignIn:
         if (unable := await self._load_seals()) is not None:
             return unable
         to = request.query_params.get("to", "")
-        return self._lead_to_gitlab(to if _TO.fullmatch(to) else PATHS[0], 0.0)
+        return self._lead_to_gitlab(to if _TO.fullmatch(to) else _PATHS[0], 0.0)
 
     def _lead_to_gitlab(self, to: str, signed_in_at: float) -> Response:
         seal, number = self._seals[0][0], secrets.token_hex(16)
@@ -185,11 +185,12 @@ class SignIn:
             if (unable := await self._load_seals()) is not None:
                 return unable
             begun = self._take_begun(request, state)
-            self._check_error(request)
+            if error := request.query_params.get("error", ""):
+                raise Rejected(403, f"GitLab says {one_line(error, 60)!r}")
             answer = await self._finish(begun, request.query_params.get("code", ""))
-        except Rejected as error:
-            _log.log(_LEVELS.get(error.status, logging.INFO), "sign-in refused: %s", error)
-            answer = self._explain(error.status)
+        except Rejected as refusal:
+            _log.log(_LEVELS.get(refusal.status, logging.INFO), "sign-in refused: %s", refusal)
+            answer = self._explain(refusal.status)
         if _STATE.fullmatch(state) and self._name_begun(state) in request.cookies:
             self._drop_cookie(answer, self._name_begun(state))
         return answer
@@ -208,12 +209,6 @@ class SignIn:
         if not self._used.add(begun["id"], begun["until"], self._now()):
             raise Rejected(400, "it is over already")
         return begun
-
-    def _check_error(self, request: Request) -> None:
-        """Raise Rejected 403 if GitLab sends an error and no code."""
-        error = request.query_params.get("error", "")
-        if error:
-            raise Rejected(403, f"GitLab says {one_line(error, 60)!r}")
 
     async def _finish(self, begun: Mapping[str, Any], code: str) -> Response:
         self._count_question()
@@ -249,7 +244,7 @@ class SignIn:
     def _count_question(self) -> None:
         """Raise Rejected 429 if GitLab has been asked too often in the last minute."""
         now = self._now()
-        while self._asked and self._asked[0] <= now - MINUTE:
+        while self._asked and self._asked[0] <= now - _MINUTE:
             self._asked.popleft()
         if len(self._asked) >= PER_MINUTE:
             raise Rejected(429, f"there were {PER_MINUTE} in a minute")
@@ -314,7 +309,7 @@ class _Remembered:
         """Remember a name; False if it is remembered already."""
         with self._lock:
             while self._ends and (
-                len(self._ends) >= MAX_REMEMBERED or next(iter(self._ends.values())) < now
+                len(self._ends) >= _MAX_REMEMBERED or next(iter(self._ends.values())) < now
             ):
                 self._ends.popitem(last=False)
             if name in self._ends:

@@ -2,20 +2,30 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
+import io
+import re
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import IO, Protocol, cast
 
+from sandbox.image import tar
+from sandbox.image.archive import Caps, Reader, get_clean_name
+from sandbox.image.frames import Refused
 from worker.conversation import context_json
 from worker.conversation.context import Context, SessionKey
-from worker.errors import StoreError, Unreadable
+from worker.errors import SandpiperError, StoreError, Unreadable
 from worker.pages.texts import INTERRUPTED
 from worker.pages.view import StoredTurn
 from worker.sessions.recent import RUNNING
 from worker.sessions.store import SessionStore
 from worker.verdict.aftermath import load_aftermath, load_feedback
 
-MAX_TURNS = 12
+_MAX_TURNS = 12
 """The most turns of a session that are shown: the newest."""
 
-MAX_CONTEXT = 24 * 1024 * 1024
+_MAX_CONTEXT = 24 * 1024 * 1024
 """The most bytes of a `context.json` that is parsed for a page."""
 
 
@@ -23,7 +33,7 @@ def read_turns(store: SessionStore, key: SessionKey, now: float) -> tuple[list[S
     """Read a session's newest turns, oldest first, and the number of older ones."""
     latest = store.find_latest_turn(key)
     found = []
-    first = 0 if latest is None else max(0, latest - MAX_TURNS + 1)
+    first = 0 if latest is None else max(0, latest - _MAX_TURNS + 1)
     for number in range(first, -1 if latest is None else latest + 1):
         with suppress(StoreError):  # a turn deleted on request is missing, the rest stays readable
             if context := _parse(key, store.read_context(key, number)):
@@ -57,7 +67,7 @@ def find_state(store: SessionStore, key: SessionKey, number: int, now: float) ->
 
 
 def _parse(key: SessionKey, data: bytes) -> Context | None:
-    if len(data) > MAX_CONTEXT:
+    if len(data) > _MAX_CONTEXT:
         return None
     with suppress(context_json.HistoryError, RecursionError):
         return context_json.load_context_of(key, data)
@@ -73,3 +83,98 @@ def open_archive(store: SessionStore, key: SessionKey, number: int) -> Iterator[
 def _stream(opened: AbstractContextManager[Iterator[bytes]]) -> Iterator[bytes]:
     with opened as found:
         yield from found
+
+
+SECONDS = 30.0
+"""Seconds to search the archive for a file."""
+
+_LIMITS = {
+    "packed": 512 << 20,
+    "raw": 1 << 30,
+    "file": 256 << 20,
+    "members": 10_000,
+    "ratio": 200,
+}
+"""Limits on reading an archive, in bytes and members: no more than a sandbox may pack."""
+
+_CHUNK = 64 * 1024
+_PATH = re.compile(r"/tmp/((?:_out|data)/[^\0\n\r]{1,1000})")
+
+
+class NoFile(SandpiperError):
+    """There is no such file, or it cannot be reached within the limits."""
+
+
+def parse_member_name(path: str) -> str | None:
+    """Return the name in the archive for a path in the sandbox; None for an impossible path."""
+    found = _PATH.fullmatch(path)
+    if not found or any(part in ("", ".", "..") for part in found[1].split("/")):
+        return None
+    return found[1]
+
+
+def open_member(
+    chunks: Iterable[bytes], name: str, seconds: float = SECONDS
+) -> tuple[int, Iterator[bytes]]:
+    """Return the size and the content of member `name`, reading `chunks`. Raises NoFile."""
+    caps = Caps(_LIMITS)
+    source = _DecompressedStream(chunks, caps, time.monotonic() + seconds)
+    file = io.BufferedReader(cast(io.RawIOBase, source), _CHUNK)
+    reader = Reader(cast(IO[bytes], file), caps)
+    with _translate_errors():
+        for found in reader.read_members():
+            caps.check_ratio()
+            caps.count_member(found.name, found.size)
+            if found.kind != tar.FOLDER and get_clean_name(found) == name:
+                source.until = float("inf")  # from here on the client sets the pace
+                return found.size, _read_content(reader)
+    raise NoFile(f"there is no {name} in the archive")
+
+
+def _read_content(reader: Reader) -> Iterator[bytes]:
+    with _translate_errors():
+        while reader.bytes_left:
+            chunk = reader.read_required(min(reader.bytes_left, _CHUNK))
+            reader.bytes_left -= len(chunk)
+            yield chunk
+
+
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except (Refused, zlib.error, OSError, ValueError) as error:
+        raise NoFile(f"the archive cannot be read: {error}") from error
+
+
+class _DecompressedStream(io.RawIOBase):
+    """The decompressed content of `chunks`. Raises ValueError at `until` (monotonic seconds)."""
+
+    def __init__(self, chunks: Iterable[bytes], caps: Caps, until: float) -> None:
+        self.until = until
+        self._chunks = iter(chunks)
+        self._caps = caps
+        self._gzip = zlib.decompressobj(wbits=31)
+
+    def readable(self) -> bool:
+        """See RawIOBase."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """See RawIOBase."""
+        part = b""
+        while not part and not self._gzip.eof:
+            if time.monotonic() > self.until:
+                raise ValueError("it takes too long")
+            part = self._gzip.decompress(self._read_source(), len(buffer))
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _read_source(self) -> bytes:
+        if self._gzip.unconsumed_tail:
+            return self._gzip.unconsumed_tail
+        chunk = next(self._chunks, b"")
+        if not chunk:
+            raise ValueError("it breaks off")
+        self._caps.count_packed(len(chunk))
+        return chunk

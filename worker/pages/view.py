@@ -1,4 +1,6 @@
-"""Builds the content of a stored session's page. Pure; caps texts, which templates escape."""
+"""Builds the content of a stored session's page, its chart of tokens among it. Pure; caps texts,
+which templates escape.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,12 +10,13 @@ from markupsafe import Markup
 
 from worker.answer.missing_evidence import find_unavailable
 from worker.conversation.context import CallCost, Context, Subject
+from worker.answer.repair import find_unavailable
+from worker.conversation.context import CallCost, Context
 from worker.conversation.folds import FoldKind
 from worker.conversation.limits import SOFT, Limits, TurnUsage, measure_budgets
-from worker.conversation.messages import Assistant, ToolCall, ToolResult, User
+from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.conversation.prompts import QUESTION_FOLLOWS
-from worker.pages import markdown
-from worker.pages.chart import Chart, build_chart
+from worker.pages import texts
 from worker.pages.texts import (
     GIVEN_UP,
     CharacterBudget,
@@ -107,6 +110,37 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One rectangle of a bar: from `y` downwards."""
+
+    kind: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallBar:
+    """One model call. `model` names the model, or the tier and the helper's task."""
+
+    number: int
+    x: float
+    parts: tuple[Part, ...]
+    usage: Usage
+    cost_usd: float | None
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """All model calls of a session. Bars are one unit wide; the picture is `width` by 100."""
+
+    bars: tuple[CallBar, ...]
+    top: str
+    width: int
+    turns: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """A session's page. `context` is the newest turn's."""
 
@@ -124,17 +158,19 @@ class Page:
 def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) -> Page:
     """Build the page of a session's turns, oldest first; `hidden` older ones are left out."""
     room, last = CharacterBudget(), turns[-1].context
+    project, subject = last.subject.web_url.partition("/-/")[0], last.subject
+    pipeline = check_web_url(f"{project}/-/pipelines/{subject.pipeline_id}")
     # The newest turn matters most to readers, so it uses the character budget first.
     views = [_build_turn(each, limits, room) for each in reversed(turns)][::-1]
     verdict = next((each.context.verdict for each in reversed(turns) if each.context.verdict), "")
     return Page(
         context=last,
-        pipeline_url=_get_pipeline_url(last.subject),
+        pipeline_url=pipeline if subject.pipeline_project_id == subject.project_id else "",
         verdict=verdict,
         seconds=sum(each.context.seconds for each in turns),
         models=", ".join(dict.fromkeys(one_line(each.context.model, 80) for each in turns)),
         turns=views,
-        chart=build_chart(last.calls[-400:]),
+        chart=_build_chart(last.calls[-400:]),
         full=room.characters <= 0,
         hidden_turns=hidden,
     )
@@ -147,7 +183,7 @@ def _build_turn(stored: StoredTurn, limits: Limits, room: CharacterBudget) -> Tu
         title=_name_turn(context),
         status=stored.state or _name_status(context),
         steps=_build_first_steps(context, room),
-        note=markdown.render_note(context.note_text) if context.note_text else None,
+        note=texts.render_note(context.note_text) if context.note_text else None,
         gauges=list(_list_gauges(context.turn_usage, context.seconds, limits)),
         asides=list(_list_asides(stored)),
         details=list(_list_details(context)),
@@ -231,7 +267,10 @@ def _build_own_message(message: str, is_reply: bool, room: CharacterBudget) -> I
 def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
     """Build steps from the turn's messages, and from model calls that left no message."""
     own = [call for call in context.calls if call.turn == context.turn]
-    results = _collect_results(context)
+    results: dict[str, list[ToolResult]] = {}
+    for each in context.messages[context.turn_start :]:
+        if isinstance(each, ToolResult):
+            results.setdefault(each.call_id, []).append(each)
     costs, silent = _pair_calls(context, own)
     between = {
         call.message: later.sent_at - call.sent_at - call.seconds
@@ -243,7 +282,8 @@ def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
     for place in range(min(context.turn_start, end), end + 1):
         for call in silent.get(place, ()):
             number += 1
-            yield _build_silent_step(number, call)
+            about = f"A helper was asked: {one_line(call.task, 40)}." if call.task else ""
+            yield _add_times(Step(number, note=about or "No answer that could be used."), call)
         yield from _build_folds(context, place, room)
         message = context.messages[place] if place < end else None
         if isinstance(message, User):
@@ -256,12 +296,6 @@ def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
             step.calls = [_make_tool_use(call, results, room) for call in message.calls]
             step.tools = format_duration(between.get(place, 0.0)) if step.calls else ""
             yield _add_times(step, costs.get(place))
-
-
-def _build_silent_step(number: int, call: CallCost) -> Step:
-    """Build the step of a call that left no message."""
-    about = f"A helper was asked: {one_line(call.task, 40)}." if call.task else ""
-    return _add_times(Step(number, note=about or "No answer that could be used."), call)
 
 
 def _build_folds(context: Context, place: int, room: CharacterBudget) -> Iterator[Step]:
@@ -286,7 +320,8 @@ def _pair_calls(
     context: Context, own: Sequence[CallCost]
 ) -> tuple[dict[int, CallCost], dict[int, list[CallCost]]]:
     """Return calls by the index of their answers, and unanswered ones by the index they precede."""
-    own = _check_seconds(own)
+    # An impossible duration is replaced by 0.
+    own = [call if 0 <= call.seconds < 10**7 else replace(call, seconds=0.0) for call in own]
     answers = [
         place
         for place in range(context.turn_start, len(context.messages))
@@ -305,24 +340,11 @@ def _pair_calls(
     return costs, silent
 
 
-def _check_seconds(own: Sequence[CallCost]) -> list[CallCost]:
-    """Return the calls; impossible durations are replaced by 0."""
-    return [call if 0 <= call.seconds < 10**7 else replace(call, seconds=0.0) for call in own]
-
-
 def _add_times(step: Step, call: CallCost | None) -> Step:
     if call is None:
         return step
     step.time, step.seconds = format_time(call.sent_at, "%H:%M:%S"), format_duration(call.seconds)
     return step
-
-
-def _collect_results(context: Context) -> Mapping[str, list[ToolResult]]:
-    found: dict[str, list[ToolResult]] = {}
-    for message in context.messages[context.turn_start :]:
-        if isinstance(message, ToolResult):
-            found.setdefault(message.call_id, []).append(message)
-    return found
 
 
 def _make_tool_use(
@@ -339,7 +361,37 @@ def _make_tool_use(
     )
 
 
-def _get_pipeline_url(subject: Subject) -> str:
-    project = subject.web_url.partition("/-/")[0]
-    same = subject.pipeline_project_id == subject.project_id
-    return check_web_url(f"{project}/-/pipelines/{subject.pipeline_id}") if same else ""
+def _build_chart(calls: Sequence[CallCost]) -> Chart | None:
+    """Build the chart of the calls; None if there is nothing to show."""
+    most = max((call.usage.input for call in calls), default=0)
+    if most <= 0:
+        return None
+    bars = tuple(_build_bar(number, call, most) for number, call in enumerate(calls))
+    turns = tuple(
+        float(number)
+        for number in range(1, len(calls))
+        if calls[number].turn != calls[number - 1].turn
+    )
+    return Chart(bars, format_count(most), max(len(bars), 12), turns)
+
+
+def _build_bar(number: int, call: CallCost, most: int) -> CallBar:
+    parts, below, usage = [], 100.0, call.usage
+    for kind, tokens in (
+        ("cached", usage.cache_read),
+        ("written", usage.cache_write),
+        ("fresh", usage.uncached_input),
+    ):
+        height = round(100 * max(0, tokens) / most, 2)
+        if height:
+            below = round(below - height, 2)
+            parts.append(Part(kind, below, height))
+    return CallBar(
+        number + 1, number + 0.1, tuple(parts), usage, call.cost_usd, _describe_model(call)
+    )
+
+
+def _describe_model(call: CallCost) -> str:
+    model = call.model.partition("/")[2] or call.model
+    level = ", ".join(filter(None, (call.task or call.tier, call.reasoning)))
+    return one_line(f"{level}: {model}" if level else model, 80)

@@ -28,26 +28,26 @@ MAX_TOUCHES = 8
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """A changed file, and the words of the error that name it. `is_certain`: they name no other.
-
-    `line` is a line that the error names and the change has added; 0 if there is none, or if a
-    message of the error names a line of the project that the change has not added. Of a stack, the
-    innermost frame of the project's code is such a line. `names_tests` says that
-    the words name the file's tests rather than the file. `is_new` is `FileChange.is_new`.
-    `is_elsewhere`: the error names lines of the file, but no line in or near an edit and no edited
-    definition. `is_submodule`: the file is a submodule that the change moves to another commit, and
-    the error does not name that commit.
-    """
+    """A changed file that an error names."""
 
     path: str
     words: str
+    """The words of the error that name it."""
     is_certain: bool
+    """Whether they can name no other file."""
     line: int = 0
+    """A line that the error names and the change has added, of a stack the innermost frame of the
+    project's code; 0 also if a message names another line of the project."""
     names_tests: bool = False
+    """Whether the words name the file's tests rather than the file."""
     names_package: bool = False
     is_new: bool = False
+    """Whether the file did not exist before."""
     is_elsewhere: bool = False
+    """Whether the error names lines of the file, but none in or near an edit, and no edited
+    definition."""
     is_submodule: bool = False
+    """Whether it is a submodule that moves to another commit, which the error does not name."""
 
     @property
     def explains(self) -> bool:
@@ -197,18 +197,16 @@ def _is_test_of(place: _Place, part: str, word: Word) -> bool:
 
 def _compare_word(word: Word, place: _Place) -> bool | None:
     """Return True if the word can only mean this path, False if it may mean it, None if not."""
-    if word.is_dotted:
-        return _compare_file(word, place) if _is_file(word, place) else _compare_module(word, place)
-    return _compare_path(word, place)
+    if not word.is_dotted:
+        return _compare_path(word, place)
+    if not _is_file(word, place):
+        return _compare_module(word, place)
+    # A bare file name is certain only for a non-source file at the repository's root.
+    return len(place.parts) == 1 and place.suffix not in MODULES | IMPORTED | {".go"}
 
 
 def _is_file(word: Word, place: _Place) -> bool:
     return ".".join(word.parts) == place.name.lstrip(".")
-
-
-def _compare_file(word: Word, place: _Place) -> bool:
-    """Whether a bare file name is certain: only for a non-source file at the repository's root."""
-    return len(place.parts) == 1 and place.suffix not in MODULES | IMPORTED | {".go"}
 
 
 def _compare_path(word: Word, place: _Place) -> bool | None:

@@ -80,22 +80,20 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A changed file.
-
-    `old_path` is its path before it was renamed. `defines` are the names whose definitions the diff
-    adds, removes or edits, `added_lines` the numbers of the lines it adds, `hunks` the lines
-    of the new file that the diff shows, changed ones and context; each is empty if not known.
-    `is_new` says that the file did not exist before. `submodule` is the commit to which the diff
-    moves a submodule, "" if it moves none.
-    """
+    """A changed file; what is not known of it is empty."""
 
     path: str
     old_path: str = ""
+    """Its path before it was renamed."""
     defines: frozenset[str] = frozenset()
+    """The names whose definitions the diff adds, removes or edits."""
     added_lines: frozenset[int] = frozenset()
+    """The numbers of the lines that it adds."""
     hunks: tuple[range, ...] = ()
+    """The lines of the new file that the diff shows, changed ones and context."""
     is_new: bool = False
     submodule: str = ""
+    """The commit to which the diff moves a submodule."""
 
 
 def find_added_lines(diff: str) -> frozenset[int]:

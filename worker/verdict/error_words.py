@@ -9,7 +9,7 @@ from worker.logs.named_places import NamedPlace, find_own_places
 from worker.verdict.diffs import FileChange
 from worker.verdict.file_kinds import TESTABLE
 
-MAX_WORDS = 600
+_MAX_WORDS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def is_foreign(path: str) -> bool:
     return bool(_FOREIGN & set(parts)) or top in _FOREIGN_TOPS or "pkg/mod/" in path
 
 
-def split_path(path: str, project: str) -> tuple[tuple[str, ...], bool]:
+def _split_path(path: str, project: str) -> tuple[tuple[str, ...], bool]:
     """Return the parts of a path that a tool wrote, and whether they begin at the repository's root
     for certain: then they are those after the project's own path."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in _NOWHERE]
@@ -71,7 +71,7 @@ _NOWHERE = frozenset({"", ".", "..", "~"})
 
 
 def _find_words(text: str, project: str) -> Iterator[Word]:
-    """Yield the words that may name a file, each once, at most `MAX_WORDS`."""
+    """Yield the words that may name a file, each once, at most `_MAX_WORDS`."""
     seen: set[str] = set()
     before: tuple[str, ...] = ()
     for found in _TOKEN.finditer(text):
@@ -84,7 +84,7 @@ def _find_words(text: str, project: str) -> Iterator[Word]:
             continue
         seen.add(token)
         yield word
-        if len(seen) >= MAX_WORDS:
+        if len(seen) >= _MAX_WORDS:
             return
 
 
@@ -142,7 +142,7 @@ def _find_in(
     paths: Iterable[tuple[str, ...]], place: NamedPlace, project: str
 ) -> list[tuple[str, ...]]:
     """Return those of the repository's `paths` that a tool may mean by a place."""
-    parts, is_rooted = split_path(place.path, project)
+    parts, is_rooted = _split_path(place.path, project)
     if is_rooted:
         return [path for path in paths if path == parts]
     may_be_above = place.path.startswith(("/", "\\", "~", ".."))

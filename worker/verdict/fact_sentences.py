@@ -43,10 +43,14 @@ def describe_facts(facts: Facts, settled: Verdict | None = None) -> Iterator[Rem
     `settled` is the verdict that the facts prove; no sentence may suggest another one.
     """
     yield from _tell_this_commit(facts)
-    yield from _tell_earlier_runs(facts)
+    if isinstance(facts.earlier, tuple) and facts.earlier:
+        words = "in earlier pipelines of this merge request on other commits: "
+        yield remark(words, *_count_outcomes(facts, facts.earlier))
     yield from _tell_target_branch(facts, settled)
     yield from _tell_other_jobs_there(facts)
-    yield from _tell_elsewhere(facts)
+    if isinstance(facts.elsewhere, tuple) and facts.elsewhere:
+        places = ((name(run.place), " ", job(run), "; ") for run in facts.elsewhere[:SHOWN])
+        yield remark("same error elsewhere: ", *[part for each in places for part in each][:-1])
     yield from _tell_installed(facts, settled)
     yield from _tell_change(facts)
     for what, fact in (
@@ -118,12 +122,6 @@ def _tell_siblings(facts: Facts) -> Iterator[Remark]:
             parts += ["; " if parts else "", *listed, f" {words}"]
     if any(run.has_passed for run in facts.siblings):
         yield remark("of the same matrix ", *parts)
-
-
-def _tell_earlier_runs(facts: Facts) -> Iterator[Remark]:
-    if isinstance(facts.earlier, tuple) and facts.earlier:
-        words = "in earlier pipelines of this merge request on other commits: "
-        yield remark(words, *_count_outcomes(facts, facts.earlier))
 
 
 def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
@@ -211,13 +209,6 @@ def _tell_other_jobs_there(facts: Facts) -> Iterator[Remark]:
                 yield remark(*where, *_count_outcomes(each, runs))
 
 
-def _tell_elsewhere(facts: Facts) -> Iterator[Remark]:
-    runs = facts.elsewhere
-    if isinstance(runs, tuple) and runs:
-        places = [part for run in runs[:SHOWN] for part in (name(run.place), " ", job(run), "; ")]
-        yield remark("same error elsewhere: ", *places[:-1])
-
-
 def _tell_installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
     """Tell which packages differ from the last run that passed.
 
@@ -300,14 +291,10 @@ def _tell_named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
 def _list_packages(touches: Sequence[Touch]) -> list[str]:
     """List the folders of the packages that the error names, if it names no changed file there; ""
     is the repository's root."""
-    packages = dict.fromkeys(_get_folder(each.path) for each in touches if each.names_package)
-    sure = (each for each in touches if each.is_certain and not each.names_package)
-    named = {_get_folder(each.path) for each in sure}
+    folders = [(each.path.rpartition("/")[0], each) for each in touches]
+    packages = dict.fromkeys(folder for folder, each in folders if each.names_package)
+    named = {folder for folder, each in folders if each.is_certain and not each.names_package}
     return [each for each in packages if each not in named]
-
-
-def _get_folder(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 def _tell_named_tests(change: Change) -> Iterator[Remark]:
@@ -340,10 +327,19 @@ def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
         ("passed", [each for each in runs if each.has_passed]),
         *_group_partly_alike(facts, runs),
         (_DIFFERENT, [each for each in runs if _is_different(facts, each)]),
-        ("failed, not compared", [each for each in runs if _is_unread(facts, each)]),
+        (
+            "failed, not compared",
+            [
+                each
+                for each in runs
+                if each.status == "failed" and not (each.errors and facts.run.errors)
+            ],
+        ),
     ):
         if found:
-            age = _tell_age(facts, found) if words == "passed" else ""
+            # When the last of them was, if that was long before the failing one.
+            age = describe_age(sort_newest_first(found)[0], facts.run) if words == "passed" else ""
+            age = f"; {'the last ' if len(found) > 1 else ''}{age}" if age else ""
             how = _tell_errors(found) if words == _DIFFERENT else ()
             parts += ["; " if parts else "", f"{len(found)} {words} ("]
             parts += [*_list_first(list(map(job, found))), age, ")", *how]
@@ -370,13 +366,6 @@ _PLACEHOLDER = re.compile(r"<(?:address|dir|id|n|place|runner|time|tmp)>")
 """Stands in an error's normal form for what differs from run to run."""
 
 
-def _tell_age(facts: Facts, passed: Sequence[Run]) -> str:
-    """Say when the last of these runs was, if it was long before the failing one."""
-    age = describe_age(sort_newest_first(passed)[0], facts.run)
-    the_last = "the last " if len(passed) > 1 else ""
-    return f"; {the_last}{age}" if age else ""
-
-
 def _group_partly_alike(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
     """Yield the runs that failed with some of the errors, by how many failures they share that a
     person would count, most first."""
@@ -392,7 +381,3 @@ def _group_partly_alike(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str
 def _is_different(facts: Facts, run: Run) -> bool:
     other = run.status == "failed" and not facts.find_same_errors(run)
     return other and bool(run.errors and facts.run.errors)
-
-
-def _is_unread(facts: Facts, run: Run) -> bool:
-    return run.status == "failed" and not (run.errors and facts.run.errors)

@@ -1,7 +1,7 @@
 """What GitLab shows about failing jobs: the values from which `verdict` decides. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cmp_to_key
@@ -21,31 +21,31 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One attempt of a job.
-
-    `status` and `reason` are GitLab's status and failure_reason. `errors` are the errors in its
-    log, in a normal form; none if the run did not fail or its log could not be read. `started_at`
-    is when it started, or else when its pipeline was created: ISO 8601 in any time zone, or "".
-    `has_started` is False for a job that never ran. `source` is GitLab's `source` of its pipeline.
-    `place` is the merge request or branch of its pipeline; for another job of this pipeline, that
-    job's name. If it has some but not all of the failing job's errors, `missing_errors` are the
-    first of those that it lacks, in the words of the failing job's log. `seconds` is how long it
-    ran, 0 if that is not known.
-    """
+    """One attempt of a job."""
 
     job_id: int
     pipeline_id: int
     status: str
+    """GitLab's status of the job."""
     sha: str = ""
     reason: str = ""
+    """GitLab's failure_reason."""
     errors: frozenset[str] = frozenset()
+    """The errors in its log, in a normal form; none if it did not fail or could not be read."""
     url: str = ""
     started_at: str = ""
+    """When it started, or else its pipeline was created: ISO 8601 in any time zone, or ""."""
     place: str = ""
+    """Its pipeline's merge request or branch; for another job of this pipeline, that job's name."""
     source: str = ""
+    """GitLab's `source` of its pipeline."""
     has_started: bool = True
+    """False for a job that never ran."""
     missing_errors: tuple[str, ...] = ()
+    """If it has some of the failing job's errors: the first ones that it lacks, in that log's
+    words."""
     seconds: float = 0.0
+    """How long it ran, 0 if that is not known."""
 
     @property
     def failures(self) -> frozenset[str]:
@@ -80,13 +80,13 @@ def get_day(at: str) -> str:
     return "" if parse_time(at) is None else datetime.fromisoformat(at).date().isoformat()
 
 
-def _compare_newest_first(one: Run, other: Run) -> int:
-    return -1 if one.is_after(other) else 1
-
-
 def sort_newest_first(runs: Iterable[Run]) -> list[Run]:
     """Sort the runs by when they ran, the latest first."""
-    return sorted(runs, key=cmp_to_key(_compare_newest_first))
+
+    def compare(one: Run, other: Run) -> int:
+        return -1 if one.is_after(other) else 1
+
+    return sorted(runs, key=cmp_to_key(compare))
 
 
 def select_same_source(runs: Iterable[Run], run: Run) -> list[Run]:
@@ -118,28 +118,27 @@ def _is_finished(run: Run) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The job on the target branch: its `runs` in the newest `looked_at` pipelines.
-
-    The newest pipeline comes first, and within a pipeline the newest attempt. `gap` says that the
-    oldest pipelines do not directly follow the others. None of the runs has the change;
-    `runs_with_change` are those at commits of the branch that contain it already, as far as they
-    were looked at. `base` is the commit that the failing pipeline is built on, "" if it is not
-    known. `has_newer_commits` says that the branch has newer commits than that. `unread` counts the
-    pipelines that could not be read. `may_hide_newer_runs` says that a newer run may be in one of
-    those, or in a pipeline that was not looked at; `may_hide_base_runs` that a run of `base` may be
-    in one that could not be read.
-    """
+    """The job on the target branch."""
 
     branch: str
     runs: tuple[Run, ...]
+    """Its runs without the change; the newest pipeline comes first, in it the newest attempt."""
     looked_at: int
+    """In how many of the newest pipelines."""
     base: str = ""
+    """The commit that the failing pipeline is built on, "" if it is not known."""
     has_newer_commits: bool = False
+    """Whether the branch has newer commits than that."""
     gap: bool = False
+    """Whether the oldest pipelines do not directly follow the others."""
     unread: int = 0
+    """How many of the pipelines could not be read."""
     may_hide_newer_runs: bool = False
+    """Whether a newer run may be in one of those, or in a pipeline that was not looked at."""
     may_hide_base_runs: bool = False
+    """Whether a run of `base` may be in one that could not be read."""
     runs_with_change: tuple[Run, ...] = ()
+    """The runs at commits that contain the change already, as far as they were looked at."""
 
     @property
     def all_runs(self) -> tuple[Run, ...]:
@@ -164,30 +163,31 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the merge request changes: how many `files`, and those whose kind matters.
-
-    `touches` are the changed files that the error names for certain, by themselves or by their
-    package, and those whose tests it names. `failed_tests` counts the tests that failed in the log,
-    `tests_of_touched` those of them that test such a file; both are 0 if the log does not name the
-    tests' files. `whole` says that every changed file was seen. `may_configure` says that one of
-    them may decide how jobs run: any YAML file may be part of the CI configuration, but `ci` names
-    only those that are known to be.
-    `may_choose_runner` says the same of which runners may take jobs, which no image decides.
-    `removed_names` are names in the error that the diff removes and has nowhere else, each with the
-    path of a file that loses it.
-    """
+    """What the merge request changes."""
 
     files: int
+    """How many files."""
     ci: tuple[str, ...] = ()
+    """Those that are known to be CI configuration."""
     dependencies: tuple[str, ...] = ()
+    """Those that change what is installed."""
     only_docs: bool = False
     touches: tuple[Touch, ...] = ()
+    """Those that the error names for certain, by themselves or by their package, and those whose
+    tests it names."""
     failed_tests: int = 0
+    """How many tests failed in the log; 0 if it does not name the tests' files."""
     tests_of_touched: int = 0
+    """How many of them test a touched file."""
     whole: bool = True
+    """Whether every changed file was seen."""
     may_configure: bool = False
+    """Whether one may decide how jobs run: any YAML file may be part of the CI configuration."""
     may_choose_runner: bool = False
+    """Whether one may decide which runners may take jobs, which no image decides."""
     removed_names: tuple[tuple[str, str], ...] = ()
+    """Names in the error that the diff removes and has nowhere else, each with the path of a file
+    that loses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,38 +219,37 @@ NOT_ASKED = Unknown("not looked at")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of the failing jobs that have one error; `run` is their representative.
-
-    `attempts` are its other runs on the same commit in the same kind of pipeline;
-    `runs_of_other_sources` its runs there in other kinds, to which other rules and variables may
-    apply.
-    `earlier` are its runs in the merge request's pipelines on earlier commits, newest first.
-    `elsewhere` are runs with the same error in other merge requests and branches. `siblings` are
-    the newest runs of the other jobs of its matrix. `recoveries` are pairs of runs of another job
-    of this pipeline: one with the same error, and a later one that passed. `cut` says which part of
-    the failing job's log is missing, `clock` how far its runner's clock is from GitLab's.
-    `may_blame_host` says whether the failed command's output may tell of trouble of the network or
-    the host, None if it is not known. `lead` is the verdict to which a rule leads that is not
-    certain of it, "" if there is none. `rest` holds the same facts for each of the `others`.
-    """
+    """What is known of the failing jobs that have one error."""
 
     name: str
     run: Run
+    """The run that represents them."""
     others: tuple[Run, ...] = ()
     attempts: tuple[Run, ...] | Unknown = NOT_ASKED
+    """Its other runs on the same commit in the same kind of pipeline."""
     runs_of_other_sources: tuple[Run, ...] = ()
+    """Its runs there in other kinds, to which other rules and variables may apply."""
     target: Target | Unknown = NOT_ASKED
     earlier: tuple[Run, ...] | Unknown = NOT_ASKED
+    """Its runs in the merge request's pipelines on earlier commits, newest first."""
     elsewhere: tuple[Run, ...] | Unknown = NOT_ASKED
+    """Runs with the same error in other merge requests and branches."""
     change: Change | Unknown = NOT_ASKED
     siblings: tuple[Run, ...] = ()
+    """The newest runs of the other jobs of its matrix."""
     recoveries: tuple[tuple[Run, Run], ...] = ()
+    """Pairs of runs of another job of this pipeline: with the same error, and a later pass."""
     last_pass: LastPass | None = None
     cut: str = ""
+    """Which part of the failing job's log is missing."""
     clock: str = ""
+    """How far its runner's clock is from GitLab's."""
     may_blame_host: bool | None = None
+    """Whether the failed command's output may tell of trouble of network or host; None: unknown."""
     lead: str = ""
+    """The verdict to which a rule leads that is not certain of it."""
     rest: "tuple[Facts, ...]" = ()
+    """The same facts for each of the `others`."""
 
     @property
     def jobs(self) -> tuple[Run, ...]:
@@ -326,7 +325,13 @@ def list_steady_failures(facts: Facts) -> list[Run]:
 
 def find_ranges(facts: Facts) -> tuple[CommitRange, ...]:
     """Find where the job broke on the target branch, else in the merge request itself."""
-    return (*_find_on_target(facts), *_find_in_merge_request(facts))[:1]
+    found = []
+    failed, runs = list_steady_failures(facts), _list_target_runs(facts)
+    if failed and len(failed) < len(runs):
+        found.append(_make_range(runs[len(failed)], failed[-1], facts.known_target.branch))
+    earlier = facts.earlier if isinstance(facts.earlier, tuple) else ()
+    found += [_make_range(newest, facts.run, "") for newest in sort_newest_first(earlier)[:1]]
+    return tuple(filter(None, found))[:1]
 
 
 def _list_target_runs(facts: Facts) -> list[Run]:
@@ -335,19 +340,7 @@ def _list_target_runs(facts: Facts) -> list[Run]:
     return [run for runs in by_commit for run in runs]
 
 
-def _find_on_target(facts: Facts) -> Iterator[CommitRange]:
-    failed, runs = list_steady_failures(facts), _list_target_runs(facts)
-    if failed and len(failed) < len(runs):
-        yield from _make_range(runs[len(failed)], failed[-1], facts.known_target.branch)
-
-
-def _find_in_merge_request(facts: Facts) -> Iterator[CommitRange]:
-    earlier = facts.earlier if isinstance(facts.earlier, tuple) else ()
-    for newest in sort_newest_first(earlier)[:1]:
-        yield from _make_range(newest, facts.run, "")
-
-
-def _make_range(passed: Run, failed: Run, branch: str) -> Iterator[CommitRange]:
+def _make_range(passed: Run, failed: Run, branch: str) -> CommitRange | None:
     known = _SHA.fullmatch(passed.sha) and _SHA.fullmatch(failed.sha)
-    if passed.has_passed and known and passed.sha != failed.sha:
-        yield CommitRange(passed.sha, failed.sha, branch)
+    is_range = passed.has_passed and known and passed.sha != failed.sha
+    return CommitRange(passed.sha, failed.sha, branch) if is_range else None

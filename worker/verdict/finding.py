@@ -158,16 +158,7 @@ class FailedJobs:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An answer, taken apart.
-
-    `unproven` counts the quotes that were left out; `unread` holds those of them that could not be
-    read at all. `missing_evidence` says what evidence was missing, `next_time` how to keep it.
-    `doubt` says why the verdict is not the model's, or why the cause may belong to another one.
-    `is_view`: the verdict is the model's view, and nothing that is known speaks for it.
-    `rulings` are what GitLab's record says of each error, `final_verdict` is the model's verdict as
-    corrected by them. `failed_jobs` are the jobs that failed, () if they are not known; then
-    `what_failed` tells of them.
-    """
+    """An answer, taken apart."""
 
     verdict: Verdict = Verdict.UNKNOWN
     what_failed: str = ""
@@ -176,14 +167,23 @@ class Finding:
     to_do: str = ""
     details: str = ""
     unproven: int = 0
+    """How many quotes were left out."""
     unread: tuple[str, ...] = ()
+    """Those of them that could not be read at all."""
     missing_evidence: str = ""
+    """What evidence was missing."""
     next_time: str = ""
+    """How to keep it."""
     doubt: str = ""
+    """Why the verdict is not the model's, or the cause may belong to another one."""
     is_view: bool = False
+    """Whether the verdict is the model's view, and nothing that is known speaks for it."""
     rulings: tuple[Ruling, ...] = ()
+    """What GitLab's record says of each error."""
     final_verdict: FinalVerdict | None = None
+    """The model's verdict as corrected by them."""
     failed_jobs: tuple[FailedJobs, ...] = ()
+    """The jobs that failed, () if they are not known; then `what_failed` tells of them."""
 
 
 @dataclass(frozen=True, slots=True)

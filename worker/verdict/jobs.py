@@ -23,45 +23,50 @@ _LONG = 1000
 
 @dataclass(frozen=True, slots=True)
 class FailingJob:
-    """A job that failed the pipeline.
-
-    `family` is the name that the jobs of one matrix share, `family_size` how many jobs of the
-    pipeline have it. `reason` is GitLab's failure_reason. `external`: it is not a job but a status
-    that another system reported on the commit; `excerpt` is what that system said, `url` its page.
-    `read` says that the log was read, `began` that it shows the script running. `green` is the id
-    of the job's last run that passed, whose log is saved with this one's; 0 if there is none.
-    `kept_bytes` is the size of the archive of its artifacts, 0 if there is none or its size is not
-    known. Five fields are only set while a survey is made: `end` holds the log's last lines with
-    their numbers, for the rules; `error_text` the lines about the failure that the command which
-    ended the job has written, for the signature, `command` its name and `exit_code` its exit code,
-    0 if it is not known; `has_started` says that a runner took the job. Not stored either are
-    `preview`, which shows the model more of the log than `excerpt` does, `tags`, which select the
-    job's runners, `runner`, the name of the one that took it, and `runners`, what GitLab says of
-    those that might.
-    """
+    """A job that failed the pipeline."""
 
     job_id: int
     name: str
     stage: str = ""
     reason: str = ""
+    """GitLab's failure_reason."""
     url: str = ""
     family: str = ""
+    """The name that the jobs of one matrix share."""
     family_size: int = field(default=1, metadata={KEY: "of"})
+    """How many jobs of the pipeline have it."""
     excerpt: str = ""
     read: bool = False
+    """Whether the log was read."""
     began: bool = True
+    """Whether the log shows the script running."""
     green: int = 0
+    """The job's last run that passed, whose log is saved with this one's; 0 if there is none."""
     external: bool = False
+    """It is no job but a status that another system reported on the commit: `excerpt` is what that
+    system said, `url` its page."""
     kept_bytes: int = 0
+    """The size of the archive of its artifacts, 0 without one or if that is not known."""
+
+    # Not stored: of use while a survey is made.
     end: tuple[tuple[int, str], ...] = ()
+    """The log's last lines with their numbers, for the rules."""
     error_text: str = ""
+    """For the signature: what the command that ended the job wrote about the failure."""
     command: str = ""
+    """That command's name."""
     exit_code: int = 0
+    """Its exit code, 0 if it is not known."""
     preview: str = ""
+    """Shows the model more of the log than `excerpt` does."""
     has_started: bool = True
+    """Whether a runner took the job."""
     tags: tuple[str, ...] = field(default=(), compare=False)
+    """They select the job's runners."""
     runner: str = field(default="", compare=False)
+    """The name of the runner that took it."""
     runners: str = field(default="", compare=False)
+    """What GitLab says of those that might."""
 
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
@@ -86,47 +91,48 @@ class RuleMatch:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Earlier sightings of the same error: how many, where, and what was found.
-
-    `others` are the other merge requests that have seen it. `same` says that this merge request
-    has seen it, on this very commit. `found_at` is when it was last investigated (epoch seconds),
-    on merge request `mr_iid` in the note `url`; `agreements` counts the investigations in a row
-    with that verdict. `resolution` says in words how it was last resolved, if that is known.
-    """
+    """Earlier sightings of the same error: how many, where, and what was found."""
 
     count: int
     first: float
     last: float
     found_at: float = field(metadata={KEY: "found"})
+    """When it was last investigated (epoch seconds)."""
     verdict: str
     cause: str
     to_do: str
     url: str
+    """The note of that investigation."""
     job_url: str = ""
     mr_iid: int = 0
+    """The merge request of that note."""
     others: tuple[int, ...] = ()
+    """The other merge requests that have seen it."""
     same: bool = False
+    """Whether this merge request has seen it, on this very commit."""
     agreements: int = field(default=1, metadata={KEY: "agreed"})
+    """How many investigations in a row gave this verdict."""
     resolution: str = field(default="", metadata={KEY: "ended"})
+    """How it was last resolved, in words, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Failing jobs with one cause; the first job represents the group.
-
-    `key` is that of the failure, by which it is remembered: of the error, and of the command that
-    ended each of the jobs; "" if no line shows an error. `text` is the error, `others` are
-    what else failed. `ruling` is what GitLab's record says of the jobs. A broken configuration is a
-    group without jobs.
-    """
+    """Failing jobs with one cause. A broken configuration is a group without jobs."""
 
     key: str
+    """By which the failure is remembered: of the error, and of the command that ended each of the
+    jobs; "" if no line shows an error."""
     text: str
+    """The error."""
     jobs: tuple[FailingJob, ...]
+    """The first one represents the group."""
     rule_match: RuleMatch | None = None
     hit: Hit | None = None
     ruling: Ruling | None = None
+    """What GitLab's record says of the jobs."""
     others: tuple[str, ...] = ()
+    """What else failed."""
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -158,24 +164,24 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The groups, those with the most jobs first. `gaps` says what could not be found out, and why.
-
-    `others` tells of the pipeline's other jobs: which failed but are allowed to, which failed and
-    were retried, which passed. `changed_paths` are the paths that the merge request changes, None
-    if they are not known. `whole` says that every failing job is in a group and its log was read
-    where it matters. `diff_preview` shows the merge request's diff to the model, all of it if
-    `is_diff_whole`; `leads` are known errors that resemble the unexplained ones. These three are
-    not stored.
-    """
+    """What is known of a failed pipeline before the model is asked."""
 
     groups: tuple[Group, ...] = ()
+    """Those with the most jobs first."""
     gaps: tuple[str, ...] = ()
+    """What could not be found out, and why."""
     changed_paths: tuple[str, ...] | None = None
+    """The paths that the merge request changes, None if they are not known."""
     whole: bool = True
+    """Whether every failing job is in a group and its log was read where it matters."""
     others: tuple[str, ...] = ()
+    """The pipeline's other jobs: which failed but may, which were retried, which passed."""
     diff_preview: str = ""
+    """The merge request's diff as the model is shown it. Not stored, like what follows."""
     is_diff_whole: bool = False
+    """Whether the preview is all of it."""
     leads: tuple[Hit, ...] = ()
+    """Known errors that resemble the unexplained ones."""
 
     @property
     def jobs(self) -> tuple[FailingJob, ...]:

@@ -23,12 +23,12 @@ from worker.verdict.verdict import Verdict
 MAX_ENTRY = 16 * 1024
 """The most bytes of one entry."""
 
-MOST_SIGHTINGS = 20
-ENOUGH = 2
+_MOST_SIGHTINGS = 20
+_ENOUGH = 2
 """How many other merge requests must have seen an error, and how many investigations in a row must
 have agreed on it, before its entry is used instead of asking a model."""
 
-TARGET_DAYS = 1.0
+_TARGET_DAYS = 1.0
 """Days after which "already failing on the target branch" is investigated again: it gets fixed."""
 
 DAY = 86_400.0
@@ -68,12 +68,7 @@ class PastFinding:
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """One error of one project.
-
-    `finding` is the newest one, None if there is none or it was forgotten; `agreements` counts the
-    investigations in a row that gave its verdict. `resolution` says how the newest sighting was
-    resolved, "" if that is not known.
-    """
+    """One error of one project."""
 
     key: str
     first: float
@@ -81,8 +76,11 @@ class KnownFailure:
     count: int
     sightings: tuple[Sighting, ...]
     finding: PastFinding | None
+    """The newest one, None if there is none or it was forgotten."""
     agreements: int = field(default=1, metadata={KEY: "agreed"})
+    """How many investigations in a row gave its verdict."""
     resolution: str = field(default="", metadata={KEY: "ended"})
+    """How the newest sighting was resolved, "" if that is not known."""
 
 
 def add_sighting(
@@ -100,7 +98,7 @@ def add_sighting(
         known,
         last=max(known.last, sighting.seen_at),
         count=known.count if again else known.count + 1,
-        sightings=(*before, sighting)[-MOST_SIGHTINGS:],
+        sightings=(*before, sighting)[-_MOST_SIGHTINGS:],
         resolution=known.resolution if again else "",
     )
     if finding is None:
@@ -194,9 +192,9 @@ def _is_sure(group: Group, now: float, days: float) -> bool:
         return False
     if hit.verdict == Verdict.CHANGE:
         return hit.same and not hit.resolution and now - hit.found_at <= days * DAY
-    most = min(days, TARGET_DAYS) if hit.verdict == Verdict.TARGET else days
+    most = min(days, _TARGET_DAYS) if hit.verdict == Verdict.TARGET else days
     fresh = 0 <= now - hit.found_at <= most * DAY
-    return hit.verdict in _OTHERS and fresh and len(hit.others) >= ENOUGH <= hit.agreements
+    return hit.verdict in _OTHERS and fresh and len(hit.others) >= _ENOUGH <= hit.agreements
 
 
 def _names_change(survey: Survey, changed: Iterable[str], project: str) -> bool:
@@ -221,18 +219,14 @@ def _names_change(survey: Survey, changed: Iterable[str], project: str) -> bool:
 
 def dump_known_failure(known: KnownFailure) -> bytes:
     """Return an entry's bytes; the oldest sightings are dropped to keep it within `MAX_ENTRY`."""
-    while len(data := _encode_entry(known)) > MAX_ENTRY and known.sightings:
-        known = replace(known, sightings=known.sightings[1:])
+    finding = to_stored(known.finding) if known.finding else None
+    for dropped in range(len(known.sightings) + 1):
+        sightings = [to_stored(each) for each in known.sightings[dropped:]]
+        fields = to_stored(known) | {"sightings": sightings, "finding": finding, "by": _BY}
+        data = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
+        if len(data) <= MAX_ENTRY:
+            break
     return data
-
-
-def _encode_entry(known: KnownFailure) -> bytes:
-    fields = to_stored(known) | {
-        "sightings": [to_stored(each) for each in known.sightings],
-        "finding": to_stored(known.finding) if known.finding else None,
-        "by": _BY,
-    }
-    return json.dumps(fields, ensure_ascii=False).encode(errors="replace")
 
 
 def load_known_failure(data: bytes | None, key: str) -> KnownFailure | None:
@@ -248,16 +242,15 @@ def _load_fields(fields: dict[str, Any], key: str) -> KnownFailure | None:
         return None
     stored = fields["finding"]
     inner = {
-        "sightings": tuple(map(_load_sighting, fields["sightings"][-MOST_SIGHTINGS:])),
+        "sightings": tuple(
+            replace(found, job=one_line(found.job, _NAME), sha=_require_match(_HEX, found.sha))
+            for each in fields["sightings"][-_MOST_SIGHTINGS:]
+            for found in [_load_counted(Sighting, each)]
+        ),
         "finding": _load_finding(stored) if stored else None,
     }
     known = _load_counted(KnownFailure, {**fields, **inner})
     return replace(known, resolution=one_line(known.resolution, _NAME))
-
-
-def _load_sighting(fields: dict[str, Any]) -> Sighting:
-    found = _load_counted(Sighting, fields)
-    return replace(found, job=one_line(found.job, _NAME), sha=_require_match(_HEX, found.sha))
 
 
 def _load_finding(fields: dict[str, Any]) -> PastFinding:

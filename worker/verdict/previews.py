@@ -17,7 +17,7 @@ from worker.verdict.diffs import (
 from worker.verdict.error_words import select_lines
 from worker.verdict.file_kinds import is_dependency, is_docs, is_test
 
-MAX_LINE = 500
+_MAX_LINE = 500
 """The most characters of one line of a hunk that is shown in part."""
 
 _FILE = "diff --git "
@@ -161,7 +161,7 @@ def _cut_hunk(hunk: _Hunk, room: int) -> _Hunk | None:
     one; None if there is too little room."""
     if room < _LEAST:
         return None
-    first, *lines = (line[:MAX_LINE] for line in hunk.lines)
+    first, *lines = (line[:_MAX_LINE] for line in hunk.lines)
     changed = (at for at, line in enumerate(lines) if line[6:7] in ("+", "-"))
     middle = hunk.named[0] - 1 if hunk.named else next(changed, 0)
     start = end = middle

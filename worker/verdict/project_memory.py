@@ -186,7 +186,10 @@ def dump_facts(facts: Sequence[Fact]) -> bytes | None:
     lines: list[bytes] = []
     room = MAX_MEMORY
     for each in facts:
-        line = _write_line(each).encode(errors="replace")
+        sources = " ".join(f"!{source.mr_iid}/{source.session_id}" for source in each.sources)
+        text = write_plain(each.text, _TEXT)
+        fact = f"- {each.day} {each.count}x {each.key} {sources} | {text}\n"
+        line = fact.encode(errors="replace")
         room -= len(line)
         if room < 0:
             break
@@ -194,20 +197,19 @@ def dump_facts(facts: Sequence[Fact]) -> bytes | None:
     return b"".join(lines) or None
 
 
-def _write_line(fact: Fact) -> str:
-    sources = " ".join(f"!{each.mr_iid}/{each.session_id}" for each in fact.sources)
-    text = write_plain(fact.text, _TEXT)
-    return f"- {fact.day} {fact.count}x {fact.key} {sources} | {text}\n"
-
-
 def load_facts(data: bytes | None) -> tuple[Fact, ...]:
     """Return the facts of a memory; lines that are not facts are left out."""
     lines = (data or b"")[:MAX_MEMORY].decode(errors="replace").split("\n")
     found = (_LINE.fullmatch(line) for line in lines)
-    return tuple(_read_fact(each) for each in found if each and _is_day(each[1]))
+    return tuple(filter(None, (_read_fact(each) for each in found if each)))
 
 
-def _read_fact(line: re.Match[str]) -> Fact:
+def _read_fact(line: re.Match[str]) -> Fact | None:
+    try:
+        if date.fromisoformat(line[1]).year == 1:
+            return None
+    except ValueError:
+        return None
     sources = (each.partition("/") for each in line[4].replace("!", "").split())
     return Fact(
         key=line[3],
@@ -216,10 +218,3 @@ def _read_fact(line: re.Match[str]) -> Fact:
         sources=tuple(Source(int(iid), session) for iid, _, session in sources),
         count=int(line[2]),
     )
-
-
-def _is_day(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).year > 1
-    except ValueError:
-        return False

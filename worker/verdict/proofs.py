@@ -50,7 +50,9 @@ def prove_infrastructure(facts: Facts) -> Remark | None:
         _is_left_open(facts) or _is_configured(facts) or _always_dies(facts)
     ):
         return None
-    if _has_run_though_stuck(facts) or find_unexplained_run(facts):
+    # A runner took one of the jobs that should have waited for one in vain.
+    ran_though_stuck = any(each.reason in WAITED and each.has_started for each in facts.jobs)
+    if ran_though_stuck or _find_unexplained_run(facts):
         return None
     return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
 
@@ -86,13 +88,7 @@ def _always_dies(facts: Facts) -> bool:
     return len(deaths) >= 2 and any(each.has_passed for each in newest)
 
 
-def _has_run_though_stuck(facts: Facts) -> bool:
-    """Whether a runner took one of the jobs that should have waited for one in vain."""
-    stuck = (each for each in facts.jobs if each.reason in WAITED)
-    return any(each.has_started for each in stuck)
-
-
-def find_unexplained_run(facts: Facts) -> Run | None:
+def _find_unexplained_run(facts: Facts) -> Run | None:
     """Return a run on this commit that failed by itself and whose failure the record does not
     explain; None if there is none. What the runner did later is no explanation."""
     before = (each for each in facts.runs_of_other_sources if facts.run.is_after(each))
@@ -154,7 +150,9 @@ def prove_flaky_there(facts: Facts) -> Remark | None:
     target = facts.known_target
     if _stays_red_here(facts) or _stays_red_there(facts, target):
         return None
-    recent = [each for each in target.all_runs if _is_recent(each, facts)]
+    now = parse_time(facts.run.started_at)
+    times = ((each, parse_time(each.started_at)) for each in target.all_runs)
+    recent = [each for each, at in times if at is None or now is None or now - at <= RECENT]
     if not (passes := _find_passes(facts, recent, target.all_runs)):
         return None
     return remark(
@@ -180,11 +178,6 @@ def _stays_red_there(facts: Facts, target: Target) -> bool:
         facts.find_same_errors(each) and find_pass_after(each, select_same_source(runs, each))
         for each in runs
     )
-
-
-def _is_recent(run: Run, facts: Facts) -> bool:
-    then, now = parse_time(run.started_at), parse_time(facts.run.started_at)
-    return then is None or now is None or now - then <= RECENT
 
 
 # -------------------------------------------------------------------------- on the target branch
@@ -371,7 +364,7 @@ def contradict_flaky(facts: Facts) -> Remark | None:
 def contradict_infrastructure(facts: Facts) -> Remark | None:
     """Against "infrastructure": the runner or GitLab failed the job in the end, but before that it
     failed by itself on this commit and has not passed since."""
-    if facts.run.reason in ("", "script_failure") or not (before := find_unexplained_run(facts)):
+    if facts.run.reason in ("", "script_failure") or not (before := _find_unexplained_run(facts)):
         return None
     return remark(
         name(facts.name), " failed by itself on this commit before, and has not passed since: ",

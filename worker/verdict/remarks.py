@@ -10,8 +10,8 @@ from worker.verdict.facts import Run, get_day, parse_time
 MAX_NAME = 120
 """The most characters of a name."""
 
-MAX_PARTS = 60
-MAX_URL = 1000
+_MAX_PARTS = 60
+_MAX_URL = 1000
 """The most parts, and the most characters of a URL, that are read of a stored sentence."""
 
 
@@ -115,7 +115,7 @@ def _dump_part(part: str | Name | Link) -> Any:
 
 def load_remark(parts: Sequence[Any]) -> Remark:
     """Read what `dump_remark` wrote. Raises KeyError or TypeError for anything else."""
-    return tuple(_load_part(part) for part in parts[:MAX_PARTS])
+    return tuple(_load_part(part) for part in parts[:_MAX_PARTS])
 
 
 def _load_part(part: Any) -> str | Name | Link:
@@ -123,4 +123,4 @@ def _load_part(part: Any) -> str | Name | Link:
         return part[:MAX_NAME]
     if "name" in part:
         return name(str(part["name"]))
-    return Link(str(part["link"])[:MAX_NAME], str(part["url"])[:MAX_URL])
+    return Link(str(part["link"])[:MAX_NAME], str(part["url"])[:_MAX_URL])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from worker.safety.untrusted import parse_object
 from worker.verdict.jobs import Group, Survey
 
-MOST_ENTRIES, MOST_WORDS, MOST_LEADS = 150, 16, 2
+MOST_ENTRIES, _MOST_WORDS, MOST_LEADS = 150, 16, 2
 MAX_AGE = 90 * 86_400.0
 """Seconds after which an error's words are dropped from the index."""
 
@@ -38,7 +38,7 @@ class ErrorWords:
 def read_words(text: str) -> frozenset[str]:
     """Return the words by which an error is compared with others."""
     found = (word for word in _WORD.findall(text.lower()) if word not in _COMMON)
-    return frozenset(list(dict.fromkeys(found))[:MOST_WORDS])
+    return frozenset(list(dict.fromkeys(found))[:_MOST_WORDS])
 
 
 def read_group_words(group: Group) -> frozenset[str]:
@@ -101,4 +101,4 @@ def _read_entry(key: str, value: object) -> ErrorWords | None:
     if not isinstance(words, list):
         return None
     good = [word for word in words if isinstance(word, str) and _WORD.fullmatch(word)]
-    return ErrorWords(key, frozenset(good[:MOST_WORDS]), float(seen_at))
+    return ErrorWords(key, frozenset(good[:_MOST_WORDS]), float(seen_at))

@@ -11,10 +11,10 @@ from worker.verdict.jobs import MOST_GROUPS, FailingJob, Group, Hit, RuleMatch, 
 MOST_TOLD = 6 * 1024
 """The most bytes of a survey that the model is shown."""
 
-MOST_FACTS = (12, 8, 5, 3, 1)
+_MOST_FACTS = (12, 8, 5, 3, 1)
 """How many facts of each group are shown, if all else is: the first of these numbers that fits."""
 
-_BRIEF, _SHORT, _NAME, _TEXT, _LONG = 24, 80, 160, 300, 2500
+_SHORT, _NAME, _TEXT, _LONG = 80, 160, 300, 2500
 _CUT = "\n…"
 
 
@@ -32,7 +32,7 @@ class _Detail:
 
 
 _DETAILS = (
-    *(_Detail(facts, others=4) for facts in MOST_FACTS),
+    *(_Detail(facts, others=4) for facts in _MOST_FACTS),
     _Detail(),
     _Detail(error=_SHORT, line=_TEXT),
     _Detail(facts=0, named=8, error=0, gap=_SHORT, line=_NAME),
@@ -59,19 +59,16 @@ def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
     if not survey.groups and not survey.gaps:
         return ""
     for detail in _DETAILS:
-        before, after = _write_opening(survey, detail), _write_ending(survey, detail)
-        heads = _write_heads(survey.groups[:MOST_GROUPS], detail)
+        others = [one_line(each, detail.line) for each in survey.others if detail.line]
+        before, after = [_OPENING, *others], _write_ending(survey, detail)
+        shown_groups = survey.groups[:MOST_GROUPS]
+        heads = [_write_head(number, shown_groups, detail) for number in range(len(shown_groups))]
         room = limit - sum(map(_count_bytes, [*before, *after])) - 8
         if sum(map(_count_bytes, heads)) <= room:
             break
     shown = _add_excerpts(heads, survey.groups, room - sum(map(_count_bytes, heads)))
     parts = [*before, clip_bytes("\n".join(shown), max(room, 0), _CUT), *after]
     return clip_bytes("\n".join(parts), limit, _CUT)
-
-
-def _write_opening(survey: Survey, detail: _Detail) -> list[str]:
-    others = survey.others if detail.line else ()
-    return [_OPENING, *(one_line(each, detail.line) for each in others)]
 
 
 def _write_ending(survey: Survey, detail: _Detail) -> list[str]:
@@ -103,14 +100,6 @@ def tell_time(now: float) -> str:
     return f"It is {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC now."
 
 
-def _write_heads(groups: Sequence[Group], detail: _Detail) -> list[str]:
-    """Return the text of each group without its excerpt."""
-    return [
-        _write_head(number, group, detail, _find_sharing(group, groups[: number - 1]))
-        for number, group in enumerate(groups, 1)
-    ]
-
-
 def _add_excerpts(heads: Sequence[str], groups: Sequence[Group], room: int) -> list[str]:
     parts: list[str] = []
     for head, group in zip(heads, groups, strict=False):
@@ -122,40 +111,31 @@ def _add_excerpts(heads: Sequence[str], groups: Sequence[Group], room: int) -> l
     return parts
 
 
-def _find_sharing(group: Group, earlier: Sequence[Group]) -> int:
-    """Return the number of an earlier group with the same main error but other errors too, or 0."""
-    alike = (
-        number
-        for number, other in enumerate(earlier, 1)
-        if other.text == group.text and other.key and group.key and other.key != group.key
-    )
-    return next(alike, 0)
-
-
-def _write_head(number: int, group: Group, detail: _Detail, sharing: int) -> str:
+def _write_head(at: int, groups: Sequence[Group], detail: _Detail) -> str:
+    """Return the text of a group without its excerpt."""
+    group, number = groups[at], at + 1
     if not detail.named:
         return f"\nGroup {number}: {_list_jobs(group.jobs, 0) or group.job_names}"
     lines = [f"\nGroup {number}: {one_line(group.job_names, detail.line)}"]
     lines += _write_jobs(group.jobs, detail.named)
     if group.text and detail.error:
-        shared = f" (group {sharing} has it too; not all errors are the same)" if sharing else ""
-        lines.append(f"error: {one_line(group.text, detail.error)}{shared}")
+        alike = (
+            f" (group {number} has it too; not all errors are the same)"
+            for number, other in enumerate(groups[:at], 1)
+            if other.text == group.text and other.key and group.key and other.key != group.key
+        )
+        lines.append(f"error: {one_line(group.text, detail.error)}{next(alike, '')}")
     if group.others and detail.others:
-        lines.append(_write_others(group.others, detail.others))
+        named = "; ".join(one_line(each, _NAME) for each in group.others[: detail.others])
+        left = len(group.others) - detail.others
+        # "At least", because a very long log is not read in full.
+        lines.append(f"failed too: {named}{f'; and at least {left:,} more' if left > 0 else ''}")
     if group.rule_match:
         lines.append(_write_rule(group.rule_match, group))
     if group.hit and detail.error:
         lines.append(_write_hit(group.hit, group))
     lines += [f"fact: {one_line(fact, _TEXT)}" for fact in group.facts[: detail.facts]]
     return "\n".join(lines)
-
-
-def _write_others(others: Sequence[str], most: int) -> str:
-    """Return the line about what failed besides the error. It says "at least", because a very long
-    log is not read in full."""
-    left = len(others) - most
-    more = f"; and at least {left:,} more" if left > 0 else ""
-    return f"failed too: {'; '.join(one_line(each, _NAME) for each in others[:most])}{more}"
 
 
 def _write_jobs(jobs: Sequence[FailingJob], named: int) -> list[str]:
@@ -220,14 +200,11 @@ def _write_excerpt(group: Group) -> str:
 def _list_jobs(jobs: Sequence[FailingJob], named: int) -> str:
     """Return the first `named` jobs by id and name, the others by their ids alone."""
     names = list(map(_name_job, jobs[:named]))
-    if more := ", ".join(map(_number_job, jobs[named:])):
+    # What has no id is named in a few characters.
+    ids = (str(job.job_id) if job.job_id else one_line(job.name, 24) for job in jobs[named:])
+    if more := ", ".join(ids):
         names.append(f"{'and ' if names else ''}jobs {more}")
     return "; ".join(names)
-
-
-def _number_job(job: FailingJob) -> str:
-    """Return the job's id; what has none is named in a few characters."""
-    return str(job.job_id) if job.job_id else one_line(job.name, _BRIEF)
 
 
 def _name_job(job: FailingJob) -> str:

@@ -14,7 +14,7 @@ MOST_NAMES = 40
 _MOST_NAME, _MOST_TEXT, _LONGEST = 100, 256 * 1024, 400
 _SHOWN = 80
 
-FALLBACKS: Mapping[str, tuple[str, ...]] = {
+_FALLBACKS: Mapping[str, tuple[str, ...]] = {
     "pip": ("requirements.txt", "pyproject.toml"),
     "npm": ("package.json",),
     "yarn": ("package.json",),
@@ -49,7 +49,7 @@ def list_requirement_files(log: str) -> list[str]:
     named = (path.removeprefix("./") for path in _REQUIRED.findall(log))
     plain = (path for path in named if {"", ".", ".."}.isdisjoint(path.split("/")))
     commands = (command.removesuffix("3") for command in _COMMAND.findall(log))
-    usual = (path for command in commands for path in FALLBACKS[command])
+    usual = (path for command in commands for path in _FALLBACKS[command])
     return list(dict.fromkeys((*plain, ".gitlab-ci.yml", *usual)))
 
 

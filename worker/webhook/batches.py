@@ -21,7 +21,7 @@ MOST = 64
 PATIENCE = 0.1
 """Seconds after which the next batch begins although the last one has not ended."""
 
-THREADS = 4
+_THREADS = 4
 
 _Waiting = tuple[Trigger, asyncio.Future[QueueError | None]]
 
@@ -38,7 +38,7 @@ class Batches:
         self._waiting: deque[_Waiting] = deque()
         self._is_busy = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._threads = ThreadPoolExecutor(THREADS, "enqueue")
+        self._threads = ThreadPoolExecutor(_THREADS, "enqueue")
 
     async def enqueue(self, trigger: Trigger) -> None:
         """Queue a trigger with the next batch. Raises QueueError, and what `Enqueue` raises.

@@ -1,27 +1,33 @@
-"""Connections to the receiver: uvicorn's HTTP protocol with time-outs and size limits.
+"""What senders may hold: the HTTP server's connections, and the bodies of requests.
 
 uvicorn itself does not limit how long it waits for a head, for the rest of a body that was already
 answered, or for the reader of an answer. Nor does it limit the size of heads and the number of
 pipelined requests.
+
+A body has a deadline, and all bodies together have a limit in bytes.
 """
 
 import asyncio
 import logging
 import socket
+from dataclasses import dataclass, field
 from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL
 from operator import attrgetter
 from typing import ClassVar, cast
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from worker.errors import SandpiperError
+from worker.errors import Rejected, SandpiperError
+from worker.webhook.verify import BodyCheck
 
-SHUTDOWN_SECONDS = 10
+_SHUTDOWN_SECONDS = 10
 """Seconds to wait for running requests at shutdown."""
 
-LOG_INTERVAL = 60.0
+_LOG_INTERVAL = 60.0
 """Seconds between two log records about dropped connections."""
 
 _log = logging.getLogger("sandpiper.webhook")
@@ -122,7 +128,7 @@ class Connection(HttpToolsProtocol):
         self.connections.discard(oldest)
         oldest.transport.abort()
         now = self.loop.time()
-        if now - Connection._last_log > LOG_INTERVAL:
+        if now - Connection._last_log > _LOG_INTERVAL:
             Connection._last_log = now
             _log.warning("over %d connections: those that say nothing are dropped", self.most)
 
@@ -180,6 +186,106 @@ def build_server(
             ws="none",
             log_config=None,
             access_log=False,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
     )
+
+
+MAX_BODY = 25 * 1024 * 1024
+"""Bytes. GitLab itself sends no larger webhook payload."""
+
+MAX_ALL = 2 * MAX_BODY
+"""Bytes of all unfinished bodies. A signed body is held before its sender is verified."""
+
+
+_PIECE = 64 * 1024
+"""Bytes. With large blocks, the allocator keeps a multiple of the memory in use."""
+
+
+@dataclass(eq=False, slots=True)
+class _Arrival:
+    deadline: asyncio.Timeout
+    pieces: list[bytearray] = field(default_factory=list)
+    size: int = 0
+    dropped: bool = False
+
+    def add(self, chunk: bytes) -> None:
+        """Add a chunk; many small chunks take no more memory than a large one."""
+        if not self.pieces or len(self.pieces[-1]) > _PIECE:
+            self.pieces.append(bytearray())
+        self.pieces[-1] += chunk
+        self.size += len(chunk)
+
+
+class BodyReader:
+    """Reads bodies; holds at most MAX_ALL bytes of unfinished ones. For one event loop.
+
+    If there is no room, the body that started first is dropped: a real delivery takes a moment, so
+    senders who are slow on purpose cannot keep it out.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._held = 0
+        self._arriving: dict[_Arrival, None] = {}  # the oldest first
+
+    async def read(self, request: Request, check: BodyCheck) -> bytes:
+        """Read the whole body and verify it with `check`.
+
+        Raises Rejected: what `check` raises, 400 if the sender disconnects, 408 after `seconds`,
+        413 over MAX_BODY, 503 if the body was dropped.
+        """
+        arrival = None
+        try:
+            async with asyncio.timeout(self._seconds) as deadline:
+                arrival = _Arrival(deadline)
+                self._arriving[arrival] = None
+                try:
+                    # Not `stream()`, which keeps each chunk until the next one arrives.
+                    while self._add_message(arrival, await request.receive(), check):
+                        pass
+                finally:
+                    self._remove(arrival)
+        except TimeoutError as error:
+            if arrival and arrival.dropped:
+                raise _reject_no_room() from error
+            raise Rejected(408, f"the body did not arrive within {self._seconds:g} s") from error
+        check.verify()
+        return b"".join(arrival.pieces)
+
+    def _add_message(self, arrival: _Arrival, message: Message, check: BodyCheck) -> bool:
+        """Add a received message; returns whether more will follow."""
+        if message["type"] != "http.request":
+            raise Rejected(400, "the sender hung up before the body was complete")
+        if arrival.dropped:  # this chunk came before the deadline set by `_drop` expired
+            raise _reject_no_room()
+        chunk = message.get("body", b"")
+        if arrival.size + len(chunk) > MAX_BODY:
+            raise reject_too_large()
+        while self._held + len(chunk) > MAX_ALL:
+            self._drop(next(iter(self._arriving)), arrival)
+        self._held += len(chunk)
+        arrival.add(chunk)
+        check.update(chunk)
+        return bool(message.get("more_body", False))
+
+    def _drop(self, oldest: _Arrival, newest: _Arrival) -> None:
+        if oldest is newest:
+            raise _reject_no_room()
+        self._remove(oldest)
+        oldest.pieces, oldest.dropped = [], True
+        oldest.deadline.reschedule(asyncio.get_running_loop().time())
+
+    def _remove(self, arrival: _Arrival) -> None:
+        if arrival in self._arriving:
+            del self._arriving[arrival]
+            self._held -= arrival.size
+
+
+def reject_too_large() -> Rejected:
+    """Make the rejection of a body over MAX_BODY."""
+    return Rejected(413, f"the body is larger than {MAX_BODY} bytes")
+
+
+def _reject_no_room() -> Rejected:
+    return Rejected(503, "too many deliveries are arriving at once; deliver this event again later")

@@ -21,17 +21,17 @@ from worker.errors import QueueError, Rejected
 from worker.settings.gitlab import PARAMETER
 from worker.webhook import events, routes
 from worker.webhook.batches import Batches, Enqueue
-from worker.webhook.bodies import MAX_BODY, BodyReader, reject_too_large
-from worker.webhook.tokens import Claims, TokenReader, UsedTokens
+from worker.webhook.connections import MAX_BODY, BodyReader, reject_too_large
+from worker.webhook.id_tokens import Claims, TokenReader, UsedTokens
 from worker.webhook.verify import DoorVerifier, make_door_verifier
 
 PATH = "/webhooks/gitlab"
 CI_PATH = "/triggers/ci"
-METRICS_PATH = "/metrics"
+_METRICS_PATH = "/metrics"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-ACCEPTED = 202
-RETRY_AFTER = "30"
+_ACCEPTED = 202
+_RETRY_AFTER = "30"
 """Seconds, as text for the header."""
 
 _CI = "ci"
@@ -73,15 +73,17 @@ def build_app(
     outcome. `render_metrics` makes the answer of /metrics; without it, there is no /metrics.
     """
     receiver = _Receiver(
-        *(
-            make_door_verifier(secret, keys),
-            Batches(enqueue),
-            tuple(projects),
-            now,
-            ready,
-            BodyReader(body_seconds),
-        ),
-        *(queue_seconds, tokens, UsedTokens(now), record_outcome, render_metrics),
+        verifier=make_door_verifier(secret, keys),
+        batches=Batches(enqueue),
+        projects=tuple(projects),
+        now=now,
+        ready=ready,
+        bodies=BodyReader(body_seconds),
+        queue_seconds=queue_seconds,
+        tokens=tokens,
+        used=UsedTokens(now),
+        record_outcome=record_outcome,
+        render_metrics=render_metrics,
     )
     app = Starlette(
         routes=[
@@ -90,7 +92,7 @@ def build_app(
             Route("/healthz", _answer_healthz, methods=["GET"]),
             Route("/readyz", receiver.answer_readyz, methods=["GET"]),
             *(
-                [Route(METRICS_PATH, receiver.answer_metrics, methods=["GET"])]
+                [Route(_METRICS_PATH, receiver.answer_metrics, methods=["GET"])]
                 if render_metrics
                 else []
             ),
@@ -155,9 +157,10 @@ class _Receiver:
     async def _admit_job(self, request: Request) -> Response:
         """Handle a CI job's request. Only its token is used; the body is not even read."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        claims = await self._read_claims(token.strip() if scheme.lower() == "bearer" else "")
-        if isinstance(claims, str):
-            _log_decision(logging.ERROR, request, "", f"not checked: {claims}")
+        try:
+            claims = await self._read_claims(token.strip() if scheme.lower() == "bearer" else "")
+        except QueueError as error:
+            _log_decision(logging.ERROR, request, "", f"not checked: {error}")
             return _make_retry_later("GitLab's keys cannot be had; ask again later")
         if reason := routes.explain_unwanted_job(claims, self.projects):
             _log_decision(logging.INFO, request, claims.project_path, f"ignored: {reason}")
@@ -171,21 +174,16 @@ class _Receiver:
             answer = await self._queue(request, claims.project_path, claims.make_trigger())
             status = answer.status_code
         finally:
-            if status != ACCEPTED:
+            if status != _ACCEPTED:
                 self.used.give_back(claims)
         return answer
 
-    async def _read_claims(self, token: str) -> Claims | str:
-        """Return the token's claims, or why GitLab's keys for verifying it are not available."""
+    async def _read_claims(self, token: str) -> Claims:
+        """Return the token's claims. Raises QueueError if there are no keys for verifying it."""
         assert self.tokens is not None  # else there is no such route
-        try:
-            with anyio.move_on_after(self.queue_seconds):
-                return await anyio.to_thread.run_sync(
-                    self.tokens.read, token, abandon_on_cancel=True
-                )
-        except QueueError as error:
-            return str(error)
-        return f"GitLab did not give its keys within {self.queue_seconds:g} s"
+        with anyio.move_on_after(self.queue_seconds):
+            return await anyio.to_thread.run_sync(self.tokens.read, token, abandon_on_cancel=True)
+        raise QueueError(f"GitLab did not give its keys within {self.queue_seconds:g} s")
 
     async def _queue(self, request: Request, project: str, trigger: Trigger) -> Response:
         name, failure = trigger_id(trigger), ""
@@ -200,7 +198,7 @@ class _Receiver:
             _log_decision(logging.ERROR, request, project, f"not queued {name}: {failure}")
             return _make_retry_later("the queue is down; deliver this event again later")
         _log_decision(logging.INFO, request, project, f"accepted {trigger.kind} {name}")
-        return JSONResponse({"trigger": name}, ACCEPTED)
+        return JSONResponse({"trigger": name}, _ACCEPTED)
 
     async def answer_readyz(self, request: Request) -> Response:
         with anyio.move_on_after(self.queue_seconds):
@@ -218,7 +216,7 @@ async def _answer_rejections(
         _log_decision(logging.WARNING, request, "", f"rejected {error.status}: {error}")
         answer = _make_error(error.status, str(error))
         if error.status in (429, 503):
-            answer.headers["retry-after"] = RETRY_AFTER
+            answer.headers["retry-after"] = _RETRY_AFTER
         return answer
 
 
@@ -259,7 +257,7 @@ def _make_error(status: int, message: str) -> JSONResponse:
 
 def _make_retry_later(message: str) -> JSONResponse:
     response = _make_error(503, message)
-    response.headers["retry-after"] = RETRY_AFTER
+    response.headers["retry-after"] = _RETRY_AFTER
     return response
 
 

@@ -3,29 +3,34 @@
 Both are signed with the same keys, and differ in their audience and their claims.
 """
 
+import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
 from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from worker.conversation.triggers import PipelineFailed
 from worker.errors import QueueError, Rejected
 from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
+from worker.webhook.events import Id, Path, Ref, Sha, Word
 
-KEYS_PATH = "/oauth/discovery/keys"
+_KEYS_PATH = "/oauth/discovery/keys"
 
 TOTAL = 10.0
 """Seconds in which GitLab's keys have to have come."""
 
-MAX_TOKEN = 16 * 1024
+_MAX_TOKEN = 16 * 1024
 MAX_KEYS = 256 * 1024
-LEEWAY = 60
+_LEEWAY = 60
 FRESH = 3600.0
 """Seconds for which GitLab's keys are cached."""
 
@@ -38,7 +43,7 @@ def fetch_keys(
 ) -> Any:
     """Fetch the JSON of the key set that GitLab publishes: one request without token or redirects,
     of at most `total` seconds. Raises a transient QueueError if GitLab does not return it."""
-    url = gitlab_url.rstrip("/") + KEYS_PATH
+    url = gitlab_url.rstrip("/") + _KEYS_PATH
     with _translate_errors(url):
         return json.loads(_fetch_body(url, transport, total))
 
@@ -89,7 +94,7 @@ class TokenVerifier:
         self._now = now
         self._registry = jwt.JWTClaimsRegistry(
             now=lambda: int(now()),
-            leeway=LEEWAY,
+            leeway=_LEEWAY,
             iss={"essential": True, "value": issuer.rstrip("/")},
             aud={"essential": True, "value": audience},
             exp={"essential": True},
@@ -100,7 +105,7 @@ class TokenVerifier:
 
     def verify(self, token: str) -> dict[str, Any]:
         """Return the claims of a valid token. Raises Rejected 401, or QueueError without keys."""
-        if not token or len(token) > MAX_TOKEN or not token.isascii():
+        if not token or len(token) > _MAX_TOKEN or not token.isascii():
             raise Rejected(401, "there is no id token: send `Authorization: Bearer $ID_TOKEN`")
         try:
             decoded = self._decode(token)
@@ -149,3 +154,103 @@ def _parse_keys(answer: Any) -> KeySet:
 
 def _explain(error: JoseError) -> str:
     return str(error.description or error.error)[:200]
+
+
+MAX_REMEMBERED = 20_000
+"""The most used tokens that are remembered: more than three projects can use in an hour."""
+
+PER_MINUTE = 60
+"""How often the jobs of one project may ask in a minute."""
+
+MINUTE = 60.0
+
+
+def _parse_number(value: object) -> object:
+    """Parse an id, which is text in the claims."""
+    digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20
+    return int(str(value)) if digits else value
+
+
+class Claims(BaseModel):
+    """GitLab's claims about the job that asks."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    project_id: Annotated[Id, BeforeValidator(_parse_number)]
+    project_path: Path
+    pipeline_id: Annotated[Id, BeforeValidator(_parse_number)]
+    pipeline_source: Word = ""
+    ref: Ref
+    ref_type: Word = "branch"
+    sha: Sha
+    jti: Annotated[str, Field(min_length=1, max_length=255)]
+    exp: float
+
+    def make_trigger(self) -> PipelineFailed:
+        """Make the trigger that the job asks for."""
+        return PipelineFailed(self.project_id, self.pipeline_id, self.sha, self.ref, by_job=True)
+
+
+class UsedTokens:
+    """Remembers which id tokens have asked, and how often each project has. For one event loop.
+
+    What is remembered is this process's alone: it bounds what a token that leaked out of a job can
+    do. A trigger that is asked for twice is one trigger in any case.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._ends: OrderedDict[str, float] = OrderedDict()
+        self._asked: OrderedDict[int, deque[float]] = OrderedDict()  # who asked last comes last
+
+    def take(self, claims: Claims) -> bool:
+        """Take a token; False if it has been taken. Raises Rejected 429 for a project too busy."""
+        now = self._now()
+        self._forget(now)
+        if claims.jti in self._ends:
+            return False
+        asked = self._asked.get(claims.project_id) or deque()
+        while asked and asked[0] <= now - MINUTE:
+            asked.popleft()
+        if len(asked) >= PER_MINUTE:
+            where = claims.project_path
+            raise Rejected(429, f"the jobs of {where} have asked {PER_MINUTE} times in a minute")
+        asked.append(now)
+        self._asked[claims.project_id] = asked
+        self._asked.move_to_end(claims.project_id)
+        self._ends[claims.jti] = claims.exp + _LEEWAY
+        return True
+
+    def give_back(self, claims: Claims) -> None:
+        """Let a token be taken again, because what it asked for was not queued."""
+        self._ends.pop(claims.jti, None)
+
+    def _forget(self, now: float) -> None:
+        """Forget what has expired, and the oldest of what is too much to remember."""
+        while self._ends and (
+            len(self._ends) >= MAX_REMEMBERED or next(iter(self._ends.values())) < now
+        ):
+            self._ends.popitem(last=False)
+        while self._asked and next(iter(self._asked.values()))[-1] <= now - MINUTE:
+            self._asked.popitem(last=False)
+
+
+class TokenReader:
+    """Reads the id tokens of CI jobs, as far as `verifier` finds them valid. Thread-safe."""
+
+    def __init__(self, verifier: TokenVerifier) -> None:
+        self._verifier = verifier
+
+    def read(self, token: str) -> Claims:
+        """Return the claims of a valid token. Raises Rejected 401, or QueueError without keys."""
+        claims = self._verifier.verify(token)
+        try:
+            return Claims.model_validate({"jti": _compute_digest(claims), **claims})
+        except ValidationError as error:
+            where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+            raise Rejected(401, f"the id token has no usable {where}: is it GitLab's?") from error
+
+
+def _compute_digest(claims: Mapping[str, Any]) -> str:
+    """Compute what tells a token without a `jti` from others: all that GitLab has signed."""
+    return hashlib.sha256(json.dumps(claims, sort_keys=True).encode()).hexdigest()

@@ -28,7 +28,7 @@ from worker.webhook.events import (
     PipelineMergeRequest,
     Project,
 )
-from worker.webhook.tokens import Claims
+from worker.webhook.id_tokens import Claims
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from itertools import product
 from worker.errors import ConfigError, Rejected
 from worker.settings.gitlab import PARAMETER, SIGNING, derive_secret
 
-MAX_SKEW = 300.0
+_MAX_SKEW = 300.0
 """The most seconds between a signed delivery's time and ours."""
 
 _PROJECT = re.compile(r"[1-9]\d{0,17}", re.ASCII)
@@ -110,7 +110,7 @@ class SignatureVerifier:
         stamp = headers["webhook-timestamp"]
         if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
             raise Rejected(401, "the webhook-timestamp header is not a time")
-        if abs(now - int(stamp)) > MAX_SKEW:
+        if abs(now - int(stamp)) > _MAX_SKEW:
             raise Rejected(401, "the webhook-timestamp is over 5 minutes off: check the clocks")
         signatures = list(filter(_SIGNATURE.fullmatch, headers["webhook-signature"].split(" ")))
         if not signatures:

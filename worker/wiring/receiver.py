@@ -12,7 +12,7 @@ from worker.conversation.limits import Limits
 from worker.errors import ConfigError
 from worker.jobs import repair, verdict_days
 from worker.pages.openid import Application, OpenIdClient
-from worker.pages.parts import PageSettings
+from worker.pages.site import PageSettings
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 from worker.sessions.store import SessionStore
@@ -21,8 +21,7 @@ from worker.settings.limits import BUDGETS
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
 from worker.webhook.batches import Enqueue
-from worker.webhook.id_tokens import TokenVerifier, fetch_keys
-from worker.webhook.tokens import TokenReader
+from worker.webhook.id_tokens import TokenReader, TokenVerifier, fetch_keys
 from worker.wiring.stores import open_session_store, open_watched_store, wait_for_store
 
 _log = logging.getLogger("sandpiper.pages")

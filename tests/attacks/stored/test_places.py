@@ -15,7 +15,7 @@ from worker.conversation.context import Context, SessionKey, Subject
 from worker.conversation.context_json import HistoryError, dump_context, load_context_of
 from worker.conversation.messages import Assistant, WireForm
 from worker.jobs.retention import remove_expired
-from worker.pages.overview import Query, build_overview
+from worker.pages.operators import Query, build_overview
 from worker.pages.stored import read_turns
 from worker.sessions import recent
 from worker.sessions.layout import PROMPTS

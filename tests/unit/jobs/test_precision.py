@@ -20,6 +20,9 @@ from worker.sessions.layout import name_day
 from worker.sessions.recent import Row
 from worker.verdict.aftermath import Judgement, Label
 from worker.verdict.shares import Share
+from worker.sessions.object_names import name_day
+from worker.sessions.turn_row import Row
+from worker.verdict.aftermath import Judgement, Label, Share
 
 
 def turn(number: int, label: Label, reason: str = "because", **changes: Any) -> JudgedTurn:

@@ -22,7 +22,7 @@ from sandbox.image import tar as sandbox_tar
 from tests.contexts import context
 from tests.unit.pages.pages import KEY, OTHER, TOKEN, Site, archive
 from worker.conversation.context import SessionKey
-from worker.pages import files
+from worker.pages import stored
 from worker.sessions.folder import FolderStore
 
 OPERATOR = {"authorization": f"Bearer {TOKEN}"}
@@ -125,8 +125,8 @@ def long_header(tar: tarfile.TarFile) -> None:
 def test_a_hostile_archive_gives_nothing_and_takes_little(content: bytes) -> None:
     tracemalloc.start()
     try:
-        with pytest.raises(files.NoFile):
-            files.open_member([content], "data/a b&c.log" if len(content) == 300 else "_out/1.txt")
+        with pytest.raises(stored.NoFile):
+            stored.open_member([content], "data/a b&c.log" if len(content) == 300 else "_out/1.txt")
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
         tracemalloc.stop()
@@ -164,8 +164,8 @@ CRAFTED = {
 def test_what_a_sandbox_never_packs_is_refused_soon(crafted: bytes) -> None:
     packed = gzip.compress(crafted)
     started = time.thread_time()
-    with pytest.raises(files.NoFile):
-        files.open_member([packed], "_out/1.txt")
+    with pytest.raises(stored.NoFile):
+        stored.open_member([packed], "_out/1.txt")
     assert time.thread_time() - started < 2.0
 
 
@@ -177,8 +177,8 @@ def test_a_bomb_is_not_unpacked_to_its_end() -> None:
         packed += packer.compress(header(f"_out/0{number}", tarfile.REGTYPE, 200 << 20))
         packed += b"".join(packer.compress(bytes(1 << 20)) for _ in range(200))
     packed += packer.compress(WANTED) + packer.flush()
-    with pytest.raises(files.NoFile, match="packed more than 200 to 1"):
-        files.open_member([packed], "_out/1.txt")
+    with pytest.raises(stored.NoFile, match="packed more than 200 to 1"):
+        stored.open_member([packed], "_out/1.txt")
 
 
 @pytest.mark.attack("archives")
@@ -188,8 +188,8 @@ def test_a_file_is_not_looked_for_without_end() -> None:
         while True:
             yield packer.compress(header("_out/0", tarfile.REGTYPE, 0)) + packer.flush(2)
 
-    with pytest.raises(files.NoFile, match="takes too long"):
-        files.open_member(endless(), "_out/1.txt", seconds=0.0)
+    with pytest.raises(stored.NoFile, match="takes too long"):
+        stored.open_member(endless(), "_out/1.txt", seconds=0.0)
 
 
 @pytest.mark.attack("archives")
@@ -202,8 +202,8 @@ def test_changed_archives_give_the_file_or_nothing(
         changed = bytearray(plain)
         for _ in range(chance.randrange(1, 8)):
             changed[chance.randrange(len(changed))] = chance.choice((0, 32, 48, 55, 103, 120, 255))
-        with contextlib.suppress(files.NoFile):
-            size, content = files.open_member([gzip.compress(changed, 1)], "data/log")
+        with contextlib.suppress(stored.NoFile):
+            size, content = stored.open_member([gzip.compress(changed, 1)], "data/log")
             assert sum(map(len, content)) == size <= len(plain)
     record_property("tried", attack_inputs)
 
@@ -221,7 +221,7 @@ def packed_by_runner() -> bytes:
 
 @pytest.mark.parametrize("name", ["data/log", "data/" + "n" * 120])
 def test_what_our_own_packing_makes_is_read(name: str) -> None:
-    size, content = files.open_member([gzip.compress(packed_by_runner())], name)
+    size, content = stored.open_member([gzip.compress(packed_by_runner())], name)
     assert size == len(b"".join(content)) == (5 if name == "data/log" else 700)
 
 

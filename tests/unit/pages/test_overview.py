@@ -11,7 +11,7 @@ from tests.contexts import SUBJECT, context
 from tests.unit.pages.pages import ATTRIBUTES, FORM_TAGS, KEY, NOW, TAGS, TOKEN, Seen, Site, hostile
 from worker.conversation.context import GIVEN_UP, Context, Outcome, SessionKey, Status
 from worker.conversation.limits import TurnUsage
-from worker.pages.overview import MAX_PARKED, ROWS, Overview, Query, build_overview
+from worker.pages.operators import MAX_PARKED, ROWS, Overview, Query, build_overview
 from worker.pages.render import render_page
 from worker.sessions.store import Claim
 

@@ -21,6 +21,8 @@ from worker.jobs.verdict_days import (
     write_day,
 )
 from worker.pages.report import MOST_ROWS
+from worker.jobs.verdict_days import count_ended_days, read_days
+from worker.pages.operators import MOST_ROWS
 from worker.verdict.aftermath import Label
 
 AUTH = ("me", TOKEN)

@@ -14,7 +14,7 @@ from tests.accepting import queue_nothing
 from tests.unit.webhook.cases import headers, payload
 from tests.unit.webhook.test_http import FAILED
 from tests.unit.webhook.test_verify import NOW, SIGNING, sign, signed
-from worker.webhook.bodies import MAX_ALL
+from worker.webhook.connections import MAX_ALL
 from worker.webhook.http import PATH, build_app
 
 MB = 1024 * 1024

@@ -20,8 +20,17 @@ from tests.unit.webhook.test_http import send
 from worker.conversation.triggers import PipelineFailed, Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.webhook.http import CI_PATH, build_app
-from worker.webhook.id_tokens import MAX_KEYS, PATIENCE, TokenVerifier, fetch_keys
-from worker.webhook.tokens import MAX_REMEMBERED, MINUTE, PER_MINUTE, TokenReader, UsedTokens
+from worker.webhook.id_tokens import (
+    MAX_KEYS,
+    MAX_REMEMBERED,
+    MINUTE,
+    PATIENCE,
+    PER_MINUTE,
+    TokenReader,
+    TokenVerifier,
+    UsedTokens,
+    fetch_keys,
+)
 
 
 @pytest.fixture(scope="module")

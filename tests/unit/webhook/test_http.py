@@ -15,8 +15,7 @@ from tests.accepting import one_by_one, queue_nothing
 from tests.unit.webhook.cases import CASES, PROJECTS, headers, payload
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import ConfigError, QueueError
-from worker.webhook.bodies import MAX_BODY
-from worker.webhook.connections import Connection, build_server
+from worker.webhook.connections import MAX_BODY, Connection, build_server
 from worker.webhook.http import PATH, build_app
 
 SECRET = "a-long-secret"

@@ -10,7 +10,7 @@ from worker.verdict.rules.rule import Scene
 from worker.verdict.rules.runner_log import quote
 from worker.verdict.verdict import Verdict
 
-MOST = 400
+_MOST = 400
 """The most characters of GitLab's message that are repeated."""
 
 
@@ -24,7 +24,7 @@ def explain_configuration_error(
     it adds. Else it may be in something that the configuration includes, as that of a job that is
     not in the `text`, on the target branch, or in somebody's rights: that needs an investigation.
     """
-    message = one_line(errors, MOST)
+    message = one_line(errors, _MOST)
     if not message:
         return None
     line = find_line(message, text) if file else 0

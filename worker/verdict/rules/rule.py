@@ -40,14 +40,14 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a rule has found: line `number` of the job's log, `text`, where its pattern matched
-    between `start` and `end`. A rule that needs no line has found 0 and ""."""
+    """What a rule has found in a job's log; nothing if it needs no line."""
 
     job: FailingJob
     scene: Scene
     number: int = 0
     text: str = ""
     start: int = 0
+    """Where in `text` its pattern matched."""
     end: int = 0
 
 
@@ -87,7 +87,7 @@ class Rule:
 
 def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
     """Return what `rule` says of a job, or None if it does not apply."""
-    if job.reason not in rule.reasons or rule.has_started not in (None, may_have_started(job)):
+    if job.reason not in rule.reasons or rule.has_started not in (None, _may_have_started(job)):
         return None
     sight = _find_line(rule, job, scene)
     if sight is None or not rule.holds(sight):
@@ -104,7 +104,7 @@ def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
     )
 
 
-def may_have_started(job: FailingJob) -> bool:
+def _may_have_started(job: FailingJob) -> bool:
     """Whether a runner took the job, or wrote a log of it."""
     return job.has_started or bool(job.end)
 
@@ -156,7 +156,7 @@ def _choose_match(
 
 # -------------------------------------------------------------------------- the script's last words
 
-NEAR_END = 12
+_NEAR_END = 12
 """How many of the script's last lines may hold its last trouble."""
 
 _AFTER = re.compile(
@@ -189,7 +189,7 @@ def _find_last_trouble(rule: Rule, job: FailingJob) -> Line | None:
         return None
     script = [*takewhile(lambda line: not _AFTER.match(line[1]), job.end)]
     commands = [at for at, (_, text) in enumerate(script) if text.startswith("$ ")]
-    last = script[commands[-1] if commands else 0 :][-NEAR_END:]
+    last = script[commands[-1] if commands else 0 :][-_NEAR_END:]
     found = _choose_match(rule.lines, last, rule)
     if found is None or any(_goes_on(text) for number, text in last if number > found[0]):
         return None

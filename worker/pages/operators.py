@@ -1,15 +1,21 @@
-"""Builds the operators' list of turns. Pure except for reading the rows and the clock."""
+"""Builds the operators' pages: the list of turns, and how often verdicts were right.
+
+Pure except for reading the rows and the clock.
+"""
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from urllib.parse import urlencode
 
 from worker.conversation.context import SessionKey
+from worker.jobs import precision
+from worker.jobs.day_report import DayReport, Frequent, WrongVerdict
+from worker.jobs.precision import Group
 from worker.pages.stored import find_state
-from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS
+from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS, check_web_url, describe_verdict
 from worker.safety.untrusted import one_line
 from worker.sessions.recent import (
     RUNNING,
@@ -21,17 +27,18 @@ from worker.sessions.recent import (
     parse_project_id,
 )
 from worker.sessions.store import SessionStore
+from worker.verdict.verdict import Verdict
 
 ROWS = 50
 
-MAX_ROWS_READ = 10_000
+_MAX_ROWS_READ = 10_000
 """The most rows that are read in search of a page's rows."""
 
-SEARCH_SECONDS = 1.5
+_SEARCH_SECONDS = 1.5
 """Seconds after which a search ends, so that a slow store answers too; a page of rows is always
 read."""
 
-RUNNING_SECONDS = 3600.0
+_RUNNING_SECONDS = 3600.0
 """Turns that began in the last so many seconds are looked at in search of running ones."""
 
 MAX_PARKED = 10
@@ -149,11 +156,11 @@ def build_overview(
     tick: Callable[[], float] = time.monotonic,
 ) -> Overview:
     """List the newest turns that match the query; on the first page those that run come first."""
-    page, cursor, end = Overview(query), "", tick() + SEARCH_SECONDS
+    page, cursor, end = Overview(query), "", tick() + _SEARCH_SECONDS
     for read, (place, row) in enumerate(_read_rows(recent, query)):
         is_full = len(page.rows) == ROWS
-        seeks_running = page.first and row is not None and row.started_at > now - RUNNING_SECONDS
-        is_late = read >= MAX_ROWS_READ or (read >= ROWS and tick() > end)
+        seeks_running = page.first and row is not None and row.started_at > now - _RUNNING_SECONDS
+        is_late = read >= _MAX_ROWS_READ or (read >= ROWS and tick() > end)
         if (is_full and not seeks_running) or is_late:
             page.older, page.is_cut = cursor, not is_full
             break
@@ -180,7 +187,7 @@ def list_parked(lines: Iterable[str]) -> list[str]:
 def _read_rows(recent: RecentTurns, query: Query) -> Iterator[tuple[str, Row | None]]:
     """Yield the cursors and rows after the query's cursor, None for what is no row."""
     number = parse_project_id(query.project)
-    for place, data in recent.list_newest(MAX_ROWS_READ + 1, query.cursor, number):
+    for place, data in recent.list_newest(_MAX_ROWS_READ + 1, query.cursor, number):
         try:
             yield place, load_row_of(place, data)
         except RowError:
@@ -195,3 +202,135 @@ def _find_state(row: Row, store: SessionStore, now: float) -> str:
     if row.given_up:
         return GIVEN_UP
     return row.status if row.status in STATES else "failed"
+
+
+PERIODS = (7, 30, 90)
+"""The periods that the page offers, in days."""
+
+MOST_ROWS = 20
+"""The most rows of a table."""
+
+_TABLES = ("verdict", "project", "model", "tier")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A share and its interval in percent, for an SVG that is 100 wide or high."""
+
+    share: float
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """The width of the interval, in percent."""
+        return round(self.high - self.low, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of a table. `bar` is None if all of its verdicts are open."""
+
+    name: str
+    group: Group
+    right: str
+    bar: Bar | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Verdicts by one property; `hidden_count` smaller groups are left out."""
+
+    name: str
+    lines: list[Line]
+    hidden_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """A column of the chart: the right share, and counts scaled so that the tallest week is 100."""
+
+    label: str
+    bar: Bar | None
+    right: float
+    wrong: float
+    open: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """The whole page. `total` is None if there are no verdicts.
+
+    `flaky` and `frequent` are failures that occurred in several merge requests, with the URLs of
+    those.
+    """
+
+    days: int
+    project: str
+    first_day: str
+    last_day: str
+    total: Line | None
+    weeks: list[Week]
+    tables: list[Table]
+    flaky: list[tuple[Frequent, list[str]]]
+    frequent: list[tuple[Frequent, list[str]]]
+    wrong: list[WrongVerdict]
+
+
+def build_report(reports: Sequence[DayReport], days: int, project: str) -> ReportPage:
+    """Build the page from counted days."""
+    cuts = precision.count_groups(reports)
+    counted = sorted(report.day for report in reports)
+    return ReportPage(
+        days=days,
+        project=project,
+        first_day=counted[0] if counted else "",
+        last_day=counted[-1] if counted else "",
+        total=next((_make_line(group, "all") for group in cuts.get("all", ())), None),
+        weeks=_make_weeks(cuts.get("week", ())),
+        tables=[_make_table(name, cuts[name]) for name in _TABLES if name in cuts],
+        flaky=_add_urls(precision.list_frequent(reports, Verdict.FLAKY)),
+        frequent=_add_urls(precision.list_frequent(reports)),
+        wrong=precision.list_wrong_verdicts(reports),
+    )
+
+
+def _make_table(name: str, groups: Sequence[Group]) -> Table:
+    lines = [_make_line(group, name) for group in groups[:MOST_ROWS]]
+    return Table(name, lines, max(0, len(groups) - MOST_ROWS))
+
+
+def _make_line(group: Group, cut: str) -> Line:
+    name = describe_verdict(group.name) or group.name if cut == "verdict" else group.name
+    right = precision.write_share(group) if group.judged_count else ""
+    return Line(one_line(name, 200), group, right, _make_bar(group))
+
+
+def _make_bar(group: Group) -> Bar | None:
+    if not group.judged_count:
+        return None
+    share = group.right_share
+    return Bar(*(round(100 * each, 1) for each in (share.value, *share.interval)))
+
+
+def _make_weeks(groups: Sequence[Group]) -> list[Week]:
+    most = max((group.turns for group in groups), default=1)
+    return [_make_week(group, 100 / most) for group in groups]
+
+
+def _make_week(group: Group, scale: float) -> Week:
+    open_count = group.turns - group.judged_count
+    counts = (group.right_count, group.wrong_count, open_count)
+    right, wrong, unknown = (round(scale * count, 2) for count in counts)
+    title = (
+        f"{group.name}: {group.right_count:,} confirmed, {group.wrong_count:,} contradicted, "
+        f"{open_count:,} open; right {precision.write_share(group)}"
+    )
+    label = group.name.partition("-")[2]
+    return Week(label, _make_bar(group), right, wrong, unknown, title)
+
+
+def _add_urls(failures: Iterable[Frequent]) -> list[tuple[Frequent, list[str]]]:
+    checked = ((each, filter(None, map(check_web_url, each.urls))) for each in failures)
+    return [(each, list(islice(urls, precision.MOST_URLS))) for each, urls in checked]

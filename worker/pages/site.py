@@ -1,23 +1,27 @@
-"""The pages as configured by the operator: links for notes, and routes."""
+"""The pages as configured by the operator: links for notes, the first page, and all routes."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urlsplit
 
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from worker.conversation.limits import Limits
 from worker.jobs.verdict_days import DayReport
 from worker.pages.home import make_home_route
+from worker.jobs.day_report import DayReport
 from worker.pages.http import Pages
 from worker.pages.openid import OpenIdClient
+from worker.pages.render import make_page
 from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
 from worker.sessions.store import SessionStore
 
-DAY = 24 * 3600
+_DAY = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class PageSettings:
             return lambda session_id: ""
 
         def link(session_id: str) -> str:
-            until = int(self.now() + self.days * DAY)
+            until = int(self.now() + self.days * _DAY)
             return f"{base}/sessions/{session_id}?sig={signer.sign(session_id, until)}"
 
         return link
@@ -95,3 +99,30 @@ class _LazyStore:
         with self._lock:
             self._store = self._store or self._open()
         return self._store
+
+
+DOCUMENTATION = "https://gitlab.com/sandpiper-ci/sandpiper/-/blob/main/README.md"
+
+
+def make_home_route(url: str, *, can_sign_in: bool, has_token: bool) -> Route:
+    """Make the route of the first page. `url` is the pages' address, "" if there are none;
+    operators can sign in by GitLab, or have a token, or neither."""
+    base = url.rstrip("/")
+
+    async def answer(request: Request) -> Response:
+        """Answer with the page, or whoever wants JSON alone with that."""
+        accepted = request.headers.get("accept", "")
+        if "application/json" in accepted and "text/html" not in accepted:
+            return JSONResponse(
+                {"name": "Sandpiper", "status": "ok", "documentation": DOCUMENTATION}
+            )
+        return make_page(
+            "home",
+            has_pages=bool(base),
+            sign_in=f"{base}/sign-in" if base and can_sign_in else "",
+            sessions=f"{base}/sessions?password" if base and has_token else "",
+            documentation=DOCUMENTATION,
+        )
+
+    handler: Callable[[Request], Awaitable[Response]] = answer
+    return Route("/", handler, methods=["GET"])

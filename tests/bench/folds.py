@@ -22,12 +22,13 @@ from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.conversation.context import Context
-from worker.conversation.folds import Fold, FoldKind, FoldSettings, Resume, Strategy
+from worker.conversation.folds import Fold, FoldKind, FoldSettings
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
 from worker.lab.script import Answer, Asked, Call, Say, Script
 from worker.models import table
 from worker.models.catalogue.built_in import BUILT_IN
+from worker.settings.runs import Resume, Strategy
 from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, make_fold, run_loop
 from worker.turns.sandbox_files import FoldedResults

@@ -33,10 +33,11 @@ from worker.conversation.events import ignore_event
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Usage, User
 from worker.conversation.model import Model
-from worker.conversation.tiers import Signal, TierChoice, TierModel, TierRules
+from worker.conversation.tiers import TierChoice, TierModel, TierRules
 from worker.lab.script import Answer, Asked, Call, Say, Script
 from worker.models import table
 from worker.models.catalogue import built_in
+from worker.settings.models import Signal
 from worker.turns.loop import LoopParts, run_loop
 
 CONVERSATIONS = 40

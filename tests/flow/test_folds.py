@@ -17,9 +17,9 @@ from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.conversation import context_json
 from worker.conversation.context import Context, Status
 from worker.conversation.fold_summary import TASK
-from worker.conversation.folds import Strategy
 from worker.conversation.messages import find_results
 from worker.lab.script import Answer, Asked, Call, Say, Script
+from worker.settings.runs import Strategy
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

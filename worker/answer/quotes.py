@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from worker.answer.sections import FENCE, find_fenced_lines
+from worker.conversation.answer_text import FENCE, find_fenced_lines
 from worker.verdict.evidence import (
     JobArtifact,
     JobLog,

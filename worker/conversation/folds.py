@@ -17,6 +17,7 @@ from worker.conversation.messages import (
     find_saved_files,
 )
 from worker.safety.untrusted_json import parse_objects
+from worker.settings.runs import Resume, Strategy
 
 
 class FoldKind(StrEnum):
@@ -60,28 +61,6 @@ class Fold:
     def leaves_out(self) -> bool:
         """Whether the messages are not sent at all."""
         return self.kind in {FoldKind.WINDOW, FoldKind.SUMMARY, FoldKind.RECURSIVE}
-
-
-class Strategy(StrEnum):
-    """Which folds keep a turn inside the window.
-
-    All but NONE prune first. PRUNE also puts a summary in place of messages, as SUMMARY does, but
-    only if pruning saves too little. NONE folds only if a provider refused a request as too long.
-    """
-
-    NONE = "none"
-    PRUNE = "prune"
-    WINDOW = "window"
-    SUMMARY = "summary"
-    RECURSIVE = "recursive"
-
-
-class Resume(StrEnum):
-    """How to fold at the start of a reply whose messages the provider's cache does not hold."""
-
-    NONE = "none"
-    PRUNE = "prune"
-    SUMMARY = "summary"
 
 
 @dataclass(frozen=True, slots=True)

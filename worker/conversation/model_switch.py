@@ -16,7 +16,6 @@ from worker.conversation.context import Context
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
 from worker.conversation.tiers import (
-    Signal,
     TierChoice,
     TierRules,
     choose_on_request,
@@ -25,6 +24,7 @@ from worker.conversation.tiers import (
     list_tiers,
 )
 from worker.safety.untrusted_json import parse_object
+from worker.settings.models import Signal
 
 _MOST_MALFORMED = 2
 """This many broken or empty answers in a row raise the tier."""

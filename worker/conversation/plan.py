@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from worker.conversation.context import Context
@@ -33,14 +32,6 @@ ANNOUNCEMENT = "These files are being saved in the sandbox now, while you read t
 """The text by which a transcript shows that files were announced."""
 
 FETCH, EXEC = "fetch_to_sandbox", "sandbox_exec"
-
-
-class PlanBy(StrEnum):
-    """Who plans an investigation."""
-
-    OFF = "off"
-    FACTS = "facts"
-    MODEL = "model"
 
 
 @dataclass(frozen=True, slots=True)

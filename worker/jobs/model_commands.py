@@ -12,8 +12,6 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from worker.conversation.tiers import (
-    LEVELS,
-    TIERS,
     Preference,
     TierModel,
     TierRules,
@@ -22,6 +20,7 @@ from worker.conversation.tiers import (
     resolve_tier,
 )
 from worker.safety.untrusted import one_line
+from worker.settings.models import LEVELS, TIERS
 from worker.turns.parts import Deps
 from worker.turns.tiers import change_preference, read_preferences
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from worker.lab.cases import Expectation
-from worker.lab.shares import Share
 from worker.verdict.finding import CLAIMS, Finding
+from worker.verdict.shares import Share
 from worker.verdict.verdict import Verdict
 
 

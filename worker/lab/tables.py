@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from worker.lab.scoring import Played, Summary, summarise_runs
-from worker.lab.shares import Share
+from worker.verdict.shares import Share
 
 HEADER = (
     *("model", "runs", "right", "verdict", "cause", "evidence", "falsely sure"),

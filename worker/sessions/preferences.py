@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from worker.conversation.tiers import TIERS, Preference, TierModel
+from worker.conversation.tiers import Preference, TierModel
 from worker.sessions.object_names import PREFERENCES
+from worker.settings.models import TIERS
 from worker.stored_keys import to_stored
 
 

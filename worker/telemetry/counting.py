@@ -18,7 +18,7 @@ from worker.conversation.events import (
     VotesChanged,
     Watcher,
 )
-from worker.conversation.tiers import Signal
+from worker.settings.models import Signal
 from worker.telemetry.metrics import Metrics
 from worker.verdict.verdict import Verdict
 

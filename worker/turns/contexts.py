@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from worker.answer.gate.rules import Gate
 from worker.answer.note.note_parts import remove_tokens
 from worker.answer.repair import list_failed_calls
 from worker.conversation import context_json, prompts
@@ -29,6 +28,7 @@ from worker.conversation.triggers import Replied
 from worker.safety.neutralise import neutralise
 from worker.safety.redacted_values import redact_values
 from worker.settings.playbook import Workflow
+from worker.settings.runs import Gate
 from worker.turns import stored_turns
 from worker.turns.parts import Deps, FailedPipeline
 from worker.verdict.survey_text import tell_time

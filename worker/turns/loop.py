@@ -54,8 +54,9 @@ from worker.conversation.model_switch import (
     raise_for_answer,
     record_model,
 )
-from worker.conversation.tiers import REPLY, Signal
+from worker.conversation.tiers import REPLY
 from worker.errors import CIRCUIT_OPEN, SILENT, ContextOverflow, ModelError, Postponed, SandboxLost
+from worker.settings.models import Signal
 from worker.tools.source import Toolbox
 from worker.turns.examination import Examiner
 

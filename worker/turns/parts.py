@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sandbox.base import Driver, Sandbox
-from worker.answer.gate.rules import Gate
 from worker.clock import Clock
 from worker.conversation.context import (
     Context,
@@ -18,7 +17,6 @@ from worker.conversation.events import Watcher, ignore_event
 from worker.conversation.limits import Limits
 from worker.conversation.messages import ToolSpec
 from worker.conversation.model import Helper, HelperAnswer, Model
-from worker.conversation.plan import PlanBy
 from worker.conversation.questions import Route
 from worker.conversation.tiers import TierModel
 from worker.errors import ConfigError, SandpiperError
@@ -35,6 +33,7 @@ from worker.queue.leases import Lease, Leases
 from worker.safety.marker import Marker
 from worker.sessions.base import KnownFailures, MemoryPart, RecentTurns, SessionStore
 from worker.settings.playbook import Playbook, Workflow
+from worker.settings.runs import Gate, PlanBy
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import Budget
 from worker.verdict.evidence import Captures

@@ -17,7 +17,7 @@ from worker.answer.parse import is_finding, parse_finding
 from worker.answer.proof import prove_reply, require_evidence
 from worker.answer.repair import find_unavailable
 from worker.answer.retries import advises_retry
-from worker.answer.sections import split_lead
+from worker.conversation.answer_text import split_lead
 from worker.conversation.context import ASKED, KNOWN, NO_OUTCOME, RULE, Context, Outcome, Status
 from worker.conversation.digest import write_digest
 from worker.logs.host_trouble import tells_of_host

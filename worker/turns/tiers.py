@@ -16,7 +16,6 @@ from worker.conversation.tiers import (
     REPLY,
     Preference,
     ReplyModel,
-    Signal,
     TierChoice,
     TierRules,
     choose_reply_model,
@@ -25,6 +24,7 @@ from worker.conversation.tiers import (
 from worker.errors import ConfigError, StoreError
 from worker.sessions.preferences import dump_preference, load_preference, make_preference_name
 from worker.sessions.records import RECORD, update_record
+from worker.settings.models import Signal
 from worker.settings.playbook import Workflow
 from worker.turns.parts import Attempt, Deps
 from worker.verdict.finding import CLAIMS

@@ -18,7 +18,6 @@ from worker.conversation.plan import (
     EXEC,
     MOST_TOKENS,
     TASK,
-    PlanBy,
     PlannedFile,
     has_plan,
     list_planned_files,
@@ -29,6 +28,7 @@ from worker.conversation.plan import (
 )
 from worker.errors import StoreError
 from worker.safety.foreign_addresses import remove_foreign_hosts
+from worker.settings.runs import PlanBy
 from worker.turns.memory import MOST_KEPT, find_leads, read_hit
 from worker.turns.parts import Deps, Toolset
 from worker.turns.project_memory import tell_memory

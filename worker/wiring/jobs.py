@@ -26,8 +26,9 @@ from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
 from worker.sessions.store import Store
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
-from worker.settings.loop import ToolList
+from worker.settings.limits import BUDGETS
 from worker.settings.playbook import Playbook, Workflow
+from worker.settings.runs import ToolList
 from worker.telemetry.parts import Telemetry
 from worker.turns.day_budget import Budget
 from worker.turns.parts import (
@@ -165,7 +166,8 @@ def _open_writer(gitlab: GitLabSettings, opened: ExitStack) -> GitLabWriter:
 
 
 def _build_limits(settings: Settings, rules: TierRules) -> Limits:
-    return settings.limits.make_limits(
+    return Limits(
+        **settings.limits.model_dump(include=set(BUDGETS)),
         fold_settings=FoldSettings(**settings.context.model_dump()),
         tier_rules=rules,
         loop_rules=make_loop_rules(settings),

@@ -7,7 +7,7 @@ from functools import partial
 
 from worker.clock import SystemClock
 from worker.conversation.model import Helper, Model
-from worker.conversation.tiers import Signal, TierModel, TierRules
+from worker.conversation.tiers import TierModel, TierRules
 from worker.models.fallback import FallbackModel
 from worker.models.helper import ModelHelper
 from worker.models.http import breaker
@@ -154,7 +154,7 @@ def make_tier_rules(settings: Settings) -> TierRules:
         },
         default=TierModel(models.default),
         tier=models.tier,
-        upgrade=frozenset(map(Signal, models.upgrade)),
+        upgrade=frozenset(models.upgrade),
         find_price=partial(find_price, build_catalogue(settings)),
         reply=make_reply_model(settings),
     )

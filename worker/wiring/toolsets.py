@@ -8,7 +8,6 @@ from sandbox.base import Sandbox
 from worker.conversation.context import Subject
 from worker.conversation.messages import ToolSpec
 from worker.conversation.model_switch import SET_TIER
-from worker.conversation.plan import PlanBy
 from worker.gitlab.read.api.client import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
@@ -16,6 +15,7 @@ from worker.gitlab.read.survey.reader import read_survey
 from worker.safety.redact import Redactor
 from worker.settings import Settings
 from worker.settings.playbook import Workflow
+from worker.settings.runs import PlanBy
 from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
 from worker.sources.plugins import load_plugins
 from worker.sources.table import Rows, bind_sources, join_rows, write_notes

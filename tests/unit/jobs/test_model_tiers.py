@@ -18,10 +18,11 @@ from worker.conversation.limits import Limits
 from worker.conversation.messages import ToolResult, User
 from worker.conversation.model import Model, StopReason
 from worker.conversation.prompts import TAKEOVER
-from worker.conversation.tiers import Signal, TierModel, TierRules
+from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ConfigError, HandedOver, ModelError
 from worker.jobs.results import CommandAnswered
 from worker.models.catalogue.built_in import BUILT_IN
+from worker.settings.models import Signal
 from worker.settings.playbook import Playbook
 from worker.turns.parts import Finished
 from worker.wiring.model_lists import find_price

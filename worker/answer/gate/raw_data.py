@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from worker.answer.gate.blocks import Block, BlockKind
+from worker.conversation.answer_text import Block, BlockKind
 from worker.safety.untrusted_json import parse_json
 
 _LEAST_DUMP = 400

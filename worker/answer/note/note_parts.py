@@ -9,7 +9,7 @@ from worker.answer.note import fit
 from worker.answer.note.failed_jobs import Detail, FailedLine, cut_names
 from worker.answer.note.quotes import cut_line, squeeze_blanks, squeeze_line, squeeze_paths
 from worker.answer.proof import ReplyPart
-from worker.answer.sections import find_fenced_lines
+from worker.conversation.answer_text import find_fenced_lines
 from worker.safety.code import write_code_block, write_code_line
 from worker.safety.neutralise import neutralise, neutralise_line
 from worker.safety.redact import Redactor

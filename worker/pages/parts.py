@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
-from worker.conversation.limits import Limits
 from worker.jobs.day_report import DayReport
 from worker.pages.home import make_home_route
 from worker.pages.http import Pages
@@ -17,6 +16,7 @@ from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
 from worker.pages.stored import PageStore
 from worker.sessions.base import SessionStore
+from worker.settings.limits import LimitSettings
 
 DAY = 24 * 3600
 
@@ -58,7 +58,7 @@ class PageSettings:
     def make_routes(
         self,
         open_store: Callable[[], PageStore],
-        limits: Limits,
+        limits: LimitSettings,
         read_days: Callable[[SessionStore, float, int, str], Sequence[DayReport]],
         list_parked: Callable[[SessionStore], Iterable[str]],
         client: OpenIdClient | None = None,

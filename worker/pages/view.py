@@ -9,7 +9,7 @@ from markupsafe import Markup
 from worker.answer.repair import find_unavailable
 from worker.conversation.context import CallCost, Context, Subject
 from worker.conversation.folds import FoldKind
-from worker.conversation.limits import SOFT, Limits, TurnUsage, measure_budgets
+from worker.conversation.limits import SOFT, TurnUsage, measure_budgets
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, User
 from worker.conversation.prompts import QUESTION_FOLLOWS
 from worker.pages import markdown
@@ -31,7 +31,7 @@ from worker.pages.texts import (
 from worker.safety.redaction_counts import describe_counts
 from worker.safety.untrusted import one_line
 from worker.sessions.turn_row import RUNNING
-from worker.settings.limits import Unit
+from worker.settings.limits import LimitSettings, Unit
 from worker.verdict import aftermath
 from worker.verdict.aftermath import Aftermath, Feedback
 
@@ -121,7 +121,7 @@ class Page:
     hidden_turns: int
 
 
-def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) -> Page:
+def build_page(turns: Sequence[StoredTurn], limits: LimitSettings, *, hidden: int = 0) -> Page:
     """Build the page of a session's turns, oldest first; `hidden` older ones are left out."""
     room, last = CharacterBudget(), turns[-1].context
     # The newest turn matters most to readers, so it uses the character budget first.
@@ -140,7 +140,7 @@ def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) 
     )
 
 
-def _build_turn(stored: StoredTurn, limits: Limits, room: CharacterBudget) -> Turn:
+def _build_turn(stored: StoredTurn, limits: LimitSettings, room: CharacterBudget) -> Turn:
     context = stored.context
     return Turn(
         context=context,
@@ -191,7 +191,7 @@ def _list_details(context: Context) -> Iterator[tuple[str, str]]:
         yield "Redacted", one_line(describe_counts(context.redactions), 600)
 
 
-def _list_gauges(spent: TurnUsage, seconds: float, limits: Limits) -> Iterator[Gauge]:
+def _list_gauges(spent: TurnUsage, seconds: float, limits: LimitSettings) -> Iterator[Gauge]:
     for each in measure_budgets(limits, spent, spent.started_at + seconds):
         write = FORMATS[each.budget.unit]
         if amount := write(each.amount):  # a turn that has not ended has no time yet

@@ -12,7 +12,8 @@ from worker.errors import ForgeError
 from worker.gitlab.read.api.client import ReadClient
 from worker.gitlab.read.host.audience import find_audience
 from worker.jobs.results import CommandAnswered
-from worker.turns.parts import Finished, NoteOptions
+from worker.settings.runs import NoteSettings
+from worker.turns.parts import Finished
 from worker.turns.session import BEGAN_IN_PUBLIC
 from worker.verdict.audience import Level, Readers
 
@@ -37,7 +38,7 @@ def public(at: Job) -> list[Note]:
 def test_what_is_made_from_logs_for_members_is_an_internal_note(at: Job, thread: bool) -> None:
     seen: list[int] = []
     at.on_asking = lambda iteration: seen.append(len(public(at)))
-    ran = at.run_failed(note=NoteOptions(thread=thread))
+    ran = at.run_failed(note=NoteSettings(thread=thread))
     assert isinstance(ran, Finished)
     assert seen == [0]
     assert public(at) == []

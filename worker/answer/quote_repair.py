@@ -31,8 +31,7 @@ from worker.conversation.limits import Limits, find_reached_limits
 from worker.conversation.messages import Assistant, User
 from worker.safety.redacted_values import redact_values
 from worker.safety.untrusted import visible
-from worker.verdict.evidence import Captures
-from worker.verdict.finding import Evidence, Finding, HiddenPart, WithheldPart
+from worker.verdict.finding import Captures, Evidence, Finding, HiddenPart, WithheldPart
 
 
 def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:

@@ -16,7 +16,7 @@ from worker.conversation.messages import (
     drop_wire,
     find_saved_files,
 )
-from worker.safety.untrusted_json import parse_objects
+from worker.safety.untrusted import parse_objects
 
 
 class FoldKind(StrEnum):

@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import ne
 from typing import Any
 
-from worker.safety.untrusted_json import parse_objects
+from worker.safety.untrusted import parse_objects
 from worker.stored_keys import KEY
 
 

@@ -23,7 +23,7 @@ from worker.conversation.tiers import (
     find_upgrade,
     list_tiers,
 )
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 from worker.settings.models import Signal
 
 _MOST_MALFORMED = 2

@@ -11,9 +11,10 @@ from worker.errors import SourceError, StoreError
 from worker.sessions.base import MemoryPart
 from worker.turns.parts import Deps, Terms
 from worker.verdict import known, similar
-from worker.verdict.finding import CLAIMS, Finding
+from worker.verdict.finding import Finding
 from worker.verdict.jobs import Group, Hit, Survey
 from worker.verdict.known import KnownFailure
+from worker.verdict.verdict import CLAIMS
 
 log = logging.getLogger("sandpiper.survey")
 

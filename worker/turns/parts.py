@@ -22,23 +22,20 @@ from worker.conversation.tiers import TierModel
 from worker.errors import ConfigError, SandpiperError
 from worker.gitlab.ports import (
     BotAccount,
-    MergeRequestReader,
     NoteWriter,
-    Permissions,
-    PipelineReader,
     Reactions,
 )
+from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.safety.marker import Marker
 from worker.sessions.base import KnownFailures, MemoryPart, RecentTurns, SessionStore
 from worker.settings.playbook import Playbook, Workflow
-from worker.settings.runs import Gate, NoteSettings, PlanBy
+from worker.settings.runs import Gate, KnownSettings, NoteSettings, PlanBy
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import Budget
-from worker.verdict.evidence import Captures
+from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
-from worker.verdict.known import Settings as KnownSettings
 
 
 def refuse_model(wanted: TierModel) -> Model:
@@ -133,9 +130,9 @@ class GitLab:
     a note may link to besides its project.
     """
 
-    pipelines: PipelineReader
-    merge_requests: MergeRequestReader
-    permissions: Permissions
+    pipelines: GitLabReader
+    merge_requests: GitLabReader
+    permissions: GitLabReader
     bot: BotAccount
     notes: NoteWriter
     reactions: Reactions

@@ -28,8 +28,7 @@ from worker.turns.suggestions import expect_changes, offer_changes
 from worker.turns.tiers import describe_models, describe_tier
 from worker.turns.trials import Trials
 from worker.verdict import verdict
-from worker.verdict.evidence import FailedJob
-from worker.verdict.finding import Finding, HiddenPart
+from worker.verdict.finding import FailedJob, Finding, HiddenPart
 from worker.verdict.jobs import FailingJob, Group, Survey
 from worker.verdict.remarks import plain
 from worker.verdict.verdict import Ruling, Verdict

@@ -30,8 +30,8 @@ from worker.turns.parts import Attempt, Busy, Deps, Ended, FailedPipeline, Skipp
 from worker.turns.placeholder import is_unfinished
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath
+from worker.verdict.grouping import Difference, compare_failures
 from worker.verdict.jobs import Survey
-from worker.verdict.run_again import Difference, compare_failures
 from worker.verdict.survey_text import tell_leads, tell_survey, tell_time
 from worker.verdict.verdict import Verdict
 

@@ -27,7 +27,7 @@ from worker.conversation.plan import (
     tell_plan,
 )
 from worker.errors import StoreError
-from worker.safety.foreign_addresses import remove_foreign_hosts
+from worker.safety.untrusted import remove_foreign_hosts
 from worker.settings.runs import PlanBy
 from worker.turns.memory import MOST_KEPT, find_leads, read_hit
 from worker.turns.parts import Deps, Terms, Toolset

@@ -14,9 +14,9 @@ from worker.conversation.limits import Limits
 from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ForgeError
 from worker.gitlab.ports import BotAccount
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.gitlab_reader import GitLabReader
-from worker.gitlab.read.host.policy import Policy
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.gitlab_reader import GitLabReader
+from worker.gitlab.read.policy import Policy
 from worker.gitlab.write.checked import CheckedNoteWriter
 from worker.gitlab.write.dry_run import DryRunWriter
 from worker.gitlab.write.writer import GitLabWriter
@@ -39,7 +39,6 @@ from worker.turns.parts import (
     Storage,
     Toolset,
 )
-from worker.verdict.known import Settings as KnownSettings
 from worker.wiring.engines import SandboxTools, build_sandboxes, leave_out_pool
 from worker.wiring.model_lists import list_run_models
 from worker.wiring.providers import (
@@ -186,7 +185,7 @@ def _build_options(settings: Settings) -> Options:
     limits = settings.limits
     return Options(
         note=settings.note,
-        known_settings=KnownSettings(**settings.known.model_dump()),
+        known_settings=settings.known,
         turns_per_day=limits.turns_per_day,
         project_concurrency=limits.project_concurrency,
         debounce=settings.gitlab.debounce,

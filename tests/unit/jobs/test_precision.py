@@ -18,7 +18,7 @@ from worker.jobs.precision import (
 )
 from worker.sessions.object_names import name_day
 from worker.sessions.turn_row import Row
-from worker.verdict.outcomes import Judgement, Label
+from worker.verdict.aftermath import Judgement, Label
 from worker.verdict.shares import Share
 
 

@@ -14,8 +14,7 @@ from worker.sessions.turn_row import Row, load_row
 from worker.turns import outcomes, stored_turns
 from worker.turns.parts import Attempt, Finished
 from worker.turns.session import answer_reply
-from worker.verdict.aftermath import DOWN, UP, Feedback, dump_feedback
-from worker.verdict.outcomes import Label
+from worker.verdict.aftermath import DOWN, UP, Feedback, Label, dump_feedback
 
 pytestmark = pytest.mark.slow
 

@@ -163,7 +163,7 @@ class Job:
                 sandboxes=MemoryDriver(),
                 toolset=lambda subject, workflow: EchoToolset(),
                 playbook=Playbook([WORKFLOW]),
-                limits=Limits(50, 100_000, 900.0, 10.0),
+                limits=Limits(context_tokens=100_000, cost_usd=10.0),
                 clock=self.clock,
                 redact=lambda text: text,
             ),

@@ -11,7 +11,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tests.bench import prompt_cache
@@ -22,13 +22,13 @@ from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.conversation.context import Context
-from worker.conversation.folds import Fold, FoldKind, FoldSettings
+from worker.conversation.folds import Fold, FoldKind
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
 from worker.lab.script import Answer, Asked, Call, Say, Script
 from worker.models import table
 from worker.models.built_in_models import BUILT_IN
-from worker.settings.runs import Resume, Strategy
+from worker.settings.runs import ContextSettings, Resume, Strategy
 from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, make_fold, run_loop
 from worker.turns.sandbox_files import FoldedResults
@@ -113,8 +113,8 @@ def hold(wire: str, strategy: Strategy, calls: int = CALLS) -> Ended:
             *(model, Files(sandbox), clock, lambda _: None, lambda _: None),
             prepare_tools=FoldedResults(sandbox).write_missing,
         )
-        settings = FoldSettings(strategy=strategy)
-        limits = replace(ENDLESS, context_tokens=WINDOW, fold_settings=settings)
+        settings = ContextSettings(strategy=strategy)
+        limits = ENDLESS.model_copy(update={"context_tokens": WINDOW, "context": settings})
         start = context(turn_usage=TurnUsage(started_at=clock.now()), model=model_name)
         ended = run_loop(start, limits, parts)
         model.close()
@@ -125,8 +125,8 @@ def hold(wire: str, strategy: Strategy, calls: int = CALLS) -> Ended:
 def measure_bill(strategy: Strategy) -> float:
     """Billed input of the same session on Anthropic's wire, to the least for the same folds."""
     session = Session(call_often(CALLS), new=RESULT)
-    settings = FoldSettings(strategy=strategy)
-    session.run(replace(ENDLESS, context_tokens=WINDOW, fold_settings=settings))
+    settings = ContextSettings(strategy=strategy)
+    session.run(ENDLESS.model_copy(update={"context_tokens": WINDOW, "context": settings}))
     least = prompt_cache.least(session.sent)
     return prompt_cache.Measured(session.sent, least).ratio(runs=True)
 
@@ -136,7 +136,7 @@ def measure_late_reply(after: float) -> float:
     billed = []
     for resume in (Resume.PRUNE, Resume.NONE):
         session = Session(_call_less_in_reply, new=4_000)
-        limits = replace(ENDLESS, fold_settings=FoldSettings(resume=resume))
+        limits = ENDLESS.model_copy(update={"context": ContextSettings(resume=resume)})
         session.run(limits)
         before = len(session.sent)
         session.reply(after)

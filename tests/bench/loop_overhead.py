@@ -114,7 +114,9 @@ def _store() -> Iterator[FolderStore]:
 def driven(model: Model, store: FolderStore, many: int) -> None:
     """`many` iterations of the real loop with the real codec and a folder store."""
     clock, dumper = SystemClock(), Dumper()
-    limits = Limits(max_iterations=10**6, context_tokens=10**9, wall_clock=1e9, cost_usd=1e9)
+    limits = Limits.model_construct(
+        max_iterations=10**6, context_tokens=10**9, wall_clock=1e9, cost_usd=1e9
+    )
     start = context(turn_usage=TurnUsage(started_at=clock.now()))
 
     def checkpoint(now: Context) -> None:

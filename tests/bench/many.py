@@ -19,9 +19,9 @@ from tests.bench.processes import Process, memory, running
 from tests.flow.product import DOCKER, Product, product
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import MergeRequest
-from worker.conversation.limits import LoopRules
 from worker.lab.script import Say
 from worker.safety.marker import find_marker
+from worker.settings.limits import LimitSettings
 
 SESSIONS = 64
 WALL_CLOCK = 5.0
@@ -74,7 +74,7 @@ def _measure(told: Product, worker: Process) -> None:
         time.sleep(0.1)
     _tell(idle, peak, most, waiting, containers)
     ended = len(told.objects("context.json"))
-    aim = f"≤ {WALL_CLOCK:.0f} + {LoopRules().final_grace:.0f} + {MARGIN:.0f} s"
+    aim = f"≤ {WALL_CLOCK:.0f} + {LimitSettings().final_grace:.0f} + {MARGIN:.0f} s"
     print(f"  ended by their deadlines             {ended:6d}, the last after {now:.1f} s ({aim})")
 
 

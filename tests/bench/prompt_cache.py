@@ -13,7 +13,7 @@ paid anew, so a late reply is measured against the sum of both turns' least.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from tests.bench.sessions import ENDLESS, THINKING, WORKING, Sent, Session, calling, empty_at
@@ -149,7 +149,9 @@ def _run(script: Script, *, count: int = 0) -> Measured:
 
 def _limits(count: int) -> Limits:
     """So that `count` iterations are all there are; time is short as well, and warned of apart."""
-    return replace(ENDLESS, max_iterations=count, wall_clock=count * (THINKING + WORKING))
+    return ENDLESS.model_copy(
+        update={"max_iterations": count, "wall_clock": count * (THINKING + WORKING)}
+    )
 
 
 Case = Callable[[int], Measured]

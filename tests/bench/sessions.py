@@ -14,7 +14,6 @@ from tests.contexts import context
 from tests.fakes import HandClock
 from worker.conversation.context import Context
 from worker.conversation.events import ignore_event
-from worker.conversation.folds import FoldSettings
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec, User
 from worker.lab.anthropic import binding, checks
@@ -23,7 +22,7 @@ from worker.lab.anthropic.cache import InputTokens, Position, list_positions
 from worker.lab.anthropic.reading import read_request
 from worker.lab.script import Answer, Asked, Call, Empty, Say, Script, Think
 from worker.models import table
-from worker.settings.runs import Resume
+from worker.settings.runs import ContextSettings, Resume
 from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, run_loop
 
@@ -39,13 +38,13 @@ TOOLS = (
         {"type": "object", "properties": {"at": {"type": "integer"}}},
     ),
 )
-UNFOLDED = FoldSettings(resume=Resume.NONE)
-ENDLESS = Limits(
+UNFOLDED = ContextSettings(resume=Resume.NONE)
+ENDLESS = Limits.model_construct(
     max_iterations=10**6,
     context_tokens=10**9,
     wall_clock=1e9,
     cost_usd=1e9,
-    fold_settings=UNFOLDED,
+    context=UNFOLDED,
 )
 
 

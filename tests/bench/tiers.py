@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -96,7 +96,7 @@ def play(case: Case, first: str, rules: TierRules) -> Ended:
         model=first,
         tier=TierChoice(tier, first),
     )
-    limits = replace(ENDLESS, tier_rules=rules)
+    limits = ENDLESS.model_copy(update={"tier_rules": rules})
 
     def change(context: Context) -> tuple[Model, Limits]:
         assert context.tier

@@ -15,11 +15,9 @@ from tests.bench.folds import call_often
 from tests.bench.prompt_cache import CASES, bill
 from tests.bench.sessions import ENDLESS, UNFOLDED, Session, calling
 from worker.conversation.cache_marks import LIFETIME
-from worker.conversation.folds import FoldSettings
-from worker.conversation.limits import Limits
 from worker.conversation.messages import User
 from worker.lab.script import Answer, Asked, Call, Empty, Say, Script, Think, Truncated
-from worker.settings.runs import Resume, Strategy
+from worker.settings.runs import ContextSettings, Resume, Strategy
 
 pytestmark = pytest.mark.slow
 
@@ -48,15 +46,19 @@ def erratic(rng: Random) -> Script:
 
 
 @cache
-def session(seed: int, settings: FoldSettings = UNFOLDED) -> Session:
+def session(seed: int, settings: ContextSettings = UNFOLDED) -> Session:
     """Up to four turns, some after the cache's lifetime, under budgets that run out."""
     rng = Random(seed)
     made = Session(erratic(rng), new=2_000, keep=True)
     for _ in range(rng.randint(1, 4)):
         most, seconds = rng.randint(1, 14), rng.choice((1e9, 200.0))
-        made.run(Limits(most, 10**9, seconds, 1e9, fold_settings=settings))
+        made.run(
+            ENDLESS.model_copy(
+                update={"max_iterations": most, "wall_clock": seconds, "context": settings}
+            )
+        )
         made.reply(rng.choice((5.0, 60.0, 200.0, 400.0)))
-    made.run(replace(ENDLESS, max_iterations=6, fold_settings=settings))
+    made.run(ENDLESS.model_copy(update={"max_iterations": 6, "context": settings}))
     return made
 
 
@@ -81,7 +83,7 @@ def test_a_session_only_ever_appends_to_the_bytes_before_its_marks(seed: int) ->
 
 
 def test_a_fold_rewrites_the_bytes_before_the_marks_once() -> None:
-    sessions = [session(seed, FoldSettings(resume=Resume.PRUNE)) for seed in SEEDS]
+    sessions = [session(seed, ContextSettings(resume=Resume.PRUNE)) for seed in SEEDS]
     folds = [len({fold.made_at for fold in each.context.folds}) for each in sessions]
 
     assert sum(folds) >= 3
@@ -116,7 +118,7 @@ def test_warnings_that_stay_in_the_history_are_few_and_the_bytes_before_them_sta
     iterations: int,
 ) -> None:
     made = Session(calling(10**6, thinks=True), keep=True)
-    made.run(replace(ENDLESS, max_iterations=iterations))
+    made.run(ENDLESS.model_copy(update={"max_iterations": iterations}))
     kept = [text.text for text in texts(made)[1:]]
 
     assert 1 <= len(kept) <= 4
@@ -125,9 +127,13 @@ def test_warnings_that_stay_in_the_history_are_few_and_the_bytes_before_them_sta
 
 
 def test_a_warning_that_was_folded_away_is_given_again() -> None:
-    settings = FoldSettings(strategy=Strategy.WINDOW, keep_last=2)
+    settings = ContextSettings(strategy=Strategy.WINDOW, keep_last=2)
     made = Session(calling(10**6, thinks=True))
-    made.run(replace(ENDLESS, max_iterations=200, context_tokens=64_000, fold_settings=settings))
+    made.run(
+        ENDLESS.model_copy(
+            update={"max_iterations": 200, "context_tokens": 64_000, "context": settings}
+        )
+    )
     kept = [each.text for each in texts(made)[1:] if each.text.startswith("Iteration ")]
     folds = {fold.made_at for fold in made.context.folds if fold.leaves_out}
 
@@ -150,8 +156,8 @@ def test_a_folded_session_is_billed_hardly_more_than_the_least_for_its_folds(
     strategy: Strategy,
 ) -> None:
     made = Session(call_often(90), new=8_000)
-    settings = FoldSettings(strategy=strategy)
-    made.run(replace(ENDLESS, context_tokens=64_000, fold_settings=settings))
+    settings = ContextSettings(strategy=strategy)
+    made.run(ENDLESS.model_copy(update={"context_tokens": 64_000, "context": settings}))
     measured = prompt_cache.Measured(made.sent, prompt_cache.least(made.sent))
 
     assert len({fold.made_at for fold in made.context.folds}) >= 3

@@ -7,7 +7,7 @@ from typing import Any
 from worker.conversation import prompts
 from worker.conversation.context import CacheMark, CallCost, Context
 from worker.conversation.decide import Ask, record_request, record_warning
-from worker.conversation.limits import LoopRules, TurnUsage
+from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import (
     Assistant,
     Message,
@@ -19,12 +19,13 @@ from worker.conversation.messages import (
 )
 from worker.conversation.model import HelperAnswer, Reply, StopReason
 from worker.conversation.tiers import REPLY
+from worker.settings.runs import LoopSettings
 
 _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
 _CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
 _COMPLETE = {StopReason.END, StopReason.TOOL_CALLS}
 
-_DEFAULTS = LoopRules()
+_DEFAULTS = LoopSettings()
 _REQUEST_SHARE = 0.9
 """The share of a stated window that a request may use: the rest is for the answer."""
 
@@ -42,12 +43,12 @@ def absorb_reply(
     at: float = 0.0,
     seconds: float = 0.0,
     cache: CacheMark | None = None,
-    rules: LoopRules = _DEFAULTS,
+    loop: LoopSettings = _DEFAULTS,
 ) -> Context:
     """Return `context` after `reply` to `ask`.
 
     Calls in an answer to a final request are dropped here, even if the provider did not have the
-    tools switched off, and so are more than `rules` allow: calls that are not in the context are
+    tools switched off, and so are more than `loop` allows: calls that are not in the context are
     never run. Calls whose ids were used before get new ids. If an answer was cut or malformed, its
     text is kept, and the history says what was wrong. `origin` tags the verbatim wire form; if the
     provider refused earlier ones, they are removed. `kept_notice` is the ephemeral text of the
@@ -55,9 +56,9 @@ def absorb_reply(
     it; else "". The request was sent `at` (epoch seconds), took
     `seconds`, and left `cache` as the newest mark of the prompt cache.
     """
-    reply = _drop_too_many_calls(reply, rules.calls_per_answer)
+    reply = _drop_too_many_calls(reply, loop.calls_per_answer)
     reply = replace(reply, calls=rename_repeated_calls(reply.calls, context.messages))
-    spent, added = _record_reply(context.turn_usage, ask, reply, origin, kept_notice, rules)
+    spent, added = _record_reply(context.turn_usage, ask, reply, origin, kept_notice, loop)
     before = context.messages
     if reply.bare:
         # Later signatures will cover the history as it was sent this time.
@@ -93,7 +94,7 @@ def _name_tier(context: Context, origin: str) -> tuple[str, str]:
 
 
 def _record_reply(
-    before: TurnUsage, ask: Ask, reply: Reply, origin: str, notice: str, rules: LoopRules
+    before: TurnUsage, ask: Ask, reply: Reply, origin: str, notice: str, loop: LoopSettings
 ) -> tuple[TurnUsage, tuple[Message, ...]]:
     """Return the usage after the reply, without its costs, and the messages that it adds."""
     spent = record_request(before, ask, reply.usage.input)
@@ -101,7 +102,7 @@ def _record_reply(
         return replace(spent, halt=_explain_unusable(reply)), ()
     broken = reply.stop not in _COMPLETE or reply.dropped_calls > 0
     if broken and not ask.final:
-        return _record_broken(spent, reply, rules)
+        return _record_broken(spent, reply, loop)
     calls = () if ask.final else reply.calls
     if not calls and not reply.text.strip():
         spent = replace(
@@ -127,7 +128,7 @@ def _record_reply(
 
 
 def _record_broken(
-    spent: TurnUsage, reply: Reply, rules: LoopRules
+    spent: TurnUsage, reply: Reply, loop: LoopSettings
 ) -> tuple[TurnUsage, tuple[Message, ...]]:
     """Return the usage after a cut or malformed answer, its text, and what the model is told."""
     cut = reply.stop in _CUT
@@ -135,13 +136,13 @@ def _record_broken(
         spent, empty_answers=0, last_was_cut=cut, broken_answers=spent.broken_answers + 1
     )
     answer: tuple[Message, ...] = (Assistant(reply.text),) if reply.text.strip() else ()
-    if spent.broken_answers >= rules.broken_answers:
+    if spent.broken_answers >= loop.broken_answers:
         return spent, answer
     notice = prompts.tell_broken_answer(
         cut=cut,
         calls=reply.dropped_calls,
         again=spent.broken_answers > 1,
-        most=rules.calls_per_answer,
+        most=loop.calls_per_answer,
     )
     return spent, (*answer, User(notice))
 

@@ -14,7 +14,6 @@ from worker.conversation.folds import Fold
 from worker.conversation.limits import (
     SOFT,
     Limits,
-    LoopRules,
     Spending,
     TurnUsage,
     find_reached_limits,
@@ -63,25 +62,25 @@ Next = Ask | Act | Fold | Raise | Stop
 
 def decide(context: Context, limits: Limits, now: float) -> Next:
     """The next step of `context`; `now` is in epoch seconds."""
-    spent, rules = context.turn_usage, limits.loop_rules
+    spent, loop = context.turn_usage, limits.loop
     if spent.halt:
         return _stop(context, spent.halt)
     if pending := find_open_calls(context.messages):
-        return _act(context, pending, rules)
+        return _act(context, pending, limits)
     if isinstance(context.messages[-1], Assistant):
         return _finish_turn(context)
-    if spent.broken_answers >= rules.broken_answers:
+    if spent.broken_answers >= loop.broken_answers:
         return _stop(context, _describe_flaw(spent))
-    if spent.empty_answers > rules.empty_retries:
-        return _stop(context, _describe_silence(rules.empty_retries))
+    if spent.empty_answers > loop.empty_retries:
+        return _stop(context, _describe_silence(loop.empty_retries))
     return _ask(context, limits, now)
 
 
-def _act(context: Context, pending: tuple[ToolCall, ...], rules: LoopRules) -> Next:
-    count = count_repeats(context.messages, rules.stop_at)
-    if count >= rules.stop_at:
+def _act(context: Context, pending: tuple[ToolCall, ...], limits: Limits) -> Next:
+    count = count_repeats(context.messages, limits.most_same_calls)
+    if count >= limits.most_same_calls:
         return _stop(context, f"the model made the same calls {count} times in a row")
-    return Act(pending, is_repetition=count >= rules.hint_at)
+    return Act(pending, is_repetition=count >= limits.max_identical_calls)
 
 
 def _ask(context: Context, limits: Limits, now: float) -> Next:

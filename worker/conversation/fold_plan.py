@@ -88,11 +88,7 @@ def choose_fold(context: Context, limits: Limits, now: float) -> Fold | None:
     folds = [fold for fold in context.folds if fold.made_at == at]
     if context.turn_usage.refused_at == at:
         return _choose_rescue(context, limits, folds)
-    if (
-        not folds
-        and limits.fold_settings.resume is not Resume.NONE
-        and _is_cold_reply(context, now)
-    ):
+    if not folds and limits.context.resume is not Resume.NONE and _is_cold_reply(context, now):
         return _choose_at_resume(context, limits)
     if _find_strategy(context, limits) is Strategy.NONE:
         return None
@@ -100,14 +96,14 @@ def choose_fold(context: Context, limits: Limits, now: float) -> Fold | None:
 
 
 def _find_strategy(context: Context, limits: Limits) -> Strategy:
-    if limits.fold_settings.strategy is not None:
-        return limits.fold_settings.strategy
+    if limits.context.strategy is not None:
+        return limits.context.strategy
     is_small = find_room(limits, context.turn_usage) < _SMALL_WINDOW
     return Strategy.SUMMARY if is_small else Strategy.NONE
 
 
 def _choose_preventive(context: Context, limits: Limits, folds: Sequence[Fold]) -> Fold | None:
-    settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
+    settings, room = limits.context, find_room(limits, context.turn_usage)
     size = estimate_size(context)
     if size < room * (settings.fold_to if folds else settings.fold_at):
         return None
@@ -118,7 +114,7 @@ def _choose_preventive(context: Context, limits: Limits, folds: Sequence[Fold]) 
 
 def _choose_rescue(context: Context, limits: Limits, folds: Sequence[Fold]) -> Fold | None:
     """The next fold after a provider has refused the request as too long."""
-    settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
+    settings, room = limits.context, find_room(limits, context.turn_usage)
     size = estimate_size(context)
     folds_on = size >= room * settings.fold_to and len(folds) < settings.passes
     if folds_on and (helpful := _choose_helpful(context, limits, size)):
@@ -131,7 +127,7 @@ def _choose_cut(context: Context, limits: Limits, size: int) -> Fold | None:
 
     If a request that was cut is refused as well, its messages are cut shorter.
     """
-    settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
+    settings, room = limits.context, find_room(limits, context.turn_usage)
     end = len(context.messages)
     made = [fold.limit for fold in context.folds if fold.kind is FoldKind.CUT and fold.upto == end]
     limit = max(int(room * settings.cut_share * _BYTES_PER_TOKEN), settings.cut_least)
@@ -163,8 +159,8 @@ def _is_cold_reply(context: Context, now: float) -> bool:
 
 
 def _choose_at_resume(context: Context, limits: Limits) -> Fold | None:
-    kind = FoldKind(limits.fold_settings.resume.value)
-    keep_first = limits.fold_settings.keep_first
+    kind = FoldKind(limits.context.resume.value)
+    keep_first = limits.context.keep_first
     fold = next(_list_ranges(context, kind, keep_first, context.turn_start), None)
     if fold is None:
         return None
@@ -190,7 +186,7 @@ def _choose_helpful(context: Context, limits: Limits, size: int) -> Fold | None:
 
 
 def _list_candidates(context: Context, limits: Limits, size: int) -> Iterator[Fold]:
-    settings, strategy = limits.fold_settings, _find_strategy(context, limits)
+    settings, strategy = limits.context, _find_strategy(context, limits)
     too_long = size >= settings.fold_at * find_room(limits, context.turn_usage)
     kinds, tails = _KINDS[strategy], _TAILS if too_long else ()
     if strategy is Strategy.PRUNE and not too_long:

@@ -17,7 +17,6 @@ from worker.conversation.messages import (
     find_saved_files,
 )
 from worker.safety.untrusted import parse_objects
-from worker.settings.runs import Resume, Strategy
 
 
 class FoldKind(StrEnum):
@@ -61,29 +60,6 @@ class Fold:
     def leaves_out(self) -> bool:
         """Whether the messages are not sent at all."""
         return self.kind in {FoldKind.WINDOW, FoldKind.SUMMARY, FoldKind.RECURSIVE}
-
-
-@dataclass(frozen=True, slots=True)
-class FoldSettings:
-    """When and how far a conversation is folded.
-
-    `fold_at` and `fold_to` are shares of the window: above `fold_at` the conversation is folded
-    until it is below `fold_to` or `passes` folds were made. The first `keep_first` and the last
-    `keep_last` messages stay as they are; a call among them is never left without its results.
-    Without a strategy, the size of the window decides. Where nothing else helps, each message is
-    cut to `cut_share` of the window, but to no fewer than `cut_least` characters unless that is
-    still too long.
-    """
-
-    strategy: Strategy | None = None
-    fold_at: float = 0.75
-    fold_to: float = 0.20
-    keep_first: int = 1
-    keep_last: int = 12
-    passes: int = 3
-    resume: Resume = Resume.PRUNE
-    cut_share: float = 0.25
-    cut_least: int = 10_000
 
 
 KEPT_BYTES = 600

@@ -7,10 +7,12 @@ next request is the final one: calls in its answer are not run.
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from worker.conversation.folds import FoldSettings
+from pydantic import SkipValidation
+
 from worker.conversation.messages import Usage
 from worker.conversation.tiers import TierRules
-from worker.settings.limits import BUDGETS, Budget, Used
+from worker.settings.limits import BUDGETS, Budget, LimitSettings, Used
+from worker.settings.runs import ContextSettings, LoopSettings
 from worker.stored_keys import FORMER, KEY
 
 SOFT = 0.8
@@ -74,40 +76,18 @@ class TurnUsage:
         return replace(self, started_at=self.started_at + waited, paused_at=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class LoopRules:
-    """The patience of one turn. Each is a setting of `limits:` or `loop:`."""
+class Limits(LimitSettings):
+    """`limits:` as it holds in one turn, tightened by its workflow and its model's window, with
+    `context:`, `loop:` and the rules by which another model takes over."""
 
-    hint_at: int = 3
-    """This many same calls in a row are not run any more: the model is told so instead."""
-    stop_at: int = 5
-    """This many of them end the run."""
-    empty_retries: int = 2
-    """How often the model is reminded after an empty answer."""
-    broken_answers: int = 3
-    """This many cut or broken answers in a row end the run."""
-    calls_per_answer: int = 64
-    """The most tool calls of one answer; of an answer with more of them, none is run."""
-    final_grace: float = 120.0
-    """Seconds past the wall-clock limit that the final answer may take."""
+    context: ContextSettings = ContextSettings()
+    loop: LoopSettings = LoopSettings()
+    tier_rules: SkipValidation[TierRules] = TierRules()
 
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The caps of one turn, by the names of their settings in `limits:`.
-
-    `fold_settings` say how the conversation is kept within its tokens, `tier_rules` when another
-    model takes over, `loop_rules` how often the model may do the same again.
-    """
-
-    max_iterations: int = 50
-    context_tokens: int = 200_000
-    wall_clock: float = 900.0
-    cost_usd: float = 2.0
-    tokens: int = field(default=0, kw_only=True)
-    fold_settings: FoldSettings = field(default_factory=FoldSettings)
-    tier_rules: TierRules = field(default_factory=TierRules)
-    loop_rules: LoopRules = field(default_factory=LoopRules)
+    @property
+    def most_same_calls(self) -> int:
+        """How many of the same calls in a row end the run."""
+        return self.max_identical_calls + self.identical_calls_after_hint
 
 
 _BY_NAME = {budget.name: budget for budget in BUDGETS.values()}
@@ -140,7 +120,7 @@ class Spending:
 
 
 def measure_budgets(
-    limits: Limits, spent: TurnUsage, now: float, *, ahead: bool = False
+    limits: LimitSettings, spent: TurnUsage, now: float, *, ahead: bool = False
 ) -> tuple[Spending, ...]:
     """Measure every budget that has a limit and whose use is known; with `ahead`, as the next
     request will find it."""
@@ -156,24 +136,24 @@ def measure_budgets(
     )
 
 
-def count_cost(limits: Limits, dollars: float | None) -> float:
+def count_cost(limits: LimitSettings, dollars: float | None) -> float:
     """Return the dollars that count against a day's budget: what is unknown is not free, and counts
     as much as a run may cost."""
     return limits.cost_usd if dollars is None else dollars
 
 
-def find_room(limits: Limits, spent: TurnUsage) -> int:
+def find_room(limits: LimitSettings, spent: TurnUsage) -> int:
     """The most input tokens that a request may have, as far as is known."""
     return min(limits.context_tokens, spent.window or limits.context_tokens)
 
 
-def is_time_up(limits: Limits, spent: TurnUsage, now: float) -> bool:
+def is_time_up(limits: LimitSettings, spent: TurnUsage, now: float) -> bool:
     """Whether the turn has had its time."""
     return now - spent.started_at >= limits.wall_clock
 
 
 def find_reached_limits(
-    limits: Limits, spent: TurnUsage, now: float, share: float
+    limits: LimitSettings, spent: TurnUsage, now: float, share: float
 ) -> tuple[Spending, ...]:
     """The budgets of which the *next* request would use `share` of their limit or more."""
     measured = measure_budgets(limits, spent, now, ahead=True)

@@ -14,14 +14,15 @@ from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, find_results
 from worker.conversation.plan import EXEC
 from worker.errors import HandedOver
-from worker.settings.playbook import Playbook, Workflow
+from worker.settings.playbook import Workflow
 from worker.tools.source import Ran, Toolbox
 from worker.turns import triage
 from worker.turns.investigate import make_examiner
 from worker.turns.loop import LoopParts, run_loop
-from worker.turns.parts import Deps, Toolset
+from worker.turns.parts import Deps, Terms, Toolset
 from worker.turns.report import read_finding
 from worker.turns.sandbox import open_toolset
+from worker.turns.tiers import make_terms
 from worker.verdict.finding import Finding
 
 
@@ -113,8 +114,10 @@ def replay_session(
     the session's workflow. Quotes are proven against GitLab, as always.
     """
     if workflow:
-        deps = _use_workflow(deps, workflow.model_copy(update={"name": stored.workflow}))
-    toolset = open_toolset(key, stored, deps)
+        workflow = workflow.model_copy(update={"name": stored.workflow})
+    told = workflow or deps.runtime.playbook.get(stored.workflow)
+    terms = make_terms(stored.subject, told, deps)
+    toolset = open_toolset(key, stored, terms, deps)
     archive = deps.storage.sessions.open_files(key, stored.turn)
     sandbox = start_in_background(
         deps.runtime.sandboxes,
@@ -126,7 +129,8 @@ def replay_session(
         toolbox = RecordedToolbox(
             stored, toolset.open_toolbox(sandbox, triage.read_error_text(stored))
         )
-        ended = _run(_begin_anew(stored, toolset, workflow, deps), toolset, toolbox, deps, watch)
+        fresh = _begin_anew(stored, toolset, workflow, deps)
+        ended = _run(fresh, toolset, toolbox, terms, deps, watch)
     finally:
         sandbox.close()
     return Replay(
@@ -141,10 +145,6 @@ def replay_session(
 def name_sandbox(key: SessionKey) -> str:
     """Return the name by which the sandbox of a session's replay is found."""
     return f"replay-{key.session_id}"
-
-
-def _use_workflow(deps: Deps, workflow: Workflow) -> Deps:
-    return replace(deps, runtime=replace(deps.runtime, playbook=Playbook([workflow])))
 
 
 def _begin_anew(
@@ -172,7 +172,12 @@ def _begin_anew(
 
 
 def _run(
-    context: Context, toolset: Toolset, toolbox: RecordedToolbox, deps: Deps, watch: Watcher
+    context: Context,
+    toolset: Toolset,
+    toolbox: RecordedToolbox,
+    terms: Terms,
+    deps: Deps,
+    watch: Watcher,
 ) -> Context:
     def end_if_stopping(context: Context) -> None:
         if deps.queue.leases.is_stopping:
@@ -185,12 +190,11 @@ def _run(
         clock=deps.runtime.clock,
         checkpoint=end_if_stopping,
         watch=watch,
-        examiner=make_examiner(context.workflow, toolset, deps),
+        examiner=make_examiner(terms, toolset, deps),
         helper=deps.runtime.helper,
         redact=deps.runtime.redact,
     )
-    limits = deps.runtime.limits_for(context.workflow, model)
-    return run_loop(replace(context, model=model.name), limits, parts)
+    return run_loop(replace(context, model=model.name), terms.limits_for(model), parts)
 
 
 def _describe(context: Context, toolset: Toolset, deps: Deps) -> Side:

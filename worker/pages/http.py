@@ -20,7 +20,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from worker.conversation.limits import Limits
 from worker.errors import SandpiperError, StoreError
 from worker.jobs.verdict_days import DayReport
 from worker.pages import files, overview, render, report, stored, view
@@ -31,6 +30,8 @@ from worker.pages.render import make_message_page, make_not_found, make_page
 from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
 from worker.sessions.store import SessionStore
+from worker.sessions.base import SessionStore
+from worker.settings.limits import LimitSettings
 
 MAX_AT_ONCE = 2
 """The most pages built at the same time, so that the webhook receiver stays fast."""
@@ -65,7 +66,7 @@ class Pages:
     open_store: Callable[[], SessionStore]
     load_signer: Callable[[], Signer]
     operator_token: str
-    limits: Limits
+    limits: LimitSettings
     now: Callable[[], float]
     read_days: Callable[[SessionStore, float, int, str], Sequence[DayReport]]
     list_parked: Callable[[SessionStore], Iterable[str]] = lambda store: ()

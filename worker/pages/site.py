@@ -10,16 +10,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from worker.conversation.limits import Limits
 from worker.jobs.verdict_days import DayReport
 from worker.pages.home import make_home_route
-from worker.jobs.day_report import DayReport
 from worker.pages.http import Pages
 from worker.pages.openid import OpenIdClient
 from worker.pages.render import make_page
 from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
 from worker.sessions.store import SessionStore
+from worker.settings.limits import LimitSettings
 
 _DAY = 24 * 3600
 
@@ -61,7 +60,7 @@ class PageSettings:
     def make_routes(
         self,
         open_store: Callable[[], SessionStore],
-        limits: Limits,
+        limits: LimitSettings,
         read_days: Callable[[SessionStore, float, int, str], Sequence[DayReport]],
         list_parked: Callable[[SessionStore], Iterable[str]],
         client: OpenIdClient | None = None,

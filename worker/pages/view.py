@@ -15,6 +15,8 @@ from worker.conversation.context import CallCost, Context
 from worker.conversation.folds import FoldKind
 from worker.conversation.limits import SOFT, Limits, TurnUsage, measure_budgets
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
+from worker.conversation.limits import SOFT, TurnUsage, measure_budgets
+from worker.conversation.messages import Assistant, ToolCall, ToolResult, User
 from worker.conversation.prompts import QUESTION_FOLLOWS
 from worker.pages import texts
 from worker.pages.texts import (
@@ -35,6 +37,8 @@ from worker.safety.redaction_counts import describe_counts
 from worker.safety.untrusted import one_line
 from worker.sessions.recent import RUNNING
 from worker.settings.limits import Unit
+from worker.sessions.turn_row import RUNNING
+from worker.settings.limits import LimitSettings, Unit
 from worker.verdict import aftermath
 from worker.verdict.aftermath import Aftermath, Feedback
 
@@ -155,7 +159,7 @@ class Page:
     hidden_turns: int
 
 
-def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) -> Page:
+def build_page(turns: Sequence[StoredTurn], limits: LimitSettings, *, hidden: int = 0) -> Page:
     """Build the page of a session's turns, oldest first; `hidden` older ones are left out."""
     room, last = CharacterBudget(), turns[-1].context
     project, subject = last.subject.web_url.partition("/-/")[0], last.subject
@@ -176,7 +180,7 @@ def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) 
     )
 
 
-def _build_turn(stored: StoredTurn, limits: Limits, room: CharacterBudget) -> Turn:
+def _build_turn(stored: StoredTurn, limits: LimitSettings, room: CharacterBudget) -> Turn:
     context = stored.context
     return Turn(
         context=context,
@@ -227,7 +231,7 @@ def _list_details(context: Context) -> Iterator[tuple[str, str]]:
         yield "Redacted", one_line(describe_counts(context.redactions), 600)
 
 
-def _list_gauges(spent: TurnUsage, seconds: float, limits: Limits) -> Iterator[Gauge]:
+def _list_gauges(spent: TurnUsage, seconds: float, limits: LimitSettings) -> Iterator[Gauge]:
     for each in measure_budgets(limits, spent, spent.started_at + seconds):
         write = FORMATS[each.budget.unit]
         if amount := write(each.amount):  # a turn that has not ended has no time yet

@@ -120,10 +120,7 @@ class Resume(StrEnum):
 
 
 class ContextSettings(Part):
-    """`context:`. A workflow may set other values of the same fields.
-
-    They are those of `conversation.folds.fold.FoldSettings`.
-    """
+    """`context:`. A workflow may set other values of the same fields."""
 
     strategy: Strategy | None = Field(
         default=None,

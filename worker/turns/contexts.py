@@ -27,10 +27,10 @@ from worker.conversation.tiers import TierChoice
 from worker.conversation.triggers import Replied
 from worker.safety.neutralise import neutralise
 from worker.safety.redacted_values import redact_values
-from worker.settings.playbook import Workflow
 from worker.settings.runs import Gate
 from worker.turns import stored_turns
-from worker.turns.parts import Deps, FailedPipeline
+from worker.turns.parts import Deps, FailedPipeline, Terms
+from worker.turns.tiers import make_terms
 from worker.verdict.survey_text import tell_time
 
 log = logging.getLogger("sandpiper.job")
@@ -42,17 +42,19 @@ FORGOTTEN = "deleted on request"
 def make_first_context(
     name: str,
     subject: Subject,
-    workflow: Workflow,
+    terms: Terms,
     deps: Deps,
     tier: TierChoice | None = None,
     ended_at: float = 0.0,
 ) -> Context:
     """Return the context with which a session's first turn begins; `ended_at` is the context's."""
-    system, tools = stored_turns.write_prompt(subject, workflow, deps)
+    system, tools = stored_turns.write_prompt(
+        subject, terms.workflow, terms.limits.tier_rules, deps
+    )
     return Context(
         session_id=name,
         subject=subject,
-        workflow=workflow.name,
+        workflow=terms.workflow.name,
         model="",
         system=system,
         tools=tools,
@@ -84,7 +86,7 @@ def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
     if isinstance(subject, str):
         return subject
     workflow = deps.runtime.playbook.for_trigger("command:analyze")
-    context = make_first_context(key.session_id, subject, workflow, deps)
+    context = make_first_context(key.session_id, subject, make_terms(subject, workflow, deps), deps)
     return replace(context, turn=latest, losses=(stored_turns.ALL_LOST,), dry_turns=())
 
 
@@ -179,6 +181,7 @@ def make_next_context(
     stored: Context,
     text: str,
     reply: Replied | None,
+    terms: Terms,
     deps: Deps,
     *,
     first_look: bool,
@@ -193,7 +196,7 @@ def make_next_context(
     the turns whose files can be restored, the newest first.
     """
     before = _set_first_look(stored, first_look)
-    message = _write_next_message(before, text, files_of, asker, deps)
+    message = _write_next_message(before, text, files_of, asker, terms, deps)
     context = replace(
         before,
         turn=before.turn + 1,
@@ -225,18 +228,23 @@ def _set_first_look(stored: Context, first_look: bool) -> Context:
 
 
 def _write_next_message(
-    stored: Context, text: str, files_of: Sequence[int], asker: str, deps: Deps
+    stored: Context, text: str, files_of: Sequence[int], asker: str, terms: Terms, deps: Deps
 ) -> str:
     kept, used = next(iter(files_of), None), find_last_tool_turn(stored)
     first = stored.messages[0]
     announced = isinstance(first, User) and ANNOUNCEMENT in first.text
     deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
-    parts = () if deps.runtime.find_gate(stored.workflow) is Gate.OFF else split_question(text)
+    is_gated = (terms.workflow.gate or deps.runtime.gate) is not Gate.OFF
+    parts = split_question(text) if is_gated else ()
     return prompts.write_continuation(
         "\n\n".join([text, *([list_parts(parts)] if parts else [])]),
         first_look=stored.found_by == ASKED,
         files=prompts.tell_files(kept, used, announced=announced),
-        about=list(_tell_news(stored, asker, deps, files=kept is not None and kept >= used)),
+        about=list(
+            _tell_news(
+                stored, asker, deps, files=kept is not None and kept >= used, failed=is_gated
+            )
+        ),
         used=used >= 0,
         posted=deps.runtime.redact(_tell_posted(stored, deps)),
         seconds=deps.runtime.clock.now() - stored.turn_usage.started_at - stored.seconds,
@@ -251,16 +259,16 @@ def _write_next_message(
     )
 
 
-def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Iterator[str]:
+def _tell_news(
+    stored: Context, asker: str, deps: Deps, *, files: bool, failed: bool
+) -> Iterator[str]:
     """Yield the time, who asks, restored files, failed calls, and the tools if not told yet."""
     yield tell_time(deps.runtime.clock.now())
     yield deps.runtime.redact(asker or prompts.tell_asker("", ours=False))
     if files and (saved := find_saved_files(stored.messages)):
         yield deps.runtime.redact(prompts.tell_saved_files(saved))
-    if deps.runtime.find_gate(stored.workflow) is not Gate.OFF and (
-        failed := list_failed_calls(stored)
-    ):
-        yield deps.runtime.redact(prompts.tell_failed_calls(failed))
+    if failed and (calls := list_failed_calls(stored)):
+        yield deps.runtime.redact(prompts.tell_failed_calls(calls))
     mentions = (
         prompts.tells_tools(each.text) for each in stored.messages if isinstance(each, User)
     )

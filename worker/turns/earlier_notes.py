@@ -15,7 +15,7 @@ from worker.errors import ForgeError, SourceError, StoreError
 from worker.gitlab.ports import OwnNote
 from worker.safety.marker import Kind, Marker
 from worker.turns import memory, project_memory, stored_turns
-from worker.turns.parts import Deps, NotesMarked
+from worker.turns.parts import Deps, NotesMarked, Turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath
 from worker.verdict.finding import Finding
 from worker.verdict.verdict import Verdict
@@ -179,22 +179,20 @@ def _may_resolve(note: OwnNote, session: str, deps: Deps) -> bool:
     return note.in_open_thread and marker.session_id == session and begun
 
 
-def revise_first_note(
-    key: SessionKey, context: Context, found: Finding, body: str, deps: Deps
-) -> None:
+def revise_first_note(turn: Turn, found: Finding, body: str, deps: Deps) -> None:
     """Replace the first note by `body`, a later turn's note on `found`, if the verdict changed.
 
     The first note's text is folded below it. The new text depends only on committed turns and the
-    finding, so that a repeated turn writes the same. `deps.gitlab.hosts` include the merge
-    request's. Raises transient ForgeErrors and StoreErrors; after others, the first note stays.
+    finding, so that a repeated turn writes the same. Raises transient ForgeErrors and StoreErrors;
+    after others, the first note stays.
     """
     try:
-        if _changes_verdict(key, context, found, deps):
-            _replace_note(key, context, found, body, deps)
+        if _changes_verdict(turn.key, turn.context, found, deps):
+            _replace_note(turn, found, body, deps)
     except (ForgeError, StoreError) as error:
         if error.transient:
             raise
-        log.warning("session %s: its first note stays: %s", key.session_id, error)
+        log.warning("session %s: its first note stays: %s", turn.key.session_id, error)
 
 
 def _changes_verdict(key: SessionKey, context: Context, found: Finding, deps: Deps) -> bool:
@@ -211,7 +209,8 @@ def _changes_verdict(key: SessionKey, context: Context, found: Finding, deps: De
     return whole and not doubted and before.verdict != found.verdict
 
 
-def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, deps: Deps) -> None:
+def _replace_note(turn: Turn, found: Finding, body: str, deps: Deps) -> None:
+    key, context = turn.key, turn.context
     own = list(deps.gitlab.notes.list_own_notes(context.subject))
     marker = Marker(key.session_id, 0)
     note = next((each for each in own if each.marker == marker), None)
@@ -223,7 +222,7 @@ def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, 
         log.info("session %s: its first note has more readers and stays", key.session_id)
         return
     combined = replace_first(body, marker, first, posted.url)
-    finished = finish_body(combined, deps.gitlab.hosts, deps.runtime.redact)
+    finished = finish_body(combined, turn.terms.hosts, deps.runtime.redact)
     if finished.kept_back:
         log.warning("session %s: its first note stays as it is", key.session_id)
         return

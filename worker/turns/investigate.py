@@ -30,7 +30,7 @@ from worker.errors import (
 from worker.turns import report, triage
 from worker.turns.examination import Examiner, fail_without_answer
 from worker.turns.loop import LoopParts, run_loop
-from worker.turns.parts import Attempt, Deps, Toolset, Turn
+from worker.turns.parts import Attempt, Deps, Terms, Toolset, Turn
 from worker.turns.report import find_hidden, read_finding, read_verdict
 from worker.turns.sandbox import Workspace
 from worker.turns.tiers import change_model, find_signal, open_model
@@ -113,28 +113,33 @@ def _open_workspace(turn: Turn, deps: Deps, run: Attempt) -> Workspace:
     )
 
 
-def _complete_first_message(checkpoints: Checkpoints, workspace: Workspace, deps: Deps) -> None:
+def _complete_first_message(
+    checkpoints: Checkpoints, workspace: Workspace, terms: Terms, deps: Deps
+) -> None:
     """Tell the model the sandbox's tools, announce files and propose steps. A helper's answer,
     which has a cost, is stored before it is used. Raises Interrupted, StoreError."""
-    context = triage.add_plan(
-        triage.add_tools(checkpoints.context, workspace.running_sandbox, deps), deps
-    )
+    told = triage.add_tools(checkpoints.context, workspace.running_sandbox, terms, deps)
+    context = triage.add_plan(told, terms, deps)
     if context.calls is not checkpoints.context.calls:
         checkpoints.write_checkpoint(context)
     checkpoints.context = context
 
 
 def _prepare_loop(
-    checkpoints: Checkpoints, toolset: Toolset, workspace: Workspace, deps: Deps, run: Attempt
+    checkpoints: Checkpoints,
+    toolset: Toolset,
+    workspace: Workspace,
+    terms: Terms,
+    deps: Deps,
+    run: Attempt,
 ) -> LoopParts:
     model = open_model(checkpoints.context, deps, run)
     sandbox = deps.runtime.wrap_sandbox(workspace.sandbox)
     toolbox = toolset.open_toolbox(sandbox, triage.read_error_text(checkpoints.context))
     checkpoints.context = replace(checkpoints.context, model=model.name, gave_way="")
-    workspace.save_documents(triage.list_announced_files(checkpoints.context, deps), toolbox)
+    workspace.save_documents(triage.list_announced_files(checkpoints.context, terms), toolbox)
     if checkpoints.is_continued:
         checkpoints.resume(toolbox.is_repeatable)
-    workflow = deps.runtime.playbook.get(checkpoints.context.workflow)
     return LoopParts(
         model=model,
         toolbox=toolbox,
@@ -148,24 +153,24 @@ def _prepare_loop(
         after_tools=workspace.save_now_and_then,
         helper=deps.runtime.helper,
         redact=deps.runtime.redact,
-        change_model=partial(change_model, deps, run),
+        change_model=partial(change_model, terms, deps, run),
         find_signal=partial(find_signal, read_verdict=partial(read_verdict, toolset, deps)),
-        remind=write_step_reminder if workflow.leads else lambda context: "",
-        examiner=make_examiner(checkpoints.context.workflow, toolset, deps),
+        remind=write_step_reminder if terms.workflow.leads else lambda context: "",
+        examiner=make_examiner(terms, toolset, deps),
     )
 
 
-def make_examiner(workflow: str, toolset: Toolset, deps: Deps) -> Examiner:
+def make_examiner(terms: Terms, toolset: Toolset, deps: Deps) -> Examiner:
     """Make the examiner of the answers in a workflow's turns."""
     return Examiner(
-        gate=deps.runtime.find_gate(workflow),
+        gate=terms.workflow.gate or deps.runtime.gate,
         helper=deps.runtime.helper,
-        find_objections=partial(_find_objections, toolset, deps),
+        find_objections=partial(_find_objections, terms, toolset, deps),
     )
 
 
 def _find_objections(
-    toolset: Toolset, deps: Deps, context: Context, outcome: Outcome
+    terms: Terms, toolset: Toolset, deps: Deps, context: Context, outcome: Outcome
 ) -> Objections:
     ended = replace(context, outcome=outcome)
     found = read_finding(ended, toolset, deps)
@@ -173,8 +178,8 @@ def _find_objections(
         outcome.text,
         toolset.captures,
         deps.runtime.redact,
-        partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
-        find_hidden(ended, found, deps) if found else (),
+        partial(find_kept_back, terms.hosts, deps.runtime.redact),
+        find_hidden(ended, found, terms, deps) if found else (),
         found.evidence if found and found.doubt else (),
     )
     return replace(
@@ -217,9 +222,9 @@ def run_investigation(
     try:
         with _keep_outcome(checkpoints, deps):
             if not turn.is_continued:
-                _complete_first_message(checkpoints, workspace, deps)
-            parts = _prepare_loop(checkpoints, toolset, workspace, deps, run)
-            limits = deps.runtime.limits_for(checkpoints.context.workflow, parts.model)
+                _complete_first_message(checkpoints, workspace, turn.terms, deps)
+            parts = _prepare_loop(checkpoints, toolset, workspace, turn.terms, deps, run)
+            limits = turn.terms.limits_for(parts.model)
             checkpoints.context = run_loop(checkpoints.context, limits, parts)
         context = checkpoints.context
         turn.lease.confirm_held()

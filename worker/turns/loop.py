@@ -55,14 +55,7 @@ from worker.conversation.model_switch import (
 )
 from worker.conversation.open_calls import close_calls, close_lost_calls, list_saving_calls
 from worker.conversation.tiers import REPLY
-from worker.errors import (
-    CIRCUIT_OPEN,
-    SILENT,
-    ContextOverflow,
-    ModelError,
-    Postponed,
-    SandboxLost,
-)
+from worker.errors import CIRCUIT_OPEN, SILENT, ContextOverflow, ModelError, Postponed, SandboxLost
 from worker.settings.models import Signal
 from worker.tools.source import Toolbox
 from worker.turns.examination import Examiner
@@ -208,7 +201,7 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
         at=sent_at,
         seconds=seconds,
         cache=marked.cache,
-        rules=limits.loop_rules,
+        loop=limits.loop,
     )
     if reply_model and after.turn_usage.halt:
         return leave_reply_model(after, "it refused to answer", gave_way=name)
@@ -296,7 +289,7 @@ def _continue_in_new_sandbox(context: Context, error: SandboxLost, parts: LoopPa
 
 def _compute_deadline(context: Context, limits: Limits, clock: Clock) -> float:
     left = limits.wall_clock - (clock.now() - context.turn_usage.started_at)
-    most, reply = max(left, 0.0) + limits.loop_rules.final_grace, context.reply_model
+    most, reply = max(left, 0.0) + limits.final_grace, context.reply_model
     return clock.monotonic() + (min(most, reply.timeout) if reply else most)
 
 

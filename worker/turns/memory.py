@@ -10,6 +10,8 @@ from worker.conversation.context import KNOWN, RULE, Context, Status
 from worker.errors import SourceError, StoreError
 from worker.sessions.projects import MemoryPart
 from worker.turns.parts import Deps
+from worker.sessions.base import MemoryPart
+from worker.turns.parts import Deps, Terms
 from worker.verdict import known, similar
 from worker.verdict.finding import Finding
 from worker.verdict.jobs import Group, Hit, Survey
@@ -149,7 +151,7 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
     return touched
 
 
-def find_leads(survey: Survey, context: Context, deps: Deps) -> Survey:
+def find_leads(survey: Survey, context: Context, terms: Terms, deps: Deps) -> Survey:
     """Return the survey with leads, unless something is known of each of its errors.
 
     If the store fails, only the leads are missing.
@@ -163,19 +165,19 @@ def find_leads(survey: Survey, context: Context, deps: Deps) -> Survey:
         words = map(similar.read_group_words, unexplained)
         keys = dict.fromkeys(key for each in words for key in similar.find_similar(each, index))
         own = {group.key for group in survey.groups}
-        hits = (read_hit(key, context, deps) for key in keys if key not in own)
+        hits = (read_hit(key, context, terms, deps) for key in keys if key not in own)
         return replace(survey, leads=tuple(filter(None, hits))[: similar.MOST_LEADS])
     except StoreError as error:
         log.warning("session %s: similar failures not read: %s", context.session_id, error)
         return survey
 
 
-def read_hit(key: str, context: Context, deps: Deps) -> Hit | None:
+def read_hit(key: str, context: Context, terms: Terms, deps: Deps) -> Hit | None:
     """Return what is known of an error, None if nothing. Raises StoreError."""
     subject = context.subject
     data = deps.storage.known_failures.read_entry(subject.project_id, key)
     entry = known.load_known_failure(data, key)
-    return known.make_hit(entry, subject.mr_iid, subject.sha, deps.gitlab.hosts) if entry else None
+    return known.make_hit(entry, subject.mr_iid, subject.sha, terms.hosts) if entry else None
 
 
 def keep_words(groups: Iterable[Group], project_id: int, deps: Deps) -> None:

@@ -1,7 +1,7 @@
 """The parts that jobs and turns are given. `wiring` passes real parts, tests pass others."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sandbox.base import Driver, Sandbox
@@ -33,7 +33,7 @@ from worker.sessions.projects import KnownFailures, MemoryPart
 from worker.sessions.recent import RecentTurns
 from worker.sessions.store import SessionStore
 from worker.settings.playbook import Playbook, Workflow
-from worker.settings.runs import Gate, KnownSettings, PlanBy
+from worker.settings.runs import Gate, KnownSettings, NoteSettings, PlanBy
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import Budget
 from worker.verdict.finding import Captures
@@ -125,19 +125,6 @@ class Toolset(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NoteOptions:
-    """How findings are posted.
-
-    `thread` begins a resolvable thread, `suggestions` puts fixes on the diff's lines. `progress` is
-    the minimum seconds between two edits of a running turn's note; 0 means no such edits.
-    """
-
-    thread: bool = False
-    suggestions: bool = True
-    progress: float = 15.0
-
-
-@dataclass(frozen=True, slots=True)
 class GitLab:
     """GitLab as the host itself reads and writes it. `url` is its base.
 
@@ -188,22 +175,6 @@ class Runtime:
     make_reply_model: Callable[[TierModel], Model] = refuse_model
     wrap_sandbox: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox
 
-    def find_gate(self, workflow: str) -> Gate:
-        """Return who judges the answers of a workflow."""
-        return self.playbook.get(workflow).gate or self.gate
-
-    def limits_for(self, workflow: str, model: Model) -> Limits:
-        """Return the operator's limits, tightened by the workflow's and the model's window."""
-        definition = self.playbook.get(workflow)
-        iterations = definition.max_iterations or self.limits.max_iterations
-        changes = definition.context.model_dump(exclude_unset=True)
-        return replace(
-            self.limits,
-            max_iterations=min(self.limits.max_iterations, iterations),
-            context_tokens=min(self.limits.context_tokens, model.context_tokens),
-            fold_settings=replace(self.limits.fold_settings, **changes),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Storage:
@@ -240,7 +211,7 @@ class Options:
     have the ids of earlier versions.
     """
 
-    note: NoteOptions = NoteOptions()
+    note: NoteSettings = field(default_factory=NoteSettings)
     known_settings: KnownSettings = field(default_factory=KnownSettings)
     turns_per_day: int = 20
     project_concurrency: int = 0
@@ -290,6 +261,30 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for one turn, besides its context."""
+
+    workflow: Workflow
+    """In the form that fits the model."""
+    limits: Limits
+    """The operator's, with people's choices of models for tiers."""
+    hosts: frozenset[str]
+    """The places that its note may link to."""
+
+    def limits_for(self, model: Model) -> Limits:
+        """Return the limits, tightened by the workflow and by the model's window."""
+        most = self.limits.max_iterations
+        changes = self.workflow.context.model_dump(exclude_unset=True)
+        return self.limits.model_copy(
+            update={
+                "max_iterations": min(most, self.workflow.max_iterations or most),
+                "context_tokens": min(self.limits.context_tokens, model.context_tokens),
+                "context": self.limits.context.model_copy(update=changes),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """A turn about to be taken, under a lease.
 
@@ -302,6 +297,7 @@ class Turn:
 
     key: SessionKey
     context: Context
+    terms: Terms
     files_of: Sequence[int]
     lease: Lease
     is_continued: bool = False

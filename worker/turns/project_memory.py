@@ -8,7 +8,7 @@ from itertools import islice
 from worker.conversation.context import KNOWN, RULE, Context, SessionKey, Status
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.turns import stored_turns
-from worker.turns.parts import Deps
+from worker.turns.parts import Deps, Terms
 from worker.verdict import aftermath, project_memory
 from worker.verdict.finding import Finding
 from worker.verdict.project_memory import Fact, Source
@@ -165,11 +165,11 @@ def _read(project_id: int, deps: Deps) -> bytes | None:
     return deps.storage.known_failures.read_memory(project_id)
 
 
-def tell_memory(context: Context, deps: Deps) -> str:
+def tell_memory(context: Context, terms: Terms, deps: Deps) -> str:
     """Return what the project's memory says, as background for the model; "" if nothing."""
     try:
         data = _read(context.subject.project_id, deps)
     except StoreError as error:
         log.warning("session %s: the project's memory not read: %s", context.session_id, error)
         return ""
-    return project_memory.tell_facts(project_memory.load_facts(data), deps.gitlab.hosts)
+    return project_memory.tell_facts(project_memory.load_facts(data), terms.hosts)

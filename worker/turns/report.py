@@ -19,9 +19,10 @@ from worker.conversation.context import ASKED, KNOWN, NO_OUTCOME, RULE, Context,
 from worker.conversation.digest import write_digest
 from worker.logs.line_kinds import tells_of_host
 from worker.safety.marker import Marker
+from worker.logs.host_trouble import tells_of_host
 from worker.safety.redacted_values import redact_values
 from worker.safety.untrusted import visible
-from worker.turns.parts import Deps, Toolset
+from worker.turns.parts import Deps, Terms, Toolset, Turn
 from worker.turns.suggestions import expect_changes, offer_changes
 from worker.turns.tiers import describe_models, describe_tier
 from worker.turns.trials import Trials
@@ -67,7 +68,9 @@ def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | No
     return found.verdict if found else None
 
 
-def find_hidden(context: Context, found: Finding, deps: Deps) -> tuple[HiddenPart, ...]:
+def find_hidden(
+    context: Context, found: Finding, terms: Terms, deps: Deps
+) -> tuple[HiddenPart, ...]:
     """Return what the visible lines of a note on `found` have no room for.
 
     Changes are not on the diff yet: those count that can be put there.
@@ -75,53 +78,52 @@ def find_hidden(context: Context, found: Finding, deps: Deps) -> tuple[HiddenPar
     shown, offers = expect_changes(context, found, deps)
     outcome = context.outcome or NO_OUTCOME
     above = _write_run_again(context)
-    layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers, above)
+    layout = Layout(shown, context.subject, outcome, terms.hosts, offers, above)
     return layout.list_hidden(write_small_print(_make_footer(context, found, deps), found.unproven))
 
 
 def write_bodies(
-    marker: Marker,
-    context: Context,
+    turn: Turn,
     found: Finding | None,
     trials: Trials,
     toolset: Toolset,
     deps: Deps,
     *,
-    private: bool,
     gives_up: str = "",
 ) -> tuple[str, str]:
     """Return the note on the turn (its finding, its answer, or why there is neither), and the part
     of it with the finding, "" without one.
 
-    Changes that a finding advises go on the diff as well, unless the turn is `private` or was to
+    Changes that a finding advises go on the diff as well, unless the turn is private or was to
     answer a question; `trials` says which ones the sandbox has run. `gives_up` is `Run.gives_up`.
     """
+    context, hosts = turn.context, turn.terms.hosts
     outcome = context.outcome or NO_OUTCOME
     footer = _make_footer(context, found, deps)
     # Writing the finding may be what its runs have died of, so a plain reason is posted.
     if gives_up or outcome.status is Status.FAILED:
         jobs = () if gives_up or not context.is_look else list_failed_jobs(context.survey)
         failure = note.write_failure(
-            marker, context.subject, outcome.reason, footer, jobs, deps.gitlab.hosts
+            turn.marker, context.subject, outcome.reason, footer, jobs, hosts
         )
         return put_above(failure, _write_run_again(context)), ""
     if found is None:
-        return _write_answer(marker, context, outcome, outcome.text, footer, toolset, deps), ""
+        return _write_answer(turn, outcome, outcome.text, footer, toolset, deps), ""
     if footer.found_by == KNOWN and context.survey:
-        body = write_known_failure(marker, found, context.survey.groups, footer, deps.gitlab.hosts)
+        body = write_known_failure(turn.marker, found, context.survey.groups, footer, hosts)
         body = put_above(body, _write_run_again(context))
         return body, body
-    hidden = private or not context.investigates
+    hidden = turn.is_private or not context.investigates
     shown, offers = offer_changes(context, found, trials, toolset.captures, deps, private=hidden)
     above = _write_run_again(context)
-    layout = Layout(shown, context.subject, outcome, deps.gitlab.hosts, offers, above)
-    body = note.write_finding(marker, layout, footer)
+    layout = Layout(shown, context.subject, outcome, hosts, offers, above)
+    body = note.write_finding(turn.marker, layout, footer)
     # What a reply with a finding says above it, for the person who asked.
     lead = "" if context.investigates else split_lead(outcome.text)[0]
     if not lead:
         return body, body
     done = Outcome(Status.DONE, lead)
-    answer = _write_answer(marker, context, done, lead, None, toolset, deps)
+    answer = _write_answer(turn, done, lead, None, toolset, deps)
     return put_above(body, take_text(answer)), body
 
 
@@ -151,8 +153,7 @@ def _make_footer(context: Context, found: Finding | None, deps: Deps) -> Footer:
 
 
 def _write_answer(
-    marker: Marker,
-    context: Context,
+    turn: Turn,
     outcome: Outcome,
     text: str,
     footer: Footer | None,
@@ -163,7 +164,9 @@ def _write_answer(
         prove_reply(visible(suggestions.write_in_place(text)), toolset.captures),
         deps.runtime.redact,
     )
-    return note.write_answer(marker, context.subject, parts, outcome, footer, deps.gitlab.hosts)
+    return note.write_answer(
+        turn.marker, turn.context.subject, parts, outcome, footer, turn.terms.hosts
+    )
 
 
 def list_failed_jobs(survey: Survey | None) -> tuple[FailedJob, ...]:

@@ -281,11 +281,16 @@ def look_again(
         run = session.make_stoppable(run, key, latest + 1, deps, superseded)
         files_of = stored_turns.find_files(key, latest, deps)
         unfinished = contexts.read_unfinished_look(key, stored, failure, deps)
-        tier, deps = tiers.prepare_tier(
-            *(subject, stored.workflow, deps, run), unfinished=unfinished, before=stored
+        tier, terms = tiers.choose_tier(
+            subject, stored.workflow, deps, run, unfinished=unfinished, before=stored
         )
         turn = Turn(
-            *(key, unfinished or stored, files_of, lease, unfinished is not None),
+            key,
+            unfinished or stored,
+            terms,
+            files_of,
+            lease,
+            is_continued=unfinished is not None,
             is_unasked=not on_request,
             is_private=hidden or is_internal,
         )
@@ -321,9 +326,9 @@ def _compare_failure(
     """Return the turn after that of `turn`, with an outcome if the failure is the same again and
     nobody has asked."""
     key, stored, subject = turn.key, turn.context, failure.subject
-    toolset = deps.runtime.toolset(subject, deps.runtime.playbook.get(stored.workflow))
+    toolset = deps.runtime.toolset(subject, turn.terms.workflow)
     about = replace(stored, subject=subject)
-    survey = triage.make_survey(about, toolset, deps)
+    survey = triage.make_survey(about, toolset, turn.terms, deps)
     is_same_pipeline = subject.pipeline_id == stored.subject.pipeline_id
     before = None if stored_turns.is_unexplained(key, stored, deps, stored.look) else stored.survey
     difference = compare_failures(before, survey, same_pipeline=is_same_pipeline)

@@ -16,7 +16,7 @@ from worker.conversation.plan import PlannedFile
 from worker.errors import HandedOver, StoreError, TurnTaken
 from worker.safety.untrusted import one_line
 from worker.tools.source import Toolbox
-from worker.turns.parts import Deps, Toolset
+from worker.turns.parts import Deps, Terms, Toolset
 from worker.turns.sandbox_files import FoldedResults, Prefetch
 
 log = logging.getLogger("sandpiper.turn")
@@ -277,9 +277,9 @@ def remove_sandbox(session: str, deps: Deps) -> None:
         sandbox.close()
 
 
-def open_toolset(key: SessionKey, context: Context, deps: Deps) -> Toolset:
+def open_toolset(key: SessionKey, context: Context, terms: Terms, deps: Deps) -> Toolset:
     """Return the tools and sources of a turn, which store their evidence with its session."""
-    toolset = deps.runtime.toolset(context.subject, deps.runtime.playbook.get(context.workflow))
+    toolset = deps.runtime.toolset(context.subject, terms.workflow)
     toolset.keep_evidence(
         partial(deps.storage.sessions.read_evidence, key, context.turn),
         partial(deps.storage.sessions.write_evidence, key, context.turn),

@@ -54,19 +54,27 @@ _INTERNAL = NoteRef(0, internal=True)
 
 
 def make_key(
-    subject: Subject, workflow: Workflow, deps: Deps, *, internal: bool = False
+    subject: Subject,
+    workflow: Workflow,
+    deps: Deps,
+    *,
+    internal: bool = False,
+    gitlab_url: str = "",
 ) -> SessionKey:
     """Return the key of the session of a pipeline's failure.
 
     Questions and answers in internal notes have a session of their own: a session that also answers
     in public could reveal there what it has read in internal notes. A session that an earlier
-    version has begun keeps its id, which has no secret in it. Raises StoreError.
+    version has begun keeps its id, which has no secret in it. `gitlab_url` is the address that
+    GitLab had then, by default the present one. Raises StoreError.
     """
     kind = deps.options.salt + ("internal" if internal else "")
     numbers = (subject.project_id, subject.mr_iid, subject.pipeline_id)
     old, new = (
         SessionKey(
-            *numbers[:2], make_session_id(deps.gitlab.url, *numbers, workflow.name, salt + kind)
+            subject.project_id,
+            subject.mr_iid,
+            make_session_id(gitlab_url or deps.gitlab.url, *numbers, workflow.name, salt + kind),
         )
         for salt in ("", deps.options.id_salt)
     )
@@ -99,10 +107,9 @@ def analyse_failure(
                 complete_analysis(key, deps)
             return lease
         unfinished = contexts.read_unfinished_analysis(key, subject, deps)
-        tier, deps = tiers.prepare_tier(subject, workflow.name, deps, run, unfinished=unfinished)
+        tier, terms = tiers.choose_tier(subject, workflow.name, deps, run, unfinished=unfinished)
         context = unfinished or contexts.make_first_context(
-            *(key.session_id, subject, deps.runtime.playbook.get(workflow.name), deps, tier),
-            ended_at=ended_at,
+            key.session_id, subject, terms, deps, tier, ended_at
         )
         if reply and not context.answered_notes:
             note = NoteRef(0, reply.discussion_id) if internal else None
@@ -113,7 +120,16 @@ def analyse_failure(
         run = make_stoppable(run, key, 0, deps, superseded)
         is_continued = unfinished is not None
         private = internal or hidden
-        turn = Turn(key, context, (), lease, is_continued, is_unasked=unasked, is_private=private)
+        turn = Turn(
+            key,
+            context,
+            terms,
+            (),
+            lease,
+            is_continued,
+            is_unasked=unasked,
+            is_private=private,
+        )
         if unasked and not is_continued and (reason := explain_unaffordable(turn, deps)):
             return Skipped(reason)
         list_turn(key, turn.context, deps)
@@ -154,18 +170,22 @@ def answer_reply(
             return Skipped(f"note {reply.note_id} is answered already")
         unfinished = contexts.read_unfinished_answer(key, stored, reply, deps)
         files_of = stored_turns.find_files(key, latest, deps)
-        tier, deps = tiers.prepare_tier(
-            *(stored.subject, stored.workflow, deps, run), unfinished=unfinished, before=stored
+        tier, terms = tiers.choose_tier(
+            stored.subject, stored.workflow, deps, run, unfinished=unfinished, before=stored
         )
         context = unfinished or contexts.make_next_context(
-            *(stored, text, reply, deps),
+            stored,
+            text,
+            reply,
+            terms,
+            deps,
             first_look=first_look,
             files_of=files_of,
             asker=asker,
             tier=tier,
         )
         if not unfinished:
-            chosen = tiers.choose_reply_by(context, stored, deps, run)
+            chosen = tiers.choose_reply_by(context, stored, terms, deps, run)
             context = replace(context, reply_by=chosen)
         context = charge_helper(context, f"route: {run.reply_route.route}", run.reply_route.answers)
         run = make_stoppable(run, key, latest + 1, deps, lambda: "")
@@ -176,7 +196,9 @@ def answer_reply(
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
         private = internal or was_internal or hidden
-        turn = Turn(key, context, files_of, lease, unfinished is not None, is_private=private)
+        turn = Turn(
+            key, context, terms, files_of, lease, unfinished is not None, is_private=private
+        )
         list_turn(key, turn.context, deps)
         stored_turns.keep_prompt(turn.context, deps)
         return commit_turn(turn, take_turn(turn, deps, run), deps, run)
@@ -230,10 +252,11 @@ def check_address(key: SessionKey, stored: Context, deps: Deps) -> Context:
 def _make_key_again(stored: Context, deps: Deps, *, internal: bool) -> SessionKey:
     """Make the key of a stored session from what it names, with the address of GitLab then."""
     workflow = deps.runtime.playbook.get(stored.workflow)
-    then = replace(deps, gitlab=replace(deps.gitlab, url=stored.subject.gitlab_url))
     began = stored.first_pipeline or stored.subject.pipeline_id
     subject = replace(stored.subject, pipeline_id=began)
-    return make_key(subject, workflow, then, internal=internal)
+    return make_key(
+        subject, workflow, deps, internal=internal, gitlab_url=stored.subject.gitlab_url
+    )
 
 
 def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Attempt) -> None:
@@ -248,7 +271,9 @@ def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Attempt)
             return
         context = replace(context, subject=subject)
         private = is_internal(key, context, deps)
-        turn = Turn(key, context, (), lease, is_continued=True, is_private=private)
+        workflow = deps.runtime.playbook.get(context.workflow)
+        terms = tiers.make_terms(subject, workflow, deps)
+        turn = Turn(key, context, terms, (), lease, is_continued=True, is_private=private)
         commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 

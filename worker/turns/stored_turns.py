@@ -9,6 +9,7 @@ from itertools import islice
 from worker.conversation import context_json, prompts
 from worker.conversation.context import Context, SessionKey, Subject
 from worker.conversation.messages import ToolSpec, drop_wire
+from worker.conversation.tiers import TierRules
 from worker.errors import StoreError
 from worker.sessions.layout import PROMPTS
 from worker.sessions.objects import Records
@@ -160,11 +161,11 @@ RENEWAL = 86_400.0
 
 
 def write_prompt(
-    subject: Subject, workflow: Workflow, deps: Deps
+    subject: Subject, workflow: Workflow, rules: TierRules, deps: Deps
 ) -> tuple[str, tuple[ToolSpec, ...]]:
     """Return the system prompt and the tools of a session that begins now."""
     toolset = deps.runtime.toolset(subject, workflow)
-    tools = (*toolset.specs, *list_tier_tools(workflow, deps))
+    tools = (*toolset.specs, *list_tier_tools(workflow, rules))
     text = prompts.write_system_prompt(toolset.notes, workflow.text, compact=workflow.compact)
     return text, tools
 
@@ -193,7 +194,7 @@ def restore_prompt(context: Context, deps: Deps) -> Context:
     if _is_kept(context, deps.storage.sessions.records):
         return context
     workflow = deps.runtime.playbook.get(context.workflow)
-    system, tools = write_prompt(context.subject, workflow, deps)
+    system, tools = write_prompt(context.subject, workflow, deps.runtime.limits.tier_rules, deps)
     if (context.system, context.tools) == (system, tools):
         return context
     log.warning(

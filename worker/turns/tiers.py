@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from worker.answer.finish import add_subject_hosts
 from worker.answer.parse import parse_finding
 from worker.conversation.context import Context, Outcome, Status, Subject
 from worker.conversation.fold_plan import estimate_size
@@ -26,7 +27,7 @@ from worker.sessions.objects import RECORD, update_record
 from worker.sessions.projects import dump_preference, load_preference, make_preference_name
 from worker.settings.models import Signal
 from worker.settings.playbook import Workflow
-from worker.turns.parts import Attempt, Deps
+from worker.turns.parts import Attempt, Deps, Terms
 from worker.verdict.verdict import CLAIMS, Verdict
 
 log = logging.getLogger("sandpiper.turn")
@@ -75,7 +76,12 @@ def forget_preference(project_id: int, mr_iid: int, deps: Deps) -> bool:
     return found
 
 
-def prepare_tier(
+def make_terms(subject: Subject, workflow: Workflow, deps: Deps) -> Terms:
+    """Return the terms of a turn whose model is not chosen by a tier."""
+    return Terms(workflow, deps.runtime.limits, add_subject_hosts(subject, deps.gitlab.hosts))
+
+
+def choose_tier(
     subject: Subject,
     workflow: str,
     deps: Deps,
@@ -83,45 +89,50 @@ def prepare_tier(
     *,
     unfinished: Context | None = None,
     before: Context | None = None,
-) -> tuple[TierChoice | None, Deps]:
-    """Choose the tier of a turn; return it, and the job's parts with people's choices for the tiers
-    and with the workflows in the form that fits the model.
+) -> tuple[TierChoice | None, Terms]:
+    """Choose the tier of a turn; return it and the turn's terms, with people's choices for the
+    tiers and the workflow in the form that fits the model.
 
     The tier is None if there are no tiers, or if a comment names the model. `unfinished` is the
     turn as another worker left it, whose tier is kept; `before` is the session's last turn.
     """
-    rules = deps.runtime.limits.tier_rules
+    playbook, rules = deps.runtime.playbook, deps.runtime.limits.tier_rules
+    terms = make_terms(subject, playbook.get(workflow), deps)
     if run.model or not rules:
-        return None, deps
+        return None, terms
     preferences = _read_known_preferences(subject.project_id, subject.mr_iid, deps)
     if unfinished:
         chosen = unfinished.tier
     else:
-        workflow_tier = deps.runtime.playbook.get(workflow).model_tier or ""
         chosen = resolve_tier(
-            *(rules, workflow_tier, preferences, before.tier if before else None),
+            rules,
+            terms.workflow.model_tier or "",
+            preferences,
+            before.tier if before else None,
             before_at=before.turn_usage.started_at if before else 0.0,
         )
     if chosen is None:
-        return None, deps
+        return None, terms
     _log_tier(subject, chosen)
-    return chosen, _fit_deps(chosen, rules.apply_preferences(preferences), deps)
+    room = min(terms.limits.context_tokens, _open_served(chosen, deps).context_tokens)
+    preferred = {"tier_rules": rules.apply_preferences(preferences)}
+    return chosen, replace(
+        terms,
+        workflow=playbook.fit(room).get(workflow),
+        limits=terms.limits.model_copy(update=preferred),
+    )
 
 
 def _log_tier(subject: Subject, chosen: TierChoice) -> None:
     level = chosen.reasoning or "its own level"
     log.info(
-        *("%d!%d: tier %s: %s, %s (%s)", subject.project_id, subject.mr_iid, chosen.tier),
-        *(chosen.model, level, chosen.reason),
-    )
-
-
-def _fit_deps(chosen: TierChoice, rules: TierRules, deps: Deps) -> Deps:
-    runtime = deps.runtime
-    limits = replace(runtime.limits, tier_rules=rules)
-    room = min(limits.context_tokens, _open_served(chosen, deps).context_tokens)
-    return replace(
-        deps, runtime=replace(runtime, limits=limits, playbook=runtime.playbook.fit(room))
+        "%d!%d: tier %s: %s, %s (%s)",
+        subject.project_id,
+        subject.mr_iid,
+        chosen.tier,
+        chosen.model,
+        level,
+        chosen.reason,
     )
 
 
@@ -135,7 +146,7 @@ def _read_known_preferences(project_id: int, mr_iid: int, deps: Deps) -> Sequenc
 
 
 def choose_reply_by(
-    context: Context, stored: Context, deps: Deps, run: Attempt
+    context: Context, stored: Context, terms: Terms, deps: Deps, run: Attempt
 ) -> ReplyModel | None:
     """Choose the model of `models.reply` for the turn of `context`, after the turn `stored`.
 
@@ -143,28 +154,28 @@ def choose_reply_by(
     question needs more than what was said, people have chosen a model, or the conversation is too
     long for the other one.
     """
-    rules, subject = deps.runtime.limits.tier_rules, context.subject
+    rules, subject = terms.limits.tier_rules, context.subject
     is_question = run.reply_route.route is Route.QUESTION and not run.model
     if not (rules.reply and is_question) or stored.has_failed or context.investigates:
         return None
     preferences = _read_known_preferences(subject.project_id, subject.mr_iid, deps)
     chosen = choose_reply_model(rules, context.tier, preferences)
-    if chosen is None or not _has_room(chosen, context, deps):
+    if chosen is None or not _has_room(chosen, context, terms, deps):
         return None
     level = chosen.reasoning or "its own level"
-    log.info(*("%d!%d: reply by %s, %s", subject.project_id, subject.mr_iid, chosen.model, level))
+    log.info("%d!%d: reply by %s, %s", subject.project_id, subject.mr_iid, chosen.model, level)
     return chosen
 
 
-def _has_room(chosen: ReplyModel, context: Context, deps: Deps) -> bool:
+def _has_room(chosen: ReplyModel, context: Context, terms: Terms, deps: Deps) -> bool:
     """Whether the conversation fits a reply's model as it is: it is not folded for one answer."""
     try:
         model = deps.runtime.make_reply_model(chosen.served_by)
     except ConfigError as error:
         log.warning("models.reply: %s", error)
         return False
-    limits = deps.runtime.limits_for(context.workflow, model)
-    return estimate_size(context) < limits.context_tokens * limits.fold_settings.fold_at
+    limits = terms.limits_for(model)
+    return estimate_size(context) < limits.context_tokens * limits.context.fold_at
 
 
 def open_model(context: Context, deps: Deps, run: Attempt) -> Model:
@@ -189,17 +200,16 @@ def _open_served(chosen: TierChoice, deps: Deps) -> Model:
         return deps.runtime.model()
 
 
-def change_model(deps: Deps, run: Attempt, context: Context) -> tuple[Model, Limits]:
+def change_model(terms: Terms, deps: Deps, run: Attempt, context: Context) -> tuple[Model, Limits]:
     """Open the model that goes on with a turn, with its limits."""
     if context.tier:
         _log_tier(context.subject, context.tier)
     model = open_model(context, deps, run)
-    return model, deps.runtime.limits_for(context.workflow, model)
+    return model, terms.limits_for(model)
 
 
-def list_tier_tools(workflow: Workflow, deps: Deps) -> tuple[ToolSpec, ...]:
+def list_tier_tools(workflow: Workflow, rules: TierRules) -> tuple[ToolSpec, ...]:
     """List the tool `set_tier` if there are tiers and the workflow announces it."""
-    rules = deps.runtime.limits.tier_rules
     is_announced = rules and workflow.announces(SET_TIER)
     return (make_set_tier_spec(rules),) if is_announced else ()
 

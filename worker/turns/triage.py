@@ -30,7 +30,7 @@ from worker.errors import StoreError
 from worker.safety.untrusted import remove_foreign_hosts
 from worker.settings.runs import PlanBy
 from worker.turns.memory import MOST_KEPT, find_leads, read_hit
-from worker.turns.parts import Deps, Toolset
+from worker.turns.parts import Deps, Terms, Toolset
 from worker.turns.project_memory import tell_memory
 from worker.verdict import known, verdict
 from worker.verdict.jobs import EXCERPT, Group, Hit, RuleMatch, Survey
@@ -40,19 +40,19 @@ from worker.verdict.verdict import Verdict
 log = logging.getLogger("sandpiper.survey")
 
 
-def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
+def add_survey(context: Context, toolset: Toolset, terms: Terms, deps: Deps) -> Context:
     """Return `context` with the survey in its first message, unless it has begun or has one."""
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
-    shown = count_shown_bytes(context, deps)
-    survey = make_survey(context, toolset, deps, shown)
+    shown = count_shown_bytes(terms, deps)
+    survey = make_survey(context, toolset, terms, deps, shown)
     first = context.messages[0]
     parts = (
         tell_time(deps.runtime.clock.now()),
         tell_survey(survey, MOST_TOLD + shown),
         tell_leads(survey),
         tell_diff(survey),
-        tell_memory(context, deps),
+        tell_memory(context, terms, deps),
     )
     text = "\n\n".join(filter(None, parts))
     if isinstance(first, User):
@@ -60,12 +60,14 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
     return replace(context, survey=survey)
 
 
-def make_survey(context: Context, toolset: Toolset, deps: Deps, shown: int = 0) -> Survey:
+def make_survey(
+    context: Context, toolset: Toolset, terms: Terms, deps: Deps, shown: int = 0
+) -> Survey:
     """Return what failed, and what is known of it. `shown` is as in `Toolset.survey_failures`."""
-    return _add_hits(_remove_hosts(toolset.survey_failures(shown), deps), context, deps)
+    return _add_hits(_remove_hosts(toolset.survey_failures(shown), terms), context, terms, deps)
 
 
-def add_tools(context: Context, sandbox: Sandbox | None, deps: Deps) -> Context:
+def add_tools(context: Context, sandbox: Sandbox | None, terms: Terms, deps: Deps) -> Context:
     """Return `context` whose first message also lists the interpreters and tools of `sandbox`.
 
     It changes only a session whose model is about to be asked for the first time.
@@ -73,26 +75,26 @@ def add_tools(context: Context, sandbox: Sandbox | None, deps: Deps) -> Context:
     first = context.messages[0]
     if context.outcome or len(context.messages) > 1 or not isinstance(first, User):
         return context
-    if deps.runtime.playbook.get(context.workflow).compact:
+    if terms.workflow.compact:
         return context
     if not (tools := deps.runtime.describe_tools(sandbox)):
         return context
     return replace(context, messages=(User(f"{first.text}\n\n{prompts.tell_tools(tools)}"),))
 
 
-def _remove_hosts(survey: Survey, deps: Deps) -> Survey:
+def _remove_hosts(survey: Survey, terms: Terms) -> Survey:
     """Return the survey without foreign hosts in what GitLab says of a broken configuration. Other
     rules name hosts too, of plain characters between backticks, which are no links."""
     return replace(
-        survey, groups=tuple(_remove_group_hosts(group, deps) for group in survey.groups)
+        survey, groups=tuple(_remove_group_hosts(group, terms) for group in survey.groups)
     )
 
 
-def _remove_group_hosts(group: Group, deps: Deps) -> Group:
+def _remove_group_hosts(group: Group, terms: Terms) -> Group:
     if group.rule_match is None or group.jobs:
         return group
     cause, to_do = (
-        remove_foreign_hosts(text, deps.gitlab.hosts)
+        remove_foreign_hosts(text, terms.hosts)
         for text in (group.rule_match.cause, group.rule_match.to_do)
     )
     return replace(group, rule_match=replace(group.rule_match, cause=cause, to_do=to_do))
@@ -200,19 +202,19 @@ def _write_sections(
     return "\n\n".join(f"## {title}\n{text}" for title, text in sections.items()) + "\n"
 
 
-def _add_hits(survey: Survey, context: Context, deps: Deps) -> Survey:
+def _add_hits(survey: Survey, context: Context, terms: Terms, deps: Deps) -> Survey:
     """Return the survey with what is known of its errors; without it if the store fails."""
     hits: dict[str, Hit] = {}
     try:
         for key in known.list_keys(survey.groups)[:MOST_KEPT]:
-            if hit := read_hit(key, context, deps):
+            if hit := read_hit(key, context, terms, deps):
                 hits[key] = hit
     except StoreError as error:
         log.warning("session %s: known failures not read: %s", context.session_id, error)
     groups = tuple(replace(group, hit=hits.get(group.key)) for group in survey.groups)
     survey = replace(survey, groups=groups)
-    is_planned = find_planner(context, deps) is not PlanBy.OFF
-    return find_leads(survey, context, deps) if is_planned else survey
+    is_planned = find_planner(terms, deps) is not PlanBy.OFF
+    return find_leads(survey, context, terms, deps) if is_planned else survey
 
 
 def read_error_text(context: Context) -> str:
@@ -228,47 +230,42 @@ _SHOWN = 4096
 """Bytes of logs, and of a long diff, that the first message shows if there is a plan."""
 
 
-def find_planner(context: Context, deps: Deps) -> PlanBy:
+def find_planner(terms: Terms, deps: Deps) -> PlanBy:
     """Return who plans the session's investigations: the workflow says, or else the settings."""
-    return deps.runtime.playbook.get(context.workflow).plan or deps.runtime.plan
+    return terms.workflow.plan or deps.runtime.plan
 
 
-def count_shown_bytes(context: Context, deps: Deps) -> int:
+def count_shown_bytes(terms: Terms, deps: Deps) -> int:
     """Return how many bytes of logs, and of the diff, the first message shows; 0 for excerpts."""
-    if find_planner(context, deps) is PlanBy.OFF:
+    if find_planner(terms, deps) is PlanBy.OFF:
         return 0
-    return EXCERPT if deps.runtime.playbook.get(context.workflow).compact else _SHOWN
+    return EXCERPT if terms.workflow.compact else _SHOWN
 
 
-def add_plan(context: Context, deps: Deps) -> Context:
+def add_plan(context: Context, terms: Terms, deps: Deps) -> Context:
     """Return the context whose first message announces files and proposes steps.
 
     It changes only a session whose model is about to be asked for the first time. A helper's cost
     is charged.
     """
-    first, by, survey = context.messages[0], find_planner(context, deps), context.survey
+    first, by, survey = context.messages[0], find_planner(terms, deps), context.survey
     if by is PlanBy.OFF or survey is None or not isinstance(first, User):
         return context
-    files = list_files(context, deps)
+    files = list_planned_files(context.survey, terms.workflow.allows)
     if context.outcome or len(context.messages) > 1 or not files:
         return context
     context, steps = _ask_helper(context, first, deps) if by is PlanBy.MODEL else (context, ())
     plan = deps.runtime.redact(tell_plan(survey, files, steps or propose_steps(survey, files)))
     planned = replace(context, messages=(User(f"{first.text}\n\n{plan}"),))
-    workflow = deps.runtime.playbook.get(context.workflow)
+    workflow = terms.workflow
     first_call = make_planned_call(files) if workflow.leads and workflow.allows(EXEC) else None
     return planned.add(first_call) if first_call else planned
 
 
-def list_files(context: Context, deps: Deps) -> tuple[PlannedFile, ...]:
-    """List the files that are saved for a session's investigation without being asked for."""
-    allows = deps.runtime.playbook.get(context.workflow).allows
-    return list_planned_files(context.survey, allows)
-
-
-def list_announced_files(context: Context, deps: Deps) -> tuple[PlannedFile, ...]:
+def list_announced_files(context: Context, terms: Terms) -> tuple[PlannedFile, ...]:
     """List the files that were announced to the model in this turn, and must be there."""
-    return list_files(context, deps) if has_plan(context) else ()
+    allows = terms.workflow.allows
+    return list_planned_files(context.survey, allows) if has_plan(context) else ()
 
 
 def _ask_helper(context: Context, first: User, deps: Deps) -> tuple[Context, tuple[str, ...]]:

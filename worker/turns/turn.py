@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, replace
 
-from worker.answer.finish import add_subject_hosts, finish_body
+from worker.answer.finish import finish_body
 from worker.answer.note import note
 from worker.answer.note.older_note import fold_earlier
 from worker.conversation.context import ASKED, Context, NoteRef, Outcome, Status
@@ -45,14 +45,8 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
     Raises ForgeError and StoreError: without a note or a store, there is no place for the result.
     """
     started = deps.runtime.clock.monotonic()
-    deps = replace(
-        deps,
-        gitlab=replace(
-            deps.gitlab, hosts=add_subject_hosts(turn.context.subject, deps.gitlab.hosts)
-        ),
-    )
     context = _post_placeholder(turn, deps, run)
-    toolset = open_toolset(turn.key, context, deps)
+    toolset = open_toolset(turn.key, context, turn.terms, deps)
     if run.gives_up:
         remove_sandbox(turn.key.session_id, deps)
         context = close_calls(end_context(context, run.gives_up), run.gives_up)
@@ -65,7 +59,7 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
             turn.marker, context, deps, run.watch, turn.lease.is_surely_held
         ) as watch:
             context, trials = run_investigation(
-                *(replace(turn, context=context), toolset, deps, replace(run, watch=watch))
+                replace(turn, context=context), toolset, deps, replace(run, watch=watch)
             )
     if not (context.investigates or turn.is_private):
         tell_later_runs(context, trials, deps)
@@ -73,17 +67,15 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
     found = report.read_finding(context, toolset, deps)
     seconds = deps.runtime.clock.monotonic() - started
     bodies, of_finding = report.write_bodies(
-        *(turn.marker, context, found, trials, toolset, deps),
-        private=turn.is_private,
-        gives_up=run.gives_up,
+        replace(turn, context=context), found, trials, toolset, deps, gives_up=run.gives_up
     )
     bodies = fold_earlier(bodies, context.earlier_note)
-    body = finish_body(bodies, deps.gitlab.hosts, deps.runtime.redact).body
+    body = finish_body(bodies, turn.terms.hosts, deps.runtime.redact).body
     turn.lease.confirm_held()
     context = _publish_result(replace(context, note_text=body), body, deps, run)
     if found and not context.is_look:
         context = replace(context, found_by=ASKED)
-        earlier_notes.revise_first_note(turn.key, context, found, of_finding, deps)
+        earlier_notes.revise_first_note(replace(turn, context=context), found, of_finding, deps)
     _record_cost(context, deps)
     verdict = found.verdict if found else ""
     fact = write_fact(context, found, deps) if found and not turn.is_private else ""
@@ -101,8 +93,8 @@ def explain_unaffordable(turn: Turn, deps: Deps) -> str:
     reason = _explain_used_up(context, deps)
     if not reason or not deps.storage.budget.was_told(subject.project_id, subject.mr_iid):
         return ""
-    toolset = deps.runtime.toolset(subject, deps.runtime.playbook.get(context.workflow))
-    surveyed = triage.add_survey(context, toolset, deps)
+    toolset = deps.runtime.toolset(subject, turn.terms.workflow)
+    surveyed = triage.add_survey(context, toolset, turn.terms, deps)
     return "" if triage.answer_without_model(surveyed, deps, by_known=turn.is_unasked) else reason
 
 
@@ -144,7 +136,7 @@ def _run_triage(turn: Turn, toolset: Toolset, deps: Deps, run: Attempt) -> Conte
     """Return the context with the host's survey; with an outcome if that is enough."""
     context = turn.context
     try:
-        context = triage.add_survey(context, toolset, deps)
+        context = triage.add_survey(context, toolset, turn.terms, deps)
     except Exception:  # the survey only saves work: no error of it may end the analysis
         log.exception("session %s: no survey", turn.key.session_id)
     if context.survey is not turn.context.survey:

@@ -10,8 +10,7 @@ from secrets import token_hex
 
 from worker.clock import Clock, SystemClock
 from worker.conversation.context import Subject, make_id_salt
-from worker.conversation.folds import FoldSettings
-from worker.conversation.limits import Limits, LoopRules
+from worker.conversation.limits import Limits
 from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ForgeError
 from worker.gitlab.ports import BotAccount
@@ -26,7 +25,6 @@ from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
 from worker.sessions.store import SessionStore
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
-from worker.settings.limits import BUDGETS
 from worker.settings.playbook import Playbook, Workflow
 from worker.settings.runs import ToolList
 from worker.telemetry.parts import Telemetry
@@ -35,7 +33,6 @@ from worker.turns.parts import (
     Deps,
     GitLab,
     NoKnownFailures,
-    NoteOptions,
     Options,
     Queue,
     Runtime,
@@ -166,23 +163,10 @@ def _open_writer(gitlab: GitLabSettings, opened: ExitStack) -> GitLabWriter:
 
 def _build_limits(settings: Settings, rules: TierRules) -> Limits:
     return Limits(
-        **settings.limits.model_dump(include=set(BUDGETS)),
-        fold_settings=FoldSettings(**settings.context.model_dump()),
+        **settings.limits.model_dump(),
+        context=settings.context,
+        loop=settings.loop,
         tier_rules=rules,
-        loop_rules=make_loop_rules(settings),
-    )
-
-
-def make_loop_rules(settings: Settings) -> LoopRules:
-    """Make the rules of a turn's loop as the operator has set them."""
-    limits, loop = settings.limits, settings.loop
-    return LoopRules(
-        hint_at=limits.max_identical_calls,
-        stop_at=limits.max_identical_calls + limits.identical_calls_after_hint,
-        empty_retries=loop.empty_retries,
-        broken_answers=loop.broken_answers,
-        calls_per_answer=loop.calls_per_answer,
-        final_grace=limits.final_grace,
     )
 
 
@@ -200,7 +184,7 @@ def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) ->
 def _build_options(settings: Settings) -> Options:
     limits = settings.limits
     return Options(
-        note=NoteOptions(**settings.note.model_dump()),
+        note=settings.note,
         known_settings=settings.known,
         turns_per_day=limits.turns_per_day,
         project_concurrency=limits.project_concurrency,

@@ -95,9 +95,9 @@ def test_a_run_taken_up_after_a_crash_gives_the_chance_once() -> None:
 @pytest.mark.parametrize(
     "limits",
     [
-        replace(LIMITS, max_iterations=1),
-        replace(LIMITS, cost_usd=0.005),
-        replace(LIMITS, context_tokens=5),
+        LIMITS.model_copy(update={"max_iterations": 1}),
+        LIMITS.model_copy(update={"cost_usd": 0.005}),
+        LIMITS.model_copy(update={"context_tokens": 5}),
     ],
 )
 def test_without_budget_there_is_no_chance(limits: Limits) -> None:
@@ -116,7 +116,7 @@ def test_without_budget_there_is_no_chance(limits: Limits) -> None:
     ],
 )
 def test_a_chance_that_comes_to_nothing_takes_nothing_away(after: tuple[Answer, ...]) -> None:
-    ended = Run(says(HALF), *after)(limits=replace(LIMITS, max_iterations=3))
+    ended = Run(says(HALF), *after)(limits=LIMITS.model_copy(update={"max_iterations": 3}))
     assert ended.outcome == Outcome(Status.DONE, HALF)
     assert shown(ended) == (Verdict.FLAKY, ["error: no such file"], 1)
 

@@ -7,7 +7,7 @@ from worker.answer.missing_evidence import find_unavailable
 from worker.conversation.absorb import absorb_reply, halt_turn
 from worker.conversation.context import CallCost
 from worker.conversation.decide import Ask
-from worker.conversation.limits import LoopRules, Spending, find_budget
+from worker.conversation.limits import Spending, find_budget
 from worker.conversation.messages import (
     Assistant,
     ToolResult,
@@ -18,6 +18,7 @@ from worker.conversation.messages import (
 )
 from worker.conversation.model import Reply, StopReason
 from worker.conversation.open_calls import close_calls
+from worker.settings.runs import LoopSettings
 
 PLAIN = Reply(
     text="because",
@@ -133,7 +134,7 @@ def test_a_cut_answer_keeps_its_text_and_the_model_hears_that_it_was_cut(dropped
 
 
 def test_of_an_answer_with_too_many_calls_none_is_kept_and_the_model_hears_why() -> None:
-    most = tuple(call(str(number)) for number in range(LoopRules().calls_per_answer))
+    most = tuple(call(str(number)) for number in range(LoopSettings().calls_per_answer))
     kept = absorb_reply(context(), Ask(), replace(PLAIN, calls=most), "p/m", "")
     assert find_open_calls(kept.messages) == most
     after = absorb_reply(context(), Ask(), replace(PLAIN, calls=(*most, call("z"))), "p/m", "")

@@ -170,7 +170,7 @@ def test_a_warning_that_stays_in_the_history_is_not_repeated_with_every_request(
     used: TurnUsage, soft: tuple[Spending, ...]
 ) -> None:
     used = replace(used, warned_budgets=frozenset({"iterations"}))
-    limits = replace(LIMITS, max_iterations=50)
+    limits = LIMITS.model_copy(update={"max_iterations": 50})
     assert decide(context(EVENT, *answered("a"), turn_usage=used), limits, 0) == Ask(soft=soft)
 
 

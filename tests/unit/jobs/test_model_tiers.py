@@ -76,7 +76,7 @@ class Tiers:
     def parts(self) -> dict[str, Any]:
         choices = {name: (lambda each=each: each) for name, each in self.models.items()}
         return {
-            "limits": Limits(50, 100_000, 900.0, 10.0, tier_rules=self.rules),
+            "limits": Limits(context_tokens=100_000, cost_usd=10.0, tier_rules=self.rules),
             "make_model": self.make,
             "choices": choices,
             "choosable": self.choosable,

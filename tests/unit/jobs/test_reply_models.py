@@ -56,7 +56,7 @@ class Thread:
 
     def parts(self) -> dict[str, Any]:
         return {
-            "limits": Limits(50, 100_000, 900.0, 10.0, tier_rules=self.rules),
+            "limits": Limits(context_tokens=100_000, cost_usd=10.0, tier_rules=self.rules),
             "make_reply_model": self.make,
             "make_model": self.make,
             "choices": {"test/model": lambda: self.job.model, "t/reply": lambda: self.small},

@@ -11,12 +11,12 @@ from tests.fakes import EchoToolbox, HandClock, MemorySandbox, says
 from worker.conversation import context_json
 from worker.conversation.context import CallCost, Context, Status
 from worker.conversation.fold_summary import TITLES
-from worker.conversation.folds import FoldKind, FoldSettings
+from worker.conversation.folds import FoldKind
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolResult, Usage, User, WireForm
 from worker.conversation.model import HelperAnswer, Reply, Request
 from worker.errors import ContextOverflow
-from worker.settings.runs import Resume, Strategy
+from worker.settings.runs import ContextSettings, Resume, Strategy
 from worker.turns.loop import LoopParts, run_loop
 from worker.turns.sandbox_files import FoldedResults
 
@@ -123,8 +123,10 @@ class Run:
 
 
 def limits(strategy: Strategy | None, *, tokens: int = 20_000, **settings: object) -> Limits:
-    folding = FoldSettings(strategy=strategy, **settings)  # type: ignore[arg-type]
-    return Limits(10_000, tokens, 1e9, 1e9, folding)
+    folding = ContextSettings(strategy=strategy, **settings)  # type: ignore[arg-type]
+    return Limits.model_construct(
+        max_iterations=10_000, context_tokens=tokens, wall_clock=1e9, cost_usd=1e9, context=folding
+    )
 
 
 SUMMARY = "\n".join(f"## {title}\n- nothing" for title in TITLES)

@@ -13,6 +13,9 @@ from worker.gitlab.read.access import find_audience
 from worker.gitlab.read.api import ReadClient
 from worker.jobs.commands import CommandAnswered
 from worker.turns.parts import Finished, NoteOptions
+from worker.jobs.results import CommandAnswered
+from worker.settings.runs import NoteSettings
+from worker.turns.parts import Finished
 from worker.turns.session import BEGAN_IN_PUBLIC
 from worker.verdict.audience import Level, Readers
 
@@ -37,7 +40,7 @@ def public(at: Job) -> list[Note]:
 def test_what_is_made_from_logs_for_members_is_an_internal_note(at: Job, thread: bool) -> None:
     seen: list[int] = []
     at.on_asking = lambda iteration: seen.append(len(public(at)))
-    ran = at.run_failed(note=NoteOptions(thread=thread))
+    ran = at.run_failed(note=NoteSettings(thread=thread))
     assert isinstance(ran, Finished)
     assert seen == [0]
     assert public(at) == []

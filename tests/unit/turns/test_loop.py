@@ -10,10 +10,11 @@ from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
 from worker.conversation import context_json, prompts
 from worker.conversation.context import Context, Status
 from worker.conversation.events import Answered, Asking, Event, ToolRan
-from worker.conversation.limits import Limits, LoopRules, Spending, TurnUsage, find_budget
+from worker.conversation.limits import Limits, Spending, TurnUsage, find_budget
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.conversation.model import StopReason
 from worker.errors import ModelError, SandboxLost
+from worker.settings.runs import LoopSettings
 from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, run_loop
 
@@ -85,7 +86,7 @@ def test_a_run_resumed_from_any_checkpoint_gives_the_same_transcript() -> None:
 def test_warnings_ride_on_every_request_near_a_limit_and_are_not_stored() -> None:
     looks = (says("", call(arguments=f'{{"at": {number}}}')) for number in range(19))
     run = Run(*looks, says("because"))
-    ended = run(limits=replace(LIMITS, max_iterations=20))
+    ended = run(limits=LIMITS.model_copy(update={"max_iterations": 20}))
     notices = [request.notice for request in run.model.requests]
     warned = [f"Iteration {number} of 20: finish" for number in (16, 17, 18, 19)]
     assert notices[:15] == [""] * 15
@@ -128,7 +129,7 @@ def test_where_switching_off_costs_the_cache_the_tools_stay_and_no_call_is_run()
 def test_a_model_that_calls_on_is_asked_once_more_with_the_tools_off() -> None:
     run = Run(says("maybe Y", call("a")), says("", call("b")), says("in short: X"))
     run.model.keeps_cache_without_tools = False
-    ended = run(limits=replace(LIMITS, max_iterations=2))
+    ended = run(limits=LIMITS.model_copy(update={"max_iterations": 2}))
     *_, final, insisting = run.model.requests
     assert (final.tools_allowed, insisting.tools_allowed) == (True, False)
     assert insisting.tools == final.tools
@@ -144,7 +145,7 @@ def test_a_model_that_calls_on_is_asked_once_more_with_the_tools_off() -> None:
 def test_a_model_that_never_stops_calling_gets_one_request_more_and_no_tool() -> None:
     run = Run(*(says("", call(name)) for name in "abcdef"))
     run.model.keeps_cache_without_tools = False
-    ended = run(limits=replace(LIMITS, max_iterations=3))
+    ended = run(limits=LIMITS.model_copy(update={"max_iterations": 3}))
     assert len(run.model.requests) == 4
     assert [ran.id for ran, _ in run.toolbox.ran] == ["a", "b"]
     assert outcome(ended)[0] is Status.FAILED
@@ -152,7 +153,7 @@ def test_a_model_that_never_stops_calling_gets_one_request_more_and_no_tool() ->
 
 def test_the_last_iteration_is_final_and_no_request_follows_it() -> None:
     run = Run(says("maybe Y", call("a")), says("", call("b")), says(""))
-    ended = run(limits=replace(LIMITS, max_iterations=3))
+    ended = run(limits=LIMITS.model_copy(update={"max_iterations": 3}))
     assert len(run.model.requests) == 3
     status, text, reason = outcome(ended)
     assert (status, text) == (Status.PARTIAL, "maybe Y")
@@ -357,7 +358,7 @@ def test_after_a_cut_or_broken_answer_a_whole_one_is_done() -> None:
 
 def test_a_cut_final_answer_is_not_asked_for_again() -> None:
     run = Run(replace(says("in short: X"), stop=StopReason.TRUNCATED))
-    ended = run(limits=replace(LIMITS, max_iterations=1))
+    ended = run(limits=LIMITS.model_copy(update={"max_iterations": 1}))
     assert outcome(ended)[:2] == (Status.PARTIAL, "in short: X")
     assert len(run.model.requests) == 1
 
@@ -370,13 +371,14 @@ def test_an_empty_answer_does_not_eat_the_warning() -> None:
 
 
 def rules(**changes: Any) -> Limits:
-    return replace(LIMITS, loop_rules=replace(LoopRules(), **changes))
+    return LIMITS.model_copy(update={"loop": LoopSettings(**changes)})
 
 
 @pytest.mark.parametrize(("hint_at", "stop_at"), [(2, 3), (3, 8), (6, 7)])
 def test_the_operator_says_how_often_the_same_calls_may_be_made(hint_at: int, stop_at: int) -> None:
     run = Run(*(says("stuck", call(f"c{number}")) for number in range(9)))
-    ended = run(limits=rules(hint_at=hint_at, stop_at=stop_at))
+    said = {"max_identical_calls": hint_at, "identical_calls_after_hint": stop_at - hint_at}
+    ended = run(limits=LIMITS.model_copy(update=said))
     hints = [m for m in ended.messages if isinstance(m, ToolResult) and m.is_error]
     assert len(run.toolbox.ran) == hint_at - 1
     assert len(hints) == stop_at - hint_at
@@ -410,7 +412,7 @@ def test_the_operator_says_how_many_calls_one_answer_may_have() -> None:
 
 def test_the_operator_says_how_long_the_final_answer_may_take() -> None:
     run = Run(says("because"))
-    run(limits=rules(final_grace=7.0))
+    run(limits=LIMITS.model_copy(update={"final_grace": 7.0}))
     assert run.model.requests[0].deadline == CLOCK_START + LIMITS.wall_clock + 7.0
 
 

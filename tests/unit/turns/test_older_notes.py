@@ -13,12 +13,13 @@ from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import ForgeError, ModelError
 from worker.safety.marker import find_marker
 from worker.sessions.folder import FolderStore
-from worker.turns.parts import Busy, Finished, NoteOptions, NotesMarked, Skipped
+from worker.settings.runs import NoteSettings
+from worker.turns.parts import Busy, Finished, NotesMarked, Skipped
 from worker.turns.session import CHECK_SECONDS
 
 pytestmark = pytest.mark.slow
 
-THREAD = NoteOptions(thread=True)
+THREAD = NoteSettings(thread=True)
 
 
 def pushed(at: Job, status: str = "failed") -> Pipeline:

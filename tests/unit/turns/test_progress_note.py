@@ -14,10 +14,11 @@ from worker.answer.note.note import Progress, write_progress
 from worker.conversation.events import Answered, Asking, Event, Stage, ignore_event
 from worker.conversation.messages import ToolCall, Usage
 from worker.errors import ForgeError
-from worker.turns.parts import Finished, NoteOptions
+from worker.settings.runs import NoteSettings
+from worker.turns.parts import Finished
 from worker.turns.placeholder import FAILURES, MOST, ProgressNote
 
-OFTEN = NoteOptions(progress=0.01)
+OFTEN = NoteSettings(progress=0.01)
 LOOK = ToolCall("c1", "sandbox_exec", '{"command": "grep -n ERROR log"}')
 
 

@@ -17,7 +17,8 @@ from worker.conversation.limits import TurnUsage
 from worker.errors import ForgeError
 from worker.safety.lint import find_faults
 from worker.safety.marker import Kind, Marker, find_marker
-from worker.turns.parts import Deps, NoteOptions
+from worker.settings.runs import NoteSettings
+from worker.turns.parts import Deps
 from worker.turns.suggestions import MOST_ON_DIFF, expect_changes, offer_changes
 from worker.verdict.finding import Finding, Place, RepoFile
 from worker.verdict.verdict import Verdict
@@ -197,7 +198,7 @@ def test_nothing_of_a_private_analysis_goes_on_the_diff(at: Job, context: Contex
 
 
 def test_the_operator_may_switch_suggestions_off(at: Job, context: Context) -> None:
-    off = at.build_deps(note=NoteOptions(suggestions=False))
+    off = at.build_deps(note=NoteSettings(suggestions=False))
     assert offered(context, CHANGE, off)[1].links == ()
 
 

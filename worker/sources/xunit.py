@@ -1,5 +1,8 @@
 """Parses untrusted JUnit/xUnit XML as a stream: the failed tests and the counts. Refuses a DTD.
 
+By expat itself: `iterparse`, hardened or not, has no cap on an unfinished tag, which costs the
+square of its length.
+
 It also reads Testing Farm's own dialect, where the outcome is the attribute `result` of a test or a
 suite, and `<logs>` name the files that each has left.
 """

@@ -41,7 +41,7 @@ _NAMED = 20
 SHOWN = 30
 
 
-def read_job_log(args: OfJob, reader: Reader) -> Document:
+def _read_job_log(args: OfJob, reader: Reader) -> Document:
     """Return the log as text."""
     return reader.logs.read_log(args.job_id).make_document()
 
@@ -53,7 +53,7 @@ JOB_LOG = SourceDef(
         "numbers (`grep -n`)."
     ),
     args=OfJob,
-    fetch=read_job_log,
+    fetch=_read_job_log,
     timeout=SECONDS,
 )
 
@@ -68,10 +68,10 @@ class BranchPipelines(Arguments):
     )
 
 
-def list_pipelines_of_branch(args: BranchPipelines, reader: Reader) -> RawDocument:
+def _list_pipelines_of_branch(args: BranchPipelines, reader: Reader) -> RawDocument:
     """Return the newest pipelines as JSON, newest first."""
     branch = args.branch or reader.binding.target_branch()
-    found = read_recent_pipelines(branch, SHOWN, reader)
+    found = _read_recent_pipelines(branch, SHOWN, reader)
     content = {"branch": branch, "pipelines": [describe_pipeline(each) for each in found.items]}
     missing = f"pipelines before the newest {SHOWN}" if found.more else ""
     if not found.items:
@@ -79,7 +79,7 @@ def list_pipelines_of_branch(args: BranchPipelines, reader: Reader) -> RawDocume
     return RawDocument(content, missing)
 
 
-def read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
+def _read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
     """Read the newest pipelines of a branch of the merge request's project. Raises SourceError."""
     what = f"the pipelines of {branch}"
     return list_branch_pipelines(reader.client, reader.target_project, branch, what, count)
@@ -89,7 +89,7 @@ BRANCH_PIPELINES = SourceDef(
     name="gitlab_list_branch_pipelines",
     description="The newest pipelines of a branch: status and commit, newest first.",
     args=BranchPipelines,
-    fetch=list_pipelines_of_branch,
+    fetch=_list_pipelines_of_branch,
 )
 
 
@@ -125,7 +125,7 @@ class _Search:
 
     def find_runs(self) -> Iterator[_Run]:
         """Yield the runs, newest first. Raises SourceError."""
-        for pipeline in read_recent_pipelines(self.branch, PIPELINES, self.reader).items:
+        for pipeline in _read_recent_pipelines(self.branch, PIPELINES, self.reader).items:
             path = f"{self.reader.target_project}/pipelines/{pipeline.id}"
             self.jobs[pipeline.id] = read_all_jobs(path, pipeline.id, self.reader).items
             found = [job for job in self.jobs[pipeline.id] if self._is_meant(job)]
@@ -143,7 +143,7 @@ class _Search:
         started: list[wire.Job] = []
         try:
             for bridge in self._choose_bridges(pipeline):
-                started += read_jobs_behind(bridge, self.reader, skip=True)
+                started += _read_jobs_behind(bridge, self.reader, skip=True)
             found = [job for job in started if self._is_meant(job)]
             for job in found:
                 self._allow_job(job)
@@ -157,7 +157,7 @@ class _Search:
 
     def _choose_bridges(self, pipeline: wire.Pipeline) -> Iterator[wire.Bridge]:
         """Yield the trigger jobs known to have started such a job; all, while none is known."""
-        for bridge in read_bridges(pipeline, self.reader) if self._left else ():
+        for bridge in _read_bridges(pipeline, self.reader) if self._left else ():
             wanted = bridge.name in self._triggers if self._triggers else True
             if wanted and bridge.downstream_pipeline and self._left:
                 self._left -= 1
@@ -171,7 +171,7 @@ class _Search:
             reader.logs.allow_job(job.id, project, (job.started_by,))
 
 
-def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
+def _list_runs(args: JobRuns, reader: Reader) -> RawDocument:
     """Return the runs of the job as JSON, newest first, every attempt."""
     branch = reader.binding.target_branch()
     search = _Search(args.job_name, branch, reader)
@@ -228,11 +228,11 @@ JOB_RUNS = SourceDef(
         "duration, runner."
     ),
     args=JobRuns,
-    fetch=list_runs,
+    fetch=_list_runs,
 )
 
 
-def read_last_green_log(args: JobRuns, reader: Reader) -> Document:
+def _read_last_green_log(args: JobRuns, reader: Reader) -> Document:
     """Return the log of the newest run that passed; its last line says which run that is."""
     branch = reader.binding.target_branch()
     search = _Search(args.job_name, branch, reader)
@@ -262,7 +262,7 @@ LAST_GREEN_LOG = SourceDef(
         "which run it is."
     ),
     args=JobRuns,
-    fetch=read_last_green_log,
+    fetch=_read_last_green_log,
 )
 
 
@@ -272,11 +272,11 @@ def read_started_jobs(
     """Return the jobs that the trigger jobs of these names have started; without names, those of
     all downstream pipelines that did not pass. Unknown if any of them cannot be read."""
     try:
-        bridges = read_bridges(pipeline, reader)
+        bridges = _read_bridges(pipeline, reader)
         return [
             job
             for bridge in [each for each in bridges if _is_wanted(each, triggers)][:MOST]
-            for job in read_jobs_behind(bridge, reader, skip=not triggers)
+            for job in _read_jobs_behind(bridge, reader, skip=not triggers)
         ]
     except SourceError as error:
         return Unknown(str(error))
@@ -288,14 +288,14 @@ def _is_wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
     return bridge.name in triggers if triggers else bridge.downstream_pipeline.status != "success"
 
 
-def read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Bridge]:
+def _read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Bridge]:
     """Return the trigger jobs of a pipeline. Raises SourceError."""
     path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}"
     what = f"the trigger jobs of pipeline {pipeline.id}"
     return list_trigger_jobs(reader.client, path, what).items
 
 
-def read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
+def _read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
     """Yield the started pipeline's jobs. Raises SourceError unless it may be read, or `skip`."""
     child = bridge.downstream_pipeline
     if child is None:

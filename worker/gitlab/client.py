@@ -157,7 +157,7 @@ def decode_json(response: requests.Response, cap: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RequestFailure:
     """A failed request, described for a model or a human.
 
     `doubtful` says that GitLab may not have answered at all, or is about to answer otherwise: it
@@ -170,14 +170,14 @@ class Failure:
     doubtful: bool = False
 
 
-def explain_failure(error: Exception, what: str, token: str, url: str) -> Failure:
+def explain_failure(error: Exception, what: str, token: str, url: str) -> RequestFailure:
     """Explain `error` (one of FOREIGN) of the request `what`.
 
     `token` is "read" or "write", `url` is GitLab's.
     """
     if isinstance(error, GitlabParsingError):
         text = f"{what}: {show_address(url)} answers with something else than JSON{IN_PLACE}"
-        return Failure(text, True, doubtful=True)
+        return RequestFailure(text, True, doubtful=True)
     if isinstance(error, GitlabError) and error.response_code:
         return _explain_status(error, error.response_code, what, token, url)
     if isinstance(error, requests.TooManyRedirects):
@@ -186,11 +186,11 @@ def explain_failure(error: Exception, what: str, token: str, url: str) -> Failur
             f"{what}: {show_address(url)} redirects to {show_address(target)}: set gitlab.url to "
             "where GitLab itself answers"
         )
-        return Failure(text, True, doubtful=True)
+        return RequestFailure(text, True, doubtful=True)
     if isinstance(error, Refused | RefusedAnswer):
         odd = isinstance(error, RefusedAnswer)  # a proxy's, perhaps
-        return Failure(f"{what}: GitLab's answer is refused: {error}", odd, doubtful=odd)
-    return Failure(
+        return RequestFailure(f"{what}: GitLab's answer is refused: {error}", odd, doubtful=odd)
+    return RequestFailure(
         f"{what}: {describe_failure(error, _find_url(error, url), CA_SETTING)}",
         isinstance(
             error,
@@ -234,13 +234,17 @@ def require_media(response: requests.Response, path: str) -> None:
         raise GitlabParsingError("a page came")
 
 
-def _explain_status(error: GitlabError, status: int, what: str, token: str, url: str) -> Failure:
+def _explain_status(
+    error: GitlabError, status: int, what: str, token: str, url: str
+) -> RequestFailure:
     body = (error.response_body or b"").lstrip()
     if cause := explain_tls_port(body, url) or explain_proxy_status(status, url):
-        return Failure(f"{what}: no answer from {show_address(url)}: {cause}", True, doubtful=True)
+        return RequestFailure(
+            f"{what}: no answer from {show_address(url)}: {cause}", True, doubtful=True
+        )
     if body[:1] == b"<" and status < 500:  # somebody else's
         text = f"{what}: {show_address(url)} answers {status} with a web page{IN_PLACE}"
-        return Failure(text, True, doubtful=True)
+        return RequestFailure(text, True, doubtful=True)
     reason = _read_message(error)
     variable = f"GITLAB_{token.upper()}_TOKEN"
     texts = {
@@ -250,11 +254,11 @@ def _explain_status(error: GitlabError, status: int, what: str, token: str, url:
     }
     if status == 403:
         text = f"{what}: {_explain_forbidden(reason, token, variable)}"
-        return Failure(text, False, status, doubtful=True)
+        return RequestFailure(text, False, status, doubtful=True)
     if status >= 500:
-        return Failure(f"{what}: GitLab answered {status}; try again later", True, status)
+        return RequestFailure(f"{what}: GitLab answered {status}; try again later", True, status)
     text = texts.get(status, f"{what}: GitLab answered {status}: {reason}")
-    return Failure(text, status in (401, 409, 429), status, doubtful=status in (401, 404))
+    return RequestFailure(text, status in (401, 409, 429), status, doubtful=status in (401, 404))
 
 
 def _explain_forbidden(reason: str, token: str, variable: str) -> str:

@@ -66,7 +66,7 @@ class RunStatus(Answer):
     steps: tuple[Step, ...] = ()
 
 
-class Run(Answer):
+class TektonRun(Answer):
     """A PipelineRun or a TaskRun."""
 
     metadata: Metadata
@@ -85,10 +85,10 @@ class ListMeta(Answer):
     more: str = Field(default="", alias="continue")
 
 
-class Runs(Answer):
+class TektonRuns(Answer):
     """A page of runs."""
 
-    items: tuple[Run, ...] = ()
+    items: tuple[TektonRun, ...] = ()
     metadata: ListMeta = ListMeta()
 
 
@@ -158,7 +158,7 @@ class Konflux:
         """Return the merge request's PipelineRuns as JSON, newest first."""
         tenant = self._get_tenant(reader.subject)
         missing: list[str] = []
-        found: dict[str, Run] = {}
+        found: dict[str, TektonRun] = {}
         for selector in _make_selectors(tenant, reader.subject):
             found |= self._list_runs(tenant, "pipelineruns", selector, missing)
         runs = sorted(found.values(), key=lambda run: run.metadata.creationTimestamp or "")
@@ -197,7 +197,7 @@ class Konflux:
             url=self._make_page_url(tenant, run),
         )
 
-    def _make_page_url(self, tenant: Tenant, run: Run) -> str:
+    def _make_page_url(self, tenant: Tenant, run: TektonRun) -> str:
         """Return the web page with the log of a TaskRun, "" if it is not known."""
         pipeline_run = run.metadata.labels.get("tekton.dev/pipelineRun", "")
         if not self._ui_url or not pipeline_run:
@@ -213,15 +213,15 @@ class Konflux:
 
     def _list_runs(
         self, tenant: Tenant, kind: str, selector: str, missing: list[str]
-    ) -> dict[str, Run]:
+    ) -> dict[str, TektonRun]:
         """List runs by name from all places; failures go to `missing`; raises if all fail."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}"
         query: Query = {"labelSelector": selector, "limit": LIMIT}
-        found: dict[str, Run] = {}
+        found: dict[str, TektonRun] = {}
         failures: list[SourceError] = []
         for place in reversed(self._places):
             try:
-                page = place.one(path, Runs, f"the {kind}", query)
+                page = place.one(path, TektonRuns, f"the {kind}", query)
             except SourceError as error:
                 failures.append(error)
                 continue
@@ -233,11 +233,11 @@ class Konflux:
         missing += map(str, failures)
         return found
 
-    def _find_own_run(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> Run:
+    def _find_own_run(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> TektonRun:
         """Find the run of that name. Raises SourceError if it lacks the merge request's labels."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}/{name}"
         what = f"{kind.removesuffix('s')} {name}"
-        run = ask_in_turn(self._places, lambda place: place.one(path, Run, what))
+        run = ask_in_turn(self._places, lambda place: place.one(path, TektonRun, what))
         wanted = _make_selectors(tenant, subject)
         has = {f"{key}={value}" for key, value in run.metadata.labels.items()}
         if not any(has.issuperset(selector.split(",")) for selector in wanted):
@@ -304,16 +304,16 @@ def _make_selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
             yield f"{repository},{prefix}/pull-request={subject.mr_iid}"
 
 
-def _get_label(run: Run, name: str) -> str:
+def _get_label(run: TektonRun, name: str) -> str:
     found = (run.metadata.labels.get(f"{prefix}/{name}", "") for prefix in PREFIXES)
     return next(filter(None, found), "")
 
 
-def _get_start(run: Run) -> str:
+def _get_start(run: TektonRun) -> str:
     return run.status.startTime or ""
 
 
-def _describe_outcome(run: Run) -> dict[str, Any]:
+def _describe_outcome(run: TektonRun) -> dict[str, Any]:
     state = {"True": "succeeded", "False": "failed"}.get(run.condition.status, "running")
     return present(
         status=state,
@@ -324,7 +324,7 @@ def _describe_outcome(run: Run) -> dict[str, Any]:
     )
 
 
-def _describe_pipeline_run(run: Run) -> dict[str, Any]:
+def _describe_pipeline_run(run: TektonRun) -> dict[str, Any]:
     return present(
         name=run.metadata.name,
         **_describe_outcome(run),
@@ -335,7 +335,7 @@ def _describe_pipeline_run(run: Run) -> dict[str, Any]:
     )
 
 
-def _describe_task_run(run: Run) -> dict[str, Any]:
+def _describe_task_run(run: TektonRun) -> dict[str, Any]:
     steps = [
         present(name=step.name, exit_code=step.terminated.exitCode, reason=step.terminated.reason)
         for step in run.status.steps

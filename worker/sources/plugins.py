@@ -22,7 +22,7 @@ from worker.tools.arguments import Arguments
 
 GROUP = "sandpiper.sources"
 
-RESERVED = ("gitlab_", "konflux_", "testing_farm_", "sandbox_", "fetch_")
+_RESERVED = ("gitlab_", "konflux_", "testing_farm_", "sandbox_", "fetch_")
 
 FORMER = {
     "worker.arguments": arguments,
@@ -73,8 +73,8 @@ def _find_problem(row: object) -> str:
         return f"{row!r:.100} is not a SourceDef"
     if not (_NAME.fullmatch(row.name) and len(row.name) <= 64):
         return f"{row.name!r:.100} is not a name like weather_get_forecast"
-    if row.name.startswith(RESERVED):
-        return f"{row.name} begins with a word that is taken ({', '.join(RESERVED)})"
+    if row.name.startswith(_RESERVED):
+        return f"{row.name} begins with a word that is taken ({', '.join(_RESERVED)})"
     args: object = row.args
     if not (isinstance(args, type) and issubclass(args, Arguments)):
         return f"the args of {row.name} are not a subclass of worker.tools.arguments.Arguments"

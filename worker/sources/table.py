@@ -59,7 +59,7 @@ SOURCES: tuple[SourceDef[Any], ...] = (
 MAX_KEPT = 32 * 1024 * 1024
 """Bytes of all documents kept."""
 
-MAX_MISSING = 2000
+_MAX_MISSING = 2000
 """Characters of the text that says what is missing in a document."""
 
 MAX_NAME = 80
@@ -128,7 +128,7 @@ class _BoundSource:
         if found.chunks:
             found = replace(found, chunks=partial(_read_chunks, found.chunks, row.name))
         # It may contain names that strangers chose.
-        missing = reader.redact.redact_text(visible(found.gaps))[:MAX_MISSING]
+        missing = reader.redact.redact_text(visible(found.gaps))[:_MAX_MISSING]
         document = cap_document(replace(found, gaps=missing), row.cap)
         if isinstance(given, RawDocument) and given.place is not None:
             reader.evidence.keep(given.place, document.data, reader.redact.redact_text(given.url))

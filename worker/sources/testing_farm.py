@@ -24,7 +24,7 @@ from worker.sources.xunit import MAX_CASES, Case, Report
 from worker.tools.arguments import Arguments
 from worker.verdict.finding import RequestFile
 
-MAX_XML = 64 * 1024 * 1024
+_MAX_XML = 64 * 1024 * 1024
 MAX_LOG = 8 * 1024 * 1024
 """Bytes of one file that are kept, from its start and its end."""
 
@@ -212,7 +212,7 @@ class Farm:
             raise SourceError(f"{what}: none yet (the request is {found.state})")
         if not self._is_allowed(url):
             raise SourceError(f"{what}: they lie at {url[:200]!r}, not where the operator allows")
-        return self._download(url.removeprefix(self._results_url), what, MAX_XML)
+        return self._download(url.removeprefix(self._results_url), what, _MAX_XML)
 
     def _download(self, path: str, what: str, cap: int) -> Iterator[bytes]:
         try:

@@ -1,5 +1,8 @@
 """Parses untrusted JUnit/xUnit XML as a stream: the failed tests and the counts. Refuses a DTD.
 
+By expat itself: `iterparse`, hardened or not, has no cap on an unfinished tag, which costs the
+square of its length.
+
 It also reads Testing Farm's own dialect, where the outcome is the attribute `result` of a test or a
 suite, and `<logs>` name the files that each has left.
 """
@@ -18,7 +21,7 @@ MAX_LOGS = 12
 """Most files that are named for one test or suite."""
 
 MAX_DEPTH = 50
-MAX_ELEMENTS = 1_000_000
+_MAX_ELEMENTS = 1_000_000
 MAX_MARKUP = 512 * 1024
 """Bytes of one tag with its attributes, or of one comment.
 
@@ -107,8 +110,8 @@ class Report:
     def _start_element(self, name: str, attributes: dict[str, str]) -> None:
         self._path.append(name)
         self._elements += 1
-        if self._elements > MAX_ELEMENTS:
-            raise _Forbidden(f"more than {MAX_ELEMENTS} elements")
+        if self._elements > _MAX_ELEMENTS:
+            raise _Forbidden(f"more than {_MAX_ELEMENTS} elements")
         if len(self._path) > MAX_DEPTH:
             raise _Forbidden(f"deeper than {MAX_DEPTH} elements")
         status = _RESULTS.get(attributes.get("result", "").lower(), "passed")

@@ -19,10 +19,10 @@ from worker.safety.untrusted import one_line
 from worker.tools.arguments import A, schema
 from worker.tools.source import Document, Source
 
-MESSAGE_SHOWN = 300
+_MESSAGE_SHOWN = 300
 """Characters of an unexpected exception's message that the model is shown."""
 
-REFUSAL_SHOWN = 2048
+_REFUSAL_SHOWN = 2048
 """Bytes that it is shown of what is wrong with its arguments."""
 
 WORKERS = 8
@@ -143,10 +143,10 @@ def catch_failure(run: Callable[[], ToolOutput], name: str) -> ToolOutput:
     except SandboxError as error:
         return ToolOutput({"error": str(error)}, 0, is_error=True)
     except ArgumentError as error:  # it quotes what the model wrote, however long that is
-        return ToolOutput({"error": head_and_tail(str(error), REFUSAL_SHOWN)}, 0, is_error=True)
+        return ToolOutput({"error": head_and_tail(str(error), _REFUSAL_SHOWN)}, 0, is_error=True)
     except UNFORESEEN as error:
         _log.exception("%s failed", name)
-        message = one_line(f"{type(error).__name__}: {error}", MESSAGE_SHOWN)
+        message = one_line(f"{type(error).__name__}: {error}", _MESSAGE_SHOWN)
         return ToolOutput({"error": f"{name} failed: {message}"}, 0, is_error=True)
 
 

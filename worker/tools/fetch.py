@@ -18,7 +18,7 @@ from worker.tools.arguments import Arguments
 from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure, run_in_parallel
 from worker.tools.source import Source
 
-MAX_BATCH = 20
+_MAX_BATCH = 20
 
 
 class FetchRequest(Arguments):
@@ -32,15 +32,15 @@ class FetchRequest(Arguments):
 class FetchBatch(Arguments):
     """The arguments of `fetch_batch_to_sandbox`."""
 
-    requests: list[FetchRequest] = Field(min_length=1, max_length=MAX_BATCH)
+    requests: list[FetchRequest] = Field(min_length=1, max_length=_MAX_BATCH)
 
 
-def fetch_one(args: FetchRequest, context: ToolContext, number: int) -> ToolOutput:
+def _fetch_one(args: FetchRequest, context: ToolContext, number: int) -> ToolOutput:
     """Fetch one document into the sandbox."""
     return _fetch(args, context, context.preview_bytes)
 
 
-def fetch_batch(args: FetchBatch, context: ToolContext, number: int) -> ToolOutput:
+def _fetch_batch(args: FetchBatch, context: ToolContext, number: int) -> ToolOutput:
     """Fetch several documents; a failure is reported beside the other results."""
     limit = context.preview_bytes // len(args.requests)
     alike = Counter(request.source for request in args.requests)
@@ -123,12 +123,12 @@ FETCH = ToolDef(
         "of a job log the lines that most likely explain the failure."
     ),
     args=FetchRequest,
-    run=fetch_one,
+    run=_fetch_one,
 )
 FETCH_BATCH = ToolDef(
     name="fetch_batch_to_sandbox",
-    description=f"Up to {MAX_BATCH} fetch_to_sandbox requests; they share one preview's bytes.",
+    description=f"Up to {_MAX_BATCH} fetch_to_sandbox requests; they share one preview's bytes.",
     args=FetchBatch,
-    run=fetch_batch,
+    run=_fetch_batch,
 )
 NAMES = frozenset({FETCH.name, FETCH_BATCH.name})

@@ -25,7 +25,7 @@ from worker.tools.arguments import Arguments, parse
 from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure, run_in_parallel
 from worker.tools.source import Ran, Source
 
-FIND_TOOL = "find_tool"
+_FIND_TOOL = "find_tool"
 
 FIND_TOOL_USES = 3
 """How often it may be used in a run, where nothing else is set."""
@@ -48,10 +48,10 @@ def list_specs(
     """
     specs = [tool.spec for tool in TOOLS] + [source.spec for source in sources.values()]
     listed = (spec for spec in specs if allows(spec.name))
-    return tuple(shorten_spec(spec) if compact else spec for spec in listed)
+    return tuple(_shorten_spec(spec) if compact else spec for spec in listed)
 
 
-def shorten_spec(spec: ToolSpec) -> ToolSpec:
+def _shorten_spec(spec: ToolSpec) -> ToolSpec:
     """Return the description of a tool for a small context window."""
     first = spec.description.partition(". ")[0].rstrip(".")
     return ToolSpec(spec.name, f"{first}.", _shorten_schema(spec.parameters))
@@ -92,7 +92,7 @@ class WorkflowToolbox:
             tool.name: tool for tool in TOOLS if allows(tool.name)
         }
         if others:
-            self._tools[FIND_TOOL] = make_find_tool(others, finds)
+            self._tools[_FIND_TOOL] = make_find_tool(others, finds)
         self._sources = {name: one for name, one in context.sources.items() if allows(name)}
         self._context = replace(context, sources=self._sources)
 
@@ -181,7 +181,7 @@ def make_find_tool(others: Sequence[ToolSpec], most: int = FIND_TOOL_USES) -> To
 
     def run(args: FindTool, context: ToolContext, number: int) -> ToolOutput:
         if next(uses) > most:
-            raise ArgumentError(f"{FIND_TOOL} may be used {often}; go on with what you have")
+            raise ArgumentError(f"{_FIND_TOOL} may be used {often}; go on with what you have")
         found = _find_specs(args.query, others)
         content = {
             "how": "call fetch_to_sandbox with the name as `source`",
@@ -194,7 +194,7 @@ def make_find_tool(others: Sequence[ToolSpec], most: int = FIND_TOOL_USES) -> To
         return ToolOutput(content, 0)
 
     return ToolDef(
-        name=FIND_TOOL,
+        name=_FIND_TOOL,
         description=(
             f"Find more data sources by what they give, with their arguments. At most {often}. "
             f"There are {len(others)} besides the tools you see."

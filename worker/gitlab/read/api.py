@@ -34,12 +34,17 @@ MAX_JSON = 32 * 1024 * 1024
 
 PER_PAGE = 100
 
+_MOST_PAGES = 3
+
 _PROJECT = re.compile(r"/projects/(?!\d+(?:/|$))[^/]+")
 """The start of an API path that names a project by its path."""
 
 A = TypeVar("A")
+
 P = TypeVar("P")
+
 T = TypeVar("T", bound=BaseModel)
+
 Query = Mapping[str, str | int]
 
 
@@ -53,6 +58,15 @@ class NoSuchFile(NotFound):
 
 class NoSuchRef(NotFound):
     """The project is there and the token may read it, but it has no commit of this name."""
+
+
+_MESSAGES: Mapping[str, type[NotFound]] = {
+    "404 File Not Found": NoSuchFile,
+    "404 Commit Not Found": NoSuchRef,
+    "404 Ref Not Found": NoSuchRef,
+    "404 Tree Not Found": NoSuchRef,
+}
+"""What GitLab says of what is missing (lib/api/files.rb, lib/api/repositories.rb)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,15 +260,6 @@ class ReadClient:
         return self._deadline is not None and time.monotonic() > self._deadline
 
 
-def ask_in_turn(places: Sequence[P], ask: Callable[[P], A]) -> A:
-    """Return the answer of the first place that does not raise NotFound; the last one may."""
-    *first, last = places
-    for place in first:
-        with suppress(NotFound):
-            return ask(place)
-    return ask(last)
-
-
 def _get_target(error: requests.TooManyRedirects) -> str:
     return error.response.headers.get("location", "") if error.response is not None else ""
 
@@ -264,15 +269,6 @@ def _choose_kind(status: int, error: Exception) -> type[SourceError]:
         return SourceError
     kinds = (kind for text, kind in _MESSAGES.items() if text in str(error))
     return next(kinds, NotFound)
-
-
-_MESSAGES: Mapping[str, type[NotFound]] = {
-    "404 File Not Found": NoSuchFile,
-    "404 Commit Not Found": NoSuchRef,
-    "404 Ref Not Found": NoSuchRef,
-    "404 Tree Not Found": NoSuchRef,
-}
-"""What GitLab says of what is missing (lib/api/files.rb, lib/api/repositories.rb)."""
 
 
 def _parse_answer(model: type[T], value: Any, what: str) -> T:
@@ -305,7 +301,13 @@ def keep_ends(chunks: Iterable[bytes], cap: int) -> Blob:
     return Blob(bytes(head), bytes(rest[room - cap :]), size)
 
 
-_MOST_PAGES = 3
+def ask_in_turn(places: Sequence[P], ask: Callable[[P], A]) -> A:
+    """Return the answer of the first place that does not raise NotFound; the last one may."""
+    *first, last = places
+    for place in first:
+        with suppress(NotFound):
+            return ask(place)
+    return ask(last)
 
 
 def list_trigger_jobs(client: ReadClient, pipeline: str, what: str) -> Listing[wire.Bridge]:

@@ -15,10 +15,10 @@ from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.unpacking import read_tar
 from worker.tools.arguments import Arguments
 
-MAX_ZIP = 256 * 1024 * 1024
-MAX_ARTIFACT = 16 * 1024 * 1024
+_MAX_ZIP = 256 * 1024 * 1024
+_MAX_ARTIFACT = 16 * 1024 * 1024
 MAX_LISTED = 5000
-ARTIFACT_SECONDS = 120.0
+_ARTIFACT_SECONDS = 120.0
 
 
 class ArtifactsUnder(OfJob):
@@ -33,7 +33,7 @@ class Artifact(OfJob):
     path: str = Field(min_length=1, max_length=1000, description="Like build/test.log.")
 
 
-def list_artifacts(args: OfJob, reader: Reader) -> RawDocument:
+def _list_artifacts(args: OfJob, reader: Reader) -> RawDocument:
     """Return the job's reports and the files of its archive as JSON."""
     path, job = _read_job(args.job_id, reader)
     missing: list[str] = []
@@ -51,14 +51,14 @@ def list_artifacts(args: OfJob, reader: Reader) -> RawDocument:
     return RawDocument(content | {"files": files}, "; ".join(missing))
 
 
-def read_artifact(args: Artifact, reader: Reader) -> RawDocument:
+def _read_artifact(args: Artifact, reader: Reader) -> RawDocument:
     """Return one file; of a large one, only its start and end."""
     name = check_path(args.path)
     path, job = _read_job(args.job_id, reader)
     url = f"{path}/artifacts/{quote(name)}"
     what = f"{name} in the artifacts of job {job.id}"
     try:
-        blob = reader.client.blob(url, what, MAX_ARTIFACT)
+        blob = reader.client.blob(url, what, _MAX_ARTIFACT)
     except NotFound as error:
         raise SourceError(f"{error}{_explain_gone(job)}") from error
     if not blob.omitted_bytes and b"\0" in blob.head[:8192]:
@@ -67,7 +67,7 @@ def read_artifact(args: Artifact, reader: Reader) -> RawDocument:
     return join_ends(blob)
 
 
-def read_artifacts(args: ArtifactsUnder, reader: Reader) -> RawDocument:
+def _read_artifacts(args: ArtifactsUnder, reader: Reader) -> RawDocument:
     """Return the files as one tar.gz that is streamed from GitLab into the sandbox."""
     path, job = _read_job(args.job_id, reader)
     if not _has_archive(job):
@@ -95,7 +95,7 @@ def _read_members(path: str, job: wire.Job, reader: Reader) -> Iterator[Packed]:
     what = f"the artifacts of job {job.id}"
     try:
         yield from unpacking.read_zip(
-            reader.client.stream(f"{path}/artifacts", what, MAX_ZIP), what
+            reader.client.stream(f"{path}/artifacts", what, _MAX_ZIP), what
         )
     except NotFound as error:
         raise SourceError(f"{error}{_explain_gone(job)}") from error
@@ -114,14 +114,14 @@ LIST_ARTIFACTS = SourceDef(
     name="gitlab_list_artifacts",
     description="The reports and artifact files that a job left, with sizes.",
     args=OfJob,
-    fetch=list_artifacts,
-    timeout=ARTIFACT_SECONDS,
+    fetch=_list_artifacts,
+    timeout=_ARTIFACT_SECONDS,
 )
 ARTIFACT = SourceDef(
     name="gitlab_get_artifact",
     description="One file of a job's artifacts.",
     args=Artifact,
-    fetch=read_artifact,
+    fetch=_read_artifact,
 )
 ALL_ARTIFACTS = SourceDef(
     name="gitlab_get_artifacts",
@@ -130,13 +130,13 @@ ALL_ARTIFACTS = SourceDef(
         "left out; SANDPIPER-LEFT-OUT.txt in it names them."
     ),
     args=ArtifactsUnder,
-    fetch=read_artifacts,
-    timeout=ARTIFACT_SECONDS,
+    fetch=_read_artifacts,
+    timeout=_ARTIFACT_SECONDS,
 )
 
 
-MAX_ARCHIVE = 256 * 1024 * 1024
-ARCHIVE_SECONDS = 180.0
+_MAX_ARCHIVE = 256 * 1024 * 1024
+_ARCHIVE_SECONDS = 180.0
 
 
 class SourceArchive(Arguments):
@@ -146,7 +146,7 @@ class SourceArchive(Arguments):
     folder: str = Field(default="", max_length=1000, description="Default: all.")
 
 
-def read_source_archive(args: SourceArchive, reader: Reader) -> RawDocument:
+def _read_source_archive(args: SourceArchive, reader: Reader) -> RawDocument:
     """Return a tar.gz that is streamed from GitLab into the sandbox."""
     ref = args.ref or reader.subject.sha
     folder = check_path(args.folder.strip("/")) if args.folder.strip("/") else ""
@@ -156,7 +156,7 @@ def read_source_archive(args: SourceArchive, reader: Reader) -> RawDocument:
 
     def files() -> Iterator[Packed]:
         with reader.name_other_refs(ref):
-            yield from read_tar(reader.client.stream(path, what, MAX_ARCHIVE, query), what)
+            yield from read_tar(reader.client.stream(path, what, _MAX_ARCHIVE, query), what)
 
     text = (
         f"A tar.gz of the repository at {ref}; no .git in it, no LFS content, no links. "
@@ -173,6 +173,6 @@ SOURCE_ARCHIVE = SourceDef(
         "Fetch it once: GitLab allows about 5 a minute."
     ),
     args=SourceArchive,
-    fetch=read_source_archive,
-    timeout=ARCHIVE_SECONDS,
+    fetch=_read_source_archive,
+    timeout=_ARCHIVE_SECONDS,
 )

@@ -42,7 +42,7 @@ A = TypeVar("A", bound=Arguments)
 TIMEOUT = 60.0
 """Most seconds of one call, after which a request under way may still use up its own time-out."""
 
-CAP = 32 * 1024 * 1024
+_CAP = 32 * 1024 * 1024
 """Bytes of one document in memory."""
 
 
@@ -93,7 +93,7 @@ class SourceDef(Generic[A]):
     quoted."""
     timeout: float = TIMEOUT
     """In seconds."""
-    cap: int = CAP
+    cap: int = _CAP
     """In bytes."""
     applies: Callable[[Subject], bool] = always
     """Only sessions for which it returns True are offered the source."""
@@ -140,7 +140,7 @@ def _write_content(raw: RawDocument, redact: Redactions) -> tuple[Redacted, Docu
         except (TypeError, ValueError, RecursionError) as error:
             raise SourceError(f"what was read is no JSON: {error}") from error
     data = redact(content.encode(errors="replace") if isinstance(content, str) else content)
-    return (data, DocumentKind.LOG) if raw.is_log else (reveal_invisible(data), DocumentKind.TEXT)
+    return (data, DocumentKind.LOG) if raw.is_log else (_reveal_invisible(data), DocumentKind.TEXT)
 
 
 def present(**fields: Any) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def present(**fields: Any) -> dict[str, Any]:
     }
 
 
-def reveal_invisible(data: Redacted) -> Redacted:
+def _reveal_invisible(data: Redacted) -> Redacted:
     """Write each invisible character in the form `<U+200B>`; bytes that are not UTF-8 stay.
 
     Such characters hide text from humans. They can also break a build, so they are not removed.

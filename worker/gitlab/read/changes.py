@@ -10,7 +10,7 @@ from worker.gitlab.read.subjects import read_merge_request
 from worker.safety.untrusted import one_line
 from worker.verdict.diffs import ChangedFile, Changes
 
-SHOWN_COMMITS = 10
+_SHOWN_COMMITS = 10
 MAX_TITLE = 120
 """Characters of a commit's title."""
 
@@ -60,7 +60,7 @@ def _describe_commits(
     if mr.sha in (None, subject.sha) or _is_merged_head(mr, subject):
         return ()
     path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/commits"
-    listed = client.page(path, wire.Commit, "the commits", 1, SHOWN_COMMITS + 1)
+    listed = client.page(path, wire.Commit, "the commits", 1, _SHOWN_COMMITS + 1)
     newer: list[wire.Commit] = []
     for commit in listed.items:
         if commit.short_id and subject.sha.startswith(commit.short_id):

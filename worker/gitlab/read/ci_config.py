@@ -51,7 +51,7 @@ class _OwnFile:
         return any(mark in self.data for mark in (b"include", b"\\", b"\0"))
 
 
-def read_ci_config(args: CiConfig, reader: Reader) -> RawDocument:
+def _read_ci_config(args: CiConfig, reader: Reader) -> RawDocument:
     """Return the merged YAML under GitLab's errors and warnings, or the project's own file."""
     ref = args.ref or reader.subject.sha
     path = f"{reader.pipeline_project}/ci/lint"
@@ -170,5 +170,5 @@ CI_CONFIG = SourceDef(
         "warnings. If it includes what this session may not read: the project's own file."
     ),
     args=CiConfig,
-    fetch=read_ci_config,
+    fetch=_read_ci_config,
 )

@@ -23,7 +23,7 @@ from worker.verdict.facts import MOST_INSTALLED, Installed, LastPass, Run, get_d
 
 _LIMIT = re.compile(r"^Job's log exceeded limit of (\d{1,12}) bytes", re.IGNORECASE)
 
-CLOCKS_DIFFER = 600
+_CLOCKS_DIFFER = 600
 """Seconds from which on the clocks of a runner and of GitLab count as different."""
 
 _SAME_TIME = 60
@@ -160,7 +160,7 @@ class Log:
         if not self.began or began is None or now is None:
             return ""
         apart, ago = abs(self.began - began), now - began - self.seconds
-        if apart < CLOCKS_DIFFER or not -_SAME_TIME <= ago < apart:
+        if apart < _CLOCKS_DIFFER or not -_SAME_TIME <= ago < apart:
             return ""
         off = timedelta(seconds=int(apart))
         side = "behind" if self.began < began else "ahead of"

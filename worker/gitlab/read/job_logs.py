@@ -28,22 +28,22 @@ MAX_LOG = 240 * 1024 * 1024
 MAX_KEPT = 512 * 1024 * 1024
 """Bytes of all logs that are kept; all but the short ones are on disk."""
 
-MAX_TRACE = 8 << 30
+_MAX_TRACE = 8 << 30
 """Bytes of a trace that are read at most."""
 
-MAX_PASSED_TRACE = 16 * 1024 * 1024
+_MAX_PASSED_TRACE = 16 * 1024 * 1024
 """Most bytes of the trace of a passed run that is fetched for comparison."""
 
 SECONDS = 240.0
 """Most seconds for reading one log."""
 
-PASSED_SECONDS = 5.0
+_PASSED_SECONDS = 5.0
 """Most seconds for finding a passed run, and again for reading its log."""
 
-MAX_SEARCHES = 12
+_MAX_SEARCHES = 12
 """Most passed runs that a session looks for on its own, to fetch their logs."""
 
-MAX_ERRORS = 8
+_MAX_ERRORS = 8
 ERROR = 2048
 """How many logs of failed jobs, and how many bytes of each, choose what the previews of files and
 diffs show."""
@@ -97,7 +97,7 @@ class JobLogs:
         If none was read yet, as in a reply, `known_errors`.
         """
         with self._lock:
-            failed = [log for log in self._kept.values() if log.job_failed][-MAX_ERRORS:]
+            failed = [log for log in self._kept.values() if log.job_failed][-_MAX_ERRORS:]
         return "\n".join(log.preview(ERROR) for log in failed) or self.known_errors
 
     def link_line(self, job_id: int, number: int) -> str:
@@ -131,7 +131,7 @@ class JobLogs:
         project, job = self.find_job(job_id)
         if job.erased_at:
             raise SourceError(f"the log of job {job_id} ({job.name}) was erased")
-        reading = self._read_trace(project, job, MAX_TRACE, SECONDS)
+        reading = self._read_trace(project, job, _MAX_TRACE, SECONDS)
         has_failed = job.status == "failed"
         return Log(
             spool=reading.spool,
@@ -157,10 +157,13 @@ class JobLogs:
         """Return the log of the newest run of this job that passed, if it can be had cheaply."""
         with self._lock:
             self._searches += 1
-            if self._searches > MAX_SEARCHES:
+            if self._searches > _MAX_SEARCHES:
                 return None
         _, trail = self._allowed.get(job.id, (project, ()))
-        deadline, before = time.monotonic() + PASSED_SECONDS, job.pipeline.id if job.pipeline else 0
+        deadline, before = (
+            time.monotonic() + _PASSED_SECONDS,
+            job.pipeline.id if job.pipeline else 0,
+        )
         found = self._passed.find(job.name, deadline, trail, project, before)
         if found is None or found.job.id == job.id:
             return None
@@ -174,7 +177,7 @@ class JobLogs:
         with self._lock:
             if found.job.id in self._kept:
                 return self._kept[found.job.id].spool
-        reading = self._read_trace(found.project, found.job, MAX_PASSED_TRACE, PASSED_SECONDS)
+        reading = self._read_trace(found.project, found.job, _MAX_PASSED_TRACE, _PASSED_SECONDS)
         return None if reading.broken or not reading.size else reading.spool
 
     def _read_trace(self, project: int, job: wire.Job, most: int, seconds: float) -> "_Reading":

@@ -29,11 +29,68 @@ from worker.verdict.facts import Unknown
 PIPELINES = 15
 """Pipelines looked at, newest first: a request for each."""
 
+STARTED = 20
+"""Downstream pipelines looked into for a job that the pipelines themselves do not have."""
+
+MOST = 4
+"""Trigger jobs of one pipeline that are followed: two requests for each."""
+
 _NAMED = 20
 """The most jobs that are named where there is none of a name."""
 
-STARTED = 20
-"""Downstream pipelines looked into for a job that the pipelines themselves do not have."""
+SHOWN = 30
+
+
+def _read_job_log(args: OfJob, reader: Reader) -> Document:
+    """Return the log as text."""
+    return reader.logs.read_log(args.job_id).make_document()
+
+
+JOB_LOG = SourceDef(
+    name="gitlab_get_job_log",
+    description=(
+        "A job's log without colours, section marks and timestamps. Quote it with the file's line "
+        "numbers (`grep -n`)."
+    ),
+    args=OfJob,
+    fetch=_read_job_log,
+    timeout=SECONDS,
+)
+
+
+class BranchPipelines(Arguments):
+    """Of which branch."""
+
+    branch: str = Field(
+        default="",
+        max_length=300,
+        description="Default: the target branch.",
+    )
+
+
+def _list_pipelines_of_branch(args: BranchPipelines, reader: Reader) -> RawDocument:
+    """Return the newest pipelines as JSON, newest first."""
+    branch = args.branch or reader.binding.target_branch()
+    found = _read_recent_pipelines(branch, SHOWN, reader)
+    content = {"branch": branch, "pipelines": [describe_pipeline(each) for each in found.items]}
+    missing = f"pipelines before the newest {SHOWN}" if found.more else ""
+    if not found.items:
+        missing = f"pipelines: branch {branch} has none, or the read token may not see them"
+    return RawDocument(content, missing)
+
+
+def _read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
+    """Read the newest pipelines of a branch of the merge request's project. Raises SourceError."""
+    what = f"the pipelines of {branch}"
+    return list_branch_pipelines(reader.client, reader.target_project, branch, what, count)
+
+
+BRANCH_PIPELINES = SourceDef(
+    name="gitlab_list_branch_pipelines",
+    description="The newest pipelines of a branch: status and commit, newest first.",
+    args=BranchPipelines,
+    fetch=_list_pipelines_of_branch,
+)
 
 
 class JobRuns(Arguments):
@@ -68,7 +125,7 @@ class _Search:
 
     def find_runs(self) -> Iterator[_Run]:
         """Yield the runs, newest first. Raises SourceError."""
-        for pipeline in read_recent_pipelines(self.branch, PIPELINES, self.reader).items:
+        for pipeline in _read_recent_pipelines(self.branch, PIPELINES, self.reader).items:
             path = f"{self.reader.target_project}/pipelines/{pipeline.id}"
             self.jobs[pipeline.id] = read_all_jobs(path, pipeline.id, self.reader).items
             found = [job for job in self.jobs[pipeline.id] if self._is_meant(job)]
@@ -86,7 +143,7 @@ class _Search:
         started: list[wire.Job] = []
         try:
             for bridge in self._choose_bridges(pipeline):
-                started += read_jobs_behind(bridge, self.reader, skip=True)
+                started += _read_jobs_behind(bridge, self.reader, skip=True)
             found = [job for job in started if self._is_meant(job)]
             for job in found:
                 self._allow_job(job)
@@ -100,7 +157,7 @@ class _Search:
 
     def _choose_bridges(self, pipeline: wire.Pipeline) -> Iterator[wire.Bridge]:
         """Yield the trigger jobs known to have started such a job; all, while none is known."""
-        for bridge in read_bridges(pipeline, self.reader) if self._left else ():
+        for bridge in _read_bridges(pipeline, self.reader) if self._left else ():
             wanted = bridge.name in self._triggers if self._triggers else True
             if wanted and bridge.downstream_pipeline and self._left:
                 self._left -= 1
@@ -114,7 +171,7 @@ class _Search:
             reader.logs.allow_job(job.id, project, (job.started_by,))
 
 
-def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
+def _list_runs(args: JobRuns, reader: Reader) -> RawDocument:
     """Return the runs of the job as JSON, newest first, every attempt."""
     branch = reader.binding.target_branch()
     search = _Search(args.job_name, branch, reader)
@@ -137,18 +194,6 @@ def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
         "runs": list(map(_describe_run, runs)),
     }
     return RawDocument(content, "; ".join(missing))
-
-
-def read_last_green_log(args: JobRuns, reader: Reader) -> Document:
-    """Return the log of the newest run that passed; its last line says which run that is."""
-    branch = reader.binding.target_branch()
-    search = _Search(args.job_name, branch, reader)
-    for run in search.find_runs():
-        if run.job.status == "success":
-            return _make_log_document(run, branch, reader)
-    where = f"the newest {len(search.jobs)} pipelines of {branch}"
-    unread = "".join(f"; not known: {gap}" for gap in dict.fromkeys(search.gaps))
-    raise SourceError(f"job {args.job_name!r} has not passed in {where}{unread}")
 
 
 def _name_all(pipelines: Iterable[Sequence[wire.Job]]) -> str:
@@ -176,6 +221,29 @@ def _describe_run(run: _Run) -> dict[str, Any]:
     )
 
 
+JOB_RUNS = SourceDef(
+    name="gitlab_list_job_runs",
+    description=(
+        "A job's newest runs on the target branch, every attempt: status, failure reason, commit, "
+        "duration, runner."
+    ),
+    args=JobRuns,
+    fetch=_list_runs,
+)
+
+
+def _read_last_green_log(args: JobRuns, reader: Reader) -> Document:
+    """Return the log of the newest run that passed; its last line says which run that is."""
+    branch = reader.binding.target_branch()
+    search = _Search(args.job_name, branch, reader)
+    for run in search.find_runs():
+        if run.job.status == "success":
+            return _make_log_document(run, branch, reader)
+    where = f"the newest {len(search.jobs)} pipelines of {branch}"
+    unread = "".join(f"; not known: {gap}" for gap in dict.fromkeys(search.gaps))
+    raise SourceError(f"job {args.job_name!r} has not passed in {where}{unread}")
+
+
 def _make_log_document(run: _Run, branch: str, reader: Reader) -> Document:
     document = reader.logs.read_log(run.job.id).make_document()
     # At its end, so that line N of the file is line N of the job's log.
@@ -187,16 +255,6 @@ def _make_log_document(run: _Run, branch: str, reader: Reader) -> Document:
     return replace(document, chunks=lambda: chain(chunks(), [last]))
 
 
-JOB_RUNS = SourceDef(
-    name="gitlab_list_job_runs",
-    description=(
-        "A job's newest runs on the target branch, every attempt: status, failure reason, commit, "
-        "duration, runner."
-    ),
-    args=JobRuns,
-    fetch=list_runs,
-)
-
 LAST_GREEN_LOG = SourceDef(
     name="gitlab_get_last_green_log",
     description=(
@@ -204,17 +262,8 @@ LAST_GREEN_LOG = SourceDef(
         "which run it is."
     ),
     args=JobRuns,
-    fetch=read_last_green_log,
+    fetch=_read_last_green_log,
 )
-
-
-MOST = 4
-"""Trigger jobs of one pipeline that are followed: two requests for each."""
-
-
-def get_project_id(pipeline: wire.Pipeline, reader: Reader) -> int:
-    """Return the project that a pipeline ran in, if GitLab says it; else the session pipeline's."""
-    return pipeline.project_id or reader.subject.pipeline_project_id
 
 
 def read_started_jobs(
@@ -223,21 +272,14 @@ def read_started_jobs(
     """Return the jobs that the trigger jobs of these names have started; without names, those of
     all downstream pipelines that did not pass. Unknown if any of them cannot be read."""
     try:
-        bridges = read_bridges(pipeline, reader)
+        bridges = _read_bridges(pipeline, reader)
         return [
             job
             for bridge in [each for each in bridges if _is_wanted(each, triggers)][:MOST]
-            for job in read_jobs_behind(bridge, reader, skip=not triggers)
+            for job in _read_jobs_behind(bridge, reader, skip=not triggers)
         ]
     except SourceError as error:
         return Unknown(str(error))
-
-
-def read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Bridge]:
-    """Return the trigger jobs of a pipeline. Raises SourceError."""
-    path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}"
-    what = f"the trigger jobs of pipeline {pipeline.id}"
-    return list_trigger_jobs(reader.client, path, what).items
 
 
 def _is_wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
@@ -246,7 +288,14 @@ def _is_wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
     return bridge.name in triggers if triggers else bridge.downstream_pipeline.status != "success"
 
 
-def read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
+def _read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Bridge]:
+    """Return the trigger jobs of a pipeline. Raises SourceError."""
+    path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}"
+    what = f"the trigger jobs of pipeline {pipeline.id}"
+    return list_trigger_jobs(reader.client, path, what).items
+
+
+def _read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
     """Yield the started pipeline's jobs. Raises SourceError unless it may be read, or `skip`."""
     child = bridge.downstream_pipeline
     if child is None:
@@ -261,56 +310,6 @@ def read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iter
         yield job.model_copy(update={"started_by": bridge.name})
 
 
-SHOWN = 30
-
-
-class BranchPipelines(Arguments):
-    """Of which branch."""
-
-    branch: str = Field(
-        default="",
-        max_length=300,
-        description="Default: the target branch.",
-    )
-
-
-def list_pipelines_of_branch(args: BranchPipelines, reader: Reader) -> RawDocument:
-    """Return the newest pipelines as JSON, newest first."""
-    branch = args.branch or reader.binding.target_branch()
-    found = read_recent_pipelines(branch, SHOWN, reader)
-    content = {"branch": branch, "pipelines": [describe_pipeline(each) for each in found.items]}
-    missing = f"pipelines before the newest {SHOWN}" if found.more else ""
-    if not found.items:
-        missing = f"pipelines: branch {branch} has none, or the read token may not see them"
-    return RawDocument(content, missing)
-
-
-def read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
-    """Read the newest pipelines of a branch of the merge request's project. Raises SourceError."""
-    what = f"the pipelines of {branch}"
-    return list_branch_pipelines(reader.client, reader.target_project, branch, what, count)
-
-
-BRANCH_PIPELINES = SourceDef(
-    name="gitlab_list_branch_pipelines",
-    description="The newest pipelines of a branch: status and commit, newest first.",
-    args=BranchPipelines,
-    fetch=list_pipelines_of_branch,
-)
-
-
-def read_job_log(args: OfJob, reader: Reader) -> Document:
-    """Return the log as text."""
-    return reader.logs.read_log(args.job_id).make_document()
-
-
-JOB_LOG = SourceDef(
-    name="gitlab_get_job_log",
-    description=(
-        "A job's log without colours, section marks and timestamps. Quote it with the file's line "
-        "numbers (`grep -n`)."
-    ),
-    args=OfJob,
-    fetch=read_job_log,
-    timeout=SECONDS,
-)
+def get_project_id(pipeline: wire.Pipeline, reader: Reader) -> int:
+    """Return the project that a pipeline ran in, if GitLab says it; else the session pipeline's."""
+    return pipeline.project_id or reader.subject.pipeline_project_id

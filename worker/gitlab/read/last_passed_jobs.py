@@ -16,7 +16,7 @@ BRANCH_PIPELINES = 2
 """Passed pipelines of the target branch whose jobs are listed, and the most newer ones that did not
 pass: the job itself may have passed there."""
 
-MR_PIPELINES = 2
+_MR_PIPELINES = 2
 """Earlier pipelines of the merge request whose jobs are listed."""
 
 _LISTED = 20
@@ -72,7 +72,7 @@ class LastPassedJobs:
         left to a later call."""
         for read_list, most in (
             (self._read_branch_pipelines, 2 * BRANCH_PIPELINES),
-            (self._read_merge_request_pipelines, MR_PIPELINES),
+            (self._read_merge_request_pipelines, _MR_PIPELINES),
         ):
             if read_list.__name__ not in self._lists and time.monotonic() <= deadline:
                 with suppress(SourceError):

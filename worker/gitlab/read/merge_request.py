@@ -13,18 +13,18 @@ from worker.safety.untrusted import visible
 from worker.tools.source import Document
 from worker.verdict.previews import preview_diff
 
-MAX_DESCRIPTION = 20_000
+_MAX_DESCRIPTION = 20_000
 """Characters of the description."""
 
 
-def read_details(args: NoArguments, reader: Reader) -> RawDocument:
+def _read_details(args: NoArguments, reader: Reader) -> RawDocument:
     """Return the merge request, its pipeline and commits as JSON."""
     mr = reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
     missing: list[str] = []
     pipeline = _read_pipeline(reader, missing)
     commits = _read_commits(reader, missing)
-    if len(mr.description or "") > MAX_DESCRIPTION:
-        missing.append(f"the description after {MAX_DESCRIPTION} characters")
+    if len(mr.description or "") > _MAX_DESCRIPTION:
+        missing.append(f"the description after {_MAX_DESCRIPTION} characters")
     content = _describe_merge_request(mr) | {"pipeline": pipeline, "commits": commits}
     return RawDocument(content, "; ".join(missing))
 
@@ -34,7 +34,7 @@ def _describe_merge_request(mr: wire.MergeRequest) -> dict[str, Any]:
     return present(
         iid=mr.iid,
         title=mr.title,
-        description=(mr.description or "")[:MAX_DESCRIPTION],
+        description=(mr.description or "")[:_MAX_DESCRIPTION],
         state=mr.state,
         draft=mr.draft,
         author=mr.author.username if mr.author else None,
@@ -103,7 +103,7 @@ MR_DETAILS = SourceDef(
         "first) and this session's pipeline."
     ),
     args=NoArguments,
-    fetch=read_details,
+    fetch=_read_details,
 )
 
 
@@ -199,7 +199,7 @@ def render_diff(files: tuple[wire.DiffFile, ...], shown: list[wire.DiffFile]) ->
     """Return a summary of all `files`, then the diffs of the `shown` ones."""
     plural = "" if len(files) == 1 else "s"
     summary = [f"{len(files)} file{plural} changed", *map(_summarise_file, files), ""]
-    return "\n".join([*summary, *map(write_unified_diff, shown)])
+    return "\n".join([*summary, *map(_write_unified_diff, shown)])
 
 
 def _summarise_file(file: wire.DiffFile) -> str:
@@ -211,7 +211,7 @@ def _summarise_file(file: wire.DiffFile) -> str:
     return f"{kind} {name} +{added} -{removed}" + (" (generated)" if file.generated_file else "")
 
 
-def write_unified_diff(file: wire.DiffFile) -> str:
+def _write_unified_diff(file: wire.DiffFile) -> str:
     """Write one file's diff with the headers for `git apply`; GitLab gives the hunks alone."""
     lines = [f"diff --git a/{file.old_path} b/{file.new_path}"]
     if file.new_file:
@@ -240,7 +240,7 @@ MR_DIFF = SourceDef(
 )
 
 
-COMMIT_PAGES = 5
+_COMMIT_PAGES = 5
 MAX_MESSAGE = 4000
 """Characters of one message."""
 
@@ -248,12 +248,12 @@ MAX_MESSAGE = 4000
 def list_commits(args: NoArguments, reader: Reader) -> RawDocument:
     """Return the commits as JSON, newest first."""
     path = f"{reader.merge_request}/commits"
-    found = reader.client.many(path, wire.Commit, "the commits", pages=COMMIT_PAGES)
+    found = reader.client.many(path, wire.Commit, "the commits", pages=_COMMIT_PAGES)
     missing = f"commits before the newest {len(found.items)}" if found.more else ""
-    return RawDocument({"commits": list(map(describe_commit, found.items))}, missing)
+    return RawDocument({"commits": list(map(_describe_commit, found.items))}, missing)
 
 
-def describe_commit(commit: wire.Commit) -> dict[str, Any]:
+def _describe_commit(commit: wire.Commit) -> dict[str, Any]:
     """Return a commit with its message; the title is the message's first line."""
     message = visible(commit.message or commit.title).strip()
     cut = len(message) - MAX_MESSAGE
@@ -274,7 +274,7 @@ MR_COMMITS = SourceDef(
 )
 
 
-DISCUSSION_PAGES = 5
+_DISCUSSION_PAGES = 5
 """Pages of 100 threads."""
 
 MAX_NOTE = 4000
@@ -286,7 +286,7 @@ MAX_NOTES = 500
 def list_discussions(args: NoArguments, reader: Reader) -> RawDocument:
     """List the threads as JSON, oldest first, without system notes, internal ones and our own."""
     path = f"{reader.merge_request}/discussions"
-    found = reader.client.many(path, wire.Discussion, "the discussions", pages=DISCUSSION_PAGES)
+    found = reader.client.many(path, wire.Discussion, "the discussions", pages=_DISCUSSION_PAGES)
     own = _find_own_ids(reader)
     notes = [(thread, note) for thread in found.items for note in thread.notes if not note.system]
     internal = {note.id for thread, note in notes if note.internal or thread.notes[0].internal}
@@ -314,7 +314,7 @@ def _describe_missing(internal: int, over: int, more: bool) -> str:
     if over > 0:
         reasons.append(f"the {over} oldest notes")
     if more:
-        reasons.append(f"all after the first {DISCUSSION_PAGES * 100} discussions")
+        reasons.append(f"all after the first {_DISCUSSION_PAGES * 100} discussions")
     return "; ".join(reasons)
 
 

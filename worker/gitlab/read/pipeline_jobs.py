@@ -132,7 +132,7 @@ PIPELINE_JOBS = SourceDef(
 MAX_DEPTH = 4
 MAX_PIPELINES = 25
 
-PASSED_SHOWN = 20
+_PASSED_SHOWN = 20
 """The most passed jobs that are listed of a downstream pipeline."""
 
 _QUERY = {"scope[]": "failed"}
@@ -223,7 +223,9 @@ class DownstreamPipelines:
         """Return the newest passed jobs of a pipeline; none if they cannot be read."""
         what, query = f"the passed jobs of pipeline {number}", {"scope[]": "success"}
         with suppress(SourceError):
-            found = self._reader.client.page(f"{path}/jobs", wire.Job, what, 1, PASSED_SHOWN, query)
+            found = self._reader.client.page(
+                f"{path}/jobs", wire.Job, what, 1, _PASSED_SHOWN, query
+            )
             self._allow_jobs(found.items, project, trail)
             return [{"id": job.id, "name": job.name} for job in reversed(found.items)]
         return []

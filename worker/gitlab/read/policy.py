@@ -12,6 +12,12 @@ from worker.errors import SourceError
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound, ReadClient
 
+MEMBER_SECONDS, REFUSAL_SECONDS = 300.0, 30.0
+"""Seconds for which a membership of the bot is cached, and for which its absence is."""
+
+MOST = 2_000
+"""Projects whose answers are kept."""
+
 _DIFF_PAGES = 10
 
 
@@ -34,26 +40,6 @@ class Policy:
 
 
 DEFAULT = Policy()
-
-
-def is_bot(client: ReadClient, user_id: int) -> bool:
-    """Whether GitLab says that the account is a bot, whatever its name. Raises SourceError."""
-    try:
-        return client.one(f"/users/{user_id}", wire.Account, f"user {user_id}").bot
-    except NotFound:
-        return False
-
-
-def is_fork(mr: wire.MergeRequest) -> bool:
-    """Whether its source branch is in another project, or in a deleted one."""
-    return mr.source_project_id != mr.target_project_id
-
-
-def is_members(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> bool:
-    """Whether its author is a member of the target project. Raises SourceError."""
-    author = mr.author.id if mr.author else 0
-    level = read_access_level(client, mr.target_project_id, author) if author else 0
-    return level >= policy.fork_min_access
 
 
 def explain_unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy, ran_in: int) -> str:
@@ -89,11 +75,24 @@ def _touches_only(client: ReadClient, mr: wire.MergeRequest, globs: Sequence[str
     return bool(paths) and covered and not listed.more
 
 
-MEMBER_SECONDS, REFUSAL_SECONDS = 300.0, 30.0
-"""Seconds for which a membership of the bot is cached, and for which its absence is."""
+def is_members(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> bool:
+    """Whether its author is a member of the target project. Raises SourceError."""
+    author = mr.author.id if mr.author else 0
+    level = read_access_level(client, mr.target_project_id, author) if author else 0
+    return level >= policy.fork_min_access
 
-MOST = 2_000
-"""Projects whose answers are kept."""
+
+def is_fork(mr: wire.MergeRequest) -> bool:
+    """Whether its source branch is in another project, or in a deleted one."""
+    return mr.source_project_id != mr.target_project_id
+
+
+def is_bot(client: ReadClient, user_id: int) -> bool:
+    """Whether GitLab says that the account is a bot, whatever its name. Raises SourceError."""
+    try:
+        return client.one(f"/users/{user_id}", wire.Account, f"user {user_id}").bot
+    except NotFound:
+        return False
 
 
 def read_access_level(client: ReadClient, project_id: int, user_id: int) -> int:

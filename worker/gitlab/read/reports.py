@@ -22,7 +22,7 @@ MAX_DEPTH = 20
 """Nesting levels that are read of an output that was XML."""
 
 
-def read_test_report(args: OfPipeline, reader: Reader) -> RawDocument:
+def _read_test_report(args: OfPipeline, reader: Reader) -> RawDocument:
     """Return the counts of each suite, then the tests that failed or ended in an error, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
     what = f"the test report of pipeline {number}"
@@ -114,11 +114,11 @@ TEST_REPORT = SourceDef(
         "trace."
     ),
     args=OfPipeline,
-    fetch=read_test_report,
+    fetch=_read_test_report,
 )
 
 
-STATUS_PAGES = 5
+_STATUS_PAGES = 5
 
 
 class Statuses(Arguments):
@@ -136,7 +136,7 @@ def list_statuses(args: Statuses, reader: Reader) -> RawDocument:
     sha = args.sha or reader.subject.sha
     path = f"{reader.find_projects(sha)[0]}/repository/commits/{sha}/statuses"
     what = f"the statuses of commit {sha}"
-    found = reader.client.many(path, wire.Status, what, pages=STATUS_PAGES)
+    found = reader.client.many(path, wire.Status, what, pages=_STATUS_PAGES)
     ordered = sorted(found.items, key=lambda each: each.status != "failed")
     missing = f"statuses after the first {len(found.items)}" if found.more else ""
     return RawDocument({"sha": sha, "statuses": list(map(_describe_status, ordered))}, missing)
@@ -152,7 +152,7 @@ def find_failed_outside(
     """
     subject = reader.subject
     path = f"{reader.pipeline_project}/repository/commits/{subject.sha}/statuses"
-    found = reader.client.many(path, wire.Status, "the commit's statuses", pages=STATUS_PAGES)
+    found = reader.client.many(path, wire.Status, "the commit's statuses", pages=_STATUS_PAGES)
     failed = [
         each
         for each in found.items

@@ -141,7 +141,7 @@ FILE = SourceDef(
 )
 
 
-TREE_PAGES = 30
+_TREE_PAGES = 30
 """Pages of 100 entries."""
 
 
@@ -170,7 +170,7 @@ def _read_tree(args: Tree, reader: Reader) -> Listing[wire.TreeEntry]:
 
     def read(project: str) -> Listing[wire.TreeEntry]:
         return reader.client.many(
-            f"{project}/repository/tree", wire.TreeEntry, what, query, TREE_PAGES
+            f"{project}/repository/tree", wire.TreeEntry, what, query, _TREE_PAGES
         )
 
     return reader.read_first(read, ref)
@@ -198,7 +198,7 @@ class Search(Arguments):
     )
 
 
-def search_code(args: Search, reader: Reader) -> RawDocument:
+def _search_code(args: Search, reader: Reader) -> RawDocument:
     """Return each hit with its lines, in the format of grep."""
     query = {"scope": "blobs", "search": args.text} | ({"ref": args.ref} if args.ref else {})
     path = f"{reader.target_project}/search"
@@ -223,11 +223,11 @@ SEARCH = SourceDef(
         "sandbox, over gitlab_get_source_archive."
     ),
     args=Search,
-    fetch=search_code,
+    fetch=_search_code,
 )
 
 
-MAX_COMMITS = 100
+_MAX_COMMITS = 100
 
 
 class Compare(Arguments):
@@ -273,15 +273,15 @@ def _make_comparison(heading: str, found: wire.Comparison, reader: Reader) -> Do
     missing = list_left_out(cut)
     if found.compare_timeout:
         missing.append("part of the diff: GitLab gave up, it is too large")
-    if len(found.commits) > MAX_COMMITS:
-        missing.append(f"{len(found.commits) - MAX_COMMITS} older commits")
+    if len(found.commits) > _MAX_COMMITS:
+        missing.append(f"{len(found.commits) - _MAX_COMMITS} older commits")
     text = heading + render_diff(found.diffs, shown)
     return make_diff_document(text, "; ".join(missing), reader)
 
 
 def _write_commits(commits: tuple[wire.Commit, ...]) -> str:
     count = f"{len(commits)} commit{'' if len(commits) == 1 else 's'}"
-    newest = commits[-MAX_COMMITS:][::-1]
+    newest = commits[-_MAX_COMMITS:][::-1]
     lines = [f"{each.short_id} {one_line(each.title, 200)} ({each.author_name})" for each in newest]
     return "\n".join([f"{count}, newest first", *lines, "", ""])
 

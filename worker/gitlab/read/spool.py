@@ -14,7 +14,7 @@ from typing import overload
 from worker.errors import SourceError
 from worker.safety.redacted_values import Redacted, assume_redacted
 
-IN_MEMORY = 1 << 20
+_IN_MEMORY = 1 << 20
 """Bytes up to which a segment of a log stays in memory."""
 
 
@@ -48,7 +48,7 @@ class _Segment:
     def __init__(self, first: int) -> None:
         self.first = first
         self.size = self.lines = 0
-        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="sandpiper-log-")  # noqa: SIM115
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="sandpiper-log-")  # noqa: SIM115
         # A reader may still use the file after the log has dropped this segment.
         weakref.finalize(self, self._file.close)
         self._lock = threading.Lock()

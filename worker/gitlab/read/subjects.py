@@ -13,9 +13,16 @@ from worker.conversation.triggers import UNRELATED_SOURCES, PipelineFailed, Pipe
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound, ReadClient
 
-log = logging.getLogger("sandpiper.gitlab")
-
 _PAGES = 2
+
+_MOST_NAMED = 5
+
+_AT_WORK = (
+    *("created", "waiting_for_resource", "preparing", "pending", "running", "scheduled"),
+    *("waiting_for_callback", "canceling"),
+)
+
+log = logging.getLogger("sandpiper.gitlab")
 
 
 def explain_unrelated(pipeline: wire.Pipeline) -> str:
@@ -131,15 +138,6 @@ def _list_open(
     listed = client.many(path, wire.MergeRequest, "open merge requests", query)
     found = [mr for mr in listed.items if mr.sha == pipeline.sha and mr.source_project_id == ran_in]
     return sorted(found, key=lambda mr: mr.iid)
-
-
-_MOST_NAMED = 5
-
-
-_AT_WORK = (
-    *("created", "waiting_for_resource", "preparing", "pending", "running", "scheduled"),
-    *("waiting_for_callback", "canceling"),
-)
 
 
 def explain_outdated(mr: wire.MergeRequest, pipeline: wire.Pipeline) -> str:

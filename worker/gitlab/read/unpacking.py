@@ -1,7 +1,8 @@
 """Unpacks untrusted archives as streams, member by member, within caps, and never on the disk.
 
 The directory of a zip is at its end, so the header before each member is read instead. Sizes in
-these headers are not trusted: bytes are counted.
+these headers are not trusted: bytes are counted. (`zipfile` needs the whole file on the disk, and
+reads its whole directory before any cap counts: 17 MB that say 400,000 members are 120 MB.)
 """
 
 import re
@@ -16,21 +17,21 @@ from typing import IO, cast
 from worker.errors import SourceError
 from worker.gitlab.read.redactions import Packed
 
-MAX_TOTAL = 512 * 1024 * 1024
+_MAX_TOTAL = 512 * 1024 * 1024
 """Bytes of all files together, unpacked."""
 
 
 MAX_FILES = 50_000
 
 
-MAX_RATIO = 100
+_MAX_RATIO = 100
 
 
-RATIO_FROM = 10 * 1024 * 1024
-"""Unpacked bytes above which more than `MAX_RATIO` times the packed size counts as a zip bomb."""
+_RATIO_FROM = 10 * 1024 * 1024
+"""Unpacked bytes above which more than `_MAX_RATIO` times the packed size counts as a zip bomb."""
 
 
-class Budget:
+class _SizeCaps:
     """Counts what one archive unpacks to. Raises SourceError past a cap."""
 
     def __init__(self, what: str) -> None:
@@ -54,23 +55,25 @@ class Budget:
     def count_unpacked(self, size: int) -> None:
         """Count `size` more unpacked bytes."""
         self._total += size
-        if self._total > MAX_TOTAL:
-            raise SourceError(f"{self._what}: more than {MAX_TOTAL} bytes unpacked")
-        if self._total > RATIO_FROM and self._total > MAX_RATIO * self._packed:
-            raise SourceError(f"{self._what}: refused, it unpacks to over {MAX_RATIO} times itself")
+        if self._total > _MAX_TOTAL:
+            raise SourceError(f"{self._what}: more than {_MAX_TOTAL} bytes unpacked")
+        if self._total > _RATIO_FROM and self._total > _MAX_RATIO * self._packed:
+            raise SourceError(
+                f"{self._what}: refused, it unpacks to over {_MAX_RATIO} times itself"
+            )
 
 
-def inflate(chunks: Iterable[bytes], budget: Budget, what: str) -> Iterator[bytes]:
+def _inflate(chunks: Iterable[bytes], caps: _SizeCaps, what: str) -> Iterator[bytes]:
     """Yield the unpacked content of a gzip stream, in small pieces. Raises SourceError."""
     engine = zlib.decompressobj(wbits=31)
-    for chunk in budget.count_packed(chunks):
+    for chunk in caps.count_packed(chunks):
         rest = chunk
         while rest and not engine.eof:
             try:
                 piece = engine.decompress(rest, 1 << 18)
             except zlib.error as error:
                 raise SourceError(f"{what}: not a gzip file: {error}") from error
-            budget.count_unpacked(len(piece))
+            caps.count_unpacked(len(piece))
             yield piece
             rest = engine.unconsumed_tail
     if not engine.eof:
@@ -125,8 +128,8 @@ _EXTENDED = (
 
 def read_tar(packed: Iterator[bytes], what: str) -> Iterator[Packed]:
     """Yield the regular files of a tar.gz without its top folder. Raises SourceError."""
-    budget = Budget(what)
-    pipe = ChunkReader(inflate(packed, budget, what))
+    caps = _SizeCaps(what)
+    pipe = ChunkReader(_inflate(packed, caps, what))
     with (
         _translate_tar_errors(what),
         tarfile.open(fileobj=cast(IO[bytes], pipe), mode="r|", tarinfo=_ShortHeader) as tar,
@@ -134,7 +137,7 @@ def read_tar(packed: Iterator[bytes], what: str) -> Iterator[Packed]:
         for info in tar:
             if not info.isreg() or info.issparse():
                 continue
-            budget.count_file()
+            caps.count_file()
             content = tar.extractfile(info)
             if content is not None:
                 name = info.name.partition("/")[2]
@@ -194,13 +197,13 @@ def read_zip(chunks: Iterable[bytes], what: str) -> Iterator[Packed]:
 
     Raises SourceError for what is not a zip, is truncated or encrypted, or exceeds a cap.
     """
-    budget = Budget(what)
-    pipe = ChunkReader(budget.count_packed(chunks))
+    caps = _SizeCaps(what)
+    pipe = ChunkReader(caps.count_packed(chunks))
     while (mark := pipe.read(4)) == _LOCAL:
         header = _read_header(pipe, what)
-        content = _read_content(header, pipe, budget, what)
+        content = _read_content(header, pipe, caps, what)
         if not header.name.endswith("/"):
-            budget.count_file()
+            caps.count_file()
             yield Packed(header.name, content)
         for _ in content:
             pass
@@ -235,13 +238,15 @@ def _read_zip64_size(extra: bytes, both: bool) -> int:
     return 0xFFFFFFFF
 
 
-def _read_content(header: _Header, pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
+def _read_content(
+    header: _Header, pipe: ChunkReader, caps: _SizeCaps, what: str
+) -> Iterator[bytes]:
     if header.method == _DEFLATED:
-        yield from _read_deflated(pipe, budget, what)
+        yield from _read_deflated(pipe, caps, what)
     elif header.method == _STORED and header.flags & _STREAMED:
-        yield from _read_stored_stream(header.name, pipe, budget, what)
+        yield from _read_stored_stream(header.name, pipe, caps, what)
     elif header.method == _STORED:
-        yield from _read_stored(header.packed, pipe, budget, what)
+        yield from _read_stored(header.packed, pipe, caps, what)
     else:
         raise SourceError(
             f"{what}: {header.name[:200]!r} in it is packed in a way that cannot be read as a "
@@ -251,7 +256,7 @@ def _read_content(header: _Header, pipe: ChunkReader, budget: Budget, what: str)
         _skip_descriptor(pipe, what)
 
 
-def _read_deflated(pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
+def _read_deflated(pipe: ChunkReader, caps: _SizeCaps, what: str) -> Iterator[bytes]:
     engine = zlib.decompressobj(wbits=-15)
     while not engine.eof:
         rest = pipe.read_available()
@@ -262,23 +267,25 @@ def _read_deflated(pipe: ChunkReader, budget: Budget, what: str) -> Iterator[byt
                 piece = engine.decompress(rest, _PIECE)
             except zlib.error as error:
                 raise SourceError(f"{what}: damaged: {error}") from error
-            budget.count_unpacked(len(piece))
+            caps.count_unpacked(len(piece))
             yield piece
             rest = engine.unconsumed_tail
     pipe.put_back(engine.unused_data)
 
 
-def _read_stored(size: int, pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
+def _read_stored(size: int, pipe: ChunkReader, caps: _SizeCaps, what: str) -> Iterator[bytes]:
     while size > 0:
         piece = pipe.read(min(size, _PIECE))
         if not piece:
             raise SourceError(f"{what}: it broke off")
         size -= len(piece)
-        budget.count_unpacked(len(piece))
+        caps.count_unpacked(len(piece))
         yield piece
 
 
-def _read_stored_stream(name: str, pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
+def _read_stored_stream(
+    name: str, pipe: ChunkReader, caps: _SizeCaps, what: str
+) -> Iterator[bytes]:
     """Yield a member whose size follows it, as gitlab-runner writes symbolic links.
 
     It ends where the next sizes and checksum are those of what was read.
@@ -289,7 +296,7 @@ def _read_stored_stream(name: str, pipe: ChunkReader, budget: Budget, what: str)
         at, is_end = _find_end(held, size, crc)
         piece, held = held[:at], held[at:]
         size, crc = size + at, zlib.crc32(piece, crc)
-        budget.count_unpacked(at)
+        caps.count_unpacked(at)
         yield piece
         if is_end:
             pipe.put_back(held)

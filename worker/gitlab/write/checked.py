@@ -1,11 +1,10 @@
 """A writer that checks every body before it is posted."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from worker.answer.finish import add_subject_hosts, finish_body
 from worker.conversation.context import NoteRef, Subject
-from worker.gitlab.ports import NoteWriter, OwnNote
-from worker.safety.marker import Marker
+from worker.gitlab.ports import NoteWriter
 from worker.verdict.diffs import Position
 
 
@@ -23,14 +22,8 @@ class CheckedNoteWriter:
         self._notes = notes
         self._hosts = hosts
         self._redact = redact
-
-    def find_note(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
-        """See NoteWriter."""
-        return self._notes.find_note(subject, marker, discussion_id)
-
-    def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
-        """See NoteWriter."""
-        return self._notes.list_own_notes(subject)
+        self.find_note, self.list_own_notes = notes.find_note, notes.list_own_notes
+        self.remove_copies, self.resolve_thread = notes.remove_copies, notes.resolve_thread
 
     def post_note(
         self,
@@ -48,21 +41,11 @@ class CheckedNoteWriter:
             subject, text, discussion_id, thread=thread, at=at, internal=internal
         )
 
-    def remove_copies(
-        self, subject: Subject, marker: Marker, kept: NoteRef, *, older: bool = False
-    ) -> int:
-        """See NoteWriter."""
-        return self._notes.remove_copies(subject, marker, kept, older=older)
-
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
     ) -> None:
         """See NoteWriter."""
         self._notes.edit_note(subject, note, self._finish_body(subject, body), hurried=hurried)
-
-    def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
-        """See NoteWriter."""
-        self._notes.resolve_thread(subject, note)
 
     def _finish_body(self, subject: Subject, body: str) -> str:
         return finish_body(body, add_subject_hosts(subject, self._hosts), self._redact).body

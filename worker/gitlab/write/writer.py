@@ -45,12 +45,12 @@ _LATE = (0, 504)
 MAX_ANSWER = 128 * 1024 * 1024
 """The most bytes of one answer: a page of the longest notes that GitLab allows."""
 
-EYES = "eyes"
+_EYES = "eyes"
 
-VOTES = {"thumbsup": True, "thumbsdown": False}
+_VOTES = {"thumbsup": True, "thumbsdown": False}
 """The emoji that are votes; GitLab may add `_tone1` and the like to their names."""
 
-AWARD_PAGES = 10
+_AWARD_PAGES = 10
 _IDEMPOTENT: Json = {"retry_transient_errors": True, "max_retries": RETRIES}
 """Options of requests that may be repeated."""
 
@@ -241,13 +241,13 @@ class GitLabWriter:
         what = f"a reaction to note {note_id}"
         try:
             with self._translate_errors(what):
-                self.connections.get().http_post(place, post_data={"name": EYES}, **_POSTED)
+                self.connections.get().http_post(place, post_data={"name": _EYES}, **_POSTED)
         except ForgeError:
             if not any(self._find_own_eyes(place, note_id)):
                 raise
 
     def read_votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
-        """Return the votes on one of our notes, among `AWARD_PAGES` pages of reactions."""
+        """Return the votes on one of our notes, among `_AWARD_PAGES` pages of reactions."""
         place = _make_awards_path(project_id, mr_iid, note_id)
         try:
             note = self._get(place.removesuffix("/award_emoji"), f"note {note_id}")
@@ -263,8 +263,8 @@ class GitLabWriter:
     def _count_votes(self, place: str, note_id: int, me: int) -> dict[int, bool]:
         newest: dict[int, tuple[int, bool]] = {}
         what = f"the reactions to note {note_id}"
-        for award in self._list_pages(place, what, "reactions", AWARD_PAGES, 100):
-            up = VOTES.get(str(award.get("name", "")).partition("_tone")[0])
+        for award in self._list_pages(place, what, "reactions", _AWARD_PAGES, 100):
+            up = _VOTES.get(str(award.get("name", "")).partition("_tone")[0])
             user, number = _get_id(award.get("user")), _get_id(award)
             if up is not None and user != me and newest.get(user, (0, up))[0] < number:
                 newest[user] = number, up
@@ -290,7 +290,7 @@ class GitLabWriter:
         me = self.get_user_id()
         found = self._get(place, f"the reactions to note {note_id}", {"per_page": 100})
         for award in _list_objects(found, "reactions"):
-            if _read_field(award.get("user"), "id") == me and award.get("name") == EYES:
+            if _read_field(award.get("user"), "id") == me and award.get("name") == _EYES:
                 yield _get_id(award)
 
     def _get_user(self) -> tuple[int, str]:

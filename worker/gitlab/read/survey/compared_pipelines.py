@@ -22,7 +22,7 @@ LISTED = 100
 _MOST_LISTED = 30
 """Pipelines of a list."""
 
-COMMITS_LISTED = 100
+_COMMITS_LISTED = 100
 """Commits of the merge request, and of the target branch, that are looked at."""
 
 _PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{7,64})\)")
@@ -88,7 +88,7 @@ def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
     )
     listed = listing.result()
     own = _find_own(listed, reader)
-    return choose_pipelines(own, mr, listed, target, finding.result())
+    return _choose_pipelines(own, mr, listed, target, finding.result())
 
 
 def _find_own(listed: Sequence[wire.Pipeline] | Unknown, reader: Reader) -> wire.Pipeline:
@@ -130,7 +130,7 @@ def _read_pipelines(
     return list(reader.client.page(path, wire.Pipeline, f"{which} pipelines", 1, most, query).items)
 
 
-def choose_pipelines(
+def _choose_pipelines(
     own: wire.Pipeline,
     mr: wire.MergeRequest | Unknown,
     listed: Sequence[wire.Pipeline] | Unknown,
@@ -145,8 +145,8 @@ def choose_pipelines(
     # The target branch may have the change's commits already.
     without = [each for each in get_items(target) if each.sha not in shas]
     base = _find_base(own, mr, without)
-    recent, older = without[:ON_TARGET], without[ON_TARGET:LISTED]
-    based = [each for each in without[ON_TARGET:] if each.sha == base][:BASED]
+    recent, older = without[:_ON_TARGET], without[_ON_TARGET:LISTED]
+    based = [each for each in without[_ON_TARGET:] if each.sha == base][:_BASED]
     return ComparedPipelines(
         own=own,
         attempts=listed if isinstance(listed, Unknown) else [own, *alike[:AGAIN]],
@@ -161,9 +161,9 @@ def choose_pipelines(
     )
 
 
-ON_TARGET = 6
+_ON_TARGET = 6
 
-BASED = 3
+_BASED = 3
 
 ASIDE = 3
 
@@ -235,10 +235,10 @@ def find_commits_with_change(newest: str, base: str, reader: Reader) -> frozense
     commits after `base` are looked at. Raises SourceError.
     """
     path, what = f"{reader.merge_request}/commits", "the commits"
-    ours = reader.client.page(path, wire.Commit, what, 1, COMMITS_LISTED).items
+    ours = reader.client.page(path, wire.Commit, what, 1, _COMMITS_LISTED).items
     path, query = f"{reader.target_project}/repository/commits", {"ref_name": newest}
     what = "the target branch's commits"
-    theirs = reader.client.page(path, wire.Commit, what, 1, COMMITS_LISTED, query).items
+    theirs = reader.client.page(path, wire.Commit, what, 1, _COMMITS_LISTED, query).items
     shas = [each.id for each in theirs]
     since = theirs[: shas.index(base)] if base in shas else theirs
     carrying = [at for at, each in enumerate(since) if _is_one_of(each, ours)]

@@ -19,19 +19,19 @@ from worker.verdict.facts import NOT_ASKED
 from worker.verdict.gitlab_reasons import NO_RUNNER, WAITED
 from worker.verdict.jobs import FailingJob
 
-MOST_JOBS = 60
+_MOST_JOBS = 60
 
-MOST_NAMED = 30
+_MOST_NAMED = 30
 """Most failed jobs that are named in each line."""
 
-MOST_PASSED = 12
+_MOST_PASSED = 12
 
-NAME_SHOWN = 80
+_NAME_SHOWN = 80
 
 MOST_ASKED = 3
 """Sets of tags that are asked about."""
 
-RUNNERS_NAMED = 6
+_RUNNERS_NAMED = 6
 
 
 @dataclass(slots=True)
@@ -70,15 +70,15 @@ def read_failing_jobs(reader: Reader, draft: Draft) -> None:
     draft.others += describe_other_jobs(listed.items)
     variants = Counter(get_family(job.name) for job in newest)
     failing = [_describe_failing(job, variants, reader) for job in failed]
-    draft.jobs += add_runners(sorted(failing, key=lambda job: job.job_id), reader)
+    draft.jobs += _add_runners(sorted(failing, key=lambda job: job.job_id), reader)
     if not newest:
         draft.errors = _read_errors(path, number, reader, draft)
     triggers = set(_read_downstream(path, number, reader, draft))
     _read_other_systems(listed.items, triggers, reader, draft)
-    if len(draft.jobs) > MOST_JOBS:
-        more = ", ".join(job.name for job in draft.jobs[MOST_JOBS:])
-        draft.add_missing(f"{len(draft.jobs) - MOST_JOBS} more failing jobs: {more}")
-        draft.jobs = draft.jobs[:MOST_JOBS]
+    if len(draft.jobs) > _MOST_JOBS:
+        more = ", ".join(job.name for job in draft.jobs[_MOST_JOBS:])
+        draft.add_missing(f"{len(draft.jobs) - _MOST_JOBS} more failing jobs: {more}")
+        draft.jobs = draft.jobs[:_MOST_JOBS]
 
 
 def _describe_merge_result(jobs: Sequence[wire.Job], reader: Reader) -> Iterator[str]:
@@ -116,9 +116,9 @@ def _read_downstream(path: str, number: int, reader: Reader, draft: Draft) -> It
             for job in bridge.get("failed_jobs", ())
             if not job.get("allow_failure")
         ]
-        draft.others += describe_allowed(bridge.get("failed_jobs", ()))
+        draft.others += _describe_allowed(bridge.get("failed_jobs", ()))
         passed += bridge.get("passed_jobs", ())
-    draft.others += describe_passed_below(passed)
+    draft.others += _describe_passed_below(passed)
     for missing in started.missing_parts:
         draft.add_missing(missing)
 
@@ -192,7 +192,7 @@ def _clean_text(text: str, reader: Reader) -> str:
     return one_line(reader.redact.redact_text(text), 1000)
 
 
-def add_runners(jobs: Iterable[FailingJob], reader: Reader) -> Iterator[FailingJob]:
+def _add_runners(jobs: Iterable[FailingJob], reader: Reader) -> Iterator[FailingJob]:
     """Yield the jobs; those that no runner took with what GitLab says of the runners that have
     their tags, if it does: it tells only maintainers of the project. Raises nothing."""
     found: dict[tuple[str, ...], str] = {}
@@ -212,8 +212,8 @@ def _describe_runners(tags: Sequence[str], reader: Reader) -> str:
         runners = reader.client.many(path, wire.Runner, "the runners", query, pages=1).items
         if not runners:
             return "GitLab knows no such runner for the project."
-        named = ", ".join(map(_name_runner, runners[:RUNNERS_NAMED]))
-        more = f" and {len(runners) - RUNNERS_NAMED} more" if len(runners) > RUNNERS_NAMED else ""
+        named = ", ".join(map(_name_runner, runners[:_RUNNERS_NAMED]))
+        more = f" and {len(runners) - _RUNNERS_NAMED} more" if len(runners) > _RUNNERS_NAMED else ""
         return f"GitLab knows these for the project: {named}{more}."
     return ""
 
@@ -237,10 +237,10 @@ def describe_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
     allowed = [job for job in newest.values() if job.status == "failed" and job.allow_failure]
     skipped = [job for job in newest.values() if job.status == "skipped"]
     groups = (
-        ("Failed, but is allowed to", [*map(_write_name, allowed)], MOST_NAMED),
-        ("Failed and was retried", [*_describe_retried(jobs, retried, newest)], MOST_NAMED),
-        ("Passed", _list_passed(newest, failed), MOST_PASSED),
-        ("Did not run", [*map(_write_name, skipped)], MOST_PASSED),
+        ("Failed, but is allowed to", [*map(_write_name, allowed)], _MOST_NAMED),
+        ("Failed and was retried", [*_describe_retried(jobs, retried, newest)], _MOST_NAMED),
+        ("Passed", _list_passed(newest, failed), _MOST_PASSED),
+        ("Did not run", [*map(_write_name, skipped)], _MOST_PASSED),
     )
     lines = (f"{words}: {_join_names(names, most)}" for words, names, most in groups if names)
     return (*lines, *_describe_runner(list(newest.values())))
@@ -256,24 +256,24 @@ def _describe_runner(jobs: Sequence[wire.Job]) -> Iterator[str]:
         return
     alone = all(each and each.id == runner.id for each in failed)
     if alone and all(each and each.id != runner.id for each in passed):
-        where = one_line(runner.description or "", NAME_SHOWN) or f"runner {runner.id}"
+        where = one_line(runner.description or "", _NAME_SHOWN) or f"runner {runner.id}"
         yield f"All {len(failed)} failed jobs ran on {where}, and no job that passed did"
 
 
-def describe_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def _describe_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return a line on the jobs of a downstream pipeline (see `downstream`) that failed but may."""
     names = [_write_below(job) for job in jobs if job.get("allow_failure")]
-    return (f"Failed below, but is allowed to: {_join_names(names, MOST_NAMED)}",) if names else ()
+    return (f"Failed below, but is allowed to: {_join_names(names, _MOST_NAMED)}",) if names else ()
 
 
-def describe_passed_below(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def _describe_passed_below(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return a line on jobs that passed in downstream pipelines in which others failed."""
     names = list(map(_write_below, jobs))
-    return (f"Passed below: {_join_names(names, MOST_PASSED)}",) if names else ()
+    return (f"Passed below: {_join_names(names, _MOST_PASSED)}",) if names else ()
 
 
 def _write_below(job: Mapping[str, Any]) -> str:
-    return f"job {job['id']} ({one_line(str(job['name']), NAME_SHOWN)})"
+    return f"job {job['id']} ({one_line(str(job['name']), _NAME_SHOWN)})"
 
 
 def _describe_retried(
@@ -296,7 +296,7 @@ def _list_passed(newest: dict[str, wire.Job], failed: set[str]) -> list[str]:
 
 
 def _write_name(job: wire.Job) -> str:
-    return f"job {job.id} ({one_line(job.name, NAME_SHOWN)})"
+    return f"job {job.id} ({one_line(job.name, _NAME_SHOWN)})"
 
 
 def _join_names(names: Sequence[str], most: int) -> str:

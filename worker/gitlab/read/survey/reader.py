@@ -39,7 +39,7 @@ SECONDS = 20.0
 LEAST = 5.0
 """Seconds that the facts get in any case, even if fewer are left."""
 
-FACT_SECONDS = 20.0
+_FACT_SECONDS = 20.0
 """Seconds after which no request is begun."""
 
 GRACE = 5.0
@@ -241,7 +241,7 @@ def read_diff(reader: Reader) -> Diff:
 
 
 def add_facts(
-    groups: Sequence[Group], reader: Reader, diff: Diff, seconds: float = FACT_SECONDS
+    groups: Sequence[Group], reader: Reader, diff: Diff, seconds: float = _FACT_SECONDS
 ) -> tuple[Group, ...]:
     """Return the groups, each with a ruling based on GitLab's record. Raises nothing."""
     found = iter(collect_facts(groups, reader, diff, seconds))
@@ -261,7 +261,7 @@ def collect_facts(
     groups: Sequence[Group],
     reader: Reader,
     diff: Diff,
-    seconds: float = FACT_SECONDS,
+    seconds: float = _FACT_SECONDS,
     grace: float = GRACE,
 ) -> list[Facts]:
     """Return what is known of each group of GitLab's jobs. Raises nothing."""

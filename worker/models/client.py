@@ -13,7 +13,7 @@ from worker.clock import Clock
 from worker.conversation.messages import Usage, add_cost
 from worker.conversation.model import Reply, Request, StopReason
 from worker.errors import ContextOverflow, ModelError
-from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target
+from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, WireTarget
 from worker.models.catalogue import Catalogue
 from worker.models.codec import dump_json
 from worker.models.connection import Connection, Received
@@ -113,7 +113,7 @@ class HttpModel:
         self._catalogue = catalogue
         endpoint = provider.endpoint(base_url, name.partition("/")[2])
         self._make_codec = provider.codec
-        self._target = Target(
+        self._target = WireTarget(
             origin=name,
             max_tokens=max_tokens,
             head=endpoint.head,
@@ -142,54 +142,51 @@ class HttpModel:
 
         If the answer asked for leaves no room for the conversation, this and all later requests
         ask for a shorter one. A server that wants a field of the request to be another is asked so
-        from then on.
+        from then on. One that refuses verbatim parts is asked once more without them.
         """
+        changes, bare = 0, False
         while True:
-            asked = self._target.choose_max_tokens(request)
+            target, body = self._target, self._codec.encode(request, bare=bare)
             try:
-                return self._ask_as_wanted(request)
+                return replace(self._ask_until_readable(body, request.deadline), bare=bare)
+            except BoundElsewhere as error:
+                if bare:
+                    raise
+                _log.warning("%s; asking again without the verbatim parts", error)
+                bare = True
+            except ChangeWanted as error:
+                adapted = target.adapt(error.change)
+                if adapted == target or changes == _MOST_CHANGES:
+                    raise
+                _log.warning("%s; asking so from now on", error)
+                changes, bare = changes + 1, False
+                self._target, self._codec = adapted, self._make_codec(adapted)
             except RefusedForLength as error:
-                answer = asked if error.size.counts_answer else error.size.answer
-                shorter = int(error.size.limit * _ANSWER_SHARE)
-                # Half at least: whatever a server says, the loop ends after a few rounds.
-                if 2 * answer <= error.size.limit or 2 * shorter > asked:
-                    size = error.size.subtract_answer(asked)
-                    raise ContextOverflow(
-                        str(error), kind=error.kind, limit=size.limit, count=size.count
-                    ) from error
-                _log.warning(
-                    "%s; its answers may have %d tokens from now on, not %d: set "
-                    "models.catalogue.%s.max_output",
-                    error,
-                    shorter,
-                    asked,
-                    self.name,
-                )
+                shorter = self._choose_shorter_answer(error, target.choose_max_tokens(request))
+                changes, bare = 0, False
                 self._target = replace(self._target, max_tokens=shorter)
                 self._codec = self._make_codec(self._target)
 
-    def _ask_as_wanted(self, request: Request) -> Reply:
-        for _ in range(_MOST_CHANGES):
-            target = self._target
-            try:
-                return self._ask_or_ask_bare(request)
-            except ChangeWanted as error:
-                adapted = target.adapt(error.change)
-                if adapted == target:
-                    raise
-                _log.warning("%s; asking so from now on", error)
-                self._target, self._codec = adapted, self._make_codec(adapted)
-        return self._ask_or_ask_bare(request)
-
-    def _ask_or_ask_bare(self, request: Request) -> Reply:
-        try:
-            return self._ask_until_readable(self._codec.encode(request), request.deadline)
-        except BoundElsewhere as error:
-            _log.warning("%s; asking again without the verbatim parts", error)
-            bare = self._ask_until_readable(
-                self._codec.encode(request, bare=True), request.deadline
-            )
-            return replace(bare, bare=True)
+    def _choose_shorter_answer(self, error: RefusedForLength, asked: int) -> int:
+        """Return how many tokens an answer may have if `asked` were too many. Raises
+        ContextOverflow if it is the conversation that is too long."""
+        answer = asked if error.size.counts_answer else error.size.answer
+        shorter = int(error.size.limit * _ANSWER_SHARE)
+        # Half at least: whatever a server says, the loop ends after a few rounds.
+        if 2 * answer <= error.size.limit or 2 * shorter > asked:
+            size = error.size.subtract_answer(asked)
+            raise ContextOverflow(
+                str(error), kind=error.kind, limit=size.limit, count=size.count
+            ) from error
+        _log.warning(
+            "%s; its answers may have %d tokens from now on, not %d: set "
+            "models.catalogue.%s.max_output",
+            error,
+            shorter,
+            asked,
+            self.name,
+        )
+        return shorter
 
     def close(self) -> None:
         """Close the connections."""
@@ -270,12 +267,12 @@ class HttpModel:
         return answer
 
     def _make_refusal(self, received: Received) -> ModelError:
-        failure = self._codec.classify(received.status, received.body)
-        if failure.cause not in _FINAL:
+        refusal = self._codec.classify(received.status, received.body)
+        if refusal.cause not in _FINAL:
             said = received.headers.get("x-should-retry", "").strip().lower()
             if said in ("true", "false"):
-                failure = replace(failure, transient=said == "true")
-        return self._connection.make_refusal(received, failure)
+                refusal = replace(refusal, transient=said == "true")
+        return self._connection.make_refusal(received, refusal)
 
     def _make_reply(self, answer: Decoded, cost: float | None) -> Reply:
         return Reply(

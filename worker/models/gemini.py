@@ -23,7 +23,7 @@ from worker.conversation.messages import (
     put_results_first,
 )
 from worker.conversation.model import Request, StopReason
-from worker.models.base import Decoded, Target
+from worker.models.base import Decoded, WireTarget
 from worker.models.codec import (
     REMEMBERED,
     Slice,
@@ -99,7 +99,7 @@ class GenerateContent:
 
     classify = staticmethod(classify_google)
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: WireTarget) -> None:
         self._target = target
         self._signs = not _UNSIGNED.match(target.origin.partition("/")[2])
         self._cached = lru_cache(maxsize=REMEMBERED)(self._encode_message)

@@ -237,9 +237,9 @@ class HttpModel:
             except ModelError as error:
                 wait = self._choose_wait(error, attempt, deadline)
                 self._on_failure(self.name, error, wait is not None)
-                if wait is None and attempt >= self._max_attempts:
-                    _raise_for_length(error, len(body))
                 if wait is None:
+                    if attempt >= self._max_attempts and isinstance(error, RateLimited):
+                        _check_rate(error, len(body))
                     raise
                 _log.warning("%s; attempt %d failed, next in %.1f s", error, attempt, wait)
             self._clock.sleep(wait)
@@ -250,7 +250,7 @@ class HttpModel:
             return None
         wait = error.retry_after
         if wait is None:
-            wait = _compute_backoff(attempt, self._jitter())
+            wait = min(0.5 * 2.0 ** (attempt - 1), 8.0) * (1.0 - 0.25 * self._jitter())
         left = PATIENCE if deadline is None else deadline - self._clock.monotonic()
         return wait if wait < min(left, PATIENCE) else None
 
@@ -288,10 +288,10 @@ class HttpModel:
         )
 
 
-def _raise_for_length(error: ModelError, request_bytes: int) -> None:
+def _check_rate(error: RateLimited, request_bytes: int) -> None:
     """Raise ContextOverflow if all waits were in vain for a request that alone has more tokens than
     the account may use in a minute."""
-    if isinstance(error, RateLimited) and request_bytes // BYTES_PER_TOKEN > error.token_rate:
+    if request_bytes // BYTES_PER_TOKEN > error.token_rate:
         raise ContextOverflow(str(error), kind=error.kind, limit=error.token_rate) from error
 
 
@@ -306,11 +306,6 @@ def _estimate_usage(answer: Decoded, request_bytes: int) -> Usage:
     if not usage.output:
         usage = replace(usage, output=len(answer.wire.encode(errors="replace")) // BYTES_PER_TOKEN)
     return usage
-
-
-def _compute_backoff(attempt: int, jitter: float) -> float:
-    """Return the wait in seconds after attempt `attempt` (from 1); `jitter` is in [0, 1)."""
-    return min(0.5 * 2.0 ** (attempt - 1), 8.0) * (1.0 - 0.25 * jitter)
 
 
 # ------------------------------------------------------------------------ answers in several parts
@@ -335,19 +330,15 @@ def join_answers(first: Decoded, rest: Decoded) -> Decoded:
     if rest.stop in _DROPPED:
         return replace(rest, usage=usage, dropped_calls=rest.dropped_calls + len(first.calls))
     runs = rest.stop in _RUNNABLE
+    elements = [inner for wire in (first.wire, rest.wire) if (inner := wire.strip()[1:-1].strip())]
     calls = first.calls + rest.calls if runs else ()
     return replace(
         rest,
         text=first.text + rest.text,
         calls=calls,
-        wire=_join_arrays(first.wire, rest.wire) if runs else "[]",
+        wire=f"[{','.join(elements)}]" if runs else "[]",
         stop=StopReason.TOOL_CALLS if calls and rest.stop is StopReason.END else rest.stop,
         usage=usage,
         dropped_calls=first.dropped_calls + rest.dropped_calls + (0 if runs else len(first.calls)),
         thought=runs and (first.thought or rest.thought),
     )
-
-
-def _join_arrays(first: str, rest: str) -> str:
-    inner = [part for part in (first.strip()[1:-1].strip(), rest.strip()[1:-1].strip()) if part]
-    return f"[{','.join(inner)}]"

@@ -88,7 +88,10 @@ def parse_gemini_list(body: bytes) -> ListPart:
     token = _get_cursor(answer, "nextPageToken")
     return _make_page(
         (
-            (_strip_prefix(each.get("name")), _make_gemini(each))
+            (
+                name.removeprefix("models/") if isinstance(name := each.get("name"), str) else name,
+                _make_gemini(each),
+            )
             for each in _list_objects(answer.get("models"))
             if _generates(each)
         ),
@@ -165,10 +168,6 @@ def _generates(entry: Mapping[str, Any]) -> bool:
     """Whether a model supports generateContent; assumed if the list does not say."""
     methods = entry.get("supportedGenerationMethods")
     return not isinstance(methods, list) or "generateContent" in methods
-
-
-def _strip_prefix(name: Any) -> Any:
-    return name.removeprefix("models/") if isinstance(name, str) else name
 
 
 def _get_cursor(answer: Mapping[str, Any], name: str) -> str:

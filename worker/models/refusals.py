@@ -50,12 +50,6 @@ def clean_text(text: str, keys: Iterable[str] = ()) -> str:
     return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"
 
 
-def _read_size(refusal: Refusal) -> StatedSize:
-    if refusal.cause is Cause.TOO_LARGE:  # its numbers are bytes
-        return StatedSize()
-    return read_stated_size(refusal.reason)
-
-
 class RefusedForLength(ContextOverflow):
     """A ContextOverflow with all that the provider states, as it states it."""
 
@@ -128,14 +122,17 @@ class ErrorWriter:
         if refusal.change:
             advice = refusal.change.advice
         what, advice = (part.format(**self._fields) for part in (what, advice))
-        text = f"{self._who}: {what} ({self._make_reference(status, headers)})"
+        request_id = next(filter(None, map(headers.get, _REQUEST_IDS)), "")
+        reference = f", {request_id}" if _REQUEST_ID.fullmatch(request_id) else ""
+        text = f"{self._who}: {what} ({status}{reference})"
         text += f": {advice}" if advice else ""
         # The answer often quotes a part of the refused key.
         if refusal.reason and refusal.cause is not Cause.BAD_KEY:
             text += f"; the API says: {self.quote_text(refusal.reason)}"
         kind = refusal.cause.name.lower()
         if refusal.cause in _TOO_LONG:
-            size = _read_size(refusal)
+            is_in_bytes = refusal.cause is Cause.TOO_LARGE
+            size = StatedSize() if is_in_bytes else read_stated_size(refusal.reason)
             if refusal.cause is not Cause.RATE_TOO_LOW or size.limit:
                 return RefusedForLength(text, kind, size)
         if refusal.cause is Cause.BOUND:
@@ -168,8 +165,3 @@ class ErrorWriter:
     def quote_text(self, text: str) -> str:
         """Return foreign text on one line: printable, cut, and without the key."""
         return clean_text(text, self._keys)
-
-    @staticmethod
-    def _make_reference(status: int, headers: Mapping[str, str]) -> str:
-        request_id = next(filter(None, map(headers.get, _REQUEST_IDS)), "")
-        return f"{status}, {request_id}" if _REQUEST_ID.fullmatch(request_id) else str(status)

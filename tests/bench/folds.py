@@ -22,7 +22,7 @@ from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.conversation.context import Context
-from worker.conversation.folds import Fold, FoldKind, FoldSettings, Resume, Strategy
+from worker.conversation.folds import Fold, FoldKind, FoldSettings
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
 from worker.lab.script import Answer, Asked, Call, Say, Script

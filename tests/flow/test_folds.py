@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker.conversation.folds.summary import TASK
 
 from tests.flow.product import KEY, Product, product
 from tests.simulators.anthropic import AnthropicSim
@@ -18,7 +17,6 @@ from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.conversation import context_json
 from worker.conversation.context import Context, Status
 from worker.conversation.fold_summary import TASK
-from worker.conversation.folds import Strategy
 from worker.conversation.messages import find_results
 from worker.lab.script import Answer, Asked, Call, Say, Script
 from worker.settings.runs import Strategy

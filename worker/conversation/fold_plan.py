@@ -8,7 +8,7 @@ from string import ascii_lowercase, ascii_uppercase, digits, punctuation
 
 from worker.conversation.cache_marks import LIFETIME
 from worker.conversation.context import CallCost, Context
-from worker.conversation.folds import Fold, FoldKind, Resume, Strategy, build_view
+from worker.conversation.folds import Fold, FoldKind, build_view
 from worker.conversation.limits import Limits, find_room
 from worker.conversation.messages import Assistant, Message, ToolResult, ToolSpec, User
 from worker.conversation.tiers import REPLY

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from worker.conversation.limits import Spending, find_budget
 from worker.conversation.questions import read_parts
-from worker.conversation.tiers import Signal
 from worker.logs.preview import clip_bytes
 from worker.safety.marker import MARKER
 from worker.safety.untrusted import one_line, visible

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from worker.conversation import comment_commands, prompts
 from worker.conversation.comment_commands import Command, CommentRequest
 from worker.conversation.context import KNOWN, RULE, Context, SessionKey, Subject, make_session_id
-from worker.conversation.tiers import TIERS, TierModel
+from worker.conversation.tiers import TierModel
 from worker.conversation.triggers import PipelineFailed, Replied, trigger_id
 from worker.errors import Unreadable
 from worker.gitlab.ports import ThreadNote

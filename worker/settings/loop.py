@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from worker.settings.runs import MOST_CALLS
 from worker.settings.base import Part
-from worker.settings.runs import Gate, PlanBy
+from worker.settings.runs import MOST_CALLS, Gate, PlanBy
 
 
 class ToolList(StrEnum):

@@ -54,7 +54,7 @@ from worker.conversation.model_switch import (
     raise_for_answer,
     record_model,
 )
-from worker.conversation.tiers import REPLY, Signal
+from worker.conversation.tiers import REPLY
 from worker.errors import (
     CIRCUIT_OPEN,
     SILENT,

@@ -15,9 +15,9 @@ from worker.conversation.limits import Limits, LoopRules
 from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ForgeError
 from worker.gitlab.ports import BotAccount
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.gitlab_reader import GitLabReader
-from worker.gitlab.read.host.policy import Policy
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.gitlab_reader import GitLabReader
+from worker.gitlab.read.policy import Policy
 from worker.gitlab.write.checked import CheckedNoteWriter
 from worker.gitlab.write.dry_run import DryRunWriter
 from worker.gitlab.write.writer import GitLabWriter

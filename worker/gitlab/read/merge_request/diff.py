@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import Listing
+from worker.gitlab.read.api import Listing, wire
 from worker.gitlab.read.base import NoArguments, RawDocument, SourceDef, redact_document
 from worker.gitlab.read.session_reader import Reader
 from worker.tools.source import Document

@@ -15,7 +15,13 @@ from time import localtime, strftime
 from typing import Literal
 
 _CHATTY = (
-    *("httpx", "httpcore", "urllib3", "botocore", "docker", "celery", "kombu"),
+    "httpx",
+    "httpcore",
+    "urllib3",
+    "botocore",
+    "docker",
+    "celery",
+    "kombu",
     "opentelemetry",
 )
 

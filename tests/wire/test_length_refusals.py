@@ -22,7 +22,7 @@ from worker.conversation.fold_plan import estimate_size
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolResult, ToolSpec, User
 from worker.lab.script import Answer, Asked, Say
-from worker.models.base import Cause, Failure
+from worker.models.base import Cause, Refusal
 from worker.models.refusal_words import StatedSize, read_stated_size
 from worker.turns.loop import LoopParts, run_loop
 
@@ -73,7 +73,7 @@ FORMS: dict[str, tuple[Form, ...]] = {
 """The codecs, and how their servers and what stands before these write an error."""
 
 
-def classify(wire: str, status: int, body: Any) -> Failure:
+def classify(wire: str, status: int, body: Any) -> Refusal:
     codec, _ = CODECS[wire]()
     return codec.classify(status, json.dumps(body).encode())
 

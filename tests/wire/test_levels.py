@@ -24,7 +24,7 @@ from worker.conversation.model import Request
 from worker.errors import ConfigError, ModelError
 from worker.lab.script import Call, Say, Script, Scripted, Think
 from worker.models import table
-from worker.models.base import OperatorRow, Target
+from worker.models.base import OperatorRow, WireTarget
 from worker.models.built_in_models import BUILT_IN
 from worker.models.catalogue import Catalogue
 
@@ -196,7 +196,7 @@ def test_thinking_for_a_budget_begins_where_the_api_takes_it() -> None:
 @pytest.mark.parametrize("most", [0, 1, 500, 5000])
 def test_a_budget_leaves_room_for_a_short_answer(spec: str, most: int) -> None:
     info = BUILT_IN.get_info(spec, "high")
-    target = Target(spec, 21_000, info=info)
+    target = WireTarget(spec, 21_000, info=info)
     codec = table.PROVIDERS[spec.partition("/")[0]].codec(target)
     body = json.loads(codec.encode(replace(conversations(spec)["plain"], max_output=most)))
     if "generationConfig" in body:

@@ -23,7 +23,7 @@ from tests.wire.conversations import (
 )
 from worker.conversation.messages import Assistant, Message, ToolCall, User, WireForm
 from worker.conversation.model import Request
-from worker.models.base import Codec, Dialect, Target
+from worker.models.base import Codec, Dialect, WireTarget
 from worker.models.openai_chat import OpenAIChat
 
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
@@ -249,7 +249,7 @@ def test_reasoning_goes_back_where_the_dialect_says_so(
     reasoning: str, origin: str, sent: str | None
 ) -> None:
     dialect = Dialect(reasoning=reasoning)
-    made = OpenAIChat(Target("openai-compatible/m", 100, {"model": "m"}, dialect))
+    made = OpenAIChat(WireTarget("openai-compatible/m", 100, {"model": "m"}, dialect))
     wire = own_thinking("openai-compatible/m").wire
     assert wire is not None
     answer = replace(own_thinking(origin), wire=WireForm(origin, wire.content))

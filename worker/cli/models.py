@@ -13,7 +13,7 @@ from worker.cli.layout import print_table
 from worker.cli.stdout import print_json
 from worker.errors import ConfigError, ModelError
 from worker.models.base import ServedModel
-from worker.models.catalogue import Catalogue, Entry, Rate, list_current_rates
+from worker.models.catalogue import Catalogue, CatalogueEntry, Rate, list_current_rates
 from worker.models.discovery import Comparison, format_entries
 from worker.safety.untrusted import one_line
 from worker.settings import Settings
@@ -135,7 +135,7 @@ def _make_price(rate: Rate) -> Row:
     }
 
 
-def _describe_gaps(entry: Entry) -> Iterable[str]:
+def _describe_gaps(entry: CatalogueEntry) -> Iterable[str]:
     if not entry.name:
         window = f"{entry.info.window:,} tokens of window are assumed"
         yield f"not described: {window}, its cost is unknown"
@@ -149,7 +149,7 @@ def _describe_gaps(entry: Entry) -> Iterable[str]:
         yield f"unknown: {', '.join(unknown)}"
 
 
-def _describe_windows(entry: Entry) -> Iterable[str]:
+def _describe_windows(entry: CatalogueEntry) -> Iterable[str]:
     own = [each for each in entry.info.levels if each.window]
     if own:
         yield "window at " + ", ".join(f"{each.name}: {each.window:,}" for each in own)

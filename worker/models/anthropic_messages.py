@@ -22,7 +22,7 @@ from worker.conversation.messages import (
     put_results_first,
 )
 from worker.conversation.model import Request, StopReason
-from worker.models.base import Decoded, Target
+from worker.models.base import Decoded, WireTarget
 from worker.models.codec import (
     REMEMBERED,
     TOOL_NAME,
@@ -73,7 +73,7 @@ class AnthropicMessages:
 
     classify = staticmethod(classify_anthropic)
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: WireTarget) -> None:
         self._target = target
         self._cached = lru_cache(maxsize=REMEMBERED)(self._encode_side)
 

@@ -51,7 +51,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WireTarget:
     """What a codec needs to know about its model.
 
     `origin` is the model's full name: verbatim wire parts are sent back to that model only.
@@ -77,7 +77,7 @@ class Target:
         thinking = _THINKING if self.info.may_think() else 0
         return min(self.max_tokens, request.max_output + thinking)
 
-    def adapt(self, change: "WantedChange") -> "Target":
+    def adapt(self, change: "WantedChange") -> "WireTarget":
         """Return the target for a server that wants this; itself if that changes nothing."""
         most = change.most_tokens or self.max_tokens
         return replace(
@@ -153,7 +153,7 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Refusal:
     """An answer with a status other than 200. `reason` is the provider's text, hostile and uncut.
 
     `retry_after` is the wait in seconds that the body states, if any; the client reads the headers.
@@ -183,7 +183,7 @@ class ServedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPart:
     """A part of a provider's list. `rest` is the query that fetches the next part; {} at the end.
 
     `unusable_ids` counts the models whose ids cannot be used in a configuration file.
@@ -203,8 +203,8 @@ class Listing:
     """
 
     endpoint: Callable[[str], Endpoint]
-    parse: Callable[[bytes], Page]
-    classify: Callable[[int, bytes], Failure]
+    parse: Callable[[bytes], ListPart]
+    classify: Callable[[int, bytes], Refusal]
     query: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -219,7 +219,7 @@ class Codec(Protocol):
         """Decode the body of a 200 answer. Raises ValueError if it is not an answer."""
         ...
 
-    def classify(self, status: int, body: bytes) -> Failure:
+    def classify(self, status: int, body: bytes) -> Refusal:
         """Return what an answer with a status other than 200 means; its body may be anything."""
         ...
 
@@ -228,7 +228,7 @@ class Codec(Protocol):
 class Provider:
     """One row of the table: a wire, where it is spoken, and how requests authenticate."""
 
-    codec: Callable[[Target], Codec]
+    codec: Callable[[WireTarget], Codec]
     endpoint: Callable[..., Endpoint]
     auth: Callable[..., httpx.Auth]
     api: str = ""

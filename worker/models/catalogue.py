@@ -104,7 +104,7 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogueEntry:
     """What a model's name resolves to. `name` is the listed name; "" if the model is unknown.
 
     `is_assumed`: only the beginning of the name is listed, so price, window and levels are those of
@@ -154,7 +154,7 @@ class Catalogue:
                 f"known: {', '.join(names)}"
             )
 
-    def resolve_name(self, model: str) -> Entry:
+    def resolve_name(self, model: str) -> CatalogueEntry:
         """Return the entry of a model's name. The name is looked up with and without its provider,
         each also without the date at its end. Otherwise, returns the entry of the longest listed
         name that it begins with, or an empty entry.
@@ -163,12 +163,14 @@ class Catalogue:
         names = (model, bare, _DATED.sub("", model), _DATED.sub("", bare))
         for name in names:
             if name in self.models:
-                return Entry(name, self.models[name])
+                return CatalogueEntry(name, self.models[name])
         prefix = max((self._find_prefix(name) for name in names[:2]), key=len)
         if not prefix:
-            return Entry("", ModelInfo())
+            return CatalogueEntry("", ModelInfo())
         info = self.models[prefix]
-        return Entry(prefix, replace(info, has_assumed_price=bool(info.rates)), is_assumed=True)
+        return CatalogueEntry(
+            prefix, replace(info, has_assumed_price=bool(info.rates)), is_assumed=True
+        )
 
     def _find_prefix(self, name: str) -> str:
         """Return the longest listed name of which `name` is a variant; "" if there is none."""

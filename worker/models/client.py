@@ -13,7 +13,7 @@ from worker.clock import Clock
 from worker.conversation.messages import Usage, add_cost
 from worker.conversation.model import Reply, Request, StopReason
 from worker.errors import ContextOverflow, ModelError
-from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, Target
+from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, WireTarget
 from worker.models.catalogue import Catalogue
 from worker.models.codec import dump_json
 from worker.models.connection import Connection, Received
@@ -113,7 +113,7 @@ class HttpModel:
         self._catalogue = catalogue
         endpoint = provider.endpoint(base_url, name.partition("/")[2])
         self._make_codec = provider.codec
-        self._target = Target(
+        self._target = WireTarget(
             origin=name,
             max_tokens=max_tokens,
             head=endpoint.head,
@@ -142,54 +142,51 @@ class HttpModel:
 
         If the answer asked for leaves no room for the conversation, this and all later requests
         ask for a shorter one. A server that wants a field of the request to be another is asked so
-        from then on.
+        from then on. One that refuses verbatim parts is asked once more without them.
         """
+        changes, bare = 0, False
         while True:
-            asked = self._target.choose_max_tokens(request)
+            target, body = self._target, self._codec.encode(request, bare=bare)
             try:
-                return self._ask_as_wanted(request)
+                return replace(self._ask_until_readable(body, request.deadline), bare=bare)
+            except BoundElsewhere as error:
+                if bare:
+                    raise
+                _log.warning("%s; asking again without the verbatim parts", error)
+                bare = True
+            except ChangeWanted as error:
+                adapted = target.adapt(error.change)
+                if adapted == target or changes == _MOST_CHANGES:
+                    raise
+                _log.warning("%s; asking so from now on", error)
+                changes, bare = changes + 1, False
+                self._target, self._codec = adapted, self._make_codec(adapted)
             except RefusedForLength as error:
-                answer = asked if error.size.counts_answer else error.size.answer
-                shorter = int(error.size.limit * _ANSWER_SHARE)
-                # Half at least: whatever a server says, the loop ends after a few rounds.
-                if 2 * answer <= error.size.limit or 2 * shorter > asked:
-                    size = error.size.subtract_answer(asked)
-                    raise ContextOverflow(
-                        str(error), kind=error.kind, limit=size.limit, count=size.count
-                    ) from error
-                _log.warning(
-                    "%s; its answers may have %d tokens from now on, not %d: set "
-                    "models.catalogue.%s.max_output",
-                    error,
-                    shorter,
-                    asked,
-                    self.name,
-                )
+                shorter = self._choose_shorter_answer(error, target.choose_max_tokens(request))
+                changes, bare = 0, False
                 self._target = replace(self._target, max_tokens=shorter)
                 self._codec = self._make_codec(self._target)
 
-    def _ask_as_wanted(self, request: Request) -> Reply:
-        for _ in range(_MOST_CHANGES):
-            target = self._target
-            try:
-                return self._ask_or_ask_bare(request)
-            except ChangeWanted as error:
-                adapted = target.adapt(error.change)
-                if adapted == target:
-                    raise
-                _log.warning("%s; asking so from now on", error)
-                self._target, self._codec = adapted, self._make_codec(adapted)
-        return self._ask_or_ask_bare(request)
-
-    def _ask_or_ask_bare(self, request: Request) -> Reply:
-        try:
-            return self._ask_until_readable(self._codec.encode(request), request.deadline)
-        except BoundElsewhere as error:
-            _log.warning("%s; asking again without the verbatim parts", error)
-            bare = self._ask_until_readable(
-                self._codec.encode(request, bare=True), request.deadline
-            )
-            return replace(bare, bare=True)
+    def _choose_shorter_answer(self, error: RefusedForLength, asked: int) -> int:
+        """Return how many tokens an answer may have if `asked` were too many. Raises
+        ContextOverflow if it is the conversation that is too long."""
+        answer = asked if error.size.counts_answer else error.size.answer
+        shorter = int(error.size.limit * _ANSWER_SHARE)
+        # Half at least: whatever a server says, the loop ends after a few rounds.
+        if 2 * answer <= error.size.limit or 2 * shorter > asked:
+            size = error.size.subtract_answer(asked)
+            raise ContextOverflow(
+                str(error), kind=error.kind, limit=size.limit, count=size.count
+            ) from error
+        _log.warning(
+            "%s; its answers may have %d tokens from now on, not %d: set "
+            "models.catalogue.%s.max_output",
+            error,
+            shorter,
+            asked,
+            self.name,
+        )
+        return shorter
 
     def close(self) -> None:
         """Close the connections."""
@@ -240,9 +237,9 @@ class HttpModel:
             except ModelError as error:
                 wait = self._choose_wait(error, attempt, deadline)
                 self._on_failure(self.name, error, wait is not None)
-                if wait is None and attempt >= self._max_attempts:
-                    _raise_for_length(error, len(body))
                 if wait is None:
+                    if attempt >= self._max_attempts and isinstance(error, RateLimited):
+                        _check_rate(error, len(body))
                     raise
                 _log.warning("%s; attempt %d failed, next in %.1f s", error, attempt, wait)
             self._clock.sleep(wait)
@@ -253,7 +250,7 @@ class HttpModel:
             return None
         wait = error.retry_after
         if wait is None:
-            wait = _compute_backoff(attempt, self._jitter())
+            wait = min(0.5 * 2.0 ** (attempt - 1), 8.0) * (1.0 - 0.25 * self._jitter())
         left = PATIENCE if deadline is None else deadline - self._clock.monotonic()
         return wait if wait < min(left, PATIENCE) else None
 
@@ -270,12 +267,12 @@ class HttpModel:
         return answer
 
     def _make_refusal(self, received: Received) -> ModelError:
-        failure = self._codec.classify(received.status, received.body)
-        if failure.cause not in _FINAL:
+        refusal = self._codec.classify(received.status, received.body)
+        if refusal.cause not in _FINAL:
             said = received.headers.get("x-should-retry", "").strip().lower()
             if said in ("true", "false"):
-                failure = replace(failure, transient=said == "true")
-        return self._connection.make_refusal(received, failure)
+                refusal = replace(refusal, transient=said == "true")
+        return self._connection.make_refusal(received, refusal)
 
     def _make_reply(self, answer: Decoded, cost: float | None) -> Reply:
         return Reply(
@@ -291,10 +288,10 @@ class HttpModel:
         )
 
 
-def _raise_for_length(error: ModelError, request_bytes: int) -> None:
+def _check_rate(error: RateLimited, request_bytes: int) -> None:
     """Raise ContextOverflow if all waits were in vain for a request that alone has more tokens than
     the account may use in a minute."""
-    if isinstance(error, RateLimited) and request_bytes // BYTES_PER_TOKEN > error.token_rate:
+    if request_bytes // BYTES_PER_TOKEN > error.token_rate:
         raise ContextOverflow(str(error), kind=error.kind, limit=error.token_rate) from error
 
 
@@ -309,11 +306,6 @@ def _estimate_usage(answer: Decoded, request_bytes: int) -> Usage:
     if not usage.output:
         usage = replace(usage, output=len(answer.wire.encode(errors="replace")) // BYTES_PER_TOKEN)
     return usage
-
-
-def _compute_backoff(attempt: int, jitter: float) -> float:
-    """Return the wait in seconds after attempt `attempt` (from 1); `jitter` is in [0, 1)."""
-    return min(0.5 * 2.0 ** (attempt - 1), 8.0) * (1.0 - 0.25 * jitter)
 
 
 # ------------------------------------------------------------------------ answers in several parts
@@ -338,19 +330,15 @@ def join_answers(first: Decoded, rest: Decoded) -> Decoded:
     if rest.stop in _DROPPED:
         return replace(rest, usage=usage, dropped_calls=rest.dropped_calls + len(first.calls))
     runs = rest.stop in _RUNNABLE
+    elements = [inner for wire in (first.wire, rest.wire) if (inner := wire.strip()[1:-1].strip())]
     calls = first.calls + rest.calls if runs else ()
     return replace(
         rest,
         text=first.text + rest.text,
         calls=calls,
-        wire=_join_arrays(first.wire, rest.wire) if runs else "[]",
+        wire=f"[{','.join(elements)}]" if runs else "[]",
         stop=StopReason.TOOL_CALLS if calls and rest.stop is StopReason.END else rest.stop,
         usage=usage,
         dropped_calls=first.dropped_calls + rest.dropped_calls + (0 if runs else len(first.calls)),
         thought=runs and (first.thought or rest.thought),
     )
-
-
-def _join_arrays(first: str, rest: str) -> str:
-    inner = [part for part in (first.strip()[1:-1].strip(), rest.strip()[1:-1].strip()) if part]
-    return f"[{','.join(inner)}]"

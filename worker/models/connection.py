@@ -11,7 +11,7 @@ import httpx
 
 from worker.clock import Clock
 from worker.errors import SILENT, ConfigError, ModelError
-from worker.models.base import Failure, Provider
+from worker.models.base import Provider, Refusal
 from worker.models.refusals import ErrorWriter
 from worker.transport.failures import describe_failure, explain_proxy_status, explain_tls_port
 from worker.transport.httpx_clients import BoundedClient, make_timeouts
@@ -94,12 +94,12 @@ class Connection:
             raise self.errors.make_failure(message, kind="connection")
         return Received(status, response.headers, received)
 
-    def make_refusal(self, received: Received, failure: Failure) -> ModelError:
+    def make_refusal(self, received: Received, refusal: Refusal) -> ModelError:
         """Return the error for an answer other than 200."""
         wait = _read_wait(received.headers, self._clock.now())
         if wait is None:
-            wait = failure.retry_after
-        return self.errors.make_refusal(received.status, received.headers, failure, wait)
+            wait = refusal.retry_after
+        return self.errors.make_refusal(received.status, received.headers, refusal, wait)
 
     def close(self) -> None:
         """Close the connections."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from worker.models.base import Listing, Page, ServedModel
+from worker.models.base import Listing, ListPart, ServedModel
 from worker.models.catalogue import EFFORTS, Catalogue, ModelInfo
 from worker.models.codec import parse_json
 from worker.models.connection import Connection
@@ -30,7 +30,9 @@ _MAX_TOKENS = 1_000_000_000
 _WINDOWS = ("max_model_len", "context_length", "context_window", "max_context_length")
 
 
-def fetch_models(connection: Connection, listing: Listing, url: httpx.URL, deadline: float) -> Page:
+def fetch_models(
+    connection: Connection, listing: Listing, url: httpx.URL, deadline: float
+) -> ListPart:
     """Fetch the whole list of models at `url`, sorted by id, as one part. Raises ModelError."""
     models: dict[str, ServedModel] = {}
     skipped, query = 0, dict(listing.query)
@@ -39,7 +41,7 @@ def fetch_models(connection: Connection, listing: Listing, url: httpx.URL, deadl
         models |= {model.id: model for model in page.models if model.id not in models}
         skipped += page.unusable_ids
         if not page.rest:
-            return Page(tuple(models[name] for name in sorted(models)), unusable_ids=skipped)
+            return ListPart(tuple(models[name] for name in sorted(models)), unusable_ids=skipped)
         if len(models) > _MAX_MODELS:
             break
         query |= page.rest
@@ -47,7 +49,9 @@ def fetch_models(connection: Connection, listing: Listing, url: httpx.URL, deadl
     raise connection.errors.make_failure(message, transient=False)
 
 
-def _fetch_part(connection: Connection, listing: Listing, url: httpx.URL, deadline: float) -> Page:
+def _fetch_part(
+    connection: Connection, listing: Listing, url: httpx.URL, deadline: float
+) -> ListPart:
     received = connection.send(url, None, deadline, _MAX_ANSWER)
     if received.status != httpx.codes.OK:
         failure = listing.classify(received.status, received.body)
@@ -63,7 +67,7 @@ def _fetch_part(connection: Connection, listing: Listing, url: httpx.URL, deadli
 # -------------------------------------------------------------------------- the forms of the lists
 
 
-def parse_anthropic_list(body: bytes) -> Page:
+def parse_anthropic_list(body: bytes) -> ListPart:
     """Parse a page of GET /v1/models; retired models are left out. Raises ValueError."""
     answer = _parse_object(body)
     last = _get_cursor(answer, "last_id") if answer.get("has_more") is True else ""
@@ -77,14 +81,17 @@ def parse_anthropic_list(body: bytes) -> Page:
     )
 
 
-def parse_gemini_list(body: bytes) -> Page:
+def parse_gemini_list(body: bytes) -> ListPart:
     """Parse a page of GET /v1beta/models; models without generateContent are left out. Raises
     ValueError."""
     answer = _parse_object(body)
     token = _get_cursor(answer, "nextPageToken")
     return _make_page(
         (
-            (_strip_prefix(each.get("name")), _make_gemini(each))
+            (
+                name.removeprefix("models/") if isinstance(name := each.get("name"), str) else name,
+                _make_gemini(each),
+            )
             for each in _list_objects(answer.get("models"))
             if _generates(each)
         ),
@@ -92,7 +99,7 @@ def parse_gemini_list(body: bytes) -> Page:
     )
 
 
-def parse_openai_list(body: bytes) -> Page:
+def parse_openai_list(body: bytes) -> ListPart:
     """Parse the answer to GET /models, which has one part only. Raises ValueError."""
     answer = _parse_object(body)
     entries = _list_objects(answer.get("data"))
@@ -132,7 +139,7 @@ _NO_REST: Mapping[str, str] = {}
 
 def _make_page(
     entries: Iterable[tuple[Any, ServedModel]], rest: Mapping[str, str] = _NO_REST
-) -> Page:
+) -> ListPart:
     """Make a page from ids and what is known about them; only the first of equal ids is kept."""
     models: dict[str, ServedModel] = {}
     skipped = 0
@@ -141,7 +148,7 @@ def _make_page(
             models.setdefault(name, replace(model, id=name))
         else:
             skipped += 1
-    return Page(tuple(models.values()), rest, skipped)
+    return ListPart(tuple(models.values()), rest, skipped)
 
 
 def _parse_object(body: bytes) -> Mapping[str, Any]:
@@ -161,10 +168,6 @@ def _generates(entry: Mapping[str, Any]) -> bool:
     """Whether a model supports generateContent; assumed if the list does not say."""
     methods = entry.get("supportedGenerationMethods")
     return not isinstance(methods, list) or "generateContent" in methods
-
-
-def _strip_prefix(name: Any) -> Any:
-    return name.removeprefix("models/") if isinstance(name, str) else name
 
 
 def _get_cursor(answer: Mapping[str, Any], name: str) -> str:

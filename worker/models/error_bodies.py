@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from worker.models.base import Cause, Failure
+from worker.models.base import Cause, Refusal
 from worker.models.codec import parse_json
 from worker.models.refusal_words import find_length_cause, find_token_rate, find_wanted_change
 
@@ -32,11 +32,11 @@ def _parse_body(body: bytes) -> tuple[str, Any]:
         return text, None
 
 
-def _classify_status(status: int, reason: str, retry_after: float | None = None) -> Failure:
+def _classify_status(status: int, reason: str, retry_after: float | None = None) -> Refusal:
     """Return what a status means where the words say no more than it."""
     if status >= 500:
-        return Failure(Cause.OVERLOADED, reason, transient=True)
-    return Failure(
+        return Refusal(Cause.OVERLOADED, reason, transient=True)
+    return Refusal(
         _CAUSES.get(status, Cause.INVALID),
         reason,
         transient=status in (408, 409, 429),
@@ -54,7 +54,7 @@ _BOUND_THINKING = re.compile(
 _SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
 
 
-def classify_anthropic(status: int, body: bytes) -> Failure:
+def classify_anthropic(status: int, body: bytes) -> Refusal:
     """Classify by error code, then by status; a status 400 also by wording.
 
     The errors are https://platform.claude.com/docs/en/api/errors.
@@ -66,11 +66,11 @@ def classify_anthropic(status: int, body: bytes) -> Failure:
         return found
     reason, code = (said, "") if said else _parse_anthropic_error(body)
     if code in _SPEND_LIMITS:
-        return Failure(Cause.SPEND_LIMIT, reason)
+        return Refusal(Cause.SPEND_LIMIT, reason)
     if length := find_length_cause(status, reason):
-        return Failure(length, reason)
+        return Refusal(length, reason)
     if status == 400 and _BOUND_THINKING.search(reason):
-        return Failure(Cause.BOUND, reason)
+        return Refusal(Cause.BOUND, reason)
     return _classify_status(status, reason)
 
 
@@ -111,15 +111,15 @@ def _find_amazon_message(body: bytes) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _find_amazon_failure(status: int, message: str) -> Failure | None:
+def _find_amazon_failure(status: int, message: str) -> Refusal | None:
     """Return what only Amazon means; None where the API behind it says the same by its words, or
     the status says enough."""
     words = message[:2000].lower()
     for with_status, cause, pattern in _AMAZON_WORDS:
         if status == with_status and pattern.search(words):
-            return Failure(cause, message)
+            return Refusal(cause, message)
     if status in _AMAZON_FAILED:
-        return Failure(Cause.OVERLOADED, message, transient=True)
+        return Refusal(Cause.OVERLOADED, message, transient=True)
     return None
 
 
@@ -136,20 +136,20 @@ def is_google_error(body: bytes) -> bool:
     return isinstance(_parse_google_error(body).get("status"), str)
 
 
-def classify_google(status: int, body: bytes) -> Failure:
+def classify_google(status: int, body: bytes) -> Refusal:
     """Classify by status and details; a status 400 also by wording."""
     error = _parse_google_error(body)
     reason = str(error.get("message", "")) if error else body.decode("utf-8", "replace")
     details = _list_objects(error.get("details"))
     if status == 400:
-        return Failure(_find_google_cause(reason, str(error.get("status")), details), reason)
+        return Refusal(_find_google_cause(reason, str(error.get("status")), details), reason)
     if length := find_length_cause(status, reason):
-        return Failure(length, reason)
+        return Refusal(length, reason)
     quotas = [each for part in details for each in _list_objects(part.get("violations"))]
     if status == 429 and any("PerDay" in str(each.get("quotaId")) for each in quotas):
-        return Failure(Cause.QUOTA, reason)
+        return Refusal(Cause.QUOTA, reason)
     delays = (_DELAY.fullmatch(str(part.get("retryDelay"))) for part in details)
-    return Failure(
+    return Refusal(
         Cause.OVERLOADED if status >= 500 else _CAUSES.get(status, Cause.INVALID),
         reason,
         transient=status >= 500 or status in (408, 429),
@@ -219,22 +219,22 @@ _WAIT = re.compile(r"please retry after (\d{1,6}) second", re.IGNORECASE)
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
-def classify_openai(status: int, body: bytes) -> Failure:
+def classify_openai(status: int, body: bytes) -> Refusal:
     """Classify by code if there is one, then by wording, then by status."""
     reason, codes = _parse_openai_error(body)
     words = " ".join((reason, *codes))
     if _SPENT & codes:
-        return Failure(Cause.SPEND_LIMIT, reason)
+        return Refusal(Cause.SPEND_LIMIT, reason)
     if length := find_length_cause(status, words):
-        return Failure(length, reason)
+        return Refusal(length, reason)
     if status in _MAY_REFUSE_PARTS and _BOUND_PARTS.search(words):
-        return Failure(Cause.BOUND, reason)
+        return Refusal(Cause.BOUND, reason)
     if status in _MAY_REFUSE_PARTS and _NO_TOOLS.search(words):
-        return Failure(Cause.NO_TOOLS, reason)
+        return Refusal(Cause.NO_TOOLS, reason)
     if status in _MAY_REFUSE_PARTS and (change := find_wanted_change(words)):
-        return Failure(Cause.UNWANTED, reason, change=change)
+        return Refusal(Cause.UNWANTED, reason, change=change)
     if status < 500 and "model_not_found" in codes:
-        return Failure(Cause.NOT_FOUND, reason)
+        return Refusal(Cause.NOT_FOUND, reason)
     told = _WAIT.search(reason[:2000]) if status == 429 else None
     return _classify_status(status, reason, float(told[1]) if told else None)
 

@@ -23,7 +23,7 @@ from worker.conversation.messages import (
     put_results_first,
 )
 from worker.conversation.model import Request, StopReason
-from worker.models.base import Decoded, Target
+from worker.models.base import Decoded, WireTarget
 from worker.models.codec import (
     REMEMBERED,
     Slice,
@@ -54,29 +54,16 @@ _UNSIGNED = re.compile(r"gemini-[12]\b")
 NO_ID = "noid_"
 """The prefix of the ids that we give to calls without an id; such ids are never sent."""
 
+_BLOCKED = (
+    "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR ESCALATION "
+    "IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT IMAGE_OTHER IMAGE_RECITATION NO_IMAGE "
+    "PUP_LIMITED_DISABLED"
+)
 _STOPS = {
     "STOP": StopReason.END,
     "MAX_TOKENS": StopReason.TRUNCATED,
     "CONTINUATION": StopReason.PAUSED,
-    **dict.fromkeys(
-        [
-            "SAFETY",
-            "RECITATION",
-            "LANGUAGE",
-            "BLOCKLIST",
-            "PROHIBITED_CONTENT",
-            "SPII",
-            "MODEL_ARMOR",
-            "ESCALATION",
-            "IMAGE_SAFETY",
-            "IMAGE_PROHIBITED_CONTENT",
-            "IMAGE_OTHER",
-            "IMAGE_RECITATION",
-            "NO_IMAGE",
-            "PUP_LIMITED_DISABLED",
-        ],
-        StopReason.BLOCKED,
-    ),
+    **dict.fromkeys(_BLOCKED.split(), StopReason.BLOCKED),
 }
 _TRIES = {
     "MALFORMED_FUNCTION_CALL": 2,
@@ -99,7 +86,7 @@ class GenerateContent:
 
     classify = staticmethod(classify_google)
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: WireTarget) -> None:
         self._target = target
         self._signs = not _UNSIGNED.match(target.origin.partition("/")[2])
         self._cached = lru_cache(maxsize=REMEMBERED)(self._encode_message)
@@ -167,7 +154,12 @@ class GenerateContent:
             parts = parse_elements(wire) if wire else []
             if parts and self._can_send_back(message, parts):
                 # An empty text is accepted only if it carries a signature.
-                kept = [part.text for part in parts if _is_sendable(part.value)]
+                kept = [
+                    part.text
+                    for part in parts
+                    if part.value.get("thoughtSignature")
+                    or (part.value != {} and part.value.get("text") != "")
+                ]
                 if kept:
                     return ",".join(kept).encode()
         return self._rebuild_answer(message)
@@ -189,7 +181,9 @@ class GenerateContent:
         the model uses signatures."""
         parts = [_encode_text(message.text)] if message.text.strip() or not message.calls else []
         for number, call in enumerate(message.calls):
-            part: dict[str, Any] = {"functionCall": _encode_call(call)}
+            arguments = parse_arguments(call.arguments)
+            fields = {**_make_id(call.id), "name": _make_name(call.name), "args": arguments}
+            part: dict[str, Any] = {"functionCall": fields}
             if self._signs and number == 0:
                 part["thoughtSignature"] = DUMMY_SIGNATURE
             parts.append(dump_json(part))
@@ -233,11 +227,6 @@ def _is_same_call(sent: Any, call: ToolCall) -> bool:
     return has_same_id and bool(_ID.fullmatch(call.id) and _NAME.fullmatch(call.name))
 
 
-def _is_sendable(part: Mapping[str, Any]) -> bool:
-    has_content = part != {} and part.get("text") != ""
-    return has_content or bool(part.get("thoughtSignature"))
-
-
 def _use_call_name(message: Message, called: Mapping[str, str]) -> Message:
     """Return the message; a result gets the name of its call, as this API demands."""
     if not isinstance(message, ToolResult):
@@ -260,14 +249,6 @@ def _declare_function(spec: ToolSpec) -> dict[str, Any]:
 
 def _encode_text(text: str) -> bytes:
     return dump_json({"text": text if text.strip() else "(empty)"})
-
-
-def _encode_call(call: ToolCall) -> dict[str, Any]:
-    return {
-        **_make_id(call.id),
-        "name": _make_name(call.name),
-        "args": parse_arguments(call.arguments),
-    }
 
 
 def _encode_result(result: ToolResult) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, group_messages
 from worker.conversation.model import Request, StopReason
-from worker.models.base import Decoded, Target
+from worker.models.base import Decoded, WireTarget
 from worker.models.codec import (
     REMEMBERED,
     Slice,
@@ -66,7 +66,7 @@ class OpenAIChat:
 
     classify = staticmethod(classify_openai)
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: WireTarget) -> None:
         self._target = target
         self._call_id = re.compile(target.dialect.call_id)
         self._cached_answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)

@@ -21,7 +21,7 @@ from worker.conversation.messages import (
     group_messages,
 )
 from worker.conversation.model import Request, StopReason
-from worker.models.base import Decoded, Target
+from worker.models.base import Decoded, WireTarget
 from worker.models.codec import (
     REMEMBERED,
     Slice,
@@ -68,7 +68,7 @@ class OpenAIResponses:
 
     classify = staticmethod(classify_openai)
 
-    def __init__(self, target: Target, *, keyed: bool = True) -> None:
+    def __init__(self, target: WireTarget, *, keyed: bool = True) -> None:
         self._target = target
         self._keyed = keyed
         self._cached_answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from worker.errors import ContextOverflow, ModelError
-from worker.models.base import Cause, Failure, Provider, WantedChange
+from worker.models.base import Cause, Provider, Refusal, WantedChange
 from worker.models.refusal_words import StatedSize, read_stated_size
 
 _MAX_REASON = 300
@@ -48,12 +48,6 @@ def clean_text(text: str, keys: Iterable[str] = ()) -> str:
             line = line.replace(key, "[key]")
     line = _TOKEN.sub("[token]", line)
     return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"
-
-
-def _read_size(failure: Failure) -> StatedSize:
-    if failure.cause is Cause.TOO_LARGE:  # its numbers are bytes
-        return StatedSize()
-    return read_stated_size(failure.reason)
 
 
 class RefusedForLength(ContextOverflow):
@@ -121,30 +115,33 @@ class ErrorWriter:
         }
 
     def make_refusal(
-        self, status: int, headers: Mapping[str, str], failure: Failure, retry_after: float | None
+        self, status: int, headers: Mapping[str, str], refusal: Refusal, retry_after: float | None
     ) -> ModelError:
         """Return the error for an answer other than 200."""
-        what, advice = self._advice[failure.cause]
-        if failure.change:
-            advice = failure.change.advice
+        what, advice = self._advice[refusal.cause]
+        if refusal.change:
+            advice = refusal.change.advice
         what, advice = (part.format(**self._fields) for part in (what, advice))
-        text = f"{self._who}: {what} ({self._make_reference(status, headers)})"
+        request_id = next(filter(None, map(headers.get, _REQUEST_IDS)), "")
+        reference = f", {request_id}" if _REQUEST_ID.fullmatch(request_id) else ""
+        text = f"{self._who}: {what} ({status}{reference})"
         text += f": {advice}" if advice else ""
         # The answer often quotes a part of the refused key.
-        if failure.reason and failure.cause is not Cause.BAD_KEY:
-            text += f"; the API says: {self.quote_text(failure.reason)}"
-        kind = failure.cause.name.lower()
-        if failure.cause in _TOO_LONG:
-            size = _read_size(failure)
-            if failure.cause is not Cause.RATE_TOO_LOW or size.limit:
+        if refusal.reason and refusal.cause is not Cause.BAD_KEY:
+            text += f"; the API says: {self.quote_text(refusal.reason)}"
+        kind = refusal.cause.name.lower()
+        if refusal.cause in _TOO_LONG:
+            is_in_bytes = refusal.cause is Cause.TOO_LARGE
+            size = StatedSize() if is_in_bytes else read_stated_size(refusal.reason)
+            if refusal.cause is not Cause.RATE_TOO_LOW or size.limit:
                 return RefusedForLength(text, kind, size)
-        if failure.cause is Cause.BOUND:
+        if refusal.cause is Cause.BOUND:
             return BoundElsewhere(text, kind=kind)
-        if failure.token_rate and failure.transient:
-            return RateLimited(text, kind, retry_after, failure.token_rate)
-        if failure.change:
-            return ChangeWanted(text, failure.change, kind)
-        return ModelError(text, transient=failure.transient, retry_after=retry_after, kind=kind)
+        if refusal.token_rate and refusal.transient:
+            return RateLimited(text, kind, retry_after, refusal.token_rate)
+        if refusal.change:
+            return ChangeWanted(text, refusal.change, kind)
+        return ModelError(text, transient=refusal.transient, retry_after=retry_after, kind=kind)
 
     def make_failure(
         self, what: str, *, transient: bool = True, kind: str = "failed"
@@ -168,8 +165,3 @@ class ErrorWriter:
     def quote_text(self, text: str) -> str:
         """Return foreign text on one line: printable, cut, and without the key."""
         return clean_text(text, self._keys)
-
-    @staticmethod
-    def _make_reference(status: int, headers: Mapping[str, str]) -> str:
-        request_id = next(filter(None, map(headers.get, _REQUEST_IDS)), "")
-        return f"{status}, {request_id}" if _REQUEST_ID.fullmatch(request_id) else str(status)

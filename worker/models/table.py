@@ -3,16 +3,17 @@
 Servers of the operator's own are rows of the settings: `make_provider` puts them together.
 """
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
 import httpx
 
 from worker.clock import Clock
 from worker.errors import ConfigError
-from worker.models.base import Cause, OperatorRow, Page, Provider
+from worker.models.base import Cause, ListPart, OperatorRow, Provider
 from worker.models.built_in_models import BUILT_IN
 from worker.models.catalogue import Catalogue
 from worker.models.client import HttpModel, HttpOptions
@@ -114,7 +115,7 @@ def _choose_kind(built_in: Provider | None, row: OperatorRow, where: str) -> Pro
             get_kind(row.api, row.auth or KEY),
             key_env=row.key_env,
             key_optional=not row.key_env,
-            **_make_row_advice(row, where),
+            advice=_make_row_advice(row, where),
         )
     api = row.api or built_in.api
     scheme = row.auth or (built_in.scheme if api == built_in.api else KEY)
@@ -133,7 +134,7 @@ def _choose_kind(built_in: Provider | None, row: OperatorRow, where: str) -> Pro
     return replace(kind, key_env=row.key_env, key_optional=False) if row.key_env else kind
 
 
-def _make_row_advice(row: OperatorRow, where: str) -> dict[str, Any]:
+def _make_row_advice(row: OperatorRow, where: str) -> Mapping[Cause, tuple[str, str]]:
     """Return advice that names the row's fields, in place of variables that it does not have."""
     kind = get_kind(row.api, row.auth or KEY)
     advice = {
@@ -148,7 +149,7 @@ def _make_row_advice(row: OperatorRow, where: str) -> dict[str, Any]:
             "a key is wanted, and none was sent",
             f"name the variable that holds it in {where}.key_env",
         )
-    return {"advice": advice}
+    return advice
 
 
 def _check_headers(provider: Provider, row: OperatorRow) -> None:
@@ -228,7 +229,7 @@ def list_models(
     deadline: float,
     row: OperatorRow = _NO_ROW,
     transport: httpx.BaseTransport | None = None,
-) -> Page:
+) -> ListPart:
     """Ask the provider `who` which models it serves, until `deadline` on the monotonic clock.
 
     Raises ConfigError for an unknown provider, one without such a list, or a URL or key that cannot

@@ -103,7 +103,8 @@ class FallbackModel(ModelWrapper):
                 cost = add_cost(cost, reply.cost_usd)
                 if last or reply.stop not in _NO_ANSWER:
                     return replace(reply, cost_usd=cost)
-                failures.append(_describe_refusal(self.name, reply))
+                refusal = f"{self.name} {_NO_ANSWER[reply.stop]}"
+                failures.append(f"{refusal}: {reply.detail}" if reply.detail else refusal)
             self._model = self._others.pop(0)
             _log.warning("%s; going on with %s", failures[-1], self.name)
 
@@ -113,10 +114,6 @@ class FallbackModel(ModelWrapper):
             return request
         now = self._clock.monotonic()
         return replace(request, deadline=now + _SHARE * (request.deadline - now))
-
-
-def _describe_refusal(name: str, reply: Reply) -> str:
-    return f"{name} {_NO_ANSWER[reply.stop]}" + (f": {reply.detail}" if reply.detail else "")
 
 
 def _join_failures(failures: list[str], errors: list[ModelError]) -> ModelError:

@@ -245,7 +245,8 @@ class CountedObjects:
         with self._time_operation("create"):
             created = self._objects.create(name, content)
         if created and name.endswith(_AFTER):
-            self._metrics.pipeline_outcomes.labels(_find_outcome(content)).inc()
+            after = load_aftermath(content)
+            self._metrics.pipeline_outcomes.labels(after.became if after else "other").inc()
         return created
 
     def list_names(self, prefix: str) -> Iterator[str]:
@@ -266,11 +267,6 @@ class CountedObjects:
             kind = "transient" if error.transient else "final"
             self._metrics.store_errors.labels(operation, kind).inc()
             raise
-
-
-def _find_outcome(content: bytes) -> str:
-    after = load_aftermath(content)
-    return after.became if after else "other"
 
 
 class CountedNoteWriter:

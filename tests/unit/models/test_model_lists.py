@@ -20,7 +20,7 @@ from tests.unit.models.answers import Listed, Step, fails
 from worker.errors import ConfigError, ModelError
 from worker.lab.script import Answer, Asked, Say
 from worker.models import discovery
-from worker.models.base import Page, ServedModel
+from worker.models.base import ListPart, ServedModel
 from worker.models.built_in_models import BUILT_IN
 from worker.models.discovery import MAX_PARTS, compare_models, format_entries
 from worker.models.table import list_models
@@ -55,12 +55,12 @@ def running(who: str) -> Iterator[ModelApi]:
     assert sim.unexpected_requests == []
 
 
-def ask(who: str, url: str, key: str = KEY) -> Page:
+def ask(who: str, url: str, key: str = KEY) -> ListPart:
     clock = HandClock()
     return list_models(who, url, key, clock=clock, deadline=clock.monotonic() + 10)
 
 
-def fetch(who: str, *steps: Step, url: str = "") -> tuple[Page, Listed]:
+def fetch(who: str, *steps: Step, url: str = "") -> tuple[ListPart, Listed]:
     """The list over a transport that answers `steps`."""
     transport, clock = Listed(steps), HandClock()
     deadline = clock.monotonic() + 10
@@ -86,7 +86,7 @@ def test_an_empty_list_is_a_list(who: str) -> None:
     with running(who) as sim:
         sim.model_list = []
 
-        assert ask(who, sim.url) == Page(())
+        assert ask(who, sim.url) == ListPart(())
 
 
 def test_what_anthropic_states_is_read() -> None:

@@ -8,7 +8,7 @@ from tests.fakes import HandClock
 from worker.conversation.messages import User
 from worker.conversation.model import Request
 from worker.errors import ConfigError
-from worker.models.base import Target
+from worker.models.base import WireTarget
 from worker.models.built_in_models import BUILT_IN
 from worker.models.catalogue import EFFORTS, Catalogue, Level, ModelInfo
 from worker.models.client import HttpModel
@@ -110,7 +110,7 @@ def test_openai_s_own_chat_completions_take_no_level_with_tools() -> None:
 def test_a_short_answer_has_room_for_what_the_model_thinks_first(
     spec: str, level: str, most: int
 ) -> None:
-    target = Target(spec, 21_000, info=BUILT_IN.get_info(spec, level))
+    target = WireTarget(spec, 21_000, info=BUILT_IN.get_info(spec, level))
     request = Request(system="", tools=(), messages=(User("event"),), max_output=200)
 
     assert target.choose_max_tokens(request) == most

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from tests.browser import Browser, open_browser
 from tests.flow.product import Product, product
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.jobs.verdict_days import DAY, JudgedTurn, count_day, write_day
 from worker.lab import story
 from worker.sessions.folder import FolderStore
 from worker.sessions.layout import name_day
 from worker.sessions.recent import Row, dump_row
 from worker.sessions.store import Claim
-from worker.verdict.outcomes import Judgement, Label
+from worker.verdict.aftermath import Judgement, Label
 from worker.verdict.verdict import Verdict
 
 FOLDER = Path(".docs")

@@ -14,7 +14,7 @@ from tests.contexts import context
 from tests.fakes import HandClock
 from worker.conversation.context import Context
 from worker.conversation.events import ignore_event
-from worker.conversation.folds.fold import FoldSettings, Resume
+from worker.conversation.folds import FoldSettings
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec, User
 from worker.lab.anthropic import binding, checks
@@ -23,6 +23,7 @@ from worker.lab.anthropic.cache import InputTokens, Position, list_positions
 from worker.lab.anthropic.reading import read_request
 from worker.lab.script import Answer, Asked, Call, Empty, Say, Script, Think
 from worker.models import table
+from worker.settings.runs import Resume
 from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, run_loop
 

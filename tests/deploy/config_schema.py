@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.deploy.chart import CHART
 from worker.settings import Settings
-from worker.settings.schema import make_schema
+from worker.settings.validation import make_schema
 
 FILE = CHART / "values.schema.json"
 OWN = ("broker", "store", "workflows")

@@ -18,7 +18,7 @@ from tests.law.house import agree
 from worker import settings
 from worker.settings import Settings, reference
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
-from worker.settings.variables import name_variable
+from worker.settings.loading import name_variable
 
 NEWEST = "github.com/compose-spec/compose-go/v2@v2.9.0"
 # The file formats of Docker Compose 2.23.1, and of the one before it.

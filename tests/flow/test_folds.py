@@ -16,10 +16,10 @@ from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.conversation import context_json
 from worker.conversation.context import Context, Status
-from worker.conversation.folds.fold import Strategy
-from worker.conversation.folds.summary import TASK
+from worker.conversation.fold_summary import TASK
 from worker.conversation.messages import find_results
 from worker.lab.script import Answer, Asked, Call, Say, Script
+from worker.settings.runs import Strategy
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -10,13 +10,13 @@ from tests.law.house import ROOT, agree, modules
 from tests.unit.doctor import rows_around, rows_gitlab
 from tests.wire.simulators import WIRES
 from worker.cli import _COMMANDS
-from worker.conversation.comment_commands import KNOWN
 from worker.doctor.table import CHECKS
 from worker.jobs.commands import COMMANDS
 from worker.models.table import PROVIDERS
 from worker.sessions.table import OPENERS
 from worker.settings import Settings, playbook
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
+from worker.settings.playbook import COMMAND_NAMES
 from worker.sources.table import SOURCES
 from worker.tools.arguments import schema
 
@@ -80,8 +80,8 @@ LISTS: dict[str, tuple[Names, Names, str]] = {
     ),
     "/sandpiper commands": (
         lambda: {*COMMANDS} - {"unknown"} | list_workflow_commands(),
-        lambda: KNOWN,
-        "NAMES in worker/conversation/comment_commands.py; what each does is a row of COMMANDS in "
+        lambda: COMMAND_NAMES,
+        "COMMANDS in worker/settings/playbook.py; what each does is a row of COMMANDS in "
         "worker/jobs/commands.py, or a workflow",
     ),
     "checks of the doctor": (

@@ -12,11 +12,11 @@ from tests.fakes import EchoToolbox, HandClock, ScriptedModel, says
 from worker.conversation import context_json, prompts
 from worker.conversation.context import Outcome, Status
 from worker.conversation.decide import Ask, decide
-from worker.conversation.limits import BUDGETS, Limits, TurnUsage, find_budget, measure_budgets
+from worker.conversation.limits import Limits, TurnUsage, find_budget, measure_budgets
 from worker.conversation.messages import Assistant, Usage, User
 from worker.pages.view import FORMATS, StoredTurn, build_page
+from worker.settings.limits import BUDGETS, LimitSettings
 from worker.settings.reference import PAGE
-from worker.settings.runs import LimitSettings
 from worker.turns.loop import LoopParts, run_loop
 
 NOW = 80.0
@@ -36,7 +36,7 @@ def test_every_field_of_the_limits_is_a_budget_or_rules_for_something_else() -> 
     assert others == {"fold_settings", "tier_rules", "loop_rules"}
 
 
-@pytest.mark.parametrize("words_of", ["name", "title", "soft", "final", "setting"])
+@pytest.mark.parametrize("words_of", ["name", "title", "soft", "final"])
 def test_every_row_has_words_of_its_own(words_of: str) -> None:
     words = [getattr(row, words_of) for row in BUDGETS.values()]
     assert all(text.strip() for text in words)
@@ -46,17 +46,18 @@ def test_every_row_has_words_of_its_own(words_of: str) -> None:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_row_is_a_setting_of_its_type_with_its_default_and_its_bounds(setting: str) -> None:
     default = getattr(Limits(), setting)
-    made = getattr(LimitSettings().make_limits(), setting)
+    made = getattr(LimitSettings(), setting)
     assert (made, type(made)) == (default, type(default))
-    assert BUDGETS[setting].bounds
-    assert getattr(LimitSettings(**{setting: 1000}).make_limits(), setting) == 1000
+    assert getattr(LimitSettings(**{setting: 1000}), setting) == 1000
     with pytest.raises(ValidationError, match=setting):
         LimitSettings(**{setting: -1})
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_row_stands_in_the_reference_and_in_the_charts_schema(setting: str) -> None:
-    line = rf"^\| `limits\.{setting}` \|.*\| {re.escape(BUDGETS[setting].setting)} \|$"
+    said = LimitSettings.model_fields[setting].description or ""
+    assert said
+    line = rf"^\| `limits\.{setting}` \|.*\| {re.escape(said)} \|$"
     assert re.search(line, PAGE.read_text("utf-8"), re.MULTILINE)
     assert setting in config_schema.current()["properties"]["limits"]["properties"]
 
@@ -72,14 +73,14 @@ def test_of_every_row_the_model_is_warned_and_at_its_limit_asked_for_the_last_ti
     near = decide(session, limit(**{setting: 100}), NOW)
     assert isinstance(near, Ask)
     assert [each.budget for each in near.soft] == [row]
-    warning = prompts.write_notice(near)
+    warning = prompts.write_notice(near.soft)
     assert "80" in warning
     assert "{" not in warning
     assert warning.endswith(": finish, with only the calls you still need.")
 
     final = decide(session, limit(**{setting: 80}), NOW)
     assert final == Ask(final=(row.name,))
-    assert prompts.write_notice(final).startswith(f"{row.final}\n")
+    assert prompts.write_notice(used_up=final.final).startswith(f"{row.final}\n")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

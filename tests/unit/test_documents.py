@@ -12,10 +12,10 @@ import yaml
 
 from tests.law.house import ROOT, agree
 from worker.cli import cli
-from worker.conversation.comment_commands import NAMES
 from worker.settings import Settings, load, reference
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
-from worker.settings.variables import name_variable
+from worker.settings.loading import name_variable
+from worker.settings.playbook import COMMANDS
 from worker.telemetry.metrics import Metrics
 
 DOCUMENTS = (
@@ -89,8 +89,8 @@ def test_every_command_is_in_the_readme() -> None:
     named = {line.split()[0] for line in commands("README.md")}
     there = set(cli.list_commands(click.Context(cli)))
     assert agree(there, named & there, "README.md, as `sandpiper NAME`, with what it is for")
-    told = [name for name in NAMES if f"`{name}`" in text("README.md")]
-    assert agree(NAMES, told, "the table of /sandpiper commands in README.md")
+    told = [name for name in COMMANDS if f"`{name}`" in text("README.md")]
+    assert agree(COMMANDS, told, "the table of /sandpiper commands in README.md")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

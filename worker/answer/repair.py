@@ -11,9 +11,9 @@ from worker.conversation.messages import (
     ToolResult,
     find_open_calls,
     find_results,
+    find_saved_files,
 )
-from worker.conversation.saved_files import find_saved_files
-from worker.safety.untrusted_json import parse_objects
+from worker.safety.untrusted import parse_objects
 
 _WORKER_DIED = (
     "the worker died before this call's result was kept: it may have run wholly, in part or not at "

@@ -14,8 +14,8 @@ from worker.conversation.events import Watcher
 from worker.errors import SandpiperError
 from worker.jobs import process
 from worker.settings import Settings
+from worker.turns.placeholder import UnfinishedNote
 from worker.turns.sandbox import remove_sandbox
-from worker.turns.unfinished_note import UnfinishedNote
 
 _START_SECONDS = 10.0
 

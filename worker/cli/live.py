@@ -20,7 +20,7 @@ from worker.conversation.events import (
     Watcher,
 )
 from worker.conversation.messages import ToolCall
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 
 _WIDTH = 76
 _NOT_POSTED = {

@@ -7,8 +7,7 @@ import click
 
 from worker.conversation.context import NO_OUTCOME, Context
 from worker.conversation.messages import Assistant, Message, ToolResult, User
-from worker.safety.untrusted import one_line, visible
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import one_line, parse_object, visible
 
 _LONGEST_LINE = 300
 """The most characters of one line of a fact, an argument or a result."""

@@ -19,8 +19,7 @@ from worker.cli.stored_sessions import (
     list_by_turns,
     read_rows,
 )
-from worker.conversation.context import Context
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey
 from worker.errors import SandpiperError
 from worker.safety.untrusted import one_line
 from worker.sessions import recent

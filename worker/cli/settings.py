@@ -5,8 +5,8 @@ import json
 import click
 
 from worker.settings import reference
-from worker.settings.schema import make_schema
 from worker.settings.tree import Settings
+from worker.settings.validation import make_schema
 
 
 @click.command()

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from itertools import chain, repeat
 from typing import Any
 
-from worker.conversation.context import Context
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey
 from worker.errors import SandpiperError, StoreError
 from worker.sessions import recent
 from worker.sessions.recent import RecentTurns

@@ -15,7 +15,7 @@ from worker.jobs.repair import heal_notes, resume_abandoned
 from worker.jobs.retention import list_expired, remove_expired
 from worker.jobs.verdict_days import count_ended_days
 from worker.settings import Settings
-from worker.turns.parts import Deps, Run
+from worker.turns.parts import Attempt, Deps
 
 
 @click.command()
@@ -162,6 +162,6 @@ def _show_parked(settings: Settings, retry: str, tell: _Teller) -> None:
 
 def _run(trigger: Trigger, deps: Deps) -> None:
     try:
-        delivery.run_trigger(trigger, deps, Run())
+        delivery.run_trigger(trigger, deps, Attempt())
     except SandpiperError as error:
         click.echo(f"trigger {trigger_id(trigger)}: {error}", err=True)

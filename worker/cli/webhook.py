@@ -4,7 +4,7 @@ import click
 
 from worker import wiring
 from worker.errors import ConfigError
-from worker.settings.hook_secrets import SIGNING, derive_secret, make_address
+from worker.settings.gitlab import SIGNING, derive_secret, make_address
 
 
 @click.command()

@@ -15,24 +15,13 @@ from types import MappingProxyType
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from worker.conversation.tiers import TIERS
+from worker.settings.models import TIERS
+from worker.settings.playbook import COMMAND_NAMES, COMMANDS
 
 PREFIX = "/sandpiper"
 MAX_TEXT = 20_000
 """Only this many characters of a comment are read."""
 
-NAMES = {
-    "analyze": "look at the newest failed pipeline of this merge request",
-    "help": "show this list",
-    "status": "say what is running or was found",
-    "stop": "end what is running, with what was found so far",
-    "model NAME": "look at the failure again with another model; `model list` names them",
-    "tier [NAME]": "show or choose how strong a model answers on this merge request",
-    "forget": "delete what is stored of this merge request's conversations",
-}
-"""How each command is written, and what it does."""
-
-KNOWN = frozenset(name.partition(" ")[0] for name in NAMES)
 _SLASH = re.compile(r"[ ]{0,3}/sandpiper(?![^\s])[ \t]*(.*)", re.IGNORECASE)
 _MAX_ARGUMENT = 200
 _WITH_WORDS = ("model", "tier")
@@ -101,7 +90,7 @@ def parse_comment(text: str, bot: str, more: Collection[str] = ()) -> CommentReq
 
 def list_commands(more: Mapping[str, str] = MappingProxyType({})) -> str:
     """The commands as a Markdown list; `more` says what each workflow command does."""
-    listed = {**NAMES, **more, **NAMES}
+    listed = {**COMMANDS, **more, **COMMANDS}
     return "\n".join(f"- `{PREFIX} {name}`: {does}" for name, does in listed.items())
 
 
@@ -135,7 +124,7 @@ def _read_command(
     if name in _WITH_WORDS:
         argument = " ".join(rest)[:_MAX_ARGUMENT]
         return Command(name, argument) if _takes_words(name, rest, strict=strict) else None
-    if not (name in KNOWN or name in more) or rest:
+    if not (name in COMMAND_NAMES or name in more) or rest:
         return None
     return Command(name)
 

@@ -1,32 +1,21 @@
-"""The budgets of a turn: one table, each row with a warning and a limit.
+"""What a turn has used of its budgets, which `LimitSettings` lists.
 
 From 80 % of a limit on the model is warned with every request, and keeps its tools; at 100 % the
 next request is the final one: calls in its answer are not run.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
-from enum import StrEnum
-from typing import Any
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
-from worker.conversation.folds.fold import FoldSettings
-from worker.conversation.loop_rules import LoopRules
+from worker.conversation.folds import FoldSettings
 from worker.conversation.messages import Usage
 from worker.conversation.tiers import TierRules
-from worker.stored_keys import KEY
+from worker.settings.limits import BUDGETS, Budget, Used
+from worker.stored_keys import FORMER, KEY
 
 SOFT = 0.8
 _AGAIN = 0.05
 """A warning that stays in the history is repeated when its budget is further on by this share."""
-
-
-class Unit(StrEnum):
-    """What a budget is counted in."""
-
-    TIMES = "times"
-    TOKENS = "tokens"
-    SECONDS = "seconds"
-    DOLLARS = "dollars"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +41,11 @@ class TurnUsage:
     context_tokens: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
-    empty_answers: int = field(default=0, metadata={KEY: "empties"})
+    empty_answers: int = field(default=0, metadata={FORMER: "empties"})
     warned_budgets: frozenset[str] = field(default=frozenset(), metadata={KEY: "warned"})
     warned_share: float = 0.0
     final: frozenset[str] = frozenset()
-    final_was_only_calls: bool = field(default=False, metadata={KEY: "defied"})
+    final_was_only_calls: bool = field(default=False, metadata={FORMER: "defied"})
     last_was_cut: bool = field(default=False, metadata={KEY: "truncated"})
     broken_answers: int = field(default=0, metadata={KEY: "broken"})
     halt: str = ""
@@ -66,6 +55,17 @@ class TurnUsage:
     refused_folds: int = 0
     paused_at: float = 0.0
 
+    def add_up(self, now: float) -> Used:
+        """Add up what the turn has used until `now`."""
+        return Used(
+            iterations=self.iterations,
+            context_tokens=self.context_tokens,
+            window=self.window,
+            seconds=now - self.started_at,
+            cost_usd=self.cost_usd,
+            tokens=self.usage.input + self.usage.output,
+        )
+
     def resume(self, now: float) -> "TurnUsage":
         """Return the usage of a run that goes on `now`: what it has waited is not its time."""
         if not self.paused_at:
@@ -74,134 +74,41 @@ class TurnUsage:
         return replace(self, started_at=self.started_at + waited, paused_at=0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """A row of the table: what a turn may use up. All that names a budget is made from it."""
+@dataclass(frozen=True, slots=True)
+class LoopRules:
+    """The patience of one turn. Each is a setting of `limits:` or `loop:`."""
 
-    name: str
-    """What the note of a turn says that it was stopped at. It is stored."""
-    title: str
-    """Its heading on the session's page."""
-    unit: Unit
-    count_use: Callable[[TurnUsage, float], float | None]
-    """What a turn has used at an epoch second; None if that is unknown, and so limits nothing."""
-    adds: float = 0.0
-    """What the next request is certain to use."""
-    soft: str
-    """What the model is told from `SOFT` on; `{used}`, `{limit}` and `{percent}` are numbers."""
-    final: str
-    """What the model is told with the final request."""
-    setting: str
-    """What the limit's setting does."""
-    bounds: Mapping[str, Any]
-    """The values that the setting may have, as pydantic's `Field` takes them. Where it may be 0,
-    there is no limit then."""
-    limit: Callable[["Limits", TurnUsage, float], float] = lambda limits, spent, stated: stated
-    """The limit that holds, given the stated one."""
-
-
-_ROW = "budget"
-"""Where a field of `Limits` has its row."""
+    hint_at: int = 3
+    """This many same calls in a row are not run any more: the model is told so instead."""
+    stop_at: int = 5
+    """This many of them end the run."""
+    empty_retries: int = 2
+    """How often the model is reminded after an empty answer."""
+    broken_answers: int = 3
+    """This many cut or broken answers in a row end the run."""
+    calls_per_answer: int = 64
+    """The most tool calls of one answer; of an answer with more of them, none is run."""
+    final_grace: float = 120.0
+    """Seconds past the wall-clock limit that the final answer may take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The caps of one turn, by the names of their settings in `limits:`. This is the table of
-    budgets: to add one is to add its field with its row.
+    """The caps of one turn, by the names of their settings in `limits:`.
 
     `fold_settings` say how the conversation is kept within its tokens, `tier_rules` when another
     model takes over, `loop_rules` how often the model may do the same again.
     """
 
-    max_iterations: int = field(
-        default=50,
-        metadata={
-            _ROW: Budget(
-                name="iterations",
-                title="Iterations",
-                unit=Unit.TIMES,
-                count_use=lambda spent, now: spent.iterations,
-                adds=1,
-                soft="Iteration {used} of {limit}",
-                final="This is your last iteration.",
-                setting="Model calls of one run; a workflow may set less.",
-                bounds={"ge": 1, "le": 1000},
-            )
-        },
-    )
-    context_tokens: int = field(
-        default=200_000,
-        metadata={
-            _ROW: Budget(
-                name="context",
-                title="Context",
-                unit=Unit.TOKENS,
-                count_use=lambda spent, now: spent.context_tokens,
-                limit=lambda limits, spent, stated: find_room(limits, spent),
-                soft="{percent} % of your context is used",
-                final="Your context is full.",
-                setting="Tokens of one prompt; the model's window, if that is smaller.",
-                bounds={"ge": 1000},
-            )
-        },
-    )
-    wall_clock: float = field(
-        default=900.0,
-        metadata={
-            _ROW: Budget(
-                name="wall clock",
-                title="Time",
-                unit=Unit.SECONDS,
-                count_use=lambda spent, now: now - spent.started_at,
-                soft="{used} of your {limit} seconds are over",
-                final="Your time is up.",
-                setting="Seconds of one run.",
-                bounds={"gt": 0},
-            )
-        },
-    )
-    cost_usd: float = field(
-        default=2.0,
-        metadata={
-            _ROW: Budget(
-                name="cost",
-                title="Cost",
-                unit=Unit.DOLLARS,
-                count_use=lambda spent, now: spent.cost_usd,
-                soft="{percent} % of your cost budget is used",
-                final="Your cost budget is used up.",
-                setting="Dollars of one run. If it is set, or a cap on a day is, a model without a "
-                "known price is refused.",
-                bounds={"gt": 0},
-            )
-        },
-    )
-    tokens: int = field(
-        default=0,
-        metadata={
-            _ROW: Budget(
-                name="tokens",
-                title="Tokens",
-                unit=Unit.TOKENS,
-                count_use=lambda spent, now: spent.usage.input + spent.usage.output,
-                soft="{percent} % of your tokens are used",
-                final="Your tokens are used up.",
-                setting="Tokens of all model calls of one run together, read (also from the cache) "
-                "and written; 0: no cap.",
-                bounds={"ge": 0},
-            )
-        },
-        kw_only=True,
-    )
+    max_iterations: int = 50
+    context_tokens: int = 200_000
+    wall_clock: float = 900.0
+    cost_usd: float = 2.0
+    tokens: int = field(default=0, kw_only=True)
     fold_settings: FoldSettings = field(default_factory=FoldSettings)
     tier_rules: TierRules = field(default_factory=TierRules)
     loop_rules: LoopRules = field(default_factory=LoopRules)
 
-
-BUDGETS: Mapping[str, Budget] = {
-    each.name: each.metadata[_ROW] for each in fields(Limits) if _ROW in each.metadata
-}
-"""All rows, by the names of their settings."""
 
 _BY_NAME = {budget.name: budget for budget in BUDGETS.values()}
 
@@ -237,17 +144,14 @@ def measure_budgets(
 ) -> tuple[Spending, ...]:
     """Measure every budget that has a limit and whose use is known; with `ahead`, as the next
     request will find it."""
+    use = spent.add_up(now)
     measured = (
-        (
-            budget,
-            budget.count_use(spent, now),
-            budget.limit(limits, spent, getattr(limits, setting)),
-        )
-        for setting, budget in BUDGETS.items()
+        (row, row.count(use), row.find_limit(use, getattr(limits, setting)))
+        for setting, row in BUDGETS.items()
     )
     return tuple(
-        Spending(budget, used + budget.adds * ahead, limit)
-        for budget, used, limit in measured
+        Spending(row, used + row.adds * ahead, limit)
+        for row, used, limit in measured
         if used is not None and limit > 0
     )
 

@@ -8,14 +8,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from worker.conversation.context import Context
 from worker.conversation.messages import Assistant, ToolCall, User
-from worker.safety.untrusted import one_line
-from worker.safety.untrusted_json import parse_json
-from worker.verdict.commit_ranges import CommitRange
+from worker.safety.untrusted import one_line, parse_json
+from worker.verdict.facts import CommitRange
 from worker.verdict.jobs import FailingJob, Group, Survey
 
 DATA = "/tmp/data"
@@ -33,14 +31,6 @@ ANNOUNCEMENT = "These files are being saved in the sandbox now, while you read t
 """The text by which a transcript shows that files were announced."""
 
 FETCH, EXEC = "fetch_to_sandbox", "sandbox_exec"
-
-
-class PlanBy(StrEnum):
-    """Who plans an investigation."""
-
-    OFF = "off"
-    FACTS = "facts"
-    MODEL = "model"
 
 
 @dataclass(frozen=True, slots=True)

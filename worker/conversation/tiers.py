@@ -7,21 +7,14 @@ again.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Literal, get_args
 from unicodedata import normalize
 
+from worker.settings.models import TIERS, Signal
 from worker.stored_keys import KEY
-
-TierName = Literal["balanced", "smart", "coding", "deep"]
-TIERS: tuple[str, ...] = get_args(TierName)
-"""The tiers' names, from the cheapest to the strongest."""
 
 DEEP = "deep"
 CODING = "coding"
 
-LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Reasoning levels, from little to much. The catalogue says which of them a model has."""
 
 REPLY = "reply"
 """Stands for the tier of a request that `models.reply` has answered."""
@@ -31,15 +24,6 @@ COSTLY_LEVELS = frozenset({"xhigh", "max"})
 
 LEAST_BUDGET = 0.3
 """The share of a run's dollars that must be left for a switch."""
-
-
-class Signal(StrEnum):
-    """What raises a tier."""
-
-    UNPROVEN = "unproven"
-    UNCLEAR = "unclear"
-    MALFORMED = "malformed"
-    CODE = "code"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from worker.doctor.base import (
     report_warning,
 )
 from worker.doctor.webhooks import PATH
-from worker.settings.hook_secrets import SIGNING, derive_secret, make_address
+from worker.settings.gitlab import SIGNING, derive_secret, make_address
 from worker.transport.failures import find_cause
 from worker.transport.httpx_clients import BoundedClient
 

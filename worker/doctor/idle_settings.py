@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from worker.conversation.plan import PlanBy
 from worker.errors import ConfigError
 from worker.settings import Settings
 from worker.settings.playbook import Playbook, Workflow
+from worker.settings.runs import PlanBy
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from worker.doctor.base import (
 )
 from worker.doctor.gitlab import Client, Project, Refusal, encode_path, list_objects
 from worker.doctor.projects import format_names, list_served, select_projects
-from worker.settings.hook_secrets import SIGNING, derive_secret, make_address
+from worker.settings.gitlab import SIGNING, derive_secret, make_address
 
 PATH = "/webhooks/gitlab"
 NEEDED = {"pipeline_events": "pipelines", "note_events": "comments"}

@@ -26,9 +26,8 @@ from worker.jobs.reaction import VotesCounted, count_votes
 from worker.log import bind_log_fields
 from worker.queue.journal import DOUBT, Entry, NotTaken, get_project_id
 from worker.queue.project_slots import ProjectSlots
-from worker.turns.parts import Deps, Run
-from worker.turns.results import Busy, Ended, Finished, NotesMarked, Skipped
-from worker.turns.unfinished_note import UnfinishedNote
+from worker.turns.parts import Attempt, Busy, Deps, Ended, Finished, NotesMarked, Skipped
+from worker.turns.placeholder import UnfinishedNote
 
 log = logging.getLogger("sandpiper.queue")
 
@@ -73,7 +72,7 @@ class SteadyClock:
         self._clock.sleep(seconds)
 
 
-def run_trigger(trigger: Trigger, deps: Deps, run: Run) -> Result:
+def run_trigger(trigger: Trigger, deps: Deps, run: Attempt) -> Result:
     """Do what a trigger asks for, by a SteadyClock.
 
     Raises SandpiperError; after a `transient` one it may be called again.
@@ -151,7 +150,7 @@ class _Delivery:
         log.info("trigger %s begins", self._name)
         note = UnfinishedNote(watch)
         gives_up = f"{GIVEN_UP}{_describe_failed_runs(entry)}" if entry.has_to_give_up() else ""
-        run = Run(
+        run = Attempt(
             watch=note.watch,
             gives_up=gives_up,
             patient=entry.tries < PATIENT_TRIES,
@@ -173,7 +172,7 @@ class _Delivery:
         else:
             self._close(entry, result, run, doubts)
 
-    def _close(self, entry: Entry, result: Result, run: Run, doubts: Sequence[str]) -> None:
+    def _close(self, entry: Entry, result: Result, run: Attempt, doubts: Sequence[str]) -> None:
         """Look again at a "not found" that may pass; else remove the entry, or park it."""
         if isinstance(result, Skipped):
             is_certain = result.is_certain or run.is_last_look

@@ -11,8 +11,6 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from worker.conversation.tiers import (
-    LEVELS,
-    TIERS,
     Preference,
     TierModel,
     TierRules,
@@ -21,6 +19,7 @@ from worker.conversation.tiers import (
     resolve_tier,
 )
 from worker.safety.untrusted import one_line
+from worker.settings.models import LEVELS, TIERS
 from worker.turns.parts import Deps
 from worker.turns.tiers import change_preference, read_preferences
 

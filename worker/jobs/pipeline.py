@@ -8,18 +8,15 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from worker.conversation.context import Subject
+from worker.conversation.context import SessionKey, Subject
 from worker.conversation.events import Watcher
-from worker.conversation.session_id import SessionKey
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SandpiperError, SourceError
 from worker.settings.playbook import Workflow
-from worker.turns import older_notes
+from worker.turns import earlier_notes
 from worker.turns.outcomes import update_judgement
-from worker.turns.parts import Deps, Run
-from worker.turns.results import Busy, Ended, NotesMarked, Skipped
-from worker.turns.run_again import Failure
-from worker.turns.second_look import look_again
+from worker.turns.parts import Attempt, Busy, Deps, Ended, FailedPipeline, NotesMarked, Skipped
+from worker.turns.run_again import look_again
 from worker.turns.session import analyse_failure, make_key
 from worker.turns.stored_turns import find_next_turn, has_moved_on, is_unexplained, load_turn
 
@@ -39,7 +36,7 @@ class DebounceNotOver(SandpiperError):
         self.seconds = seconds
 
 
-def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
+def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended:
     """Analyse the failure, unless there is a reason not to.
 
     Raises DebounceNotOver, Busy and others.
@@ -59,7 +56,9 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
         return deps.gitlab.pipelines.explain_superseded(subject)
 
     if key:
-        return look_again(key, Failure(subject, ended_at), deps, run, superseded=explain_superseded)
+        return look_again(
+            key, FailedPipeline(subject, ended_at), deps, run, superseded=explain_superseded
+        )
     return analyse_failure(
         subject,
         workflow,
@@ -139,7 +138,7 @@ def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped |
             key, 0
         ):
             raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
-    done = older_notes.mark_passed(subject, deps)
+    done = earlier_notes.mark_passed(subject, deps)
     for name in done.sessions:
         key = SessionKey(subject.project_id, subject.mr_iid, name)
         for turn in range(find_next_turn(key, deps)):

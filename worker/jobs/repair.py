@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from worker.conversation import context_json
-from worker.conversation.context import Context, Subject
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey, Subject
 from worker.conversation.triggers import PipelineFailed, Reacted, Replied, Trigger, trigger_id
 from worker.errors import ForgeError, SandpiperError, Unreadable
 from worker.gitlab.ports import OwnNote
@@ -25,11 +24,11 @@ from worker.queue.journal import Journal, State, StoredEntry
 from worker.safety.marker import Marker
 from worker.sessions import layout
 from worker.turns import stored_turns
-from worker.turns.parts import Deps
-from worker.turns.run_again import Failure, explain_nothing_new
+from worker.turns.parts import Deps, FailedPipeline
+from worker.turns.placeholder import is_unfinished, write_end
+from worker.turns.run_again import explain_nothing_new
 from worker.turns.session import make_key
 from worker.turns.stored_turns import read_turn
-from worker.turns.unfinished_note import is_unfinished, write_end
 
 STALE = 600.0
 """Seconds that a trigger may wait in the queue before it counts as abandoned."""
@@ -237,7 +236,7 @@ def _explain_skipped(found: PipelineFailed, deps: Deps) -> str:
     )
     workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
     key = make_key(place, workflow, deps)
-    failure = Failure(place, found.finished_at)
+    failure = FailedPipeline(place, found.finished_at)
     if reason := _explain_known(key, failure, deps):
         return reason
     if deps.queue.leases.find_holder(key, 0):
@@ -254,7 +253,7 @@ def _explain_skipped(found: PipelineFailed, deps: Deps) -> str:
         return str(error)
 
 
-def _explain_known(key: SessionKey, failure: Failure, deps: Deps) -> str:
+def _explain_known(key: SessionKey, failure: FailedPipeline, deps: Deps) -> str:
     """Return why a session knows a failure; "" if there is no session, or it may not."""
     latest = deps.storage.sessions.find_latest_turn(key)
     if latest is None:

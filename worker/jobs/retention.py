@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import StoreError, Unreadable
 from worker.queue.journal import State, name_entry
@@ -19,7 +19,7 @@ from worker.sessions import layout
 from worker.sessions.checked import DAMAGED, KEPT
 from worker.sessions.objects import RECORD, Records
 from worker.sessions.projects import KnownFailures
-from worker.turns import kept_prompts, leads, project_memory
+from worker.turns import memory, project_memory, stored_turns
 from worker.turns.parts import Deps
 from worker.verdict import known
 
@@ -211,8 +211,8 @@ def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> It
 _MEMORIES = (
     (
         layout.parse_words,
-        leads.count_old_words,
-        leads.remove_old_words,
+        memory.count_old_words,
+        memory.remove_old_words,
         "the words of {} known failures",
     ),
     (
@@ -240,7 +240,7 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:
                 yield _make_record_removal(name, deps)
     for prefix, unused_before in (
         (DAMAGED, before),
-        (layout.PROMPTS, before - kept_prompts.RENEWAL),
+        (layout.PROMPTS, before - stored_turns.RENEWAL),
         (layout.PREFERENCES, before),
     ):
         for name in list(records.list_names(prefix)):

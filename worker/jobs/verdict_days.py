@@ -17,13 +17,13 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.sessions import layout, recent
 from worker.sessions.objects import Records
 from worker.sessions.recent import Row, make_filter
 from worker.sessions.store import SessionStore
 from worker.turns.outcomes import judge_turn
-from worker.verdict.outcomes import Judgement, Label
+from worker.verdict.aftermath import Judgement, Label
 
 COUNT_AGAIN_DAYS = 14
 MOST_TURNS = 20_000

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from worker.lab.cases import Expectation
-from worker.verdict.finding import CLAIMS, Finding
+from worker.verdict.finding import Finding
 from worker.verdict.shares import Share
-from worker.verdict.verdict import Verdict
+from worker.verdict.verdict import CLAIMS, Verdict
 
 
 @dataclass(frozen=True, slots=True)

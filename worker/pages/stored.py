@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 
 from worker.conversation import context_json
-from worker.conversation.context import Context
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey
 from worker.errors import StoreError, Unreadable
 from worker.pages.texts import INTERRUPTED
 from worker.pages.view import StoredTurn

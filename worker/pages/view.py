@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from worker.answer.repair import find_unavailable
 from worker.conversation.context import CallCost, Context, Subject
-from worker.conversation.folds.fold import FoldKind
-from worker.conversation.limits import SOFT, Limits, TurnUsage, Unit, measure_budgets
+from worker.conversation.folds import FoldKind
+from worker.conversation.limits import SOFT, Limits, TurnUsage, measure_budgets
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, User
 from worker.conversation.prompts import QUESTION_FOLLOWS
 from worker.pages import markdown
@@ -31,6 +31,7 @@ from worker.pages.texts import (
 from worker.safety.redaction_counts import describe_counts
 from worker.safety.untrusted import one_line
 from worker.sessions.recent import RUNNING
+from worker.settings.limits import Unit
 from worker.verdict import aftermath
 from worker.verdict.aftermath import Aftermath, Feedback
 

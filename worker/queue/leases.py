@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 
 from worker.clock import Clock
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import HandedOver, LeaseLost, StoreError
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 from worker.sessions.objects import RECORD, Records
 from worker.sessions.store import Claim, SessionStore
 

@@ -18,7 +18,7 @@ from kombu.transport import memory, redis, virtual
 from kombu.utils.uuid import uuid
 
 from worker.conversation.triggers import Trigger, from_message, to_message, trigger_id
-from worker.safety.untrusted_json import parse_json
+from worker.safety.untrusted import parse_json
 
 TASK = "sandpiper.run"
 

@@ -26,7 +26,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from worker.errors import Unreadable
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 from worker.sessions import layout
 from worker.sessions.layout import INDEX, INSTALLATION_KEY, KNOWN, PROBE
 from worker.sessions.objects import Objects, Records, Stored

@@ -26,7 +26,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError
 
 ROOT = "sessions/"

@@ -13,10 +13,11 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Protocol
 
-from worker.conversation.tiers import TIERS, Preference, TierModel
+from worker.conversation.tiers import Preference, TierModel
 from worker.errors import StoreError
 from worker.sessions.layout import KNOWN, PREFERENCES
 from worker.sessions.objects import Objects, update_record
+from worker.settings.models import TIERS
 from worker.stored_keys import to_stored
 
 MAX_ENTRY = 64 * 1024

@@ -14,8 +14,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 
 from worker.answer.parse import parse_finding
-from worker.conversation.context import Context
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey
 from worker.conversation.tiers import REPLY
 from worker.errors import StoreError, Unreadable
 from worker.safety.sentences import before_code, split_sentences

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError, TurnTaken
 from worker.sessions import layout
 from worker.sessions.checked import CheckedObjects

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from worker.settings.problems import Problem, Spot, Step, find_spot
-from worker.settings.yaml_text import explain_unreadable
+from worker.settings.yaml_text import Problem, Spot, Step, explain_unreadable, find_spot
 
 Place = tuple[str, ...]
 Spots = MutableMapping[tuple[Step, ...], Spot]
@@ -23,7 +22,7 @@ OVERRIDES: Mapping[str, Place] = {
     "OTEL_EXPORTER_OTLP_ENDPOINT": ("traces", "endpoint"),
 }
 """Where the environment overrides the file: variable → place in the settings. Besides these, every
-key has a variable that is made of its name: see `variables.py`."""
+key has a variable that is made of its name: see `loading.py`."""
 
 DEFAULTS: Mapping[Place, tuple[str, ...]] = {
     ("models", "providers", "openai-responses", "base_url"): ("OPENAI_BASE_URL",),

@@ -1,11 +1,12 @@
 """`gitlab:`: which projects and merge requests are served, and who may ask."""
 
+import base64
+import hmac
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from worker.settings.base import Part, ProjectGlobs, Secret, say_form
-from worker.settings.hook_secrets import MAX_KEYS, MIN_KEY_LENGTH, split_keys
 
 ACCESS_LEVELS = {"guest": 10, "reporter": 20, "developer": 30, "maintainer": 40, "owner": 50}
 Role = Literal["guest", "reporter", "developer", "maintainer", "owner"]
@@ -125,3 +126,33 @@ class GitLabSettings(Part):
     def webhook_keys(self) -> tuple[str, ...]:
         """The keys that make the secrets of projects' webhooks, the newest first."""
         return split_keys(self.webhook_key)
+
+
+SIGNING = "whsec_"
+"""What a signing token begins with; a key that begins with it makes signing tokens."""
+
+PARAMETER = "project"
+"""The parameter of the webhook's address that names the project."""
+
+MIN_KEY_LENGTH = 32
+"""Characters. Whoever has a project's secret can try keys offline."""
+
+MAX_KEYS = 2
+"""The new key and, until all webhooks have secrets of it, the old one."""
+
+
+def split_keys(text: str) -> tuple[str, ...]:
+    """Split what an operator has set into keys, the newest first; they have no spaces."""
+    return tuple(text.split())
+
+
+def derive_secret(key: str, project_id: int) -> str:
+    """Derive a project's secret: a signing token if the key looks like one, else 64 hex digits."""
+    message = f"sandpiper webhook of project {project_id}".encode()
+    digest = hmac.digest(key.encode(), message, "sha256")
+    return SIGNING + base64.b64encode(digest).decode() if key.startswith(SIGNING) else digest.hex()
+
+
+def make_address(url: str, project_id: int) -> str:
+    """Make the address of a project's webhook; `url` is the receiver's, with its path."""
+    return f"{url}?{PARAMETER}={project_id}"

@@ -2,16 +2,33 @@
 
 import re
 from datetime import date
-from typing import Annotated, Literal, Self
+from enum import StrEnum
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from worker.conversation.tiers import TierName
-from worker.safety.nearest import suggest_nearest
+from worker.safety.spelling import suggest_nearest
 from worker.safety.untrusted import one_line
 from worker.settings.base import Clash, Part, Secret, say_form
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+TierName = Literal["balanced", "smart", "coding", "deep"]
+TIERS: tuple[str, ...] = get_args(TierName)
+"""The tiers' names, from the cheapest to the strongest."""
+
+Level = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+LEVELS: tuple[str, ...] = get_args(Level)
+"""Reasoning levels, from little to much. The catalogue says which of them a model has."""
+
+
+class Signal(StrEnum):
+    """What raises a session's tier."""
+
+    UNPROVEN = "unproven"
+    UNCLEAR = "unclear"
+    MALFORMED = "malformed"
+    CODE = "code"
+
+
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -189,16 +206,16 @@ class CatalogueSettings(PriceSettings):
     binds_thinking: bool | None = Field(
         default=None, description="Whether it takes its thinking back only after the same prefix."
     )
-    effort: Effort | None = Field(default=None, description="How much it is to think.")
-    chat_effort: Effort | None = Field(
+    effort: Level | None = Field(default=None, description="How much it is to think.")
+    chat_effort: Level | None = Field(
         default=None, description="The same, where it is asked by Chat Completions."
     )
-    levels: dict[Effort, LevelSettings] | None = Field(
+    levels: dict[Level, LevelSettings] | None = Field(
         default=None,
         description="All its reasoning levels, by their names; a level that is not here is "
         "refused.",
     )
-    default_level: Effort | None = Field(
+    default_level: Level | None = Field(
         default=None, description="The level of a request that states none."
     )
     temperature: bool | None = Field(
@@ -223,7 +240,7 @@ class ModelTierSettings(Part):
     """One entry of `models.tiers:`."""
 
     model: Model = Field(description="The tier's model, as `provider/model`.")
-    reasoning: Effort | None = Field(
+    reasoning: Level | None = Field(
         default=None, description="Its reasoning level; not set: the model's own."
     )
 
@@ -242,7 +259,7 @@ class ReplySettings(Part):
         "model as `provider/model`. Where it calls a tool or gives no answer, the session's own "
         "model goes on. Empty: the session's own model. `models.reply: NAME` sets this alone.",
     )
-    reasoning: Effort | None = Field(
+    reasoning: Level | None = Field(
         default=None, description="Its reasoning level; not set: the tier's, or the model's own."
     )
     max_output: int = Field(
@@ -276,8 +293,8 @@ class ModelSettings(Part):
         "A missing one is the default model. Empty: there are no tiers.",
     )
     tier: TierName = Field(default="balanced", description="The tier where nothing else says.")
-    upgrade: tuple[Literal["unproven", "unclear", "malformed", "code"], ...] = Field(
-        default=("unproven", "unclear", "malformed"),
+    upgrade: tuple[Signal, ...] = Field(
+        default=(Signal.UNPROVEN, Signal.UNCLEAR, Signal.MALFORMED),
         description="What raises a session's tier: answers whose quotes stay unproven, unclear "
         "verdicts, malformed answers, work on code.",
     )

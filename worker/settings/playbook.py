@@ -9,17 +9,22 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from worker.conversation import comment_commands
-from worker.conversation.tiers import TierName
 from worker.errors import ConfigError
-from worker.safety.nearest import suggest_nearest
+from worker.safety.spelling import suggest_nearest
 from worker.safety.untrusted import one_line
 from worker.settings.base import say_form
-from worker.settings.context import ContextSettings
-from worker.settings.loop import GateChoice, PlanChoice
-from worker.settings.problems import Problem, Spot, find_spot, refuse
+from worker.settings.models import TierName
+from worker.settings.runs import ContextSettings, GateChoice, PlanChoice
 from worker.settings.validation import Place, validate
-from worker.settings.yaml_text import Unreadable, explain_unreadable, read_yaml
+from worker.settings.yaml_text import (
+    Problem,
+    Spot,
+    Unreadable,
+    explain_unreadable,
+    find_spot,
+    read_yaml,
+    refuse,
+)
 
 SMALL_WINDOW = 16_000
 """With less room than this for a request (in tokens), a workflow takes its compact form."""
@@ -29,7 +34,19 @@ _SMALL = re.compile(r"^<!-- small -->[ \t]*$", re.MULTILINE)
 """The line before the text for small windows."""
 
 _COMMAND = "command:"
-_RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
+COMMANDS = {
+    "analyze": "look at the newest failed pipeline of this merge request",
+    "help": "show this list",
+    "status": "say what is running or was found",
+    "stop": "end what is running, with what was found so far",
+    "model NAME": "look at the failure again with another model; `model list` names them",
+    "tier [NAME]": "show or choose how strong a model answers on this merge request",
+    "forget": "delete what is stored of this merge request's conversations",
+}
+"""How each built-in command of comments is written, and what it does."""
+
+COMMAND_NAMES = frozenset(name.partition(" ")[0] for name in COMMANDS)
+_RESERVED = COMMAND_NAMES - {"analyze"} | {"unknown"}
 _OPTIONAL = ("konflux_", "testing_farm_")
 """Prefixes of tools that workflows may name even if their sources are not configured."""
 _HINT = " (CONTRIBUTING.md, *Adding a workflow*, lists the fields)"
@@ -245,6 +262,6 @@ def _list_unknown_tools(
 
 def find_bundled_folder() -> Path:
     """Return the folder of the bundled workflows: in the package (a wheel), or next to it."""
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     packed = here / "workflows"
     return packed if packed.is_dir() else here.parent / "workflows"

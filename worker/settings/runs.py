@@ -1,107 +1,227 @@
-"""`limits:`, `retention:`, `worker:`: the limits and storage time of runs, and their workers."""
+"""`loop:`, `context:`, `note:`, `known:`, `retention:`, `worker:`: how turns are run and posted."""
 
-from dataclasses import fields
-from typing import Any, get_type_hints
+from enum import StrEnum
+from typing import Annotated, Literal
 
-from pydantic import Field, create_model, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from worker.conversation.limits import BUDGETS, Limits
 from worker.settings.base import Clash, Part
 
-
-def _make_budget_fields() -> dict[str, Any]:
-    """Make the settings of a run's budgets from their rows: each one's type and its field."""
-    types = get_type_hints(Limits)
-    return {
-        each.name: (
-            types[each.name],
-            Field(default=each.default, description=row.setting, **row.bounds),
-        )
-        for each in fields(Limits)
-        if (row := BUDGETS.get(each.name))
-    }
+MOST_CALLS = 1000
+"""The most tool calls that one answer can be allowed."""
 
 
-_BudgetSettings: Any = create_model("_BudgetSettings", __base__=Part, **_make_budget_fields())
+class PlanBy(StrEnum):
+    """Who plans an investigation."""
+
+    OFF = "off"
+    FACTS = "facts"
+    MODEL = "model"
 
 
-class LimitSettings(_BudgetSettings):  # type: ignore[misc]
-    """`limits:`: of one run, one thread, one project, all projects.
+class Gate(StrEnum):
+    """Who judges whether an answer ends a turn."""
 
-    Those of one run are the table of budgets, `conversation.limits.Limits`.
+    OFF = "off"
+    RULES = "rules"
+    JUDGE = "judge"
+
+
+class ToolList(StrEnum):
+    """Which tools a model is told of."""
+
+    FULL = "full"
+    COMPACT = "compact"
+
+
+def read_off(value: object) -> object:
+    """Return "off" for False, which is how YAML reads an unquoted `off`."""
+    return "off" if value is False else value
+
+
+PlanChoice = Annotated[
+    PlanBy, BeforeValidator(read_off, json_schema_input_type=PlanBy | Literal[False])
+]
+
+
+GateChoice = Annotated[
+    Gate, BeforeValidator(read_off, json_schema_input_type=Gate | Literal[False])
+]
+
+
+class LoopSettings(Part):
+    """`loop:`. A workflow may set another `plan` and `gate`."""
+
+    plan: PlanChoice = Field(
+        default=PlanBy.FACTS,
+        description="What is prepared before the model is asked: `off`; `facts`: the "
+        "representative logs, the diff and the list of jobs are saved in the sandbox while the "
+        "model thinks, it is shown what explains the failure, and steps are proposed by rules; "
+        "`model`: `models.helper` proposes the steps.",
+    )
+    gate: GateChoice = Field(
+        default=Gate.RULES,
+        description="What a text has to be before it ends a turn: `off`: anything; `rules`: no "
+        "promise, no tool call written as text, no raw data, with the sections of a finding, and "
+        "not without a look; `judge`: `models.helper` is asked as well. What does not pass is "
+        "asked for once more.",
+    )
+    tools: ToolList = Field(
+        default=ToolList.FULL,
+        description="Which tools the model is told of: `full`: all of the workflow's; `compact`: "
+        "the workflow's `small_tools`, and `find_tool`, by which it finds the others.",
+    )
+    find_tool_uses: int = Field(
+        default=3, ge=1, le=100, description="Times that `find_tool` may be used in one run."
+    )
+    empty_retries: int = Field(
+        default=2,
+        ge=0,
+        le=20,
+        description="Times in a row that a model is asked again after an answer without a text or "
+        "a call; then the run ends.",
+    )
+    broken_answers: int = Field(
+        default=3,
+        ge=1,
+        le=20,
+        description="Answers in a row that are cut at their length limit or cannot be read, after "
+        "which the run ends.",
+    )
+    calls_per_answer: int = Field(
+        default=64,
+        ge=1,
+        le=MOST_CALLS,
+        description="Tool calls of one answer; of an answer with more of them none is made, and it "
+        "counts as broken.",
+    )
+
+
+class Strategy(StrEnum):
+    """Which folds keep a turn inside the window.
+
+    All but NONE prune first. PRUNE also puts a summary in place of messages, as SUMMARY does, but
+    only if pruning saves too little. NONE folds only if a provider refused a request as too long.
     """
 
-    assumed_price: float = Field(
-        default=0.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Dollars per million tokens, read or written, of a model without a known "
-        "price; 0: nothing is assumed.",
+    NONE = "none"
+    PRUNE = "prune"
+    WINDOW = "window"
+    SUMMARY = "summary"
+    RECURSIVE = "recursive"
+
+
+class Resume(StrEnum):
+    """How to fold at the start of a reply whose messages the provider's cache does not hold."""
+
+    NONE = "none"
+    PRUNE = "prune"
+    SUMMARY = "summary"
+
+
+class ContextSettings(Part):
+    """`context:`. A workflow may set other values of the same fields.
+
+    They are those of `conversation.folds.fold.FoldSettings`.
+    """
+
+    strategy: Strategy | None = Field(
+        default=None,
+        description="What is done with older messages within a turn: `none`, `prune` (long tool "
+        "results become their head and tail), `window` (they are left out), `summary` or "
+        "`recursive` (a summary takes their place, made in parts by the latter). Not set: `none`, "
+        "but `summary` for a window below 64,000 tokens.",
     )
-    preview_bytes: int = Field(
-        default=4096,
-        ge=1024,
-        le=65_536,
-        description="Bytes of one result that the model is shown; the whole is a file. One that is "
-        "longer by up to a quarter is shown whole. Of the output of a command never more than "
-        "4096, or 5120 if that is everything; a diff of up to 8 KB is shown whole.",
+    fold_at: float = Field(
+        default=0.75,
+        gt=0,
+        lt=1,
+        description="Share of the window above which older messages are folded; the window is the "
+        "smaller of `limits.context_tokens` and the model's.",
     )
-    answer_tokens: int = Field(
-        default=21_000,
-        ge=1000,
-        le=64_000,
-        description="Tokens of one answer of a model, if it can write as many. Nothing is sent "
-        "while it is written: what stands between may cut a connection that is silent so long.",
-    )
-    final_grace: float = Field(
-        default=120.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Seconds past `wall_clock` that the final answer may take.",
-    )
-    max_identical_calls: int = Field(
-        default=3,
-        ge=2,
-        le=100,
-        description="Times in a row that a model may ask for the same calls, also in turns of two "
-        "or three; from then on they are not made, and it is told so.",
-    )
-    identical_calls_after_hint: int = Field(
-        default=2,
+    fold_to: float = Field(default=0.20, gt=0, lt=1, description="Share that is aimed at.")
+    keep_first: int = Field(
+        default=1,
         ge=1,
-        le=100,
-        description="Times more that it may ask for them before the run ends.",
-    )
-    turns_per_day: int = Field(default=20, ge=1, description="Answers in one thread and day.")
-    project_concurrency: int = Field(
-        default=0,
-        ge=0,
         le=1000,
-        description="Failures of one project that all workers together look into at a time; 0: "
-        "half of one worker's threads.",
+        description="First messages that stay as they are; only where a provider refuses a request "
+        "and nothing else helps, the middle of a very long one is left out. 1 is what the run "
+        "began with.",
     )
-    cost_usd_per_day: float = Field(
-        default=0.0,
-        ge=0,
-        description="Dollars that all projects together may cost in a day (UTC); 0: no cap.",
+    keep_last: int = Field(
+        default=12,
+        ge=2,
+        le=1000,
+        description="Last messages that stay as they are; fewer where the window is still full.",
     )
-    project_cost_usd_per_day: float = Field(
-        default=0.0,
-        ge=0,
-        description="Dollars that one project may cost in a day (UTC); 0: no cap.",
+    passes: int = Field(default=3, ge=1, le=10, description="Folds before one request, at most.")
+    resume: Resume = Field(
+        default=Resume.PRUNE,
+        description="What is done with the turns before a reply whose prefix the provider's cache "
+        "does not hold any more: `none`, `prune` or `summary`.",
     )
 
-    def list_dollar_caps(self) -> list[str]:
-        """List the caps on dollars that the operator has set."""
-        days = ("cost_usd_per_day", "project_cost_usd_per_day")
-        own = ["cost_usd"] if "cost_usd" in self.model_fields_set else []
-        return [
-            f"limits.{name}" for name in (*own, *(each for each in days if getattr(self, each)))
-        ]
+    cut_share: float = Field(
+        default=0.25,
+        gt=0,
+        lt=1,
+        description="What is left of a single message if a provider refuses the request as too "
+        "long and folding is not enough: this share of the window.",
+    )
+    cut_least: int = Field(
+        default=10_000,
+        ge=1000,
+        description="Characters that are left of it at least, unless the request is refused with "
+        "them too.",
+    )
 
-    def make_limits(self, **others: Any) -> Limits:
-        """Make the limits of a run; `others` are what `Limits` has besides the budgets."""
-        return Limits(**self.model_dump(include=set(BUDGETS)), **others)
+    @model_validator(mode="after")
+    def _check_shares(self) -> "ContextSettings":
+        if self.fold_to >= self.fold_at:
+            raise Clash(
+                f"expected fold_to ({self.fold_to:g}) below fold_at ({self.fold_at:g})",
+                "fold_to",
+                "fold_at",
+            )
+        return self
+
+
+class NoteSettings(Part):
+    """`note:`."""
+
+    thread: bool = Field(
+        default=False,
+        description="A resolvable thread instead of a plain note; it blocks merging where all "
+        "threads must be resolved.",
+    )
+    suggestions: bool = Field(
+        default=True,
+        description="A fix inside the diff is offered as a suggestion, which is always a "
+        "resolvable thread. It is resolved when the pipeline passes.",
+    )
+    progress: float = Field(
+        default=15.0,
+        ge=0,
+        description="The least seconds between two edits of a running note; 0: it shows no "
+        "progress.",
+    )
+
+
+class KnownSettings(Part):
+    """`known:`. Whether an earlier finding may replace a model's answer, and for how many days."""
+
+    answer: bool = Field(
+        default=True,
+        description="A failure that was explained before is answered without a model, where "
+        "nothing speaks against it.",
+    )
+    days: float = Field(
+        default=14.0,
+        gt=0,
+        le=365,
+        description="Days for which an explanation is taken up again (at most one for failures "
+        "of the target branch).",
+    )
 
 
 class RetentionSettings(Part):

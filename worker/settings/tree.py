@@ -6,24 +6,31 @@ from pydantic import Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from worker.settings.base import Clash, Part, Secret, list_secrets, say_form
-from worker.settings.broker import (
+from worker.settings.gitlab import GitLabSettings
+from worker.settings.limits import LimitSettings
+from worker.settings.models import ModelSettings
+from worker.settings.runs import (
+    ContextSettings,
+    KnownSettings,
+    LoopSettings,
+    NoteSettings,
+    RetentionSettings,
+    WorkerSettings,
+)
+from worker.settings.services import (
     BROKER,
     EXPECTED,
     BrokerTlsSettings,
+    LogSettings,
+    MetricsSettings,
+    PageSettings,
     QueueType,
+    SandboxSettings,
+    SourceSettings,
+    TraceSettings,
     check_broker,
     list_passwords,
 )
-from worker.settings.context import ContextSettings
-from worker.settings.gitlab import GitLabSettings
-from worker.settings.loop import LoopSettings
-from worker.settings.models import ModelSettings
-from worker.settings.notes import KnownSettings, NoteSettings
-from worker.settings.pages import PageSettings
-from worker.settings.runs import LimitSettings, RetentionSettings, WorkerSettings
-from worker.settings.sandbox import SandboxSettings
-from worker.settings.sources import SourceSettings
-from worker.settings.telemetry import LogSettings, MetricsSettings, TraceSettings
 
 
 class Settings(Part):

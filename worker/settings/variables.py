@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from worker.safety.nearest import find_nearest, suggest_nearest
+from worker.safety.spelling import find_nearest, suggest_nearest
 from worker.settings.environment import (
     DEFAULTS,
     ENVIRONMENT_ONLY,
@@ -25,8 +25,8 @@ from worker.settings.environment import (
     put,
 )
 from worker.settings.models import read_reply
-from worker.settings.problems import Problem
-from worker.settings.schema import (
+from worker.settings.tree import Settings
+from worker.settings.validation import (
     Schema,
     find_schema,
     join_words,
@@ -35,8 +35,7 @@ from worker.settings.schema import (
     list_words,
     make_schema,
 )
-from worker.settings.tree import Settings
-from worker.settings.yaml_text import Unreadable, read_yaml
+from worker.settings.yaml_text import Problem, Unreadable, read_yaml
 
 PREFIX = "SANDPIPER_"
 SEPARATOR = "__"

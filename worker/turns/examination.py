@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from worker.answer.gate.judge import MOST_TOKENS, TASK, read_judgement, write_case
-from worker.answer.gate.rules import Candidate, Failure, Gate, find_failures, is_no_answer
+from worker.answer.gate.rules import Candidate, Failure, find_failures, is_no_answer
 from worker.answer.quote_repair import (
     choose_outcome,
     find_first_answer,
@@ -20,7 +20,8 @@ from worker.conversation.limits import Limits
 from worker.conversation.messages import Assistant, User, find_results
 from worker.conversation.model import Helper
 from worker.conversation.model_switch import SET_TIER
-from worker.conversation.question_parts import read_parts
+from worker.conversation.questions import read_parts
+from worker.settings.runs import Gate
 from worker.verdict.jobs import Survey
 
 _FINDING = "## Verdict"

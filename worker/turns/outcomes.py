@@ -3,17 +3,15 @@
 import logging
 from dataclasses import replace
 
-from worker.conversation.context import Context
+from worker.conversation.context import Context, SessionKey
 from worker.conversation.events import VerdictJudged, Watcher
-from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError
 from worker.sessions import recent
 from worker.sessions.store import SessionStore
 from worker.turns.parts import Deps
 from worker.turns.stored_turns import find_aftermath, read_turn
 from worker.verdict import aftermath
-from worker.verdict.aftermath import Aftermath, Feedback
-from worker.verdict.outcomes import Judgement, Label, Sequel, judge_verdict
+from worker.verdict.aftermath import Aftermath, Feedback, Judgement, Label, Sequel, judge_verdict
 from worker.verdict.verdict import Verdict
 
 log = logging.getLogger("sandpiper.feedback")

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import QueueError, Rejected
-from worker.settings.hook_secrets import PARAMETER
+from worker.settings.gitlab import PARAMETER
 from worker.webhook import events, routes
 from worker.webhook.batches import Batches, Enqueue
 from worker.webhook.bodies import MAX_BODY, BodyReader, reject_too_large

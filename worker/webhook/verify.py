@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from worker.errors import ConfigError, Rejected
-from worker.settings.hook_secrets import PARAMETER, SIGNING, derive_secret
+from worker.settings.gitlab import PARAMETER, SIGNING, derive_secret
 
 MAX_SKEW = 300.0
 """The most seconds between a signed delivery's time and ours."""

@@ -51,7 +51,7 @@ def _build_pod_driver(settings: Settings, spec: ContainerSpec) -> PoolableDriver
 
 def _compute_lifetime(settings: Settings) -> float:
     """Compute the seconds after which no run can need a sandbox any more."""
-    return POOL_LIFETIME + 2 * (settings.limits.make_limits().wall_clock + CLAIM_MARGIN)
+    return POOL_LIFETIME + 2 * (settings.limits.wall_clock + CLAIM_MARGIN)
 
 
 def build_sandboxes(settings: Settings) -> Driver:

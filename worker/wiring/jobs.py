@@ -9,17 +9,15 @@ from functools import partial
 from secrets import token_hex
 
 from worker.clock import Clock, SystemClock
-from worker.conversation.context import Subject
-from worker.conversation.folds.fold import FoldSettings
-from worker.conversation.limits import Limits
-from worker.conversation.loop_rules import LoopRules
-from worker.conversation.session_id import make_id_salt
+from worker.conversation.context import Subject, make_id_salt
+from worker.conversation.folds import FoldSettings
+from worker.conversation.limits import Limits, LoopRules
 from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ForgeError
 from worker.gitlab.ports import BotAccount
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.gitlab_reader import GitLabReader
-from worker.gitlab.read.host.policy import Policy
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.gitlab_reader import GitLabReader
+from worker.gitlab.read.policy import Policy
 from worker.gitlab.write.checked import CheckedNoteWriter
 from worker.gitlab.write.dry_run import DryRunWriter
 from worker.gitlab.write.writer import GitLabWriter
@@ -28,8 +26,9 @@ from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
 from worker.sessions.store import SessionStore
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
-from worker.settings.loop import ToolList
+from worker.settings.limits import BUDGETS
 from worker.settings.playbook import Playbook, Workflow
+from worker.settings.runs import ToolList
 from worker.telemetry.parts import Telemetry
 from worker.turns.day_budget import Budget
 from worker.turns.parts import (
@@ -43,7 +42,6 @@ from worker.turns.parts import (
     Storage,
     Toolset,
 )
-from worker.verdict.known import Settings as KnownSettings
 from worker.wiring.engines import SandboxTools, build_sandboxes, leave_out_pool
 from worker.wiring.model_lists import list_run_models
 from worker.wiring.providers import (
@@ -167,7 +165,8 @@ def _open_writer(gitlab: GitLabSettings, opened: ExitStack) -> GitLabWriter:
 
 
 def _build_limits(settings: Settings, rules: TierRules) -> Limits:
-    return settings.limits.make_limits(
+    return Limits(
+        **settings.limits.model_dump(include=set(BUDGETS)),
         fold_settings=FoldSettings(**settings.context.model_dump()),
         tier_rules=rules,
         loop_rules=make_loop_rules(settings),
@@ -202,7 +201,7 @@ def _build_options(settings: Settings) -> Options:
     limits = settings.limits
     return Options(
         note=NoteOptions(**settings.note.model_dump()),
-        known_settings=KnownSettings(**settings.known.model_dump()),
+        known_settings=settings.known,
         turns_per_day=limits.turns_per_day,
         project_concurrency=limits.project_concurrency,
         debounce=settings.gitlab.debounce,

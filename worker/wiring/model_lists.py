@@ -7,8 +7,8 @@ from worker.clock import SystemClock
 from worker.conversation.tiers import ReplyModel
 from worker.errors import ConfigError
 from worker.models.base import OperatorRow, Provider
-from worker.models.catalogue.model_info import Catalogue, choose_rate, make_flat_rate
-from worker.models.catalogue.operator_entries import extend_catalogue
+from worker.models.built_in_models import BUILT_IN
+from worker.models.catalogue import Catalogue, choose_rate, make_flat_rate
 from worker.models.discovery import Comparison, compare_models
 from worker.models.table import PROVIDERS, list_models, make_provider
 from worker.settings import Settings
@@ -32,7 +32,7 @@ def build_catalogue(settings: Settings) -> Catalogue:
     stated = {
         model: entry.model_dump(exclude_unset=True, exclude_none=True) for model, entry in entries
     }
-    known, assumed = extend_catalogue(stated), settings.limits.assumed_price
+    known, assumed = BUILT_IN.extend(stated), settings.limits.assumed_price
     return replace(known, assumed_rate=make_flat_rate(assumed)) if assumed else known
 
 

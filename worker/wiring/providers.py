@@ -7,14 +7,18 @@ from functools import partial
 
 from worker.clock import SystemClock
 from worker.conversation.model import Helper, Model
-from worker.conversation.tiers import Signal, TierModel, TierRules
-from worker.models.fallback import FallbackModel
-from worker.models.helper import ModelHelper
-from worker.models.http import breaker
-from worker.models.http.client import HttpModel, OnFailure, ignore_failure
-from worker.models.openai.forced_answers import ForcedAnswersModel
+from worker.conversation.tiers import TierModel, TierRules
+from worker.models.client import HttpModel, OnFailure, ignore_failure
 from worker.models.table import build_model
-from worker.models.text_tools.model import TextToolsModel
+from worker.models.text_tools import TextToolsModel
+from worker.models.wrapper import (
+    Breakers,
+    FallbackModel,
+    ForcedAnswersModel,
+    GuardedModel,
+    ModelHelper,
+    ignore_change,
+)
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
 from worker.wiring.model_lists import (
@@ -76,9 +80,9 @@ class ModelChains:
     def __init__(self, settings: Settings, watched: Telemetry | None, opened: ExitStack) -> None:
         self._settings, self._opened = settings, opened
         self._on_failure = watched.count_attempt if watched else ignore_failure
-        on_change = watched.set_circuit if watched else breaker.ignore_change
-        self._breakers = breaker.Breakers(SystemClock(), on_change)
-        self._built: dict[TierModel, breaker.GuardedModel] = {}
+        on_change = watched.set_circuit if watched else ignore_change
+        self._breakers = Breakers(SystemClock(), on_change)
+        self._built: dict[TierModel, GuardedModel] = {}
         self._lock = threading.Lock()
 
     def make_chain(self, wanted: TierModel) -> FallbackModel:
@@ -94,7 +98,7 @@ class ModelChains:
         """Return a model for one run without fallbacks. Raises ConfigError."""
         return FallbackModel([self._get_model(wanted)], SystemClock())
 
-    def _get_model(self, wanted: TierModel) -> breaker.GuardedModel:
+    def _get_model(self, wanted: TierModel) -> GuardedModel:
         with self._lock:
             if wanted not in self._built:
                 require_price(self._settings, wanted.model)
@@ -154,7 +158,7 @@ def make_tier_rules(settings: Settings) -> TierRules:
         },
         default=TierModel(models.default),
         tier=models.tier,
-        upgrade=frozenset(map(Signal, models.upgrade)),
+        upgrade=frozenset(models.upgrade),
         find_price=partial(find_price, build_catalogue(settings)),
         reply=make_reply_model(settings),
     )
@@ -167,7 +171,7 @@ def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStac
         return None
     require_price(settings, helper.name)
     opened.callback(helper.close)
-    guarded = breaker.Breakers(SystemClock()).guard(helper)
+    guarded = Breakers(SystemClock()).guard(helper)
     model = watched.count_model(guarded) if watched else guarded
     return ModelHelper(model, SystemClock(), settings.models.helper_timeout)
 

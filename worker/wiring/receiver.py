@@ -8,6 +8,7 @@ from functools import partial
 from starlette.applications import Starlette
 
 from worker.clock import SystemClock
+from worker.conversation.limits import Limits
 from worker.errors import ConfigError
 from worker.jobs import repair, verdict_days
 from worker.pages.openid import Application, OpenIdClient
@@ -16,6 +17,7 @@ from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 from worker.sessions.store import SessionStore
 from worker.settings import Settings
+from worker.settings.limits import BUDGETS
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
 from worker.webhook.batches import Enqueue
@@ -55,7 +57,7 @@ def build_receiver(
     )
     pages = build_pages(settings).make_routes(
         partial(open_session_store, settings),
-        settings.limits.make_limits(),
+        Limits(**settings.limits.model_dump(include=set(BUDGETS))),
         verdict_days.read_days,
         _list_parked,
         _build_openid_client(settings),

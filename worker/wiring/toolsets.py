@@ -8,27 +8,24 @@ from sandbox.base import Sandbox
 from worker.conversation.context import Subject
 from worker.conversation.messages import ToolSpec
 from worker.conversation.model_switch import SET_TIER
-from worker.conversation.plan import PlanBy
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
 from worker.safety.redact import Redactor
 from worker.settings import Settings
 from worker.settings.playbook import Workflow
-from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
+from worker.settings.runs import PlanBy
+from worker.sources.konflux import Tenant, open_konflux
 from worker.sources.plugins import load_plugins
 from worker.sources.table import Rows, bind_sources, join_rows, write_notes
-from worker.sources.testing_farm.test_requests import open_testing_farm
-from worker.tools.base import ToolContext
+from worker.sources.testing_farm import open_testing_farm
+from worker.tools.base import SavedDocuments, ToolContext
 from worker.tools.documents import has_file
-from worker.tools.find_tool import USES, make_find_tool
-from worker.tools.saved_documents import SavedDocuments
 from worker.tools.source import Source, Toolbox
-from worker.tools.table import TOOLS
-from worker.tools.toolbox import WorkflowToolbox, list_specs
+from worker.tools.toolbox import FIND_TOOL_USES, TOOLS, WorkflowToolbox, list_specs, make_find_tool
 from worker.turns.parts import Toolset
-from worker.verdict.evidence import Captures
+from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
 
 _COMPACT_PREVIEW = 1500
@@ -47,7 +44,7 @@ class _WorkflowToolset:
     preview_bytes: int
     redact: Callable[[str], str]
     shows_twice: bool = True
-    finds: int = USES
+    finds: int = FIND_TOOL_USES
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:

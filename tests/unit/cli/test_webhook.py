@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from worker.cli import cli
 from worker.errors import ConfigError
-from worker.settings.hook_secrets import derive_secret
+from worker.settings.gitlab import derive_secret
 
 KEY = "a-key-of-thirty-two-characters-00"
 URL = "https://sandpiper.example"

@@ -5,7 +5,6 @@ import pytest
 from worker.conversation.tiers import (
     LEAST_BUDGET,
     Preference,
-    Signal,
     TierChoice,
     TierModel,
     TierRules,
@@ -16,6 +15,7 @@ from worker.conversation.tiers import (
     resolve_tier,
 )
 from worker.sessions.projects import dump_preference, load_preference
+from worker.settings.models import Signal
 
 SMALL, MIDDLE, CODER, BIG = (
     TierModel("a/small", "medium"),

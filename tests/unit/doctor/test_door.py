@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from tests.unit.doctor.bed import SECRET, Bed
 from worker.doctor.base import Status
 from worker.lab.loopback import Loopback
-from worker.settings.hook_secrets import derive_secret
+from worker.settings.gitlab import derive_secret
 
 Answering = Callable[[dict[str, int]], str]
 

@@ -6,7 +6,7 @@ from tests.simulators.gitlab import Access
 from tests.unit.doctor.bed import EVENTS, URL, Bed, Break
 from tests.unit.doctor.breaks import hook, last_delivery, without
 from worker.doctor.base import Status
-from worker.settings.hook_secrets import derive_secret
+from worker.settings.gitlab import derive_secret
 
 GITLAB = ("gitlab", "clock", "read-token", "write-token", "projects", "role", "webhook")
 

@@ -18,12 +18,13 @@ from worker.conversation.limits import Limits
 from worker.conversation.messages import ToolResult, User
 from worker.conversation.model import Model, StopReason
 from worker.conversation.prompts import TAKEOVER
-from worker.conversation.tiers import Signal, TierModel, TierRules
+from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ConfigError, HandedOver, ModelError
 from worker.jobs.commands import CommandAnswered
-from worker.models.catalogue.built_in import BUILT_IN
+from worker.models.built_in_models import BUILT_IN
+from worker.settings.models import Signal
 from worker.settings.playbook import Playbook
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 from worker.wiring.model_lists import find_price
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from worker.jobs.precision import (
 from worker.jobs.verdict_days import DayReport, JudgedTurn, count_day, select_project
 from worker.sessions.layout import name_day
 from worker.sessions.recent import Row
-from worker.verdict.outcomes import Judgement, Label
+from worker.verdict.aftermath import Judgement, Label
 from worker.verdict.shares import Share
 
 

@@ -13,7 +13,6 @@ from tests.fakes import Answer, ScriptedModel, says
 from tests.jobs import FINDING, Job, Ran
 from tests.simulators.gitlab import GitLabSim
 from tests.unit.jobs.test_routed_replies import CountedDriver
-from worker.answer.gate.rules import Gate
 from worker.conversation.context import Context, Status
 from worker.conversation.limits import Limits
 from worker.conversation.messages import Assistant, ToolResult, Usage, User
@@ -21,7 +20,8 @@ from worker.conversation.model import Model, StopReason
 from worker.conversation.prompts import FROM_ABOVE, TAKEOVER
 from worker.conversation.tiers import ReplyModel, TierModel, TierRules
 from worker.errors import ConfigError, ContextOverflow, HandedOver, ModelError
-from worker.turns.results import Finished
+from worker.settings.runs import Gate
+from worker.turns.parts import Finished
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.jobs.precision import Group, count_groups
 from worker.jobs.verdict_days import DAY, DayReport, count_ended_days, read_day, read_days
 from worker.sessions import layout

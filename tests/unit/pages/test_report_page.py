@@ -21,7 +21,7 @@ from worker.jobs.verdict_days import (
     write_day,
 )
 from worker.pages.report import MOST_ROWS
-from worker.verdict.outcomes import Label
+from worker.verdict.aftermath import Label
 
 AUTH = ("me", TOKEN)
 YESTERDAY = next(iter(list_days(NOW - DAY, NOW - DAY)))

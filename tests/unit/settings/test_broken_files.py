@@ -17,7 +17,7 @@ from worker.cli import cli
 from worker.errors import ConfigError
 from worker.settings import Settings, load, reference
 from worker.settings.environment import SECRETS
-from worker.settings.schema import DIALECT, make_schema
+from worker.settings.validation import DIALECT, make_schema
 from worker.settings.yaml_text import read_yaml
 
 TABLE = Path(__file__).with_name("broken_files.txt")

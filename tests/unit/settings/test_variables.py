@@ -10,8 +10,8 @@ import yaml
 from worker.errors import ConfigError
 from worker.settings import Settings, load, reference
 from worker.settings.environment import OVERRIDES, SECRETS
-from worker.settings.schema import Schema, find_schema, list_choices, make_schema
-from worker.settings.variables import name_variable
+from worker.settings.loading import name_variable
+from worker.settings.validation import Schema, find_schema, list_choices, make_schema
 
 ENTRY = "my-vllm.2"
 NAMES = {"tiers": "smart", "levels": "high"}

@@ -9,11 +9,10 @@ from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import Access, GitLabSim, Note
 from worker.conversation.context import Subject
 from worker.errors import ForgeError
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.audience import find_audience
+from worker.gitlab.read.access import find_audience
+from worker.gitlab.read.api import ReadClient
 from worker.jobs.commands import CommandAnswered
-from worker.turns.parts import NoteOptions
-from worker.turns.results import Finished
+from worker.turns.parts import Finished, NoteOptions
 from worker.turns.session import BEGAN_IN_PUBLIC
 from worker.verdict.audience import Level, Readers
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import RACE, At, concludes
-from worker.conversation.plan import PlanBy
 from worker.errors import StoreError
 from worker.sessions.projects import MemoryPart
+from worker.settings.runs import PlanBy
 from worker.turns import memory
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from tests.unit.webhook.cases import CASES, NOT_READ, PROJECTS, headers, payload
 from tests.unit.webhook.test_http import send
 from worker.conversation.triggers import Trigger
 from worker.errors import ConfigError
-from worker.settings.hook_secrets import derive_secret, make_address
+from worker.settings.gitlab import derive_secret, make_address
 from worker.webhook.http import PATH, build_app
 
 PLAIN = "a-key-of-thirty-two-characters-00"

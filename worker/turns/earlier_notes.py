@@ -1,0 +1,247 @@
+"""TODO."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from worker.answer.finish import add_subject_hosts, finish_body
+from worker.answer.note import older_note
+from worker.answer.note.revision import replace_first
+from worker.conversation import context_json
+from worker.conversation.context import Context, SessionKey, Status, Subject
+from worker.conversation.context_json import HistoryError
+from worker.errors import ForgeError, SourceError, StoreError
+from worker.gitlab.ports import OwnNote
+from worker.safety.marker import Kind, Marker
+from worker.turns import memory, project_memory, stored_turns
+from worker.turns.parts import Deps, NotesMarked
+from worker.verdict.aftermath import Aftermath, dump_aftermath
+from worker.verdict.finding import Finding
+from worker.verdict.verdict import Verdict
+
+log = logging.getLogger("sandpiper.notes")
+
+MOST = 10
+"""The most notes that are folded at a time; the rest wait for the next time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OlderNote:
+    """An analysis whose note has not been folded yet."""
+
+    key: SessionKey
+    context: Context
+    note: OwnNote
+
+
+def fold_older_notes(context: Context, deps: Deps) -> None:
+    """Fold the notes that the newest analysis of a merge request and workflow supersedes.
+
+    `context` is an analysis just committed. Raises nothing: the finding is posted already.
+    """
+    if context.has_failed:
+        return
+    try:
+        own = list(deps.gitlab.notes.list_own_notes(context.subject))
+        found = [
+            each
+            for each in _list_older_notes(own, context.subject, deps)
+            if each.context.workflow == context.workflow
+        ]
+        # A superseded run may end after the run that superseded it.
+        newest = max(found, key=_rank, default=None)
+        for each in found if newest and not newest.context.has_failed else ():
+            if newest and each.context.subject.pipeline_id < newest.context.subject.pipeline_id:
+                number = newest.context.subject.pipeline_id
+                body = older_note.mark_superseded(each.note.body, newest.note.ref.url, number)
+                _edit_older_note(each, body, "superseded", newest.context.subject, own, deps)
+    except (ForgeError, StoreError) as error:
+        log.warning("session %s: older notes not folded: %s", context.session_id, error)
+
+
+def mark_passed(subject: Subject, deps: Deps) -> NotesMarked:
+    """Fold the notes of pipelines up to the `subject`'s, which has passed, and say so on them.
+
+    Raises ForgeError and StoreError; doing it twice changes nothing.
+    """
+    own = list(deps.gitlab.notes.list_own_notes(subject))
+    done = []
+    for each in _list_older_notes(own, subject, deps):
+        before = each.context.subject
+        if before.pipeline_id > subject.pipeline_id:
+            continue
+        same = before.sha == subject.sha
+        body = older_note.mark_passed(each.note.body, subject, same_commit=same)
+        _edit_older_note(each, body, "passed_again" if same else "fixed", subject, own, deps)
+        done.append(each.key.session_id)
+    return NotesMarked(subject.pipeline_id, tuple(done))
+
+
+def _list_older_notes(own: Sequence[OwnNote], subject: Subject, deps: Deps) -> Iterator[_OlderNote]:
+    """Yield the newest committed analyses whose notes have not been folded yet."""
+    first = (note for note in own if note.marker.turn == 0 and not older_note.is_marked(note.body))
+    for note in islice(first, MOST):
+        key = SessionKey(subject.project_id, subject.mr_iid, note.marker.session_id)
+        context = _read_context(key, deps)
+        if context and not (note.internal and _is_in_thread(context)):
+            yield _OlderNote(key, context, note)
+
+
+def _is_in_thread(context: Context) -> bool:
+    """Whether the analysis was posted in an existing thread; internal ones are not folded."""
+    return context.note is not None and bool(context.note.discussion_id)
+
+
+def _read_context(key: SessionKey, deps: Deps) -> Context | None:
+    """Return the analysis, or what replaced a deleted one; None if not committed or unreadable."""
+    latest = deps.storage.sessions.find_latest_turn(key)
+    if latest is None:
+        return None
+    try:
+        return context_json.load_context_of(key, _read_committed(key, latest, deps))
+    except HistoryError as error:
+        log.warning("session %s: %s", key.session_id, error)
+        return None
+
+
+def _read_committed(key: SessionKey, latest: int, deps: Deps) -> bytes:
+    try:
+        return deps.storage.sessions.read_context(key, 0)
+    except StoreError:
+        if latest == 0:
+            raise
+        return deps.storage.sessions.read_context(key, latest)
+
+
+def _rank(older: _OlderNote) -> tuple[bool, int]:
+    """Return a sort key: explained failures rank higher, then newer pipelines."""
+    return not older.context.has_failed, older.context.subject.pipeline_id
+
+
+def _edit_older_note(
+    older: _OlderNote,
+    body: str,
+    became: str,
+    by: Subject,
+    own: Sequence[OwnNote],
+    deps: Deps,
+) -> None:
+    after = Aftermath(
+        *(became, by.pipeline_id, by.sha, deps.runtime.clock.now()),
+        changed_paths=_list_changed_paths(older.context.subject, by, deps)
+        if became == "fixed"
+        else None,
+    )
+    deps.storage.sessions.write_aftermath(older.key, 0, dump_aftermath(after))
+    memory.record_end(_read_newest_look(older, deps), became, by.pipeline_id, deps)
+    project_memory.update_memory(older.key, deps)
+    # The note comes last: once it is folded, the other steps are not retried.
+    for note in own:
+        if _may_resolve(note, older.key.session_id, deps):
+            deps.gitlab.notes.resolve_thread(by, note.ref)
+    before = older.context.subject
+    finished = finish_body(body, add_subject_hosts(before, deps.gitlab.hosts), deps.runtime.redact)
+    if finished.kept_back:
+        # The substitute for a body that must not be posted must not replace the note either.
+        log.warning("session %s: note left as it is", older.key.session_id)
+        return
+    try:
+        deps.gitlab.notes.edit_note(before, older.note.ref, finished.body)
+    except ForgeError as error:
+        if error.status != 404:
+            raise
+        log.info("note %d was deleted meanwhile", older.note.ref.note_id)
+    log.info("session %s: %s by pipeline %d", older.key.session_id, became, by.pipeline_id)
+
+
+def _read_newest_look(older: _OlderNote, deps: Deps) -> Context:
+    """Return the look at the newest failure of the commit: what came before it ended by itself."""
+    latest = deps.storage.sessions.find_latest_turn(older.key) or 0
+    newest = stored_turns.read_turn(deps.storage.sessions, older.key, latest)
+    look = newest.look if newest else 0
+    return stored_turns.read_turn(deps.storage.sessions, older.key, look) or older.context
+
+
+def _list_changed_paths(before: Subject, fixed: Subject, deps: Deps) -> tuple[str, ...] | None:
+    """List the paths that the fixing commits have changed; None if GitLab does not tell."""
+    try:
+        return deps.gitlab.merge_requests.list_changed_paths(before, fixed.sha)
+    except SourceError as error:
+        log.info("!%d: what fixed it is not known: %s", before.mr_iid, error)
+        return None
+
+
+def _may_resolve(note: OwnNote, session: str, deps: Deps) -> bool:
+    """Whether the note is in an open thread of the session, begun by us and not by a reply."""
+    marker = note.marker
+    begun = marker.kind is Kind.SUGGESTION or (marker.turn == 0 and deps.options.note.thread)
+    return note.in_open_thread and marker.session_id == session and begun
+
+
+def revise_first_note(
+    key: SessionKey, context: Context, found: Finding, body: str, deps: Deps
+) -> None:
+    """Replace the first note by `body`, a later turn's note on `found`, if the verdict changed.
+
+    The first note's text is folded below it. The new text depends only on committed turns and the
+    finding, so that a repeated turn writes the same. `deps.gitlab.hosts` include the merge
+    request's. Raises transient ForgeErrors and StoreErrors; after others, the first note stays.
+    """
+    try:
+        if _changes_verdict(key, context, found, deps):
+            _replace_note(key, context, found, body, deps)
+    except (ForgeError, StoreError) as error:
+        if error.transient:
+            raise
+        log.warning("session %s: its first note stays: %s", key.session_id, error)
+
+
+def _changes_verdict(key: SessionKey, context: Context, found: Finding, deps: Deps) -> bool:
+    """Whether a later turn gives the first verdict, or a complete, undoubted answer changes it."""
+    if context.is_look or context.outcome is None or context.note is None:
+        return False
+    before = stored_turns.find_verdict(key, context.turn - 1, deps)
+    if before is None:
+        return True
+    judged = found.final_verdict
+    refuted = judged is not None and judged.is_refuted
+    doubted = refuted or (found.verdict is Verdict.UNKNOWN and bool(found.doubt))
+    whole = context.outcome.status is Status.DONE
+    return whole and not doubted and before.verdict != found.verdict
+
+
+def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, deps: Deps) -> None:
+    own = list(deps.gitlab.notes.list_own_notes(context.subject))
+    marker = Marker(key.session_id, 0)
+    note = next((each for each in own if each.marker == marker), None)
+    first = stored_turns.load_turn(deps.storage.sessions, key, context.look).note_text
+    posted = context.note
+    if note is None or not first or posted is None or older_note.is_marked(note.body):
+        return
+    if posted.internal and not note.internal:
+        log.info("session %s: its first note has more readers and stays", key.session_id)
+        return
+    combined = replace_first(body, marker, first, posted.url)
+    finished = finish_body(combined, deps.gitlab.hosts, deps.runtime.redact)
+    if finished.kept_back:
+        log.warning("session %s: its first note stays as it is", key.session_id)
+        return
+    if note.body != finished.body:
+        deps.gitlab.notes.edit_note(context.subject, note.ref, finished.body)
+    log.info("session %s: the verdict was changed by turn %d", key.session_id, context.turn)
+    if found.verdict is not Verdict.CHANGE:
+        _resolve_suggestions(own, key.session_id, context, deps)
+
+
+def _resolve_suggestions(
+    own: Sequence[OwnNote], session: str, context: Context, deps: Deps
+) -> None:
+    """Resolve the suggestions for the earlier verdict, which are no fix any more."""
+    for note in own:
+        if (
+            note.in_open_thread
+            and note.marker.session_id == session
+            and note.marker.kind is Kind.SUGGESTION
+        ):
+            deps.gitlab.notes.resolve_thread(context.subject, note.ref)

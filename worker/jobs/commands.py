@@ -21,6 +21,7 @@ from worker.jobs.model_commands import (
     LIST,
     NOT_ALLOWED,
     Asker,
+    NotDone,
     change_models,
     change_tier,
     describe_tier,
@@ -70,10 +71,6 @@ class CommandAnswered:
     """A command was answered with a plain note."""
 
     text: str
-
-
-class NotDone(Exception):
-    """A comment is answered with the reason why nothing is done; `str` of it is the answer."""
 
 
 def run_command(comment: Comment, deps: Deps, run: Attempt) -> Ended | CommandAnswered:
@@ -161,9 +158,7 @@ def _make_asker(comment: Comment) -> Asker:
 
 
 def _answer_with_model(comment: Comment, written: str, deps: Deps, run: Attempt) -> Ended | str:
-    name, wrong = find_model(written, deps)
-    if wrong:
-        return wrong
+    name = find_model(written, deps)
     if not may_use_model(_make_asker(comment), name, deps):
         return NOT_ALLOWED
     offered = deps.runtime.choices

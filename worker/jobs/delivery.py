@@ -1,9 +1,9 @@
 """Runs one trigger and records in the journal what came of it: done, again later, or parked."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
@@ -24,7 +24,7 @@ from worker.jobs.comment import answer_comment
 from worker.jobs.pipeline import DebounceNotOver, analyse_pipeline, mark_notes
 from worker.jobs.reaction import VotesCounted, count_votes
 from worker.log import bind_log_fields
-from worker.queue.journal import DOUBT, Entry, get_project_id
+from worker.queue.journal import DOUBT, Entry, NotTaken, get_project_id
 from worker.queue.project_slots import ProjectSlots
 from worker.turns.parts import Attempt, Busy, Deps, Ended, Finished, NotesMarked, Skipped
 from worker.turns.placeholder import UnfinishedNote
@@ -98,114 +98,157 @@ def deliver_trigger(
     waited: float | None = None,
     slots: ProjectSlots | None = None,
 ) -> None:
-    """Attempt a trigger unless another worker is running it.
+    """Run a trigger unless another worker is running it.
 
     `later` queues it again after a number of seconds. `waited` is how many seconds it was on the
     queue. `slots` limits how many failures of its project run at the same time. Raises StoreError
     if the journal could not be read or written before the run.
     """
-    log_fields = bind_log_fields(trigger=trigger_id(trigger), project=get_project_id(trigger))
-    with (
-        log_fields,
-        _watch_delivery(trigger, watch, waited) as delivery,
-        _take_entry(trigger, deps, waited or 0.0, slots, delivery) as entry,
-    ):
-        if entry is None:
-            return
-        delivery.ran = True
-        log.info("trigger %s begins", trigger_id(trigger))
-        result: Result | None = None
+    with bind_log_fields(trigger=trigger_id(trigger), project=get_project_id(trigger)):
+        watch(TriggerBegun(trigger, waited))
+        delivery = _Delivery(trigger, deps, later)
+        try:
+            delivery.deliver(watch, waited or 0.0, slots)
+        finally:
+            watch(TriggerLeft(trigger, delivery.outcome, delivery.ran))
+
+
+class _Delivery:
+    """One delivery of a trigger.
+
+    `outcome` is the word that metrics use, `ran` says whether the trigger's run has begun.
+    """
+
+    def __init__(
+        self, trigger: Trigger, deps: Deps, later: Callable[[Trigger, float], None]
+    ) -> None:
+        self.outcome, self.ran = "error", False
+        self._trigger, self._deps, self._later = trigger, deps, later
+        self._name, self._journal = trigger_id(trigger), deps.queue.journal
+
+    def deliver(self, watch: Watcher, waited: float, slots: ProjectSlots | None) -> None:
+        """Take the trigger over, and run it if nothing is against that now."""
+        with self._deps.queue.leases.register_work() as (owner, _):
+            try:
+                entry = self._journal.take_trigger(self._trigger, owner, waited)
+            except NotTaken as reason:
+                log.info("trigger %s skipped: %s", self._name, reason)
+                self.outcome = "skipped"
+                return
+            if entry.has_given_up():
+                self._park(entry, f"{_describe_failed_runs(entry)}, the last while giving up")
+                return
+            with slots.hold_slot(entry) if slots else nullcontext(True) as is_free:
+                if is_free:
+                    self._run(entry, watch)
+                else:
+                    self.outcome = "held"
+
+    def _run(self, entry: Entry, watch: Watcher) -> None:
+        """Run the trigger, and record what came of it in the journal."""
+        self.ran = True
+        log.info("trigger %s begins", self._name)
         note = UnfinishedNote(watch)
+        gives_up = f"{GIVEN_UP}{_describe_failed_runs(entry)}" if entry.has_to_give_up() else ""
         run = Attempt(
             watch=note.watch,
-            gives_up=_explain_giving_up(entry),
+            gives_up=gives_up,
             patient=entry.tries < PATIENT_TRIES,
-            is_last_look=entry.is_confirmed(deps.runtime.clock.now()),
+            is_last_look=entry.is_confirmed(self._now()),
         )
-        with collect_doubts() as doubts, _handle_errors(entry, deps, later, delivery, note):
-            result = run_trigger(trigger, deps, run)
-        is_open = isinstance(result, Skipped) and not (result.is_certain or run.is_last_look)
-        if isinstance(result, Skipped) and doubts and is_open and _may_pass(trigger, doubts, deps):
-            delivery.outcome = _look_again(entry, f"{result.reason} ({doubts[0]})", deps, later)
-        elif result is not None:
-            delivery.outcome = _close_entry(entry, result, run.gives_up, deps)
+        try:
+            with collect_doubts() as doubts, ExitStack() as ending:
+                ending.push(partial(self._record_unexpected_error, entry))
+                result = run_trigger(self._trigger, self._deps, run)
+        except Postponed as error:  # an Interrupted, but one that is tried again like a failure
+            self._handle_failure(entry, error, note)
+        except Interrupted as error:
+            log.warning("trigger %s: %s", self._name, error)
+            self._journal.release_entry(entry)
+            self._later(self._trigger, 0.0)
+            self.outcome = "handed_over"
+        except SandpiperError as error:
+            self._handle_failure(entry, error, note)
+        else:
+            self._close(entry, result, run, doubts)
 
-
-@dataclass(slots=True)
-class _Delivery:
-    """A delivery: its outcome, as the word that metrics use, and whether the job was run."""
-
-    outcome: str = "error"
-    ran: bool = False
-
-
-@contextmanager
-def _watch_delivery(trigger: Trigger, watch: Watcher, waited: float | None) -> Iterator[_Delivery]:
-    delivery = _Delivery()
-    watch(TriggerBegun(trigger, waited))
-    try:
-        yield delivery
-    finally:
-        watch(TriggerLeft(trigger, delivery.outcome, delivery.ran))
-
-
-@contextmanager
-def _take_entry(
-    trigger: Trigger, deps: Deps, waited: float, slots: ProjectSlots | None, delivery: _Delivery
-) -> Iterator[Entry | None]:
-    """Take over the trigger's entry; yields None and sets the outcome if it is not to run now."""
-    with deps.queue.leases.register_work() as (owner, _):
-        entry = deps.queue.journal.take_trigger(trigger, owner, waited)
-        if isinstance(entry, str):
-            log.info("trigger %s skipped: %s", trigger_id(trigger), entry)
-            delivery.outcome = "skipped"
-            yield None
+    def _close(self, entry: Entry, result: Result, run: Attempt, doubts: Sequence[str]) -> None:
+        """Look again at a "not found" that may pass; else remove the entry, or park it."""
+        if isinstance(result, Skipped):
+            is_certain = result.is_certain or run.is_last_look
+            if doubts and not is_certain and self._may_pass(doubts):
+                self._look_again(entry, f"{result.reason} ({doubts[0]})")
+                return
+            log.info("trigger %s skipped: %s", self._name, result.reason)
+        if run.gives_up:
+            self._park(entry, run.gives_up)
             return
-        if entry.has_given_up():
-            deps.queue.journal.park_entry(
-                entry, f"{_describe_failed_runs(entry)}, the last while giving up"
-            )
-            delivery.outcome = "parked"
-            yield None
+        self._journal.remove_trigger(self._trigger)
+        self.outcome = _name_outcome(result)
+
+    def _handle_failure(self, entry: Entry, error: SandpiperError, note: UnfinishedNote) -> None:
+        """Try the trigger again later, or park it if that does not help."""
+        if error.doubtful and not entry.is_confirmed(self._now()):
+            self._look_again(entry, str(error))
+        elif error.doubtful or not error.transient or entry.tries >= MAX_TRIES:
+            self._park(entry, str(error))
+            note.write_reason(str(error), self._deps)
+        else:
+            is_busy = isinstance(error, Busy | DebounceNotOver)
+            wait = _compute_retry_delay(entry, error, self._now())
+            level = logging.INFO if is_busy else logging.WARNING
+            log.log(level, "trigger %s again in %.0f s: %s", self._name, wait, error)
+            self._journal.postpone_entry(entry, wait, str(error), failed=not is_busy)
+            self._later(self._trigger, wait)
+            self.outcome = "retried"
+
+    def _look_again(self, entry: Entry, reason: str) -> None:
+        """Postpone an entry whose run ended in an answer that may pass: one odd answer is no
+        end."""
+        now = self._now()
+        left = max(FIRST_LOOK, (entry.doubted_at if entry.doubts else now) + DOUBT - now)
+        wait = min(FIRST_LOOK * 2.0**entry.doubts, LONGEST_LOOK, left)
+        log.warning("trigger %s: in doubt, again in %.0f s: %s", self._name, wait, reason)
+        self._journal.doubt_entry(entry, wait, reason)
+        self._later(self._trigger, wait)
+        self.outcome = "retried"
+
+    def _park(self, entry: Entry, reason: str) -> None:
+        self._journal.park_entry(entry, reason)
+        self.outcome = "parked"
+
+    def _may_pass(self, doubts: Sequence[str]) -> bool:
+        """Whether a "not found" may pass: what is missing is of a served project, or GitLab does
+        not know the bot's own user now either. Strangers, who are no members, and their projects
+        are not looked at again and again."""
+        gitlab, project = self._deps.gitlab, get_project_id(self._trigger)
+        is_of_people = all(each.startswith("member ") for each in doubts)
+        try:
+            if not is_of_people and not gitlab.permissions.explain_unserved(project):
+                return True
+            with collect_doubts() as again:
+                gitlab.permissions.is_bot(gitlab.bot.get_user_id())
+        except SandpiperError:
+            return True
+        return bool(again)
+
+    def _record_unexpected_error(
+        self,
+        entry: Entry,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Write the name of an unexpected exception into the entry, for the reason to give up."""
+        if not isinstance(error, Exception) or isinstance(error, SandpiperError):
             return
-        with slots.hold_slot(entry) if slots else nullcontext(True) as free:
-            delivery.outcome = delivery.outcome if free else "held"
-            yield entry if free else None
+        try:
+            self._journal.record_unexpected_error(entry, type(error).__name__)
+        except StoreError as away:
+            log.warning("trigger %s: why it broke off is not recorded: %s", self._name, away)
 
-
-@contextmanager
-def _handle_errors(
-    entry: Entry,
-    deps: Deps,
-    later: Callable[[Trigger, float], None],
-    delivery: _Delivery,
-    note: UnfinishedNote,
-) -> Iterator[None]:
-    """Postpone, hand over or park an entry whose run raises SandpiperError."""
-    try:
-        with ExitStack() as ending:
-            ending.push(partial(_record_unexpected_error, entry, deps))
-            yield
-    except Postponed as error:  # an Interrupted, but one that is tried again like a failure
-        delivery.outcome = _handle_failure(entry, error, deps, later, note)
-    except Interrupted as error:
-        log.warning("trigger %s: %s", trigger_id(entry.trigger), error)
-        deps.queue.journal.release_entry(entry)
-        later(entry.trigger, 0.0)
-        delivery.outcome = "handed_over"
-    except SandpiperError as error:
-        delivery.outcome = _handle_failure(entry, error, deps, later, note)
-
-
-def _close_entry(entry: Entry, result: Result, gives_up: str, deps: Deps) -> str:
-    """Remove the entry from the journal, or park it. Returns the outcome in a word."""
-    if isinstance(result, Skipped):
-        log.info("trigger %s skipped: %s", trigger_id(entry.trigger), result.reason)
-    if gives_up:
-        deps.queue.journal.park_entry(entry, gives_up)
-        return "parked"
-    deps.queue.journal.remove_trigger(entry.trigger)
-    return _name_outcome(result)
+    def _now(self) -> float:
+        return self._deps.runtime.clock.now()
 
 
 def _name_outcome(result: Result) -> str:
@@ -222,91 +265,11 @@ def _name_outcome(result: Result) -> str:
             return "counted"
 
 
-def _explain_giving_up(entry: Entry) -> str:
-    """Return why no further try is made, to be posted instead of a result; "" if one is."""
-    if not entry.has_to_give_up():
-        return ""
-    return f"{GIVEN_UP}{_describe_failed_runs(entry)}"
-
-
 def _describe_failed_runs(entry: Entry) -> str:
     """Say why the runs so far did not finish."""
     if not entry.broke:
         return f"{entry.deaths} workers died while they were at it"
     return f"{entry.deaths} runs broke off, at least one by an unforeseen error ({entry.broke})"
-
-
-def _record_unexpected_error(
-    entry: Entry,
-    deps: Deps,
-    kind: type[BaseException] | None,
-    error: BaseException | None,
-    trace: TracebackType | None,
-) -> None:
-    """Write the name of an unexpected exception into the entry, for the reason to give up."""
-    if not isinstance(error, Exception) or isinstance(error, SandpiperError):
-        return
-    try:
-        deps.queue.journal.record_unexpected_error(entry, type(error).__name__)
-    except StoreError as away:
-        log.warning(
-            "trigger %s: why it broke off is not recorded: %s", trigger_id(entry.trigger), away
-        )
-
-
-def _handle_failure(
-    entry: Entry,
-    error: SandpiperError,
-    deps: Deps,
-    later: Callable[[Trigger, float], None],
-    note: UnfinishedNote,
-) -> str:
-    name = trigger_id(entry.trigger)
-    busy = isinstance(error, Busy | DebounceNotOver)
-    is_confirmed = entry.is_confirmed(deps.runtime.clock.now())
-    if error.doubtful and not is_confirmed:
-        return _look_again(entry, str(error), deps, later)
-    if error.doubtful or not error.transient or entry.tries >= MAX_TRIES:
-        deps.queue.journal.park_entry(entry, str(error))
-        note.write_reason(str(error), deps)
-        return "parked"
-    wait = _compute_retry_delay(entry, error, deps.runtime.clock.now())
-    level = logging.INFO if busy else logging.WARNING
-    log.log(level, "trigger %s again in %.0f s: %s", name, wait, error)
-    deps.queue.journal.postpone_entry(entry, wait, str(error), failed=not busy)
-    later(entry.trigger, wait)
-    return "retried"
-
-
-def _may_pass(trigger: Trigger, doubts: Sequence[str], deps: Deps) -> bool:
-    """Whether a "not found" may pass: what is missing is of a served project, or GitLab does not
-    know the bot's own user now either. Strangers, who are no members, and their projects are not
-    looked at again and again."""
-    project = get_project_id(trigger)
-    is_of_people = all(each.startswith("member ") for each in doubts)
-    try:
-        if not is_of_people and not deps.gitlab.permissions.explain_unserved(project):
-            return True
-        with collect_doubts() as again:
-            deps.gitlab.permissions.is_bot(deps.gitlab.bot.get_user_id())
-    except SandpiperError:
-        return True
-    return bool(again)
-
-
-def _look_again(
-    entry: Entry, reason: str, deps: Deps, later: Callable[[Trigger, float], None]
-) -> str:
-    """Postpone an entry whose run ended in an answer that may pass: one odd answer is no end."""
-    since = entry.doubted_at if entry.doubts else deps.runtime.clock.now()
-    left = max(FIRST_LOOK, since + DOUBT - deps.runtime.clock.now())
-    wait = min(FIRST_LOOK * 2.0**entry.doubts, LONGEST_LOOK, left)
-    log.warning(
-        "trigger %s: in doubt, again in %.0f s: %s", trigger_id(entry.trigger), wait, reason
-    )
-    deps.queue.journal.doubt_entry(entry, wait, reason)
-    later(entry.trigger, wait)
-    return "retried"
 
 
 def _compute_retry_delay(entry: Entry, error: SandpiperError, now: float) -> float:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import partial
 
 from worker.conversation.tiers import (
     Preference,
@@ -31,6 +30,10 @@ NOT_ALLOWED = (
     "That takes more access here. To choose the tier `deep` or what costs as much, to force or "
     "free a tier, or to choose for the project takes the role in `gitlab.tier_min_access`."
 )
+
+
+class NotDone(Exception):
+    """A comment is answered with the reason why nothing is done; `str` of it is the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class _Change:
 def change_tier(asker: Asker, argument: str, deps: Deps) -> str:
     """Show the tiers, or choose one: `[NAME [force] | reset] [project]`.
 
-    Raises SandpiperError.
+    Raises NotDone and SandpiperError.
     """
     if not deps.runtime.limits.tier_rules:
         return _NO_TIERS
@@ -66,7 +69,7 @@ def change_tier(asker: Asker, argument: str, deps: Deps) -> str:
         return _describe_tiers(asker, deps)
     name, forced = words[0].lower(), FORCE in words[1:]
     if name != RESET and name not in TIERS:
-        return _tell_unknown("tier", name, TIERS)
+        raise _make_unknown("tier", name, TIERS)
     change = _RESET_TIER if name == RESET else _make_tier_change(asker, name, deps, forced=forced)
     return _apply_change(asker, change, deps, for_project=for_project)
 
@@ -97,7 +100,7 @@ def change_models(asker: Asker, argument: str, deps: Deps) -> str:
     """Show the models, or choose that of a tier: `list`, or `TIER (PROVIDER/MODEL | reasoning LEVEL
     | reset) [project]`.
 
-    Raises SandpiperError.
+    Raises NotDone and SandpiperError.
     """
     words, for_project = _split_words(argument)
     if words == [LIST]:
@@ -107,28 +110,28 @@ def change_models(asker: Asker, argument: str, deps: Deps) -> str:
     if len(words) < 2:
         return _describe_tiers(asker, deps)
     change = _make_model_change(asker, words[0].lower(), words[1:], deps)
-    if isinstance(change, str):
-        return change
     return _apply_change(asker, change, deps, for_project=for_project)
 
 
-def _make_model_change(asker: Asker, tier: str, words: Sequence[str], deps: Deps) -> _Change | str:
-    """Return the change of a tier's model or level, or why there is none. Raises ConfigError."""
+def _make_model_change(asker: Asker, tier: str, words: Sequence[str], deps: Deps) -> _Change:
+    """Return the change of a tier's model or level. Raises NotDone and ConfigError."""
     rules = _read_rules(asker, deps)
     if words[0].lower() == RESET:
         answer = f"The tier `{tier}` has its own model again"
         own = deps.runtime.limits.tier_rules.get_model(tier)
-        return _Change(partial(_remove_override, tier), _is_costly(tier, own, deps), answer)
+
+        def remove_override(before: Preference) -> Preference:
+            kept = {name: each for name, each in before.overrides.items() if name != tier}
+            return replace(before, overrides=kept)
+
+        return _Change(remove_override, _is_costly(tier, own, deps), answer)
     if words[0].lower() == REASONING:
         level = words[1].lower() if len(words) > 1 else ""
         if level not in LEVELS:
-            return _tell_unknown("reasoning level", level, LEVELS)
+            raise _make_unknown("reasoning level", level, LEVELS)
         model = replace(rules.get_model(tier), reasoning=level)
     else:
-        found, wrong = find_model(words[0], deps)
-        if wrong:
-            return wrong
-        model = TierModel(found)
+        model = TierModel(find_model(words[0], deps))
     deps.runtime.make_model(model)
     answer = f"From the next turn on the tier `{tier}` is {_name_model(model)}"
     return _Change(
@@ -138,24 +141,18 @@ def _make_model_change(asker: Asker, tier: str, words: Sequence[str], deps: Deps
     )
 
 
-def _remove_override(tier: str, before: Preference) -> Preference:
-    """Restore a tier's own model."""
-    kept = {name: each for name, each in before.overrides.items() if name != tier}
-    return replace(before, overrides=kept)
+def find_model(written: str, deps: Deps) -> str:
+    """Return the full name of the model that a comment names. Raises NotDone if there is none.
 
-
-def find_model(written: str, deps: Deps) -> tuple[str, str]:
-    """Find the model that a comment names; return its full name, and why there is none.
-
-    One of the two is "". The provider may be left out if that is unambiguous.
+    The provider may be left out if that is unambiguous.
     """
     offered = list(deps.runtime.choices)
     bare = [name for name in offered if name.partition("/")[2] == written]
     if written in offered or len(bare) == 1:
-        return (written if written in offered else bare[0]), ""
+        return written if written in offered else bare[0]
     if "/" in written and any(fnmatchcase(written, glob) for glob in deps.runtime.choosable):
-        return written, ""
-    return "", _tell_unknown("model", written, offered)
+        return written
+    raise _make_unknown("model", written, offered)
 
 
 def _is_costly(tier: str, model: TierModel, deps: Deps) -> bool:
@@ -232,9 +229,9 @@ def _name_model(model: TierModel) -> str:
     return f"`{model.model}`{level}"
 
 
-def _tell_unknown(what: str, written: str, known: Sequence[str]) -> str:
+def _make_unknown(what: str, written: str, known: Sequence[str]) -> NotDone:
     near = get_close_matches(written, known, 1)
     guess = f" Did you mean `{near[0]}`?" if near else ""
     listed = ", ".join(f"`{each}`" for each in known) or "none"
     name = one_line(written.replace("`", "'"), 60)
-    return f"There is no {what} `{name}` here.{guess} There are: {listed}."
+    return NotDone(f"There is no {what} `{name}` here.{guess} There are: {listed}.")

@@ -131,7 +131,10 @@ def write_row(group: Group) -> tuple[str, ...]:
     """Return a group as a row of texts: its name, and a text for each column of `HEADER`."""
     price = group.cost_per_right
     return (
-        *(group.name, str(group.turns), str(group.judged_count), write_share(group)),
+        group.name,
+        str(group.turns),
+        str(group.judged_count),
+        write_share(group),
         f"{group.without_model / group.turns:.0%}",
         "unknown" if group.unknown_costs else f"{group.cost_usd:.2f}",
         "-" if price is None else f"{price:.3f}",

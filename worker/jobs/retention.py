@@ -59,9 +59,12 @@ def list_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
 
 def _find_old(deps: Deps, before: float) -> Iterator[_Expired]:
     # Parked triggers first: sessions are kept while the journal has a trigger for them.
-    parked = list(_find_old_parked(deps, before))
-    yield from (_make_record_removal(name, deps, what) for name, what in parked)
-    parked_names = {name for name, _ in parked}
+    found = deps.queue.journal.find_parked()
+    parked = [stored for stored in found if stored.entry.accepted_at < before]
+    for stored in parked:
+        what = f"parked trigger {trigger_id(stored.entry.trigger)}"
+        yield _make_record_removal(stored.name, deps, what)
+    parked_names = {stored.name for stored in parked}
     keys, gone = list(deps.storage.sessions.list_sessions()), set[str]()
     for key in keys:
         if _is_old(key, before, parked_names, deps):
@@ -99,13 +102,6 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
             records.delete(layout.name_verdicts(layout.name_day(row.began_at)))
             records.delete(name)
     return done
-
-
-def _find_old_parked(deps: Deps, before: float) -> Iterator[tuple[str, str]]:
-    """Yield the name and the description of each old parked trigger."""
-    for stored in deps.queue.journal.find_parked():
-        if stored.entry.accepted_at < before:
-            yield stored.name, f"parked trigger {trigger_id(stored.entry.trigger)}"
 
 
 def _make_record_removal(name: str, deps: Deps, what: str = "") -> _Expired:
@@ -214,11 +210,15 @@ def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> It
 
 _MEMORIES = (
     (
-        *(layout.parse_words, memory.count_old_words, memory.remove_old_words),
+        layout.parse_words,
+        memory.count_old_words,
+        memory.remove_old_words,
         "the words of {} known failures",
     ),
     (
-        *(layout.parse_memory, project_memory.count_old, project_memory.remove_old),
+        layout.parse_memory,
+        project_memory.count_old,
+        project_memory.remove_old,
         "{} facts in the memory",
     ),
 )
@@ -228,7 +228,8 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:
     """Yield old rows of the list of turns, sums of days, preferences of merge requests, and damaged
     records that were set aside."""
     records = deps.storage.sessions.records
-    rows = [name for name in records.list_names(layout.RECENT) if _is_row_before(name, before)]
+    named = ((name, layout.parse_row(name)) for name in records.list_names(layout.RECENT))
+    rows = [name for name, row in named if row and row.began_at < before]
     if rows:
         what = f"{len(rows)} rows of the list of turns"
         yield _Expired(what, partial(_remove_all, rows, records))
@@ -237,23 +238,17 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:
             ended = layout.parse_day_end(name)
             if ended is not None and ended < before:
                 yield _make_record_removal(name, deps)
-    for name in list(records.list_names(DAMAGED)):
-        set_aside_at = records.find_modification_time(name)
-        if set_aside_at is not None and set_aside_at < before:
-            yield _make_record_removal(name, deps)
-    for name in list(records.list_names(layout.PROMPTS)):
-        used_at = records.find_modification_time(name)
-        if used_at is not None and used_at < before - stored_turns.RENEWAL:
-            yield _make_record_removal(name, deps)
-    for name in list(records.list_names(layout.PREFERENCES)):
-        set_at = records.find_modification_time(name)
-        if set_at is not None and set_at < before and not name.endswith("/project.json"):
-            yield _make_record_removal(name, deps)
-
-
-def _is_row_before(name: str, before: float) -> bool:
-    row = layout.parse_row(name)
-    return row is not None and row.began_at < before
+    for prefix, unused_before in (
+        (DAMAGED, before),
+        (layout.PROMPTS, before - stored_turns.RENEWAL),
+        (layout.PREFERENCES, before),
+    ):
+        for name in list(records.list_names(prefix)):
+            if prefix == layout.PREFERENCES and name.endswith("/project.json"):
+                continue
+            written_at = records.find_modification_time(name)
+            if written_at is not None and written_at < unused_before:
+                yield _make_record_removal(name, deps)
 
 
 def _remove_all(names: list[str], records: Records) -> bool:

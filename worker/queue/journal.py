@@ -57,6 +57,10 @@ class _NewerSchema(ValueError):
     """An entry was written by a newer version."""
 
 
+class NotTaken(Exception):
+    """A trigger is not to run now; says why."""
+
+
 class State(StrEnum):
     """The state of a trigger."""
 
@@ -68,28 +72,29 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One trigger. Times are in epoch seconds by the writer's clock.
-
-    `owner` is the worker that runs it, or if it is WAITING, the one that will begin it again at
-    `due`; "" is nobody. A HELD one begins when its project has a free slot. `deaths` counts owners
-    that died, and `blame` is this trigger's share in that; a run that an unexpected exception ended
-    counts as a death, and `broke` is the last such exception. `tries` counts the runs that ended in
-    a transient error, `requeues` how often recovery has queued it again, and `doubts` the runs
-    since `doubted_at` that all ended in an answer that may pass.
-    """
+    """One trigger. Times are in epoch seconds by the writer's clock."""
 
     trigger: Trigger
     state: State
     owner: str = ""
+    """The worker that runs it, or if it is WAITING, the one that will begin it again at `due`; ""
+    is nobody. A HELD one begins when its project has a free slot."""
     deaths: int = 0
+    """How many owners died; a run that an unexpected exception ended counts as a death."""
     blame: float = 0.0
+    """This trigger's share in these deaths."""
     tries: int = 0
+    """How many runs ended in a transient error."""
     requeues: int = field(default=0, metadata={KEY: "queued"})
+    """How often recovery has queued it again."""
     accepted_at: float = 0.0
     due: float = 0.0
     reason: str = ""
+    """Why it waits, is held or is parked."""
     broke: str = ""
+    """The last unexpected exception that ended a run."""
     doubts: int = 0
+    """How many runs since `doubted_at` all ended in an answer that may pass."""
     doubted_at: float = 0.0
 
     def has_to_give_up(self) -> bool:
@@ -142,8 +147,8 @@ class Journal:
         if stored and stored.entry.state is State.PARKED and not stored.entry.deaths:
             self._replace_entry(stored, entry)
 
-    def take_trigger(self, trigger: Trigger, owner: str, waited: float = 0.0) -> Entry | str:
-        """Make `owner` the owner of a trigger; return its entry, or why it is not to run.
+    def take_trigger(self, trigger: Trigger, owner: str, waited: float = 0.0) -> Entry:
+        """Make `owner` the owner of a trigger, and return its entry. Raises NotTaken, too.
 
         A trigger without an entry gets one that was accepted `waited` seconds ago.
         """
@@ -157,7 +162,7 @@ class Journal:
                     return entry
                 continue
             taken = self._take_over(stored.entry, owner)
-            if isinstance(taken, str) or self._replace_entry(stored, taken):
+            if self._replace_entry(stored, taken):
                 return taken
         place = self._records.describe_place(name)
         raise StoreError(f"too many contend for {place}, or a newer worker has it", transient=True)
@@ -320,16 +325,19 @@ class Journal:
             if not number.isdecimal() or int(number) >= trigger.note_id:
                 continue
             stored = self.read_entry(name)
-            if stored and _is_ahead(stored.entry, trigger):
+            if stored is None or stored.entry.state is State.PARKED:
+                continue
+            earlier = stored.entry.trigger
+            if isinstance(earlier, Replied) and earlier.discussion_id == trigger.discussion_id:
                 return True
         return False
 
-    def _take_over(self, entry: Entry, owner: str) -> Entry | str:
+    def _take_over(self, entry: Entry, owner: str) -> Entry:
         if entry.state is State.PARKED:
-            return f"it is parked: {entry.reason}"
+            raise NotTaken(f"it is parked: {entry.reason}")
         if entry.is_begun():
             if self._leases.is_alive(entry.owner):
-                return "it is being worked on already"
+                raise NotTaken("it is being worked on already")
             entry = entry.count_death(1)
         return replace(entry, state=State.OPEN, owner=owner)
 
@@ -373,10 +381,3 @@ def decode_entry(content: bytes) -> Entry:
     trigger, state = from_message(fields["trigger"]), State(str(fields.get("state")))
     fields.setdefault("blame", fields.get("deaths", 0.0))
     return from_stored(Entry, pick_known(Entry, fields) | {"trigger": trigger, "state": state})
-
-
-def _is_ahead(entry: Entry, trigger: Replied) -> bool:
-    is_same_thread = isinstance(entry.trigger, Replied) and (
-        entry.trigger.discussion_id == trigger.discussion_id
-    )
-    return is_same_thread and entry.state is not State.PARKED

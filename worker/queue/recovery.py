@@ -47,15 +47,15 @@ READERS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """An entry as it was last read, when it was read, and since when it has not changed.
-
-    `queued` is when its message was put on the queue, or a little later. All are monotonic times.
-    """
+    """An entry as it was last read. All times are monotonic."""
 
     stored: StoredEntry
     read: float
+    """When it was read."""
     since: float
+    """Since when it has not changed."""
     queued: float
+    """When its message was put on the queue, or a little later."""
 
 
 class Recovery:

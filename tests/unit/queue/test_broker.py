@@ -28,7 +28,7 @@ WRONG = "of-no-worth-at-all"
 WORK = """
 import sys
 from worker import app
-from worker.queue import process
+from worker.jobs import process
 from worker.settings import Settings
 
 process.run_worker(app.build_app(Settings(broker=sys.argv[1]), dict), 1, 30.0)

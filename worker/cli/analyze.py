@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 
 from worker import wiring
-from worker.cli import DONE, FAILED, PARTIAL, foreground, live, say_failure
-from worker.cli.completion import complete_model
+from worker.cli import DONE, FAILED, PARTIAL, foreground, say_failure
+from worker.cli.stored_sessions import complete_model
 from worker.conversation.context import NO_OUTCOME, Context, NoteRef, Outcome, Status, Subject
 from worker.conversation.session_id import SessionKey
 from worker.conversation.triggers import PipelineFailed
@@ -80,7 +80,7 @@ def command(
         click.echo(f"Analysed already: {place}", err=True)
         shown: Ended = _finish(key, answer, deps)
     else:
-        run = Run(live.make_watcher(Console(stderr=True), posts=not dry_run))
+        run = Run(foreground.make_watcher(Console(stderr=True), posts=not dry_run))
         shown = foreground.take_turn(
             _choose_turn(key, subject, workflow, deps),
             deps,

@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from worker import settings, wiring
-from worker.cli import DONE, FAILED, PARTIAL, live
-from worker.cli.completion import complete_model
-from worker.cli.embedded import serve_embedded
-from worker.cli.interrupts import StoppedBySignal
+from worker.cli import DONE, FAILED, PARTIAL, foreground
 from worker.cli.layout import print_note
+from worker.cli.serve import serve_embedded
+from worker.cli.stored_sessions import complete_model
+from worker.cli.terminal import StoppedBySignal
 from worker.conversation.context import Status
 from worker.conversation.events import Event, TriggerLeft, TurnEnded, Watcher
 from worker.errors import SandpiperError
@@ -32,7 +32,7 @@ from worker.lab import story
 from worker.lab.anthropic import AnthropicSim
 from worker.lab.cases import load_case
 from worker.lab.gitlab import GitLabSim, Receiver
-from worker.lab.staging import SECRET, Staged, make_staged_settings, stage_case
+from worker.lab.running import SECRET, Staged, make_staged_settings, stage_case
 from worker.settings import ModelSettings, ProviderSettings, Settings
 
 PATIENCE = 900.0
@@ -188,7 +188,7 @@ def _introduce(console: Console, scene: Staged, model: str | None) -> None:
 
 
 def _make_watcher(console: Console, ended: Ended) -> Watcher:
-    show = live.make_watcher(console)
+    show = foreground.make_watcher(console)
 
     def watch(event: Event) -> None:
         show(event)

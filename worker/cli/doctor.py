@@ -18,7 +18,7 @@ from sandbox.about import describe_cluster, describe_engine
 from sandbox.bubblewrap import BubblewrapDriver
 from worker import app, wiring
 from worker import settings as settings_module
-from worker.cli.stdout import get_width, print_json
+from worker.cli.terminal import get_width, print_json
 from worker.doctor import gitlab
 from worker.doctor.base import (
     LIMIT,
@@ -28,13 +28,14 @@ from worker.doctor.base import (
     Lazy,
     Line,
     ModelList,
+    Report,
     Status,
     report_failed,
     report_unchecked,
+    run_checks,
 )
-from worker.doctor.examine import Report, run_checks
-from worker.doctor.projects import FIXING
 from worker.doctor.table import CHECKS
+from worker.doctor.tokens import FIXING
 from worker.errors import ConfigError
 from worker.queue import broker
 from worker.safety.redact import Redactor

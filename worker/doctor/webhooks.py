@@ -20,7 +20,7 @@ from worker.doctor.base import (
     report_warning,
 )
 from worker.doctor.gitlab import Client, Project, Refusal, encode_path, list_objects
-from worker.doctor.projects import format_names, list_served, select_projects
+from worker.doctor.tokens import format_names, list_served, select_projects
 from worker.settings.gitlab import SIGNING, derive_secret, make_address
 
 PATH = "/webhooks/gitlab"

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 from worker.jobs.day_report import NO_MODEL, Cell, DayReport, Frequent, WrongVerdict, merge_frequent
-from worker.lab.shares import Share
+from worker.lab.scoring import Share
 from worker.safety.untrusted import one_line
 from worker.verdict.verdict import Verdict
 

@@ -12,7 +12,7 @@ from tests import forks
 BREAKING = """
 from worker import app
 from worker.errors import ConfigError
-from worker.queue import process
+from worker.jobs import process
 from worker.settings import Settings
 
 def fail():

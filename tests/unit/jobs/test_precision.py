@@ -16,7 +16,7 @@ from worker.jobs.precision import (
     make_json,
     write_digest,
 )
-from worker.lab.shares import Share
+from worker.lab.scoring import Share
 from worker.sessions.object_names import name_day
 from worker.sessions.turn_row import Row
 from worker.verdict.outcomes import Judgement, Label

@@ -16,7 +16,7 @@ from worker.lab.script import Answer, Asked, Call, Say, Script
 from worker.logs.trace import clean_trace
 from worker.settings import ModelSettings, ProviderSettings, Settings
 from worker.settings.services import SandboxSettings
-from worker.verdict.finding import CLAIMS
+from worker.verdict.verdict import CLAIMS
 
 CASES = Path(__file__).with_name("cases")
 MODEL = "anthropic/claude-sonnet-5-5"

@@ -34,7 +34,7 @@ from worker.turns.day_budget import Budget
 from worker.turns.parts import Deps, GitLab, NoKnownFailures, Queue, Run, Runtime, Storage
 from worker.turns.results import Skipped
 from worker.turns.session import make_key
-from worker.verdict.evidence import JobLog, Place
+from worker.verdict.finding import JobLog, Place
 from worker.verdict.jobs import Survey
 
 FINDING = says(

@@ -18,7 +18,7 @@ from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
 from worker.sessions.object_names import name_day
 from worker.sessions.turn_row import Row, dump_row
-from worker.verdict.outcomes import Judgement, Label
+from worker.verdict.aftermath import Judgement, Label
 from worker.verdict.verdict import Verdict
 
 FOLDER = Path(".docs")

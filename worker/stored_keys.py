@@ -1,4 +1,7 @@
-"""Dataclasses as flat JSON objects; a renamed field may keep its old stored key. Pure."""
+"""Dataclasses as flat JSON objects. Pure.
+
+A renamed field keeps its stored key (KEY), or is still read under its former one (FORMER).
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
@@ -9,13 +12,10 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 KEY = "key"
 """The entry of a field's metadata that holds its stored key, if that is not the field's name."""
 
+FORMER = "former"
+"""The entry of a field's metadata that holds a key under which earlier versions stored it."""
+
 T = TypeVar("T")
-
-
-@cache
-def _keys(cls: Any) -> Mapping[str, str]:
-    """The key of each field, by the field's name."""
-    return {each.name: each.metadata.get(KEY, each.name) for each in fields(cls)}
 
 
 def to_stored(value: Any, *without: str) -> dict[str, Any]:
@@ -23,13 +23,16 @@ def to_stored(value: Any, *without: str) -> dict[str, Any]:
 
     Values are not copied: `dataclasses.asdict` copies deeply, which costs more than encoding them.
     """
-    cls: Any = type(value)
-    return {key: getattr(value, name) for name, key in _keys(cls).items() if name not in without}
+    return {
+        each.metadata.get(KEY, each.name): getattr(value, each.name)
+        for each in fields(value)
+        if each.name not in without
+    }
 
 
 def pick_known(cls: Callable[..., Any], stored: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that a dataclass has; those that a later version may have added are left out."""
-    return {key: stored[key] for key in _keys(cls).values() if key in stored}
+    return {key: stored[key] for key in _names(cls) if key in stored}
 
 
 def from_stored(cls: Callable[..., T], stored: Mapping[str, Any]) -> T:
@@ -38,8 +41,19 @@ def from_stored(cls: Callable[..., T], stored: Mapping[str, Any]) -> T:
     Raises KeyError for an unknown key (see `pick_known`), TypeError if a field without a default is
     missing or one has a value of another type (see `_check_types`).
     """
-    names = {key: name for name, key in _keys(cls).items()}
+    names = _names(cls)
     return _check_types(cls(**{names[key]: value for key, value in stored.items()}))
+
+
+@cache
+def _names(cls: Any) -> Mapping[str, str]:
+    """The name of each field, by the keys under which it may be stored."""
+    return {
+        key: each.name
+        for each in fields(cls)
+        for key in (each.metadata.get(FORMER), each.metadata.get(KEY, each.name))
+        if key
+    }
 
 
 def _check_types(value: T) -> T:
@@ -51,15 +65,12 @@ def _check_types(value: T) -> T:
     cls: Any = type(value)
     for name, types in _types(cls).items():
         content = getattr(value, name)
-        absurd = isinstance(content, int | float) and not abs(content) < _MOST
+        absurd = isinstance(content, int | float) and not abs(content) < 2**63
         # To Python, true and false are numbers.
         flag = isinstance(content, bool) and not {bool, object} & set(types)
         if absurd or flag or not isinstance(content, types):
             raise TypeError(f"{name} of a {cls.__name__} is {repr(content)[:80]}")
     return value
-
-
-_MOST = 2**63
 
 
 @cache

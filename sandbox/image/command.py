@@ -14,9 +14,8 @@ from functools import cache
 from importlib import import_module
 from typing import NoReturn
 
-from sandbox.image.capture import Capture
 from sandbox.image.frames import CHUNK, Json, write_all
-from sandbox.image.preview import PREVIEW
+from sandbox.image.preview import PREVIEW, Capture
 from sandbox.image.users import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_DUMPABLE,

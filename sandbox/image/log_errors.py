@@ -1,19 +1,24 @@
-"""`log errors`: the lines that look most like the failure, one of each shape."""
+"""`log errors`: the lines that look most like the failure, one of each shape, and the other lines
+that have a rare value of theirs: who took the port, which id it was."""
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 
+from sandbox.image.failure_words import rate_shape
 from sandbox.image.log_text import (
     Page,
     ShapeCache,
     clip_line,
     format_count,
     join_parts,
+    number_lines,
     read_batches,
     read_lines,
     refuse_stream,
+    strip_escapes,
 )
-from sandbox.image.log_values import list_elsewhere
 
 MOST = 20_000
 """The most groups that are kept while reading."""
@@ -24,45 +29,6 @@ TRIED = 200
 BEST = 20
 """The groups whose values are looked for in other lines."""
 
-_LOUD = (b"error", b"fail", b"fatal", b"panic", b"exception", b"traceback", b"assert", b"not ok")
-_HARD = (
-    b"cannot", b"can't", b"could not", b"unable to", b"not found", b"no such", b"undefined",
-    b"denied", b"refused", b"timed out", b"timeout", b"killed", b"segmentation", b"core dump",
-    b"abort", b"out of memory", b"no space", b"mismatch", b"unexpected", b"invalid",
-    b"unresolved", b"violation", b"rejected", b"but was", b"! ", b"*** ", b"cve-",
-    b"unbound variable", b"no module named", b"not installed", b"is outdated", b"[bug]",
-)  # fmt: skip
-_CALM = re.compile(
-    rb"\b(?:0|no|zero|without) (?:\w+ )?(?:errors?|fail\w*|exceptions?|warnings?)\b"
-    rb"|(?:errors?|fail\w*|exceptions?)\W{1,4}0\b|\bwarn(?:ing)?\b|\bdeprecat|\bdebug\b|\binfo\b"
-    rb"|-werror|error[_-]?(?:handler|log|page|prone)|\bpassed\b|\bok\b|\bcompiling\b|\bdownload",
-)
-_FINE = re.compile(
-    rb"\s*(?:\xe2\x9c[\x93\x94]|\xe2\x88\x9a)(?!.*(?:\xe2\x9c[\x97\x98]|fail(?:ed|ures?)\b))"
-    rb"|\s*--- pass: |\[ {2,9}ok \]"
-    rb"|\s*(?:downloaded|downloading|compiling|checking|fetching|fetched|copying path|building"
-    rb"|installing|unpacking) (?!fail|error)[\w@'\"/.#-]{1,200}(?: v?#\S*|\.\.\.)(?: \.\.\.)?\s*$"
-)
-"""A test that passed, or a package that is fetched or built; its name may say anything."""
-
-_STARTS = re.compile(
-    rb"\W{0,6}(?:error|fatal|fail|panic|traceback|exception|caused by|not ok|e  )|\S+error:"
-)
-_PLACED = re.compile(rb"(?:vet: )?[\w./\\@-]{1,200}\.\w{1,8}(?::#|\(#\)): \S")
-"""The shape of a line that begins with a place in a file, such as a linter's finding."""
-
-_ADDRESS = re.compile(rb"https?://[^\s\"'<>]+")
-"""An address. Its words, such as those of a package called error-ex, are not what happened."""
-
-_TRAILER = re.compile(
-    rb"\[error\] *(?:->|\[help #?|to see the full|re-run maven|for more information"
-    rb"|after correcting|mvn <args>|see (?:/|#|dump files)|please refer to|$)"
-    rb"|npm (?:err!|error) a complete log|\* try:|> run with --|run gradle"
-)
-"""What a build tool writes after any failure."""
-
-_ENDING = re.compile(rb"exit(?:ed)? (?:with|code|status)|job failed|returned (?:a )?non-zero")
-
 
 @dataclass
 class Group:
@@ -72,24 +38,6 @@ class Group:
     count: int
     first: int
     last: int
-
-
-def rate_shape(shape: bytes) -> float:
-    """Rate how much a line looks like a failure; 0 if it does not."""
-    text = _ADDRESS.sub(b"", shape[:300].lower())
-    if _FINE.match(text) or _TRAILER.match(text):
-        return 0.0
-    loud = any(word in text for word in _LOUD)
-    if not loud and not any(word in text for word in _HARD):
-        return 0.8 if _PLACED.match(text) and not _CALM.search(text) else 0.0
-    weight = 2.0 if loud else 1.0
-    if _CALM.search(text):
-        weight -= 1.5
-    if _STARTS.match(text):
-        weight += 1.5
-    if _ENDING.search(text):
-        weight -= 0.7
-    return max(weight, 0.0)
 
 
 class Candidates:
@@ -146,7 +94,7 @@ def show_errors(path: str, room: int, most: int, after: int, context: int | None
     texts = {number: f"{number}- {clip_line(line, 160)}" for number, line in lines.items()}
     texts |= {group.first: _format_group(group, lines[group.first]) for group in tried}
     best = [lines[group.first] for group in tried[:BEST]]
-    elsewhere = list_elsewhere(path, best, candidates.hits, room // 3)
+    elsewhere = _list_elsewhere(path, best, candidates.hits, room // 3)
     page, shown = Page(room - sum(len(line.encode()) + 1 for line in elsewhere)), 0
     for group in tried:
         near = [group.first + step for step in steps if group.first + step in lines]
@@ -169,3 +117,50 @@ def show_errors(path: str, room: int, most: int, after: int, context: int | None
 def _format_group(group: Group, line: bytes) -> str:
     alike = f" [{group.count:,} like it, last at {group.last}]" if group.count > 1 else ""
     return f"{group.first}: {clip_line(line)}{alike}"
+
+
+# ------------------------------------------------------------------- where else its values are
+
+_MOST_VALUES = 20
+"""The most values that are looked for."""
+
+_RARE = 4
+"""A value is rare if at most so many other lines have it; a common one, such as a process id, tells
+nothing."""
+
+_MOST_LINES = 4
+_CLIPPED = 200
+
+_VALUE = re.compile(
+    rb"(?<![\w.-])(?:\d{4,12}|0x[0-9a-f]{4,16}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![\w.-])"
+)
+_YEAR = re.compile(rb"(?:19|20)\d\d")
+
+
+def _list_elsewhere(
+    path: str, errors: Iterable[bytes], candidates: Sequence[int], room: int
+) -> list[str]:
+    """List lines that have a rare value of the `errors` (a long number, an address or an id) and
+    are not among the `candidates`: at most about `room` bytes."""
+    values = dict.fromkeys(
+        value for line in errors for value in _VALUE.findall(strip_escapes(line)[:1000])
+    )
+    wanted = [value for value in values if not _YEAR.fullmatch(value)][:_MOST_VALUES]
+    if not wanted:
+        return []
+    skipped, numbers_by_value = set(candidates), dict[bytes, list[int]]()
+    lines: dict[int, bytes] = {}
+    for number, line in number_lines(path):
+        if number in skipped or not any(value in line for value in wanted):
+            continue
+        for value in set(_VALUE.findall(strip_escapes(line)[:1000])).intersection(wanted):
+            numbers = numbers_by_value.setdefault(value, [])
+            numbers.append(number)
+            if len(numbers) <= _RARE:
+                lines[number] = line
+    rare = chain(*(numbers for numbers in numbers_by_value.values() if len(numbers) <= _RARE))
+    first = sorted(set(rare))[:_MOST_LINES]
+    shown = [f"{number}: {clip_line(lines[number], _CLIPPED)}" for number in first]
+    sizes = accumulate(len(line.encode()) for line in shown)
+    shown = [line for line, size in zip(shown, sizes, strict=True) if size <= room]
+    return ["the values of these errors are also in:", *shown] if shown else []

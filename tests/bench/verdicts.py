@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.labelled_notes import claimed, misled, unhelpful, wrong_label
 from tests.labelled_worlds import NEVER, OPEN, RIGHT, WRONG, World, read_worlds
 
-OWN = Path(__file__).parents[1] / "unit" / "sources"
+OWN = Path(__file__).parents[1] / "unit" / "gitlab" / "read"
 
 
 def main() -> None:

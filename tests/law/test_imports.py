@@ -1,7 +1,7 @@
 """Who may import whom. One row for each room; a room may always import itself and the stdlib."""
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -17,13 +17,24 @@ class Room:
     outside: tuple[str, ...] = ()
 
 
-PURE = ("worker.core", "worker.errors")
-FLOOR = (*PURE, "worker.tools.arguments")
-SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
-COMMANDS = (
-    *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.broker", "worker.jobs.process"),
-    *("worker.queue.readiness", "worker.doctor.shadows", "worker.telemetry.parts"),
+PURE = ("worker.safety", "worker.logs", "worker.verdict", "worker.conversation", "worker.answer")
+"""No I/O, clock or chance: what these rooms return follows from what they are given."""
+
+FLOOR = ("worker.errors", "worker.safety", "worker.stored_keys")
+LOGS = (*FLOOR, "worker.logs")
+SETTINGS = (*LOGS, "worker.settings")
+VERDICT = (*SETTINGS, "worker.verdict")
+CONVERSATION = (*VERDICT, "worker.conversation")
+ANSWER = (*CONVERSATION, "worker.answer")
+ADAPTER = (*CONVERSATION, "worker.clock", "worker.transport")
+"""What every adapter may know. None knows another one, unless its row says so."""
+TURNS = (
+    *(*ANSWER, "worker.clock", "worker.log", "worker.turns", "worker.sessions"),
+    *("worker.gitlab.ports", "worker.queue.journal", "worker.queue.leases"),
+    *("worker.tools.source", "sandbox.background", "sandbox.base"),
 )
+JOBS = (*TURNS, "worker.queue", "worker.jobs")
+COMMANDS = (*JOBS, "worker.app", "worker.telemetry.parts", "worker.wiring")
 
 ROOMS = {
     # Why a server does not answer is told apart in one place for all; nothing else of the worker.
@@ -32,153 +43,99 @@ ROOMS = {
         outside=("docker", "requests", "urllib3"),
     ),
     "sandbox.kubernetes": Room(
-        (
-            *("sandbox.base", "sandbox.framed", "sandbox.seccomp", "sandbox.spec", "sandbox.wire"),
-            "worker.transport.failures",
-        ),
+        ("sandbox", "worker.transport.failures"),
         outside=("httpx", "lightkube", "websockets", "yaml"),
     ),
     "sandbox.image": Room(),
     "worker.errors": Room(),
-    # Two packages that are as pure as `re`, no I/O, no clock: one finds fifty words at once, one
-    # reads Markdown.
-    "worker.core": Room(("worker.errors",), ("ahocorasick_rs", "markdown_it")),
-    "worker.tools.arguments": Room(PURE, ("pydantic",)),
+    "worker.clock": Room(),
     "worker.health": Room(),
-    "worker.log": Room(PURE),
-    "worker.settings": Room(PURE, ("pydantic", "yaml")),
-    "worker.settings.playbook": Room(
-        (
-            *(*PURE, "worker.settings.base", "worker.settings.context", "worker.settings.loop"),
-            *("worker.settings.problems", "worker.settings.validation"),
-            "worker.settings.yaml_text",
-        ),
-        ("pydantic",),
-    ),
-    # Around the parts of a job: the Protocols that it decorates, and no adapter.
-    "worker.telemetry": Room(
-        (
-            *(*PURE, "worker.turns.parts", "worker.models.wrapper", "worker.sessions.objects"),
-            *("sandbox.base", "worker.transport.urllib3_connections"),
-        ),
-        ("opentelemetry", "prometheus_client", "requests"),
-    ),
+    "worker.stored_keys": Room(),
+    "worker.log": Room(FLOOR),
+    # Two packages that are as pure as `re`: one finds fifty words at once, one reads Markdown.
+    "worker.safety": Room(FLOOR, ("ahocorasick_rs", "markdown_it")),
+    "worker.logs": Room(LOGS, ("ahocorasick_rs",)),
+    "worker.settings": Room(SETTINGS, ("pydantic", "yaml")),
+    "worker.verdict": Room(VERDICT),
+    "worker.conversation": Room(CONVERSATION, ("markdown_it",)),
+    "worker.answer": Room(ANSWER, ("jinja2", "markdown_it")),
     "worker.transport": Room(outside=("httpcore", "httpx", "requests", "urllib3")),
-    "worker.gitlab.client": Room((*PURE, "worker.transport"), ("gitlab", "requests", "urllib3")),
-    # The rooms of one level: never each other, so the read token and the write token never meet.
-    "worker.webhook": Room(
-        (*FLOOR, "worker.transport"),
-        ("anyio", "httpx", "joserfc", "pydantic", "starlette", "uvicorn"),
-    ),
-    # Google's and Amazon's own packages: who they take for the default account is theirs to say.
-    "worker.models": Room((*FLOOR, "worker.transport"), ("botocore", "google", "httpx")),
-    "worker.tools": Room((*FLOOR, "sandbox.base", "sandbox.tools"), ("pydantic",)),
-    "worker.sources": Room(
-        (*FLOOR, "worker.gitlab.client", "worker.transport"),
+    "worker.tools": Room((*ADAPTER, "sandbox.base", "sandbox.tools"), ("pydantic",)),
+    # What both tokens need. What reads and what writes never meet.
+    "worker.gitlab": Room(ADAPTER, ("gitlab", "requests", "urllib3")),
+    "worker.gitlab.read": Room(
+        (*ADAPTER, "worker.gitlab.client", "worker.gitlab.ports", "worker.tools"),
         ("gitlab", "httpx", "pydantic", "requests"),
     ),
-    "worker.forge": Room(
-        (*PURE, "worker.gitlab.client"), ("gitlab", "jinja2", "markdown_it", "requests")
+    "worker.gitlab.write": Room(
+        (*ADAPTER, "worker.answer", "worker.gitlab.client", "worker.gitlab.ports"),
+        ("gitlab", "requests"),
     ),
-    # A stored archive is read by what unpacks it: one reader of what a sandbox has made.
-    "worker.pages": Room(
-        (
-            *(*PURE, "worker.settings.pages", "sandbox.image"),
-            *("worker.jobs.day_report", "worker.jobs.precision"),
-            # Who signs in is told by GitLab's signature, as is a CI job that asks.
-            *("worker.webhook.id_tokens", "worker.transport"),
-        ),
-        ("anyio", "httpx", "jinja2", "markdown_it", "markupsafe", "pydantic", "starlette"),
-    ),
+    "worker.sources": Room((*ADAPTER, "worker.gitlab.read", "worker.tools"), ("httpx", "pydantic")),
+    # Google's and Amazon's own packages: who they take for the default account is theirs to say.
+    "worker.models": Room((*ADAPTER, "worker.answer"), ("botocore", "google", "httpx")),
     "worker.sessions": Room(
-        (*FLOOR, "worker.transport"),
-        ("boto3", "botocore", "mypy_boto3_s3", "redis", "urllib3"),
-    ),
-    # One turn of a session: it knows the ports and the note's pure text, no adapter.
-    "worker.turns": Room(
-        (
-            *(*PURE, "worker.log", "worker.settings.playbook", "worker.queue.journal"),
-            *("worker.queue.leases", "worker.forge.defence", "worker.answer.note"),
-            *("sandbox.base", "sandbox.background"),
-        )
-    ),
-    # What each kind of trigger asks for.
-    "worker.jobs": Room(
-        (
-            *(
-                *PURE,
-                "worker.turns",
-                "worker.log",
-                "worker.settings.playbook",
-                "worker.queue.leases",
-            ),
-            *("worker.forge.defence", "worker.jobs.retention"),
-        )
+        (*ADAPTER, "worker.answer"), ("boto3", "botocore", "mypy_boto3_s3", "redis", "urllib3")
     ),
     # A trigger from the answer 202 to its end, through crashes of workers and brokers.
     # A refused login is told by the errors of the brokers' own libraries: kombu has none for it.
-    "worker.queue": Room(
-        (*PURE, "worker.turns", "worker.jobs", "worker.log", "worker.transport"),
-        ("amqp", "celery", "kombu", "redis"),
+    "worker.queue": Room((*ADAPTER, "worker.sessions"), ("amqp", "celery", "kombu", "redis")),
+    # One turn of a session: it knows the ports and the note's text, no adapter.
+    "worker.turns": Room(TURNS),
+    # What each kind of trigger asks for.
+    "worker.jobs": Room(JOBS, ("celery", "kombu", "pydantic")),
+    "worker.app": Room((*JOBS, "worker.wiring"), ("celery",)),
+    "worker.webhook": Room(
+        ADAPTER, ("anyio", "httpx", "joserfc", "pydantic", "starlette", "uvicorn")
     ),
-    "worker.maintenance": Room(
-        (
-            *PURE,
-            "worker.turns",
-            "worker.jobs.pipeline_failed",
-            "worker.queue.journal",
-            "worker.queue.leases",
-            "worker.queue.project_slots",
-            "worker.jobs.day_report",
-        )
+    # A stored archive is read by what unpacks it: one reader of what a sandbox has made. Who signs
+    # in is told by GitLab's signature, as is a CI job that asks.
+    "worker.pages": Room(
+        (*JOBS, "sandbox.image", "worker.transport", "worker.webhook.id_tokens"),
+        ("anyio", "httpx", "jinja2", "markdown_it", "markupsafe", "pydantic", "starlette"),
     ),
-    "worker.app": Room((*SERVICE, "worker.queue"), ("celery",)),
-    # The one place that names concrete adapters.
-    "worker.wiring": Room(
-        (
-            *(*SERVICE, "worker.app", "worker.settings.playbook", "worker.queue", "sandbox"),
-            *("worker.doctor.gitlab", "worker.doctor.idle_settings"),
-            *("worker.jobs.missed_pipelines", "worker.jobs.verdict_days"),
-            "worker.transport",
-            *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
-            *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
-        ),
-        ("celery", "starlette"),
+    # Around the parts of a job: what it decorates, and no adapter.
+    "worker.telemetry": Room(
+        (*TURNS, "worker.models.wrapper", "worker.transport"),
+        ("opentelemetry", "prometheus_client", "requests"),
     ),
     # The doctor looks at all parts as it is given them; it asks GitLab by itself, with any token.
     "worker.doctor": Room(
         (
-            *(*PURE, "worker.settings", "worker.settings.playbook", "worker.gitlab.client"),
-            *("worker.models.discovery", "worker.transport"),
-            *("sandbox.base", "sandbox.about", "sandbox.spec"),
+            *(*ADAPTER, "worker.gitlab.client", "worker.models.discovery", "worker.sessions"),
+            *("sandbox.about", "sandbox.base", "sandbox.spec"),
         ),
         ("httpx",),
     ),
-    "worker.cli.doctor": Room(
-        (*COMMANDS, "worker.cli.stdout", "worker.doctor", "sandbox"), ("click", "rich")
+    # Strict simulators, cases, and what plays and scores them.
+    "worker.lab": Room(
+        (*TURNS, "worker.gitlab.read", "worker.tools"),
+        ("httpx", "markdown_it", "pydantic", "starlette", "uvicorn", "yaml"),
     ),
-    "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.lab"), ("click", "rich")),
-    "worker.cli.image": Room(("worker.errors", "sandbox"), ("click",)),
-    "worker.cli.embedded": Room((*COMMANDS, "worker.cli"), ("uvicorn",)),
-    "worker.cli.replay": Room(
-        (*COMMANDS, "worker.cli", "worker.lab", "worker.settings.playbook"), ("click", "rich")
+    # The one place that names concrete adapters.
+    "worker.wiring": Room(
+        (
+            *(*JOBS, "sandbox", "worker.doctor", "worker.gitlab", "worker.models", "worker.pages"),
+            *("worker.sources", "worker.telemetry", "worker.tools", "worker.transport"),
+            "worker.webhook",
+        ),
+        ("celery", "starlette"),
     ),
-    "worker.cli.report": Room((*COMMANDS, "worker.cli", "worker.lab"), ("click", "rich")),
-    "worker.cli.models": Room((*COMMANDS, "worker.cli", "worker.models"), ("click",)),
-    "worker.cli": Room(COMMANDS, ("click", "rich")),
-    "worker.cli.demo": Room(
-        (*COMMANDS, "worker.cli", "worker.demo", "worker.lab"), ("click", "rich")
+    # A command may look at any part that it shows; what does the job comes from `wiring`.
+    "worker.cli": Room(
+        (*COMMANDS, "sandbox", "worker.doctor", "worker.models"), ("click", "rich", "uvicorn")
     ),
-    "worker.lab": Room((*PURE, "worker.demo", "worker.settings"), ("pydantic", "yaml")),
-    "worker.lab.replaying": Room(
-        (*PURE, "worker.lab", "worker.turns", "worker.settings.playbook", "sandbox.background"),
-    ),
-    "worker.lab.recording": Room(
-        (*PURE, "worker.lab", "worker.gitlab.read.api", "worker.gitlab.read.merge_request"),
-        ("yaml",),
-    ),
-    "worker.demo": Room(PURE, ("httpx", "markdown_it", "starlette", "uvicorn")),
+    **{
+        f"worker.cli.{command}": Room((*COMMANDS, "worker.cli", "worker.lab"), ("click", "rich"))
+        for command in ("demo", "eval", "replay", "report")
+    },
 }
+
+COMPOSERS = (
+    *("worker.app", "worker.cli", "worker.doctor", "worker.lab", "worker.settings"),
+    "worker.wiring",
+)
+"""Who knows all settings. Everybody else is given the classes of those that concern it."""
 
 IMPURE = {
     *("asyncio", "concurrent", "ctypes", "fcntl", "glob", "http", "importlib", "io", "logging"),
@@ -186,7 +143,7 @@ IMPURE = {
     *("selectors", "shutil", "signal", "socket", "socketserver", "sqlite3", "ssl", "subprocess"),
     *("sys", "tempfile", "threading", "time", "uuid"),
 }
-"""What `core` may not import even of the standard library: it has no I/O, clock or chance."""
+"""What a pure room may not import even of the standard library."""
 
 
 def violations(modules: Iterable[Module], known: Collection[str]) -> list[str]:
@@ -214,29 +171,58 @@ def _allowed(importer: str, target: str) -> bool:
         return importer == "worker" and top in sys.stdlib_module_names
     if target == "worker":
         return True
+    if target == "worker.settings":
+        return inside(importer, COMPOSERS) is not None
     if top in ("worker", "sandbox"):
         return inside(target, ROOMS) == own or inside(target, ROOMS[own].house) is not None
-    if own == "worker.core" and top in IMPURE:
+    if own in PURE and top in IMPURE:
         return False
     return top in sys.stdlib_module_names or top in ROOMS[own].outside
 
 
 def cycles(modules: Iterable[Module]) -> list[str]:
-    """The imports that stand in a cycle, as "a imports b"."""
+    """The imports that stand in a cycle of modules, as "a imports b"."""
+    return [f"{name} imports {target}" for name, target in _find_circles(set(_edges(modules)))]
+
+
+def knots(modules: Collection[Module]) -> list[str]:
+    """The imports that stand in a cycle of rooms or, within a package, of its sub-rooms."""
+    edges = set(_edges(modules))
+    found = []
+    names = {name for name, _ in edges}
+    packages = {name[:at] for name in names for at, sign in enumerate(name) if sign == "."}
+    for package in sorted(packages):
+        children = {
+            (_find_child(package, start), _find_child(package, end)) for start, end in edges
+        }
+        between = {(start, end) for start, end in children if start and end and start != end}
+        found += [f"{package}: {name} imports {target}" for name, target in _find_circles(between)]
+    return found
+
+
+def _edges(modules: Iterable[Module]) -> Iterator[tuple[str, str]]:
     by_name = {module.name: module for module in modules}
-    edges = {
-        (name, target)
-        for name, module in by_name.items()
-        for _, target in imports(module, by_name)
-        if target in by_name and target != name
-    }
+    for name, module in by_name.items():
+        for _, target in imports(module, by_name):
+            if target in by_name and target != name:
+                yield name, target
+
+
+def _find_child(package: str, name: str) -> str | None:
+    """The part of `package` in which the module `name` is; None outside, and for itself."""
+    head = f"{package}."
+    return head + name.removeprefix(head).partition(".")[0] if name.startswith(head) else None
+
+
+def _find_circles(edges: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The edges whose end leads back to their start."""
     while ends := {
         (name, target)
         for name, target in edges
         if target not in {start for start, _ in edges} or name not in {end for _, end in edges}
     }:
-        edges -= ends
-    return sorted(f"{name} imports {target}" for name, target in edges)
+        edges = edges - ends
+    return sorted(edges)
 
 
 def names() -> set[str]:
@@ -252,58 +238,62 @@ def test_no_module_imports_itself_through_others() -> None:
     assert none(cycles(product()), "take one of these imports out of the circle")
 
 
+def test_no_room_imports_itself_through_others() -> None:
+    assert none(knots(product()), "move what both need into the lower one, or beside both")
+
+
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("worker/core/planted.py", "import time"),
-        ("worker/core/planted.py", "import httpx"),
-        ("worker/core/planted.py", "from worker.tools import toolbox"),
-        ("worker/core/planted.py", "def late():\n    from os import environ"),
-        ("worker/sources/planted.py", "from worker.forge import note"),
-        ("worker/sources/planted.py", "from ..forge import note"),
-        ("worker/forge/planted.py", "import worker.gitlab.read.session_reader"),
+        ("worker/verdict/planted.py", "import time"),
+        ("worker/safety/planted.py", "import httpx"),
+        ("worker/logs/planted.py", "from worker.verdict import facts"),
+        ("worker/verdict/planted.py", "from worker.conversation import context"),
+        ("worker/conversation/planted.py", "from worker.tools import toolbox"),
+        ("worker/answer/planted.py", "def late():\n    from os import environ"),
+        ("worker/sources/planted.py", "from worker.answer import note"),
+        ("worker/gitlab/read/planted.py", "from ..write import writer"),
+        ("worker/gitlab/write/planted.py", "import worker.gitlab.read.client"),
         ("worker/tools/planted.py", "from worker import wiring"),
         ("worker/tools/planted.py", "from worker.settings import Settings"),
         ("worker/tools/planted.py", "from sandbox import docker"),
-        ("worker/turns/turn.py", "from worker.forge import gitlab"),
+        ("worker/queue/planted.py", "from worker.turns import turn"),
+        ("worker/turns/turn.py", "from worker.jobs import dispatch"),
+        ("worker/turns/turn.py", "from worker.gitlab.write import writer"),
         ("worker/turns/turn.py", "from worker.wiring import stores"),
         ("worker/telemetry/planted.py", "from worker.models import client"),
-        ("worker/wiring/receiver.py", "from worker.demo import story"),
-        ("worker/cli/serve.py", "from worker.demo import story"),
-        ("worker/demo/planted.py", "from worker.sources import reader"),
+        ("worker/wiring/receiver.py", "from worker.lab import story"),
+        ("worker/cli/serve.py", "from worker.lab import story"),
+        ("worker/lab/planted.py", "from worker.sources import reader"),
         ("sandbox/planted.py", "from worker.errors import SandpiperError"),
         ("sandbox/image/planted.py", "import docker"),
         ("worker/novelty.py", "import json"),
     ],
 )
 def test_a_planted_violation_is_found(path: str, source: str) -> None:
-    planted = parse(path, source)
     known = {
-        "worker.tools.toolbox",
-        "worker.answer.note.note",
-        "worker.gitlab.write.writer",
-        "worker.wiring",
+        *("worker.tools.toolbox", "worker.gitlab.write.writer", "worker.gitlab.read.client"),
+        *("worker.wiring", "worker.lab.story", "sandbox.docker", "worker.turns.turn"),
     }
-    known |= {"worker.lab.story", "worker.gitlab.read.session_reader", "sandbox.docker"}
     line = 1 + source.count("\n")
-    assert [each.split(": ")[0] for each in violations([planted], known)] == [f"{path}:{line}"]
+    found = violations([parse(path, source)], known)
+    assert [each.split(": ")[0] for each in found] == [f"{path}:{line}"]
 
 
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        (
-            "worker/core/planted.py",
-            "import json\nfrom worker.core import events",
-        ),
+        ("worker/verdict/planted.py", "import json\nfrom worker.logs import trace"),
         ("worker/sources/planted.py", "from worker.sources import reader"),
+        ("worker/gitlab/write/planted.py", "from worker.gitlab import client"),
         ("worker/turns/turn.py", "from worker.answer.note import note"),
-        ("worker/cli/demo.py", "from worker.demo import story"),
+        ("worker/tools/planted.py", "from worker.settings.loop import LoopSettings"),
+        ("worker/cli/demo.py", "from worker.lab import story"),
         ("worker/tools/planted.py", "from sandbox.base import Sandbox"),
     ],
 )
 def test_an_allowed_import_is_not_found(path: str, source: str) -> None:
-    known = {"worker.answer.note.note", "worker.lab.story", "worker.gitlab.read.session_reader"}
+    known = {"worker.answer.note.note", "worker.lab.story", "worker.gitlab.client"}
     assert violations([parse(path, source)], known) == []
 
 
@@ -319,4 +309,22 @@ def test_a_planted_cycle_is_found() -> None:
         "worker.a imports worker.b",
         "worker.b imports worker.c",
         "worker.c imports worker.a",
+    ]
+
+
+def test_a_planted_knot_of_rooms_is_found_at_every_level() -> None:
+    planted = [
+        parse("worker/a/one.py", "from worker.b.two import x"),
+        parse("worker/b/two.py", "import json"),
+        parse("worker/b/three.py", "from worker.a.four import y"),
+        parse("worker/a/four.py", "from worker.a.in_side.five import z"),
+        parse("worker/a/in_side/five.py", "import json"),
+        parse("worker/a/in_side/six.py", "from worker.a.four import y"),
+    ]
+    assert cycles(planted) == []
+    assert knots(planted) == [
+        "worker: worker.a imports worker.b",
+        "worker: worker.b imports worker.a",
+        "worker.a: worker.a.four imports worker.a.in_side",
+        "worker.a: worker.a.in_side imports worker.a.four",
     ]

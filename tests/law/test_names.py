@@ -40,7 +40,7 @@ def test_no_document_is_cited_that_the_reader_does_not_have() -> None:
     ],
 )
 def test_a_planted_name_is_found(source: str) -> None:
-    assert len(list(bare_names(parse("worker/core/planted.py", source)))) == 1
+    assert len(list(bare_names(parse("worker/logs/planted.py", source)))) == 1
 
 
 @pytest.mark.parametrize(

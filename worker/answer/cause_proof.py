@@ -16,9 +16,8 @@ from worker.errors import ArgumentError, SourceError
 from worker.logs.bystanders import find_bystander, reports_trouble
 from worker.logs.failing_command import FailingCommand, find_failing_command
 from worker.logs.named_places import find_places
-from worker.verdict.evidence import Captures, JobLog, Place, RepoFile
-from worker.verdict.file_changes import select_lines
-from worker.verdict.finding import Evidence, Finding
+from worker.verdict.error_words import select_lines
+from worker.verdict.finding import Captures, Evidence, Finding, JobLog, Place, RepoFile
 from worker.verdict.verdict import Verdict
 
 _NEAR = 4

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from worker.answer.sections import find_fenced_lines
-from worker.verdict.evidence import JobArtifact, JobLog, Place, RepoFile
-from worker.verdict.finding import Evidence, Finding
+from worker.conversation.answer_text import find_fenced_lines
+from worker.verdict.finding import Evidence, Finding, JobArtifact, JobLog, Place, RepoFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ that cannot be read cannot be proven.
 import re
 
 from worker.answer.quotes import scan_quotes
-from worker.answer.sections import FENCE, split_sections
+from worker.conversation.answer_text import FENCE, split_sections
 from worker.verdict.finding import Evidence, Finding
 from worker.verdict.verdict import Verdict
 

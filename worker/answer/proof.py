@@ -14,9 +14,16 @@ from worker.answer.parse import MAX_QUOTES
 from worker.answer.quotes import scan_quotes
 from worker.errors import ArgumentError, SourceError
 from worker.safety.untrusted import visible
-from worker.verdict.evidence import Captures, Place, ReportedTest, name_place
-from worker.verdict.finding import CLAIMS, Evidence, Finding, Unproven
-from worker.verdict.verdict import Verdict
+from worker.verdict.finding import (
+    Captures,
+    Evidence,
+    Finding,
+    Place,
+    ReportedTest,
+    Unproven,
+    name_place,
+)
+from worker.verdict.verdict import CLAIMS, Verdict
 
 NEAR = 2
 """How many lines off a quote's line number may be."""

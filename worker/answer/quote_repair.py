@@ -18,16 +18,20 @@ from worker.answer.line_numbers import correct_line_numbers
 from worker.answer.parse import is_finding, parse_finding
 from worker.answer.proof import find_unproven, prove_finding
 from worker.answer.repair_request import Objections, write_repair_request
-from worker.answer.sections import find_fenced_lines, join_sections, split_lead, split_sections
 from worker.answer.suggestions import split_code
 from worker.conversation import prompts
+from worker.conversation.answer_text import (
+    find_fenced_lines,
+    join_sections,
+    split_lead,
+    split_sections,
+)
 from worker.conversation.context import Context, Outcome, Status
 from worker.conversation.limits import Limits, find_reached_limits
 from worker.conversation.messages import Assistant, User
 from worker.safety.redacted_values import redact_values
 from worker.safety.untrusted import visible
-from worker.verdict.evidence import Captures
-from worker.verdict.finding import Evidence, Finding, HiddenPart, WithheldPart
+from worker.verdict.finding import Captures, Evidence, Finding, HiddenPart, WithheldPart
 
 
 def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:

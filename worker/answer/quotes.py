@@ -19,8 +19,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from worker.answer.sections import FENCE, find_fenced_lines
-from worker.verdict.evidence import (
+from worker.conversation.answer_text import FENCE, find_fenced_lines
+from worker.verdict.finding import (
+    Evidence,
     JobArtifact,
     JobLog,
     Place,
@@ -29,7 +30,6 @@ from worker.verdict.evidence import (
     RequestFile,
     TaskStep,
 )
-from worker.verdict.finding import Evidence
 
 MAX_SPAN = 5
 """The most lines of one quote."""

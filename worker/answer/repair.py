@@ -13,7 +13,7 @@ from worker.conversation.messages import (
     find_results,
 )
 from worker.conversation.saved_files import find_saved_files
-from worker.safety.untrusted_json import parse_objects
+from worker.safety.untrusted import parse_objects
 
 _WORKER_DIED = (
     "the worker died before this call's result was kept: it may have run wholly, in part or not at "

@@ -16,7 +16,7 @@ from worker.answer.shell_scripts import list_written_files
 from worker.conversation.context import Context
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult
 from worker.safety.spelling import correct_spelling
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 
 TOOL = "sandbox_exec"
 MAX_RUNS = 3

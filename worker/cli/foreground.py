@@ -26,7 +26,7 @@ from worker.conversation.events import (
 )
 from worker.conversation.messages import ToolCall
 from worker.errors import HandedOver, LeaseLost, SandpiperError
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Ended
 from worker.turns.sandbox import remove_sandbox

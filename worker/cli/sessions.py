@@ -23,8 +23,7 @@ from worker.conversation.context import NO_OUTCOME, Context
 from worker.conversation.messages import Assistant, Message, ToolResult, User
 from worker.conversation.session_id import SessionKey
 from worker.errors import SandpiperError
-from worker.safety.untrusted import one_line, visible
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import one_line, parse_object, visible
 from worker.sessions import turn_row
 from worker.sessions.base import RecentTurns, SessionStore
 from worker.turns.stored_turns import load_turn, read_turn

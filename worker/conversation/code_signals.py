@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 
 _ENDINGS = (
     *(".py", ".js", ".ts", ".java", ".go", ".rs", ".rb", ".sh", ".c", ".cpp", ".cs", ".kt"),

@@ -236,7 +236,9 @@ def _load_redaction(kind: Any, number: Any, document: Any = "") -> tuple[str, in
 def _dump_turn_usage(spent: TurnUsage) -> dict[str, Any]:
     refused = ["refused_at", "window", "refused_tokens", "refused_folds"]
     unset = [] if spent.refused_at >= 0 else refused
-    unset += [name for name in ("paused_at", "warned_share") if not getattr(spent, name)]
+    # The version before does not know these keys.
+    newer = ("paused_at", "warned_share", "empty_answers", "final_was_only_calls")
+    unset += [name for name in newer if not getattr(spent, name)]
     return to_stored(spent, *unset) | {
         "usage": to_stored(spent.usage),
         "warned": sorted(spent.warned_budgets),

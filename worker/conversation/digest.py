@@ -11,8 +11,7 @@ from worker.conversation.context import Context, Status
 from worker.conversation.language import ENGLISH, find_language
 from worker.conversation.messages import Assistant, ToolCall, User, find_results
 from worker.conversation.prompts import read_question
-from worker.safety.untrusted import one_line
-from worker.safety.untrusted_json import parse_objects
+from worker.safety.untrusted import one_line, parse_objects
 from worker.verdict.jobs import FailingJob
 
 MOST_LINES = 7

@@ -8,8 +8,8 @@ from worker.conversation.context import Context, NoteRef, Outcome, Subject
 from worker.conversation.messages import ToolCall, Usage
 from worker.conversation.triggers import Trigger
 from worker.safety.marker import Marker
+from worker.verdict.aftermath import Label
 from worker.verdict.finding import Finding
-from worker.verdict.outcomes import Label
 
 
 class Milestone(StrEnum):

@@ -12,7 +12,7 @@ from worker.conversation.loop_rules import LoopRules
 from worker.conversation.messages import Usage
 from worker.conversation.tiers import TierRules
 from worker.settings.limits import BUDGETS, Budget, Used
-from worker.stored_keys import KEY
+from worker.stored_keys import FORMER, KEY
 
 SOFT = 0.8
 _AGAIN = 0.05
@@ -42,11 +42,11 @@ class TurnUsage:
     context_tokens: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
-    empty_answers: int = field(default=0, metadata={KEY: "empties"})
+    empty_answers: int = field(default=0, metadata={FORMER: "empties"})
     warned_budgets: frozenset[str] = field(default=frozenset(), metadata={KEY: "warned"})
     warned_share: float = 0.0
     final: frozenset[str] = frozenset()
-    final_was_only_calls: bool = field(default=False, metadata={KEY: "defied"})
+    final_was_only_calls: bool = field(default=False, metadata={FORMER: "defied"})
     last_was_cut: bool = field(default=False, metadata={KEY: "truncated"})
     broken_answers: int = field(default=0, metadata={KEY: "broken"})
     halt: str = ""

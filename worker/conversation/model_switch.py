@@ -20,7 +20,7 @@ from worker.conversation.tiers import (
     list_tiers,
 )
 from worker.conversation.upgrades import Raise, explain_no_raise
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 from worker.settings.models import Signal
 
 SET_TIER = "set_tier"

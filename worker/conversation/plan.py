@@ -12,9 +12,8 @@ from typing import Any
 
 from worker.conversation.context import Context
 from worker.conversation.messages import Assistant, ToolCall, User
-from worker.safety.untrusted import one_line
-from worker.safety.untrusted_json import parse_json
-from worker.verdict.commit_ranges import CommitRange
+from worker.safety.untrusted import one_line, parse_json
+from worker.verdict.facts import CommitRange
 from worker.verdict.jobs import FailingJob, Group, Survey
 
 DATA = "/tmp/data"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from worker.conversation.messages import Message, find_results
-from worker.safety.untrusted_json import parse_objects
+from worker.safety.untrusted import parse_objects
 
 _SAVED = ("saved_to", "stdout_file", "stderr_file")
 _PATH = 300

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from worker.sessions import object_names
 from worker.sessions.records import Records
 from worker.sessions.turn_row import Row
-from worker.verdict.outcomes import Judgement, Label
+from worker.verdict.aftermath import Judgement, Label
 
 Matches = Callable[[int, str], bool]
 """Whether a project, given by id and path, is selected."""

@@ -6,8 +6,8 @@ from datetime import date
 from typing import Any
 
 from worker.jobs.day_report import NO_MODEL, Cell, DayReport, Frequent, WrongVerdict, merge_frequent
-from worker.lab.scoring import Share
 from worker.safety.untrusted import one_line
+from worker.verdict.shares import Share
 from worker.verdict.verdict import Verdict
 
 MOST_WRONG, MOST_FREQUENT, MOST_URLS = 20, 10, 3

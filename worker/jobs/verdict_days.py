@@ -25,7 +25,7 @@ from worker.sessions import object_names, turn_row
 from worker.sessions.base import SessionStore
 from worker.sessions.turn_row import Row, make_filter
 from worker.turns.outcomes import judge_turn
-from worker.verdict.outcomes import Judgement, Label
+from worker.verdict.aftermath import Judgement, Label
 
 COUNT_AGAIN_DAYS = 14
 MOST_TURNS = 20_000

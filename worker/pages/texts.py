@@ -11,8 +11,7 @@ from itertools import islice
 from typing import Any
 
 from worker.conversation.context import Status
-from worker.safety.untrusted import one_line, visible
-from worker.safety.untrusted_json import parse_json
+from worker.safety.untrusted import one_line, parse_json, visible
 from worker.sessions.turn_row import RUNNING
 from worker.verdict.verdict import Verdict
 

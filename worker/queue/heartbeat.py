@@ -9,7 +9,7 @@ import threading
 
 from worker.clock import Clock
 from worker.errors import StoreError
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 from worker.sessions.records import RECORD, Records
 
 log = logging.getLogger("sandpiper.leases")

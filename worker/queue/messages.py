@@ -12,7 +12,7 @@ from typing import Any
 from kombu import Message, compression
 
 from worker.conversation.triggers import Trigger, from_message, to_message, trigger_id
-from worker.safety.untrusted_json import parse_json
+from worker.safety.untrusted import parse_json
 
 TASK = "sandpiper.run"
 

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator
 
 from worker.errors import Unreadable
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 from worker.sessions.records import Records, Stored
 
 SECOND_LOOK = 180.0

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from worker.errors import ArgumentError
 from worker.safety.spelling import correct_spelling
-from worker.safety.untrusted_json import parse_objects
+from worker.safety.untrusted import parse_objects
 from worker.tools import documents
 from worker.tools.arguments import Arguments
 from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure

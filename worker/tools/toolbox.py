@@ -12,7 +12,7 @@ from worker.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.errors import ArgumentError
 from worker.safety.redacted_values import redact_values
 from worker.safety.spelling import correct_spelling
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 from worker.tools import base, documents, fetch, find_tool
 from worker.tools.arguments import parse
 from worker.tools.base import ToolContext, ToolDef, ToolOutput

@@ -11,9 +11,10 @@ from worker.errors import SourceError, StoreError
 from worker.turns.leads import forget_words, keep_words
 from worker.turns.parts import Deps
 from worker.verdict import known
-from worker.verdict.finding import CLAIMS, Finding
+from worker.verdict.finding import Finding
 from worker.verdict.jobs import Group, Survey
 from worker.verdict.known import KnownFailure
+from worker.verdict.verdict import CLAIMS
 
 log = logging.getLogger("sandpiper.survey")
 

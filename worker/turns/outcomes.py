@@ -12,8 +12,7 @@ from worker.sessions.base import SessionStore
 from worker.turns.parts import Deps
 from worker.turns.stored_turns import find_aftermath, read_turn
 from worker.verdict import aftermath
-from worker.verdict.aftermath import Aftermath, Feedback
-from worker.verdict.outcomes import Judgement, Label, Sequel, judge_verdict
+from worker.verdict.aftermath import Aftermath, Feedback, Judgement, Label, Sequel, judge_verdict
 from worker.verdict.verdict import Verdict
 
 log = logging.getLogger("sandpiper.feedback")

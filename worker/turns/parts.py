@@ -28,12 +28,11 @@ from worker.queue.leases import Lease, Leases
 from worker.safety.marker import Marker
 from worker.sessions.base import KnownFailures, MemoryPart, RecentTurns, SessionStore
 from worker.settings.playbook import Playbook, Workflow
-from worker.settings.runs import Gate, PlanBy
+from worker.settings.runs import Gate, KnownSettings, PlanBy
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import Budget
-from worker.verdict.evidence import Captures
+from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
-from worker.verdict.known import Settings as KnownSettings
 
 
 def refuse_model(wanted: TierModel) -> Model:

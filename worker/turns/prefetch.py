@@ -10,8 +10,7 @@ from sandbox.base import Sandbox, SandboxError
 from worker.conversation.messages import ToolCall
 from worker.conversation.plan import FETCH, PlannedFile
 from worker.errors import SandboxLost
-from worker.safety.untrusted import one_line
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import one_line, parse_object
 from worker.tools.source import Toolbox
 
 log = logging.getLogger("sandpiper.turn")

@@ -14,7 +14,7 @@ from worker.answer.note.run_again import write_run_again
 from worker.answer.parse import is_finding
 from worker.answer.proof import prove_reply
 from worker.answer.repair import find_unavailable
-from worker.answer.sections import split_lead
+from worker.conversation.answer_text import split_lead
 from worker.conversation.context import ASKED, KNOWN, NO_OUTCOME, RULE, Context, Outcome, Status
 from worker.conversation.digest import write_digest
 from worker.safety.marker import Marker

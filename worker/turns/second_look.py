@@ -12,7 +12,7 @@ from worker.turns.parts import Deps, Run, Turn
 from worker.turns.results import Busy, Ended, Skipped
 from worker.turns.run_again import Failure
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
-from worker.verdict.run_again import Difference, compare_failures
+from worker.verdict.grouping import Difference, compare_failures
 
 
 def look_again(

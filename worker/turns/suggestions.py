@@ -15,8 +15,7 @@ from worker.safety.marker import Kind, Marker
 from worker.turns.parts import Deps
 from worker.turns.trials import Trials
 from worker.verdict.diffs import Changes
-from worker.verdict.evidence import Captures, RepoFile
-from worker.verdict.finding import Finding
+from worker.verdict.finding import Captures, Finding, RepoFile
 from worker.verdict.verdict import Verdict
 
 log = logging.getLogger("sandpiper.suggestions")

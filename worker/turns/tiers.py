@@ -27,8 +27,7 @@ from worker.sessions.records import RECORD, update_record
 from worker.settings.models import Signal
 from worker.settings.playbook import Workflow
 from worker.turns.parts import Deps, Run
-from worker.verdict.finding import CLAIMS
-from worker.verdict.verdict import Verdict
+from worker.verdict.verdict import CLAIMS, Verdict
 
 log = logging.getLogger("sandpiper.turn")
 

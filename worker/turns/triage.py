@@ -19,7 +19,7 @@ from worker.conversation.context import KNOWN, RULE, Context, Outcome, Status
 from worker.conversation.messages import Assistant, User
 from worker.errors import StoreError
 from worker.logs.host_trouble import tells_of_host
-from worker.safety.foreign_addresses import remove_foreign_hosts
+from worker.safety.untrusted import remove_foreign_hosts
 from worker.settings.runs import PlanBy
 from worker.turns import planning
 from worker.turns.leads import find_leads, read_hit
@@ -27,8 +27,7 @@ from worker.turns.memory import MOST_KEPT
 from worker.turns.parts import Deps, Toolset
 from worker.turns.project_memory import tell_memory
 from worker.verdict import known, verdict
-from worker.verdict.evidence import FailedJob
-from worker.verdict.finding import Finding
+from worker.verdict.finding import FailedJob, Finding
 from worker.verdict.jobs import FailingJob, Group, Hit, RuleMatch, Survey
 from worker.verdict.remarks import plain
 from worker.verdict.survey_text import MOST_TOLD, tell_diff, tell_leads, tell_survey, tell_time

@@ -19,7 +19,7 @@ from worker.conversation.context import Context, Status
 from worker.conversation.messages import Assistant
 from worker.errors import ArgumentError, SourceError
 from worker.turns.parts import Deps
-from worker.verdict.evidence import Captures, JobLog, RepoFile
+from worker.verdict.finding import Captures, JobLog, RepoFile
 
 log = logging.getLogger("sandpiper.trials")
 

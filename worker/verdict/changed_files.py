@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 
 from worker.logs.error_lines import remove_asides
 from worker.logs.named_places import MAX_TEXT, find_places
-from worker.verdict.error_words import Word, ends_with, index_words, is_foreign
-from worker.verdict.file_changes import (
-    FileChange,
-    find_identifiers,
+from worker.verdict.diffs import FileChange, find_identifiers, is_telling
+from worker.verdict.error_words import (
+    Word,
+    ends_with,
     find_own_added_lines,
+    index_words,
     is_elsewhere,
-    is_telling,
+    is_foreign,
 )
 from worker.verdict.file_kinds import IMPORTED, MODULES, TESTABLE, is_test
 

@@ -1,8 +1,13 @@
-"""The words of an error that may name files, split at slashes, dots and colons. Pure."""
+"""The words and places of an error that may name files of the repository. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+
+from worker.logs.named_places import NamedPlace, find_own_places
+from worker.verdict.diffs import FileChange
+from worker.verdict.file_kinds import TESTABLE
 
 MAX_WORDS = 600
 
@@ -121,3 +126,93 @@ def _remove_project(parts: Sequence[str], project: str) -> tuple[str, ...] | Non
 def ends_with(whole: Sequence[str], end: Sequence[str]) -> bool:
     """Whether a path's parts end with those of another, which has at least one."""
     return 0 < len(end) <= len(whole) and tuple(whole[-len(end) :]) == tuple(end)
+
+
+_MOST_PLACES = 100
+"""The most places of an error that are held against the changed files."""
+
+
+def select_lines(path: str, named: Iterable[NamedPlace], project: str = "") -> tuple[int, ...]:
+    """Return the line numbers among the `named` places that are in the repository's file `path`."""
+    wanted = tuple(path.split("/"))
+    return tuple(each.line for each in named if _find_in([wanted], each, project))
+
+
+def _find_in(
+    paths: Iterable[tuple[str, ...]], place: NamedPlace, project: str
+) -> list[tuple[str, ...]]:
+    """Return those of the repository's `paths` that a tool may mean by a place."""
+    parts, is_rooted = split_path(place.path, project)
+    if is_rooted:
+        return [path for path in paths if path == parts]
+    may_be_above = place.path.startswith(("/", "\\", "~", ".."))
+    return [
+        path
+        for path in paths
+        if ends_with(path, parts) or (may_be_above and len(path) > 1 and ends_with(parts, path))
+    ]
+
+
+def find_own_added_lines(
+    text: str, changed: Sequence[FileChange], project: str
+) -> Mapping[str, int]:
+    """Return the first line of each changed file that the error is about and the change has added.
+
+    None if a message of the error names another line of the project. A place that may be in two
+    changed files is in neither.
+    """
+    names: dict[str, dict[tuple[str, ...], FileChange]] = {}
+    for each in changed:
+        parts = tuple(each.path.split("/"))
+        names.setdefault(parts[-1], {})[parts] = each
+    own = find_own_places(text, _make_own_test(changed, names))
+    lines: dict[str, int] = {}
+    for at, place in enumerate((*own.messages, *own.stacks)[:_MOST_PLACES]):
+        files = names.get(_SLASH.split(place.path)[-1], {})
+        meant = _find_in(files, place, project)
+        if len(meant) > 1:
+            meant = [path for path in meant if "/".join(path) == place.path]
+        found = files[meant[0]] if meant else None
+        if found and place.line in found.added_lines:
+            lines.setdefault(found.path, place.line)
+        elif at < len(own.messages):
+            return {}
+    return lines
+
+
+_SLASH = re.compile(r"[\\/]")
+
+
+_THIRD_PARTY = frozenset({"vendor", "third_party"})
+
+
+def _make_own_test(
+    changed: Sequence[FileChange], names: Mapping[str, object]
+) -> Callable[[NamedPlace], bool]:
+    """Return a test whether a place is in the project's code, as far as its path tells.
+
+    A class belongs to the project if its package begins like that of a changed file.
+    """
+
+    @cache
+    def has_folder(folder: str) -> bool:
+        return any(folder in f"/{each.path}" for each in changed)
+
+    def is_own(place: NamedPlace) -> bool:
+        *folders, name = place.path.replace("\\", "/").split("/")
+        if place.is_class:
+            return has_folder("/".join(["", *folders[:2], ""]))
+        if is_foreign(place.path) or not _THIRD_PARTY.isdisjoint(folders):
+            return False
+        known = name in names or (name != "testing.go" and name[name.rfind(".") :] in TESTABLE)
+        return bool(folders) or known
+
+    return is_own
+
+
+def is_elsewhere(changed: FileChange, places: Sequence[NamedPlace]) -> bool:
+    """Whether the error names lines of a changed file, and all of them are far from its changes."""
+    named = select_lines(changed.path, places)
+    if not changed.hunks or changed.is_new or not named:
+        return False
+    return not any(line in each for line in named for each in changed.hunks)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 
 from worker.verdict.changed_files import Touch
-from worker.verdict.commit_ranges import list_steady_failures
 from worker.verdict.facts import (
     Change,
     Facts,
@@ -12,10 +11,11 @@ from worker.verdict.facts import (
     Target,
     Unknown,
     find_pass_after,
+    list_steady_failures,
     sort_newest_first,
 )
 from worker.verdict.file_kinds import is_lock
-from worker.verdict.refutations import find_pass_on_target
+from worker.verdict.proofs import find_pass_on_target
 from worker.verdict.remarks import (
     Link,
     Name,

@@ -2,10 +2,6 @@
 
 import re
 
-from worker.verdict.image_files import find_changed_install
-from worker.verdict.own_version import list_other_changes
-from worker.verdict.tool_settings import drop_settings
-
 MODULES = frozenset(
     {".py", ".pyi", ".pyx", ".java", ".kt", ".scala", ".groovy", ".rs", ".clj"}
     | {".ex", ".exs", ".hs", ".erl", ".cs", ".swift"}
@@ -37,25 +33,7 @@ _MANIFESTS = frozenset(
     | {"mix.exs", "mix.lock", "packages.lock.json", "directory.packages.props", "build.sbt"}
     | {"dockerfile", "containerfile", ".tool-versions", ".python-version", ".nvmrc"}
 )
-_MANIFESTS_OF_MORE = frozenset(
-    {"package.json", "pyproject.toml", "setup.py", "setup.cfg", "cargo.toml", "composer.json"}
-    | {"pom.xml", "build.gradle", "build.gradle.kts", "mix.exs", "build.sbt"}
-)
-"""Manifests that also hold other things: scripts, settings, build targets."""
 
-_REQUIREMENT = re.compile(
-    r"[\"'][\w@./-]{1,100}[\"']\s*:\s*[\"'](?:[~^<>=*]|v?\d|workspace:|file:|git[+:@]|git(?:hub|lab):|npm:)"
-    r"|^\s*(?!version\b)[\w.-]{1,100}\s*=\s*(?:[\"'][~^<>=*]?\s*\d|\{.{0,200}(?:version|path|git|workspace)\s*=)"
-    r"|[\"'][\w.-]{1,100}(?:\[[\w,.-]{1,80}\])?\s*(?:[~=<>!]=|<|>)\s*\d"
-    r"|<version>|<(?:group|artifact)Id>|<parent>|<dependency>"
-    r"|\b(?:implementation|api|compileOnly|runtimeOnly|test(?:Implementation|RuntimeOnly|CompileOnly)|classpath|kapt|platform)\b.{0,10}[\"'(]"
-    r"|\bid\s*\(?[\"'][\w.-]{1,80}[\"']\)?\s*version\b|%%?\s*\"|\{:\w{1,60},\s*\""
-    r"|\b(?:requires|dependencies|install_requires|engines|toolchain|rust-version)\b"
-)
-"""What a changed line of such a manifest contains if it is about a dependency."""
-
-_OPTION = re.compile(r"\s{0,80}(?!\w{0,80}[vV]ersion)[\w.]{1,100}\s?=\s?[\"']")
-"""How Gradle's builds set an option of a task or a plug-in that is not a version."""
 
 _REQUIREMENTS = re.compile(
     r"requirements[^/]{0,80}\.(?:txt|in)$|(?:^|/)requirements/[^/]{1,80}\.(?:txt|in)$|(?:Docker|Container)file\.[^/]{1,80}$|\.[Dd]ockerfile$"
@@ -93,25 +71,6 @@ def may_choose_runner(path: str) -> bool:
     name: so any YAML file, and any template of one, may be part of it.
     """
     return is_ci(path) or _CONFIGURATION.search(path[-200:].lower()) is not None
-
-
-def changes_dependency(path: str, diff: str) -> bool:
-    """Whether a change to a file changes what is installed.
-
-    `diff` are the hunks, "" if they are not known. A manifest may also change for other reasons: a
-    new target, a script, a setting, the version of the project itself. A Dockerfile may change how
-    its image is used.
-    """
-    if not is_dependency(path):
-        return False
-    if diff and is_image(path):
-        return bool(find_changed_install(diff))
-    changed = list_other_changes(path, drop_settings(path, diff))
-    if not diff or path.rpartition("/")[2].lower() not in _MANIFESTS_OF_MORE:
-        return not diff or bool(changed)
-    is_gradle = ".gradle" in path.lower()
-    lines = (line[:400] for line in changed if not is_gradle or not _OPTION.match(line[:400]))
-    return any(map(_REQUIREMENT.search, lines))
 
 
 def is_lock(path: str) -> bool:

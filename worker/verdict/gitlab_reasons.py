@@ -44,3 +44,10 @@ UNLESS_CONFIGURED = frozenset(
 """Failure reasons that a commit can cause only by changing the CI configuration: a tag that no
 runner has, an image that does not exist. A time limit or a log limit is not among them: code can
 exceed both."""
+
+PREPARING = frozenset(
+    {"runner_system_failure", "runner_external_dependency_failure", "runner_configuration_error"}
+    | {"image_pull_failure", "script_failure", "unknown_failure", ""}
+)
+"""The failure reasons that GitLab gives if the runner could not prepare a job; older runners report
+script_failure for an image, and runner_system_failure for what newer ones tell apart."""

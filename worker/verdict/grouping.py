@@ -1,4 +1,4 @@
-"""Groups the failing jobs of a pipeline by cause. Pure.
+"""Groups the failing jobs of a pipeline by cause, and compares a failure with the one before. Pure.
 
 Jobs with exactly the same errors form a group, whatever they are called; a failed build is in the
 group of another that has all its errors and more. One job represents a group, and only its log has
@@ -6,8 +6,9 @@ to be examined.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from worker.logs.failing_command import FailingCommand, find_failing_command
 from worker.logs.line_kinds import JOB_FAILED, TROUBLE
@@ -15,8 +16,8 @@ from worker.logs.normal_form import LONGEST
 from worker.logs.signature import TEXT, Signature, join_key, lead_with, make_signature
 from worker.logs.unfinished import find_unfinished_test
 from worker.safety.untrusted import one_line
-from worker.verdict.gitlab_reasons import TIME_LIMITS
-from worker.verdict.jobs import FailingJob, Group, RuleMatch
+from worker.verdict.gitlab_reasons import BY_ITSELF, TIME_LIMITS
+from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
 
 
 @dataclass(slots=True)
@@ -162,3 +163,54 @@ def _find_family_group(groups: dict[str, _JobGroup], job: FailingJob) -> _JobGro
     if len(alike) == 1:
         return alike[0]
     return groups.setdefault(f"unread {job.reason}", _JobGroup(Signature(), None))
+
+
+class Difference(Enum):
+    """What a failure is beside the one that was looked at before."""
+
+    NONE = auto()
+    """The very same runs of the same jobs: nothing was run again."""
+
+    SAME_WAY = auto()
+    """The same jobs, run again, with the same errors."""
+
+    OTHER = auto()
+    """Other jobs, or other errors; also if that cannot be told."""
+
+
+def compare_failures(before: Survey | None, now: Survey, *, same_pipeline: bool) -> Difference:
+    """Return how the failure `now` differs from the one `before`."""
+    if before is None or not before.groups or not now.groups:
+        return Difference.OTHER
+    if same_pipeline and _list_runs(before) == _list_runs(now):
+        return Difference.NONE
+    ours, theirs = (sorted(_list_errors(survey)) for survey in (before, now))
+    known = all(error for *_, error in ours)
+    return Difference.SAME_WAY if known and ours == theirs else Difference.OTHER
+
+
+def _list_runs(survey: Survey) -> set[tuple[int, str]]:
+    return {(job.job_id, "" if job.job_id else job.name) for job in survey.jobs}
+
+
+def _list_errors(survey: Survey) -> Iterator[tuple[str, str, str]]:
+    """Yield each failing job with GitLab's reason and its decisive error, "" if none is known."""
+    for group in survey.groups:
+        for job in group.jobs:
+            yield job.name, job.reason, _name_error(group, job)
+        if not group.jobs:  # the pipeline's configuration
+            yield "", "", group.text
+
+
+def _name_error(group: Group, job: FailingJob) -> str:
+    """Return what tells the error of a job from others; "" if only its end is known.
+
+    That a job failed outside its script is an error by itself where GitLab says how, and so are a
+    rule's name and the words of another system.
+    """
+    if job.external:
+        return job.excerpt
+    if group.key:
+        return group.key
+    rule = group.rule_match.rule if group.rule_match else ""
+    return rule or (job.reason if job.reason not in BY_ITSELF else "")

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from worker.stored_keys import KEY, from_stored, to_stored
-from worker.verdict.stored_rulings import dump_ruling, load_ruling
-from worker.verdict.verdict import Ruling
+from worker.verdict.verdict import Ruling, dump_ruling, load_ruling
 
 EXCERPT = 1024
 """The most bytes of one job's log that a survey keeps."""

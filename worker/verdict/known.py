@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from worker.safety.foreign_addresses import remove_foreign_hosts
-from worker.safety.untrusted import one_line
+from worker.safety.untrusted import one_line, remove_foreign_hosts
+from worker.settings.runs import KnownSettings
 from worker.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.verdict.changed_files import find_touches
-from worker.verdict.file_changes import FileChange
+from worker.verdict.diffs import FileChange
 from worker.verdict.file_kinds import is_ci
 from worker.verdict.jobs import FailingJob, Group, Hit, Survey
 from worker.verdict.verdict import Verdict
@@ -39,15 +39,6 @@ _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 _WEB = re.compile(r"https?://[^\s<>()\[\]\"'`]{1,390}")
 _HEX = re.compile(r"[0-9a-f]{0,64}", re.ASCII)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Whether entries may be used instead of asking a model, and for how many days after an
-    investigation."""
-
-    answer: bool = True
-    days: float = 14.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +170,9 @@ def make_hit(known: KnownFailure, mr_iid: int, sha: str, hosts: Collection[str] 
 _OTHERS = frozenset({Verdict.FLAKY, Verdict.INFRASTRUCTURE, Verdict.TARGET})
 
 
-def find_answers(survey: Survey, project: str, now: float, settings: Settings) -> tuple[Hit, ...]:
+def find_answers(
+    survey: Survey, project: str, now: float, settings: KnownSettings
+) -> tuple[Hit, ...]:
     """Return the hits that can be used instead of asking a model, one for each group.
 
     In doubt there are none: every failing job must have been seen, every error must be known with

@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from worker.safety.foreign_addresses import remove_foreign_hosts
 from worker.safety.sentences import before_code, split_sentences
-from worker.safety.untrusted import one_line
+from worker.safety.untrusted import one_line, remove_foreign_hosts
 from worker.verdict.finding import Finding
 from worker.verdict.jobs import Survey
 from worker.verdict.known import list_keys

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 from worker.verdict.jobs import Group, Survey
 
 MOST_ENTRIES, MOST_WORDS, MOST_LEADS = 150, 16, 2

@@ -1,32 +1,50 @@
-"""What caused the failure: what GitLab's record proves, and what the model has to decide. Pure.
+"""The verdict on a failure: what GitLab's record proves, and what the model has to decide. Pure.
 
-A rule reads the facts about the failing jobs that have one error and returns the sentence that
-proves its verdict, or None. The first of `PROOFS` that returns one decides; the model cannot
-overrule it. A rule of `REFUTATIONS` returns a sentence that rules one verdict out: a model that
-gives it anyway is not believed, and the verdict becomes unknown. One of `CONTRADICTIONS` only
+A rule (`proofs`) reads the facts about the failing jobs that have one error and returns the
+sentence that proves its verdict, or None. The first of `_PROOFS` that returns one decides, and no
+model overrules it. A rule of `_REFUTATIONS` returns a sentence that rules one verdict out: a model
+that gives it anyway is not believed, and the verdict becomes unknown. One of `_CONTRADICTIONS` only
 speaks against a verdict. What the record neither proves nor rules out, the model decides.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from worker.verdict.commit_ranges import CommitRange, find_ranges, list_steady_failures
-from worker.verdict.facts import Facts, Installed, find_pass_after, sort_newest_first
+from worker.verdict.facts import (
+    MOST_INSTALLED,
+    CommitRange,
+    Facts,
+    Installed,
+    find_pass_after,
+    find_ranges,
+    list_steady_failures,
+    make_range,
+    sort_newest_first,
+)
 from worker.verdict.proofs import (
-    find_unexplained_run,
+    contradict_flaky,
+    contradict_infrastructure,
+    find_pass_on_target,
     prove_flaky_here,
     prove_flaky_there,
     prove_infrastructure,
     prove_preexisting,
-)
-from worker.verdict.refutations import (
-    find_pass_on_target,
     refute_change,
     refute_flaky,
     refute_infrastructure,
 )
-from worker.verdict.remarks import Remark, job, name, plain, remark
+from worker.verdict.remarks import (
+    MAX_NAME,
+    Remark,
+    dump_remark,
+    job,
+    load_remark,
+    name,
+    plain,
+    remark,
+)
 
 
 class Verdict(StrEnum):
@@ -40,35 +58,51 @@ class Verdict(StrEnum):
     ABSTAIN = "not enough evidence"
 
 
+CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
+"""The verdicts that say something, and so need evidence."""
+
+ORDER = (
+    Verdict.CHANGE,
+    Verdict.UNKNOWN,
+    Verdict.ABSTAIN,
+    Verdict.TARGET,
+    Verdict.INFRASTRUCTURE,
+    Verdict.FLAKY,
+)
+"""Of several verdicts, the one that comes first is the headline: it asks most of the reader."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What the record says of the failing `jobs` (ids) with one error, the representative first.
-
-    `hard` is the verdict that `because` proves, or None. `contradictions` are the verdicts that the
-    record contradicts, each with a sentence that says why; `refuted_verdicts` are those that it
-    rules out: the first sentence about each is the refutation. `same_as_passed` is what was
-    installed as in the job's last pass, which `last_pass` names; nothing if the log may tell of the
-    network or the host. `differs`: something else is installed than there. `record` is everything
-    else that is known, or why it is not. `origin` names the newest run on the target branch with
-    the same error, or with some of the same errors, `recovery` runs that show that the failure
-    comes and goes. `ranges` says between which commits the first of the jobs broke; `target_job` is
-    the newest job on the target branch that failed in the same way, or 0.
-    """
+    """What the record says of failing jobs with one error."""
 
     name: str
     jobs: tuple[int, ...]
+    """The ids of the jobs, the representative's first."""
     hard: Verdict | None
+    """The verdict that the record proves, if any."""
     because: Remark
+    """What proves it."""
     contradictions: tuple[tuple[Verdict, Remark], ...]
+    """The verdicts that the record contradicts, with the reasons; a refutation comes first."""
     record: tuple[Remark, ...] = ()
+    """Everything else that is known, or why it is not."""
     origin: Remark = ()
+    """The newest run on the target branch with some of the same errors."""
     recovery: Remark = ()
+    """Runs that show that the failure comes and goes."""
     ranges: tuple[CommitRange, ...] = ()
+    """Between which commits the first of the jobs broke."""
     target_job: int = 0
+    """The newest job on the target branch that failed in the same way, 0 if there is none."""
     refuted_verdicts: frozenset[Verdict] = frozenset()
+    """Those of the contradicted verdicts that the record rules out."""
     same_as_passed: tuple[Installed, ...] = ()
+    """What was installed as in the last pass; nothing if the log may tell of network or host."""
     last_pass: Remark = ()
+    """The job's last pass."""
     differs: bool = False
+    """Whether something else is installed than there."""
 
     def decide_verdict(self, model: Verdict) -> Verdict:
         """Return the verdict on these jobs if the model's verdict is `model`."""
@@ -109,17 +143,6 @@ class FinalVerdict:
         return self.verdict is Verdict.UNKNOWN and bool(self.because)
 
 
-ORDER = (
-    Verdict.CHANGE,
-    Verdict.UNKNOWN,
-    Verdict.ABSTAIN,
-    Verdict.TARGET,
-    Verdict.INFRASTRUCTURE,
-    Verdict.FLAKY,
-)
-"""Of several verdicts, the one that comes first is the headline: it asks most of the reader."""
-
-
 def decide_headline(rulings: Sequence[Ruling], model: Verdict) -> FinalVerdict:
     """Decide the headline from what the record proves and what the model says.
 
@@ -137,6 +160,33 @@ def decide_headline(rulings: Sequence[Ruling], model: Verdict) -> FinalVerdict:
     return FinalVerdict(headline, model, rulings[settled.index(headline)].because)
 
 
+# ----------------------------------------------------------------------------------- from the facts
+
+_Rule = Callable[[Facts], Remark | None]
+
+_PROOFS: tuple[tuple[Verdict, _Rule], ...] = (
+    (Verdict.INFRASTRUCTURE, prove_infrastructure),
+    (Verdict.FLAKY, prove_flaky_here),
+    (Verdict.FLAKY, prove_flaky_there),
+    (Verdict.TARGET, prove_preexisting),
+)
+_REFUTATIONS: tuple[tuple[Verdict, _Rule], ...] = (
+    (Verdict.FLAKY, refute_flaky),
+    (Verdict.TARGET, find_pass_on_target),
+    (Verdict.INFRASTRUCTURE, refute_infrastructure),
+    (Verdict.CHANGE, refute_change),
+)
+_CONTRADICTIONS: tuple[tuple[Verdict, _Rule], ...] = (
+    (Verdict.FLAKY, contradict_flaky),
+    (Verdict.INFRASTRUCTURE, contradict_infrastructure),
+)
+"""These rule nothing out: a flake may fail twice in a row, and an outage may fail a script before
+it fails the runner.
+
+A pass *before* the failure proves nothing, as drift, an outage, a time bomb and a flake look alike
+there; it only refutes that the change by itself is the cause."""
+
+
 def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     """Make the ruling of what the facts prove and contradict.
 
@@ -147,46 +197,45 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     if any(_find_proof(each)[0] is not hard for each in facts.rest):
         hard, because = None, ()
     refuted = {} if hard else _find_refutations(facts)
-    objections = ((verdict, _find_objection(rule, facts)) for verdict, rule in CONTRADICTIONS)
-    against = sorted(
-        (*refuted.items(), *((verdict, why) for verdict, why in objections if why)),
-        key=lambda each: _JUDGED.index(each[0]),
-    )
+    objections = [(verdict, _find_objection(rule, facts)) for verdict, rule in _CONTRADICTIONS]
+    against = [*refuted.items(), *((verdict, why) for verdict, why in objections if why)]
+    order = [verdict for verdict, _ in _REFUTATIONS]
+    may_be_outside = facts.may_blame_host is not False
     return Ruling(
         name=facts.name,
         jobs=tuple(each.job_id for each in facts.jobs),
         hard=hard,
         because=because,
-        contradictions=() if hard else tuple(against),
+        contradictions=()
+        if hard
+        else tuple(sorted(against, key=lambda each: order.index(each[0]))),
         record=tuple(record),
         origin=_find_origin(facts),
         recovery=_find_recovery(facts) or (because if hard is Verdict.FLAKY else ()),
         ranges=() if hard is Verdict.FLAKY else find_ranges(facts),
         target_job=next((each.job_id for each in list_steady_failures(facts)), 0),
         refuted_verdicts=frozenset(refuted),
-        same_as_passed=facts.last_pass.same
-        if facts.last_pass and facts.may_blame_host is False
-        else (),
+        same_as_passed=() if may_be_outside or not facts.last_pass else facts.last_pass.same,
         last_pass=remark(job(facts.last_pass.run)) if facts.last_pass else (),
         differs=bool(facts.last_pass and facts.last_pass.package_changes),
     )
 
 
 def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:
-    proofs = ((verdict, rule(facts)) for verdict, rule in PROOFS)
+    proofs = ((verdict, rule(facts)) for verdict, rule in _PROOFS)
     return next(((verdict, reasons) for verdict, reasons in proofs if reasons), (None, ()))
 
 
 def _find_refutations(facts: Facts) -> dict[Verdict, Remark]:
     """Find the verdicts that are ruled out, each with the reason."""
-    found = {verdict: _find_objection(rule, facts) for verdict, rule in REFUTATIONS}
+    found = {verdict: _find_objection(rule, facts) for verdict, rule in _REFUTATIONS}
     for verdict in (Verdict.FLAKY, Verdict.INFRASTRUCTURE):
-        if not all(map(dict(REFUTATIONS)[verdict], facts.rest)):
+        if not all(map(dict(_REFUTATIONS)[verdict], facts.rest)):
             found[verdict] = ()
     return {verdict: why for verdict, why in found.items() if why}
 
 
-def _find_objection(rule: "Rule", facts: Facts) -> Remark:
+def _find_objection(rule: _Rule, facts: Facts) -> Remark:
     return next(filter(None, map(rule, (facts, *facts.rest))), ())
 
 
@@ -215,53 +264,63 @@ def _find_recovery(facts: Facts) -> Remark:
     return ()
 
 
-# ---------------------------------------------------------------------------------- contradictions
+# ---------------------------------------------------------------------------------------- as stored
+
+_MOST_SENTENCES = 40
+"""The most sentences, and the most jobs, that are read of a stored ruling."""
 
 
-def _never_passed(facts: Facts) -> Remark | None:
-    """Against "flaky": the job failed at least twice in the same way on one commit, and never
-    passed on it. One that passed there before it failed may well be flaky."""
-    again = [each for each in facts.known_attempts if facts.has_same_error(each)]
-    if not again or any(each.has_passed for each in facts.known_attempts):
-        return None
-    return remark(
-        name(facts.name), f" failed {len(again) + 1} times in the same way on this commit and has "
-        "not passed since: ", job(facts.run), ", ", job(again[0]),
-    )  # fmt: skip
+def dump_ruling(ruling: Ruling) -> dict[str, Any]:
+    """Return the ruling as JSON values for `context.json`."""
+    return {
+        "name": ruling.name,
+        "jobs": list(ruling.jobs),
+        "hard": ruling.hard,
+        "because": dump_remark(ruling.because),
+        "against": [[verdict, dump_remark(why)] for verdict, why in ruling.contradictions],
+        "record": [dump_remark(each) for each in ruling.record],
+        "origin": dump_remark(ruling.origin),
+        "recovery": dump_remark(ruling.recovery),
+        "ranges": [[each.old, each.new, each.branch] for each in ruling.ranges],
+        "target_job": ruling.target_job,
+        "refuted": sorted(ruling.refuted_verdicts),
+        "same": [[each.kind, each.name, each.version] for each in ruling.same_as_passed],
+        "last_pass": dump_remark(ruling.last_pass),
+        "differs": ruling.differs,
+    }
 
 
-def _failed_before(facts: Facts) -> Remark | None:
-    """Against "infrastructure": the runner or GitLab failed the job in the end, but before that it
-    failed by itself on this commit and has not passed since."""
-    if facts.run.reason in ("", "script_failure") or not (before := find_unexplained_run(facts)):
-        return None
-    return remark(
-        name(facts.name), " failed by itself on this commit before, and has not passed since: ",
-        job(before),
-    )  # fmt: skip
+def load_ruling(fields: Mapping[str, Any]) -> Ruling:
+    """Read what `dump_ruling` wrote. Raises KeyError, TypeError or ValueError for anything else.
+
+    A ruling of an earlier version refutes nothing but "already failing".
+    """
+    against = {str(verdict) for verdict, _ in fields["against"][:_MOST_SENTENCES]}
+    return Ruling(
+        name=str(fields["name"])[:MAX_NAME],
+        jobs=tuple(map(int, fields["jobs"][:_MOST_SENTENCES])),
+        hard=Verdict(fields["hard"]) if fields["hard"] else None,
+        because=load_remark(fields["because"]),
+        contradictions=tuple(
+            (Verdict(verdict), load_remark(why))
+            for verdict, why in fields["against"][:_MOST_SENTENCES]
+        ),
+        record=tuple(map(load_remark, fields["record"][:_MOST_SENTENCES])),
+        origin=load_remark(fields.get("origin", ())),
+        recovery=load_remark(fields.get("recovery", ())),
+        ranges=tuple(make_range(*each) for each in fields.get("ranges", ())[:_MOST_SENTENCES]),
+        target_job=max(0, int(fields.get("target_job", 0))),
+        refuted_verdicts=frozenset(
+            map(Verdict, fields.get("refuted", against & {str(Verdict.TARGET)}))
+        ),
+        same_as_passed=tuple(
+            Installed(*(str(part)[:MAX_NAME] for part in each))
+            for each in fields.get("same", ())[:MOST_INSTALLED]
+        ),
+        last_pass=load_remark(fields.get("last_pass", ())),
+        differs=bool(fields.get("differs", False)),
+    )
 
 
-Rule = Callable[[Facts], Remark | None]
-
-PROOFS: tuple[tuple[Verdict, Rule], ...] = (
-    (Verdict.INFRASTRUCTURE, prove_infrastructure),
-    (Verdict.FLAKY, prove_flaky_here),
-    (Verdict.FLAKY, prove_flaky_there),
-    (Verdict.TARGET, prove_preexisting),
-)
-REFUTATIONS: tuple[tuple[Verdict, Rule], ...] = (
-    (Verdict.FLAKY, refute_flaky),
-    (Verdict.TARGET, find_pass_on_target),
-    (Verdict.INFRASTRUCTURE, refute_infrastructure),
-    (Verdict.CHANGE, refute_change),
-)
-_JUDGED = tuple(verdict for verdict, _ in REFUTATIONS)
-CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
-    (Verdict.FLAKY, _never_passed),
-    (Verdict.INFRASTRUCTURE, _failed_before),
-)
-"""These rule nothing out: a flake may fail twice in a row, and an outage may fail a script before
-it fails the runner.
-
-A pass *before* the failure proves nothing, as drift, an outage, a time bomb and a flake look alike
-there; it only refutes that the change by itself is the cause."""
+CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
+"""The verdicts that say something, and so need evidence."""

@@ -61,9 +61,8 @@ from worker.turns.parts import (
     Storage,
     Toolset,
 )
-from worker.verdict.evidence import Captures
+from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
-from worker.verdict.known import Settings as KnownSettings
 from worker.wiring.providers import (
     ModelChains,
     build_chains,
@@ -228,7 +227,7 @@ def _build_options(settings: Settings) -> Options:
     limits = settings.limits
     return Options(
         note=NoteOptions(**settings.note.model_dump()),
-        known_settings=KnownSettings(**settings.known.model_dump()),
+        known_settings=settings.known,
         turns_per_day=limits.turns_per_day,
         project_concurrency=limits.project_concurrency,
         debounce=settings.gitlab.debounce,

@@ -19,8 +19,7 @@ from worker.gitlab.write.dry_run import DryRunWriter
 from worker.safety.marker import Marker, find_marker
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
-from worker.verdict.evidence import JobLog, Place
-from worker.verdict.finding import Evidence, Finding
+from worker.verdict.finding import Evidence, Finding, JobLog, Place
 from worker.verdict.verdict import Verdict
 
 pytestmark = pytest.mark.attack("redaction")

@@ -24,8 +24,7 @@ from worker.answer.proof import prove_reply
 from worker.conversation.context import Outcome, Status
 from worker.safety.code import write_code_line
 from worker.safety.redacted_values import redact_values
-from worker.verdict.evidence import JobLog
-from worker.verdict.finding import Finding
+from worker.verdict.finding import Finding, JobLog
 from worker.verdict.verdict import Verdict
 
 pytestmark = pytest.mark.attack("redaction")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from worker.errors import SourceError
-from worker.verdict.evidence import Place, name_place
+from worker.verdict.finding import Place, name_place
 
 
 @dataclass

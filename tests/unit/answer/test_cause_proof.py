@@ -8,7 +8,9 @@ from tests.linear import takes_linear_time
 from tests.unit.answer.captures import Held
 from worker.answer.cause_proof import Claim, find_lack, mark_context
 from worker.answer.proof import require_evidence
-from worker.verdict.evidence import (
+from worker.verdict.finding import (
+    Evidence,
+    Finding,
     JobArtifact,
     JobLog,
     Place,
@@ -17,7 +19,6 @@ from worker.verdict.evidence import (
     RequestFile,
     TaskStep,
 )
-from worker.verdict.finding import Evidence, Finding
 from worker.verdict.verdict import Verdict
 
 CHANGE, INFRASTRUCTURE, FLAKY, TARGET = (

@@ -8,8 +8,7 @@ from tests.unit.verdict.verdict_cases import ADDS, PASSED_LATER, facts, run
 from worker.answer.drift import hold_against_installed
 from worker.verdict.facts import Facts, Installed, LastPass
 from worker.verdict.remarks import plain
-from worker.verdict.stored_rulings import dump_ruling, load_ruling
-from worker.verdict.verdict import Verdict, decide_headline, make_ruling
+from worker.verdict.verdict import Verdict, decide_headline, dump_ruling, load_ruling, make_ruling
 
 INFRA = Verdict.INFRASTRUCTURE
 SAME = (

@@ -4,8 +4,7 @@ import pytest
 
 from tests.linear import takes_linear_time
 from worker.answer.parse import is_finding, parse_finding
-from worker.verdict.evidence import JobLog
-from worker.verdict.finding import Evidence, Finding
+from worker.verdict.finding import Evidence, Finding, JobLog
 from worker.verdict.verdict import Verdict
 
 ANSWER = """\

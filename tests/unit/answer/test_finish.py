@@ -9,8 +9,7 @@ from worker.answer.note import note
 from worker.answer.note.layout import Layout
 from worker.safety.lint import find_faults, make_safe_body
 from worker.safety.redact import Redactor
-from worker.verdict.evidence import FailedJob, JobLog
-from worker.verdict.finding import Evidence, Finding, WithheldPart
+from worker.verdict.finding import Evidence, FailedJob, Finding, JobLog, WithheldPart
 
 PLACES = add_subject_hosts(SUBJECT, frozenset())
 GOOD = "[job](https://gitlab.example.com/group/shop/-/jobs/1)"

@@ -9,8 +9,16 @@ from tests.linear import takes_linear_time
 from tests.unit.answer.captures import Held
 from worker.answer.parse import parse_finding
 from worker.answer.proof import MAX_LIKELY, find_unproven, prove_finding, prove_quote, prove_reply
-from worker.verdict.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
-from worker.verdict.finding import Evidence, Finding, Unproven
+from worker.verdict.finding import (
+    Evidence,
+    Finding,
+    JobArtifact,
+    JobLog,
+    Place,
+    RepoFile,
+    ReportedTest,
+    Unproven,
+)
 from worker.verdict.verdict import Verdict
 
 LOG, FILE = JobLog(7), RepoFile("src/a.py")

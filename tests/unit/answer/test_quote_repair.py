@@ -17,8 +17,7 @@ from worker.conversation.messages import Assistant, User
 from worker.errors import ModelError
 from worker.turns.examination import Examiner
 from worker.turns.loop import LoopParts, run_loop
-from worker.verdict.evidence import JobLog
-from worker.verdict.finding import Evidence, HiddenPart, Unproven
+from worker.verdict.finding import Evidence, HiddenPart, JobLog, Unproven
 from worker.verdict.verdict import Verdict
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)

@@ -7,7 +7,8 @@ import pytest
 
 from worker.answer.parse import parse_finding
 from worker.answer.quotes import Prose, scan_quotes
-from worker.verdict.evidence import (
+from worker.verdict.finding import (
+    Evidence,
     JobArtifact,
     JobLog,
     Place,
@@ -16,7 +17,6 @@ from worker.verdict.evidence import (
     RequestFile,
     TaskStep,
 )
-from worker.verdict.finding import Evidence
 
 
 def quotes(text: str, *, replying: bool = False) -> list[Evidence]:

@@ -16,7 +16,7 @@ from worker.conversation.plan import (
     read_steps,
     tell_plan,
 )
-from worker.verdict.commit_ranges import CommitRange
+from worker.verdict.facts import CommitRange
 from worker.verdict.jobs import FailingJob, Group, Survey
 from worker.verdict.verdict import Ruling, Verdict
 

@@ -16,10 +16,10 @@ from worker.jobs.precision import (
     make_json,
     write_digest,
 )
-from worker.lab.scoring import Share
 from worker.sessions.object_names import name_day
 from worker.sessions.turn_row import Row
-from worker.verdict.outcomes import Judgement, Label
+from worker.verdict.aftermath import Judgement, Label
+from worker.verdict.shares import Share
 
 
 def turn(number: int, label: Label, reason: str = "because", **changes: Any) -> JudgedTurn:

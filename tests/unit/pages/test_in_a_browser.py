@@ -16,7 +16,7 @@ from tests.unit.pages.test_session_page import told
 from worker.conversation.context import Context
 from worker.conversation.messages import Assistant, ToolResult
 from worker.sessions.base import Claim
-from worker.verdict.outcomes import Label
+from worker.verdict.aftermath import Label
 
 pytestmark = [
     pytest.mark.slow,

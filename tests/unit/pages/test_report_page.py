@@ -14,7 +14,7 @@ from worker.jobs.day_report import DAY, JudgedTurn, count_day, list_days, write_
 from worker.jobs.precision import make_json
 from worker.jobs.verdict_days import count_ended_days, read_days
 from worker.pages.report import MOST_ROWS
-from worker.verdict.outcomes import Label
+from worker.verdict.aftermath import Label
 
 AUTH = ("me", TOKEN)
 YESTERDAY = next(iter(list_days(NOW - DAY, NOW - DAY)))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from worker.safety.foreign_addresses import LEFT_OUT, remove_foreign_hosts
+from worker.safety.untrusted import LEFT_OUT, remove_foreign_hosts
 from worker.verdict.rules import RULES
 
 OWN = {"gitlab.example.com:8443"}

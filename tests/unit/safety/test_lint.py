@@ -25,8 +25,7 @@ from worker.safety.lint import (
     find_faults,
     make_safe_body,
 )
-from worker.verdict.evidence import FailedJob, JobLog
-from worker.verdict.finding import Evidence, Finding
+from worker.verdict.finding import Evidence, FailedJob, Finding, JobLog
 from worker.verdict.jobs import FailingJob, Group, Hit
 from worker.verdict.verdict import Verdict
 

@@ -10,8 +10,7 @@ from tests.attacks.redaction import find_left
 from tests.attacks.redaction.hidden_lines import HIDDEN_CASES, HONEST, PAIRS
 from tests.attacks.redaction.private_keys import KEYS, PREFIXES
 from worker.safety.redact import Redactor
-from worker.safety.redact_stream import redact_chunks
-from worker.safety.redacted_values import redact_values
+from worker.safety.redacted_values import redact_chunks, redact_values
 
 pytestmark = pytest.mark.attack("redaction")
 PLAIN = Redactor()

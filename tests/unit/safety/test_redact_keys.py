@@ -10,7 +10,7 @@ from tests.attacks.redaction import make_random as made
 from tests.attacks.redaction.private_keys import KEY_CASES, KEYS, PREFIXES, KeyCase
 from tests.linear import takes_linear_time
 from worker.safety.redact import Redactor
-from worker.safety.redact_stream import redact_chunks
+from worker.safety.redacted_values import redact_chunks
 
 pytestmark = pytest.mark.attack("redaction")
 PLAIN = Redactor()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from worker.safety.redact import Redactor
-from worker.safety.redact_stream import redact_chunks
+from worker.safety.redacted_values import redact_chunks
 
 KEY = "\n".join(
     [

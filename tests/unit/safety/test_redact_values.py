@@ -12,7 +12,7 @@ from tests.attacks.redaction.harmless import HARMLESS
 from tests.attacks.redaction.layouts import LAYOUTS, NEAR_MISSES, PLACEMENTS
 from tests.attacks.redaction.values import SECRETS, TOKENS
 from worker.safety.redact import Redactor
-from worker.safety.redact_stream import redact_chunks
+from worker.safety.redacted_values import redact_chunks
 
 pytestmark = pytest.mark.attack("redaction")
 PLAIN = Redactor()

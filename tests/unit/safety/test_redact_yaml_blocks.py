@@ -7,7 +7,7 @@ import pytest
 from tests.linear import takes_linear_time
 from tests.unit.safety.test_redact_stream import log_with, pieces
 from worker.safety.redact import Redactor
-from worker.safety.redact_stream import redact_chunks
+from worker.safety.redacted_values import redact_chunks
 
 pytestmark = pytest.mark.attack("redaction")
 REDACTOR = Redactor()

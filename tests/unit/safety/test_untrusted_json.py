@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.safety.untrusted_json import parse_json, parse_object, parse_objects
+from worker.safety.untrusted import parse_json, parse_object, parse_objects
 
 BROKEN = ("", "{", "no JSON", "[" * 100_000, b"\xff")
 

@@ -15,8 +15,7 @@ from worker.turns import outcomes, stored_turns
 from worker.turns.parts import Run
 from worker.turns.results import Finished
 from worker.turns.session import answer_reply
-from worker.verdict.aftermath import DOWN, UP, Feedback, dump_feedback
-from worker.verdict.outcomes import Label
+from worker.verdict.aftermath import DOWN, UP, Feedback, Label, dump_feedback
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,7 @@ from worker.safety.marker import find_marker
 from worker.sessions.folder import FolderStore
 from worker.turns import outcomes
 from worker.turns.results import Busy, Finished, Skipped
-from worker.verdict.aftermath import load_aftermath
-from worker.verdict.outcomes import Label
+from worker.verdict.aftermath import Label, load_aftermath
 
 pytestmark = pytest.mark.slow
 

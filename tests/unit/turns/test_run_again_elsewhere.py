@@ -13,9 +13,9 @@ from tests.unit.turns.test_run_again import REAL, finished, label, newest_job, r
 from worker.turns.day_budget import Budget
 from worker.turns.results import Finished, Skipped
 from worker.turns.session import BEGAN_IN_PUBLIC
+from worker.verdict.aftermath import Label
+from worker.verdict.grouping import Difference, compare_failures
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
-from worker.verdict.outcomes import Label
-from worker.verdict.run_again import Difference, compare_failures
 
 pytestmark = pytest.mark.slow
 

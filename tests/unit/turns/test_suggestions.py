@@ -19,8 +19,7 @@ from worker.safety.lint import find_faults
 from worker.safety.marker import Kind, Marker, find_marker
 from worker.turns.parts import Deps, NoteOptions
 from worker.turns.suggestions import MOST_ON_DIFF, expect_changes, offer_changes
-from worker.verdict.evidence import Place, RepoFile
-from worker.verdict.finding import Finding
+from worker.verdict.finding import Finding, Place, RepoFile
 from worker.verdict.verdict import Verdict
 
 SESSION = "0123456789abcdef0123"

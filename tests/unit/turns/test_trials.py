@@ -17,7 +17,7 @@ from worker.answer.trials import Run, Trial
 from worker.conversation.context import CallCost, Context, Outcome, Status
 from worker.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.turns.trials import MAX_COPIES, find_trials
-from worker.verdict.evidence import JobLog, Place
+from worker.verdict.finding import JobLog, Place
 from worker.verdict.jobs import FailingJob, Group, Survey
 
 OLD = ["def total(xs):", "    return 4"]

@@ -1,7 +1,7 @@
 """Jobs as the rules see them: real-shaped logs, and where they failed."""
 
 from worker.verdict.jobs import FailingJob
-from worker.verdict.rules import Scene
+from worker.verdict.rules.rule import Scene
 from worker.verdict.rules.runner_log import find_runner_name, has_script_begun
 
 CLEAN = Scene("group/app", "4f0e2d1c" * 5, ("src/app.py",))

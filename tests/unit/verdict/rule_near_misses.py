@@ -25,7 +25,7 @@ from tests.unit.verdict.rule_logs import (
     pulled_later,
 )
 from worker.verdict.jobs import FailingJob
-from worker.verdict.rules import Scene
+from worker.verdict.rules.rule import Scene
 
 LIMIT = "toomanyrequests: You have reached your unauthenticated pull rate limit."
 LOCKED = "toomanyrequests: too many failed login attempts for username or IP address"

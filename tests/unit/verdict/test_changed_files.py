@@ -3,7 +3,7 @@
 import pytest
 
 from worker.verdict.changed_files import MAX_TOUCHES, count_tests, find_touches
-from worker.verdict.file_changes import FileChange, find_added_lines, find_definitions
+from worker.verdict.diffs import FileChange, find_added_lines, find_definitions
 
 PROJECT = "team/service"
 

@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.verdict.verdict_cases import BASE, NEW, OLD, SHA, facts, run, target
-from worker.verdict.commit_ranges import CommitRange, find_ranges
-from worker.verdict.facts import Target, Unknown
-from worker.verdict.stored_rulings import dump_ruling, load_ruling
-from worker.verdict.verdict import make_ruling
+from worker.verdict.facts import CommitRange, Target, Unknown, find_ranges
+from worker.verdict.verdict import dump_ruling, load_ruling, make_ruling
 
 PASSED, FAILED = run(300, "success", sha="e" * 40), run(310, sha="e" * 40)
 

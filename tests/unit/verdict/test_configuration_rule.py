@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.verdict.rule_logs import CI_TOUCHED, CLEAN, IMAGE_TOUCHED, YAML_TOUCHED
-from worker.verdict.rules import Scene, explain_configuration_error
-from worker.verdict.rules.configuration import find_line
+from worker.verdict.rules.configuration import explain_configuration_error, find_line
+from worker.verdict.rules.rule import Scene
 
 CONFIGURATION = """\
 stages: [test]

@@ -4,7 +4,7 @@ import pytest
 
 from worker.logs.error_lines import select_error_lines
 from worker.verdict.changed_files import find_touches
-from worker.verdict.file_changes import FileChange, find_removed_names
+from worker.verdict.diffs import FileChange, find_removed_names
 
 PROJECT = "team/service"
 HOME = f"/builds/{PROJECT}"

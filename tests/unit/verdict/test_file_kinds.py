@@ -3,15 +3,14 @@
 import pytest
 
 from tests.linear import takes_linear_time
+from worker.verdict.dependencies import changes_dependency, find_changed_install
 from worker.verdict.file_kinds import (
-    changes_dependency,
     is_ci,
     is_dependency,
     is_docs,
     may_choose_runner,
     may_configure,
 )
-from worker.verdict.image_files import find_changed_install
 
 CASES = [
     (".gitlab-ci.yml", "ci"),

@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from worker.settings.runs import KnownSettings
 from worker.verdict import known
 from worker.verdict.jobs import FailingJob, Group, Survey
-from worker.verdict.known import DAY, KnownFailure, PastFinding, Settings, Sighting
+from worker.verdict.known import DAY, KnownFailure, PastFinding, Sighting
 from worker.verdict.verdict import Ruling, Verdict
 
 KEY = "0123456789abcdef"
 NOW = 1_795_000_000.0
 SHA = "ab" * 20
-ON = Settings()
+ON = KnownSettings()
 CHANGED = Ruling("unit-tests", (), Verdict.CHANGE, (), ())
 
 
@@ -143,7 +144,7 @@ def test_any_doubt_leaves_it_to_the_model() -> None:
     hit = sure.groups[0].hit
     assert hit is not None
     doubts = {
-        "switched off": (sure, Settings(answer=False)),
+        "switched off": (sure, KnownSettings(answer=False)),
         "a job was not seen": (replace(sure, whole=False), ON),
         "the diff is not known": (replace(sure, changed_paths=None), ON),
         "the configuration was changed": (replace(sure, changed_paths=(".gitlab-ci.yml",)), ON),

@@ -2,8 +2,15 @@
 
 import pytest
 
-from worker.verdict.aftermath import MOST_PATHS, Aftermath, dump_aftermath, load_aftermath
-from worker.verdict.outcomes import Label, Sequel, judge_verdict
+from worker.verdict.aftermath import (
+    MOST_PATHS,
+    Aftermath,
+    Label,
+    Sequel,
+    dump_aftermath,
+    judge_verdict,
+    load_aftermath,
+)
 
 CHANGE, TARGET = "caused by this change", "already failing on the target branch"
 FLAKY, INFRA = "flaky", "infrastructure"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.verdict.preview_diff import number_diff, preview_diff
+from worker.verdict.previews import number_diff, preview_diff
 
 SMALL = """\
 1 file changed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.verdict.preview_file import find_lines, preview_file
+from worker.verdict.previews import find_lines, preview_file
 
 LICENCE = [f"# licence {number}" for number in range(30)]
 BODY = [f"    value_{number} = {number}" for number in range(31, 301)]

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from worker.verdict.evidence import JobLog
-from worker.verdict.finding import Evidence, Finding
+from worker.verdict.finding import Evidence, Finding, JobLog
 from worker.verdict.jobs import FailingJob, Group, Survey
 from worker.verdict.project_memory import (
     MAX_MEMORY,

@@ -24,8 +24,8 @@ from worker.verdict.gitlab_reasons import (
     UNLESS_CONFIGURED,
 )
 from worker.verdict.jobs import FailingJob
-from worker.verdict.rules import RULES, Scene, recognise
-from worker.verdict.rules.base import SHOWN
+from worker.verdict.rules import RULES, recognise
+from worker.verdict.rules.rule import SHOWN, Scene
 from worker.verdict.verdict import Verdict
 
 HERE = "tests/unit/verdict/test_rules.py"

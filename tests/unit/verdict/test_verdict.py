@@ -29,8 +29,14 @@ from worker.verdict import remarks
 from worker.verdict.fact_sentences import describe_facts
 from worker.verdict.facts import Facts, Run, Target, Unknown
 from worker.verdict.remarks import plain
-from worker.verdict.stored_rulings import dump_ruling, load_ruling
-from worker.verdict.verdict import FinalVerdict, Verdict, decide_headline, make_ruling
+from worker.verdict.verdict import (
+    FinalVerdict,
+    Verdict,
+    decide_headline,
+    dump_ruling,
+    load_ruling,
+    make_ruling,
+)
 
 
 def _final(case: Case) -> Verdict:

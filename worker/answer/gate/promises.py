@@ -8,7 +8,7 @@ Nor is it one to say what evidence is missing: "I need to see the report, which 
 import re
 from collections.abc import Sequence
 
-from worker.answer.gate.blocks import Block, BlockKind
+from worker.conversation.answer_text import Block, BlockKind
 from worker.safety.sentences import split_sentences
 
 _MOST_CHARACTERS = 600

@@ -4,8 +4,9 @@ import json
 import re
 from collections.abc import Sequence
 
-from worker.answer.gate.blocks import Block, BlockKind
-from worker.safety.untrusted_json import parse_json
+from worker.answer.gate.blocks import Block
+from worker.conversation.answer_text import Block, BlockKind
+from worker.safety.untrusted import parse_json
 
 _LEAST_DUMP = 400
 """A text without prose is a dump if it has this many characters."""

@@ -7,15 +7,12 @@ incomplete answer is reported for everything that it lacks.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from worker.answer.gate.blocks import Block, read_blocks
 from worker.answer.gate.promises import is_plan, is_promise
 from worker.answer.gate.raw_data import is_broken_json, is_dump
-from worker.answer.gate.written_calls import has_written_call
 from worker.answer.parse import parse_finding
-from worker.answer.sections import split_sections
+from worker.conversation.answer_text import Block, has_written_call, read_blocks, split_sections
 from worker.conversation.question_parts import find_left_out
-from worker.verdict.finding import CLAIMS
-from worker.verdict.verdict import Verdict
+from worker.verdict.verdict import CLAIMS, Verdict
 
 
 @dataclass(frozen=True, slots=True)

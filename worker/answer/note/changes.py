@@ -9,8 +9,8 @@ from worker.answer.suggestions import Change, Offers, Suggestion
 from worker.answer.trials import Run, Trial
 from worker.safety.code import write_code_line, write_suggestion_block
 from worker.safety.marker import Marker
+from worker.safety.neutralise import is_plain_url
 from worker.safety.sentences import before_code, split_clauses, split_sentences
-from worker.safety.spans import is_plain_url
 from worker.safety.untrusted import one_line
 
 MAX_CAUTION = 700

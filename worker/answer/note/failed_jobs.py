@@ -10,8 +10,8 @@ from enum import IntEnum
 from itertools import takewhile
 
 from worker.safety.code import write_code_line
+from worker.safety.neutralise import is_link_allowed
 from worker.safety.sentences import begin_words, join_sentences, split_sentences
-from worker.safety.spans import is_link_allowed
 from worker.safety.untrusted import one_line, visible
 from worker.verdict.finding import FailedJobs
 

@@ -10,7 +10,7 @@ from worker.answer.note.note_parts import Hosts, clean_line
 from worker.answer.note.render import render_template
 from worker.safety.lint import MAX_LINES, count_visible_lines
 from worker.safety.marker import Marker
-from worker.safety.spans import is_link_allowed
+from worker.safety.neutralise import is_link_allowed
 from worker.verdict.finding import Finding
 from worker.verdict.jobs import Group, Hit
 

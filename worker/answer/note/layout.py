@@ -37,8 +37,7 @@ from worker.conversation.context import Outcome, Status, Subject
 from worker.logs.bystanders import Bystander
 from worker.safety.lint import MAX_LINES, count_visible_lines
 from worker.safety.sentences import before_code
-from worker.verdict.evidence import RepoFile
-from worker.verdict.finding import Evidence, Finding, HiddenPart
+from worker.verdict.finding import Evidence, Finding, HiddenPart, RepoFile
 from worker.verdict.verdict import Verdict
 
 HEADLINES = {

@@ -28,8 +28,7 @@ from worker.conversation.context import Outcome, Subject
 from worker.safety.code import write_code_block, write_code_line
 from worker.safety.lint import MAX_LINES, count_visible_lines
 from worker.safety.marker import Marker
-from worker.verdict.evidence import FailedJob
-from worker.verdict.finding import Unproven
+from worker.verdict.finding import FailedJob, Unproven
 
 
 def write_placeholder(

@@ -9,13 +9,13 @@ from worker.answer.note import fit
 from worker.answer.note.failed_jobs import Detail, FailedLine, cut_names
 from worker.answer.note.quotes import cut_line, squeeze_blanks, squeeze_line, squeeze_paths
 from worker.answer.proof import ReplyPart
-from worker.answer.sections import find_fenced_lines
+from worker.conversation.answer_text import find_fenced_lines
 from worker.safety.code import write_code_block, write_code_line
-from worker.safety.neutralise import neutralise, neutralise_line
+from worker.safety.neutralise import is_link_allowed, neutralise, neutralise_line
 from worker.safety.redact import Redactor
-from worker.safety.spans import is_link_allowed
 from worker.safety.untrusted import one_line, visible
-from worker.verdict.evidence import (
+from worker.verdict.finding import (
+    Evidence,
     FailedJob,
     JobArtifact,
     JobLog,
@@ -24,9 +24,9 @@ from worker.verdict.evidence import (
     ReportedTest,
     RequestFile,
     TaskStep,
+    Unproven,
     name_lines,
 )
-from worker.verdict.finding import Evidence, Unproven
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480

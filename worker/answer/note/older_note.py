@@ -2,7 +2,7 @@
 
 from worker.conversation.context import Subject
 from worker.safety.marker import find_marker
-from worker.safety.spans import is_plain_url
+from worker.safety.neutralise import is_plain_url
 
 _SUPERSEDED, _FIXED, _AGAIN = "**Superseded by ", "**Fixed by ", "**Passed when run again: "
 

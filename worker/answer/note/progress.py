@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from worker.answer.note.note_parts import remove_tokens
 from worker.conversation.messages import ToolCall
 from worker.safety.code import write_code_line
-from worker.safety.untrusted import one_line
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import one_line, parse_object
 
 MAX_TARGET = 70
 """Characters that are shown of a tool call's argument."""

@@ -9,8 +9,7 @@ from itertools import islice
 from worker.logs.bystanders import Bystander, find_bystander
 from worker.logs.excerpt.marks import find_marks
 from worker.logs.line_kinds import PLAIN, TEST
-from worker.verdict.evidence import JobArtifact, JobLog, RepoFile
-from worker.verdict.finding import Evidence
+from worker.verdict.finding import Evidence, JobArtifact, JobLog, RepoFile
 
 LEAST_LETTERS = 2
 """The fewest letters and digits of a line that is shown alone."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from worker.answer.note.note_parts import Hosts, clean_line, remove_tokens
 from worker.answer.retries import advises_against_retry
 from worker.safety.code import write_code_line
-from worker.safety.spans import is_link_allowed
+from worker.safety.neutralise import is_link_allowed
 from worker.verdict.finding import Finding
 from worker.verdict.remarks import Link, Name, Remark
 from worker.verdict.verdict import Ruling, Verdict

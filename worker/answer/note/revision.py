@@ -2,7 +2,7 @@
 
 from worker.safety.lint import MAX_SIZE
 from worker.safety.marker import Marker
-from worker.safety.spans import is_plain_url
+from worker.safety.neutralise import is_plain_url
 
 _SUMMARY = "<summary>What was said first, before a later answer changed it</summary>"
 _ROOM = MAX_SIZE - 1_000

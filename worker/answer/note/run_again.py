@@ -8,7 +8,7 @@ from worker.answer.note.older_note import is_marked, make_pipeline_url
 from worker.answer.note.revision import fold_below, take_text
 from worker.conversation.context import Subject
 from worker.safety.marker import find_marker
-from worker.safety.spans import is_plain_url
+from worker.safety.neutralise import is_plain_url
 
 _SAME = "**Failed again in the same way in "
 _SUMMARY = "<summary>What was found before</summary>"

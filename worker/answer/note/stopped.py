@@ -5,7 +5,7 @@ import re
 from worker.answer.note.note_parts import MAX_BRIEF, clean_line
 from worker.answer.note.older_note import make_pipeline_url
 from worker.conversation.context import Outcome, Status, Subject
-from worker.safety.spans import is_plain_url
+from worker.safety.neutralise import is_plain_url
 
 
 def say_why_stopped(outcome: Outcome, subject: Subject, limit: int = MAX_BRIEF) -> str:

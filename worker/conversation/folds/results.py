@@ -9,7 +9,7 @@ from typing import Any
 from worker.conversation.folds.fold import Fold
 from worker.conversation.messages import Message, ToolResult
 from worker.conversation.saved_files import find_saved_files
-from worker.safety.untrusted_json import parse_objects
+from worker.safety.untrusted import parse_objects
 
 KEPT_BYTES = 600
 """A result of at most this many bytes is not shortened."""

@@ -15,7 +15,7 @@ from worker.gitlab.read.pipelines.test_report import TEST_REPORT
 from worker.gitlab.read.repository.file import FILE, list_known_lines
 from worker.gitlab.read.session_reader import COMMIT, Reader
 from worker.tools.source import Document, Source
-from worker.verdict.evidence import (
+from worker.verdict.finding import (
     JobArtifact,
     JobLog,
     Place,
@@ -30,7 +30,7 @@ SECONDS = 90.0
 
 
 class CapturedDocuments:
-    """The documents of the session's bound sources. Satisfies verdict.evidence.Captures.
+    """The documents of the session's bound sources. Satisfies verdict.finding.Captures.
 
     They are read through the sources, or from what these keep. So they are bound to the session's
     project, capped, timed out and redacted, and have the same bytes that the model was given.

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from worker.errors import SourceError, StoreError
 from worker.logs import trace
 from worker.safety.redacted_values import Redacted
-from worker.verdict.evidence import RequestFile, TaskStep, name_place
+from worker.verdict.finding import RequestFile, TaskStep, name_place
 
 MAX_DOCUMENT = 32 * 1024 * 1024
 """Bytes of one document."""

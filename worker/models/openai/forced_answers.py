@@ -10,7 +10,7 @@ from dataclasses import replace
 from worker.conversation.messages import ToolCall, ToolSpec
 from worker.conversation.model import Reply, Request, StopReason
 from worker.models.wrapper import ModelWrapper
-from worker.safety.untrusted_json import parse_object
+from worker.safety.untrusted import parse_object
 
 ANSWER = ToolSpec(
     "answer",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from worker.conversation.messages import ToolSpec
-from worker.safety.untrusted_json import parse_json
+from worker.safety.untrusted import parse_json
 from worker.settings.runs import MOST_CALLS
 
 _MOST_STARTS, _MOST_PYTHON = 200, 4000

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worker.answer.sections import split_sections
+from worker.conversation.answer_text import split_sections
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
 from worker.conversation.model import Request
 from worker.models.text_tools.call_forms import read_written_calls
-from worker.safety.untrusted_json import parse_json, parse_object
+from worker.safety.untrusted import parse_json, parse_object
 
 NAME = "tool_call"
 MOST_CALLS = 20

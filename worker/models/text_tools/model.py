@@ -10,8 +10,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import replace
 
-from worker.answer.gate.blocks import read_blocks
-from worker.answer.gate.written_calls import has_written_call
+from worker.conversation.answer_text import has_written_call, read_blocks
 from worker.conversation.messages import Assistant
 from worker.conversation.model import Model, Reply, Request, StopReason
 from worker.errors import NO_TOOLS, ModelError

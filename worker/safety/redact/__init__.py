@@ -7,20 +7,21 @@ lines never changes, and redacting twice changes nothing more. Everything works 
 ASCII bytes never occur inside other characters, and data that is not text passes through.
 """
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import quote, quote_plus
 
-from worker.safety.redact.base64_tokens import BASE64_RULES
-from worker.safety.redact.json_keys import JSON_KEY_RULES
-from worker.safety.redact.known import MIN_SECRET, KnownSecrets
+from ahocorasick_rs import BytesAhoCorasick, Implementation
+
 from worker.safety.redact.named_values import NAMED_RULES
-from worker.safety.redact.places import PLACE_RULES
+from worker.safety.redact.places import JSON_KEY_RULES, PLACE_RULES
 from worker.safety.redact.private_keys import find_private_keys
-from worker.safety.redact.rules import Scanner
-from worker.safety.redact.spans import mark, replace_spans
-from worker.safety.redact.tokens import TOKEN_RULES
+from worker.safety.redact.rules import Removed, Scanner, mark, merge_spans, replace_spans
+from worker.safety.redact.tokens import BASE64_RULES, TOKEN_RULES, base64_core
 
-__all__ = ["KINDS", "MIN_SECRET", "Redactor", "mark"]
+__all__ = ["KINDS", "MIN_SECRET", "Redaction", "Redactor", "Removed", "mark"]
 
 _RULES = (*TOKEN_RULES, *PLACE_RULES, *BASE64_RULES, *JSON_KEY_RULES, *NAMED_RULES)
 _SCANNER = Scanner(_RULES)
@@ -31,6 +32,17 @@ KINDS = tuple(dict.fromkeys([*(rule.kind for rule in _RULES), "private-key", "se
 _WIDE = re.compile(rb"(?:[^\0]\0){8,}+[^\0]?|(?:[^\0]\0{3}){8,}+[^\0]?")
 """Text in UTF-16 or UTF-32: characters of one byte each, separated by one or three zero bytes."""
 
+_MARK = re.compile(rb"\[redacted: [a-z0-9-]{1,40}\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """A text without its secrets: the clean `data`, and the secrets that were `removed` from it, in
+    no certain order. A mark that stood there before is none of them."""
+
+    data: bytes
+    removed: tuple[Removed, ...] = ()
+
 
 class Redactor:
     """Removes secrets from text. It has no mutable state; its `repr` shows no secrets."""
@@ -39,7 +51,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         """`secrets` are the process's own; those shorter than `MIN_SECRET` are ignored."""
-        self._known = KnownSecrets(secrets)
+        self._known = _KnownSecrets(secrets)
 
     def redact_text(self, text: str) -> str:
         """Return `text` with every secret replaced."""
@@ -48,25 +60,112 @@ class Redactor:
         )
 
     def redact_data(self, data: bytes) -> bytes:
-        """Return `data` with every secret replaced.
+        """Return `data` with every secret replaced: see `remove_secrets`."""
+        return self.remove_secrets(data).data
+
+    def remove_secrets(self, data: bytes) -> Redaction:
+        """Return `data` with every secret replaced, and the secrets.
 
         Its encoding may be any that contains ASCII, or UTF-16 or UTF-32.
         """
+        removed: list[Removed] = []
+
+        def redact(text: bytes) -> bytes:
+            text = self._known.redact(text, removed)
+            spans = merge_spans([*find_private_keys(text), *_SCANNER.find(text)])
+            secrets = (Removed(span.kind, text[span.start : span.end]) for span in spans)
+            removed.extend(each for each in secrets if not _MARK.fullmatch(each.secret))
+            return replace_spans(text, spans)
+
         if b"\0" in data:
-            data = _WIDE.sub(self._redact_wide, data)
-        return self._redact_narrow(data)
+            data = _WIDE.sub(lambda found: _redact_wide(found[0], redact), data)
+        return Redaction(redact(data), tuple(removed))
 
-    def _redact_wide(self, found: re.Match[bytes]) -> bytes:
-        """Redact wide characters as if each were a single byte."""
-        wide = found[0]
-        clean = self._redact_narrow(narrow := wide.replace(b"\0", b""))
-        if clean == narrow:
-            return wide
-        zeros = b"\0" * (wide.find(narrow[1:2], 1) - 1)
-        spread = zeros.join(clean[at : at + 1] for at in range(len(clean)))
-        return spread + zeros if wide.endswith(b"\0") else spread
 
-    def _redact_narrow(self, data: bytes) -> bytes:
-        data = self._known.redact(data)
-        lowered = data.lower()
-        return replace_spans(data, [*find_private_keys(data), *_SCANNER.find(data, lowered)])
+def _redact_wide(wide: bytes, redact: Callable[[bytes], bytes]) -> bytes:
+    """Redact wide characters as if each were a single byte."""
+    clean = redact(narrow := wide.replace(b"\0", b""))
+    if clean == narrow:
+        return wide
+    zeros = b"\0" * (wide.find(narrow[1:2], 1) - 1)
+    spread = zeros.join(clean[at : at + 1] for at in range(len(clean)))
+    return spread + zeros if wide.endswith(b"\0") else spread
+
+
+# ------------------------------------------------------------------------ the process's own secrets
+
+MIN_SECRET = 8
+"""Shorter known secrets are ignored: they occur inside ordinary words."""
+
+_KNOWN_MARK = mark("secret").encode()
+
+
+class _KnownSecrets:
+    """Secrets whose values are known. Its `repr` shows none of them."""
+
+    __slots__ = ("_engine", "_forms")
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        known = {
+            form.encode("utf-8", "surrogatepass")
+            for secret in secrets
+            for form in _forms(secret.strip())
+        }
+        self._forms = tuple(sorted(known, key=lambda form: (-len(form), form)))
+        flat = [_flat(form) for form in self._forms]
+        self._engine = BytesAhoCorasick(flat, implementation=Implementation.DFA)
+
+    def redact(self, data: bytes, removed: list[Removed]) -> bytes:
+        """Return `data` without these secrets, including those wrapped over several lines, which
+        are added to `removed`."""
+        if not self._forms or not (found := self._find_forms(data)):
+            return data
+
+        def replace(wrapped: re.Match[bytes]) -> bytes:
+            removed.append(Removed("secret", wrapped[0]))
+            return _KNOWN_MARK + b"\n" * wrapped[0].count(b"\n")
+
+        for index in found:
+            form = self._forms[index]
+            if form in data:
+                removed.append(Removed("secret", form))
+                data = data.replace(form, _KNOWN_MARK + b"\n" * form.count(b"\n"))
+        # What is still there is wrapped over several lines.
+        for index in self._find_forms(data):
+            data = _allow_wraps(self._forms[index]).sub(replace, data)
+        return data
+
+    def _find_forms(self, data: bytes) -> list[int]:
+        """Return the indexes of the forms in `data`, ignoring line breaks; the longest first."""
+        matches = self._engine.find_matches_as_indexes(_flat(data), overlapping=True)
+        return sorted({index for index, _, _ in matches})
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield a secret in the forms in which a log may contain it: plain, escaped, encoded."""
+    if len(secret) < MIN_SECRET:
+        return
+    raw = secret.encode()
+    yield secret
+    for escaped in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        yield escaped
+        yield escaped.replace("/", "\\/")
+    for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        yield encoded
+        yield re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), encoded)
+    yield raw.hex()
+    yield raw.hex().upper()
+    for shift in range(3):
+        form = base64_core(raw, shift)
+        yield form
+        yield form.replace("+", "-").replace("/", "_")
+
+
+def _flat(data: bytes) -> bytes:
+    return data.translate(None, b" \t\r\n").replace(b"\\n", b"")
+
+
+def _allow_wraps(form: bytes) -> re.Pattern[bytes]:
+    """Compile `form` with an optional line break (and indentation) between any two bytes."""
+    each = [re.escape(form[at : at + 1]) for at in range(len(form))]
+    return re.compile(rb"(?:[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40})?".join(each))

@@ -11,10 +11,8 @@ from worker.safety.redact.randomness import (
     looks_like_password,
     looks_like_strong_password,
 )
-from worker.safety.redact.rules import Rule
-from worker.safety.redact.separators import Place, find_place
-from worker.safety.redact.spans import mark
-from worker.safety.redact.yaml_blocks import list_block_lines
+from worker.safety.redact.rules import Rule, mark
+from worker.safety.redact.value_places import Place, find_place, list_block_lines
 
 _WORDS = (
     *(b"password", b"passwd", b"passphrase", b"passwort", b"pass", b"pwd"),

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from worker.safety.redact.randomness import looks_like_base64
-from worker.safety.redact.spans import Span
+from worker.safety.redact.rules import Span
 
 MOST_LINES = 250
-"""The most lines of a key: fewer than the `redact_stream.OVERLAP` lines searched again."""
+"""The most lines of a key: fewer than the `redacted_values.OVERLAP` lines searched again."""
 
 MOST_GAP = 12
 """The most consecutive lines within a key that hold no part of it."""

@@ -1,12 +1,38 @@
-"""Rules for the kinds of secrets, and the single search that applies all of them."""
+"""Rules for the kinds of secrets, the single search that applies all of them, and the marks that
+replace what it finds."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
-from worker.safety.redact.spans import Span
+
+class Span(NamedTuple):
+    """A secret in a text, from `start` up to, but not including, `end`.
+
+    Of overlapping secrets the longest names the kind, of equally long ones the lowest `rank`.
+    """
+
+    start: int
+    end: int
+    rank: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A secret that was taken out of a text. Its `repr` does not show it."""
+
+    kind: str
+    secret: bytes = field(repr=False)
+
+
+def mark(kind: str) -> str:
+    """Return the mark that replaces a secret of this kind."""
+    return f"[redacted: {kind}]"
+
 
 Finder = Callable[[bytes, int], Sequence[tuple[int, int]]]
 """Takes a text and where a hint begins in it; returns where the secret begins and ends. Of several
@@ -54,12 +80,43 @@ class Scanner:
         self._rules = tuple(hints.values())
         self._engine = BytesAhoCorasick(list(hints), MatchKind.Standard, Implementation.DFA)
 
-    def find(self, data: bytes, lowered: bytes) -> Iterator[Span]:
-        """Yield every secret in `data`; `lowered` is `data` in lower case."""
+    def find(self, data: bytes) -> Iterator[Span]:
+        """Yield every secret in `data`."""
         ends: dict[int, int] = {}
-        for hint, at, _ in self._engine.find_matches_as_indexes(lowered, overlapping=True):
+        hints = self._engine.find_matches_as_indexes(data.lower(), overlapping=True)
+        for hint, at, _ in hints:
             for rank, rule in self._rules[hint]:
                 if at >= ends.get(rank, 0):
                     for start, end in rule.find(data, at):
                         ends[rank] = end
                         yield Span(start, end, rank, rule.kind)
+
+
+def merge_spans(spans: Iterable[Span]) -> list[Span]:
+    """Return the spans in order; overlapping ones become one span of the longest one's kind."""
+    merged: list[Span] = []
+    longest = 0
+    for span in sorted(spans):
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            length = span.end - span.start
+            kind = span if (-length, span.rank) < (-longest, last.rank) else last
+            longest = max(longest, length)
+            end = max(last.end, span.end)
+            merged[-1] = Span(last.start, end, kind.rank, kind.kind)
+        else:
+            merged.append(span)
+            longest = span.end - span.start
+    return merged
+
+
+def replace_spans(data: bytes, spans: Iterable[Span]) -> bytes:
+    """Replace each span by a mark and the line ends that it had. They are in order, and none
+    overlaps the next one: see `merge_spans`."""
+    parts: list[bytes] = []
+    at = 0
+    for span in spans:
+        ends = b"\n" * data.count(b"\n", span.start, span.end)
+        parts += [data[at : span.start], mark(span.kind).encode(), ends]
+        at = span.end
+    return b"".join([*parts, data[at:]]) if parts else data

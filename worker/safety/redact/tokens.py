@@ -1,10 +1,15 @@
-"""The formats of well-known tokens, by the fixed prefix of each."""
+"""The formats of well-known tokens, by the fixed prefix of each; and the same tokens, and private
+keys, in Base64, as in a Kubernetes secret or a CI/CD variable."""
 
+import base64
+import binascii
 import re
 import string
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
+from worker.safety.redact.randomness import looks_like_base64
 from worker.safety.redact.rules import Rule, match_rule
 
 START = (
@@ -143,11 +148,6 @@ def token_pattern(token: Token) -> str:
     return ("" if token.distinct else START) + f"(?:{prefixes})(?:{token.body})"
 
 
-def _make_rules() -> Iterator[Rule]:
-    for token in TOKENS:
-        yield match_rule(token.kind, token.prefixes.lower(), token_pattern(token))
-
-
 _WORD = string.ascii_letters.encode() + string.digits.encode() + b"_-"
 _CLAIMS = re.compile(rb"\.eyJ[\w-]{8,}+(?:\.[\w-]*+)?")
 _MOST_HEADER = 8192
@@ -164,7 +164,7 @@ def find_jwt(data: bytes, at: int) -> Sequence[tuple[int, int]]:
 
 
 TOKEN_RULES = (
-    *_make_rules(),
+    *(match_rule(each.kind, each.prefixes.lower(), token_pattern(each)) for each in TOKENS),
     # The prefix `sk-` alone is not enough: names in lower case with dashes may contain it.
     match_rule(
         "openai-key",
@@ -181,3 +181,93 @@ TOKEN_RULES = (
         r"eyJ[\w-]{16,800}\.[\w-]*+\.[\w-]{8,}+\.[\w-]{16,}+\.[\w-]{16,}+",
     ),
 )
+
+
+# ------------------------------------------------------------------------------------------- Base64
+
+
+def base64_core(raw: bytes, shift: int) -> str:
+    """Return the Base64 characters that depend on `raw` alone if `shift` bytes precede it."""
+    encoded = base64.b64encode(b"\0" * shift + raw).decode().rstrip("=")
+    last = len(encoded) - (1 if (shift + len(raw)) % 3 else 0)
+    return encoded[BASE64_SKIPPED[shift] : last]
+
+
+BASE64_SKIPPED = (0, 2, 3)
+"""How many Base64 characters of a group depend on the bytes before it: for 0, 1 and 2 of them."""
+
+
+_LEAST_PREFIX = 4
+_ALPHABET = string.ascii_letters.encode() + string.digits.encode() + b"+/-_"
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+_DECODED = 320
+"""How many Base64 characters are decoded to see whether they contain a token."""
+
+_MOST_BEFORE = 4096
+_RUN = re.compile(
+    rb"[A-Za-z0-9+/_-]*+={0,2}"
+    rb"(?:[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40}[A-Za-z0-9+/]{60,}+={0,2})*+"
+)
+"""The rest of a Base64 text, which may be wrapped into long lines."""
+
+_LAST_LINE = re.compile(
+    rb"[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40}([A-Za-z0-9+/]{2,76}={0,2})(?=\s|\\n|\"|$)"
+)
+
+
+def _list_base64_rules(kind: str, prefix: str, pattern: str) -> Iterator[Rule]:
+    """Yield a rule for each position that the prefix may have in a group of three bytes."""
+    compiled = re.compile(pattern.encode())
+    for shift in range(3):
+        core = base64_core(prefix.encode(), shift).encode()
+        if len(core) >= _LEAST_PREFIX:
+            yield Rule(kind, (core.lower(),), partial(_find_encoded, core, shift, compiled))
+
+
+def _find_encoded(
+    core: bytes, shift: int, pattern: re.Pattern[bytes], data: bytes, at: int
+) -> Sequence[tuple[int, int]]:
+    """Return where the Base64 text begins and ends that contains a token with the prefix `core`."""
+    first = at - BASE64_SKIPPED[shift]
+    if first < 0 or not data.startswith(core, at):
+        return ()
+    if not pattern.match(_decode_start(data[first : first + _DECODED]), shift):
+        return ()
+    before = data[max(0, first - _MOST_BEFORE) : first]
+    start = first - (len(before) - len(before.rstrip(_ALPHABET)))
+    return ((start, _find_end(data, at)),)
+
+
+def _find_end(data: bytes, at: int) -> int:
+    found = _RUN.match(data, at)
+    end = found.end() if found is not None else at
+    wrapped = b"\n" in data[at:end] or b"\\n" in data[at:end]
+    last = _LAST_LINE.match(data, end) if wrapped and data[end - 1 : end] != b"=" else None
+    # What is no Base64 by its looks may be the next line of the log.
+    ends = last is not None and (last[1].endswith(b"=") or looks_like_base64(last[1]))
+    return last.end() if last is not None and ends else end
+
+
+def _decode_start(encoded: bytes) -> bytes:
+    """Decode the Base64 that a text begins with, b"" if it is not valid."""
+    run = _RUN.match(encoded)
+    clean = re.sub(rb"\s|\\n|=", b"", run[0] if run is not None else b"").translate(_STANDARD)
+    try:
+        return base64.b64decode(clean[: -1 if len(clean) % 4 == 1 else None] + b"==")
+    except binascii.Error:
+        return b""
+
+
+def _make_base64_rules() -> Iterator[Rule]:
+    yield from _list_base64_rules(
+        "private-key", "-----BEGIN ", r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY"
+    )
+    for first in ("alg", "kid", "typ", "enc"):  # the header's first field: a job's token has "kid"
+        prefix = base64.b64encode(f'{{"{first}":"'.encode()).decode()[:10]
+        yield from _list_base64_rules("jwt", prefix, rf"{prefix}[\w-]{{4,160}}\.[\w-]{{8}}")
+    for token in TOKENS:
+        for prefix in token.prefixes.split():
+            yield from _list_base64_rules(token.kind, prefix, token_pattern(token))
+
+
+BASE64_RULES = tuple(_make_base64_rules())

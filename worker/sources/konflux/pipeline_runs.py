@@ -21,7 +21,7 @@ from worker.gitlab.read.session_reader import Reader
 from worker.safety.untrusted import one_line
 from worker.sources.konflux.tekton_objects import Run, Runs, Step
 from worker.tools.arguments import Arguments
-from worker.verdict.evidence import TaskStep
+from worker.verdict.finding import TaskStep
 
 PREFIXES = ("pipelinesascode.tekton.dev", "pac.test.appstudio.openshift.io")
 """Prefixes of the labels on the runs of builds, and on those of integration tests."""

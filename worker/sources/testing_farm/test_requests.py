@@ -22,7 +22,7 @@ from worker.gitlab.read.session_reader import Reader
 from worker.safety.untrusted import one_line
 from worker.sources.testing_farm.xunit import MAX_CASES, Case, Report
 from worker.tools.arguments import Arguments
-from worker.verdict.evidence import RequestFile
+from worker.verdict.finding import RequestFile
 
 MAX_XML = 64 * 1024 * 1024
 MAX_LOG = 8 * 1024 * 1024

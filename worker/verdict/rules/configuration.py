@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from worker.safety.untrusted import one_line
 from worker.verdict.file_kinds import is_ci
 from worker.verdict.jobs import RuleMatch
-from worker.verdict.rules.base import Scene
-from worker.verdict.rules.named import quote
+from worker.verdict.rules.rule import Scene
+from worker.verdict.rules.runner_log import quote
 from worker.verdict.verdict import Verdict
 
 MOST = 400

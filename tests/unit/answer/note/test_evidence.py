@@ -9,8 +9,15 @@ from tests.unit.safety.test_neutralise import HOSTILE, HOSTS
 from worker.answer.note.note_parts import Parts, write_answer_parts, write_quote, write_unproven
 from worker.answer.note.quotes import sort_quotes
 from worker.answer.quotes import scan_quotes
-from worker.verdict.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
-from worker.verdict.finding import Evidence, Unproven
+from worker.verdict.finding import (
+    Evidence,
+    JobArtifact,
+    JobLog,
+    Place,
+    RepoFile,
+    ReportedTest,
+    Unproven,
+)
 
 URL = "https://gitlab.example.com/team/app/-/x#L12"
 

@@ -16,8 +16,7 @@ from worker.answer.note.layout import HEADLINES, Layout
 from worker.answer.suggestions import Offers
 from worker.safety.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.safety.sentences import split_sentences
-from worker.verdict.evidence import JobLog, RepoFile
-from worker.verdict.finding import Evidence, FailedJobs, Finding
+from worker.verdict.finding import Evidence, FailedJobs, Finding, JobLog, RepoFile
 from worker.verdict.verdict import Verdict
 
 WORDS = (

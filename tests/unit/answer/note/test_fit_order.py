@@ -10,8 +10,7 @@ from tests.unit.safety.test_neutralise import HOSTS
 from worker.answer.note import note
 from worker.answer.note.layout import Layout
 from worker.safety.lint import MAX_LINES, count_visible_lines
-from worker.verdict.evidence import JobLog
-from worker.verdict.finding import Evidence, Finding
+from worker.verdict.finding import Evidence, Finding, JobLog
 from worker.verdict.verdict import Verdict
 
 

@@ -14,8 +14,7 @@ from worker.answer.note.render import MAX_BODY
 from worker.answer.parse import parse_finding
 from worker.conversation.context import Outcome, Status, Subject
 from worker.safety.marker import Marker, find_marker
-from worker.verdict.evidence import JobLog
-from worker.verdict.finding import Evidence, Finding
+from worker.verdict.finding import Evidence, Finding, JobLog
 from worker.verdict.verdict import Verdict
 
 MARKER = Marker("0123456789abcdef0123", 0)

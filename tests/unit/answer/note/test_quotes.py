@@ -7,8 +7,7 @@ import pytest
 from tests.unit.answer.note.test_fit import CAUSE, FULL, LONG, TO_DO, shown_of
 from tests.unit.answer.note.test_note import JOB, written
 from worker.answer.note.quotes import announces_next, choose_line, cut_line, find_words, sort_quotes
-from worker.verdict.evidence import JobLog, RepoFile, ReportedTest
-from worker.verdict.finding import Evidence
+from worker.verdict.finding import Evidence, JobLog, RepoFile, ReportedTest
 from worker.verdict.verdict import Ruling
 
 

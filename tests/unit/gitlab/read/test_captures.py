@@ -12,9 +12,9 @@ from worker.errors import ArgumentError, SourceError
 from worker.gitlab.read.api.client import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
-from worker.safety.spans import is_plain_url
+from worker.safety.neutralise import is_plain_url
 from worker.sources.table import bind_sources
-from worker.verdict.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
+from worker.verdict.finding import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 
 
 def captured(reader: Reader, **options: Any) -> CapturedDocuments:

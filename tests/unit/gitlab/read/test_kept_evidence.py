@@ -11,7 +11,7 @@ from worker.errors import SourceError, StoreError
 from worker.gitlab.read import evidence
 from worker.gitlab.read.evidence import Evidence
 from worker.safety.redacted_values import redact_bytes
-from worker.verdict.evidence import RequestFile, TaskStep
+from worker.verdict.finding import RequestFile, TaskStep
 
 SCAN, OUTPUT = TaskStep("app-scan", "scan"), RequestFile("0a1b", "work/output.txt")
 

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from tests.linear import takes_linear_time
-from worker.answer.gate.blocks import read_blocks
-from worker.answer.gate.written_calls import has_written_call
+from worker.conversation.answer_text import has_written_call, read_blocks
 from worker.conversation.messages import ToolSpec
 from worker.models.text_tools.call_forms import read_written_calls
 

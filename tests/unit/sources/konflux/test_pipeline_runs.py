@@ -16,7 +16,7 @@ from worker.sources.konflux import pipeline_runs
 from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
 from worker.sources.table import bind_sources, join_rows, write_notes
 from worker.tools.source import Document, DocumentKind, Source
-from worker.verdict.evidence import TaskStep
+from worker.verdict.finding import TaskStep
 
 SHA = "a" * 40
 SUBJECT = Subject("https://gitlab.example", 1, "Team/App", 7, 1, 9, SHA, "https://x")

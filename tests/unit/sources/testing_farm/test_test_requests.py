@@ -16,7 +16,7 @@ from worker.sources.testing_farm import test_requests, xunit
 from worker.sources.testing_farm.test_requests import open_testing_farm
 from worker.sources.testing_farm.xunit import Report
 from worker.tools.source import Document, DocumentKind, Source
-from worker.verdict.evidence import RequestFile
+from worker.verdict.finding import RequestFile
 
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
 SUBJECT = Subject("https://gitlab.example", 1, "team/app", 7, 1, 9, "a" * 40, "https://x")

@@ -7,7 +7,7 @@ from worker.gitlab.read.api.client import Listing
 from worker.gitlab.read.base import NoArguments, RawDocument, SourceDef, redact_document
 from worker.gitlab.read.session_reader import Reader
 from worker.tools.source import Document
-from worker.verdict.preview_diff import preview_diff
+from worker.verdict.previews import preview_diff
 
 PAGES = 100
 PER_PAGE = 20

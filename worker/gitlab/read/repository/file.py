@@ -15,7 +15,7 @@ from worker.gitlab.read.session_reader import Reader
 from worker.safety.redacted_values import assume_redacted
 from worker.tools.arguments import Arguments
 from worker.tools.source import Document, DocumentKind
-from worker.verdict.preview_file import find_lines, preview_file
+from worker.verdict.previews import find_lines, preview_file
 
 MAX_BYTES = 4 * 1024 * 1024
 

@@ -13,8 +13,8 @@ from worker.logs.failing_command import keep_last_command
 from worker.logs.ignored_failures import find_ignored
 from worker.logs.named_places import MAX_TEXT, names_place
 from worker.verdict.changed_files import Touch, count_tests, find_touches
-from worker.verdict.facts import Change, Unknown
-from worker.verdict.file_changes import (
+from worker.verdict.dependencies import changes_dependency, find_changed_install
+from worker.verdict.diffs import (
     FileChange,
     find_added_lines,
     find_definitions,
@@ -22,15 +22,8 @@ from worker.verdict.file_changes import (
     find_removed_names,
     find_submodule_commit,
 )
-from worker.verdict.file_kinds import (
-    changes_dependency,
-    is_ci,
-    is_docs,
-    is_image,
-    may_choose_runner,
-    may_configure,
-)
-from worker.verdict.image_files import find_changed_install
+from worker.verdict.facts import Change, Unknown
+from worker.verdict.file_kinds import is_ci, is_docs, is_image, may_choose_runner, may_configure
 from worker.verdict.jobs import Group
 
 

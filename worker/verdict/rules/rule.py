@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from worker.verdict.file_kinds import may_choose_runner, may_configure
+from worker.verdict.gitlab_reasons import PREPARING
 from worker.verdict.jobs import FailingJob, RuleMatch
-from worker.verdict.rules.named import name_facts
-from worker.verdict.rules.runner_log import list_runner_lines
+from worker.verdict.rules.runner_log import (
+    list_runner_lines,
+    name_facts,
+)
 from worker.verdict.verdict import Verdict
 
 LONGEST = 2000
@@ -51,52 +53,36 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One cause that is recognised without a model.
+    """One cause that is recognised without a model: a row of the table.
 
-    The rule applies to a job whose failure_reason is one of `reasons`. If it has `lines`, one of
-    them must also match one of the job's last lines: where only the runner writes (in the stage in
-    which the job ended before its script, or after the script) or, with `script`, the last words of
-    the script's last command if nothing else went wrong there. A line that matches `unless` does
-    not count: other causes share the words. With `quoted_lines`, the rule quotes a line that
-    matches one of them, if any. `choose` picks one of the lines that match. `holds` says whether
-    what was found is meant.
-    `cause` and `to_do` name what is at hand: `{image}` and whatever else `named.name_facts` knows.
-    `doubtful` says when a model must be asked all the same. The usual verdict is infrastructure; a
-    rule whose verdict is unknown is only a lead for the model. `has_started` says whether a runner
-    must have taken the job; None: it does not matter.
+    Its sentences name what is at hand: `{image}` and whatever else `name_facts` knows.
     """
 
     name: str
     cause: str
     to_do: str
-    reasons: frozenset[str]
+    reasons: frozenset[str] = PREPARING
+    """GitLab's failure_reason of the job is one of these."""
     verdict: Verdict = Verdict.INFRASTRUCTURE
+    """If it is unknown, the rule is only a lead for the model."""
     lines: tuple[re.Pattern[str], ...] = ()
+    """If there are any, one of the job's last lines must match one of them: where only the runner
+    writes, in the stage in which the job ended before its script, or after the script."""
     unless: tuple[re.Pattern[str], ...] = ()
+    """A line that matches one of these does not count: other causes share the words."""
     quoted_lines: tuple[re.Pattern[str], ...] = ()
+    """The rule quotes a line that matches one of these, if any."""
     script: bool = False
+    """Whether `lines` are the last words of the script's last command, if nothing else went wrong
+    there."""
     choose: "Callable[[Sequence[Line]], Line]" = lambda found: found[-1]
+    """Picks one of the lines that match."""
     holds: Callable[[Sight], bool] = lambda sight: True
+    """Whether what was found is meant."""
     has_started: bool | None = None
+    """Whether a runner must have taken the job; None: it does not matter."""
     doubtful: Callable[[Sight], bool] = lambda sight: False
-
-
-def compile_patterns(*texts: str) -> tuple[re.Pattern[str], ...]:
-    """Compile patterns of lines, for `re.search`. They must be bounded: log lines are untrusted."""
-    return tuple(re.compile(text, re.IGNORECASE) for text in texts)
-
-
-def may_change_configuration(sight: Sight) -> bool:
-    """For `Rule.doubtful`: whether the merge request may have changed its jobs' configuration."""
-    paths = sight.scene.changed_paths
-    return paths is None or any(map(may_configure, paths))
-
-
-def may_choose_runners(sight: Sight) -> bool:
-    """For `Rule.doubtful`: whether the merge request may have changed which runners may take jobs,
-    which no image decides."""
-    paths = sight.scene.changed_paths
-    return paths is None or any(map(may_choose_runner, paths))
+    """When a model must be asked all the same."""
 
 
 def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:

@@ -1,25 +1,23 @@
-"""Rules that need a line of the job's log: a rate limit, a full disk, no network, no image."""
+"""The rules: every cause that is recognised without a model, the narrower ones first. Pure.
 
-import re
+Those that need a line of the job's log come before those for which GitLab's reason is enough. A
+wrong rule is worse than no rule. A rule may rely only on GitLab's `failure_reason`, on what only
+the runner can have written, or on a script's last lines if they show no other trouble.
+"""
+
 from dataclasses import replace
 
-from worker.verdict.rules.base import (
-    Rule,
-    Sight,
+from worker.verdict.gitlab_reasons import LOST, NO_RUNNER, TIME_LIMITS, WAITED
+from worker.verdict.rules import doubts
+from worker.verdict.rules.rule import Rule, take_longest
+from worker.verdict.rules.runner_log import (
+    CONTAINER_END,
+    LAST_WORDS,
+    NO_DISK,
+    NOT_THE_JOB,
     compile_patterns,
-    may_change_configuration,
-    take_longest,
 )
-from worker.verdict.rules.named import find_image, is_helper_image
-from worker.verdict.rules.runner_log import list_runner_lines
 from worker.verdict.verdict import Verdict
-
-_PREPARING = frozenset(
-    {"runner_system_failure", "runner_external_dependency_failure", "runner_configuration_error"}
-    | {"image_pull_failure", "script_failure", "unknown_failure", ""}
-)
-"""The failure reasons that GitLab gives if the runner could not prepare a job; older runners report
-script_failure for an image, and runner_system_failure for what newer ones tell apart."""
 
 _SCRIPT = frozenset({"script_failure"})
 
@@ -32,43 +30,8 @@ _DOWN = (
 
 _PULL = r"(?:failed to pull image|image pull failed)"
 
-_UNKNOWN_SIGNER = r"x509: certificate signed by unknown authority"
 _OUT_OF_TIME = r"x509: certificate has expired or is not yet valid"
 
-
-def may_name_image(sight: Sight) -> bool:
-    """For `Rule.doubtful`: whether the merge request may have chosen the image. The runner's helper
-    image is never its choice."""
-    image = find_image(sight.job, sight.text)
-    if is_helper_image(image):
-        return False
-    return may_change_configuration(sight) or _names_part(sight, image)
-
-
-def _names_part(sight: Sight, image: str) -> bool:
-    """Whether the merge request adds a line with the image's name or its tag: a file of versions
-    may be what the configuration reads."""
-    name, _, tag = image.rpartition("/")[2].partition(":")
-    told = (each for each in (name, tag) if len(each) > 2 and each != "latest")
-    return any(map(sight.scene.may_add, told))
-
-
-def _may_lack_own_image(sight: Sight) -> bool:
-    """For `Rule.doubtful`: whether this merge request may be to blame for the missing image. It may
-    have changed the image's name, or its pipeline or project should have built the image."""
-    text = f"{sight.text} {find_image(sight.job, sight.text)}".lower()
-    scene = sight.scene
-    ours = scene.project.lower() in text or (scene.sha and scene.sha[:8] in text)
-    return may_name_image(sight) or bool(ours)
-
-
-def _pulls_no_more(sight: Sight) -> bool:
-    """For `Rule.doubtful`: whether the merge request may have named the image that is pulled."""
-    image = find_image(sight.job, sight.text)
-    return may_change_configuration(sight) and (not image or _names_part(sight, image))
-
-
-# ----------------------------------------------------------------------------------- the registry
 
 _RATE_LIMIT = Rule(
     name="registry-rate-limit",
@@ -76,9 +39,8 @@ _RATE_LIMIT = Rule(
     "reached.",
     to_do="Retry later. If it happens often, let the runners sign in to the registry or use the "
     "dependency proxy.",
-    reasons=_PREPARING,
     lines=compile_patterns(r"you have reached your (?:unauthenticated )?pull rate limit"),
-    doubtful=_pulls_no_more,
+    doubtful=doubts.may_name_pulled_image,
 )
 _REGISTRY = (
     _RATE_LIMIT,
@@ -90,7 +52,7 @@ _REGISTRY = (
         reasons=_SCRIPT,
         script=True,
         # The change may have named the image in a Dockerfile.
-        doubtful=may_change_configuration,
+        doubtful=doubts.may_change_configuration,
     ),
     Rule(
         name="registry-logins-locked",
@@ -99,28 +61,25 @@ _REGISTRY = (
         cause="The registry has locked an account or address after too many failed logins: the "
         "credentials are wrong.{credentials}",
         to_do="Look which credentials are used, and renew them.",
-        reasons=_PREPARING,
         lines=compile_patterns(r"toomanyrequests: too many failed login attempts"),
     ),
     Rule(
         name="registry-busy",
         cause="The runner wanted {image}, and {registry} answered that it gets too many requests.",
         to_do="Retry later. If it happens often, tell whoever keeps the runners or the registry.",
-        reasons=_PREPARING,
         lines=compile_patterns(rf"{_PULL}.{{0,500}}(?:\b429 too many requests|toomanyrequests\b)"),
-        doubtful=may_name_image,
+        doubtful=doubts.may_name_image,
     ),
     Rule(
         name="registry-unreachable",
         cause="The runner could not reach {registry} to get {image}.",
         to_do="Retry the job. If it goes on, tell whoever keeps the runners or the registry.",
-        reasons=_PREPARING,
         lines=compile_patterns(
             rf"{_PULL}.{{0,500}}{_DOWN}",
             rf"error response from daemon: .{{0,300}}/v2/.{{0,300}}{_DOWN}",
         ),
         # The change may have named another registry.
-        doubtful=may_name_image,
+        doubtful=doubts.may_name_image,
     ),
     Rule(
         name="registry-untrusted",
@@ -128,26 +87,23 @@ _REGISTRY = (
         "signed it, and so it could not get {image}.",
         to_do="Tell whoever keeps the runners to trust that authority, or whoever keeps the "
         "registry to use a certificate that they trust.",
-        reasons=_PREPARING,
-        lines=compile_patterns(rf"{_PULL}.{{0,500}}{_UNKNOWN_SIGNER}"),
-        doubtful=may_name_image,
+        lines=compile_patterns(rf"{_PULL}.{{0,500}}x509: certificate signed by unknown authority"),
+        doubtful=doubts.may_name_image,
     ),
     Rule(
         name="registry-certificate-early",
         cause="To the machine that runs the job, the certificate of {registry} is of the future: "
         "that machine's clock is behind, or the certificate is not valid yet.",
         to_do="Tell whoever keeps the runners to set the machine's clock, if it is that.",
-        reasons=_PREPARING,
         lines=compile_patterns(rf"{_PULL}.{{0,500}}{_OUT_OF_TIME}.{{0,100}} is before "),
-        doubtful=may_name_image,
+        doubtful=doubts.may_name_image,
     ),
     Rule(
         name="registry-certificate-expired",
         cause="The certificate of {registry} has expired, so the runner could not get {image}.",
         to_do="Tell whoever keeps the registry to renew its certificate.",
-        reasons=_PREPARING,
         lines=compile_patterns(rf"{_PULL}.{{0,500}}{_OUT_OF_TIME}.{{0,100}} is after "),
-        doubtful=may_name_image,
+        doubtful=doubts.may_name_image,
     ),
     Rule(
         name="image-name",
@@ -155,7 +111,6 @@ _REGISTRY = (
         verdict=Verdict.UNKNOWN,
         cause="The image has no valid name: a variable in it may be empty or wrong.",
         to_do="See from which variables the job's `image` is made, and where they are set.",
-        reasons=_PREPARING,
         lines=compile_patterns(
             r"invalid reference format|couldn't parse image name|\bInvalidImageName\b"
         ),
@@ -165,23 +120,21 @@ _REGISTRY = (
         cause="The registry did not let the runner have {image}, or does not have it.{credentials}",
         to_do="Check that these credentials are valid and may read the image, and that its name is "
         "right.",
-        reasons=_PREPARING,
         lines=compile_patterns(
             rf"{_PULL}.{{0,500}}(?:pull access denied|\bunauthorized\b|\bdenied\b|\b40[13] )"
         ),
-        doubtful=_may_lack_own_image,
+        doubtful=doubts.may_lack_own_image,
     ),
     Rule(
         name="image-pull",
         cause="The runner could not get {image}: the registry does not have it.",
         to_do="Check whether the image and its tag are in the registry still, and in the CI "
         "configuration that they are what was meant.",
-        reasons=_PREPARING,
         lines=compile_patterns(
             rf"{_PULL}.{{0,500}}(?:manifest unknown|not found|repository does not exist)"
         ),
         unless=compile_patterns(r"\bplatform\b|no matching manifest|executable file not found"),
-        doubtful=_may_lack_own_image,
+        doubtful=doubts.may_lack_own_image,
     ),
     Rule(
         name="image-pull-unexplained",
@@ -189,31 +142,21 @@ _REGISTRY = (
         verdict=Verdict.UNKNOWN,
         cause="Kubernetes could not get {image}; the log does not say why.",
         to_do="Check the image's name, and ask whoever keeps the cluster what its events say.",
-        reasons=_PREPARING,
         lines=compile_patterns(
             r"image pull failed: Back-off pulling image", r"\bErrImagePull\b|\bImagePullBackOff\b"
         ),
     ),
 )
 
-# ---------------------------------------------------------------------------------------- the disk
-
-_NO_DISK = compile_patterns(
-    r"/sys/fs/cgroup|/dev/shm|shared memory|/proc/sys/",
-    r"inotify|fsnotify|\bwatch(?:es|ers?)?\b|semget|semaphore|keyring|session key|devpts|\bpty\b",
-)
-"""Other things of which a kernel has only so many, in the words of a full disk."""
-
 _DISK_FULL = Rule(
     name="disk-full",
     cause="The disk of the runner{runner} was full, or a quota on it used up.",
     to_do="Retry the job, on another runner if you can. Tell whoever keeps the runners to free "
     "disk.",
-    reasons=_PREPARING,
     lines=compile_patterns(r"\bno space left on device\b", r"\bdisk quota exceeded\b"),
-    unless=_NO_DISK,
+    unless=NO_DISK,
     # The change may ask for a larger image, or for a disk in memory.
-    doubtful=lambda sight: sight.job.began or may_change_configuration(sight),
+    doubtful=lambda sight: sight.job.began or doubts.may_change_configuration(sight),
 )
 _DISK = (
     _DISK_FULL,
@@ -235,49 +178,18 @@ _DISK = (
     ),
 )
 
-# ---------------------------------------------------------------------------------- the repository
-
-_CHECKED_OUT = re.compile(r"Checking out |Updating/initializing submodules|Updated submodules")
-_FETCHING = re.compile(r"Getting source from Git|Fetching changes|Cloning repository")
-_FOLDER = re.compile(r"nitialized (?:empty|existing) Git repository in (.{1,400}?)/\.git/?$")
-_URL = re.compile(r"unable to access '(https?://[^']{1,400})'")
-
-
-def _fetches_repository(sight: Sight) -> bool:
-    """For `Rule.holds`: whether the runner fetched the project's repository, and not a submodule, a
-    file in LFS, or the repository of another address."""
-    before = [text for number, text in list_runner_lines(sight.job) if number <= sight.number]
-    if not any(map(_FETCHING.match, before)) or any(map(_CHECKED_OUT.match, before)):
-        return False
-    found = _URL.search(sight.text)
-    return found is None or _is_repository(found[1], sight)
-
-
-def _is_repository(url: str, sight: Sight) -> bool:
-    """Whether a URL is that of the repository for which the runner has made a folder. A runner may
-    know GitLab by another name than its users, so that the path has to be the same, and the host
-    need not."""
-    _, _, rest = url.partition("://")
-    path = rest.partition("/")[2].rstrip("/").removesuffix(".git").lower()
-    page = sight.job.url.partition("://")[2].partition("/-/")[0].partition("/")[2].lower()
-    folders = (_FOLDER.search(text) for _, text in list_runner_lines(sight.job))
-    made = any(each and each[1].lower().endswith(f"/{path}") for each in folders)
-    return bool(path) and (made or path in {page, sight.scene.project.lower()})
-
-
 _UNFETCHED = Rule(
     name="repository-unreachable",
     cause="The runner{runner} could not fetch the project's repository: {host} was not reached, or "
     "gave no answer.",
     to_do="Retry the job. If it goes on, tell whoever keeps the runners or GitLab.",
-    reasons=_PREPARING,
     lines=compile_patterns(
         r"^fatal: unable to access '.{1,400}': (?:Failed to connect|Connection timed out"
         r"|Recv failure|Operation timed out|The requested URL returned error: 50\d"
         r"|SSL_ERROR_SYSCALL|OpenSSL SSL_connect)",
         r"^(?:error|fatal): RPC failed; (?:curl|HTTP) (?:\d{2} |50\d)",
     ),
-    holds=_fetches_repository,
+    holds=doubts.fetches_repository,
 )
 _UNRESOLVED = compile_patterns(r"^fatal: unable to access '.{1,400}': Could not resolve host")
 _REPOSITORY = (
@@ -297,32 +209,21 @@ _REPOSITORY = (
         cause="While the runner{runner} fetched the sources, git could not get something other "
         "than the project itself, such as a submodule, from {host}.",
         to_do="Check that address, and whether it can be reached from the runner.",
-        reasons=_PREPARING,
         lines=(*_UNRESOLVED, *_UNFETCHED.lines),
     ),
 )
-
-# ------------------------------------------------------------------------------------- the cluster
 
 _UNSCHEDULED = Rule(
     name="pod-unscheduled",
     cause="The job's pod was not started in time.{scheduler}",
     to_do="Retry later. If it goes on, tell whoever keeps the cluster.",
-    reasons=_PREPARING,
     lines=compile_patterns(r"timed out waiting for pod to start"),
     unless=compile_patterns(r"ImagePull|image pull|CrashLoop|CreateContainer"),
     # A job can ask for more than any node has, or for a node that there is not.
-    doubtful=lambda sight: may_change_configuration(sight) or not _was_unschedulable(sight),
+    doubtful=lambda sight: (
+        doubts.may_change_configuration(sight) or not doubts.was_unschedulable(sight)
+    ),
 )
-
-
-def _was_unschedulable(sight: Sight) -> bool:
-    """Whether the last word on the pod is that no node has enough CPU or memory for it."""
-    events = [text for _, text in list_runner_lines(sight.job) if text.startswith("\t")]
-    return (
-        bool(events) and re.search(r"Unschedulable: .{0,400}Insufficient", events[-1]) is not None
-    )
-
 
 _NEVER_BEGAN = Rule(
     name="script-never-began",
@@ -339,11 +240,160 @@ _NEVER_BEGAN = Rule(
     holds=lambda sight: not sight.job.began,
 )
 
-RULES = (
+_RETRY = "Retry the job. If it goes on, tell whoever keeps GitLab and its runners."
+
+
+def _make_infrastructure_rule(name: str, cause: str, to_do: str, *reasons: str) -> Rule:
+    return Rule(
+        name=name,
+        cause=cause,
+        to_do=to_do,
+        reasons=frozenset(reasons),
+        # The tags that select a runner are part of the configuration.
+        doubtful=doubts.may_choose_runners,
+    )
+
+
+_REASONS = (
+    Rule(
+        name="ci-minutes",
+        cause="The namespace has no compute minutes left, so GitLab ran no job.",
+        to_do="Buy compute minutes, wait for the next month, or use your own runner.",
+        reasons=frozenset({"ci_quota_exceeded"}),
+    ),
+    Rule(
+        name="artifacts-gone",
+        # Why they are gone, and for how long they are to be kept, is for people to say.
+        verdict=Verdict.UNKNOWN,
+        cause="The job needs the artifacts of an earlier job, and these have expired or were "
+        "deleted (GitLab: missing_dependency_failure). Run by itself, the job fails again.",
+        to_do="Run the earlier job again, then this one, or a new pipeline. If they expire too "
+        "soon, raise `artifacts:expire_in`.",
+        reasons=frozenset({"missing_dependency_failure"}),
+    ),
+    Rule(
+        name="time-limit",
+        # A change can make a job wait for ever, and so can a slow runner or a slow network.
+        verdict=Verdict.UNKNOWN,
+        cause="The job met its time limit and was ended. That alone tells nothing of the cause.",
+        to_do="See what it did last, by its log, and how long it took when it last passed.",
+        reasons=TIME_LIMITS,
+        quoted_lines=compile_patterns(
+            r"^ERROR: Job failed: execution took longer than",
+            r"^ERROR: Job failed \(system failure\)",
+        ),
+    ),
+    _make_infrastructure_rule(
+        "no-runner",
+        "No runner can take the job: none is online that has its tags and may run it. {tags}",
+        "See whether a runner with these tags is online, not paused, and enabled for the project; "
+        "then run the job again.",
+        *NO_RUNNER,
+    ),
+    replace(
+        _make_infrastructure_rule(
+            "stuck",
+            "No runner took the job in time. {tags}",
+            "See whether the runners that have these tags are online and have room, then run the "
+            "job again.",
+            *WAITED,
+        ),
+        has_started=False,
+    ),
+    Rule(
+        name="runner-lost",
+        # The runner's machine may have died of the job, as when its memory was used up.
+        verdict=Verdict.UNKNOWN,
+        cause="A runner took the job, and then GitLab heard no more of it. Its machine may have "
+        "been stopped, or may have died of what the job did.",
+        to_do="See what the log says last, and ask whoever keeps the runners what became of this "
+        "one.",
+        reasons=LOST,
+        has_started=True,
+    ),
+    _make_infrastructure_rule(
+        "runner-not-provided",
+        "The machine that should run the job did not come up in time. {tags}",
+        _RETRY,
+        "runner_provisioning_timeout",
+    ),
+    _make_infrastructure_rule(
+        "scheduler", "GitLab could not hand the job to a runner.", _RETRY, "scheduler_failure"
+    ),
+    _make_infrastructure_rule(
+        "api", "GitLab's own interface failed while the job ran.", _RETRY, "api_failure"
+    ),
+    _make_infrastructure_rule(
+        "data-integrity",
+        "GitLab found its record of the job damaged.",
+        "Run a new pipeline. If it goes on, tell whoever keeps GitLab.",
+        "data_integrity_failure",
+    ),
+    _make_infrastructure_rule(
+        "runner-too-old",
+        "The runner{runner} is too old for what the job asks of it.",
+        "Tell whoever keeps the runners to update them, or tag the job for a newer one. {tags}",
+        "runner_unsupported",
+    ),
+    Rule(
+        name="container-died",
+        # The job may have used up the memory or the disk that it was given.
+        verdict=Verdict.UNKNOWN,
+        cause="The runner says that the job's container was ended from outside. The job may have "
+        "used more memory or disk than it is given, or its machine was needed for others.",
+        to_do="See what the job did last, and whether it needs more than when it last passed; ask "
+        "whoever keeps the runner{runner} for its limits.",
+        reasons=frozenset({"runner_system_failure", "runner_interrupted", "unknown_failure"}),
+        lines=CONTAINER_END,
+        unless=NOT_THE_JOB,
+    ),
+    Rule(
+        name="runner-stopped",
+        cause="The runner{runner} was stopped while the job ran (GitLab: runner_interrupted).",
+        to_do="Retry the job. If it goes on, tell whoever keeps the runners.",
+        reasons=frozenset({"runner_interrupted"}),
+        quoted_lines=LAST_WORDS,
+    ),
+    Rule(
+        name="runner-refused",
+        # Whose setting has to be altered, and whether the change needs it, no line tells.
+        verdict=Verdict.UNKNOWN,
+        cause="The runner{runner} asked for something on the job's behalf and was refused: a "
+        "right, a token, a quota or a name may be wrong.{secret}",
+        to_do="See what was refused, and which setting of the project, the job or the runner asks "
+        "for it.",
+        reasons=frozenset({"runner_system_failure", "runner_external_dependency_failure"}),
+        lines=compile_patterns(
+            r"^(?:ERROR|WARNING): .{0,800}(?:permission denied|unauthori[sz]ed|\bforbidden\b"
+            r"|access ?denied|permissiondenied|\bcode:? 40[0-4]\b|exceeded quota|not allowed"
+            r"|\bnot found\b|could not be found|not exist|\binvalid\b)"
+        ),
+    ),
+    Rule(
+        name="runner-settings",
+        verdict=Verdict.UNKNOWN,
+        cause="The runner{runner} cannot do what its own settings or the job's ask of it.",
+        to_do="See what the runner says, and which setting it means: the job's, or the runner's.",
+        reasons=frozenset({"runner_configuration_error"}),
+        quoted_lines=LAST_WORDS,
+    ),
+    Rule(
+        name="runner-system-failure",
+        cause="The job ended outside its script: the runner{runner} could not go on.{secret}",
+        to_do="Give the line above to whoever keeps the runners. Retry only if it looks passing.",
+        reasons=frozenset({"runner_system_failure", "runner_external_dependency_failure"}),
+        quoted_lines=LAST_WORDS,
+        doubtful=doubts.may_be_the_job,
+    ),
+)
+
+RULES: tuple[Rule, ...] = (
     # The runner tells the same twice, as a warning and as an error, and cuts either.
     *(replace(rule, choose=take_longest) for rule in _REGISTRY),
     *_DISK,
     *_REPOSITORY,
     _UNSCHEDULED,
     _NEVER_BEGAN,
+    *_REASONS,
 )
+"""The last one covers any other failure of the runner."""

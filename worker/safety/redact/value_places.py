@@ -1,9 +1,11 @@
-"""What stands between a key and its value: in code, configuration, tables, lists and commands."""
+"""Where the value of a key is: what stands between them, in code, configuration, tables, lists and
+commands; and the lines of a block of YAML (`password: |`) below its key."""
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
-_COLOUR = rb"(?:\x1b\[[0-9;]{0,8}m){0,2}"
+_COLOURS = rb"(?:\x1b\[[0-9;]{0,8}m){0,2}"
 # At most one: what is read again of a stream begins between two lines that stayed as they were.
 _TIME = rb"(?:[0-9][0-9TZ:.,+/-]{7,40}+[ ](?:[0-9]{2}[OE][ +])?)?"
 _BREAK = rb"(?:\r?\n|(?:\\r)?\\n)%b" % _TIME
@@ -27,7 +29,7 @@ _SEPARATOR = re.compile(
     b"|".join(
         (
             rb"%b%b?\]?%b(?:[ \t]{0,60}+(?:[.]{2,80}+[ \t]?)?%b[ \t]{0,20}+%b|[ ]?[.]{3,80}+[ ])"
-            % (_COLOUR, _QUOTE, _COLOUR, _ASSIGNED, _COLOUR),
+            % (_COLOURS, _QUOTE, _COLOURS, _ASSIGNED, _COLOURS),
             rb"%b(?:[ \t]*+,[ \t]*+%b?%b\\{0,3}[\"']|[ \t]++)%b"
             % (_QUOTE, _LINE_END, _FIELD, _BEFORE_VALUE),
             rb"[\"']?(?:[ \t]{0,4}%b|,?[ \t]{1,4})(?i:value|content|data)[ \t]{0,20}[:=][ \t]*+"
@@ -133,3 +135,106 @@ def _is_set(data: bytes, start: int, before: bytes) -> bool:
         return True
     line = data[max(0, start - 120, data.rfind(b"\n", 0, start) + 1) : start]
     return _SETS.search(line) is not None
+
+
+# ----------------------------------------------------------------------------------- blocks of YAML
+
+_COLOUR = re.compile(rb"\x1b\[[0-9;]{0,20}[mK]?")
+"""A colour; its end may be missing, as it may have been taken for the beginning of a key."""
+
+_BLANKS = rb"(?:[ \t]|\x1b\[[0-9;]{0,20}[mK]){0,20}+"
+_MARK = rb"%b(?:[!&][\w!/:.-]{0,60}+[ \t]{1,4}){0,2}[|>][+-]?[1-9]?[+-]?%b" % (_BLANKS, _BLANKS)
+_HEADER = re.compile(rb"%b(?:#[^\n\\]{0,200})?\r?(\n|\\n)" % _MARK)
+_HEADER_INSIDE = re.compile(rb":%b(?:#|$)" % _MARK)
+"""In a line without colours."""
+
+_LINE_NUMBER = re.compile(rb"\d{1,9}(?=\D{0,3}$)")
+_DIGITS = re.compile(rb"\d{1,9}")
+_MOST_LINES = 100
+"""A longer block is redacted up to here. Fewer than `redacted_values.OVERLAP`."""
+
+_LONGEST_LINE = 4096
+_LINES = {
+    b"\n": re.compile(rb"[^\n]{0,%d}" % _LONGEST_LINE),
+    b"\\n": re.compile(rb"(?:[^\"\\\n]|\\(?!n)[^\n]){0,%d}" % _LONGEST_LINE),
+}
+"""A line, by what ends it: a newline, or its escape in a JSON string, which a quote ends."""
+
+_LONGEST_PREFIX = 120
+
+
+def list_block_lines(data: bytes, name: int, value: int) -> list[tuple[int, int]]:
+    """Return where each line of the block begins and ends, without blanks; [] if there is no block.
+
+    The key begins at `name`, its value at `value`. Before the key there may be the prefix of a
+    log's lines or the mark of a diff, and anything may be coloured. A block ends before what may be
+    the head of another, so that every line is examined for one block only.
+    """
+    header = _HEADER.match(data, value)
+    if header is None or _remove_colours(data[name:value]).rstrip(b" \t")[-1:] != b":":
+        return []
+    start = _find_line_start(data, name, value, header[1])
+    prefix = _remove_colours(data[start:name])
+    found: list[tuple[int, int]] = []
+    for begin, line in _read_lines(data, header.end(), header[1]):
+        plain = _remove_colours(line)
+        text, inside = _split_prefix(plain, prefix)
+        if (plain.strip() and not inside) or _HEADER_INSIDE.search(text[-400:]):
+            break
+        if text:
+            at = plain.rindex(text)
+            last = at + len(text) - 1
+            found.append((begin + _find_coloured(line, at), begin + _find_coloured(line, last) + 1))
+    return found
+
+
+def _remove_colours(text: bytes) -> bytes:
+    return _COLOUR.sub(b"", text) if b"\x1b" in text else text
+
+
+def _find_coloured(line: bytes, at: int) -> int:
+    """Return the index in `line` of the byte at index `at` of the line without colours."""
+    for colour in _COLOUR.finditer(line):
+        if colour.start() > at:
+            break
+        at += len(colour[0])
+    return at
+
+
+def _find_line_start(data: bytes, name: int, value: int, end: bytes) -> int:
+    """Return where the line of a key begins, or a place not far before the key in a long line.
+
+    `name` may be one character too early, if an escape such as `\\n` precedes the key.
+    """
+    first = max(0, name - _LONGEST_PREFIX)
+    line = data.rfind(end, first, value)
+    quote = data.rfind(b'"', first, name) if end == b"\\n" else -1
+    begins = quote >= 0 and data[quote - 1 : quote] != b"\\"
+    return max(first, line + len(end) if line >= 0 else 0, quote + 1 if begins else 0)
+
+
+def _read_lines(data: bytes, at: int, end: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield at most `_MOST_LINES` lines that end in `end`, and where each begins."""
+    for _ in range(_MOST_LINES):
+        found = _LINES[end].match(data, at)
+        line = found[0] if found else b""
+        yield at, line
+        at += len(line)
+        if not data.startswith(end, at):
+            return
+        at += len(end)
+
+
+def _split_prefix(line: bytes, prefix: bytes) -> tuple[bytes, bool]:
+    """Return the rest of a line after what corresponds to the key's `prefix`, without the blanks
+    around it, and whether it is indented further than the key.
+
+    A line's number may have more digits than that of the key's line.
+    """
+    skipped = len(prefix.rstrip(b" \t"))
+    column = len(prefix) - skipped
+    number = _LINE_NUMBER.search(prefix[:skipped])
+    if number and (digits := _DIGITS.match(line, number.start())):
+        skipped += max(0, len(digits[0]) - len(number[0]))
+    rest = line[skipped:]
+    return rest.strip(), len(rest) - len(rest.lstrip(b" \t")) > column

@@ -14,8 +14,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from sandbox.about import describe_cluster, describe_engine
 from sandbox.bubblewrap import BubblewrapDriver
+from sandbox.engine import describe_engine
+from sandbox.kubernetes.cluster import describe_cluster
 from worker import app, wiring
 from worker import settings as settings_module
 from worker.cli.terminal import get_width, print_json

@@ -11,8 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from sandbox.about import ClusterFacts, Engine
 from sandbox.base import Driver, SandboxError
+from sandbox.engine import Engine
+from sandbox.kubernetes.cluster import ClusterFacts
 from worker.conversation.model import Model
 from worker.doctor.gitlab import Accounts
 from worker.errors import QueueError, SandpiperError

@@ -11,13 +11,12 @@ from sandbox.base import Sandbox
 from tests.fakes import EchoToolbox, HandClock, MemorySandbox, ScriptedModel, says
 from tests.parts import change_parts
 from tests.simulators.gitlab import GitLabSim, Note, Pipeline, Scene, make_failing_merge_request
-from worker.conversation.context import Context, Subject
+from worker.conversation.context import Context, SessionKey, Subject
 from worker.conversation.context_json import dump_context, load_context
 from worker.conversation.events import Asking, Event
 from worker.conversation.limits import Limits
 from worker.conversation.messages import ToolSpec
 from worker.conversation.model import Model, Reply
-from worker.conversation.session_id import SessionKey
 from worker.conversation.triggers import PipelineFailed, PipelinePassed, Replied, Trigger
 from worker.errors import ModelError, SourceError
 from worker.gitlab.read.api.client import ReadClient
@@ -31,8 +30,16 @@ from worker.sessions.folder import FolderStore
 from worker.settings.playbook import Playbook, Workflow
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import Budget
-from worker.turns.parts import Deps, GitLab, NoKnownFailures, Queue, Run, Runtime, Storage
-from worker.turns.results import Skipped
+from worker.turns.parts import (
+    Attempt,
+    Deps,
+    GitLab,
+    NoKnownFailures,
+    Queue,
+    Runtime,
+    Skipped,
+    Storage,
+)
 from worker.turns.session import make_key
 from worker.verdict.finding import JobLog, Place
 from worker.verdict.jobs import Survey
@@ -42,7 +49,7 @@ FINDING = says(
     "## Evidence\n- job 1 line 1: it ran twice\n"
 )
 Ran = dispatch.Result
-_RUN = Run()
+_RUN = Attempt()
 START = 1_795_000_000.0
 
 
@@ -108,7 +115,7 @@ WORKFLOW = Workflow(
 )
 
 
-def run_trigger(trigger: Trigger, deps: Deps, run: Run = _RUN) -> Ran:
+def run_trigger(trigger: Trigger, deps: Deps, run: Attempt = _RUN) -> Ran:
     """Deal with a trigger at once."""
     return dispatch.find_job(trigger, deps, run)()
 
@@ -177,7 +184,7 @@ class Job:
     def run_failed(self, pipeline: Pipeline | None = None, **changes: Any) -> Ran:
         """Run the job of a failed pipeline's webhook."""
         return run_trigger(
-            self.make_trigger(pipeline), self.build_deps(**changes), Run(self._watch)
+            self.make_trigger(pipeline), self.build_deps(**changes), Attempt(self._watch)
         )
 
     def run_passed(self, pipeline: Pipeline, **changes: Any) -> Ran:
@@ -191,7 +198,7 @@ class Job:
             failed.mr_iid,
             failed.mr_project_id,
         )
-        return run_trigger(trigger, self.build_deps(**changes), Run(self._watch))
+        return run_trigger(trigger, self.build_deps(**changes), Attempt(self._watch))
 
     def make_trigger(
         self, pipeline: Pipeline | None = None, *, dated: bool = False
@@ -211,7 +218,7 @@ class Job:
         assert note is not None
         mr = note.merge_request
         trigger = Replied(mr.project.id, mr.iid, note.discussion_id, note.id)
-        return run_trigger(trigger, self.build_deps(**changes), Run(self._watch))
+        return run_trigger(trigger, self.build_deps(**changes), Attempt(self._watch))
 
     def write_comment(self, text: str, thread: str = "", **options: Any) -> Note:
         """Write what the developer says, without its webhook."""

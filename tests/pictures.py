@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.browser import Browser, open_browser
 from tests.flow.product import Product, product
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.jobs.day_report import DAY, JudgedTurn, count_day, write_day
 from worker.lab import story
 from worker.sessions.base import Claim

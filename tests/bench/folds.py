@@ -17,12 +17,12 @@ from typing import Any
 from tests.bench import prompt_cache
 from tests.bench.sessions import ENDLESS, Session, calling
 from tests.contexts import TOOL, call, context
-from tests.fakes import HandClock, MemorySandbox
+from tests.fakes import HandClock, MemorySandbox, ScriptedModel
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.conversation.context import Context
-from worker.conversation.folds.fold import Fold, FoldKind, FoldSettings
+from worker.conversation.folds import Fold, FoldKind, FoldSettings
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
 from worker.lab.script import Answer, Asked, Call, Say, Script
@@ -30,8 +30,8 @@ from worker.models import table
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.settings.runs import Resume, Strategy
 from worker.tools.source import Ran
-from worker.turns.folding import FoldedResults, FoldParts, make_fold
-from worker.turns.loop import LoopParts, run_loop
+from worker.turns.loop import LoopParts, make_fold, run_loop
+from worker.turns.sandbox_files import FoldedResults
 
 WINDOW, CALLS, RESULT = 64_000, 400, 8_000
 NEEDLE = "needle-42"
@@ -88,6 +88,12 @@ def _make_text(number: int) -> str:
     return f"{found}\n" + f"{number:06} a line of a log, of some length\n" * (RESULT // 41)
 
 
+PARTS = LoopParts(
+    ScriptedModel(()), Files(MemorySandbox()), HandClock(), lambda _: None, lambda _: None
+)
+"""What folds are made with where no model is asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A session: how many requests were refused, whether the needle was found."""
@@ -106,7 +112,6 @@ def hold(wire: str, strategy: Strategy, calls: int = CALLS) -> Ended:
         parts = LoopParts(
             *(model, Files(sandbox), clock, lambda _: None, lambda _: None),
             prepare_tools=FoldedResults(sandbox).write_missing,
-            fold_parts=FoldParts(),
         )
         settings = FoldSettings(strategy=strategy)
         limits = replace(ENDLESS, context_tokens=WINDOW, fold_settings=settings)
@@ -160,7 +165,7 @@ def measure_fold_seconds(kind: FoldKind) -> float:
     long = make_long_session(500)
     planned = Fold(kind, 1, 981, made_at=len(long.messages))
     started = time.process_time()
-    make_fold(long, planned, FoldParts(), drops_wire=False)
+    make_fold(long, planned, PARTS)
     return time.process_time() - started
 
 
@@ -171,7 +176,7 @@ def measure_fold_memory(folds: int) -> float:
     before = tracemalloc.get_traced_memory()[0]
     for number in range(folds):
         planned = Fold(FoldKind.SUMMARY, 1, 101 + 90 * number, made_at=len(long.messages))
-        long = make_fold(long, planned, FoldParts(), drops_wire=False)
+        long = make_fold(long, planned, PARTS)
     after = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     return (after - before) / before

@@ -25,13 +25,12 @@ import httpx
 from tests.bench import server
 from tests.contexts import context
 from worker.clock import SystemClock
-from worker.conversation.context import Context
+from worker.conversation.context import Context, SessionKey
 from worker.conversation.context_json import Dumper
 from worker.conversation.events import ignore_event
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.conversation.model import Model
-from worker.conversation.session_id import SessionKey
 from worker.models import table
 from worker.models.http.client import HttpModel
 from worker.sessions.base import Claim

@@ -19,7 +19,7 @@ from tests.bench.processes import Process, memory, running
 from tests.flow.product import DOCKER, Product, product
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import MergeRequest
-from worker.conversation.loop_rules import LoopRules
+from worker.conversation.limits import LoopRules
 from worker.lab.script import Say
 from worker.safety.marker import find_marker
 

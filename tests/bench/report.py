@@ -16,8 +16,8 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from worker.conversation.context import SessionKey
 from worker.conversation.limits import Limits
-from worker.conversation.session_id import SessionKey
 from worker.jobs.verdict_days import count_ended_days, read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer

@@ -14,7 +14,7 @@ from tests.contexts import context
 from tests.fakes import HandClock
 from worker.conversation.context import Context
 from worker.conversation.events import ignore_event
-from worker.conversation.folds.fold import FoldSettings
+from worker.conversation.folds import FoldSettings
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec, User
 from worker.lab.anthropic import checks, protocol

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.stores import S3Server
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 

@@ -8,7 +8,7 @@ from tests.fakes import HandClock
 from tests.simulators.odd_answers import OddS3
 from tests.simulators.s3_gateway import S3Gateway
 from tests.stores import S3Server
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.conversation.triggers import PipelineFailed
 from worker.errors import StoreError
 from worker.queue.heartbeat import Registration

@@ -9,7 +9,7 @@ from tests.contract.places import Place
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
 from tests.simulators.gitlab import GitLabSim
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.conversation.triggers import Replied
 from worker.jobs import retention
 from worker.jobs.verdict_days import count_ended_days
@@ -19,8 +19,7 @@ from worker.sessions.base import Claim, MemoryPart
 from worker.sessions.folder import FolderStore
 from worker.sessions.table import guard_store
 from worker.turns.day_budget import Budget
-from worker.turns.parts import Deps
-from worker.turns.results import Finished
+from worker.turns.parts import Deps, Finished
 from worker.verdict import known, project_memory, similar
 from worker.verdict.jobs import Survey
 from worker.verdict.verdict import Verdict

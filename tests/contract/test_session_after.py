@@ -3,7 +3,7 @@
 import pytest
 
 from tests.contract.places import KEY, Place, at, many
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError
 
 

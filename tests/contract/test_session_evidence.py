@@ -3,7 +3,7 @@
 import pytest
 
 from tests.contract.places import KEY, Place, at
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError, TurnTaken
 from worker.sessions.store import MAX_CONTEXT
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.places import KEY, WORKERS, Place, at, many
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError, TurnTaken
 from worker.sessions.base import Claim
 from worker.sessions.store import MAX_CONTEXT

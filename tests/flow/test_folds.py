@@ -16,7 +16,7 @@ from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.conversation import context_json
 from worker.conversation.context import Context, Status
-from worker.conversation.folds.summary import TASK
+from worker.conversation.fold_summary import TASK
 from worker.conversation.messages import find_results
 from worker.lab.script import Answer, Asked, Call, Say, Script
 from worker.settings.runs import Strategy

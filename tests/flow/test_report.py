@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.flow.product import Product, product
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.lab import story
 from worker.sessions.folder import FolderStore
 from worker.sessions.turn_row import Row, dump_row

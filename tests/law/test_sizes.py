@@ -11,7 +11,7 @@ from tests.law.house import Module, functions, length, modules, none, parse, pro
 FILE = {"worker": 400, "sandbox": 400, "tests": 500}
 FUNCTION = 60
 
-MOST = {
+MOST: dict[str, float] = {
     "files": 620,
     "lines": 86_000,
     "public functions and classes": 2_400,

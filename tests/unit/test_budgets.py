@@ -73,14 +73,14 @@ def test_of_every_row_the_model_is_warned_and_at_its_limit_asked_for_the_last_ti
     near = decide(session, limit(**{setting: 100}), NOW)
     assert isinstance(near, Ask)
     assert [each.budget for each in near.soft] == [row]
-    warning = prompts.write_notice(near)
+    warning = prompts.write_notice(near.soft)
     assert "80" in warning
     assert "{" not in warning
     assert warning.endswith(": finish, with only the calls you still need.")
 
     final = decide(session, limit(**{setting: 80}), NOW)
     assert final == Ask(final=(row.name,))
-    assert prompts.write_notice(final).startswith(f"{row.final}\n")
+    assert prompts.write_notice(used_up=final.final).startswith(f"{row.final}\n")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

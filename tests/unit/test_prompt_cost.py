@@ -15,7 +15,7 @@ from tests.bench.folds import call_often
 from tests.bench.prompt_cache import CASES, bill
 from tests.bench.sessions import ENDLESS, UNFOLDED, Session, calling
 from worker.conversation.cache_marks import LIFETIME
-from worker.conversation.folds.fold import FoldSettings
+from worker.conversation.folds import FoldSettings
 from worker.conversation.limits import Limits
 from worker.conversation.messages import User
 from worker.lab.script import Answer, Asked, Call, Empty, Say, Script, Think, Truncated

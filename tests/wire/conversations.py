@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from tests.simulators.openai.sealed import seal
-from worker.conversation.folds.fold import Fold, FoldKind
-from worker.conversation.folds.view import build_view
+from worker.conversation.folds import Fold, FoldKind, build_view
 from worker.conversation.messages import (
     Assistant,
     Message,

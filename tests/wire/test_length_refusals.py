@@ -18,7 +18,7 @@ from tests.wire.codecs import CODECS
 from tests.wire.length_refusals import LENGTH, OTHER, Refused
 from tests.wire.simulators import WIRES
 from worker.conversation.context import Context, Outcome, Status
-from worker.conversation.folds.plan import estimate_size
+from worker.conversation.fold_plan import estimate_size
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolResult, ToolSpec, User
 from worker.lab.script import Answer, Asked, Say

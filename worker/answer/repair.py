@@ -11,8 +11,8 @@ from worker.conversation.messages import (
     ToolResult,
     find_open_calls,
     find_results,
+    find_saved_files,
 )
-from worker.conversation.saved_files import find_saved_files
 from worker.safety.untrusted import parse_objects
 
 _WORKER_DIED = (

@@ -12,16 +12,21 @@ from rich.console import Console
 from worker import wiring
 from worker.cli import DONE, FAILED, PARTIAL, foreground, say_failure
 from worker.cli.stored_sessions import complete_model
-from worker.conversation.context import NO_OUTCOME, Context, NoteRef, Outcome, Status, Subject
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import (
+    NO_OUTCOME,
+    Context,
+    NoteRef,
+    Outcome,
+    SessionKey,
+    Status,
+    Subject,
+)
 from worker.conversation.triggers import PipelineFailed
 from worker.errors import ConfigError, SandpiperError
 from worker.safety.untrusted import one_line, visible
 from worker.turns import stored_turns
-from worker.turns.parts import Deps, Run
-from worker.turns.results import Ended, Finished, Skipped
-from worker.turns.run_again import Failure
-from worker.turns.second_look import look_again
+from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Finished, Skipped
+from worker.turns.run_again import look_again
 from worker.turns.session import analyse_failure, make_key
 
 _URL = re.compile(r"^(?P<base>https?://.+?)/(?P<project>[^/].*?)/-/merge_requests/(?P<iid>\d+)")
@@ -80,7 +85,7 @@ def command(
         click.echo(f"Analysed already: {place}", err=True)
         shown: Ended = _finish(key, answer, deps)
     else:
-        run = Run(foreground.make_watcher(Console(stderr=True), posts=not dry_run))
+        run = Attempt(foreground.make_watcher(Console(stderr=True), posts=not dry_run))
         shown = foreground.take_turn(
             _choose_turn(key, subject, workflow, deps),
             deps,
@@ -121,14 +126,14 @@ def _finish(key: SessionKey, answer: Context, deps: Deps) -> Finished:
 
 def _choose_turn(
     key: SessionKey, subject: Subject, workflow: str, deps: Deps
-) -> Callable[[Run], Ended]:
+) -> Callable[[Attempt], Ended]:
     """Return what takes the session's first turn, or looks at its failure once more."""
     asked = PipelineFailed(subject.pipeline_project_id, subject.pipeline_id, subject.sha, "")
     ended_at = deps.gitlab.pipelines.find_end_time(asked)
     if deps.storage.sessions.find_latest_turn(key) is None:
         definition = deps.runtime.playbook.get(workflow)
         return lambda run: analyse_failure(subject, definition, deps, run, ended_at=ended_at)
-    failure = Failure(subject, ended_at)
+    failure = FailedPipeline(subject, ended_at)
     return lambda run: look_again(key, failure, deps, run, on_request=True)
 
 

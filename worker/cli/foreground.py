@@ -27,16 +27,15 @@ from worker.conversation.events import (
 from worker.conversation.messages import ToolCall
 from worker.errors import HandedOver, LeaseLost, SandpiperError
 from worker.safety.untrusted import parse_object
-from worker.turns.parts import Deps, Run
-from worker.turns.results import Ended
+from worker.turns.parts import Attempt, Deps, Ended
+from worker.turns.placeholder import UnfinishedNote
 from worker.turns.sandbox import remove_sandbox
-from worker.turns.unfinished_note import UnfinishedNote
 
 STOPPED = "it was stopped by the one who ran it in a terminal"
 """What the note of a run says that Ctrl-C has ended."""
 
 
-def take_turn(take: Callable[[Run], Ended], deps: Deps, run: Run, *, stopped: str) -> Ended:
+def take_turn(take: Callable[[Attempt], Ended], deps: Deps, run: Attempt, *, stopped: str) -> Ended:
     """Call `take` with a run that ends between two steps at Ctrl-C.
 
     If it ends without a result, its note says why, and its sandbox is gone. Raises StoppedBySignal

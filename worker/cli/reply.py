@@ -11,7 +11,7 @@ from worker.cli.analyze import print_ended, tell_next_step
 from worker.cli.stored_sessions import complete_model, complete_session
 from worker.conversation.questions import Route, route_reply
 from worker.errors import SandpiperError
-from worker.turns.parts import ReplyRoute, Run
+from worker.turns.parts import Attempt, ReplyRoute
 from worker.turns.session import answer_reply
 
 
@@ -37,7 +37,9 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
     key = deps.storage.sessions.find_session(session)
     if key is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
-    run = Run(foreground.make_watcher(Console(stderr=True), posts=False), reply_route=_route(text))
+    run = Attempt(
+        foreground.make_watcher(Console(stderr=True), posts=False), reply_route=_route(text)
+    )
     answered = foreground.take_turn(
         lambda run: answer_reply(key, text, deps, run),
         deps,

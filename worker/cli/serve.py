@@ -24,8 +24,8 @@ from worker.queue import broker
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps
+from worker.turns.placeholder import UnfinishedNote
 from worker.turns.sandbox import remove_sandbox
-from worker.turns.unfinished_note import UnfinishedNote
 
 log = logging.getLogger("sandpiper.start")
 

@@ -19,9 +19,8 @@ from worker.cli.stored_sessions import (
     read_rows,
 )
 from worker.cli.terminal import get_width, print_json
-from worker.conversation.context import NO_OUTCOME, Context
+from worker.conversation.context import NO_OUTCOME, Context, SessionKey
 from worker.conversation.messages import Assistant, Message, ToolResult, User
-from worker.conversation.session_id import SessionKey
 from worker.errors import SandpiperError
 from worker.safety.untrusted import one_line, parse_object, visible
 from worker.sessions import turn_row

@@ -14,8 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from worker import wiring
-from worker.conversation.context import Context
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey
 from worker.errors import SandpiperError, StoreError
 from worker.safety.untrusted import one_line
 from worker.sessions import turn_row

@@ -16,7 +16,7 @@ from worker.jobs.retention import list_expired, remove_expired
 from worker.jobs.unfinished_notes import heal_notes
 from worker.jobs.verdict_days import count_ended_days
 from worker.settings import Settings
-from worker.turns.parts import Deps, Run
+from worker.turns.parts import Attempt, Deps
 
 
 @click.command()
@@ -163,6 +163,6 @@ def _show_parked(settings: Settings, retry: str, tell: _Teller) -> None:
 
 def _run(trigger: Trigger, deps: Deps) -> None:
     try:
-        dispatch.find_job(trigger, deps, Run())()
+        dispatch.find_job(trigger, deps, Attempt())()
     except SandpiperError as error:
         click.echo(f"trigger {trigger_id(trigger)}: {error}", err=True)

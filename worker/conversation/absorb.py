@@ -7,8 +7,7 @@ from typing import Any
 from worker.conversation import prompts
 from worker.conversation.context import CacheMark, CallCost, Context
 from worker.conversation.decide import Ask, record_request, record_warning
-from worker.conversation.limits import TurnUsage
-from worker.conversation.loop_rules import LoopRules
+from worker.conversation.limits import LoopRules, TurnUsage
 from worker.conversation.messages import (
     Assistant,
     Message,

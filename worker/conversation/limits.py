@@ -7,8 +7,7 @@ next request is the final one: calls in its answer are not run.
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from worker.conversation.folds.fold import FoldSettings
-from worker.conversation.loop_rules import LoopRules
+from worker.conversation.folds import FoldSettings
 from worker.conversation.messages import Usage
 from worker.conversation.tiers import TierRules
 from worker.settings.limits import BUDGETS, Budget, Used
@@ -73,6 +72,24 @@ class TurnUsage:
             return self
         waited = max(0.0, now - self.paused_at)
         return replace(self, started_at=self.started_at + waited, paused_at=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRules:
+    """The patience of one turn. Each is a setting of `limits:` or `loop:`."""
+
+    hint_at: int = 3
+    """This many same calls in a row are not run any more: the model is told so instead."""
+    stop_at: int = 5
+    """This many of them end the run."""
+    empty_retries: int = 2
+    """How often the model is reminded after an empty answer."""
+    broken_answers: int = 3
+    """This many cut or broken answers in a row end the run."""
+    calls_per_answer: int = 64
+    """The most tool calls of one answer; of an answer with more of them, none is run."""
+    final_grace: float = 120.0
+    """Seconds past the wall-clock limit that the final answer may take."""
 
 
 @dataclass(frozen=True, slots=True)

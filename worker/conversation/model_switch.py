@@ -1,27 +1,136 @@
-"""Changes the context when another model takes over a turn. Pure.
+"""When another model takes over a turn, and what that changes in the context. Pure.
 
-Signals of the transcript raise the tier before a request (`upgrades`), signals of an answer after
-it, and the model itself may ask with the tool `set_tier`. Each change is kept in the context before
-the next request, so that another worker that takes over the run uses the same model.
+Signals of the transcript raise the tier before a request, signals of an answer after it, and the
+model itself may ask with the tool `set_tier`. Each change is kept in the context before the next
+request, so that another worker that takes over the run uses the same model.
 """
 
 import json
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 from worker.conversation import prompts
 from worker.conversation.context import Context
 from worker.conversation.limits import Limits, TurnUsage
-from worker.conversation.messages import ToolCall, ToolResult, ToolSpec, User
+from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
 from worker.conversation.tiers import (
     TierChoice,
     TierRules,
     choose_on_request,
+    explain_no_switch,
     find_upgrade,
     list_tiers,
 )
-from worker.conversation.upgrades import Raise, explain_no_raise
 from worker.safety.untrusted import parse_object
 from worker.settings.models import Signal
+
+_MOST_MALFORMED = 2
+"""This many broken or empty answers in a row raise the tier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """Another model goes on with the turn: a stronger one, that of `choice`, because of `signal`;
+    or if the reply's own model is not to go on, for `reason`, that of the session."""
+
+    choice: TierChoice | None = None
+    signal: Signal | None = None
+    reason: str = ""
+
+
+def find_raise(context: Context, limits: Limits) -> Raise | None:
+    """Return the change of model that the transcript calls for before the next request, or None.
+
+    A reply's own model gets one request: whatever its answer was, it was not the end.
+    """
+    if context.reply_model:
+        is_asked = context.turn_usage.iterations > 0
+        return Raise(reason=_explain_more_needed(context)) if is_asked else None
+    if context.tier is None or explain_no_raise(context, limits):
+        return None
+    for signal in _list_signals(context, limits):
+        if choice := find_upgrade(limits.tier_rules, context.tier, signal, context.turn):
+            return Raise(choice, signal)
+    return None
+
+
+def _explain_more_needed(context: Context) -> str:
+    """Say what was wrong with the only answer of a reply's own model."""
+    spent = context.turn_usage
+    if spent.last_was_cut:
+        return "its answer was too long"
+    if spent.broken_answers:
+        return "its answer came out broken"
+    if spent.empty_answers:
+        return "it gave no answer"
+    if isinstance(context.messages[-1], ToolResult):
+        return "it called a tool"
+    return "its answer was not enough"
+
+
+def _list_signals(context: Context, limits: Limits) -> Iterator[Signal]:
+    spent = context.turn_usage
+    malformed = 0 if spent.last_was_cut else spent.broken_answers
+    if max(malformed, spent.empty_answers) >= _MOST_MALFORMED:
+        yield Signal.MALFORMED
+    watches_code = Signal.CODE in limits.tier_rules.upgrade
+    if watches_code and shows_code_work(context.messages[context.turn_start + 1 :]):
+        yield Signal.CODE
+
+
+def explain_no_raise(context: Context, limits: Limits) -> str:
+    """Say why the turn's model cannot be changed now, "" if it can."""
+    if context.tier is None:
+        return "there are no tiers here"
+    spent = context.turn_usage
+    if spent.final:
+        return "the final answer was asked for"
+    budget_left = 1.0 if spent.cost_usd is None else 1.0 - spent.cost_usd / limits.cost_usd
+    return explain_no_switch(context.tier, context.turn, budget_left)
+
+
+_ENDINGS = (
+    *(".py", ".js", ".ts", ".java", ".go", ".rs", ".rb", ".sh", ".c", ".cpp", ".cs", ".kt"),
+    *(".scala", ".swift", ".lua", ".r", ".pl", ".php", ".sql", ".yaml", ".yml", ".toml"),
+    *(".gradle", ".cmake", ".makefile", "makefile", "dockerfile"),
+)
+_COMMAND = re.compile(
+    r"(?:^|[;&|(]\s*)(?:python3?|node|npm|npx|pip3?|mvn|gradle|gcc|g\+\+|cargo|go|rustc|pytest"
+    r"|make|cmake|javac|dotnet|ruby|tsc|webpack|esbuild|jest|mocha|yarn)\s"
+)
+_TRACE = re.compile(
+    r"Traceback|SyntaxError|TypeError|NullPointerException|\bat (?:com|org)\.|\bpanic:|error\[E"
+)
+_FILE_TOOL = "gitlab_get_file"
+_MOST = 4_096
+"""Only this many characters of a text are searched."""
+
+
+def shows_code_work(messages: Iterable[Message]) -> bool:
+    """Whether one of the messages reads code, runs it, or holds a stack trace of it."""
+    return any(map(_shows_code, messages))
+
+
+def _shows_code(message: Message) -> bool:
+    if isinstance(message, ToolResult):
+        return _TRACE.search(message.content[:_MOST]) is not None
+    return isinstance(message, Assistant) and any(map(_works_on_code, message.calls))
+
+
+def _works_on_code(call: ToolCall) -> bool:
+    arguments: Any = parse_object(call.arguments)
+    command = arguments.get("command")
+    if call.name == "sandbox_exec" and isinstance(command, str):
+        return _COMMAND.search(f"{command[:_MOST]} ") is not None
+    if arguments.get("source") == _FILE_TOOL:
+        arguments = arguments.get("arguments")
+    elif call.name != _FILE_TOOL:
+        return False
+    path = arguments.get("path") if isinstance(arguments, dict) else None
+    return isinstance(path, str) and path.lower().endswith(_ENDINGS)
+
 
 SET_TIER = "set_tier"
 _LONGEST_NAME = 40

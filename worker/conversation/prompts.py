@@ -6,9 +6,8 @@ Warnings and reminders go at the end of one request and are not stored.
 import re
 from collections.abc import Sequence
 
-from worker.conversation.decide import Ask
-from worker.conversation.limits import find_budget
-from worker.conversation.question_parts import read_parts
+from worker.conversation.limits import Spending, find_budget
+from worker.conversation.questions import read_parts
 from worker.logs.preview import clip_bytes
 from worker.safety.marker import MARKER
 from worker.safety.untrusted import one_line, visible
@@ -153,13 +152,25 @@ FROM_ABOVE = (
 """The ephemeral text that goes with the request to a reply's own model."""
 
 
-def write_notice(ask: Ask) -> str:
-    """The ephemeral text that goes with one request, or ""."""
-    if ask.final:
-        insisting = [_NOT_RUN] if ask.insist else []
-        return "\n".join([*(find_budget(name).final for name in ask.final), *insisting, _LAST])
-    near = ", ".join(each.describe() for each in ask.soft)
-    return "\n".join([*([_FINISH.format(near)] if near else []), *([_EMPTY] if ask.empty else [])])
+def write_notice(
+    near: Sequence[Spending] = (),
+    used_up: Sequence[str] = (),
+    *,
+    insist: bool = False,
+    is_empty: bool = False,
+) -> str:
+    """The ephemeral text that goes with one request, "" if there is nothing to say.
+
+    It warns of the budgets `near` their limits, or asks for the final answer because of the budgets
+    `used_up`; see `decide.Ask`.
+    """
+    if used_up:
+        reasons = [find_budget(name).final for name in used_up]
+        return "\n".join([*reasons, *([_NOT_RUN] if insist else []), _LAST])
+    warned = ", ".join(each.describe() for each in near)
+    return "\n".join(
+        [*([_FINISH.format(warned)] if warned else []), *([_EMPTY] if is_empty else [])]
+    )
 
 
 def tell_broken_answer(*, cut: bool, calls: int, again: bool, most: int) -> str:

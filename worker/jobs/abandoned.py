@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from worker.conversation import context_json
-from worker.conversation.context import Context
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey
 from worker.conversation.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.errors import Unreadable
 from worker.queue.journal import State, StoredEntry

@@ -8,8 +8,7 @@ from types import MappingProxyType
 
 from worker.conversation import comment_commands, prompts
 from worker.conversation.comment_commands import Command, CommentRequest
-from worker.conversation.context import KNOWN, RULE, Context, Subject
-from worker.conversation.session_id import SessionKey, make_session_id
+from worker.conversation.context import KNOWN, RULE, Context, SessionKey, Subject, make_session_id
 from worker.conversation.tiers import TierModel
 from worker.conversation.triggers import PipelineFailed, Replied, trigger_id
 from worker.errors import Unreadable
@@ -28,8 +27,7 @@ from worker.jobs.model_commands import (
 from worker.jobs.pipeline_failed import find_looked_at
 from worker.settings.models import TIERS
 from worker.turns import contexts, memory, project_memory, session, stored_turns
-from worker.turns.parts import Deps, Run
-from worker.turns.results import Busy, Ended, Skipped
+from worker.turns.parts import Attempt, Busy, Deps, Ended, Skipped
 from worker.turns.tiers import forget_preference
 
 STOPPED = "stopped on request"
@@ -64,7 +62,7 @@ class Comment:
     begins: str = ""
 
 
-def run_command(comment: Comment, deps: Deps, run: Run) -> Ended | str:
+def run_command(comment: Comment, deps: Deps, run: Attempt) -> Ended | str:
     """Do what a comment asks for. Raises SandpiperError."""
     match comment.request:
         case Command(name, argument):
@@ -75,12 +73,12 @@ def run_command(comment: Comment, deps: Deps, run: Run) -> Ended | str:
             return _answer_question(comment, deps, run)
 
 
-def _explain_unknown(comment: Comment, written: str, deps: Deps, run: Run) -> str:
+def _explain_unknown(comment: Comment, written: str, deps: Deps, run: Attempt) -> str:
     word = re.sub(r"[^\w-]", "", written.split()[0])[:20] or "?"
     return f"There is no command `{word}`:\n\n{_write_usage(deps)}"
 
 
-def _list_commands(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+def _list_commands(comment: Comment, argument: str, deps: Deps, run: Attempt) -> str:
     return f"Write one of these lines:\n\n{_write_usage(deps)}"
 
 
@@ -88,7 +86,7 @@ def _write_usage(deps: Deps) -> str:
     return comment_commands.list_commands(deps.runtime.playbook.commands())
 
 
-def _run_workflow(comment: Comment, command: str, deps: Deps, run: Run) -> Ended | str:
+def _run_workflow(comment: Comment, command: str, deps: Deps, run: Attempt) -> Ended | str:
     """Run the command's workflow on the newest failure, or answer with that failure's state."""
     subject = _find_failure(comment, deps)
     if isinstance(subject, str):
@@ -110,7 +108,7 @@ def _run_workflow(comment: Comment, command: str, deps: Deps, run: Run) -> Ended
 
 
 def _look_again(
-    comment: Comment, key: SessionKey, latest: int, deps: Deps, run: Run
+    comment: Comment, key: SessionKey, latest: int, deps: Deps, run: Attempt
 ) -> Ended | str:
     stored = stored_turns.load_newest(key, latest, deps)
     if stored is None:
@@ -126,11 +124,11 @@ def _look_again(
     return f"{_describe_analysis(stored)} Reply there to ask more."
 
 
-def _change_tier(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+def _change_tier(comment: Comment, argument: str, deps: Deps, run: Attempt) -> str:
     return change_tier(_make_asker(comment), argument, deps)
 
 
-def _change_model(comment: Comment, argument: str, deps: Deps, run: Run) -> Ended | str:
+def _change_model(comment: Comment, argument: str, deps: Deps, run: Attempt) -> Ended | str:
     words = argument.split()
     if len(words) != 1 or words[0].lower() in (LIST, *TIERS):
         return change_models(_make_asker(comment), argument, deps)
@@ -142,7 +140,7 @@ def _make_asker(comment: Comment) -> Asker:
     return Asker(trigger.project_id, trigger.mr_iid, comment.note.author_id)
 
 
-def _answer_with_model(comment: Comment, written: str, deps: Deps, run: Run) -> Ended | str:
+def _answer_with_model(comment: Comment, written: str, deps: Deps, run: Attempt) -> Ended | str:
     name, wrong = find_model(written, deps)
     if wrong:
         return wrong
@@ -157,7 +155,7 @@ def _answer_with_model(comment: Comment, written: str, deps: Deps, run: Run) -> 
     return _answer_in_session(comment, key, _OTHER_MODEL, deps, chosen)
 
 
-def _write_status(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+def _write_status(comment: Comment, argument: str, deps: Deps, run: Attempt) -> str:
     tier = describe_tier(_make_asker(comment), deps)
     return "\n\n".join(filter(None, (_describe_state(comment, deps), tier)))
 
@@ -192,7 +190,7 @@ def _write_progress(key: SessionKey, turn: int, deps: Deps) -> str:
     )
 
 
-def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Attempt) -> str:
     stopped = 0
     for key in _list_sessions(comment, deps):
         turn = stored_turns.find_next_turn(key, deps)
@@ -202,7 +200,7 @@ def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
     return "Stopping after the present step." if stopped else "Nothing is running."
 
 
-def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Attempt) -> str:
     name = trigger_id(comment.trigger)
     _end_first_turns(comment, name, deps, run)
     removed = sum(session.forget_session(key, name, deps) for key in _list_sessions(comment, deps))
@@ -216,7 +214,7 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run)
     return f"{answer} The notes stay until somebody deletes them."
 
 
-def _end_first_turns(comment: Comment, name: str, deps: Deps, run: Run) -> None:
+def _end_first_turns(comment: Comment, name: str, deps: Deps, run: Attempt) -> None:
     """Stop the first turns that are at work, and end the unfinished ones, so that what they commit
     is deleted too. Raises Busy until all have ended."""
     unfinished = _list_unfinished(comment, deps)
@@ -229,7 +227,7 @@ def _end_first_turns(comment: Comment, name: str, deps: Deps, run: Run) -> None:
         session.end_first_turn(key, name, deps, replace(run, gives_up=STOPPED))
 
 
-COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Run], Ended | str]] = MappingProxyType(
+COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Attempt], Ended | str]] = MappingProxyType(
     {
         "status": _write_status,
         "stop": _stop_runs,
@@ -246,7 +244,7 @@ COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Run], Ended | str]] = Mappi
 # --------------------------------------------------------------------------------------- questions
 
 
-def _answer_question(comment: Comment, deps: Deps, run: Run) -> Ended | str:
+def _answer_question(comment: Comment, deps: Deps, run: Attempt) -> Ended | str:
     key = _find_session(comment, deps)
     if isinstance(key, str):
         return key
@@ -258,7 +256,7 @@ def _answer_in_session(
     key: SessionKey,
     text: str,
     deps: Deps,
-    run: Run,
+    run: Attempt,
     *,
     first_look: bool = False,
 ) -> Ended | str:

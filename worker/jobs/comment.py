@@ -11,10 +11,9 @@ from dataclasses import replace
 
 from worker.conversation import comment_commands
 from worker.conversation.comment_commands import Command
-from worker.conversation.context import Subject
+from worker.conversation.context import SessionKey, Subject
 from worker.conversation.limits import count_cost
 from worker.conversation.questions import MOST_TOKENS, TASK, Route, read_route, route_reply
-from worker.conversation.session_id import SessionKey
 from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import ConfigError, ForgeError, SandpiperError
 from worker.gitlab.ports import ThreadNote
@@ -23,15 +22,14 @@ from worker.jobs.results import CommandAnswered
 from worker.safety.marker import Kind, Marker, find_marker
 from worker.safety.neutralise import neutralise
 from worker.turns import session, stored_turns
-from worker.turns.parts import Deps, ReplyRoute, Run
-from worker.turns.results import Busy, Ended, Skipped
+from worker.turns.parts import Attempt, Busy, Deps, Ended, ReplyRoute, Skipped
 
 log = logging.getLogger("sandpiper.replies")
 
 DAY = 86_400.0
 
 
-def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAnswered:
+def answer_comment(trigger: Replied, deps: Deps, run: Attempt) -> Ended | CommandAnswered:
     """Answer one comment. Raises SandpiperError; `transient` ones may be handled again."""
     thread = deps.gitlab.merge_requests.read_thread(
         trigger.project_id, trigger.mr_iid, trigger.discussion_id
@@ -150,7 +148,7 @@ def _has_turn(comment: Comment, deps: Deps) -> bool:
     return stored is not None and comment.note.note_id in stored.answered_notes
 
 
-def _do_command(comment: Comment, deps: Deps, run: Run) -> Ended | CommandAnswered:
+def _do_command(comment: Comment, deps: Deps, run: Attempt) -> Ended | CommandAnswered:
     """Do what is asked for, or answer which of the operator's settings prevents it."""
     try:
         ended = run_command(comment, deps, run)

@@ -16,9 +16,8 @@ from worker.jobs.results import CommandAnswered, VotesCounted
 from worker.log import bind_log_fields
 from worker.queue.journal import DOUBT, Entry, get_project_id
 from worker.queue.project_slots import ProjectSlots
-from worker.turns.parts import Deps, Run
-from worker.turns.results import Busy, Finished, NotesMarked, Skipped
-from worker.turns.unfinished_note import UnfinishedNote
+from worker.turns.parts import Attempt, Busy, Deps, Finished, NotesMarked, Skipped
+from worker.turns.placeholder import UnfinishedNote
 
 log = logging.getLogger("sandpiper.queue")
 
@@ -65,7 +64,7 @@ def deliver_trigger(
         log.info("trigger %s begins", trigger_id(trigger))
         result: dispatch.Result | None = None
         note = UnfinishedNote(watch)
-        run = Run(
+        run = Attempt(
             watch=note.watch,
             gives_up=_explain_giving_up(entry),
             patient=entry.tries < PATIENT_TRIES,

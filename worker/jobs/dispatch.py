@@ -8,8 +8,7 @@ from worker.clock import Clock
 from worker.conversation.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
 from worker.jobs import comment, pipeline_failed, pipeline_passed, reaction
 from worker.jobs.results import CommandAnswered, VotesCounted
-from worker.turns.parts import Deps, Run
-from worker.turns.results import Ended, NotesMarked
+from worker.turns.parts import Attempt, Deps, Ended, NotesMarked
 
 
 class SteadyClock:
@@ -36,7 +35,7 @@ class SteadyClock:
 Result = Ended | CommandAnswered | NotesMarked | VotesCounted
 
 
-def find_job(trigger: Trigger, deps: Deps, run: Run) -> Callable[[], Result]:
+def find_job(trigger: Trigger, deps: Deps, run: Attempt) -> Callable[[], Result]:
     """Return the function that handles a trigger.
 
     It runs by a SteadyClock. The function raises SandpiperError; after a `transient` one it may be

@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 
-from worker.conversation.context import Subject
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey, Subject
 from worker.conversation.triggers import PipelineFailed, Reacted, Replied, Trigger, trigger_id
 from worker.errors import SandpiperError
 from worker.jobs.pipeline_failed import find_looked_at
 from worker.queue.journal import Journal
-from worker.turns.parts import Deps
-from worker.turns.run_again import Failure, explain_nothing_new
+from worker.turns.parts import Deps, FailedPipeline
+from worker.turns.run_again import explain_nothing_new
 from worker.turns.session import make_key
 from worker.turns.stored_turns import read_turn
 
@@ -85,7 +84,7 @@ def _explain_skipped(found: PipelineFailed, deps: Deps) -> str:
     )
     workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
     key = make_key(place, workflow, deps)
-    failure = Failure(place, found.finished_at)
+    failure = FailedPipeline(place, found.finished_at)
     if reason := _explain_known(key, failure, deps):
         return reason
     if deps.queue.leases.find_holder(key, 0):
@@ -102,7 +101,7 @@ def _explain_skipped(found: PipelineFailed, deps: Deps) -> str:
         return str(error)
 
 
-def _explain_known(key: SessionKey, failure: Failure, deps: Deps) -> str:
+def _explain_known(key: SessionKey, failure: FailedPipeline, deps: Deps) -> str:
     """Return why a session knows a failure; "" if there is no session, or it may not."""
     latest = deps.storage.sessions.find_latest_turn(key)
     if latest is None:

@@ -5,16 +5,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from worker.conversation.context import Subject
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey, Subject
 from worker.conversation.triggers import PipelineFailed
 from worker.errors import SourceError
 from worker.jobs.results import DebounceNotOver
 from worker.settings.playbook import Workflow
-from worker.turns.parts import Deps, Run
-from worker.turns.results import Busy, Ended, Skipped
-from worker.turns.run_again import Failure
-from worker.turns.second_look import look_again
+from worker.turns.parts import Attempt, Busy, Deps, Ended, FailedPipeline, Skipped
+from worker.turns.run_again import look_again
 from worker.turns.session import analyse_failure, make_key
 from worker.turns.stored_turns import has_moved_on, is_unexplained, load_turn
 
@@ -24,7 +21,7 @@ MOST_SKEW = 60.0
 """Seconds that GitLab's clock may be ahead of ours."""
 
 
-def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
+def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended:
     """Analyse the failure, unless there is a reason not to.
 
     Raises DebounceNotOver, Busy and others.
@@ -44,7 +41,9 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
         return deps.gitlab.pipelines.explain_superseded(subject)
 
     if key:
-        return look_again(key, Failure(subject, ended_at), deps, run, superseded=explain_superseded)
+        return look_again(
+            key, FailedPipeline(subject, ended_at), deps, run, superseded=explain_superseded
+        )
     return analyse_failure(
         *(subject, workflow, deps, run),
         superseded=explain_superseded,

@@ -1,12 +1,11 @@
 """Handles passed pipelines: the notes on older failures of the merge request then say so."""
 
+from worker.conversation.context import SessionKey
 from worker.conversation.events import Watcher
-from worker.conversation.session_id import SessionKey
 from worker.conversation.triggers import PipelinePassed
-from worker.turns import older_notes
+from worker.turns import earlier_notes
 from worker.turns.outcomes import update_judgement
-from worker.turns.parts import Deps
-from worker.turns.results import Busy, NotesMarked, Skipped
+from worker.turns.parts import Busy, Deps, NotesMarked, Skipped
 from worker.turns.stored_turns import find_next_turn
 
 
@@ -31,7 +30,7 @@ def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped |
             key, 0
         ):
             raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
-    done = older_notes.mark_passed(subject, deps)
+    done = earlier_notes.mark_passed(subject, deps)
     for name in done.sessions:
         key = SessionKey(subject.project_id, subject.mr_iid, name)
         for turn in range(find_next_turn(key, deps)):

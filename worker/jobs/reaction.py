@@ -6,16 +6,15 @@ repeated or a forged event does no harm, and a withdrawn vote needs no special h
 
 import logging
 
+from worker.conversation.context import SessionKey
 from worker.conversation.events import VotesChanged, Watcher
-from worker.conversation.session_id import SessionKey
 from worker.conversation.triggers import Reacted
 from worker.gitlab.ports import Votes
 from worker.jobs.results import VotesCounted
 from worker.log import bind_log_fields
 from worker.turns.outcomes import update_judgement
-from worker.turns.parts import Deps
+from worker.turns.parts import Deps, Skipped
 from worker.turns.project_memory import update_memory
-from worker.turns.results import Skipped
 from worker.verdict import aftermath
 from worker.verdict.aftermath import DOWN, MOST_VOTERS, UP, Feedback
 

@@ -1,8 +1,8 @@
-"""How a job ends, in addition to the ends of a turn (`worker.turns.results`)."""
+"""How a job ends, in addition to the ends of a turn (`worker.turns.parts`)."""
 
 from dataclasses import dataclass
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import SandpiperError
 from worker.verdict.aftermath import Feedback
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import StoreError, Unreadable
 from worker.queue.journal import State, name_entry
@@ -19,7 +19,7 @@ from worker.sessions import object_names
 from worker.sessions.base import KnownFailures
 from worker.sessions.damaged import DAMAGED, KEPT
 from worker.sessions.records import RECORD, Records
-from worker.turns import kept_prompts, leads, project_memory
+from worker.turns import memory, project_memory, stored_turns
 from worker.turns.parts import Deps
 from worker.verdict import known
 
@@ -214,7 +214,7 @@ def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> It
 
 _MEMORIES = (
     (
-        *(object_names.parse_words, leads.count_old_words, leads.remove_old_words),
+        *(object_names.parse_words, memory.count_old_words, memory.remove_old_words),
         "the words of {} known failures",
     ),
     (
@@ -245,7 +245,7 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:
             yield _make_record_removal(name, deps)
     for name in list(records.list_names(object_names.PROMPTS)):
         used_at = records.find_modification_time(name)
-        if used_at is not None and used_at < before - kept_prompts.RENEWAL:
+        if used_at is not None and used_at < before - stored_turns.RENEWAL:
             yield _make_record_removal(name, deps)
     for name in list(records.list_names(object_names.PREFERENCES)):
         set_at = records.find_modification_time(name)

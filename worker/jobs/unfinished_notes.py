@@ -7,8 +7,7 @@ its client had posted anew.
 
 from collections.abc import Iterator, Sequence
 
-from worker.conversation.context import Context, Subject
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey, Subject
 from worker.errors import ForgeError
 from worker.gitlab.ports import OwnNote
 from worker.queue.journal import State
@@ -16,7 +15,7 @@ from worker.safety.marker import Marker
 from worker.sessions import object_names
 from worker.turns import stored_turns
 from worker.turns.parts import Deps
-from worker.turns.unfinished_note import is_unfinished, write_end
+from worker.turns.placeholder import is_unfinished, write_end
 
 MOST = 500
 """The most merge requests whose notes one sweep reads."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.jobs.day_report import (
     DAY,
     DayReport,

@@ -7,18 +7,16 @@ from dataclasses import dataclass, replace
 
 from sandbox.background import start_in_background
 from worker.conversation import prompts
-from worker.conversation.context import Context, Status
+from worker.conversation.context import Context, SessionKey, Status
+from worker.conversation.decide import normalise_arguments
 from worker.conversation.events import Watcher
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, find_results
 from worker.conversation.plan import EXEC
-from worker.conversation.repeated_calls import normalise_arguments
-from worker.conversation.session_id import SessionKey
 from worker.errors import HandedOver
 from worker.settings.playbook import Playbook, Workflow
 from worker.tools.source import Ran, Toolbox
 from worker.turns import triage
-from worker.turns.folding import FoldParts
 from worker.turns.investigate import make_examiner
 from worker.turns.loop import LoopParts, run_loop
 from worker.turns.parts import Deps, Toolset
@@ -188,7 +186,8 @@ def _run(
         checkpoint=end_if_stopping,
         watch=watch,
         examiner=make_examiner(context.workflow, toolset, deps),
-        fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, watch),
+        helper=deps.runtime.helper,
+        redact=deps.runtime.redact,
     )
     limits = deps.runtime.limits_for(context.workflow, model)
     return run_loop(replace(context, model=model.name), limits, parts)

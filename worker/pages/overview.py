@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from urllib.parse import urlencode
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.pages.stored import find_state
 from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS
 from worker.safety.untrusted import one_line

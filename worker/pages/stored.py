@@ -5,8 +5,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
 from worker.conversation import context_json
-from worker.conversation.context import Context
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import Context, SessionKey
 from worker.errors import StoreError, Unreadable
 from worker.pages.texts import INTERRUPTED
 from worker.pages.view import StoredTurn

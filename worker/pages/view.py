@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from worker.answer.repair import find_unavailable
 from worker.conversation.context import CallCost, Context, Subject
-from worker.conversation.folds.fold import FoldKind
+from worker.conversation.folds import FoldKind
 from worker.conversation.limits import SOFT, Limits, TurnUsage, measure_budgets
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, User
 from worker.conversation.prompts import QUESTION_FOLLOWS

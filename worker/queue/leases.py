@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 
 from worker.clock import Clock
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import HandedOver, LeaseLost, StoreError
 from worker.queue.heartbeat import DEAD_RECORD, FOLDER, Registration
 from worker.sessions.base import Claim, SessionStore

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.sessions.records import Records
 from worker.stored_keys import KEY
 

@@ -16,7 +16,7 @@ worker/README.md lists what else is in the store.
 import re
 from dataclasses import dataclass
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError
 
 CONTEXT = "context.json"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError, Unreadable
 from worker.sessions import keys
 from worker.sessions.object_names import END, RECENT

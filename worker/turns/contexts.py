@@ -14,25 +14,23 @@ from worker.conversation.context import (
     Context,
     NoteRef,
     Outcome,
+    SessionKey,
     Status,
     Subject,
     find_last_tool_turn,
 )
 from worker.conversation.limits import TurnUsage
-from worker.conversation.messages import User
+from worker.conversation.messages import User, find_saved_files
 from worker.conversation.plan import ANNOUNCEMENT
-from worker.conversation.question_parts import list_parts, split_question
-from worker.conversation.saved_files import find_saved_files
-from worker.conversation.session_id import SessionKey
+from worker.conversation.questions import list_parts, split_question
 from worker.conversation.tiers import TierChoice
 from worker.conversation.triggers import Replied
 from worker.safety.neutralise import neutralise
 from worker.safety.redacted_values import redact_values
 from worker.settings.playbook import Workflow
 from worker.settings.runs import Gate
-from worker.turns import kept_prompts, stored_turns
-from worker.turns.parts import Deps
-from worker.turns.run_again import Failure
+from worker.turns import stored_turns
+from worker.turns.parts import Deps, FailedPipeline
 from worker.verdict.survey_text import tell_time
 
 log = logging.getLogger("sandpiper.job")
@@ -50,7 +48,7 @@ def make_first_context(
     ended_at: float = 0.0,
 ) -> Context:
     """Return the context with which a session's first turn begins; `ended_at` is the context's."""
-    system, tools = kept_prompts.write_prompt(subject, workflow, deps)
+    system, tools = stored_turns.write_prompt(subject, workflow, deps)
     return Context(
         session_id=name,
         subject=subject,
@@ -112,7 +110,7 @@ def read_unfinished_analysis(key: SessionKey, subject: Subject, deps: Deps) -> C
     unfinished = read_unfinished(key, 0, deps)
     if unfinished is None or not _is_about(unfinished, subject, key):
         return None
-    return kept_prompts.restore_prompt(replace(unfinished, subject=subject), deps)
+    return stored_turns.restore_prompt(replace(unfinished, subject=subject), deps)
 
 
 def _is_about(unfinished: Context, subject: Subject, key: SessionKey) -> bool:
@@ -143,7 +141,7 @@ def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
 
 
 def read_unfinished_look(
-    key: SessionKey, stored: Context, failure: Failure, deps: Deps
+    key: SessionKey, stored: Context, failure: FailedPipeline, deps: Deps
 ) -> Context | None:
     """Return the checkpoint of the turn after `stored` if it looks at the failure's pipeline.
 

@@ -20,7 +20,7 @@ from worker.conversation.limits import Limits
 from worker.conversation.messages import Assistant, User, find_results
 from worker.conversation.model import Helper
 from worker.conversation.model_switch import SET_TIER
-from worker.conversation.question_parts import read_parts
+from worker.conversation.questions import read_parts
 from worker.settings.runs import Gate
 from worker.verdict.jobs import Survey
 

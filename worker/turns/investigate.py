@@ -27,11 +27,10 @@ from worker.errors import (
     StoreError,
     TurnTaken,
 )
-from worker.turns import planning, triage
+from worker.turns import report, triage
 from worker.turns.examination import Examiner, fail_without_answer
-from worker.turns.folding import FoldParts
 from worker.turns.loop import LoopParts, run_loop
-from worker.turns.parts import Deps, Run, Toolset, Turn
+from worker.turns.parts import Attempt, Deps, Toolset, Turn
 from worker.turns.report import find_hidden, read_finding, read_verdict
 from worker.turns.sandbox import Workspace
 from worker.turns.tiers import change_model, find_signal, open_model
@@ -96,7 +95,7 @@ def end_context(context: Context, reason: str) -> Context:
     return replace(context, outcome=outcome)
 
 
-def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
+def _open_workspace(turn: Turn, deps: Deps, run: Attempt) -> Workspace:
     """Open the turn's workspace, whose sandbox starts in the background.
 
     A question about what was said may need no sandbox, so there it starts at the first call.
@@ -117,7 +116,7 @@ def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
 def _complete_first_message(checkpoints: Checkpoints, workspace: Workspace, deps: Deps) -> None:
     """Tell the model the sandbox's tools, announce files and propose steps. A helper's answer,
     which has a cost, is stored before it is used. Raises Interrupted, StoreError."""
-    context = planning.add_plan(
+    context = triage.add_plan(
         triage.add_tools(checkpoints.context, workspace.running_sandbox, deps), deps
     )
     if context.calls is not checkpoints.context.calls:
@@ -126,13 +125,13 @@ def _complete_first_message(checkpoints: Checkpoints, workspace: Workspace, deps
 
 
 def _prepare_loop(
-    checkpoints: Checkpoints, toolset: Toolset, workspace: Workspace, deps: Deps, run: Run
+    checkpoints: Checkpoints, toolset: Toolset, workspace: Workspace, deps: Deps, run: Attempt
 ) -> LoopParts:
     model = open_model(checkpoints.context, deps, run)
     sandbox = deps.runtime.wrap_sandbox(workspace.sandbox)
     toolbox = toolset.open_toolbox(sandbox, triage.read_error_text(checkpoints.context))
     checkpoints.context = replace(checkpoints.context, model=model.name, gave_way="")
-    workspace.save_documents(planning.list_announced_files(checkpoints.context, deps), toolbox)
+    workspace.save_documents(triage.list_announced_files(checkpoints.context, deps), toolbox)
     if checkpoints.is_continued:
         checkpoints.resume(toolbox.is_repeatable)
     workflow = deps.runtime.playbook.get(checkpoints.context.workflow)
@@ -147,7 +146,8 @@ def _prepare_loop(
         prepare_tools=workspace.prepare_tools,
         replace_sandbox=workspace.replace_sandbox,
         after_tools=workspace.save_now_and_then,
-        fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
+        helper=deps.runtime.helper,
+        redact=deps.runtime.redact,
         change_model=partial(change_model, deps, run),
         find_signal=partial(find_signal, read_verdict=partial(read_verdict, toolset, deps)),
         remind=write_step_reminder if workflow.leads else lambda context: "",
@@ -179,8 +179,8 @@ def _find_objections(
     )
     return replace(
         objections,
-        refutation=triage.find_refutation(outcome.text, context),
-        retry_verdict=triage.find_retried_verdict(outcome.text, context) if found else "",
+        refutation=report.find_refutation(outcome.text, context),
+        retry_verdict=report.find_retried_verdict(outcome.text, context) if found else "",
     )
 
 
@@ -203,7 +203,9 @@ def _keep_outcome(checkpoints: Checkpoints, deps: Deps) -> Iterator[None]:
         checkpoints.context = end_context(checkpoints.context, reason)
 
 
-def run_investigation(turn: Turn, toolset: Toolset, deps: Deps, run: Run) -> tuple[Context, Trials]:
+def run_investigation(
+    turn: Turn, toolset: Toolset, deps: Deps, run: Attempt
+) -> tuple[Context, Trials]:
     """Run the loop in a sandbox and store its files; an error becomes the turn's outcome.
 
     Returns also which of the changes that the answer advises were run in the sandbox.

@@ -19,34 +19,42 @@ from worker.answer.parse import is_finding
 from worker.answer.repair import close_calls, close_lost_calls, list_saving_calls
 from worker.clock import Clock
 from worker.conversation import prompts
-from worker.conversation.absorb import absorb_reply, halt_turn, record_overflow
+from worker.conversation.absorb import absorb_reply, charge_helper, halt_turn, record_overflow
 from worker.conversation.cache_marks import MarkPlan, plan_marks
 from worker.conversation.context import Context, Outcome
-from worker.conversation.decide import Act, Ask, Stop, decide
+from worker.conversation.decide import HINT, Act, Ask, Stop, decide
 from worker.conversation.events import Answered, Asking, Stage, ToolRan, Watcher
-from worker.conversation.folds.fold import Fold
-from worker.conversation.folds.plan import choose_fold, estimate_size
-from worker.conversation.folds.view import build_view, list_fold_ends
+from worker.conversation.fold_plan import choose_fold, estimate_size
+from worker.conversation.fold_summary import (
+    MOST_TOKENS,
+    TASK,
+    check_summary,
+    split_messages,
+    summarise_by_rules,
+    write_transcript,
+)
+from worker.conversation.folds import Fold, FoldKind, build_view, list_fold_ends, list_missing_files
 from worker.conversation.limits import Limits, find_room, is_time_up
 from worker.conversation.messages import (
+    Message,
     ToolCall,
     User,
     count_groups,
     count_results,
     find_open_calls,
+    find_saved_files,
 )
-from worker.conversation.model import Model, Reply, Request
+from worker.conversation.model import Helper, HelperAnswer, Model, Reply, Request
 from worker.conversation.model_switch import (
     SET_TIER,
+    Raise,
     answer_set_tier,
     hand_over,
     leave_reply_model,
     raise_for_answer,
     record_model,
 )
-from worker.conversation.repeated_calls import HINT
 from worker.conversation.tiers import REPLY
-from worker.conversation.upgrades import Raise
 from worker.errors import (
     CIRCUIT_OPEN,
     SILENT,
@@ -58,39 +66,41 @@ from worker.errors import (
 from worker.settings.models import Signal
 from worker.tools.source import Toolbox
 from worker.turns.examination import Examiner
-from worker.turns.folding import FoldParts, make_fold
 
 log = logging.getLogger("sandpiper.turn")
 
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
-    """The parts of one run's loop. `examiner` says what is wrong with an answer.
-
-    While no provider answers, `patient` runs end in Postponed, others with that reason.
-    `news` returns what else the model must know, once; it stays in the history.
-    `prepare_tools` is called before calls are run, `after_tools` after them. `replace_sandbox` is
-    called when the sandbox was lost: it returns how many messages the new sandbox's files cover,
-    None if there is no new one. `fold_parts` makes folds. `change_model` opens the model that goes
-    on with a context, with its limits; `find_signal` says whether an answer calls for a stronger
-    one. `remind` returns the notice of a request that has no other one.
-    """
+    """The parts of one run's loop."""
 
     model: Model
     toolbox: Toolbox
     clock: Clock
     checkpoint: Callable[[Context], None]
+    """Called after every step."""
     watch: Watcher
     examiner: Examiner = field(default_factory=Examiner)
+    """Says what is wrong with an answer."""
     remind: Callable[[Context], str] = lambda context: ""
+    """The notice of a request that has no other one."""
     news: Callable[[], str] = lambda: ""
+    """What else the model must know, once; it stays in the history."""
     patient: bool = False
+    """While no provider answers, the run ends in Postponed, and not with that reason."""
     prepare_tools: Callable[[Context], None] = lambda context: None
+    """Called before calls are run."""
     after_tools: Callable[[Context], None] = lambda context: None
     replace_sandbox: Callable[[str], int | None] = lambda error: None
-    fold_parts: FoldParts = field(default_factory=FoldParts)
+    """Called when the sandbox was lost: how many messages the new sandbox's files cover, None if
+    there is no new one."""
+    helper: Helper | None = None
+    """Writes the summaries of folds; without one, rules do."""
+    redact: Callable[[str], str] = lambda text: text
     change_model: Callable[[Context], tuple[Model, Limits]] | None = None
+    """Opens the model that goes on with a context, with its limits."""
     find_signal: Callable[[Context, Outcome], Signal | None] = lambda context, outcome: None
+    """Why an answer calls for a stronger model."""
 
 
 def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
@@ -112,8 +122,7 @@ def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
             case Raise() as raised:
                 context = hand_over(context, raised)
             case Fold() as fold:
-                bound = parts.model.binds_thinking
-                context = make_fold(context, fold, parts.fold_parts, drops_wire=bound)
+                context = make_fold(context, fold, parts)
             case Stop(outcome):
                 outcome, now = quote_repair.join_repair(context, outcome), parts.clock.now()
                 context, objections = parts.examiner.examine(context, outcome, limits, now)
@@ -150,7 +159,8 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
         context = context.add(User(news))
     reply_model = context.reply_model
     hint = prompts.FROM_ABOVE if reply_model else parts.remind(context)
-    notice = prompts.write_notice(ask) or hint
+    said = prompts.write_notice(ask.soft, ask.final, insist=ask.insist, is_empty=ask.empty)
+    notice = said or hint
     sent = build_view(context.messages, context.folds)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
@@ -299,3 +309,89 @@ def _report_answer(reply: Reply, room: int, seconds: float) -> Answered:
         text=reply.text,
         calls=reply.calls,
     )
+
+
+_CHARACTERS_PER_TOKEN, _MOST_SHARE = 3, 0.7
+"""How much of its window a helper is given, with a cautious estimate of characters per token."""
+
+
+def make_fold(context: Context, planned: Fold, parts: LoopParts) -> Context:
+    """Return the context with the planned fold and its text. Raises nothing."""
+    fold = replace(planned, drops_wire=parts.model.binds_thinking)
+    if fold.leaves_out:
+        context, fold = _write_text(context, fold, parts)
+    folded = replace(context, folds=(*context.folds, fold), cache=None)
+    size = estimate_size(folded)
+    summary = f"conversation folded ({fold.kind}, {fold.upto - fold.start} messages)"
+    log.info("session %s: %s, about %d tokens are left", context.session_id, summary, size)
+    parts.watch(Stage(f"{summary}: about {size:,} tokens are left"))
+    spent = replace(folded.turn_usage, context_tokens=size)
+    # With the messages goes a warning that has stayed among them.
+    return replace(
+        folded, turn_usage=replace(spent, warned_share=0.0) if fold.leaves_out else spent
+    )
+
+
+def _write_text(context: Context, fold: Fold, parts: LoopParts) -> tuple[Context, Fold]:
+    before = next((each for each in reversed(context.folds) if each.leaves_out), None)
+    since = before.upto if before else fold.start
+    stretch = [
+        message
+        for index, message in enumerate(context.messages[since : fold.upto], since)
+        if index not in fold.kept_messages
+    ]
+    earlier_text = before.text if before and fold.kind is not FoldKind.WINDOW else ""
+    text, by_model = "", False
+    if fold.kind is not FoldKind.WINDOW:
+        answers: list[HelperAnswer] = []
+        text = _summarise(stretch, earlier_text, fold, parts, answers)
+        by_model = bool(text)
+        text = text or summarise_by_rules(stretch, earlier_text)
+        context = charge_helper(context, "summary", answers)
+    hidden = context.messages[fold.start : fold.upto]
+    written = prompts.tell_fold(
+        len(hidden) - len(fold.kept_messages),
+        text,
+        _list_files(hidden, context, fold),
+        by_model=by_model,
+    )
+    return context, replace(fold, text=parts.redact(written))
+
+
+def _list_files(hidden: Sequence[Message], context: Context, fold: Fold) -> Sequence[str]:
+    """List the files with the results that are left out, the newest last."""
+    written = [path for path, _ in list_missing_files(context.messages, [fold])]
+    return [*find_saved_files(hidden), *written]
+
+
+def _summarise(
+    stretch: Sequence[Message],
+    before: str,
+    fold: Fold,
+    parts: LoopParts,
+    answers: list[HelperAnswer],
+) -> str:
+    """Return the helper's summary, "" if there is none or it fails the check.
+
+    The helper's answers, which have their cost, are added to `answers`.
+    """
+    if parts.helper is None:
+        return ""
+    texts = [before] if before else []
+    whole = "\n\n".join([*texts, *write_transcript(stretch)])
+    room = int(parts.helper.context_tokens * _MOST_SHARE * _CHARACTERS_PER_TOKEN)
+    most = room // 2 if fold.kind is FoldKind.RECURSIVE else room
+    if len(whole) <= most:
+        return _ask_helper(whole, whole, parts.helper, answers)
+    for cluster in split_messages(stretch, most):
+        text = "\n\n".join(write_transcript(cluster))[:most]
+        texts.append(_ask_helper(text, text, parts.helper, answers) or summarise_by_rules(cluster))
+    return _ask_helper("\n\n".join(texts)[:room], whole, parts.helper, answers)
+
+
+def _ask_helper(text: str, source: str, helper: Helper, answers: list[HelperAnswer]) -> str:
+    answer = helper.ask(TASK, text, MOST_TOKENS)
+    if answer is None:
+        return ""
+    answers.append(answer)
+    return check_summary(answer.text, source)

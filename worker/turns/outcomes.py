@@ -3,9 +3,8 @@
 import logging
 from dataclasses import replace
 
-from worker.conversation.context import Context
+from worker.conversation.context import Context, SessionKey
 from worker.conversation.events import VerdictJudged, Watcher
-from worker.conversation.session_id import SessionKey
 from worker.errors import StoreError
 from worker.sessions import turn_row
 from worker.sessions.base import SessionStore

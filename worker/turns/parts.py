@@ -6,15 +6,20 @@ from typing import Protocol
 
 from sandbox.base import Driver, Sandbox
 from worker.clock import Clock
-from worker.conversation.context import Context, Subject
+from worker.conversation.context import (
+    Context,
+    NoteRef,
+    Outcome,
+    SessionKey,
+    Subject,
+)
 from worker.conversation.events import Watcher, ignore_event
 from worker.conversation.limits import Limits
 from worker.conversation.messages import ToolSpec
 from worker.conversation.model import Helper, HelperAnswer, Model
 from worker.conversation.questions import Route
-from worker.conversation.session_id import SessionKey
 from worker.conversation.tiers import TierModel
-from worker.errors import ConfigError
+from worker.errors import ConfigError, SandpiperError
 from worker.gitlab.ports import (
     BotAccount,
     MergeRequestReader,
@@ -266,7 +271,7 @@ class ReplyRoute:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Attempt:
     """The state of one run of a trigger.
 
     `watch` is told of its events. `model` makes the model that was asked for, None means the
@@ -307,3 +312,56 @@ class Turn:
     def marker(self) -> Marker:
         """The marker in the turn's note."""
         return Marker(self.key.session_id, self.context.note_turn)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Nothing was to be done, for `reason`. `at_work` says that another worker is doing it,
+    `is_certain` that no answer of GitLab's can change that."""
+
+    reason: str
+    at_work: bool = False
+    is_certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A turn was taken: its outcome, the note's body, and the turn's place in the store."""
+
+    key: SessionKey
+    turn: int
+    outcome: Outcome
+    body: str
+    note: NoteRef
+    location: str
+
+
+class Busy(SandpiperError):
+    """Another trigger is at work on the session: try again later."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, transient=True)
+
+
+Ended = Skipped | Finished
+
+
+class Stopped(SandpiperError):
+    """The run must end with what it has so far; the message is the reason that is posted."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotesMarked:
+    """A pipeline passed: the sessions whose notes say so now."""
+
+    pipeline_id: int
+    sessions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPipeline:
+    """A failure that GitLab tells of: its pipeline, which ended at `ended_at` by GitLab's clock
+    (epoch seconds; 0 if that is not known, or if the pipeline still runs)."""
+
+    subject: Subject
+    ended_at: float = 0.0

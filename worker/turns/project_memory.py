@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 
-from worker.conversation.context import KNOWN, RULE, Context, Status
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import KNOWN, RULE, Context, SessionKey, Status
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.turns import stored_turns
 from worker.turns.parts import Deps

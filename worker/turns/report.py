@@ -1,9 +1,11 @@
 """The finding of a turn, and the body of its note."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from worker.answer import missing_evidence, quote_repair, suggestions
 from worker.answer.cause_proof import mark_context
+from worker.answer.drift import hold_against_installed
 from worker.answer.failed_jobs import list_failed
 from worker.answer.note import note
 from worker.answer.note.footer import Footer, write_small_print
@@ -11,22 +13,26 @@ from worker.answer.note.known import write_known_failure
 from worker.answer.note.layout import Layout
 from worker.answer.note.revision import put_above, take_text
 from worker.answer.note.run_again import write_run_again
-from worker.answer.parse import is_finding
-from worker.answer.proof import prove_reply
+from worker.answer.parse import is_finding, parse_finding
+from worker.answer.proof import prove_reply, require_evidence
 from worker.answer.repair import find_unavailable
+from worker.answer.retries import advises_retry
 from worker.conversation.answer_text import split_lead
 from worker.conversation.context import ASKED, KNOWN, NO_OUTCOME, RULE, Context, Outcome, Status
 from worker.conversation.digest import write_digest
+from worker.logs.host_trouble import tells_of_host
 from worker.safety.marker import Marker
 from worker.safety.redacted_values import redact_values
 from worker.safety.untrusted import visible
-from worker.turns import triage
 from worker.turns.parts import Deps, Toolset
 from worker.turns.suggestions import expect_changes, offer_changes
 from worker.turns.tiers import describe_models, describe_tier
 from worker.turns.trials import Trials
-from worker.verdict.finding import Finding, HiddenPart
-from worker.verdict.verdict import Verdict
+from worker.verdict import verdict
+from worker.verdict.finding import FailedJob, Finding, HiddenPart
+from worker.verdict.jobs import FailingJob, Group, Survey
+from worker.verdict.remarks import plain
+from worker.verdict.verdict import Ruling, Verdict
 
 
 def read_finding(context: Context, toolset: Toolset, deps: Deps) -> Finding | None:
@@ -46,18 +52,16 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> Finding | No
         toolset.captures,
         (survey and survey.changed_paths) or (),
     )
-    complete = missing_evidence.fill_missing_evidence(
-        triage.require_proof(proven, context), context
-    )
+    complete = missing_evidence.fill_missing_evidence(require_proof(proven, context), context)
     failed_jobs = list_failed(survey, complete.what_failed)
     # What the host has written itself says no more than the jobs do.
     said = "" if failed_jobs and context.found_by in (RULE, KNOWN) else complete.what_failed
     complete = replace(complete, what_failed=said, failed_jobs=failed_jobs)
-    settled = triage.settle_verdict(triage.list_all_jobs(complete, survey), survey)
+    settled = settle_verdict(list_all_jobs(complete, survey), survey)
     if context.found_by not in (RULE, KNOWN):
-        settled = triage.mark_view(settled, survey)
+        settled = mark_view(settled, survey)
     first = quote_repair.find_first_answer(context)
-    return triage.doubt_old_cause(settled, outcome.text, first, context)
+    return doubt_old_cause(settled, outcome.text, first, context)
 
 
 def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | None:
@@ -99,7 +103,7 @@ def write_bodies(
     footer = _make_footer(context, found, deps)
     # Writing the finding may be what its runs have died of, so a plain reason is posted.
     if gives_up or outcome.status is Status.FAILED:
-        jobs = () if gives_up or not context.is_look else triage.list_failed_jobs(context.survey)
+        jobs = () if gives_up or not context.is_look else list_failed_jobs(context.survey)
         failure = note.write_failure(
             marker, context.subject, outcome.reason, footer, jobs, deps.gitlab.hosts
         )
@@ -163,3 +167,142 @@ def _write_answer(
         deps.runtime.redact,
     )
     return note.write_answer(marker, context.subject, parts, outcome, footer, deps.gitlab.hosts)
+
+
+def list_failed_jobs(survey: Survey | None) -> tuple[FailedJob, ...]:
+    """List a job of each of the first five groups, for a note without a finding."""
+    groups = survey.groups if survey else ()
+    return tuple(_make_failed_job(group, group.jobs[0]) for group in groups[:5] if group.jobs)
+
+
+def _make_failed_job(group: Group, job: FailingJob) -> FailedJob:
+    if group.rule_match:
+        reason = group.rule_match.cause
+    elif group.hard_verdict and group.ruling:
+        reason = group.ruling.describe()[0]
+    elif group.hit:
+        reason = f"seen before, {group.hit.verdict}: {group.hit.cause}"
+    else:
+        reason = job.reason
+    return FailedJob(job.job_id, group.job_names, reason, job.url, job.excerpt)
+
+
+def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
+    """Return `finding` with the model's verdict as GitLab's record confirms or corrects it."""
+    if survey is None or not any(group.ruling for group in survey.groups):
+        return finding
+    rulings = [
+        hold_against_installed(group.ruling, finding.verdict, finding.cause)
+        if group.ruling
+        else _make_empty_ruling(group.job_names, group.jobs)
+        for group in survey.groups
+    ]
+    if not survey.whole:  # for jobs that were not seen, the model's verdict counts
+        rulings.append(_make_empty_ruling("other jobs"))
+    judged = verdict.decide_headline(rulings, finding.verdict)
+    return replace(
+        finding,
+        verdict=judged.verdict,
+        final_verdict=judged,
+        rulings=tuple(rulings),
+        doubt=finding.doubt if judged.verdict is finding.verdict else "",
+    )
+
+
+def mark_view(finding: Finding, survey: Survey | None) -> Finding:
+    """Return `finding`, marked as the model's view if it says that the failure comes from outside
+    and nothing speaks for that: not GitLab's record, a rule or the same failure before, nor, for
+    "infrastructure", what is installed, the runner or a proven quote of what the job has not done
+    itself."""
+    if finding.verdict not in _FROM_OUTSIDE:
+        return finding
+    groups = survey.groups if survey else ()
+    proven = (quote.text for quote in finding.evidence if not quote.lacks)
+    is_told = finding.verdict is Verdict.INFRASTRUCTURE and tells_of_host(proven)
+    is_known = is_told or any(_speaks_for(group, finding.verdict) for group in groups)
+    return replace(finding, is_view=not is_known)
+
+
+_FROM_OUTSIDE = (Verdict.FLAKY, Verdict.INFRASTRUCTURE)
+
+
+def _speaks_for(group: Group, verdict: Verdict) -> bool:
+    ruling = group.ruling
+    said = (group.rule_match and group.rule_match.verdict, group.hit and group.hit.verdict)
+    if verdict in (*said, ruling and ruling.hard):
+        return True
+    if verdict is Verdict.FLAKY:
+        return bool(ruling and ruling.recovery)
+    by_itself = all(job.reason in ("", "script_failure") for job in group.jobs)
+    return not by_itself or bool(ruling and ruling.differs)
+
+
+def find_refutation(text: str, context: Context) -> tuple[str, str] | None:
+    """Return the verdict of an answer and why GitLab's record rules it out or proves another one;
+    None if it does neither, or if a reply has no finding."""
+    if not context.investigates and not is_finding(text):
+        return None
+    judged = settle_verdict(parse_finding(text), context.survey).final_verdict
+    if judged is None or not judged.because:
+        return None
+    proves = "" if judged.is_refuted else f', so it is "{judged.verdict}"'
+    return str(judged.model), f"{plain(judged.because)}{proves}"
+
+
+def find_retried_verdict(text: str, context: Context) -> str:
+    """Return the verdict that a note on an answer would have, if a retry mends nothing under it and
+    the answer advises one; "" otherwise."""
+    said = parse_finding(text)
+    finding = settle_verdict(said, context.survey)
+    comes_and_goes = any(ruling.recovery for ruling in finding.rulings)
+    is_steady = finding.verdict in (Verdict.TARGET, Verdict.CHANGE) and not comes_and_goes
+    return str(finding.verdict) if is_steady and advises_retry(said.to_do) else ""
+
+
+def doubt_old_cause(finding: Finding, answer: str, first: str, context: Context) -> Finding:
+    """Return the `finding` of an answer with a doubt if the cause is still that of the `first`
+    answer, whose other verdict GitLab's record rules out: it explains that verdict, not the one
+    that it comes with."""
+    judged = finding.final_verdict
+    stands = not finding.doubt and (judged is None or not judged.because)
+    refuted = find_refutation(first, context) if first and stands else None
+    if refuted is None or parse_finding(answer).cause != parse_finding(first).cause:
+        return finding
+    doubt = f"The model gave this cause for “{refuted[0]}” first, which GitLab's record rules out."
+    return replace(finding, doubt=doubt)
+
+
+def require_proof(finding: Finding, context: Context) -> Finding:
+    """Return `finding`; its verdict needs a quote unless the host gave it or the rules agree."""
+    if context.found_by in (RULE, KNOWN):
+        return finding
+    groups = context.survey.groups if context.survey else ()
+    return require_evidence(finding, [_get_ruled_verdict(group) for group in groups])
+
+
+def _get_ruled_verdict(group: Group) -> str:
+    """Return the verdict of which a rule is certain, or ""."""
+    return group.rule_match.verdict if group.rule_match and group.rule_match.certain else ""
+
+
+def _make_empty_ruling(name: str, jobs: Sequence[FailingJob] = ()) -> Ruling:
+    return Ruling(name, tuple(job.job_id for job in jobs if not job.external), None, (), ())
+
+
+def list_all_jobs(finding: Finding, survey: Survey | None) -> Finding:
+    """Return `finding` with the failing jobs by cause in its details, if one cause has several."""
+    if survey is None or not any(len(group.jobs) > 1 for group in survey.groups):
+        return finding
+    lines = ["**Failing jobs by cause**", "", *map(_write_line, survey.groups)]
+    return replace(finding, details="\n\n".join(filter(None, [finding.details, "\n".join(lines)])))
+
+
+def _write_line(group: Group) -> str:
+    jobs = ", ".join(_link_job(job) for job in group.jobs)
+    return f"- {group.job_names}: {jobs}" if jobs else f"- {group.job_names}"
+
+
+def _link_job(job: FailingJob) -> str:
+    name = job.name.removeprefix(f"{job.family}: ").strip("[]") if job.name != job.family else ""
+    label = f"{job.job_id or job.name} {name}".replace("[", "(").replace("]", ")").strip()
+    return f"[{label}]({job.url})" if job.url else label

@@ -2,7 +2,8 @@
 the same pipeline or in a new one."""
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from worker.answer.finish import add_subject_hosts, finish_body
 from worker.answer.note import run_again as texts
@@ -13,21 +14,23 @@ from worker.conversation.context import (
     Context,
     NoteRef,
     Outcome,
+    SessionKey,
     Status,
     Subject,
     find_last_tool_turn,
 )
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, User
-from worker.conversation.session_id import SessionKey
 from worker.conversation.tiers import TierChoice
 from worker.errors import ForgeError
 from worker.gitlab.ports import OwnNote
 from worker.safety.marker import Marker
-from worker.turns import stored_turns
-from worker.turns.parts import Deps
-from worker.turns.unfinished_note import is_unfinished
+from worker.turns import contexts, session, stored_turns, tiers, triage
+from worker.turns.parts import Attempt, Busy, Deps, Ended, FailedPipeline, Skipped, Turn
+from worker.turns.placeholder import is_unfinished
+from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath
+from worker.verdict.grouping import Difference, compare_failures
 from worker.verdict.jobs import Survey
 from worker.verdict.survey_text import tell_leads, tell_survey, tell_time
 from worker.verdict.verdict import Verdict
@@ -65,16 +68,7 @@ _ENDED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A failure that GitLab tells of: its pipeline, which ended at `ended_at` by GitLab's clock
-    (epoch seconds; 0 if that is not known, or if the pipeline still runs)."""
-
-    subject: Subject
-    ended_at: float = 0.0
-
-
-def explain_nothing_new(stored: Context, failure: Failure) -> str:
+def explain_nothing_new(stored: Context, failure: FailedPipeline) -> str:
     """Return why a session, of which `stored` is the newest turn, knows this failure; "" if it may
     be another one."""
     ours, theirs = stored.subject, failure.subject
@@ -110,7 +104,7 @@ def find_living_note(
 
 def make_look(
     stored: Context,
-    failure: Failure,
+    failure: FailedPipeline,
     survey: Survey,
     deps: Deps,
     *,
@@ -143,7 +137,7 @@ def make_look(
     ).add(User(deps.runtime.redact(text)))
 
 
-def _move_on(stored: Context, failure: Failure, deps: Deps) -> Context:
+def _move_on(stored: Context, failure: FailedPipeline, deps: Deps) -> Context:
     """Return the turn after `stored`, about the new failure, before anything is said in it."""
     return replace(
         stored,
@@ -169,7 +163,7 @@ def _move_on(stored: Context, failure: Failure, deps: Deps) -> Context:
     )
 
 
-def _name_pipeline(stored: Context, failure: Failure) -> str:
+def _name_pipeline(stored: Context, failure: FailedPipeline) -> str:
     number = failure.subject.pipeline_id
     if number == stored.subject.pipeline_id:
         return f"pipeline {number}, in which jobs were run again,"
@@ -177,7 +171,7 @@ def _name_pipeline(stored: Context, failure: Failure) -> str:
 
 
 def tell_same_failure(
-    key: SessionKey, stored: Context, failure: Failure, survey: Survey, deps: Deps
+    key: SessionKey, stored: Context, failure: FailedPipeline, survey: Survey, deps: Deps
 ) -> Context:
     """Say in the session's note that the failure came again in the same way, and return the turn
     that records it. No model is asked.
@@ -243,3 +237,111 @@ def _mark_note(
                 raise
             log.info("note %d was deleted meanwhile", note.ref.note_id)
     return note.ref, finished.body
+
+
+def look_again(
+    key: SessionKey,
+    failure: FailedPipeline,
+    deps: Deps,
+    run: Attempt,
+    *,
+    superseded: Callable[[], str] = lambda: "",
+    on_request: bool = False,
+) -> Ended:
+    """Take the next turn of a session whose commit has failed again, unless it knows this failure.
+
+    If other jobs or other errors have failed than what was looked at, it is a look at the failure
+    in the session's first note, as it is in any case `on_request`. If they are the same, a line
+    there says so, and no model is asked. Raises Busy while another turn of the session is at work.
+    """
+    latest = deps.storage.sessions.find_latest_turn(key) or 0
+    subject = failure.subject
+    name = f"failed {subject.pipeline_id} {int(failure.ended_at)}"
+    if on_request:
+        name = f"terminal:{deps.queue.owner}"
+    with session.claim_turn(key, latest + 1, name, deps) as lease:
+        if isinstance(lease, Skipped):
+            if lease.at_work:
+                return lease
+            raise Busy(f"session {key.session_id} has gone on meanwhile")
+        stored = contexts.load_session(key, latest, deps)
+        if isinstance(stored, str):
+            return Skipped(stored)
+        if not on_request and (reason := explain_nothing_new(stored, failure)):
+            if latest == 0:
+                session.complete_analysis(key, deps)
+            return Skipped(reason, is_certain=True)
+        stored = stored_turns.restore_prompt(session.check_address(key, stored, deps), deps)
+        hidden, is_internal = (
+            deps.gitlab.permissions.needs_internal_note(subject),
+            session.is_internal(key, stored, deps),
+        )
+        if hidden and not is_internal:
+            return Skipped(session.BEGAN_IN_PUBLIC)
+        run = session.make_stoppable(run, key, latest + 1, deps, superseded)
+        files_of = stored_turns.find_files(key, latest, deps)
+        unfinished = contexts.read_unfinished_look(key, stored, failure, deps)
+        tier, deps = tiers.prepare_tier(
+            *(subject, stored.workflow, deps, run), unfinished=unfinished, before=stored
+        )
+        turn = Turn(
+            *(key, unfinished or stored, files_of, lease, unfinished is not None),
+            is_unasked=not on_request,
+            is_private=hidden or is_internal,
+        )
+        if unfinished is None:
+            begun = _begin_look(turn, failure, tier, deps, run)
+            if isinstance(begun, Skipped):
+                return begun
+            turn, told = begun, begun.context
+            if told.outcome:
+                return session.commit_turn(turn, TurnResult(told, told.note_text, None), deps, run)
+        session.list_turn(key, turn.context, deps)
+        return session.commit_turn(turn, take_turn(turn, deps, run), deps, run)
+
+
+def _begin_look(
+    turn: Turn, failure: FailedPipeline, tier: TierChoice | None, deps: Deps, run: Attempt
+) -> Turn | Skipped:
+    """Return the turn after that of `turn`, or why there is none."""
+    if run.gives_up:  # its note still says what was found before
+        return Skipped(run.gives_up)
+    found = _compare_failure(turn, failure, tier, deps)
+    if isinstance(found, Skipped):
+        return found
+    turn = replace(turn, context=found)
+    if turn.is_unasked and not found.outcome and (reason := explain_unaffordable(turn, deps)):
+        return Skipped(reason)
+    return turn
+
+
+def _compare_failure(
+    turn: Turn, failure: FailedPipeline, tier: TierChoice | None, deps: Deps
+) -> Context | Skipped:
+    """Return the turn after that of `turn`, with an outcome if the failure is the same again and
+    nobody has asked."""
+    key, stored, subject = turn.key, turn.context, failure.subject
+    toolset = deps.runtime.toolset(subject, deps.runtime.playbook.get(stored.workflow))
+    about = replace(stored, subject=subject)
+    survey = triage.make_survey(about, toolset, deps)
+    is_same_pipeline = subject.pipeline_id == stored.subject.pipeline_id
+    before = None if stored_turns.is_unexplained(key, stored, deps, stored.look) else stored.survey
+    difference = compare_failures(before, survey, same_pipeline=is_same_pipeline)
+    match difference if turn.is_unasked else None:
+        case Difference.NONE:
+            return Skipped(f"the failed jobs of pipeline {subject.pipeline_id} were looked at")
+        case Difference.SAME_WAY:
+            turn.lease.confirm_held()
+            return tell_same_failure(key, stored, failure, survey, deps)
+    files = next(iter(turn.files_of), None)
+    look = make_look(
+        stored,
+        failure,
+        survey,
+        deps,
+        files=files,
+        tier=tier,
+        on_request=not turn.is_unasked,
+    )
+    note = find_living_note(key, stored, subject, deps)
+    return replace(look, earlier_note=note.body if note else "")

@@ -10,16 +10,14 @@ from functools import partial
 
 from sandbox.background import StartState, replace_in_background, start_in_background
 from sandbox.base import Sandbox, SandboxError, SandboxLimit
-from worker.conversation.context import Context, find_last_tool_turn
+from worker.conversation.context import Context, SessionKey, find_last_tool_turn
 from worker.conversation.events import Stage, Watcher
 from worker.conversation.plan import PlannedFile
-from worker.conversation.session_id import SessionKey
 from worker.errors import HandedOver, StoreError, TurnTaken
 from worker.safety.untrusted import one_line
 from worker.tools.source import Toolbox
-from worker.turns.folding import FoldedResults
 from worker.turns.parts import Deps, Toolset
-from worker.turns.prefetch import Prefetch
+from worker.turns.sandbox_files import FoldedResults, Prefetch
 
 log = logging.getLogger("sandpiper.turn")
 

@@ -7,9 +7,15 @@ from dataclasses import replace
 
 from worker.conversation import context_json
 from worker.conversation.absorb import charge_helper
-from worker.conversation.context import NO_OUTCOME, Context, NoteRef, Subject
+from worker.conversation.context import (
+    NO_OUTCOME,
+    Context,
+    NoteRef,
+    SessionKey,
+    Subject,
+    make_session_id,
+)
 from worker.conversation.events import Asking, Event, TurnEnded
-from worker.conversation.session_id import SessionKey, make_session_id
 from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import ForgeError, LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields
@@ -18,16 +24,14 @@ from worker.sessions import turn_row
 from worker.settings.playbook import Workflow
 from worker.turns import (
     contexts,
-    kept_prompts,
+    earlier_notes,
     memory,
-    older_notes,
     outcomes,
     project_memory,
     stored_turns,
     tiers,
 )
-from worker.turns.parts import Deps, Run, Turn
-from worker.turns.results import Busy, Ended, Finished, Skipped, Stopped
+from worker.turns.parts import Attempt, Busy, Deps, Ended, Finished, Skipped, Stopped, Turn
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 
 log = logging.getLogger("sandpiper.job")
@@ -73,7 +77,7 @@ def analyse_failure(
     subject: Subject,
     workflow: Workflow,
     deps: Deps,
-    run: Run,
+    run: Attempt,
     *,
     reply: Replied | None = None,
     internal: bool = False,
@@ -113,7 +117,7 @@ def analyse_failure(
         if unasked and not is_continued and (reason := explain_unaffordable(turn, deps)):
             return Skipped(reason)
         list_turn(key, turn.context, deps)
-        kept_prompts.keep_prompt(turn.context, deps)
+        stored_turns.keep_prompt(turn.context, deps)
         return commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
@@ -121,7 +125,7 @@ def answer_reply(
     key: SessionKey,
     text: str,
     deps: Deps,
-    run: Run,
+    run: Attempt,
     reply: Replied | None = None,
     *,
     first_look: bool = False,
@@ -144,7 +148,7 @@ def answer_reply(
         stored = contexts.load_session(key, latest, deps)
         if isinstance(stored, str):
             return Skipped(stored)
-        stored = kept_prompts.restore_prompt(check_address(key, stored, deps), deps)
+        stored = stored_turns.restore_prompt(check_address(key, stored, deps), deps)
         if reply and reply.note_id in stored.answered_notes:
             project_memory.update_memory(key, deps)
             return Skipped(f"note {reply.note_id} is answered already")
@@ -174,7 +178,7 @@ def answer_reply(
         private = internal or was_internal or hidden
         turn = Turn(key, context, files_of, lease, unfinished is not None, is_private=private)
         list_turn(key, turn.context, deps)
-        kept_prompts.keep_prompt(turn.context, deps)
+        stored_turns.keep_prompt(turn.context, deps)
         return commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
@@ -203,7 +207,7 @@ def complete_analysis(key: SessionKey, deps: Deps) -> None:
     except StoreError as error:
         log.info("session %s: nothing is done again: %s", key.session_id, error)
         return
-    older_notes.fold_older_notes(context, deps)
+    earlier_notes.fold_older_notes(context, deps)
     project_memory.update_memory(key, deps)
 
 
@@ -232,7 +236,7 @@ def _make_key_again(stored: Context, deps: Deps, *, internal: bool) -> SessionKe
     return make_key(subject, workflow, then, internal=internal)
 
 
-def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Run) -> None:
+def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Attempt) -> None:
     """End a first turn that another run left unfinished, so that no run continues it.
 
     `run.gives_up` is the reason that its note gives.
@@ -282,8 +286,8 @@ def _empty_session(key: SessionKey, latest: int, deps: Deps) -> bool:
 
 
 def make_stoppable(
-    run: Run, key: SessionKey, turn: int, deps: Deps, superseded: Callable[[], str]
-) -> Run:
+    run: Attempt, key: SessionKey, turn: int, deps: Deps, superseded: Callable[[], str]
+) -> Attempt:
     """Return `run` with a watcher that raises Stopped before a request nobody wants any more."""
     checked = deps.runtime.clock.monotonic()
 
@@ -354,7 +358,7 @@ def _remove_copies(turn: Turn, context: Context, deps: Deps) -> None:
         log.warning("session %s: copies of its note: %s", context.session_id, error)
 
 
-def commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Run) -> Finished:
+def commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Attempt) -> Finished:
     """Store a turn that was taken, and do what follows from it. Raises LeaseLost and StoreError."""
     # A committed turn is never continued.
     context, number = replace(result.context, handed_over=False), result.context.turn
@@ -370,7 +374,7 @@ def commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Run) -> Finishe
     list_turn(turn.key, context, deps)
     _remove_copies(turn, context, deps)
     if number == 0:
-        older_notes.fold_older_notes(context, deps)
+        earlier_notes.fold_older_notes(context, deps)
     outcomes.judge_by_later_verdict(turn.key, context, deps, run.watch)
     location = deps.storage.sessions.describe_location(turn.key, number)
     run.watch(TurnEnded(number, outcome, result.body, location, context, result.finding))

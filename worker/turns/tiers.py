@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from worker.answer.parse import parse_finding
 from worker.conversation.context import Context, Outcome, Status, Subject
-from worker.conversation.folds.plan import estimate_size
+from worker.conversation.fold_plan import estimate_size
 from worker.conversation.limits import Limits
 from worker.conversation.messages import ToolSpec
 from worker.conversation.model import Model
@@ -26,7 +26,7 @@ from worker.sessions.preferences import dump_preference, load_preference, make_p
 from worker.sessions.records import RECORD, update_record
 from worker.settings.models import Signal
 from worker.settings.playbook import Workflow
-from worker.turns.parts import Deps, Run
+from worker.turns.parts import Attempt, Deps
 from worker.verdict.verdict import CLAIMS, Verdict
 
 log = logging.getLogger("sandpiper.turn")
@@ -79,7 +79,7 @@ def prepare_tier(
     subject: Subject,
     workflow: str,
     deps: Deps,
-    run: Run,
+    run: Attempt,
     *,
     unfinished: Context | None = None,
     before: Context | None = None,
@@ -134,7 +134,9 @@ def _read_known_preferences(project_id: int, mr_iid: int, deps: Deps) -> Sequenc
         return ()
 
 
-def choose_reply_by(context: Context, stored: Context, deps: Deps, run: Run) -> ReplyModel | None:
+def choose_reply_by(
+    context: Context, stored: Context, deps: Deps, run: Attempt
+) -> ReplyModel | None:
     """Choose the model of `models.reply` for the turn of `context`, after the turn `stored`.
 
     Returns None if the session's own model is to answer: no reply's model is configured, the
@@ -165,7 +167,7 @@ def _has_room(chosen: ReplyModel, context: Context, deps: Deps) -> bool:
     return estimate_size(context) < limits.context_tokens * limits.fold_settings.fold_at
 
 
-def open_model(context: Context, deps: Deps, run: Run) -> Model:
+def open_model(context: Context, deps: Deps, run: Attempt) -> Model:
     """Open the model of a turn: the one that a comment names, the reply's, the tier's, or the
     configured one."""
     if context.reply_model:
@@ -187,7 +189,7 @@ def _open_served(chosen: TierChoice, deps: Deps) -> Model:
         return deps.runtime.model()
 
 
-def change_model(deps: Deps, run: Run, context: Context) -> tuple[Model, Limits]:
+def change_model(deps: Deps, run: Attempt, context: Context) -> tuple[Model, Limits]:
     """Open the model that goes on with a turn, with its limits."""
     if context.tier:
         _log_tier(context.subject, context.tier)

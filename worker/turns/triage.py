@@ -10,28 +10,32 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sandbox.base import Sandbox
-from worker.answer.drift import hold_against_installed
-from worker.answer.parse import is_finding, parse_finding
-from worker.answer.proof import require_evidence
-from worker.answer.retries import advises_retry
 from worker.conversation import prompts
+from worker.conversation.absorb import charge_helper
 from worker.conversation.context import KNOWN, RULE, Context, Outcome, Status
 from worker.conversation.messages import Assistant, User
+from worker.conversation.plan import (
+    EXEC,
+    MOST_TOKENS,
+    TASK,
+    PlannedFile,
+    has_plan,
+    list_planned_files,
+    make_planned_call,
+    propose_steps,
+    read_steps,
+    tell_plan,
+)
 from worker.errors import StoreError
-from worker.logs.host_trouble import tells_of_host
 from worker.safety.untrusted import remove_foreign_hosts
 from worker.settings.runs import PlanBy
-from worker.turns import planning
-from worker.turns.leads import find_leads, read_hit
-from worker.turns.memory import MOST_KEPT
+from worker.turns.memory import MOST_KEPT, find_leads, read_hit
 from worker.turns.parts import Deps, Toolset
 from worker.turns.project_memory import tell_memory
 from worker.verdict import known, verdict
-from worker.verdict.finding import FailedJob, Finding
-from worker.verdict.jobs import FailingJob, Group, Hit, RuleMatch, Survey
-from worker.verdict.remarks import plain
+from worker.verdict.jobs import EXCERPT, Group, Hit, RuleMatch, Survey
 from worker.verdict.survey_text import MOST_TOLD, tell_diff, tell_leads, tell_survey, tell_time
-from worker.verdict.verdict import Ruling, Verdict
+from worker.verdict.verdict import Verdict
 
 log = logging.getLogger("sandpiper.survey")
 
@@ -40,7 +44,7 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
     """Return `context` with the survey in its first message, unless it has begun or has one."""
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
-    shown = planning.count_shown_bytes(context, deps)
+    shown = count_shown_bytes(context, deps)
     survey = make_survey(context, toolset, deps, shown)
     first = context.messages[0]
     parts = (
@@ -207,7 +211,7 @@ def _add_hits(survey: Survey, context: Context, deps: Deps) -> Survey:
         log.warning("session %s: known failures not read: %s", context.session_id, error)
     groups = tuple(replace(group, hit=hits.get(group.key)) for group in survey.groups)
     survey = replace(survey, groups=groups)
-    is_planned = planning.find_planner(context, deps) is not PlanBy.OFF
+    is_planned = find_planner(context, deps) is not PlanBy.OFF
     return find_leads(survey, context, deps) if is_planned else survey
 
 
@@ -220,140 +224,58 @@ def read_error_text(context: Context) -> str:
 # ----------------------------------------------------------------------------------- in the note
 
 
-def list_failed_jobs(survey: Survey | None) -> tuple[FailedJob, ...]:
-    """List a job of each of the first five groups, for a note without a finding."""
-    groups = survey.groups if survey else ()
-    return tuple(_make_failed_job(group, group.jobs[0]) for group in groups[:5] if group.jobs)
+_SHOWN = 4096
+"""Bytes of logs, and of a long diff, that the first message shows if there is a plan."""
 
 
-def _make_failed_job(group: Group, job: FailingJob) -> FailedJob:
-    if group.rule_match:
-        reason = group.rule_match.cause
-    elif group.hard_verdict and group.ruling:
-        reason = group.ruling.describe()[0]
-    elif group.hit:
-        reason = f"seen before, {group.hit.verdict}: {group.hit.cause}"
-    else:
-        reason = job.reason
-    return FailedJob(job.job_id, group.job_names, reason, job.url, job.excerpt)
+def find_planner(context: Context, deps: Deps) -> PlanBy:
+    """Return who plans the session's investigations: the workflow says, or else the settings."""
+    return deps.runtime.playbook.get(context.workflow).plan or deps.runtime.plan
 
 
-def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
-    """Return `finding` with the model's verdict as GitLab's record confirms or corrects it."""
-    if survey is None or not any(group.ruling for group in survey.groups):
-        return finding
-    rulings = [
-        hold_against_installed(group.ruling, finding.verdict, finding.cause)
-        if group.ruling
-        else _make_empty_ruling(group.job_names, group.jobs)
-        for group in survey.groups
-    ]
-    if not survey.whole:  # for jobs that were not seen, the model's verdict counts
-        rulings.append(_make_empty_ruling("other jobs"))
-    judged = verdict.decide_headline(rulings, finding.verdict)
-    return replace(
-        finding,
-        verdict=judged.verdict,
-        final_verdict=judged,
-        rulings=tuple(rulings),
-        doubt=finding.doubt if judged.verdict is finding.verdict else "",
-    )
+def count_shown_bytes(context: Context, deps: Deps) -> int:
+    """Return how many bytes of logs, and of the diff, the first message shows; 0 for excerpts."""
+    if find_planner(context, deps) is PlanBy.OFF:
+        return 0
+    return EXCERPT if deps.runtime.playbook.get(context.workflow).compact else _SHOWN
 
 
-def mark_view(finding: Finding, survey: Survey | None) -> Finding:
-    """Return `finding`, marked as the model's view if it says that the failure comes from outside
-    and nothing speaks for that: not GitLab's record, a rule or the same failure before, nor, for
-    "infrastructure", what is installed, the runner or a proven quote of what the job has not done
-    itself."""
-    if finding.verdict not in _FROM_OUTSIDE:
-        return finding
-    groups = survey.groups if survey else ()
-    proven = (quote.text for quote in finding.evidence if not quote.lacks)
-    is_told = finding.verdict is Verdict.INFRASTRUCTURE and tells_of_host(proven)
-    is_known = is_told or any(_speaks_for(group, finding.verdict) for group in groups)
-    return replace(finding, is_view=not is_known)
+def add_plan(context: Context, deps: Deps) -> Context:
+    """Return the context whose first message announces files and proposes steps.
+
+    It changes only a session whose model is about to be asked for the first time. A helper's cost
+    is charged.
+    """
+    first, by, survey = context.messages[0], find_planner(context, deps), context.survey
+    if by is PlanBy.OFF or survey is None or not isinstance(first, User):
+        return context
+    files = list_files(context, deps)
+    if context.outcome or len(context.messages) > 1 or not files:
+        return context
+    context, steps = _ask_helper(context, first, deps) if by is PlanBy.MODEL else (context, ())
+    plan = deps.runtime.redact(tell_plan(survey, files, steps or propose_steps(survey, files)))
+    planned = replace(context, messages=(User(f"{first.text}\n\n{plan}"),))
+    workflow = deps.runtime.playbook.get(context.workflow)
+    first_call = make_planned_call(files) if workflow.leads and workflow.allows(EXEC) else None
+    return planned.add(first_call) if first_call else planned
 
 
-_FROM_OUTSIDE = (Verdict.FLAKY, Verdict.INFRASTRUCTURE)
+def list_files(context: Context, deps: Deps) -> tuple[PlannedFile, ...]:
+    """List the files that are saved for a session's investigation without being asked for."""
+    allows = deps.runtime.playbook.get(context.workflow).allows
+    return list_planned_files(context.survey, allows)
 
 
-def _speaks_for(group: Group, verdict: Verdict) -> bool:
-    ruling = group.ruling
-    said = (group.rule_match and group.rule_match.verdict, group.hit and group.hit.verdict)
-    if verdict in (*said, ruling and ruling.hard):
-        return True
-    if verdict is Verdict.FLAKY:
-        return bool(ruling and ruling.recovery)
-    by_itself = all(job.reason in ("", "script_failure") for job in group.jobs)
-    return not by_itself or bool(ruling and ruling.differs)
+def list_announced_files(context: Context, deps: Deps) -> tuple[PlannedFile, ...]:
+    """List the files that were announced to the model in this turn, and must be there."""
+    return list_files(context, deps) if has_plan(context) else ()
 
 
-def find_refutation(text: str, context: Context) -> tuple[str, str] | None:
-    """Return the verdict of an answer and why GitLab's record rules it out or proves another one;
-    None if it does neither, or if a reply has no finding."""
-    if not context.investigates and not is_finding(text):
-        return None
-    judged = settle_verdict(parse_finding(text), context.survey).final_verdict
-    if judged is None or not judged.because:
-        return None
-    proves = "" if judged.is_refuted else f', so it is "{judged.verdict}"'
-    return str(judged.model), f"{plain(judged.because)}{proves}"
-
-
-def find_retried_verdict(text: str, context: Context) -> str:
-    """Return the verdict that a note on an answer would have, if a retry mends nothing under it and
-    the answer advises one; "" otherwise."""
-    said = parse_finding(text)
-    finding = settle_verdict(said, context.survey)
-    comes_and_goes = any(ruling.recovery for ruling in finding.rulings)
-    is_steady = finding.verdict in (Verdict.TARGET, Verdict.CHANGE) and not comes_and_goes
-    return str(finding.verdict) if is_steady and advises_retry(said.to_do) else ""
-
-
-def doubt_old_cause(finding: Finding, answer: str, first: str, context: Context) -> Finding:
-    """Return the `finding` of an answer with a doubt if the cause is still that of the `first`
-    answer, whose other verdict GitLab's record rules out: it explains that verdict, not the one
-    that it comes with."""
-    judged = finding.final_verdict
-    stands = not finding.doubt and (judged is None or not judged.because)
-    refuted = find_refutation(first, context) if first and stands else None
-    if refuted is None or parse_finding(answer).cause != parse_finding(first).cause:
-        return finding
-    doubt = f"The model gave this cause for “{refuted[0]}” first, which GitLab's record rules out."
-    return replace(finding, doubt=doubt)
-
-
-def require_proof(finding: Finding, context: Context) -> Finding:
-    """Return `finding`; its verdict needs a quote unless the host gave it or the rules agree."""
-    if context.found_by in (RULE, KNOWN):
-        return finding
-    groups = context.survey.groups if context.survey else ()
-    return require_evidence(finding, [_get_ruled_verdict(group) for group in groups])
-
-
-def _get_ruled_verdict(group: Group) -> str:
-    """Return the verdict of which a rule is certain, or ""."""
-    return group.rule_match.verdict if group.rule_match and group.rule_match.certain else ""
-
-
-def _make_empty_ruling(name: str, jobs: Sequence[FailingJob] = ()) -> Ruling:
-    return Ruling(name, tuple(job.job_id for job in jobs if not job.external), None, (), ())
-
-
-def list_all_jobs(finding: Finding, survey: Survey | None) -> Finding:
-    """Return `finding` with the failing jobs by cause in its details, if one cause has several."""
-    if survey is None or not any(len(group.jobs) > 1 for group in survey.groups):
-        return finding
-    lines = ["**Failing jobs by cause**", "", *map(_write_line, survey.groups)]
-    return replace(finding, details="\n\n".join(filter(None, [finding.details, "\n".join(lines)])))
-
-
-def _write_line(group: Group) -> str:
-    jobs = ", ".join(_link_job(job) for job in group.jobs)
-    return f"- {group.job_names}: {jobs}" if jobs else f"- {group.job_names}"
-
-
-def _link_job(job: FailingJob) -> str:
-    name = job.name.removeprefix(f"{job.family}: ").strip("[]") if job.name != job.family else ""
-    label = f"{job.job_id or job.name} {name}".replace("[", "(").replace("]", ")").strip()
-    return f"[{label}]({job.url})" if job.url else label
+def _ask_helper(context: Context, first: User, deps: Deps) -> tuple[Context, tuple[str, ...]]:
+    """Return the helper's steps; none if it does not answer or names no existing tool."""
+    helper, tools = deps.runtime.helper, [tool.name for tool in context.tools]
+    request = f"{first.text}\n\nTools: {', '.join(tools)}"
+    answer = helper.ask(TASK, request, MOST_TOKENS) if helper else None
+    if answer is None:
+        return context, ()
+    return charge_helper(context, "plan", [answer]), read_steps(answer.text, tools)

@@ -13,10 +13,10 @@ from worker.conversation.limits import count_cost
 from worker.errors import ForgeError
 from worker.safety import redaction_counts
 from worker.safety.marker import Marker
-from worker.turns import first_note, report, triage
+from worker.turns import earlier_notes, report, triage
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
-from worker.turns.parts import Deps, Run, Toolset, Turn
-from worker.turns.progress_note import keep_note_up_to_date
+from worker.turns.parts import Attempt, Deps, Toolset, Turn
+from worker.turns.placeholder import keep_note_up_to_date
 from worker.turns.project_memory import write_fact
 from worker.turns.sandbox import open_toolset, remove_sandbox
 from worker.turns.suggestions import tell_later_runs
@@ -39,7 +39,7 @@ class TurnResult:
     finding: Finding | None
 
 
-def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
+def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
     """Post a placeholder, run the loop, store the files, edit the note to the result.
 
     Raises ForgeError and StoreError: without a note or a store, there is no place for the result.
@@ -83,7 +83,7 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
     context = _publish_result(replace(context, note_text=body), body, deps, run)
     if found and not context.is_look:
         context = replace(context, found_by=ASKED)
-        first_note.revise_first_note(turn.key, context, found, of_finding, deps)
+        earlier_notes.revise_first_note(turn.key, context, found, of_finding, deps)
     _record_cost(context, deps)
     verdict = found.verdict if found else ""
     fact = write_fact(context, found, deps) if found and not turn.is_private else ""
@@ -140,7 +140,7 @@ def _count_redactions(context: Context, toolset: Toolset) -> Context:
     return replace(context, redactions=found)
 
 
-def _run_triage(turn: Turn, toolset: Toolset, deps: Deps, run: Run) -> Context:
+def _run_triage(turn: Turn, toolset: Toolset, deps: Deps, run: Attempt) -> Context:
     """Return the context with the host's survey; with an outcome if that is enough."""
     context = turn.context
     try:
@@ -158,7 +158,7 @@ def _count_causes(context: Context) -> str:
     return "1 cause" if count == 1 else f"{count} causes"
 
 
-def _post_placeholder(turn: Turn, deps: Deps, run: Run) -> Context:
+def _post_placeholder(turn: Turn, deps: Deps, run: Attempt) -> Context:
     """Return the context with its note: the one a dead worker posted, or a new placeholder."""
     context = turn.context
     place = context.note or NoteRef(0)
@@ -196,7 +196,7 @@ def _post_note(context: Context, body: str, deps: Deps) -> NoteRef:
     )
 
 
-def _publish_result(context: Context, body: str, deps: Deps, run: Run) -> Context:
+def _publish_result(context: Context, body: str, deps: Deps, run: Attempt) -> Context:
     """Replace the placeholder by the result, or post the result anew if somebody deleted it.
 
     If GitLab accepts no note any more (403, 404) at the last look, the outcome says so, and the

@@ -10,13 +10,11 @@ from secrets import token_hex
 
 from sandbox.base import Sandbox
 from worker.clock import Clock, SystemClock
-from worker.conversation.context import Subject
-from worker.conversation.folds.fold import FoldSettings
-from worker.conversation.limits import Limits
-from worker.conversation.loop_rules import LoopRules
+from worker.conversation.context import Subject, make_id_salt
+from worker.conversation.folds import FoldSettings
+from worker.conversation.limits import Limits, LoopRules
 from worker.conversation.messages import ToolSpec
 from worker.conversation.model_switch import SET_TIER
-from worker.conversation.session_id import make_id_salt
 from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ForgeError
 from worker.gitlab.ports import BotAccount

@@ -11,19 +11,18 @@ from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, WORKFLOW, EchoToolset, Job
 from tests.simulators.gitlab import Access, GitLabSim
-from worker.conversation.context import Context, Subject
+from worker.conversation.context import Context, SessionKey, Subject
 from worker.conversation.context_json import HistoryError, dump_context, load_context_of
 from worker.conversation.messages import Assistant, WireForm
-from worker.conversation.session_id import SessionKey
 from worker.jobs.retention import remove_expired
 from worker.pages.overview import Query, build_overview
 from worker.pages.stored import read_turns
 from worker.sessions import turn_row
 from worker.sessions.object_names import PROMPTS
 from worker.settings.playbook import Playbook, Workflow
-from worker.turns.kept_prompts import RENEWAL
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 from worker.turns.session import make_key
+from worker.turns.stored_turns import RENEWAL
 
 pytestmark = pytest.mark.attack("stored values")
 

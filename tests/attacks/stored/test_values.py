@@ -15,7 +15,7 @@ from worker.clock import SystemClock
 from worker.conversation import context_json
 from worker.conversation.context import CacheMark, CallCost, NoteRef
 from worker.conversation.decide import decide
-from worker.conversation.folds.fold import Fold, FoldKind
+from worker.conversation.folds import Fold, FoldKind
 from worker.conversation.limits import Limits
 from worker.conversation.messages import Usage
 from worker.conversation.tiers import TierChoice

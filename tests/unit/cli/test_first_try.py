@@ -6,12 +6,11 @@ import pytest
 
 from worker import wiring
 from worker.cli.analyze import parse_mr, print_ended
-from worker.conversation.context import NO_OUTCOME, NoteRef
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import NO_OUTCOME, NoteRef, SessionKey
 from worker.errors import ConfigError, SandpiperError
 from worker.sessions.table import open_store
 from worker.settings import Settings, load
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 from worker.wiring.stores import choose_folder
 
 GITLAB = "https://gitlab.example.com"

@@ -17,10 +17,9 @@ from tests.contexts import SUBJECT, context
 from tests.terminals import run_on_terminal
 from worker.cli.stored_sessions import find_sessions, read_rows
 from worker.conversation import context_json
-from worker.conversation.context import CallCost, Context, Outcome, Status
+from worker.conversation.context import CallCost, Context, Outcome, SessionKey, Status
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
-from worker.conversation.session_id import SessionKey
 from worker.sessions import turn_row
 from worker.sessions.folder import Folder, FolderStore
 from worker.sessions.records import Stored

@@ -7,8 +7,7 @@ from worker.answer.repair import close_calls, find_unavailable
 from worker.conversation.absorb import absorb_reply, halt_turn
 from worker.conversation.context import CallCost
 from worker.conversation.decide import Ask
-from worker.conversation.limits import Spending, find_budget
-from worker.conversation.loop_rules import LoopRules
+from worker.conversation.limits import LoopRules, Spending, find_budget
 from worker.conversation.messages import (
     Assistant,
     ToolResult,

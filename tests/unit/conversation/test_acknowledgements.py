@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from worker.conversation.acknowledgements import is_acknowledgement
+from worker.conversation.questions import is_acknowledgement
 
 THANKS = """
 thanks

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from worker.conversation.code_signals import shows_code_work
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, User
+from worker.conversation.model_switch import shows_code_work
 
 
 def calls(name: str, **arguments: Any) -> Message:

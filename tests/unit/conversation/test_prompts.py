@@ -1,7 +1,6 @@
 import pytest
 
 from worker.conversation import prompts
-from worker.conversation.decide import Ask
 from worker.conversation.limits import Spending, find_budget
 from worker.safety.marker import Marker
 
@@ -78,13 +77,13 @@ def test_of_a_long_note_the_beginning_is_shown() -> None:
 
 
 def test_notices_name_the_budget_and_a_plain_request_has_none() -> None:
-    assert prompts.write_notice(Ask()) == ""
+    assert prompts.write_notice() == ""
     near = Spending(find_budget("iterations"), 18, 20), Spending(find_budget("cost"), 1.71, 2)
-    assert prompts.write_notice(Ask(soft=near)) == (
+    assert prompts.write_notice(near) == (
         "Iteration 18 of 20, 85 % of your cost budget is used: "
         "finish, with only the calls you still need."
     )
-    assert "empty" in prompts.write_notice(Ask(empty=True))
-    final = prompts.write_notice(Ask(final=("wall clock",)))
+    assert "empty" in prompts.write_notice(is_empty=True)
+    final = prompts.write_notice(used_up=("wall clock",))
     assert "Your time is up." in final
     assert "final answer now" in final

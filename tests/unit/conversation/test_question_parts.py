@@ -3,7 +3,7 @@
 import pytest
 
 from tests.linear import takes_linear_time
-from worker.conversation.question_parts import (
+from worker.conversation.questions import (
     MOST_PARTS,
     find_left_out,
     list_parts,

@@ -1,6 +1,6 @@
 from tests.contexts import answered, call
+from worker.conversation.decide import count_repeats
 from worker.conversation.messages import Assistant, Message, ToolResult, User
-from worker.conversation.repeated_calls import count_repeats
 
 STOP_AT = 5
 

@@ -1,6 +1,6 @@
 import pytest
 
-from worker.conversation.session_id import make_session_id
+from worker.conversation.context import make_session_id
 from worker.conversation.triggers import (
     PipelineFailed,
     Replied,

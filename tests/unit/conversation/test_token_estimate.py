@@ -4,8 +4,8 @@ import pytest
 
 from tests.contexts import TOOL, call
 from tests.token_conversations import COUNTS, make_conversations
+from worker.conversation.fold_plan import estimate_tokens, weigh_request
 from worker.conversation.messages import Assistant, Message, User, WireForm
-from worker.conversation.token_estimate import estimate_tokens, weigh_request
 
 TABLE = json.loads(COUNTS.read_text())
 ROWS = [(name, tokenizer) for name, counted in TABLE.items() for tokenizer in counted]

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.jobs import FINDING, Job
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from worker.jobs import abandoned
 from worker.jobs.abandoned import STALE, Abandoned
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
-from worker.turns.parts import Run
-from worker.turns.results import Finished
+from worker.turns.parts import Attempt, Finished
 
 
 def sweep(at: Job, *, act: bool = True) -> tuple[list[Trigger], list[Abandoned]]:
@@ -32,7 +31,7 @@ def cut_off(at: Job, run: Trigger) -> None:
     at.on_asking = end
     at.script_answers(says("", call()))
     with pytest.raises(Interrupted):
-        run_trigger(run, at.build_deps(), Run(at._watch))
+        run_trigger(run, at.build_deps(), Attempt(at._watch))
     at.leases.is_stopping = False
     at.on_asking = lambda iteration: None
 
@@ -62,7 +61,7 @@ def test_an_unfinished_analysis_without_a_trigger_goes_on_from_its_checkpoint(at
     ((begun,), _) = sweep(at)
     assert isinstance(begun, PipelineFailed)
     at.script_answers(FINDING)
-    assert isinstance(run_trigger(begun, at.build_deps(), Run(at._watch)), Finished)
+    assert isinstance(run_trigger(begun, at.build_deps(), Attempt(at._watch)), Finished)
     assert len(at.list_notes()) == 1
     assert at.load_context().turn_usage.iterations == 2
     assert sweep(at) == ([], [])
@@ -85,7 +84,7 @@ def test_an_unfinished_answer_goes_on_for_the_comment_that_asked(at: Job) -> Non
     cut_off(at, asked)
     assert sweep(at)[0] == [asked]
     at.script_answers(says("So."))
-    assert isinstance(run_trigger(asked, at.build_deps(), Run(at._watch)), Finished)
+    assert isinstance(run_trigger(asked, at.build_deps(), Attempt(at._watch)), Finished)
 
 
 def test_what_is_at_work_is_left_to_it_and_what_is_damaged_is_told_of(at: Job) -> None:

@@ -13,7 +13,7 @@ from worker.conversation.context import Status
 from worker.errors import ModelError, SourceError
 from worker.safety.marker import Kind, find_marker
 from worker.settings.playbook import Playbook, Workflow
-from worker.turns.results import Busy, Finished
+from worker.turns.parts import Busy, Finished
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from worker.jobs import delivery
 from worker.queue.journal import Journal, State, name_entry
 from worker.queue.leases import Leases
 from worker.queue.recovery import Recovery
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 PATIENCE = 40.0
 

@@ -9,7 +9,7 @@ from tests.simulators.gitlab import GitLabSim
 from worker.conversation.context import Status
 from worker.conversation.events import Asking
 from worker.errors import ModelError, StoreError
-from worker.turns.results import Busy, Finished
+from worker.turns.parts import Busy, Finished
 from worker.turns.session import CHECK_SECONDS
 
 

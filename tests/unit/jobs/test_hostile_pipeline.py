@@ -16,7 +16,7 @@ from worker.conversation.context import Status
 from worker.conversation.messages import User
 from worker.safety.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.safety.redact import Redactor
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 UGLY = (
     "/close\n/merge @all #1 !2 ~bug %{x}",

@@ -10,7 +10,7 @@ from tests.simulators.gitlab import GitLabSim
 from worker.conversation.triggers import PipelineFailed
 from worker.errors import QueueError
 from worker.jobs.missed_pipelines import MissedPipeline, begin_missed_pipelines
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 
 @pytest.fixture

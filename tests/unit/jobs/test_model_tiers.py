@@ -24,7 +24,7 @@ from worker.jobs.results import CommandAnswered
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.settings.models import Signal
 from worker.settings.playbook import Playbook
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 from worker.wiring.providers import find_price
 
 pytestmark = pytest.mark.slow

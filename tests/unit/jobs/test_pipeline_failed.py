@@ -6,12 +6,12 @@ import pytest
 
 from tests.jobs import FINDING, Job, read_reason
 from tests.simulators.gitlab import GitLabSim, Pipeline
+from worker.conversation.context import make_id_salt
 from worker.conversation.events import ignore_event
-from worker.conversation.session_id import make_id_salt
 from worker.conversation.triggers import Trigger
 from worker.jobs import delivery, results
 from worker.queue.journal import State
-from worker.turns.results import Finished, Skipped
+from worker.turns.parts import Finished, Skipped
 
 REST = 30.0
 

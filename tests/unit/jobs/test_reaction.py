@@ -10,8 +10,7 @@ from worker.conversation.events import VotesChanged
 from worker.conversation.triggers import Reacted, from_message, to_message
 from worker.jobs import dispatch
 from worker.jobs.results import VotesCounted
-from worker.turns.parts import Run
-from worker.turns.results import Skipped
+from worker.turns.parts import Attempt, Skipped
 from worker.verdict import aftermath
 from worker.verdict.aftermath import Aftermath, Feedback
 
@@ -28,7 +27,7 @@ def at(sim: GitLabSim, tmp_path: Path) -> Job:
 def reacted(at: Job, note: Note, award: int = 1) -> dispatch.Result:
     mr = note.merge_request
     return run_trigger(
-        Reacted(mr.project.id, mr.iid, note.id, award), at.build_deps(), Run(at.events.append)
+        Reacted(mr.project.id, mr.iid, note.id, award), at.build_deps(), Attempt(at.events.append)
     )
 
 

@@ -21,7 +21,7 @@ from worker.conversation.prompts import FROM_ABOVE, TAKEOVER
 from worker.conversation.tiers import ReplyModel, TierModel, TierRules
 from worker.errors import ConfigError, ContextOverflow, HandedOver, ModelError
 from worker.settings.runs import Gate
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 pytestmark = pytest.mark.slow
 

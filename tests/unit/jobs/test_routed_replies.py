@@ -14,7 +14,7 @@ from tests.simulators.gitlab import GitLabSim
 from worker.conversation.messages import Usage
 from worker.conversation.model import HelperAnswer
 from worker.turns.day_budget import Budget
-from worker.turns.results import Busy, Finished, Skipped
+from worker.turns.parts import Busy, Finished, Skipped
 
 pytestmark = pytest.mark.slow
 

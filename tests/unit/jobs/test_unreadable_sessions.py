@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job, read_answer
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.jobs.day_report import DAY, DayReport, read_day
 from worker.jobs.precision import Group, count_groups
 from worker.jobs.verdict_days import count_ended_days, read_days

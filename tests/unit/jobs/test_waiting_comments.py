@@ -10,8 +10,7 @@ from worker.conversation.context import Status
 from worker.conversation.triggers import Replied, Trigger
 from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
 from worker.sessions.base import Claim
-from worker.turns.parts import Run
-from worker.turns.results import Busy, Finished
+from worker.turns.parts import Attempt, Busy, Finished
 from worker.verdict.facts import parse_time
 
 pytestmark = pytest.mark.slow
@@ -86,7 +85,7 @@ def postpone(at: Job, trigger: Trigger | None = None) -> None:
         ModelError("the provider is not asked now", transient=True, kind=CIRCUIT_OPEN)
     )
     with pytest.raises(Postponed):
-        run_trigger(trigger or at.make_trigger(), at.build_deps(), Run(patient=True))
+        run_trigger(trigger or at.make_trigger(), at.build_deps(), Attempt(patient=True))
 
 
 def test_forget_stops_a_first_turn_and_deletes_what_it_commits(at: Job) -> None:
@@ -120,7 +119,7 @@ def test_forget_ends_a_first_turn_that_waits_for_its_model(at: Job, *, asked: bo
     assert "Stopped on request" in root.body
     assert at.store.read_checkpoint(at.find_key(), 0) is None
     at.script_answers()
-    assert "already" in read_reason(run_trigger(trigger, at.build_deps(), Run(patient=True)))
+    assert "already" in read_reason(run_trigger(trigger, at.build_deps(), Attempt(patient=True)))
     assert at.list_notes()[0].body == root.body
     assert "was deleted" in read_answer(at.ask("/sandpiper status"))
 
@@ -192,7 +191,7 @@ def test_status_and_stop_know_of_an_answer_that_waits_for_its_model(told: Job) -
     reply = Replied(told.scene.project.id, told.scene.mr.iid, note.discussion_id, note.id)
     told.script_answers(ModelError("not asked now", transient=True, kind=CIRCUIT_OPEN))
     with pytest.raises(Postponed):
-        run_trigger(reply, told.build_deps(), Run(patient=True))
+        run_trigger(reply, told.build_deps(), Attempt(patient=True))
     assert "nothing is at work on it now" in read_answer(told.ask("/sandpiper status"))
     assert read_answer(told.ask("/sandpiper stop")) == "Stopping after the present step."
 

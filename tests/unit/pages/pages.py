@@ -14,10 +14,9 @@ from starlette.testclient import TestClient
 
 from tests.contexts import SUBJECT, call, context
 from worker.conversation import context_json
-from worker.conversation.context import CallCost, Context, NoteRef, Outcome, Status
+from worker.conversation.context import CallCost, Context, NoteRef, Outcome, SessionKey, Status
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, ToolResult, Usage, User
-from worker.conversation.session_id import SessionKey
 from worker.jobs.verdict_days import read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer

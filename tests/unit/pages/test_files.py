@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from sandbox.image.archive import make_header
 from tests.contexts import context
 from tests.unit.pages.pages import KEY, OTHER, TOKEN, Site, archive
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.pages import files
 from worker.sessions.folder import FolderStore
 

@@ -9,9 +9,8 @@ import pytest
 
 from tests.contexts import SUBJECT, context
 from tests.unit.pages.pages import ATTRIBUTES, FORM_TAGS, KEY, NOW, TAGS, TOKEN, Seen, Site, hostile
-from worker.conversation.context import GIVEN_UP, Context, Outcome, Status
+from worker.conversation.context import GIVEN_UP, Context, Outcome, SessionKey, Status
 from worker.conversation.limits import TurnUsage
-from worker.conversation.session_id import SessionKey
 from worker.pages.overview import MAX_PARKED, ROWS, Overview, Query, build_overview
 from worker.pages.render import render_page
 from worker.sessions.base import Claim

@@ -22,7 +22,7 @@ from tests.unit.pages.pages import (
 )
 from worker.conversation import context_json
 from worker.conversation.context import GIVEN_UP, CallCost, Context, Outcome, Status
-from worker.conversation.folds.fold import Fold, FoldKind
+from worker.conversation.folds import Fold, FoldKind
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.conversation.prompts import write_continuation

@@ -15,7 +15,7 @@ from tests.accepting import queue_nothing
 from tests.contexts import SUBJECT, context
 from worker import wiring
 from worker.conversation import context_json
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError
 from worker.pages.sign import Signer
 from worker.sessions.folder import FolderStore

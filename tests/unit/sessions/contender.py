@@ -6,7 +6,7 @@ It says "ready", waits for a line, works, and says what it won; "checkpoint" wor
 import sys
 from pathlib import Path
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import TurnTaken
 from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore

@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from tests.stores import S3Server
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError, TurnTaken
 from worker.sessions.base import Claim
 from worker.sessions.bucket import PART, S3Store

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sessions import contender
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError
 from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore

@@ -1,6 +1,6 @@
 import pytest
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import StoreError
 from worker.sessions import keys
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import HandClock
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.conversation.tiers import Preference
 from worker.errors import StoreError, Unreadable
 from worker.queue.project_slots import decode_owners

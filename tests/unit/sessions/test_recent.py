@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.sessions.folder import FolderStore
 from worker.sessions.recent import MAX_NAMES
 

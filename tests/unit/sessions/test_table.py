@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey
 from worker.errors import ConfigError, StoreError
 from worker.sessions.bucket import S3Store
 from worker.sessions.folder import FolderStore

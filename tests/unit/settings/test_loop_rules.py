@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 from pydantic import ValidationError
 
-from worker.conversation.loop_rules import LoopRules
+from worker.conversation.limits import LoopRules
 from worker.settings import Settings
 from worker.wiring.jobs import make_loop_rules
 

@@ -14,8 +14,8 @@ from sandbox.base import ExecResult, SandboxGone, SandboxUnavailable
 from tests.fakes import EMPTY, HandClock, MemorySandbox, says
 from tests.jobs import FINDING, EchoToolset, Job, MemoryDriver
 from tests.simulators.gitlab import GitLabSim
+from worker.conversation.context import SessionKey
 from worker.conversation.messages import ToolCall
-from worker.conversation.session_id import SessionKey
 from worker.conversation.triggers import Trigger
 from worker.errors import ConfigError, ModelError, SandboxLost, StoreError
 from worker.jobs import delivery

@@ -16,8 +16,7 @@ from worker.sessions.damaged import SECOND_LOOK
 from worker.sessions.folder import FolderStore
 from worker.settings.playbook import Workflow
 from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode_day, encode_day
-from worker.turns.parts import Toolset
-from worker.turns.results import Finished, Skipped
+from worker.turns.parts import Finished, Skipped, Toolset
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.verdict.verdict import Verdict
 

@@ -9,14 +9,13 @@ from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim, Note
 from worker.answer.note.revision import put_above, replace_first, take_text
-from worker.conversation.context import Status
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey, Status
 from worker.errors import ForgeError, ModelError
 from worker.gitlab.client import RETRIES
 from worker.safety.lint import MAX_SIZE, find_faults
 from worker.safety.marker import Marker, find_marker
 from worker.sessions.folder import FolderStore
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 SUMMARY = "What was said first, before a later answer changed it"
 

@@ -10,15 +10,15 @@ from tests.contexts import call, context
 from tests.fakes import EchoToolbox, HandClock, MemorySandbox, says
 from worker.conversation import context_json
 from worker.conversation.context import CallCost, Context, Status
-from worker.conversation.folds.fold import FoldKind, FoldSettings
-from worker.conversation.folds.summary import TITLES
+from worker.conversation.fold_summary import TITLES
+from worker.conversation.folds import FoldKind, FoldSettings
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolResult, Usage, User, WireForm
 from worker.conversation.model import HelperAnswer, Reply, Request
 from worker.errors import ContextOverflow
 from worker.settings.runs import Resume, Strategy
-from worker.turns.folding import FoldedResults, FoldParts
 from worker.turns.loop import LoopParts, run_loop
+from worker.turns.sandbox_files import FoldedResults
 
 START = 1000.0
 FINDING = "## Cause\nThe needle."
@@ -116,7 +116,7 @@ class Run:
         parts = LoopParts(
             *(self.model, EchoToolbox(), self.clock, self.checkpoints.append, lambda event: None),
             prepare_tools=FoldedResults(self.sandbox).write_missing,
-            fold_parts=FoldParts(helper=self.helper),
+            helper=self.helper,
         )
         begun = start or context(turn_usage=TurnUsage(started_at=START))
         return run_loop(begun, self.limits, parts)

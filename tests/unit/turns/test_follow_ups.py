@@ -11,7 +11,7 @@ from worker.conversation.context import Status
 from worker.conversation.messages import User
 from worker.errors import ModelError, SandboxLost
 from worker.jobs.results import CommandAnswered
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
 
 LOOKED = says("", call("c1"))

@@ -12,8 +12,7 @@ from worker.errors import ForgeError
 from worker.gitlab.read.api.client import ReadClient
 from worker.gitlab.read.host.audience import find_audience
 from worker.jobs.results import CommandAnswered
-from worker.turns.parts import NoteOptions
-from worker.turns.results import Finished
+from worker.turns.parts import Finished, NoteOptions
 from worker.turns.session import BEGAN_IN_PUBLIC
 from worker.verdict.audience import Level, Readers
 

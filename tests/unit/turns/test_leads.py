@@ -11,7 +11,7 @@ from worker.errors import StoreError
 from worker.sessions.base import MemoryPart
 from worker.settings.runs import PlanBy
 from worker.turns import memory
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,8 @@ from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
 from worker.conversation import context_json, prompts
 from worker.conversation.context import Context, Status
-from worker.conversation.decide import Ask
 from worker.conversation.events import Answered, Asking, Event, ToolRan
-from worker.conversation.limits import Limits, Spending, TurnUsage, find_budget
-from worker.conversation.loop_rules import LoopRules
+from worker.conversation.limits import Limits, LoopRules, Spending, TurnUsage, find_budget
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.conversation.model import StopReason
 from worker.errors import ModelError, SandboxLost
@@ -21,7 +19,7 @@ from worker.turns.loop import LoopParts, run_loop
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 CLOCK_START = 1000.0
-NEARLY_FULL = prompts.write_notice(Ask(soft=(Spending(find_budget("context"), 850, 1000),)))
+NEARLY_FULL = prompts.write_notice([Spending(find_budget("context"), 850, 1000)])
 
 
 class Run:
@@ -167,8 +165,8 @@ def test_empty_answers_are_nudged_twice_with_tools_on_then_given_up() -> None:
     nudges = [request.notice for request in run.model.requests]
     assert nudges == [
         "",
-        prompts.write_notice(Ask(empty=True)),
-        prompts.write_notice(Ask(empty=True)),
+        prompts.write_notice(is_empty=True),
+        prompts.write_notice(is_empty=True),
     ]
     assert all(request.tools_allowed for request in run.model.requests)
     assert outcome(ended)[0] is Status.FAILED

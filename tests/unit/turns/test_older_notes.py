@@ -8,14 +8,12 @@ from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
 from tests.simulators.gitlab import Access, GitLabSim, Note, Pipeline
-from worker.conversation.context import Status
-from worker.conversation.session_id import SessionKey
+from worker.conversation.context import SessionKey, Status
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import ForgeError, ModelError
 from worker.safety.marker import find_marker
 from worker.sessions.folder import FolderStore
-from worker.turns.parts import NoteOptions
-from worker.turns.results import Busy, Finished, NotesMarked, Skipped
+from worker.turns.parts import Busy, Finished, NoteOptions, NotesMarked, Skipped
 from worker.turns.session import CHECK_SECONDS
 
 pytestmark = pytest.mark.slow

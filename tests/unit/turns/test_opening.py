@@ -11,10 +11,9 @@ import pytest
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
-from worker.conversation.messages import Assistant, ToolResult, User
+from worker.conversation.messages import Assistant, ToolResult, User, find_saved_files
 from worker.conversation.prompts import TOOLS, tell_asker, tell_saved_files
-from worker.conversation.saved_files import find_saved_files
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 
 @pytest.fixture

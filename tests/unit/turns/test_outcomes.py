@@ -7,13 +7,12 @@ import pytest
 
 from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import At, concludes
+from worker.conversation.context import SessionKey
 from worker.conversation.events import Event, VerdictJudged
-from worker.conversation.session_id import SessionKey
 from worker.gitlab.write.dry_run import DryRunWriter
 from worker.sessions.turn_row import Row, load_row
 from worker.turns import outcomes, stored_turns
-from worker.turns.parts import Run
-from worker.turns.results import Finished
+from worker.turns.parts import Attempt, Finished
 from worker.turns.session import answer_reply
 from worker.verdict.aftermath import DOWN, UP, Feedback, Label, dump_feedback
 
@@ -79,7 +78,7 @@ def test_an_answer_that_was_only_printed_judges_no_verdict_and_is_not_the_sessio
     at.script_answers(*([concludes("infrastructure")] * 9))
     terminal = {"writer": DryRunWriter(), "dry_run": True, "salt": "one of its own"}
     deps = at.build_deps(**(terminal if dry_run else {}))
-    ended = answer_reply(key, "Look again.", deps, Run(), first_look=True)
+    ended = answer_reply(key, "Look again.", deps, Attempt(), first_look=True)
     assert isinstance(ended, Finished)
     rows = [load_row(data) for _, data in at.store.recent_turns.list_newest(9)]
     found = {row.turn: (row.verdict, row.label, row.dry_run, row.began_dry) for row in rows}

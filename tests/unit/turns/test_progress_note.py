@@ -14,9 +14,8 @@ from worker.answer.note.progress import Progress, write_progress
 from worker.conversation.events import Answered, Asking, Event, Stage, ignore_event
 from worker.conversation.messages import ToolCall, Usage
 from worker.errors import ForgeError
-from worker.turns.parts import NoteOptions
-from worker.turns.progress_note import FAILURES, MOST, ProgressNote
-from worker.turns.results import Finished
+from worker.turns.parts import Finished, NoteOptions
+from worker.turns.placeholder import FAILURES, MOST, ProgressNote
 
 OFTEN = NoteOptions(progress=0.01)
 LOOK = ToolCall("c1", "sandbox_exec", '{"command": "grep -n ERROR log"}')

@@ -13,8 +13,7 @@ from tests.worlds import again
 from worker.conversation.triggers import Reacted
 from worker.jobs import retention
 from worker.jobs.results import VotesCounted
-from worker.turns.parts import NoKnownFailures
-from worker.turns.results import Finished, NotesMarked, Skipped
+from worker.turns.parts import Finished, NoKnownFailures, NotesMarked, Skipped
 from worker.verdict.project_memory import Fact, load_facts
 
 pytestmark = [pytest.mark.attack("memory"), pytest.mark.slow]

@@ -7,7 +7,7 @@ import pytest
 from tests.jobs import FINDING, EchoToolset, Job
 from worker.gitlab.read.job_logs.redactor import Redactions
 from worker.safety.redact import Redactor
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 LOG = "the log of job 4711"
 TOKEN = b"glpat-" + b"aB3dE5gH7jK9mN1pQ3sT"

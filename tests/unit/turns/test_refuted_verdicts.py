@@ -15,7 +15,7 @@ from tests.worlds import again, branch_pipeline
 from worker.answer.repair_request import REFUTED
 from worker.conversation.messages import User
 from worker.conversation.model import Reply
-from worker.turns.results import Finished
+from worker.turns.parts import Finished
 
 LOG = b"""\
 $ pytest -q

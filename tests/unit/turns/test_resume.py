@@ -13,17 +13,16 @@ from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
 from tests.fakes import EchoToolbox, MemorySandbox, says
 from tests.jobs import FINDING, EchoToolset, Job, run_trigger
+from worker.conversation.context import SessionKey
 from worker.conversation.context_json import dump_context
 from worker.conversation.events import ignore_event
 from worker.conversation.messages import ToolCall, ToolResult, find_results
-from worker.conversation.session_id import SessionKey
 from worker.errors import CIRCUIT_OPEN, HandedOver, ModelError, Postponed, StoreError
 from worker.jobs.results import CommandAnswered
 from worker.sessions.folder import FolderStore
 from worker.tools.source import Ran, Toolbox
 from worker.turns.day_budget import Budget
-from worker.turns.parts import Run
-from worker.turns.results import Ended, Finished, Stopped
+from worker.turns.parts import Attempt, Ended, Finished, Stopped
 from worker.turns.sandbox import Workspace
 
 
@@ -127,9 +126,9 @@ def test_a_command_is_not_run_again_in_the_turn_after_one_that_waited_in_vain(
     parts = at.build_deps(toolset=lambda *_: toolset, sandboxes=world.engine, budget=budget)
     at.script_answers(ModelError("down", kind=CIRCUIT_OPEN))
     with pytest.raises(Postponed):
-        run_trigger(at.make_trigger(), parts, Run(patient=True))
+        run_trigger(at.make_trigger(), parts, Attempt(patient=True))
     budget.add_cost(at.scene.project.id, "other", 0, 5.0)
-    assert isinstance(run_trigger(at.make_trigger(), parts, Run(patient=True)), Finished)
+    assert isinstance(run_trigger(at.make_trigger(), parts, Attempt(patient=True)), Finished)
     assert not at.load_context().handed_over
     if by_older_version:
         kept = dump_context(replace(at.load_context(), handed_over=True))

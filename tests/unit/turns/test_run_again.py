@@ -10,15 +10,14 @@ from tests.fakes import says
 from tests.jobs import Ran, read_reason
 from tests.simulators.gitlab import GitLabSim, Pipeline
 from tests.surveyed import RACE, STUCK, At, concludes
-from worker.conversation.context import Status
+from worker.conversation.context import SessionKey, Status
 from worker.conversation.messages import User
-from worker.conversation.session_id import SessionKey
 from worker.errors import ForgeError, ModelError
 from worker.lab.gitlab.state import Job
 from worker.safety.marker import find_marker
 from worker.sessions.folder import FolderStore
 from worker.turns import outcomes
-from worker.turns.results import Busy, Finished, Skipped
+from worker.turns.parts import Busy, Finished, Skipped
 from worker.verdict.aftermath import Label, load_aftermath
 
 pytestmark = pytest.mark.slow

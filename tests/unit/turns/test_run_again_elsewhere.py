@@ -11,7 +11,7 @@ from tests.simulators.gitlab import Access, Bridge, GitLabSim, Pipeline
 from tests.surveyed import RACE, At, concludes
 from tests.unit.turns.test_run_again import REAL, finished, label, newest_job, retry
 from worker.turns.day_budget import Budget
-from worker.turns.results import Finished, Skipped
+from worker.turns.parts import Finished, Skipped
 from worker.turns.session import BEGAN_IN_PUBLIC
 from worker.verdict.aftermath import Label
 from worker.verdict.grouping import Difference, compare_failures

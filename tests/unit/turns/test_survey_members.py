@@ -8,7 +8,7 @@ import pytest
 from tests.fakes import says
 from tests.simulators.gitlab import DiffFile, GitLabSim, MergeRequest
 from tests.surveyed import QUOTE, At
-from worker.turns.results import Finished, NotesMarked
+from worker.turns.parts import Finished, NotesMarked
 
 pytestmark = [pytest.mark.attack("memory"), pytest.mark.slow]
 

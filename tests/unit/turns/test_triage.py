@@ -20,8 +20,7 @@ from worker.jobs.results import CommandAnswered
 from worker.sessions.base import MemoryPart
 from worker.sessions.damaged import SECOND_LOOK
 from worker.turns import memory
-from worker.turns.parts import NoKnownFailures
-from worker.turns.results import Finished, NotesMarked, Skipped
+from worker.turns.parts import Finished, NoKnownFailures, NotesMarked, Skipped
 from worker.verdict.jobs import Survey
 from worker.verdict.verdict import Verdict
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.verdict.verdict_cases import PASSED_LATER, facts
-from worker.turns.triage import list_failed_jobs, mark_view, settle_verdict
+from worker.turns.report import list_failed_jobs, mark_view, settle_verdict
 from worker.verdict.facts import LastPass
 from worker.verdict.finding import Evidence, Finding, JobLog
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey

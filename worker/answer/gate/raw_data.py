@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Sequence
 
-from worker.answer.gate.blocks import Block
 from worker.conversation.answer_text import Block, BlockKind
 from worker.safety.untrusted import parse_json
 

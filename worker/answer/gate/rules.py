@@ -11,7 +11,7 @@ from worker.answer.gate.promises import is_plan, is_promise
 from worker.answer.gate.raw_data import is_broken_json, is_dump
 from worker.answer.parse import parse_finding
 from worker.conversation.answer_text import Block, has_written_call, read_blocks, split_sections
-from worker.conversation.question_parts import find_left_out
+from worker.conversation.questions import find_left_out
 from worker.verdict.verdict import CLAIMS, Verdict
 
 

@@ -2,9 +2,10 @@ import json
 
 import pytest
 
-from worker.conversation.folds.fold import Fold, FoldKind
-from worker.conversation.folds.results import (
+from worker.conversation.folds import (
     KEPT_BYTES,
+    Fold,
+    FoldKind,
     find_missing_file,
     list_missing_files,
     shorten_result,

@@ -1,11 +1,12 @@
 import json
 
 from tests.contexts import call
-from worker.conversation.folds.rule_summary import MOST_BYTES, summarise_by_rules
-from worker.conversation.folds.summary import (
+from worker.conversation.fold_summary import (
+    MOST_BYTES,
     TITLES,
     check_summary,
     split_messages,
+    summarise_by_rules,
     write_transcript,
 )
 from worker.conversation.messages import Assistant, Message, ToolResult, User

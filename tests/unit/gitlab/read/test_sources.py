@@ -8,7 +8,7 @@ from tests.law.house import agree
 from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Scene
 from tests.unit.conftest import fetch, files_in, subject_of, unpacked
 from worker.conversation import prompts
-from worker.conversation.token_estimate import weigh_request
+from worker.conversation.fold_plan import weigh_request
 from worker.errors import ArgumentError, SourceError
 from worker.gitlab.read.api.client import ReadClient
 from worker.gitlab.read.base import SourceDef

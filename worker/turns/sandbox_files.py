@@ -1,4 +1,4 @@
-"""Saves files that every investigation needs in the sandbox, while the model is asked."""
+"""Puts into the sandbox what the model was told is there: announced documents, folded results."""
 
 import logging
 import threading
@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
-from sandbox.base import Sandbox, SandboxError
+from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxNotStarted
+from worker.conversation.context import Context
+from worker.conversation.folds import list_missing_files
 from worker.conversation.messages import ToolCall
 from worker.conversation.plan import FETCH, PlannedFile
 from worker.errors import SandboxLost
@@ -102,3 +104,33 @@ def _read_failure(content: str) -> str:
     """Return why a source had no document, from the tool's result."""
     fields = parse_object(content)
     return str(fields.get("unavailable") or fields.get("error") or content)
+
+
+class FoldedResults:
+    """Writes the folded results that are in no file into the sandbox, before it is used.
+
+    This is not done when the fold is made: the sandbox need not be running then, and one that is
+    adopted or restored may lack the files of earlier folds.
+    """
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._written: set[str] = set()
+
+    def write_missing(self, context: Context) -> None:
+        """Write the results that this run has not written yet. Raises SandboxLost."""
+        if not context.folds:
+            return
+        for path, content in list_missing_files(context.messages, context.folds):
+            if path not in self._written:
+                self._written.add(path)
+                self._write(path, content)
+
+    def _write(self, path: str, content: str) -> None:
+        try:
+            self._sandbox.put(path, [content.encode(errors="replace")])
+        except SandboxGone as error:
+            has_run = not isinstance(error, SandboxNotStarted)
+            raise SandboxLost(str(error), has_run=has_run) from error
+        except (SandboxError, ValueError) as error:
+            log.warning("%s not written: %s", path, error)

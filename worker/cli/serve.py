@@ -99,7 +99,10 @@ def run_receiver(
     broker.require_login(celery)
     wiring.introduce_gitlab(settings)
     receiver = wiring.build_receiver(
-        *(settings, celery.consumer.accept_triggers, broker.make_readiness_check(celery), watched),
+        settings,
+        celery.consumer.accept_triggers,
+        broker.make_readiness_check(celery),
+        watched,
         with_metrics=metrics_port is None,
     )
     stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None

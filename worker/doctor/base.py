@@ -107,25 +107,25 @@ class ProbedStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A configured model. `is_listed` and `has_price` say what the catalogue knows about it.
-
-    `roles` lists the roles it is configured for; `level` is the reasoning level of its requests.
-    `assumed_like` is the listed model whose price and window are assumed for it, "" for none.
-    `refusal` says why it is refused for want of a price, "" if it is not; `is_charged` says that
-    limits.assumed_price stands for its own. `calls_tools` says whether it must be able to call
-    tools.
-    """
+    """A configured model, and what the catalogue knows about it."""
 
     name: str
     roles: str
+    """The roles that it is configured for, as a list in words."""
     level: str
+    """The reasoning level of its requests."""
     is_listed: bool
+    """Whether the catalogue has it."""
     has_price: bool
     assumed_like: str
+    """The listed model whose price and window are assumed for it, "" for none."""
     open: Callable[[], AbstractContextManager[Model]]
     calls_tools: bool = True
+    """Whether it must be able to call tools."""
     refusal: str = ""
+    """Why it is refused for want of a price, "" if it is not."""
     is_charged: bool = False
+    """Whether limits.assumed_price stands for its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,34 +138,38 @@ class ModelList:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The parts of an installation that the checks examine.
-
-    `url` is our address for GitLab, "" if unknown; `file` is the configuration file, if any.
-    `other_addressing` returns the `s3_addressing` that the server answers to, None unless it is
-    another than is set. `broker` returns why the broker cannot be used, or None; `workers` lists
-    the workers that answer through it. `import_path` lists the folders that Python searches. `now`
-    is in epoch seconds, `monotonic` in seconds of a monotonic clock.
-    """
+    """The parts of an installation that the checks examine."""
 
     settings: Settings
     file: Path | None
+    """The configuration file, if there is one."""
     url: str
+    """Our address for GitLab, "" if unknown."""
     fix: bool
+    """Whether webhooks are made and repaired."""
     gitlab: Accounts
     store: Callable[[], ProbedStore]
     other_addressing: Callable[[], str | None]
+    """The `s3_addressing` that the server answers to, None unless another one is set."""
     driver: Callable[[], Driver]
     engine: Callable[[], Engine]
     cluster: Callable[[], ClusterFacts]
     missing_limits: Callable[[], Sequence[str]]
+    """The limits that cannot be enforced for each sandbox without an engine."""
     models: Callable[[], Sequence[Candidate]]
     model_lists: Callable[[], Sequence[ModelList]]
     broker: Callable[[], QueueError | None]
+    """Why the broker cannot be used, or None."""
     workers: Callable[[], Sequence[str]]
+    """The workers that answer through the broker."""
     tools: Callable[[], Sequence[str]]
+    """The tools and sources that a workflow may name."""
     import_path: Sequence[str]
+    """The folders that Python searches."""
     now: Callable[[], float]
+    """Epoch seconds."""
     monotonic: Callable[[], float]
+    """Seconds of a monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)

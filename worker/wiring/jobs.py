@@ -9,7 +9,7 @@ from functools import partial
 from secrets import token_hex
 
 from sandbox.base import Sandbox
-from worker.clock import Clock, SystemClock
+from worker.clock import SystemClock
 from worker.conversation.context import Subject, make_id_salt
 from worker.conversation.folds import FoldSettings
 from worker.conversation.limits import Limits, LoopRules
@@ -99,34 +99,62 @@ def build_deps(
     process ends. Raises ConfigError or StoreError.
     """
     opened = opened or ExitStack()
-    gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.list_secrets())
-    redact = partial(_redact, redactor)
-    client = _open_client(settings, opened)
+    gitlab, limits, clock = settings.gitlab, settings.limits, SystemClock()
+    redactor = Redactor(settings.list_secrets())
+
+    def redact(text: str) -> str:
+        """Remove invisible characters, which could hide a secret, and then secrets."""
+        return redactor.redact_text(visible(text))
+
+    def open_store() -> tuple[Store, str]:
+        store = open_watched_store(settings, watched)
+        return store, store.read_installation_key()
+
+    client = open_read_client(settings)
+    opened.callback(client.connections.close)
+    writer: DryRunWriter | GitLabWriter = DryRunWriter()
+    if not dry_run:
+        writer = GitLabWriter(gitlab.url, gitlab.write_token)
+        opened.callback(writer.connections.close)
     pages = build_pages(settings)
     hosts = pages.link_places | settings.sources.list_link_places()
-    writer = DryRunWriter() if dry_run else _open_writer(gitlab, opened)
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     runtime = _build_runtime(settings, toolsets, redact, watched, opened)
-    store, store_key = wait_for_store(partial(_open_store, settings, watched))
+    store, store_key = wait_for_store(open_store)
     reader = _build_gitlab_reader(client, gitlab, redact)
+    leases = make_leases(settings, store)
     deps = Deps(
         GitLab(
-            *(reader, reader, reader, writer),
-            CheckedNoteWriter(writer, hosts, redact),
-            writer,
-            gitlab.url,
-            hosts,
+            pipelines=reader,
+            merge_requests=reader,
+            permissions=reader,
+            bot=writer,
+            notes=CheckedNoteWriter(writer, hosts, redact),
+            reactions=writer,
+            url=gitlab.url,
+            hosts=hosts,
         ),
         runtime,
         Storage(
             store,
             known_failures=NoKnownFailures() if dry_run else store.known_failures,
             recent=store.recent_turns,
-            budget=_build_budget(settings, store, clock),
+            budget=Budget(
+                store.records,
+                clock,
+                limits.project_cost_usd_per_day,
+                limits.cost_usd_per_day,
+            ),
         ),
-        _build_queue(settings, store, clock),
-        replace(
-            _build_options(settings),
+        Queue(
+            Journal(store.records, leases, clock), leases, f"{socket.gethostname()}:{os.getpid()}"
+        ),
+        Options(
+            note=NoteOptions(**settings.note.model_dump()),
+            known_settings=settings.known,
+            turns_per_day=limits.turns_per_day,
+            project_concurrency=limits.project_concurrency,
+            debounce=gitlab.debounce,
             page=pages.make_linker(store_key),
             dry_run=dry_run,
             salt=token_hex(8) if dry_run else "",
@@ -134,12 +162,6 @@ def build_deps(
         ),
     )
     return watched.wrap_deps(deps) if watched else deps
-
-
-def _open_store(settings: Settings, watched: Telemetry | None) -> tuple[Store, str]:
-    """Open the store, and read the key of its installation."""
-    store = open_watched_store(settings, watched)
-    return store, store.read_installation_key()
 
 
 def _build_runtime(
@@ -156,7 +178,12 @@ def _build_runtime(
         sandboxes=build_sandboxes(settings),
         toolset=toolsets,
         playbook=_load_playbook(settings, chains, rules),
-        limits=_build_limits(settings, rules),
+        limits=Limits(
+            **settings.limits.model_dump(include=set(BUDGETS)),
+            fold_settings=FoldSettings(**settings.context.model_dump()),
+            tier_rules=rules,
+            loop_rules=make_loop_rules(settings),
+        ),
         clock=SystemClock(),
         redact=redact,
         choices={spec: partial(chains.make_alone, TierModel(spec)) for spec in specs},
@@ -167,33 +194,6 @@ def _build_runtime(
         gate=settings.loop.gate,
         make_model=chains.make_chain,
         make_reply_model=chains.make_alone,
-    )
-
-
-def _build_queue(settings: Settings, store: Store, clock: Clock) -> Queue:
-    leases = make_leases(settings, store)
-    owner = f"{socket.gethostname()}:{os.getpid()}"
-    return Queue(Journal(store.records, leases, clock), leases, owner)
-
-
-def _open_client(settings: Settings, opened: ExitStack) -> ReadClient:
-    client = open_read_client(settings)
-    opened.callback(client.connections.close)
-    return client
-
-
-def _open_writer(gitlab: GitLabSettings, opened: ExitStack) -> GitLabWriter:
-    writer = GitLabWriter(gitlab.url, gitlab.write_token)
-    opened.callback(writer.connections.close)
-    return writer
-
-
-def _build_limits(settings: Settings, rules: TierRules) -> Limits:
-    return Limits(
-        **settings.limits.model_dump(include=set(BUDGETS)),
-        fold_settings=FoldSettings(**settings.context.model_dump()),
-        tier_rules=rules,
-        loop_rules=make_loop_rules(settings),
     )
 
 
@@ -219,27 +219,6 @@ def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) ->
         return loaded
     room = chains.make_chain(rules.default).context_tokens
     return loaded.fit(min(settings.limits.context_tokens, room))
-
-
-def _build_options(settings: Settings) -> Options:
-    limits = settings.limits
-    return Options(
-        note=NoteOptions(**settings.note.model_dump()),
-        known_settings=settings.known,
-        turns_per_day=limits.turns_per_day,
-        project_concurrency=limits.project_concurrency,
-        debounce=settings.gitlab.debounce,
-    )
-
-
-def _build_budget(settings: Settings, store: Store, clock: Clock) -> Budget:
-    limits = settings.limits
-    return Budget(store.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day)
-
-
-def _redact(redactor: Redactor, text: str) -> str:
-    """Remove invisible characters, which could hide a secret, and then secrets."""
-    return redactor.redact_text(visible(text))
 
 
 def build_dry_deps(settings: Settings) -> Deps:
@@ -365,7 +344,12 @@ def make_toolset_factory(
     def open_toolset(subject: Subject, workflow: Workflow) -> Toolset:
         reader = open_reader(subject, redactor.redact_data)
         return _WorkflowToolset(
-            *(reader, rows, bind_sources(reader, rows), workflow, timeout, shown),
+            reader,
+            rows,
+            bind_sources(reader, rows),
+            workflow,
+            timeout,
+            shown,
             redactor.redact_text,
             shows_twice=(workflow.plan or settings.loop.plan) is PlanBy.OFF,
             finds=settings.loop.find_tool_uses,
@@ -383,7 +367,11 @@ def build_sources(settings: Settings) -> Rows:
     }
     return join_rows(
         open_konflux(
-            *(cluster.url, cluster.archive_url, cluster.token, cluster.ca_file, tenants),
+            cluster.url,
+            cluster.archive_url,
+            cluster.token,
+            cluster.ca_file,
+            tenants,
             cluster.ui_url,
         ),
         open_testing_farm(farm.url, farm.results_url, farm.token, farm.repositories),

@@ -97,7 +97,7 @@ class ModelChains:
             if wanted not in self._built:
                 require_price(self._settings, wanted.model)
                 model = _build_model(
-                    *(wanted.model, self._settings, self._on_failure), level=wanted.reasoning
+                    wanted.model, self._settings, self._on_failure, wanted.reasoning
                 )
                 self._opened.callback(model.close)
                 self._built[wanted] = self._breakers.guard(_fit_to_server(model, self._settings))

@@ -113,7 +113,8 @@ def replay_session(
     the session's workflow. Quotes are proven against GitLab, as always.
     """
     if workflow:
-        deps = _use_workflow(deps, workflow.model_copy(update={"name": stored.workflow}))
+        named = workflow.model_copy(update={"name": stored.workflow})
+        deps = replace(deps, runtime=replace(deps.runtime, playbook=Playbook([named])))
     toolset = open_toolset(key, stored, deps)
     archive = deps.storage.sessions.open_files(key, stored.turn)
     sandbox = start_in_background(
@@ -141,10 +142,6 @@ def replay_session(
 def name_sandbox(key: SessionKey) -> str:
     """Return the name by which the sandbox of a session's replay is found."""
     return f"replay-{key.session_id}"
-
-
-def _use_workflow(deps: Deps, workflow: Workflow) -> Deps:
-    return replace(deps, runtime=replace(deps.runtime, playbook=Playbook([workflow])))
 
 
 def _begin_anew(

@@ -221,7 +221,7 @@ def _import_product() -> None:
         importlib.import_module(module.name)
     for name in _LATER:
         importlib.import_module(name)
-    importlib.import_module("worker.models.http.connection").get_ssl_context()
+    importlib.import_module("worker.models.connection").get_ssl_context()
 
 
 def main(path: str) -> None:

@@ -19,8 +19,8 @@ from worker.conversation.messages import ToolSpec
 from worker.conversation.model import Model, Reply
 from worker.conversation.triggers import PipelineFailed, PipelinePassed, Replied, Trigger
 from worker.errors import ModelError, SourceError
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.gitlab_reader import GitLabReader
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.gitlab.write.writer import GitLabWriter
 from worker.jobs import dispatch
 from worker.jobs.results import CommandAnswered

@@ -9,7 +9,7 @@ from tests.jobs import EchoToolset, Job
 from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline
 from worker.conversation.messages import User
 from worker.conversation.model import Reply, Request
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey

@@ -27,7 +27,7 @@ from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
 from worker.lab.script import Answer, Asked, Call, Say, Script
 from worker.models import table
-from worker.models.catalogue.built_in import BUILT_IN
+from worker.models.built_in_models import BUILT_IN
 from worker.settings.runs import Resume, Strategy
 from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, make_fold, run_loop

@@ -32,7 +32,7 @@ from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.conversation.model import Model
 from worker.models import table
-from worker.models.http.client import HttpModel
+from worker.models.client import HttpModel
 from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
 from worker.tools.source import Ran

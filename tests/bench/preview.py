@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.simulators.gitlab import GitLabSim, Scene, make_failing_merge_request
 from worker.conversation.context import Subject
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.logs import trace
 from worker.safety.redact import Redactor

@@ -35,8 +35,7 @@ from worker.conversation.messages import Usage, User
 from worker.conversation.model import Model
 from worker.conversation.tiers import TierChoice, TierModel, TierRules
 from worker.lab.script import Answer, Asked, Call, Say, Script
-from worker.models import table
-from worker.models.catalogue import built_in
+from worker.models import built_in_models, table
 from worker.settings.models import Signal
 from worker.turns.loop import LoopParts, run_loop
 
@@ -165,7 +164,8 @@ def add_up(ended: Iterable[Ended]) -> Bill:
                 total += usage
                 billed += prompt_cache.price(tokens)
                 dollars += (
-                    built_in.BUILT_IN.compute_price(name.partition("/")[2], usage, DAY) or 0.0
+                    built_in_models.BUILT_IN.compute_price(name.partition("/")[2], usage, DAY)
+                    or 0.0
                 )
     return Bill(dollars, requests, total.cached_share, clear, billed / least)
 

@@ -6,18 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.simulators.gitlab import (
-    Access,
-    GitLabSim,
-    Pipeline,
-    Project,
-    Scene,
-)
+from tests.simulators.gitlab import Access, GitLabSim, Pipeline, Project, Scene
 from worker.conversation.context import Subject
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.gitlab_reader import GitLabReader
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.gitlab_reader import GitLabReader
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Pipeline, Scene
 from worker.conversation.context import Subject
 from worker.conversation.triggers import PipelineFailed
 from worker.errors import SourceError
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.gitlab_reader import GitLabReader
-from worker.gitlab.read.host.policy import Policy
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.gitlab_reader import GitLabReader
+from worker.gitlab.read.policy import Policy
 from worker.verdict.facts import parse_time
 
 TODAY = datetime.fromisoformat("2026-11-20T00:00:00Z").timestamp()

@@ -4,8 +4,8 @@ import pytest
 
 from tests.simulators.gitlab import GitLabSim, Scene
 from worker.conversation.context import Subject
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.gitlab_reader import GitLabReader
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.gitlab_reader import GitLabReader
 
 
 @pytest.fixture

@@ -5,22 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.test_gitlab_reader import failed, make_reader
-from tests.simulators.gitlab import (
-    Access,
-    GitLabSim,
-    MergeRequest,
-    Pipeline,
-    Project,
-    Scene,
-    User,
-)
+from tests.simulators.gitlab import Access, GitLabSim, MergeRequest, Pipeline, Project, Scene, User
 from worker.conversation.context import Subject
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.gitlab_reader import GitLabReader
-from worker.gitlab.read.host.members import MEMBER_SECONDS, MOST, REFUSAL_SECONDS, Memberships
-from worker.gitlab.read.host.policy import Policy
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.gitlab_reader import GitLabReader
+from worker.gitlab.read.policy import MEMBER_SECONDS, MOST, REFUSAL_SECONDS, Memberships, Policy
 
 pytestmark = pytest.mark.attack("strangers")
 

@@ -16,8 +16,8 @@ from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.events import ignore_event
 from worker.conversation.triggers import Trigger
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.gitlab_reader import GitLabReader
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.gitlab.write.writer import GitLabWriter
 from worker.jobs import delivery
 from worker.lab.script import Asked, Say

@@ -24,9 +24,8 @@ from worker.conversation.model import Model
 from worker.conversation.triggers import Trigger
 from worker.jobs import delivery
 from worker.lab.script import Call, Say, Scripted
-from worker.models.fallback import FallbackModel
-from worker.models.http.breaker import Breakers
 from worker.models.table import build_model
+from worker.models.wrapper import Breakers, FallbackModel
 
 REFUSED = 0
 """Stands for a port on which nobody listens."""

@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline, Scene
 from worker.conversation.context import Subject
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.sources.table import bind_sources
 from worker.tools.source import Document

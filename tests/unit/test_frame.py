@@ -10,8 +10,8 @@ from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.messages import User
-from worker.gitlab.read.api.wire import Commit
-from worker.gitlab.read.host.changes import FRAME, MAX_TITLE, list_commits
+from worker.gitlab.read.changes import FRAME, MAX_TITLE, list_commits
+from worker.gitlab.read.wire import Commit
 
 pytestmark = pytest.mark.attack("frame")
 

@@ -13,7 +13,7 @@ import pytest
 from worker import log
 from worker.safety.redact import Redactor
 from worker.settings import Settings, load
-from worker.tools.parallel import run_in_parallel
+from worker.tools.base import run_in_parallel
 
 SECRETS = {
     "GITLAB_READ_TOKEN": "read-token-0123456789",

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-from worker.models import endpoints
-from worker.models.anthropic.messages_api import AnthropicMessages
+from worker.models import built_in_models, endpoints
+from worker.models.anthropic_messages import AnthropicMessages
 from worker.models.base import Codec, Target
-from worker.models.catalogue import built_in
-from worker.models.gemini.generate_content import GenerateContent
-from worker.models.openai.chat_completions import OpenAIChat
-from worker.models.openai.responses import OpenAIResponses
+from worker.models.gemini import GenerateContent
+from worker.models.openai_chat import OpenAIChat
+from worker.models.openai_responses import OpenAIResponses
 
 Factory = Callable[[], tuple[Codec, str]]
 
@@ -64,7 +63,7 @@ def _openai_compatible() -> tuple[Codec, str]:
 def _openai_chat() -> tuple[Codec, str]:
     origin = "openai-compatible/gpt-5.5"
     endpoint = endpoints.openai_chat("https://api.openai.com/v1", "gpt-5.5")
-    info = built_in.BUILT_IN.get_info("gpt-5.5")
+    info = built_in_models.BUILT_IN.get_info("gpt-5.5")
     target = Target(origin, 21_000, endpoint.head, endpoint.dialect, info)
     return OpenAIChat(target), origin
 
@@ -78,7 +77,7 @@ def _openai_azure() -> tuple[Codec, str]:
 def _azure_chat() -> tuple[Codec, str]:
     origin = "my-azure/gpt-5.5"
     endpoint = endpoints.azure_chat("https://mine.openai.azure.com", "gpt-5.5", "2024-10-21")
-    info = built_in.BUILT_IN.get_info("gpt-5.5")
+    info = built_in_models.BUILT_IN.get_info("gpt-5.5")
     target = Target(origin, 21_000, endpoint.head, endpoint.dialect, info)
     return OpenAIChat(target), origin
 

@@ -8,7 +8,7 @@ thread ("project#number"), or in the server's code ("code"), else in answers as 
 from dataclasses import dataclass
 
 from worker.models.base import Cause
-from worker.models.codec.length_refusals import StatedSize
+from worker.models.refusal_words import StatedSize
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tests.simulators.openai import AzureChatSim, AzureResponsesSim, ChatSim, Re
 from worker.lab.script import Script
 from worker.models import table
 from worker.models.base import OperatorRow
-from worker.models.http.client import HttpModel
+from worker.models.client import HttpModel
 
 KEY = "sk-test-0123456789"
 

@@ -10,7 +10,7 @@ from tests.wire.simulators import WIRES
 from worker.conversation.messages import Assistant, Message, User, WireForm
 from worker.conversation.model import StopReason
 from worker.lab.script import Call, Say, Scripted
-from worker.models.text_tools.fences import rewrite_request
+from worker.models.text_tools import rewrite_request
 from worker.settings import Settings
 from worker.wiring.providers import open_model
 

@@ -28,8 +28,8 @@ from worker.conversation.messages import (
 from worker.conversation.model import Reply, Request
 from worker.conversation.prompts import write_continuation
 from worker.lab.script import Asked, Call, Say, Scripted, Step, Think
-from worker.models.codec.json_slices import parse_elements, parse_members
-from worker.models.http.client import HttpModel
+from worker.models.client import HttpModel
+from worker.models.codec import parse_elements, parse_members
 
 pytestmark = pytest.mark.slow
 

@@ -25,8 +25,7 @@ from tests.wire.conversations import (
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, User, WireForm
 from worker.conversation.model import Request
 from worker.models.base import Codec
-from worker.models.gemini.answers import NO_ID
-from worker.models.gemini.generate_content import DUMMY_SIGNATURE
+from worker.models.gemini import DUMMY_SIGNATURE, NO_ID
 
 ORIGIN = "gemini/gemini-3.8-flash"
 GEMINIS = ("gemini", "gemini-vertex")

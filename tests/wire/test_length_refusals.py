@@ -23,7 +23,7 @@ from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolResult, ToolSpec, User
 from worker.lab.script import Answer, Asked, Say
 from worker.models.base import Cause, Failure
-from worker.models.codec.length_refusals import StatedSize, read_stated_size
+from worker.models.refusal_words import StatedSize, read_stated_size
 from worker.turns.loop import LoopParts, run_loop
 
 LIMIT, COUNT, ANSWER = 131_072, 140_123, 2048

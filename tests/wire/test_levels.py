@@ -25,8 +25,8 @@ from worker.errors import ConfigError, ModelError
 from worker.lab.script import Call, Say, Script, Scripted, Think
 from worker.models import table
 from worker.models.base import OperatorRow, Target
-from worker.models.catalogue.built_in import BUILT_IN
-from worker.models.catalogue.model_info import Catalogue
+from worker.models.built_in_models import BUILT_IN
+from worker.models.catalogue import Catalogue
 
 GOLDEN = Path(__file__).parent / "golden_levels"
 LOCAL = "http://llm:8000/v1"

@@ -24,7 +24,7 @@ from tests.wire.conversations import (
 from worker.conversation.messages import Assistant, Message, ToolCall, User, WireForm
 from worker.conversation.model import Request
 from worker.models.base import Codec, Dialect, Target
-from worker.models.openai.chat_completions import OpenAIChat
+from worker.models.openai_chat import OpenAIChat
 
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "openai": responses_checks.check_body,

@@ -13,7 +13,7 @@ from worker.cli.layout import print_table
 from worker.cli.terminal import print_json
 from worker.errors import ConfigError, ModelError
 from worker.models.base import ServedModel
-from worker.models.catalogue.model_info import Catalogue, Entry, Rate, list_current_rates
+from worker.models.catalogue import Catalogue, Entry, Rate, list_current_rates
 from worker.models.discovery import Comparison, format_entries
 from worker.safety.untrusted import one_line
 from worker.settings import Settings

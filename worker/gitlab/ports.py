@@ -1,13 +1,12 @@
-"""The boundaries to GitLab: what a job reads there, and what it writes, in small groups."""
+"""Notes in GitLab, and what writes them: the bot's account, its notes, the emoji on notes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from worker.conversation.context import NoteRef, Subject
-from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.safety.marker import Marker
-from worker.verdict.diffs import Changes, Position
+from worker.verdict.diffs import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,110 +42,6 @@ class Votes:
 
     marker: Marker
     by_user: Mapping[int, bool]
-
-
-class PipelineReader(Protocol):
-    """Reads which pipelines failed, and their merge requests, with the read token.
-
-    All raise SourceError.
-    """
-
-    def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
-        """Find the merge request of a failed pipeline, or say why there is nothing to do."""
-        ...
-
-    def find_named_subject(
-        self, project: str, mr_iid: int, pipeline_id: int | None
-    ) -> Subject | str:
-        """Like `find_failed_subject`, for a merge request that a human named.
-
-        Without `pipeline_id`, its newest failed pipeline is taken. `project` is a path, or an id as
-        text. It must match `gitlab.projects` if that is not empty. The bot need not be a member of
-        it, because somebody who may ask has asked.
-        """
-        ...
-
-    def find_passed_subject(self, trigger: PipelinePassed) -> Subject | str:
-        """Find the merge request whose newest pipeline has passed, or say why there is none."""
-        ...
-
-    def find_failed_pipelines(self, since: float) -> Iterator[PipelineFailed | str]:
-        """Find failed newest pipelines of open merge requests updated `since` (epoch seconds).
-
-        It looks at the configured projects, or at all that the token is a member of, and yields
-        the reason for each part that cannot be read. Bounded, and slow on purpose. Raises nothing.
-        """
-        ...
-
-    def list_same_commit(self, subject: Subject) -> Sequence[int]:
-        """List other pipelines of the merge request on the same commit, newest first; one that has
-        failed may have passed since."""
-        ...
-
-    def find_end_time(self, trigger: PipelineFailed) -> float:
-        """Find when the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
-        ...
-
-    def explain_superseded(self, subject: Subject) -> str:
-        """Say why the subject's pipeline is out of date, or "" if it is not. Raises nothing."""
-        ...
-
-
-class MergeRequestReader(Protocol):
-    """Reads what a session is about, and what people wrote and changed there, with the read token.
-    All raise SourceError."""
-
-    def confirm_subject(self, subject: Subject) -> Subject | str:
-        """Read again what a stored subject says of its merge request and pipeline, or say why the
-        pipeline is not the merge request's."""
-        ...
-
-    def read_thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
-        """Read the notes of a thread, oldest first."""
-        ...
-
-    def read_changes(self, subject: Subject) -> Changes | str:
-        """Read the merge request's diff if the subject is still its head, or say why not."""
-        ...
-
-    def list_changed_paths(self, subject: Subject, new_sha: str) -> tuple[str, ...]:
-        """List the files that differ between the subject's commit and another one."""
-        ...
-
-    def list_changes_since(self, subject: Subject) -> Sequence[str]:
-        """List what has changed on the merge request since the session last looked, one line each.
-
-        Raises nothing.
-        """
-        ...
-
-
-class Permissions(Protocol):
-    """Reads who may ask and who may read the answer, with the read token. All raise SourceError."""
-
-    def may_command(self, project_id: int, user_id: int) -> bool:
-        """Whether the user is a member of the project at or above `reply_min_access`."""
-        ...
-
-    def may_choose_tier(self, project_id: int, user_id: int) -> bool:
-        """Whether the user is a member of the project at or above `tier_min_access`."""
-        ...
-
-    def is_members(self, subject: Subject) -> bool:
-        """Whether the author is a member, by `fork_min_access`, and the branch is in no fork."""
-        ...
-
-    def is_bot(self, user_id: int) -> bool:
-        """Whether GitLab says that the account is a bot's."""
-        ...
-
-    def explain_unserved(self, project_id: int) -> str:
-        """Say why a project is not served (not listed, or no list and no membership), else ""."""
-        ...
-
-    def needs_internal_note(self, subject: Subject) -> bool:
-        """Whether more people can read the merge request than may open its job logs."""
-        ...
 
 
 class BotAccount(Protocol):

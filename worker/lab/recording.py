@@ -13,10 +13,9 @@ import yaml
 
 from worker.conversation.context import Subject
 from worker.errors import ConfigError, SourceError
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.api.lists import list_branch_pipelines, list_trigger_jobs
-from worker.gitlab.read.merge_request.diff import PER_PAGE
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import ReadClient, list_branch_pipelines, list_trigger_jobs
+from worker.gitlab.read.merge_request import FILES_PER_PAGE
 from worker.lab.cases import CASE, EXPECT, find_inside
 
 MOST_LOG, MOST_FILE, MOST_FILES = 32 << 20, 512 << 10, 300
@@ -145,9 +144,9 @@ class Recorder:
 
     def _list_changes(self) -> Iterator[wire.DiffFile]:
         number, more = 1, True
-        while more and number * PER_PAGE <= MOST_FILES:
+        while more and number * FILES_PER_PAGE <= MOST_FILES:
             page = self.client.page(
-                f"{self._merge_request}/diffs", wire.DiffFile, "the diff", number, PER_PAGE
+                f"{self._merge_request}/diffs", wire.DiffFile, "the diff", number, FILES_PER_PAGE
             )
             yield from page.items
             number, more = number + 1, page.more

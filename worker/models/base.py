@@ -13,7 +13,7 @@ import httpx
 
 from worker.conversation.messages import ToolCall, Usage
 from worker.conversation.model import Request, StopReason
-from worker.models.catalogue.model_info import ModelInfo
+from worker.models.catalogue import ModelInfo
 
 MAX_TOKENS = 21_000
 """The longest answer that is requested, in tokens. Without streaming, an idle connection is cut
@@ -104,39 +104,27 @@ class WantedChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
-    """One message's part of the body: JSON values joined by commas, without brackets.
-
-    `mark_at` is the offset where a cache mark is inserted, inside the last value that can have one;
-    None if no value can.
-    """
-
-    json: bytes
-    mark_at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Decoded:
-    """An answer in canonical form. `wire` is the JSON text of its content, to be sent back.
-
-    `dropped_calls` counts the calls that were left out; `thought` says that `wire` holds signed
-    thinking. `max_retries` is how often the same request may be sent again after a broken answer.
-    `needs_bare_request` says that the model refused a verbatim part, but may answer a bare request.
-    `continuation_fields` are the top-level fields that are added to the same request to get the
-    rest of an interrupted answer; `wire` is then a JSON array.
-    """
+    """An answer in canonical form."""
 
     text: str
     calls: tuple[ToolCall, ...]
     wire: str
+    """The JSON text of its content, to be sent back."""
     stop: StopReason
     usage: Usage
     detail: str = ""
     dropped_calls: int = 0
+    """How many calls were left out."""
     thought: bool = False
+    """`wire` holds signed thinking."""
     max_retries: int = 0
+    """How often the same request may be sent again after a broken answer."""
     needs_bare_request: bool = False
+    """The model refused a verbatim part, but may answer a bare request."""
     continuation_fields: Mapping[str, Any] = field(default_factory=dict)
+    """The top-level fields that are added to the same request to get the rest of an interrupted
+    answer; `wire` is then a JSON array."""
 
 
 class Cause(Enum):
@@ -162,17 +150,6 @@ class Cause(Enum):
     """The model is served without native tools: calls may be asked for as text."""
     UNWANTED = auto()
     """The server wants a field of the body to be another, or not to be there."""
-
-
-CAUSES: Mapping[int, Cause] = {
-    401: Cause.BAD_KEY,
-    402: Cause.BILLING,
-    403: Cause.FORBIDDEN,
-    404: Cause.NOT_FOUND,
-    413: Cause.TOO_LARGE,
-    429: Cause.RATE_LIMIT,
-}
-"""What a status means with every provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,53 +226,58 @@ class Codec(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One row of the table. `api` is the name of its wire, `scheme` of how it authenticates.
-
-    `auth_headers` are the headers that only `auth` may set, `headers` further ones that every
-    request has. `key_env` and `url_env` are the names used in messages and settings.
-    `key_optional` says that the server may need no key. If `base_url` is "" and there is no
-    `locate`, a base URL must be configured. `locate` makes the base URL from the configured one (""
-    if none), a project and a location or region. `listing` is None if the provider has no list of
-    its models; with `has_plain_names` its models have the same names with all providers, so their
-    entries in the catalogue need not name it. `is_any_server`: its servers are of many makers, and
-    not all can call tools. `keeps_cache_without_tools`: see `Model`. `advice` says what
-    a refusal means with this provider and what to do, where that differs from the usual.
-    `takes_region` and `takes_version`: an operator may set them. `traced_as` is OpenTelemetry's
-    name for it, "" if that is its own.
-    """
+    """One row of the table: a wire, where it is spoken, and how requests authenticate."""
 
     codec: Callable[[Target], Codec]
     endpoint: Callable[..., Endpoint]
     auth: Callable[..., httpx.Auth]
     api: str = ""
+    """The name of its wire."""
     scheme: str = ""
+    """The name of how it authenticates."""
     auth_headers: frozenset[str] = frozenset()
+    """The headers that only `auth` may set."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further ones that every request has."""
     base_url: str = ""
+    """If this is "" and there is no `locate`, a base URL must be configured."""
     key_env: str = ""
+    """The variable of the key, as messages and settings name it."""
     url_env: str = ""
     key_optional: bool = False
+    """The server may need no key."""
     keeps_cache_without_tools: bool = True
+    """See `Model`."""
     has_plain_names: bool = False
+    """Its models have the same names with all providers, so their entries in the catalogue need not
+    name it."""
     is_any_server: bool = False
+    """Its servers are of many makers, and not all can call tools."""
     takes_region: bool = False
+    """An operator may set a region."""
     takes_version: bool = False
+    """An operator may set the version of the API."""
     locate: Callable[[str, str, str], str] | None = None
+    """Makes the base URL from the configured one ("" if none), a project and a location or
+    region."""
     advice: Mapping[Cause, tuple[str, str]] = field(default_factory=dict)
+    """What a refusal means with this provider and what to do, where that differs from the usual."""
     listing: Listing | None = None
+    """None if the provider has no list of its models."""
     traced_as: str = ""
+    """OpenTelemetry's name for it, "" if that is its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """What an operator says of a provider; "" stands for what the table says.
-
-    `api` and `auth` are keys of `table.APIS`; `key_env` is the variable that holds the key.
-    """
+    """What an operator says of a provider; "" stands for what the table says."""
 
     api: str = ""
+    """A key of `kinds.APIS`."""
     auth: str = ""
+    """A key of that row of `kinds.APIS`, or of `kinds.ANYWHERE`."""
     key_env: str = ""
+    """The variable that holds the key."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     project: str = ""
     location: str = ""

@@ -1,22 +1,75 @@
 """The kinds of providers: the wires, and the ways to authenticate that each is offered with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import partial
 
 import httpx
 
 from worker.errors import ConfigError
-from worker.models import endpoints, model_lists
-from worker.models.anthropic import answers as anthropic_answers
-from worker.models.anthropic.messages_api import AnthropicMessages
+from worker.models import discovery, endpoints
+from worker.models.anthropic_messages import AnthropicMessages
 from worker.models.base import Cause, Endpoint, Listing, Provider
-from worker.models.gemini.generate_content import GenerateContent
-from worker.models.google import errors as google_errors
-from worker.models.http import auth
-from worker.models.openai import errors as openai_errors
-from worker.models.openai.chat_completions import OpenAIChat
-from worker.models.openai.responses import OpenAIResponses
+from worker.models.error_bodies import classify_anthropic, classify_google, classify_openai
+from worker.models.gemini import GenerateContent
+from worker.models.openai_chat import OpenAIChat
+from worker.models.openai_responses import OpenAIResponses
+
+# --------------------------------------------------------------------- authentication of a request
+#
+# A key goes into a header; in a URL it would end up in logs.
+
+
+class _KeyHeader(httpx.Auth):
+    """A static key in one header."""
+
+    def __init__(self, header: str, key: str) -> None:
+        self._header = header
+        self._key = key
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the header."""
+        request.headers[self._header] = self._key
+        yield request
+
+    def __repr__(self) -> str:
+        return f"KeyHeader({self._header!r})"
+
+
+def _use_header(header: str, key: str) -> httpx.Auth:
+    """A header with the key; without a key, none is sent."""
+    return _KeyHeader(header, key) if key else httpx.Auth()
+
+
+def _use_bearer(key: str) -> httpx.Auth:
+    """The header that most servers expect; without a key, none is sent."""
+    return _KeyHeader("authorization", f"Bearer {key}") if key else httpx.Auth()
+
+
+def _send_no_key(key: str) -> httpx.Auth:
+    """Nothing: whatever the server wants to know is in the headers that the operator has set."""
+    return httpx.Auth()
+
+
+def _use_google(key: str) -> httpx.Auth:
+    """Tokens from google-auth's default chain of credentials; `key` is not used."""
+    # Imported only here: loading google-auth takes longer than everything else at start.
+    from worker.models.google_auth import GoogleAuth
+
+    return GoogleAuth()
+
+
+def _use_amazon(key: str, region: str = "") -> httpx.Auth:
+    """A signature by the credentials of botocore's default chain; with a key, a Bedrock API key as
+    a bearer token."""
+    if key:
+        return _use_bearer(key)
+    from worker.models.amazon_auth import AmazonAuth
+
+    return AmazonAuth(region)
+
+
+# ------------------------------------------------------------------------------- wires and schemes
 
 _AUTHORIZATION = frozenset({"authorization"})
 
@@ -59,19 +112,19 @@ _AZURE_ADVICE = {
 
 _ANTHROPIC_LIST = Listing(
     endpoints.anthropic_models,
-    model_lists.parse_anthropic,
-    anthropic_answers.classify,
+    discovery.parse_anthropic_list,
+    classify_anthropic,
     {"limit": "1000"},
 )
 _GEMINI_LIST = Listing(
-    endpoints.gemini_models, model_lists.parse_gemini, google_errors.classify, {"pageSize": "1000"}
+    endpoints.gemini_models, discovery.parse_gemini_list, classify_google, {"pageSize": "1000"}
 )
-_OPENAI_LIST = Listing(endpoints.openai_models, model_lists.parse_openai, openai_errors.classify)
+_OPENAI_LIST = Listing(endpoints.openai_models, discovery.parse_openai_list, classify_openai)
 
 _MESSAGES = Provider(
     codec=AnthropicMessages,
     endpoint=endpoints.anthropic,
-    auth=partial(auth.add_header, "x-api-key"),
+    auth=partial(_use_header, "x-api-key"),
     auth_headers=frozenset({"x-api-key"}),
     base_url="https://api.anthropic.com",
     keeps_cache_without_tools=False,
@@ -80,7 +133,7 @@ _MESSAGES = Provider(
 _GENERATE = Provider(
     codec=GenerateContent,
     endpoint=endpoints.gemini,
-    auth=partial(auth.add_header, "x-goog-api-key"),
+    auth=partial(_use_header, "x-goog-api-key"),
     auth_headers=frozenset({"x-goog-api-key"}),
     base_url="https://generativelanguage.googleapis.com",
     listing=_GEMINI_LIST,
@@ -88,7 +141,7 @@ _GENERATE = Provider(
 _CHAT = Provider(
     codec=OpenAIChat,
     endpoint=endpoints.openai_chat,
-    auth=auth.bearer,
+    auth=_use_bearer,
     auth_headers=_AUTHORIZATION,
     is_any_server=True,
     listing=_OPENAI_LIST,
@@ -96,14 +149,14 @@ _CHAT = Provider(
 _RESPONSES = Provider(
     codec=partial(OpenAIResponses, keyed=False),
     endpoint=endpoints.openai_responses,
-    auth=auth.bearer,
+    auth=_use_bearer,
     auth_headers=_AUTHORIZATION,
     listing=_OPENAI_LIST,
 )
 _OF_AZURE = Provider(
     codec=OpenAIChat,
     endpoint=endpoints.azure_chat,
-    auth=partial(auth.add_header, "api-key"),
+    auth=partial(_use_header, "api-key"),
     auth_headers=frozenset({"api-key"}),
     takes_version=True,
     advice=_AZURE_ADVICE,
@@ -116,7 +169,7 @@ def _on_vertex(plain: Provider, endpoint: Callable[..., Endpoint], version: str)
     return replace(
         plain,
         endpoint=endpoint,
-        auth=auth.google,
+        auth=_use_google,
         auth_headers=_AUTHORIZATION,
         base_url="",
         locate=endpoints.vertex(version),
@@ -136,7 +189,7 @@ APIS: Mapping[str, Mapping[str, Provider]] = {
         "bedrock": replace(
             _MESSAGES,
             endpoint=endpoints.anthropic_bedrock,
-            auth=auth.amazon,
+            auth=_use_amazon,
             auth_headers=_AUTHORIZATION | {"x-amz-date", "x-amz-security-token"},
             base_url="",
             takes_region=True,
@@ -167,8 +220,8 @@ KEYLESS = frozenset({"vertex", "none"})
 """Ways that send no key, whatever is set."""
 
 ANYWHERE: Mapping[str, Callable[..., httpx.Auth]] = {
-    "bearer": auth.bearer,
-    "none": auth.send_no_key,
+    "bearer": _use_bearer,
+    "none": _send_no_key,
 }
 """Ways to authenticate at a server or gateway of any kind."""
 

@@ -13,13 +13,13 @@ import httpx
 from worker.clock import Clock
 from worker.errors import ConfigError
 from worker.models.base import Cause, OperatorRow, Page, Provider
-from worker.models.catalogue.built_in import BUILT_IN
-from worker.models.catalogue.model_info import Catalogue
-from worker.models.http.client import HttpModel, HttpOptions
-from worker.models.http.connection import Connection
-from worker.models.http.listing import READ_TIMEOUT, fetch_models
+from worker.models.built_in_models import BUILT_IN
+from worker.models.catalogue import Catalogue
+from worker.models.client import HttpModel, HttpOptions
+from worker.models.connection import Connection
+from worker.models.discovery import LIST_TIMEOUT, fetch_models
 from worker.models.kinds import APIS, KEY, KEYLESS, WITH_KEY, get_kind
-from worker.models.openai.responses import OpenAIResponses
+from worker.models.openai_responses import OpenAIResponses
 
 PROVIDERS: dict[str, Provider] = {
     "anthropic": replace(
@@ -71,8 +71,16 @@ PROVIDERS: dict[str, Provider] = {
 _NO_ROW = OperatorRow()
 _OF_HTTP = frozenset(
     {
-        *("host", "content-type", "content-length", "content-encoding", "transfer-encoding"),
-        *("accept", "accept-encoding", "connection", "cookie", "user-agent"),
+        "host",
+        "content-type",
+        "content-length",
+        "content-encoding",
+        "transfer-encoding",
+        "accept",
+        "accept-encoding",
+        "connection",
+        "cookie",
+        "user-agent",
     }
 )
 """Headers that a request cannot do with another value of."""
@@ -239,7 +247,7 @@ def list_models(
         endpoint.headers,
         clock=clock,
         transport=transport,
-        timeout=READ_TIMEOUT,
+        timeout=LIST_TIMEOUT,
     )
     with closing(connection):
         return fetch_models(connection, provider.listing, httpx.URL(endpoint.url), deadline)

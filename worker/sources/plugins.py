@@ -1,23 +1,36 @@
 """Sources of other packages: the entry points of the group `sandpiper.sources`.
 
-Their contract is in `worker.gitlab.read.base`. A broken plug-in is reported at the start, not in a run.
+Their contract is in `worker.gitlab.read.base`. A broken plug-in is reported at the start, not in a
+run.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from worker.errors import UNFORESEEN, ConfigError, SourceError
+from worker.gitlab.read import base, session_reader
 from worker.gitlab.read.base import RawDocument, SourceDef
 from worker.gitlab.read.session_reader import Reader
+from worker.tools import arguments, source
 from worker.tools.arguments import Arguments
 
 GROUP = "sandpiper.sources"
 
 RESERVED = ("gitlab_", "konflux_", "testing_farm_", "sandbox_", "fetch_")
+
+FORMER = {
+    "worker.arguments": arguments,
+    "worker.core.ports": source,
+    "worker.sources.base": base,
+    "worker.sources.session_reader": session_reader,
+}
+"""The modules of the contract by the names that they had when older plug-ins were written."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
@@ -25,9 +38,21 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 def load_plugins(points: Iterable[EntryPoint] | None = None) -> tuple[SourceDef[Any], ...]:
     """Load all installed plug-ins, by entry point name. Raises ConfigError for a bad one."""
     found = entry_points(group=GROUP) if points is None else points
-    return tuple(
-        row for point in sorted(found, key=lambda each: each.name) for row in _load_rows(point)
-    )
+    with _accept_former_names():
+        return tuple(
+            row for point in sorted(found, key=lambda each: each.name) for row in _load_rows(point)
+        )
+
+
+@contextmanager
+def _accept_former_names() -> Iterator[None]:
+    """Let modules be imported by their former names too: only here, so that nothing else does."""
+    sys.modules.update(FORMER)
+    try:
+        yield
+    finally:
+        for name in FORMER:
+            sys.modules.pop(name, None)
 
 
 def _load_rows(point: EntryPoint) -> list[SourceDef[Any]]:

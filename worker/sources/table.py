@@ -16,24 +16,14 @@ import httpx
 
 from worker.conversation.messages import ToolSpec
 from worker.errors import UNFORESEEN, ConfigError, SourceError
+from worker.gitlab.read.archives import ALL_ARTIFACTS, ARTIFACT, LIST_ARTIFACTS, SOURCE_ARCHIVE
 from worker.gitlab.read.base import RawDocument, SourceDef, redact_document
-from worker.gitlab.read.files.artifacts import ALL_ARTIFACTS, ARTIFACT, LIST_ARTIFACTS
-from worker.gitlab.read.job_logs.source import JOB_LOG
-from worker.gitlab.read.merge_request.commits import MR_COMMITS
-from worker.gitlab.read.merge_request.details import MR_DETAILS
-from worker.gitlab.read.merge_request.diff import MR_DIFF
-from worker.gitlab.read.merge_request.discussions import DISCUSSIONS
-from worker.gitlab.read.pipelines.branch_pipelines import BRANCH_PIPELINES
-from worker.gitlab.read.pipelines.commit_statuses import STATUSES
-from worker.gitlab.read.pipelines.job_runs import JOB_RUNS, LAST_GREEN_LOG
-from worker.gitlab.read.pipelines.pipeline_jobs import PIPELINE_JOBS
-from worker.gitlab.read.pipelines.test_report import TEST_REPORT
-from worker.gitlab.read.repository.archive import SOURCE_ARCHIVE
-from worker.gitlab.read.repository.ci_config import CI_CONFIG
-from worker.gitlab.read.repository.compare import COMPARE
-from worker.gitlab.read.repository.file import FILE
-from worker.gitlab.read.repository.search import SEARCH
-from worker.gitlab.read.repository.tree import TREE
+from worker.gitlab.read.ci_config import CI_CONFIG
+from worker.gitlab.read.job_runs import BRANCH_PIPELINES, JOB_LOG, JOB_RUNS, LAST_GREEN_LOG
+from worker.gitlab.read.merge_request import DISCUSSIONS, MR_COMMITS, MR_DETAILS, MR_DIFF
+from worker.gitlab.read.pipeline_jobs import PIPELINE_JOBS
+from worker.gitlab.read.reports import STATUSES, TEST_REPORT
+from worker.gitlab.read.repository import COMPARE, FILE, SEARCH, TREE
 from worker.gitlab.read.session_reader import Reader
 from worker.safety.redacted_values import Redacted
 from worker.safety.untrusted import one_line, visible

@@ -1,10 +1,12 @@
-"""Every metric of Sandpiper, by name, and the page that Prometheus reads.
+"""Every metric of Sandpiper, by name, the page that Prometheus reads, and what counts events.
 
 Labels have few values, and never text from outside (names of projects, branches, or tools that a
 model invents). `webhooks` counts requests to the receiver, `triggers` the results of the work.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,7 +21,23 @@ from prometheus_client import (
 )
 
 from worker import __version__
+from worker.conversation.context import Context, Status
+from worker.conversation.events import (
+    Backlog,
+    Event,
+    Milestone,
+    Stage,
+    ToolRan,
+    TriggerBegun,
+    TriggerLeft,
+    TurnEnded,
+    VerdictJudged,
+    VotesChanged,
+    Watcher,
+)
 from worker.errors import ConfigError
+from worker.settings.models import Signal
+from worker.verdict.verdict import Verdict
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _WAIT = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
@@ -122,7 +140,8 @@ class Metrics:
         self.verdict_labels = self._make_counter(
             "sandpiper_verdict_labels",
             "Verdicts that were confirmed or contradicted by what came after them.",
-            *("verdict", "label"),
+            "verdict",
+            "label",
         )
         self.tier_raises = self._make_counter(
             "sandpiper_tier_raises", "Turns in which a stronger model went on.", "tier", "signal"
@@ -196,3 +215,101 @@ class Metrics:
         self, name: str, about: str, buckets: tuple[float, ...], *labels: str
     ) -> Histogram:
         return Histogram(name, about, labels, buckets=buckets, registry=self.registry)
+
+
+_ORIGINS = ("rule", "known")
+
+
+@dataclass(slots=True)
+class _Work:
+    """The trigger that a thread works on; `since` is when it was queued, in monotonic seconds."""
+
+    since: float
+    waited: float | None = None
+    seen: set[Milestone] = field(default_factory=set)
+
+
+_work: ContextVar[_Work | None] = ContextVar("sandpiper_run", default=None)
+
+
+def make_watcher(
+    metrics: Metrics, monotonic: Callable[[], float], tools: Collection[str]
+) -> Watcher:
+    """Make a watcher that counts events. Tools not among `tools` are counted as "other"."""
+
+    def watch(event: Event) -> None:
+        match event:
+            case TriggerBegun(trigger, waited):
+                _work.set(_Work(monotonic() - (waited or 0.0), waited))
+                metrics.running_sessions.inc()
+            case TriggerLeft(trigger, outcome, ran):
+                work = _work.get()
+                # A held trigger keeps waiting; a message that came twice has not waited for a run.
+                if work and work.waited is not None and ran:
+                    metrics.queue_wait.labels(trigger.kind).observe(work.waited)
+                _work.set(None)
+                metrics.running_sessions.dec()
+                metrics.triggers.labels(trigger.kind, outcome).inc()
+            case Stage(milestone=Milestone() as reached) if reached:
+                _count_milestone(metrics, reached, monotonic())
+            case ToolRan():
+                tool = event.call.name if event.call.name in tools else "other"
+                outcome = "failed" if event.is_error else "done"
+                metrics.tools.labels(tool, outcome).observe(event.seconds)
+            case TurnEnded():
+                _count_end(metrics, event)
+            case Backlog(unfinished, parked, oldest):
+                metrics.journal.labels("unfinished").set(unfinished)
+                metrics.journal.labels("parked").set(parked)
+                metrics.journal_age.set(oldest)
+            case VotesChanged(given, withdrawn):
+                for change, votes in (("given", given), ("withdrawn", withdrawn)):
+                    for vote in votes:
+                        metrics.reactions.labels(vote, change).inc()
+            case VerdictJudged(verdict, label):
+                metrics.verdict_labels.labels(Verdict(verdict).name.lower(), label).inc()
+            case _:
+                pass
+
+    return watch
+
+
+def _count_milestone(metrics: Metrics, reached: Milestone, now: float) -> None:
+    """Count each milestone once per run: posting a note again is not a second result."""
+    work = _work.get()
+    if work is None or reached in work.seen:
+        return
+    work.seen.add(reached)
+    histogram = metrics.to_note if reached is Milestone.NOTE else metrics.to_placeholder
+    histogram.observe(now - work.since)
+
+
+def _count_end(metrics: Metrics, event: TurnEnded) -> None:
+    context = event.context
+    if context is None:
+        return
+    metrics.iterations.labels(event.outcome.status).observe(context.turn_usage.iterations)
+    is_known = context.is_look and context.found_by in _ORIGINS
+    verdict = Verdict(context.verdict).name.lower() if context.verdict else "answer"
+    if event.outcome.status is Status.FAILED:
+        verdict = "failure"
+    metrics.notes.labels(verdict, context.found_by if is_known else "model").inc()
+    for kind, number, _ in context.redactions:
+        metrics.redactions.labels(kind).inc(number)
+    for fold in context.folds:
+        if fold.made_at > context.turn_start:
+            metrics.folds.labels(fold.kind).inc()
+    if context.gave_way:
+        metrics.fallbacks.labels(context.gave_way).inc()
+    _count_tier(metrics, context)
+
+
+def _count_tier(metrics: Metrics, context: Context) -> None:
+    for call in context.calls:
+        if call.turn == context.turn and call.tier:
+            metrics.tier_calls.labels(call.tier, call.reasoning, call.model).inc()
+    tier = context.tier
+    if tier and tier.raised_in == context.turn:
+        signal = tier.reason.removeprefix("raised: ")
+        signal = signal if signal in tuple(Signal) else "asked"
+        metrics.tier_raises.labels(tier.tier, signal).inc()

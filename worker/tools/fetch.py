@@ -15,8 +15,7 @@ from worker.safety.spelling import correct_spelling
 from worker.safety.untrusted import parse_objects
 from worker.tools import documents
 from worker.tools.arguments import Arguments
-from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure
-from worker.tools.parallel import run_in_parallel
+from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure, run_in_parallel
 from worker.tools.source import Source
 
 MAX_BATCH = 20

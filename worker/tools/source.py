@@ -60,30 +60,28 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a source gives, without secrets. `gaps` says what is missing from it and why, or "".
-
-    A document too large for memory is a stream: `chunks` opens it and may raise SourceError while
-    it is read, and `data` says in words what it is. `final` is False if the same call may give more
-    later.
-
-    `preview` shows it in the given number of bytes, instead of the usual preview of its kind;
-    `brief` does so in fewer lines, if it was only to be saved. `part` gives about the given number
-    of bytes of it, with its line numbers kept, if the whole does not fit. None of them raises. A
-    document of up to `shown_whole` bytes is shown whole by `preview`, which may write more than the
-    document has.
-    """
+    """What a source gives, without secrets. None of its functions raises, but for `chunks`."""
 
     data: Redacted
+    """All of it; of a stream, what it is, in words."""
     kind: DocumentKind = DocumentKind.JSON
     gaps: str = ""
+    """What is missing from it and why, or ""."""
     chunks: Callable[[], Iterator[Redacted]] | None = None
+    """Opens a document too large for memory; may raise SourceError while it is read."""
     final: bool = True
+    """False if the same call may give more later."""
     lines: int | None = None
     preview: Callable[[int], str] | None = None
+    """Shows it in the given number of bytes, instead of the usual preview of its kind."""
     brief: Callable[[int], str] | None = None
+    """Does so in fewer lines, if it was only to be saved."""
     shown_whole: int = 0
+    """Up to this size it is shown whole by `preview`, which may write more than it has."""
     side_files: Callable[[], Iterable[SideFile]] = tuple
     part: Callable[[int], Iterator[Redacted]] | None = None
+    """Gives about the given number of bytes of it, with its line numbers kept, if the whole does
+    not fit."""
 
     def __post_init__(self) -> None:
         """Raises TypeError for data that nobody has redacted."""

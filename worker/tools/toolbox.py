@@ -1,24 +1,41 @@
-"""The toolbox: runs the model's calls and answers every one, whatever goes wrong."""
+"""The toolbox: runs the model's calls and answers every one, whatever goes wrong.
+
+Its tools are those of `TOOLS`, the session's sources, and `find_tool`, which describes sources that
+were not announced, so that the announced list stays short.
+"""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
+
+from pydantic import Field
 
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.errors import ArgumentError
 from worker.safety.redacted_values import redact_values
 from worker.safety.spelling import correct_spelling
 from worker.safety.untrusted import parse_object
-from worker.tools import base, documents, fetch, find_tool
-from worker.tools.arguments import parse
-from worker.tools.base import ToolContext, ToolDef, ToolOutput
-from worker.tools.parallel import run_in_parallel
+from worker.tools import documents, fetch, sandbox_exec
+from worker.tools.arguments import Arguments, parse
+from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure, run_in_parallel
 from worker.tools.source import Ran, Source
-from worker.tools.table import TOOLS
+
+FIND_TOOL = "find_tool"
+
+FIND_TOOL_USES = 3
+"""How often it may be used in a run, where nothing else is set."""
+
+_MOST_FOUND = 4
+
+_WORDS = re.compile(r"[a-z0-9]{3,}")
+
+TOOLS: tuple[ToolDef[Any], ...] = (sandbox_exec.TOOL, fetch.FETCH, fetch.FETCH_BATCH)
+"""All tools. A new one is a file and a row here."""
 
 
 def list_specs(
@@ -69,13 +86,13 @@ class WorkflowToolbox:
         context: ToolContext,
         allows: Callable[[str], bool],
         others: Sequence[ToolSpec] = (),
-        finds: int = find_tool.USES,
+        finds: int = FIND_TOOL_USES,
     ) -> None:
         self._tools: dict[str, ToolDef[Any]] = {
             tool.name: tool for tool in TOOLS if allows(tool.name)
         }
         if others:
-            self._tools[find_tool.NAME] = find_tool.make_find_tool(others, finds)
+            self._tools[FIND_TOOL] = make_find_tool(others, finds)
         self._sources = {name: one for name, one in context.sources.items() if allows(name)}
         self._context = replace(context, sources=self._sources)
 
@@ -111,7 +128,7 @@ class WorkflowToolbox:
 
     def _answer(self, call: ToolCall, number: int) -> Ran:
         started = time.monotonic()
-        output = base.catch_failure(partial(self._dispatch, call, number), call.name)
+        output = catch_failure(partial(self._dispatch, call, number), call.name)
         content = json.dumps(
             redact_values(output.content, self._context.redact), ensure_ascii=False
         )
@@ -123,16 +140,14 @@ class WorkflowToolbox:
         if name is None:
             known = ", ".join([*self._tools, *self._sources])
             raise ArgumentError(f"there is no tool {call.name!r}; there are: {known}")
-        output = self._run(name, call.arguments, number)
+        if tool := self._tools.get(name):
+            output = tool.run(parse(tool.args, call.arguments), self._context, number)
+        else:
+            output = self._show(name, call.arguments, number)
         if name == call.name:
             return output
         hint = f"there is no tool {call.name!r}; this is what {name} gave"
         return replace(output, content={"hint": hint, **output.content})
-
-    def _run(self, name: str, arguments: str, number: int) -> ToolOutput:
-        if tool := self._tools.get(name):
-            return tool.run(parse(tool.args, arguments), self._context, number)
-        return self._show(name, arguments, number)
 
     def _show(self, name: str, arguments: str, number: int) -> ToolOutput:
         """Show a source's document, or its path if it was saved before."""
@@ -147,3 +162,59 @@ class WorkflowToolbox:
     def _find_name(self, name: str) -> str | None:
         known = [*self._tools, *self._sources]
         return name if name in known else correct_spelling(name, known)
+
+
+class FindTool(Arguments):
+    """The arguments of `find_tool`."""
+
+    query: str = Field(min_length=1, max_length=500, description="What you want to know or do.")
+
+
+def make_find_tool(others: Sequence[ToolSpec], most: int = FIND_TOOL_USES) -> ToolDef[FindTool]:
+    """Make the tool that finds one of `others`, for one run; it may be used `most` times.
+
+    It describes tools that were not announced as a result: so the tool definitions of the session
+    stay byte for byte the same, and the provider's cache stays valid.
+    """
+    uses = count(1)
+    often = f"{most} times" if most > 1 else "once"
+
+    def run(args: FindTool, context: ToolContext, number: int) -> ToolOutput:
+        if next(uses) > most:
+            raise ArgumentError(f"{FIND_TOOL} may be used {often}; go on with what you have")
+        found = _find_specs(args.query, others)
+        content = {
+            "how": "call fetch_to_sandbox with the name as `source`",
+            "tools": [
+                {"name": each.name, "description": each.description, "arguments": each.parameters}
+                for each in found
+            ],
+            "others": [each.name for each in others if each not in found],
+        }
+        return ToolOutput(content, 0)
+
+    return ToolDef(
+        name=FIND_TOOL,
+        description=(
+            f"Find more data sources by what they give, with their arguments. At most {often}. "
+            f"There are {len(others)} besides the tools you see."
+        ),
+        args=FindTool,
+        run=run,
+    )
+
+
+def _find_specs(query: str, others: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """Return the tools that share the most words with the query, the best first."""
+    wanted = _read_stems(query)
+    scores = {
+        each.name: 3 * len(wanted & _read_stems(each.name.replace("_", " ")))
+        + len(wanted & _read_stems(each.description))
+        for each in others
+    }
+    best = sorted(others, key=lambda each: (-scores[each.name], each.name))
+    return [each for each in best if scores[each.name]][:_MOST_FOUND]
+
+
+def _read_stems(text: str) -> frozenset[str]:
+    return frozenset(word[:6] for word in _WORDS.findall(text.lower()))

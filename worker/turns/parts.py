@@ -22,12 +22,10 @@ from worker.conversation.tiers import TierModel
 from worker.errors import ConfigError, SandpiperError
 from worker.gitlab.ports import (
     BotAccount,
-    MergeRequestReader,
     NoteWriter,
-    Permissions,
-    PipelineReader,
     Reactions,
 )
+from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.safety.marker import Marker
@@ -145,9 +143,9 @@ class GitLab:
     a note may link to besides its project.
     """
 
-    pipelines: PipelineReader
-    merge_requests: MergeRequestReader
-    permissions: Permissions
+    pipelines: GitLabReader
+    merge_requests: GitLabReader
+    permissions: GitLabReader
     bot: BotAccount
     notes: NoteWriter
     reactions: Reactions

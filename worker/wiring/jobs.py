@@ -18,10 +18,10 @@ from worker.conversation.model_switch import SET_TIER
 from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ForgeError
 from worker.gitlab.ports import BotAccount
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
-from worker.gitlab.read.host.gitlab_reader import GitLabReader
-from worker.gitlab.read.host.policy import Policy
+from worker.gitlab.read.gitlab_reader import GitLabReader
+from worker.gitlab.read.policy import Policy
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
 from worker.gitlab.write.checked import CheckedNoteWriter
@@ -35,18 +35,15 @@ from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
 from worker.settings.limits import BUDGETS
 from worker.settings.playbook import Playbook, Workflow
 from worker.settings.runs import PlanBy, ToolList
-from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
+from worker.sources.konflux import Tenant, open_konflux
 from worker.sources.plugins import load_plugins
 from worker.sources.table import Rows, bind_sources, join_rows, write_notes
-from worker.sources.testing_farm.test_requests import open_testing_farm
+from worker.sources.testing_farm import open_testing_farm
 from worker.telemetry.parts import Telemetry
-from worker.tools.base import ToolContext
+from worker.tools.base import SavedDocuments, ToolContext
 from worker.tools.documents import has_file
-from worker.tools.find_tool import USES, make_find_tool
-from worker.tools.saved_documents import SavedDocuments
 from worker.tools.source import Source, Toolbox
-from worker.tools.table import TOOLS
-from worker.tools.toolbox import WorkflowToolbox, list_specs
+from worker.tools.toolbox import FIND_TOOL_USES, TOOLS, WorkflowToolbox, list_specs, make_find_tool
 from worker.turns.day_budget import Budget
 from worker.turns.parts import (
     Deps,
@@ -264,7 +261,7 @@ class _WorkflowToolset:
     preview_bytes: int
     redact: Callable[[str], str]
     shows_twice: bool = True
-    finds: int = USES
+    finds: int = FIND_TOOL_USES
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:

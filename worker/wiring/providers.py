@@ -12,16 +12,20 @@ from worker.conversation.model import Helper, Model
 from worker.conversation.tiers import ReplyModel, TierModel, TierRules
 from worker.errors import ConfigError
 from worker.models.base import OperatorRow, Provider
-from worker.models.catalogue.model_info import Catalogue, choose_rate, make_flat_rate
-from worker.models.catalogue.operator_entries import extend_catalogue
+from worker.models.built_in_models import BUILT_IN
+from worker.models.catalogue import Catalogue, choose_rate, make_flat_rate
+from worker.models.client import HttpModel, OnFailure, ignore_failure
 from worker.models.discovery import Comparison, compare_models
-from worker.models.fallback import FallbackModel
-from worker.models.helper import ModelHelper
-from worker.models.http import breaker
-from worker.models.http.client import HttpModel, OnFailure, ignore_failure
-from worker.models.openai.forced_answers import ForcedAnswersModel
 from worker.models.table import PROVIDERS, build_model, list_models, make_provider
-from worker.models.text_tools.model import TextToolsModel
+from worker.models.text_tools import TextToolsModel
+from worker.models.wrapper import (
+    Breakers,
+    FallbackModel,
+    ForcedAnswersModel,
+    GuardedModel,
+    ModelHelper,
+    ignore_change,
+)
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
 
@@ -74,9 +78,9 @@ class ModelChains:
     def __init__(self, settings: Settings, watched: Telemetry | None, opened: ExitStack) -> None:
         self._settings, self._opened = settings, opened
         self._on_failure = watched.count_attempt if watched else ignore_failure
-        on_change = watched.set_circuit if watched else breaker.ignore_change
-        self._breakers = breaker.Breakers(SystemClock(), on_change)
-        self._built: dict[TierModel, breaker.GuardedModel] = {}
+        on_change = watched.set_circuit if watched else ignore_change
+        self._breakers = Breakers(SystemClock(), on_change)
+        self._built: dict[TierModel, GuardedModel] = {}
         self._lock = threading.Lock()
 
     def make_chain(self, wanted: TierModel) -> FallbackModel:
@@ -92,7 +96,7 @@ class ModelChains:
         """Return a model for one run without fallbacks. Raises ConfigError."""
         return FallbackModel([self._get_model(wanted)], SystemClock())
 
-    def _get_model(self, wanted: TierModel) -> breaker.GuardedModel:
+    def _get_model(self, wanted: TierModel) -> GuardedModel:
         with self._lock:
             if wanted not in self._built:
                 require_price(self._settings, wanted.model)
@@ -165,7 +169,7 @@ def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStac
         return None
     require_price(settings, helper.name)
     opened.callback(helper.close)
-    guarded = breaker.Breakers(SystemClock()).guard(helper)
+    guarded = Breakers(SystemClock()).guard(helper)
     model = watched.count_model(guarded) if watched else guarded
     return ModelHelper(model, SystemClock(), settings.models.helper_timeout)
 
@@ -199,7 +203,7 @@ def build_catalogue(settings: Settings) -> Catalogue:
     stated = {
         model: entry.model_dump(exclude_unset=True, exclude_none=True) for model, entry in entries
     }
-    known, assumed = extend_catalogue(stated), settings.limits.assumed_price
+    known, assumed = BUILT_IN.extend(stated), settings.limits.assumed_price
     return replace(known, assumed_rate=make_flat_rate(assumed)) if assumed else known
 
 

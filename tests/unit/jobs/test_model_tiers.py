@@ -21,7 +21,7 @@ from worker.conversation.prompts import TAKEOVER
 from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ConfigError, HandedOver, ModelError
 from worker.jobs.results import CommandAnswered
-from worker.models.catalogue.built_in import BUILT_IN
+from worker.models.built_in_models import BUILT_IN
 from worker.settings.models import Signal
 from worker.settings.playbook import Playbook
 from worker.turns.parts import Finished

@@ -10,7 +10,7 @@ from tests.fakes import HandClock
 from worker.conversation.messages import User
 from worker.conversation.model import Request
 from worker.models import table
-from worker.models.http.client import HttpModel
+from worker.models.client import HttpModel
 
 KEY = "sk-ant-very-secret-0123456789"
 ASK = Request(system="S", tools=(), messages=(User("event"),))

@@ -6,7 +6,7 @@ from tests.contexts import context
 from tests.fakes import HandClock, ScriptedModel, says
 from worker.conversation.model import Request, StopReason
 from worker.errors import SILENT, ContextOverflow, ModelError
-from worker.models.fallback import FallbackModel
+from worker.models.wrapper import FallbackModel
 
 REQUEST = Request("system", (), context().messages)
 

@@ -13,8 +13,8 @@ from tests.unit.models.gemini_bodies import answer, call, delay, error, quota, t
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, User, WireForm
 from worker.conversation.model import StopReason
 from worker.errors import ModelError
-from worker.models.gemini.generate_content import DUMMY_SIGNATURE
-from worker.models.http.client import MAX_CONTINUATIONS, HttpModel
+from worker.models.client import MAX_CONTINUATIONS, HttpModel
+from worker.models.gemini import DUMMY_SIGNATURE
 
 KEY = "AIza-very-secret-0123456789"
 SPEC = "gemini/gemini-4-argon"

@@ -6,7 +6,7 @@ from tests.fakes import Answer, HandClock, ScriptedModel, says
 from worker.conversation.messages import User
 from worker.conversation.model import StopReason
 from worker.errors import ContextOverflow, ModelError
-from worker.models.helper import ModelHelper
+from worker.models.wrapper import ModelHelper
 
 
 def ask(answer: Answer) -> tuple[str | None, ScriptedModel]:

@@ -19,11 +19,10 @@ from tests.simulators.openai.simulator import describe as describe_gpt
 from tests.unit.models.answers import Listed, Step, fails
 from worker.errors import ConfigError, ModelError
 from worker.lab.script import Answer, Asked, Say
-from worker.models import model_lists
+from worker.models import discovery
 from worker.models.base import Page, ServedModel
-from worker.models.catalogue.built_in import BUILT_IN
-from worker.models.discovery import compare_models, format_entries
-from worker.models.http.listing import MAX_PARTS
+from worker.models.built_in_models import BUILT_IN
+from worker.models.discovery import MAX_PARTS, compare_models, format_entries
 from worker.models.table import list_models
 
 KEY = "sk-very-secret-0123456789"
@@ -203,7 +202,7 @@ def test_ids_that_nobody_could_use_are_left_out_and_counted() -> None:
     odd = ["", " ", "a b", "a\nb", "\x1b[31m", "ü", "x" * 201, "-rf", '"', None, 7, ["a"], "{}"]
     good = [{"id": "good"}, {"id": "good"}, {"id": "/models/good.gguf"}]
     rows = [*({"id": each} for each in odd), "m", None, *good]
-    page = model_lists.parse_openai(json.dumps({"data": rows}).encode())
+    page = discovery.parse_openai_list(json.dumps({"data": rows}).encode())
 
     assert page.models == (ServedModel("good"), ServedModel("/models/good.gguf"))
     assert page.unusable_ids == len(odd) + 2
@@ -212,7 +211,7 @@ def test_ids_that_nobody_could_use_are_left_out_and_counted() -> None:
 @pytest.mark.parametrize("size", [True, -1, 0, 1.5, "9", None, 10**12, [], {}])
 def test_a_size_that_is_none_counts_as_unstated(size: Any) -> None:
     rows = [{"id": "m", "max_input_tokens": size, "max_tokens": size, "capabilities": size}]
-    page = model_lists.parse_anthropic(json.dumps({"data": rows}).encode())
+    page = discovery.parse_anthropic_list(json.dumps({"data": rows}).encode())
 
     assert page.models == (ServedModel("m"),)
 

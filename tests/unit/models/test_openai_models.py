@@ -21,8 +21,8 @@ from worker.conversation.messages import (
 from worker.conversation.model import Request, StopReason
 from worker.errors import ConfigError, ModelError
 from worker.models import table
-from worker.models.catalogue.operator_entries import extend_catalogue
-from worker.models.http.client import HttpModel
+from worker.models.built_in_models import BUILT_IN
+from worker.models.client import HttpModel
 
 KEY = "sk-very-secret-0123456789"
 LOCAL = "http://llm:8000/v1"
@@ -111,7 +111,7 @@ def test_openai_s_own_needs_a_key() -> None:
         (
             "qwen3",
             LOCAL,
-            {"catalogue": extend_catalogue({"qwen3": {"window": 8000, "effort": "low"}})},
+            {"catalogue": BUILT_IN.extend({"qwen3": {"window": 8000, "effort": "low"}})},
             {"max_tokens": 2000, "reasoning_effort": "low"},
         ),
     ],
@@ -134,7 +134,7 @@ def test_without_tools_nothing_is_said_about_effort() -> None:
 
 
 def test_a_chosen_effort_is_asked_of_responses_too() -> None:
-    known = extend_catalogue({"openai/gpt-6.2-sol": {"effort": "high"}})
+    known = BUILT_IN.extend({"openai/gpt-6.2-sol": {"effort": "high"}})
     made, transport = model("openai/gpt-6.2-sol", catalogue=known)
     made.reply(ASK)
 
@@ -160,7 +160,7 @@ def test_a_chosen_effort_is_asked_of_responses_too() -> None:
 def test_a_chosen_effort_is_asked_of_every_wire_that_has_it(
     spec: str, field: str, value: Any
 ) -> None:
-    known = extend_catalogue({spec.partition("/")[2]: {"effort": "low"}})
+    known = BUILT_IN.extend({spec.partition("/")[2]: {"effort": "low"}})
     made, transport = model(spec, fails(400), catalogue=known)
     with pytest.raises(ModelError):
         made.reply(ASK)
@@ -169,7 +169,7 @@ def test_a_chosen_effort_is_asked_of_every_wire_that_has_it(
 
 
 def test_an_operator_s_window_and_price_are_used() -> None:
-    known = extend_catalogue(
+    known = BUILT_IN.extend(
         {"qwen3": {"window": 40_000, "max_output": 8000, "input": 1, "output": 2}}
     )
     usage = {"prompt_tokens": 1_000_000, "completion_tokens": 1_000_000}

@@ -19,9 +19,9 @@ from worker.errors import ConfigError, ModelError
 from worker.lab.script import Say, Scripted
 from worker.models import table
 from worker.models.base import OperatorRow, Provider
-from worker.models.http.client import HttpModel
+from worker.models.client import HttpModel
 from worker.models.kinds import ANYWHERE, APIS
-from worker.models.text_tools.model import TextToolsModel
+from worker.models.text_tools import TextToolsModel
 from worker.safety.redact import Redactor
 from worker.settings import Settings, load
 from worker.settings.models import ProviderSettings

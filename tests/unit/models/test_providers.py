@@ -1,7 +1,7 @@
 import pytest
 
 from worker.errors import ConfigError
-from worker.models.catalogue.built_in import BUILT_IN
+from worker.models.built_in_models import BUILT_IN
 from worker.settings import Settings
 from worker.wiring.providers import build_catalogue, build_models
 

@@ -23,7 +23,7 @@ from worker.conversation.messages import (
 from worker.conversation.model import Reply, Request
 from worker.lab.script import Scripted, Step
 from worker.models import table
-from worker.models.http.client import HttpModel
+from worker.models.client import HttpModel
 
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {"n": {"type": "integer"}}})
 KEY = "sk-test-0123456789"

@@ -1,5 +1,6 @@
 import json
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +16,13 @@ from tests.law.house import ROOT
 from worker.errors import ArgumentError, ConfigError, SourceError
 from worker.gitlab.read.base import NoArguments, RawDocument, SourceDef
 from worker.gitlab.read.session_reader import Reader
-from worker.sources.plugins import GROUP, load_plugins
+from worker.sources.plugins import FORMER, GROUP, load_plugins
 from worker.sources.table import bind_sources, join_rows, write_notes
 
 GOOD = """
 from pydantic import Field
 from worker.tools.arguments import Arguments
-from worker.core.ports import Document
+from worker.tools.source import Document
 from worker.errors import SourceError
 from worker.gitlab.read.base import RawDocument, SourceDef
 
@@ -75,6 +76,19 @@ def test_a_plug_ins_rows_stand_after_the_houses(
     assert source.fetch('{"day": 0}').data == b"team/service: rain"
     with pytest.raises(ArgumentError, match="day"):
         source.fetch('{"day": -1}')
+
+
+def test_a_plug_in_that_was_written_for_an_earlier_version_still_loads(
+    package: str, reader: Reader, tmp_path: Path
+) -> None:
+    old = GOOD.replace("worker.tools.arguments", "worker.arguments")
+    old = old.replace("worker.tools.source", "worker.core.ports")
+    old = old.replace("worker.gitlab.read.base", "worker.sources.base")
+    old += "from worker.sources.session_reader import Reader\n"
+    (tmp_path / f"{package}_old.py").write_text(old)
+    source = bind_sources(reader, load(f"{package}_old:ROWS"))["weather_get_forecast"]
+    assert source.fetch('{"day": 0}').data == b"team/service: rain"
+    assert not FORMER.keys() & sys.modules.keys()
 
 
 @pytest.mark.parametrize(

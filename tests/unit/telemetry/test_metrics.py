@@ -19,17 +19,12 @@ from worker.conversation.messages import ToolCall
 from worker.conversation.triggers import Trigger
 from worker.errors import ConfigError, ModelError, SandboxLost, StoreError
 from worker.jobs import delivery
-from worker.models.http.breaker import FAILURES, Breaker
+from worker.models.wrapper import FAILURES, Breaker
 from worker.queue.recovery import Recovery
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 from worker.telemetry.metrics import Metrics
-from worker.telemetry.parts import Telemetry
-from worker.telemetry.wrapped import (
-    CountedDriver,
-    CountedObjects,
-    CountedSandbox,
-)
+from worker.telemetry.parts import CountedDriver, CountedObjects, CountedSandbox, Telemetry
 from worker.verdict.verdict import Verdict
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")

@@ -27,9 +27,8 @@ from worker.conversation.triggers import Reacted
 from worker.errors import ForgeError
 from worker.gitlab.write.dry_run import DryRunWriter
 from worker.settings import Settings
-from worker.telemetry.counting import make_watcher
-from worker.telemetry.metrics import Metrics
-from worker.telemetry.wrapped import CountedDriver, CountedModel, CountedNoteWriter
+from worker.telemetry.metrics import Metrics, make_watcher
+from worker.telemetry.parts import CountedDriver, CountedModel, CountedNoteWriter
 
 TRIGGER = Reacted(7, 42, 5, 1)
 

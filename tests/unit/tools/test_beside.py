@@ -9,7 +9,7 @@ import pytest
 from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
 from worker.conversation.messages import ToolSpec
-from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.gitlab.read.redactions import Redactions
 from worker.safety.redacted_values import Redacted
 from worker.tools.base import ToolContext
 from worker.tools.source import GREEN, Document, DocumentKind, SideFile

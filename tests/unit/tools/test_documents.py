@@ -7,7 +7,7 @@ import pytest
 from sandbox.base import SandboxLimit
 from tests.fakes import MemorySandbox
 from worker.errors import ArgumentError
-from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.gitlab.read.redactions import Redactions
 from worker.safety.redacted_values import Redacted
 from worker.tools import documents
 from worker.tools.base import ToolContext

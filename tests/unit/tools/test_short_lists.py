@@ -9,13 +9,11 @@ import pytest
 from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
 from worker.conversation.messages import ToolSpec
-from worker.gitlab.read.job_logs.redactor import Redactions
-from worker.tools.base import ToolContext
+from worker.gitlab.read.redactions import Redactions
+from worker.tools.base import SavedDocuments, ToolContext
 from worker.tools.documents import has_file
-from worker.tools.find_tool import USES, make_find_tool
-from worker.tools.saved_documents import SavedDocuments
 from worker.tools.source import Document, DocumentKind
-from worker.tools.toolbox import WorkflowToolbox
+from worker.tools.toolbox import FIND_TOOL_USES, WorkflowToolbox, make_find_tool
 
 CLEAN = Redactions(bytes)
 NO_ARGUMENTS = {"type": "object", "properties": {}}
@@ -30,7 +28,7 @@ SMALL = Document(CLEAN(b'{"title": "x"}'))
 class Kit:
     """A toolbox with two sources, of which the model was told of none."""
 
-    def __init__(self, answer: Document = OLD, finds: int = USES) -> None:
+    def __init__(self, answer: Document = OLD, finds: int = FIND_TOOL_USES) -> None:
         self.sandbox = MemorySandbox()
         self.sources = {spec.name: FixedSource(spec, answer) for spec in (RUNS, REPORT)}
         context = ToolContext(
@@ -67,7 +65,9 @@ def test_what_does_not_match_is_named_at_least() -> None:
     assert found["others"] == [RUNS.name, REPORT.name]
 
 
-@pytest.mark.parametrize(("finds", "often"), [(USES, "3 times"), (1, "once"), (5, "5 times")])
+@pytest.mark.parametrize(
+    ("finds", "often"), [(FIND_TOOL_USES, "3 times"), (1, "once"), (5, "5 times")]
+)
 def test_it_may_be_used_as_often_as_is_set(finds: int, often: str) -> None:
     kit = Kit(finds=finds)
     for _ in range(finds):

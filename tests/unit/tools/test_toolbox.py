@@ -11,7 +11,7 @@ from tests.contexts import call
 from tests.fakes import EMPTY, FixedSource, MemorySandbox
 from worker.conversation.messages import ToolResult, ToolSpec
 from worker.errors import SandboxLost, SourceError
-from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.gitlab.read.redactions import Redactions
 from worker.safety.redacted_values import Redacted
 from worker.tools.base import ToolContext
 from worker.tools.source import Document, DocumentKind

@@ -20,12 +20,12 @@ from tests.stores import CREDENTIALS, S3Server, running_s3
 from worker.clock import SystemClock
 from worker.doctor.gitlab import Client
 from worker.errors import ConfigError, SandpiperError
-from worker.gitlab.read.api.web import WebReader
 from worker.lab.loopback import Loopback
-from worker.models.google.vertex import _Fetch
-from worker.models.http import connection
+from worker.models import connection
+from worker.models.google_auth import _Fetch
 from worker.models.table import PROVIDERS
 from worker.sessions.bucket import S3Store
+from worker.sources.web import WebReader
 from worker.telemetry.traces import open_exporter
 from worker.transport.certificates import explain_tls_failure, find_unusable_file
 from worker.webhook.id_tokens import fetch_keys

@@ -18,13 +18,13 @@ from worker.clock import SystemClock
 from worker.conversation.messages import User
 from worker.conversation.model import Request
 from worker.errors import ForgeError, ModelError, QueueError, SandpiperError, SourceError
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.api.downloads import Downloads
-from worker.gitlab.read.api.web import WebReader
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.downloads import Downloads
 from worker.gitlab.write.writer import GitLabWriter
-from worker.models.google.vertex import _Fetch
+from worker.models.google_auth import _Fetch
 from worker.models.table import build_model, list_models
 from worker.sessions.bucket import Bucket, connect_bucket
+from worker.sources.web import WebReader
 from worker.transport.httpx_clients import BoundedClient, EncodedAnswer
 from worker.transport.urllib3_connections import BoundedAdapter, bind_session
 from worker.webhook.id_tokens import fetch_keys

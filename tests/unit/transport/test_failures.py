@@ -32,10 +32,10 @@ from tests.unit.transport.test_certificates import (
 from worker import app
 from worker.doctor.gitlab import Client, check_connection
 from worker.errors import SandpiperError
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.write.writer import GitLabWriter
-from worker.models.http import connection
+from worker.models import connection
 from worker.queue.broker import find_broker_failure
 from worker.sessions.bucket import S3Store
 from worker.settings import Settings

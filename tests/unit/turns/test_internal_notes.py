@@ -9,8 +9,8 @@ from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import Access, GitLabSim, Note
 from worker.conversation.context import Subject
 from worker.errors import ForgeError
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.host.audience import find_audience
+from worker.gitlab.read.access import find_audience
+from worker.gitlab.read.api import ReadClient
 from worker.jobs.results import CommandAnswered
 from worker.turns.parts import Finished, NoteOptions
 from worker.turns.session import BEGAN_IN_PUBLIC

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from tests.jobs import FINDING, EchoToolset, Job
-from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.gitlab.read.redactions import Redactions
 from worker.safety.redact import Redactor
 from worker.turns.parts import Finished
 

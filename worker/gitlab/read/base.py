@@ -9,8 +9,8 @@ that names one SourceDef or a sequence of them. Every SourceDef must keep these 
 
 - `name` is `[a-z][a-z0-9_]*`, at most 64 characters, not taken, and begins with a word of its own
   (`weather_get_forecast`); a workflow offers it if its `tools:` name it (`weather_*`).
-- `args` is a subclass of worker.tools.arguments.Arguments; each field has a description. No argument
-  names a project, host or URL: what is read is bound to `reader.subject` on the host.
+- `args` is a subclass of worker.tools.arguments.Arguments; each field has a description. No
+  argument names a project, host or URL: what is read is bound to `reader.subject` on the host.
 - `fetch(args, reader)` only reads, and ends within about `timeout` seconds. It sets time-outs on
   its own HTTP calls and refuses redirects. Several threads may call it at once.
 - It returns a RawDocument of unchanged values: Sandpiper redacts it, writes JSON or text, and cuts
@@ -20,6 +20,7 @@ that names one SourceDef or a sequence of them. Every SourceDef must keep these 
   The exceptions in worker.errors.UNFORESEEN, and those of httpx and zlib, become a SourceError.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
@@ -29,11 +30,10 @@ from pydantic import Field
 from worker.conversation.context import Subject
 from worker.errors import SourceError
 from worker.gitlab.read.evidence import KeptPlace
-from worker.gitlab.read.files.packing import Packed, repack
-from worker.gitlab.read.job_logs.redactor import Redactions
-from worker.gitlab.read.job_logs.visible_characters import reveal_invisible
+from worker.gitlab.read.redactions import Packed, Redactions, repack
 from worker.gitlab.read.session_reader import Reader
-from worker.safety.redacted_values import Redacted
+from worker.safety.redacted_values import Redacted, assume_redacted
+from worker.safety.untrusted import UNSEEN
 from worker.tools.arguments import Arguments
 from worker.tools.source import Document, DocumentKind
 
@@ -55,45 +55,48 @@ def always(subject: Subject) -> bool:
 class RawDocument:
     """What a source has read, not yet redacted: only `redact_document` makes a Document of it.
 
-    `content` is a mapping, which becomes JSON, or text. `is_log` is set for text whose preview
-    should show the lines that explain a failure. `missing` says what is not in it and why, or "".
-    `final` is False if the same call may give more later. `place` is set if the original may be
-    gone when quotes are checked: then the document is kept with the session under this name, which
-    quotes use, and `url` is a link to it.
-
-    For a document that is too large for memory or is not text, `chunks` (pieces of whole lines) or
-    `files` (a tree, passed on as a tar.gz) opens a stream, which may raise SourceError; `content`
-    then says what it is.
+    A document that is too large for memory or is not text is a stream, `chunks` or `files`, which
+    may raise SourceError; `content` then says what it is.
     """
 
     content: Mapping[str, Any] | str | bytes
+    """A mapping, which becomes JSON, or text."""
     missing: str = ""
+    """What is not in it and why, or ""."""
     final: bool = True
+    """False if the same call may give more later."""
     is_log: bool = False
+    """Set for text whose preview should show the lines that explain a failure."""
     chunks: Callable[[], Iterable[bytes]] | None = None
+    """Opens a stream of pieces of whole lines."""
     files: Callable[[], Iterable[Packed]] | None = None
+    """Opens a tree, which is passed on as a tar.gz."""
     place: KeptPlace | None = None
+    """Set if the original may be gone when quotes are checked: then the document is kept with the
+    session under this name, which quotes use."""
     url: str = ""
+    """A link to the document at `place`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDef(Generic[A]):
-    """One read-only source.
-
-    `args` never names a project. `fetch` returns a RawDocument, or a Document that is redacted
-    already; it raises SourceError. `note`, if any, is a line in the system prompt: what its
-    description has no room for, such as how it is quoted. `timeout` is in seconds, `cap` in bytes.
-    Only sessions for which `applies` returns True are offered the source.
-    """
+    """One read-only source."""
 
     name: str
     description: str
     args: type[A]
+    """They never name a project."""
     fetch: Callable[[A, Reader], RawDocument | Document]
+    """Returns what it has read, or a Document that is redacted already. Raises SourceError."""
     note: str = ""
+    """A line in the system prompt: what the description has no room for, such as how it is
+    quoted."""
     timeout: float = TIMEOUT
+    """In seconds."""
     cap: int = CAP
+    """In bytes."""
     applies: Callable[[Subject], bool] = always
+    """Only sessions for which it returns True are offered the source."""
 
 
 class NoArguments(Arguments):
@@ -147,3 +150,20 @@ def present(**fields: Any) -> dict[str, Any]:
         for name, value in fields.items()
         if value is not None and value is not False and value not in ("", [])
     }
+
+
+def reveal_invisible(data: Redacted) -> Redacted:
+    """Write each invisible character in the form `<U+200B>`; bytes that are not UTF-8 stay.
+
+    Such characters hide text from humans. They can also break a build, so they are not removed.
+    """
+    if data.isascii():
+        return data
+    text = data.decode("utf-8", "surrogateescape")
+    return assume_redacted(UNSEEN.sub(_name_character, text).encode("utf-8", "surrogateescape"))
+
+
+def _name_character(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    plain = code < 0x80 or 0xD800 <= code <= 0xDFFF
+    return found[0] if plain else f"<U+{code:04X}>"

@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 from worker.errors import SourceError
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import NotFound
-from worker.gitlab.read.files.artifacts import ARTIFACT
-from worker.gitlab.read.pipelines.test_report import TEST_REPORT
-from worker.gitlab.read.repository.file import FILE, list_known_lines
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import NotFound
+from worker.gitlab.read.archives import ARTIFACT
+from worker.gitlab.read.reports import TEST_REPORT
+from worker.gitlab.read.repository import FILE, list_known_lines
 from worker.gitlab.read.session_reader import COMMIT, Reader
 from worker.tools.source import Document, Source
 from worker.verdict.finding import (

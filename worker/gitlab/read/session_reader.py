@@ -11,13 +11,12 @@ from urllib.parse import quote
 
 from worker.conversation.context import Subject
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.binding import Binding
-from worker.gitlab.read.api.client import NoSuchFile, NoSuchRef, NotFound, ReadClient, ask_in_turn
+from worker.gitlab.read import wire
+from worker.gitlab.read.access import Audience, Binding, find_audience
+from worker.gitlab.read.api import NoSuchFile, NoSuchRef, NotFound, ReadClient, ask_in_turn
 from worker.gitlab.read.evidence import Evidence
-from worker.gitlab.read.host.audience import Audience, find_audience
-from worker.gitlab.read.job_logs.log_cache import JobLogs
-from worker.gitlab.read.job_logs.redactor import Redactions
+from worker.gitlab.read.job_logs import JobLogs
+from worker.gitlab.read.redactions import Redactions
 
 T = TypeVar("T")
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -29,23 +28,23 @@ _WHOLE = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One session's view of GitLab.
-
-    `redact` removes secrets from a document. `also` are globs of the project paths that the
-    operator lets every session read. `bot_ids` returns the ids of the bot's own users. `binding`
-    decides which pipelines and jobs the session may read; `audience` says who will read its note.
-    `evidence` keeps documents of systems other than GitLab.
-    """
+    """One session's view of GitLab."""
 
     client: ReadClient
     subject: Subject
     redact: Redactions
+    """Removes secrets from a document."""
     logs: JobLogs
     binding: Binding
+    """Decides which pipelines and jobs the session may read."""
     audience: Callable[[], Audience]
+    """Says who will read the session's note."""
     also: tuple[str, ...] = ()
+    """Globs of the project paths that the operator lets every session read."""
     bot_ids: Callable[[], frozenset[int]] = field(default=frozenset)
+    """Returns the ids of the bot's own users."""
     evidence: Evidence = field(default_factory=Evidence)
+    """Keeps documents of systems other than GitLab."""
 
     @classmethod
     def open(

@@ -14,6 +14,7 @@ from worker.conversation.context import NoteRef, Subject
 from worker.errors import ForgeError
 from worker.gitlab.client import (
     FOREIGN,
+    IN_PLACE,
     RETRIES,
     TIMEOUT,
     Connections,
@@ -22,9 +23,10 @@ from worker.gitlab.client import (
     require_object,
 )
 from worker.gitlab.ports import OwnNote, Votes
-from worker.gitlab.write.answers import Json, get_author_id, get_id, list_objects, read_field
 from worker.safety.marker import Marker, find_marker
 from worker.verdict.diffs import Position
+
+Json = dict[str, Any]
 
 PAGES = 100
 PER_PAGE = 20
@@ -33,9 +35,6 @@ huge."""
 
 OWN_PAGES = 15
 """How many pages `list_own_notes` reads."""
-
-HURRY = (2.0, 4.0)
-"""Seconds to connect and to read for a write that may be skipped."""
 
 SETTLE = (1.0, 5.0, 15.0)
 """Seconds to wait, one after another, before looking whether GitLab carried out a write late."""
@@ -47,15 +46,16 @@ MAX_ANSWER = 128 * 1024 * 1024
 """The most bytes of one answer: a page of the longest notes that GitLab allows."""
 
 EYES = "eyes"
-"""The emoji that says "seen"."""
 
 VOTES = {"thumbsup": True, "thumbsdown": False}
 """The emoji that are votes; GitLab may add `_tone1` and the like to their names."""
 
 AWARD_PAGES = 10
-
 _IDEMPOTENT: Json = {"retry_transient_errors": True, "max_retries": RETRIES}
 """Options of requests that may be repeated."""
+
+_HURRIED: Json = {"timeout": (2, 4), "retry_transient_errors": False, "obey_rate_limit": False}
+"""Options of a write that may be skipped; of `timeout` requests takes (connect, read)."""
 
 _POSTED: Json = {"retry_transient_errors": False, "max_retries": RETRIES}
 """Options of a POST: if it was rate-limited it was not processed and may be repeated, else not."""
@@ -94,7 +94,7 @@ class GitLabWriter:
     def _find_all(self, subject: Subject, marker: Marker, discussion_id: str) -> Iterator[NoteRef]:
         me = self.get_user_id()
         for note in self._list_notes(subject, discussion_id):
-            if get_author_id(note) == me and find_marker(str(note.get("body", ""))) == marker:
+            if _get_author_id(note) == me and find_marker(str(note.get("body", ""))) == marker:
                 yield _make_ref(subject, note, discussion_id)
 
     def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
@@ -102,7 +102,7 @@ class GitLabWriter:
         me = self.get_user_id()
         for note in self._list_notes(subject, "", OWN_PAGES):
             body = str(note.get("body", ""))
-            marker = find_marker(body) if get_author_id(note) == me else None
+            marker = find_marker(body) if _get_author_id(note) == me else None
             if marker:
                 unresolved = note.get("resolvable") is True and note.get("resolved") is not True
                 internal = note.get("internal") is True
@@ -121,13 +121,16 @@ class GitLabWriter:
         """Post a note. If the answer is lost, look for the note before retrying once."""
         # GitLab ignores `internal` for threads: the note would be public without any warning.
         begins = not internal and (thread or at is not None)
-        place = _make_notes_path(subject, discussion_id, begins=begins)
-        fields: Json = {"body": body} | ({"position": _write_position(at)} if at else {})
-        ref = self._create_once(
-            subject, place, fields | ({"internal": True} if internal else {}), discussion_id
-        )
+        place = f"{_make_path(subject)}/{'discussions' if begins else 'notes'}"
+        if discussion_id:
+            place = f"{_make_path(subject)}/discussions/{quote(discussion_id, safe='')}/notes"
+        fields: Json = {"body": body} | ({"internal": True} if internal else {})
+        if at:
+            position = {"position_type": "text", **asdict(at)}
+            fields["position"] = {name: each for name, each in position.items() if each is not None}
+        ref = self._create_once(subject, place, fields, discussion_id)
         if internal and not ref.internal:
-            self._remove(f"{_make_path(subject)}/notes/{ref.note_id}", f"note {ref.note_id}")
+            self._remove_note(subject, ref)
             raise ForgeError(
                 f"a note on !{subject.mr_iid}: GitLab does not make it internal, and more people "
                 "read the merge request than its job logs: make the bot's user a Reporter"
@@ -154,13 +157,10 @@ class GitLabWriter:
     def _keep_oldest(self, subject: Subject, marker: Marker, ref: NoteRef) -> NoteRef:
         """Remove all but the oldest note with the marker: GitLab may have made the first late."""
         with suppress(ForgeError):  # two notes are better than none
-            same = sorted(
-                {ref, *self._find_all(subject, marker, ref.discussion_id)},
-                key=lambda note: note.note_id,
-            )
-            ref = same[0]
-            for note in same[1:]:
-                self._remove(f"{_make_path(subject)}/notes/{note.note_id}", f"note {note.note_id}")
+            same = {ref, *self._find_all(subject, marker, ref.discussion_id)}
+            ref, *others = sorted(same, key=lambda note: note.note_id)
+            for note in others:
+                self._remove_note(subject, note)
         return ref
 
     def remove_copies(
@@ -174,8 +174,11 @@ class GitLabWriter:
             elif not older and not kept.discussion_id:
                 break  # the newest come first
         for note in copies:
-            self._remove(f"{_make_path(subject)}/notes/{note.note_id}", f"note {note.note_id}")
+            self._remove_note(subject, note)
         return len(copies)
+
+    def _remove_note(self, subject: Subject, note: NoteRef) -> None:
+        self._remove(f"{_make_path(subject)}/notes/{note.note_id}", f"note {note.note_id}")
 
     def edit_note(
         self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False
@@ -205,14 +208,7 @@ class GitLabWriter:
                     self._put_body(path, note, body, hurried=False)
 
     def _put_body(self, path: str, note: NoteRef, body: str, *, hurried: bool) -> None:
-        # `timeout` is typed as one number, but passed to requests, which takes (connect, read).
-        patience = _IDEMPOTENT
-        if hurried:
-            patience = {
-                "timeout": HURRY,
-                "retry_transient_errors": False,
-                "obey_rate_limit": False,
-            }
+        patience = _HURRIED if hurried else _IDEMPOTENT
         what = f"note {note.note_id}"
         with self._translate_errors(what):
             answer = self.connections.get().http_put(path, post_data={"body": body}, **patience)
@@ -220,17 +216,12 @@ class GitLabWriter:
 
     def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """Resolve the thread that our note began, if it can be resolved."""
-        thread = self._find_thread(subject, note)
-        if thread:
+        if thread := self._find_thread(subject, note):
             path = f"{_make_path(subject)}/discussions/{quote(thread, safe='')}"
-            what = f"the thread of note {note.note_id}"
+            what, fields = f"the thread of note {note.note_id}", {"resolved": True}
             with self._translate_errors(what):
-                require_object(
-                    self.connections.get().http_put(
-                        path, post_data={"resolved": True}, **_IDEMPOTENT
-                    ),
-                    what,
-                )
+                answer = self.connections.get().http_put(path, post_data=fields, **_IDEMPOTENT)
+                require_object(answer, what)
 
     def _find_thread(self, subject: Subject, note: NoteRef) -> str:
         """Return the id of the thread that our note begins; "" if none, or not resolvable.
@@ -239,7 +230,7 @@ class GitLabWriter:
         """
         path, what = f"{_make_path(subject)}/discussions", f"the threads of !{subject.mr_iid}"
         for thread in self._list_pages(path, what, "discussions", PAGES, PER_PAGE):
-            first = list_objects(thread.get("notes"), "notes")[:1]
+            first = _list_objects(thread.get("notes"), "notes")[:1]
             if first and first[0].get("id") == note.note_id:
                 return str(thread.get("id", "")) if first[0].get("resolvable") is True else ""
         return ""
@@ -261,7 +252,7 @@ class GitLabWriter:
         try:
             note = self._get(place.removesuffix("/award_emoji"), f"note {note_id}")
             me = self.get_user_id()
-            ours = isinstance(note, dict) and get_author_id(note) == me
+            ours = isinstance(note, dict) and _get_author_id(note) == me
             marker = find_marker(str(note.get("body", ""))) if ours else None
             return Votes(marker, self._count_votes(place, note_id, me)) if marker else None
         except ForgeError as error:
@@ -274,7 +265,7 @@ class GitLabWriter:
         what = f"the reactions to note {note_id}"
         for award in self._list_pages(place, what, "reactions", AWARD_PAGES, 100):
             up = VOTES.get(str(award.get("name", "")).partition("_tone")[0])
-            user, number = get_id(award.get("user")), get_id(award)
+            user, number = _get_id(award.get("user")), _get_id(award)
             if up is not None and user != me and newest.get(user, (0, up))[0] < number:
                 newest[user] = number, up
         return {user: up for user, (_, up) in newest.items()}
@@ -298,14 +289,14 @@ class GitLabWriter:
     def _find_own_eyes(self, place: str, note_id: int) -> Iterator[int]:
         me = self.get_user_id()
         found = self._get(place, f"the reactions to note {note_id}", {"per_page": 100})
-        for award in list_objects(found, "reactions"):
-            if read_field(award.get("user"), "id") == me and award.get("name") == EYES:
-                yield get_id(award)
+        for award in _list_objects(found, "reactions"):
+            if _read_field(award.get("user"), "id") == me and award.get("name") == EYES:
+                yield _get_id(award)
 
     def _get_user(self) -> tuple[int, str]:
         if self._me is None:
             found = self._get("/user", "the write token's user")
-            self._me = get_id(found), str(found.get("username", ""))
+            self._me = _get_id(found), str(found.get("username", ""))
         return self._me
 
     def _create(self, subject: Subject, place: str, fields: Json, discussion_id: str) -> NoteRef:
@@ -313,11 +304,10 @@ class GitLabWriter:
         with self._translate_errors(what):
             answer = self.connections.get().http_post(place, post_data=fields, **_POSTED)
             if isinstance(answer, dict) and "commands_changes" in answer and "id" not in answer:
-                raise ForgeError(
-                    f"{what}: GitLab made no note of it: the text is only quick actions"
-                )
+                text = f"{what}: GitLab made no note of it: the text is only quick actions"
+                raise ForgeError(text)
             if isinstance(answer, dict) and isinstance(answer.get("notes"), list):
-                answer = next(iter(list_objects(answer["notes"], "notes")), {})
+                answer = next(iter(_list_objects(answer["notes"], "notes")), {})
             return _make_ref(subject, dict(require_object(answer, what)), discussion_id)
 
     def _list_notes(
@@ -326,7 +316,7 @@ class GitLabWriter:
         if discussion_id:
             path = f"{_make_path(subject)}/discussions/{quote(discussion_id, safe='')}"
             thread = self._get(path, f"discussion {discussion_id}")
-            yield from list_objects(read_field(thread, "notes"), "notes")
+            yield from _list_objects(_read_field(thread, "notes"), "notes")
             return
         path, what = f"{_make_path(subject)}/notes", f"the notes of !{subject.mr_iid}"
         newest_first = {"sort": "desc", "order_by": "created_at"}
@@ -338,7 +328,7 @@ class GitLabWriter:
         """Yield the objects of a list, whose first `pages` pages are read one by one."""
         for page in range(1, pages + 1):
             wanted = {**(query or {}), "per_page": per_page, "page": page}
-            found = list_objects(self._get(path, what, wanted), name)
+            found = _list_objects(self._get(path, what, wanted), name)
             yield from found
             if len(found) < per_page:
                 return
@@ -370,22 +360,41 @@ def _make_path(subject: Subject) -> str:
     return f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
 
 
-def _make_notes_path(subject: Subject, discussion_id: str, *, begins: bool) -> str:
-    if discussion_id:
-        return f"{_make_path(subject)}/discussions/{quote(discussion_id, safe='')}/notes"
-    return f"{_make_path(subject)}/{'discussions' if begins else 'notes'}"
-
-
-def _write_position(at: Position) -> Json:
-    fields = {"position_type": "text", **asdict(at)}
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 def _make_awards_path(project_id: int, mr_iid: int, note_id: int) -> str:
     return f"/projects/{project_id}/merge_requests/{mr_iid}/notes/{note_id}/award_emoji"
 
 
 def _make_ref(subject: Subject, note: Json, discussion_id: str) -> NoteRef:
-    number = get_id(note)
+    number = _get_id(note)
     internal = note.get("internal") is True
     return NoteRef(number, discussion_id, f"{subject.web_url}#note_{number}", internal)
+
+
+def _make_odd_answer(text: str) -> ForgeError:
+    """Make the error for an answer that is not GitLab's."""
+    return ForgeError(f"{text}{IN_PLACE}", transient=True, doubtful=True)
+
+
+def _get_author_id(note: Json) -> object:
+    """Return the id of a note's author, or what stands there."""
+    return _read_field(note.get("author"), "id")
+
+
+def _get_id(answer: object) -> int:
+    """Return the id of an object. Raises ForgeError if it has none."""
+    value = _read_field(answer, "id")
+    if not isinstance(value, int):
+        raise _make_odd_answer("GitLab's answer has no id")
+    return value
+
+
+def _read_field(answer: object, name: str) -> object:
+    """Return a field of an answer; None if it has none, or is not an object."""
+    return answer.get(name) if isinstance(answer, dict) else None
+
+
+def _list_objects(found: object, name: str) -> list[Json]:
+    """Return the objects in a list; `name` says what they are. Raises ForgeError if it is none."""
+    if not isinstance(found, list):
+        raise _make_odd_answer(f"GitLab's answer has no list of {name}")
+    return [each for each in found if isinstance(each, dict)]

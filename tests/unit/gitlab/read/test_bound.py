@@ -10,11 +10,11 @@ from pydantic import Field
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.conftest import fetch
 from worker.errors import ConfigError, SourceError
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.base import NoArguments, OfJob, RawDocument, SourceDef
-from worker.gitlab.read.job_logs.redactor import Redactions
-from worker.gitlab.read.merge_request.details import MR_DETAILS
+from worker.gitlab.read.merge_request import MR_DETAILS
+from worker.gitlab.read.redactions import Redactions
 from worker.gitlab.read.session_reader import Reader
 from worker.sources.table import Cache, bind_sources, cap_document, join_rows
 from worker.tools.arguments import Arguments

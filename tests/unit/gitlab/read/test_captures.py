@@ -9,7 +9,7 @@ import pytest
 from tests.simulators.gitlab import Access, GitLabSim, Scene
 from tests.unit.conftest import subject_of, zipped
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
 from worker.safety.neutralise import is_plain_url

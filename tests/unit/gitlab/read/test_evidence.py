@@ -5,12 +5,10 @@ import pytest
 from tests.simulators.gitlab import Access, GitLabSim, Scene, Status
 from tests.unit.conftest import fetch, subject_of, told
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.merge_request import discussions
-from worker.gitlab.read.pipelines import job_runs
-from worker.gitlab.read.pipelines import test_report as reports
+from worker.gitlab.read import job_runs, merge_request, reports
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
-from worker.gitlab.read.survey.matrix import parse_dimensions
+from worker.gitlab.read.wire import parse_dimensions
 from worker.tools.source import DocumentKind
 
 
@@ -54,7 +52,7 @@ def test_long_discussions_lose_their_oldest_notes_and_long_notes_their_end(
 ) -> None:
     first = sim.comment(scene.mr, scene.developer, "0")
     assert first is not None
-    for number in range(1, discussions.MAX_NOTES + 2):
+    for number in range(1, merge_request.MAX_NOTES + 2):
         body = f"{number} " + "x" * 5000 * (number == 9)
         sim.comment(scene.mr, scene.developer, body, first.discussion_id)
     document = fetch(reader, "gitlab_list_mr_discussions")

@@ -8,8 +8,8 @@ from tests.fakes import MemorySandbox
 from tests.simulators.gitlab import DiffFile, GitLabSim, Scene
 from tests.unit.conftest import fetch, subject_of
 from worker.errors import ArgumentError
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.merge_request.diff import SHOWN_WHOLE
+from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.merge_request import SHOWN_WHOLE
 from worker.gitlab.read.session_reader import Reader
 from worker.sources.table import bind_sources
 from worker.tools.base import ToolContext

@@ -10,11 +10,10 @@ from tests.unit.conftest import fetch, files_in, subject_of, unpacked
 from worker.conversation import prompts
 from worker.conversation.fold_plan import weigh_request
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read import merge_request, pipeline_jobs
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.base import SourceDef
-from worker.gitlab.read.job_logs.redactor import Redactions
-from worker.gitlab.read.merge_request import diff
-from worker.gitlab.read.pipelines import pipeline_jobs
+from worker.gitlab.read.redactions import Redactions
 from worker.gitlab.read.session_reader import Reader
 from worker.settings import playbook
 from worker.sources.table import SOURCES, bind_sources, write_notes
@@ -188,7 +187,7 @@ def test_a_diff_of_many_files_is_read_to_its_end(
 def test_diffs_past_a_cap_are_named_and_not_shown(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
-    big = "@@ -1 +1 @@\n" + "+" * (diff.MAX_SIZE * 2 // 5)
+    big = "@@ -1 +1 @@\n" + "+" * (merge_request.MAX_SIZE * 2 // 5)
     scene.mr.diffs = [DiffFile(name, big) for name in ("a.py", "b.py", "c.py")]
     document = fetch(reader, "gitlab_get_mr_diff")
     assert document.data.count(b"diff --git") == 2
@@ -198,10 +197,10 @@ def test_diffs_past_a_cap_are_named_and_not_shown(
 def test_a_diff_without_end_is_not_read_to_its_end(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
-    big = "+" * (diff.MAX_SIZE // 10)
+    big = "+" * (merge_request.MAX_SIZE // 10)
     scene.mr.diffs = [DiffFile(f"f{number}.py", big) for number in range(100)]
     document = fetch(reader, "gitlab_get_mr_diff")
-    assert len(document.data) < diff.MAX_SIZE + 10_000
+    assert len(document.data) < merge_request.MAX_SIZE + 10_000
     assert document.gaps.endswith("all files after the first 20")
     assert len(sim.requests) == 1
 
@@ -264,9 +263,9 @@ def test_a_pipeline_without_failed_jobs_says_where_else_to_look(
 def test_jobs_past_the_cap_are_said_to_be_missing(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
-    scene.pipeline.jobs *= pipeline_jobs.PAGES * 50 + 1
+    scene.pipeline.jobs *= pipeline_jobs.JOB_PAGES * 50 + 1
     document = fetch(reader, "gitlab_list_pipeline_jobs")
-    assert document.gaps == f"jobs older than the newest {pipeline_jobs.PAGES * 100}"
+    assert document.gaps == f"jobs older than the newest {pipeline_jobs.JOB_PAGES * 100}"
 
 
 def test_a_file_comes_as_of_the_pipelines_commit(

@@ -24,9 +24,8 @@ from worker.lab.loopback import Loopback
 from worker.lab.script import Say, Script
 from worker.models import table
 from worker.models.base import OperatorRow
-from worker.models.catalogue.built_in import BUILT_IN
-from worker.models.catalogue.operator_entries import extend_catalogue
-from worker.models.http.client import HttpModel
+from worker.models.built_in_models import BUILT_IN
+from worker.models.client import HttpModel
 
 CLAUDE = "anthropic-bedrock/global.anthropic.claude-sonnet-5-5"
 REGION = "eu-central-1"
@@ -363,13 +362,13 @@ def test_a_profile_has_its_model_s_window_and_its_own_price(
 
 
 def test_an_arn_is_what_the_operator_says_that_it_is_like() -> None:
-    known = extend_catalogue({ARN: {"like": "us.anthropic.claude-opus-5-5", "window": 500_000}})
+    known = BUILT_IN.extend({ARN: {"like": "us.anthropic.claude-opus-5-5", "window": 500_000}})
     info, plain = known.get_info(f"mine/{ARN}"), BUILT_IN.get_info("us.anthropic.claude-opus-5-5")
 
     assert info == replace(plain, window=500_000, max_output=info.max_output)
     assert not known.resolve_name(f"mine/{ARN}").is_assumed
     with pytest.raises(ConfigError, match=r"models\.catalogue\.x\.like: unknown model 'nobody'"):
-        extend_catalogue({"x": {"like": "nobody"}})
+        BUILT_IN.extend({"x": {"like": "nobody"}})
 
 
 def test_the_server_that_checks_signatures_finds_every_change(credentials: Path) -> None:

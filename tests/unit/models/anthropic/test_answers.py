@@ -7,8 +7,11 @@ import pytest
 from tests.unit.models.answers import NO_ANSWERS, error, message, text, use
 from worker.conversation.messages import ToolCall, Usage
 from worker.conversation.model import StopReason
-from worker.models.anthropic.answers import classify, decode
+from worker.models.anthropic_messages import AnthropicMessages
 from worker.models.base import Cause
+from worker.models.error_bodies import classify_anthropic
+
+decode = AnthropicMessages.decode
 
 THINKING = {"type": "thinking", "thinking": "hm", "signature": "sig"}
 MODIFIED = (
@@ -178,6 +181,6 @@ def test_what_is_no_answer_is_a_value_error(body: bytes) -> None:
 def test_a_failure_is_classified_by_status_and_code_whatever_its_body(
     status: int, body: bytes, cause: Cause, transient: bool
 ) -> None:
-    found = classify(status, body)
+    found = classify_anthropic(status, body)
 
     assert (found.cause, found.transient) == (cause, transient)

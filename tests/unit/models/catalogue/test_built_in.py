@@ -6,8 +6,8 @@ from datetime import date
 import pytest
 
 from worker.conversation.messages import Usage
-from worker.models.catalogue.built_in import BUILT_IN, MODELS
-from worker.models.catalogue.model_info import Catalogue, ModelInfo, Rate
+from worker.models.built_in_models import BUILT_IN, MODELS
+from worker.models.catalogue import Catalogue, ModelInfo, Rate
 
 MILLION = 1_000_000
 DAY = date(2026, 11, 21)

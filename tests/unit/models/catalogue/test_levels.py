@@ -9,9 +9,9 @@ from worker.conversation.messages import User
 from worker.conversation.model import Request
 from worker.errors import ConfigError
 from worker.models.base import Target
-from worker.models.catalogue.built_in import BUILT_IN
-from worker.models.catalogue.model_info import EFFORTS, Catalogue, Level, ModelInfo
-from worker.models.http.client import HttpModel
+from worker.models.built_in_models import BUILT_IN
+from worker.models.catalogue import EFFORTS, Catalogue, Level, ModelInfo
+from worker.models.client import HttpModel
 from worker.models.table import build_model
 
 SEED = Catalogue(

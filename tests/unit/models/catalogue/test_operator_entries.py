@@ -10,9 +10,8 @@ import yaml
 
 from worker.conversation.messages import Usage
 from worker.errors import ConfigError
-from worker.models.catalogue.built_in import BUILT_IN
-from worker.models.catalogue.model_info import Catalogue, Level, ModelInfo, make_flat_rate
-from worker.models.catalogue.operator_entries import extend_catalogue
+from worker.models.built_in_models import BUILT_IN
+from worker.models.catalogue import Catalogue, Level, ModelInfo, make_flat_rate
 
 MILLION = 1_000_000
 DAY = date(2026, 11, 21)
@@ -25,7 +24,7 @@ def loaded(text: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def test_a_model_is_added_with_its_sizes_prices_and_effort() -> None:
-    known = extend_catalogue(
+    known = BUILT_IN.extend(
         loaded("""
 qwen3:
   window: 131072
@@ -48,7 +47,7 @@ qwen3:
 
 
 def test_fields_not_stated_stay_those_of_the_listed_model() -> None:
-    known = extend_catalogue({"claude-sonnet-5-5": {"window": 600_000, "effort": "max"}})
+    known = BUILT_IN.extend({"claude-sonnet-5-5": {"window": 600_000, "effort": "max"}})
     before, after = BUILT_IN.get_info("claude-sonnet-5-5"), known.get_info("claude-sonnet-5-5")
 
     assert (after.window, after.effort) == (600_000, "max")
@@ -57,14 +56,14 @@ def test_fields_not_stated_stay_those_of_the_listed_model() -> None:
 
 
 def test_with_a_small_window_alone_an_answer_gets_a_quarter_of_it() -> None:
-    known = extend_catalogue({"small": {"window": 8192}, "large": {"window": 1_000_000}})
+    known = BUILT_IN.extend({"small": {"window": 8192}, "large": {"window": 1_000_000}})
 
     assert known.get_info("small").max_output == 2048
     assert known.get_info("large").max_output == ModelInfo().max_output
 
 
 def test_stated_prices_replace_all_tiers_of_a_listed_model() -> None:
-    known = extend_catalogue({"claude-haiku-5-5": {"input": 1, "output": 2}})
+    known = BUILT_IN.extend({"claude-haiku-5-5": {"input": 1, "output": 2}})
 
     assert known.compute_price(
         "claude-haiku-5-5", Usage(uncached_input=MILLION), DAY
@@ -72,7 +71,7 @@ def test_stated_prices_replace_all_tiers_of_a_listed_model() -> None:
 
 
 def test_an_unpriced_model_stays_unpriced_and_a_price_of_zero_is_one() -> None:
-    known = extend_catalogue({"free": {"input": 0, "output": 0}, "unknown": {"window": 64_000}})
+    known = BUILT_IN.extend({"free": {"input": 0, "output": 0}, "unknown": {"window": 64_000}})
 
     assert (
         known.compute_price("free", Usage(uncached_input=MILLION, cache_read=5, output=7), DAY)
@@ -82,14 +81,14 @@ def test_an_unpriced_model_stays_unpriced_and_a_price_of_zero_is_one() -> None:
 
 
 def test_a_cached_token_costs_no_less_than_stated() -> None:
-    known = extend_catalogue({"m": {"input": 2, "output": 4}})
+    known = BUILT_IN.extend({"m": {"input": 2, "output": 4}})
     usage = Usage(cache_read=MILLION, cache_write=MILLION)
 
     assert known.compute_price("m", usage, DAY) == pytest.approx(4)
 
 
 def test_tiers_hold_above_their_tokens_and_from_their_day_on() -> None:
-    known = extend_catalogue(
+    known = BUILT_IN.extend(
         loaded("""
 m:
   input: 1
@@ -117,7 +116,7 @@ def test_tiers_alone_are_added_to_the_prices_of_a_listed_model() -> None:
         {"above": 500, "input": 7, "output": 8},
         {"since": date(2027, 1, 1), "input": 3, "output": 15},
     ]
-    known = extend_catalogue({"claude-haiku-5-5": {"tiers": tiers}})
+    known = BUILT_IN.extend({"claude-haiku-5-5": {"tiers": tiers}})
 
     def cost(models: Catalogue, tokens: int, day: date = DAY) -> float | None:
         return models.compute_price("claude-haiku-5-5", Usage(uncached_input=tokens), day)
@@ -125,12 +124,12 @@ def test_tiers_alone_are_added_to_the_prices_of_a_listed_model() -> None:
     assert cost(known, 500) == cost(BUILT_IN, 500) is not None
     assert cost(known, 501) == pytest.approx(501 * 7 / MILLION)
     assert cost(known, 500, date(2027, 1, 1)) == pytest.approx(500 * 3 / MILLION)
-    always = extend_catalogue({"claude-haiku-5-5": {"tiers": [{"input": 7, "output": 8}]}})
+    always = BUILT_IN.extend({"claude-haiku-5-5": {"tiers": [{"input": 7, "output": 8}]}})
     assert cost(always, 500, date(2027, 1, 1)) == pytest.approx(500 * 7 / MILLION)
 
 
 def test_levels_are_read_with_their_windows_and_kept_in_order() -> None:
-    known = extend_catalogue(
+    known = BUILT_IN.extend(
         loaded("""
 qwen3:
   window: 131072
@@ -147,7 +146,7 @@ qwen3:
 
 
 def test_an_entry_for_a_variant_has_the_assumed_price_until_it_states_one() -> None:
-    known = extend_catalogue(
+    known = BUILT_IN.extend(
         {"gpt-5.5-mini": {"window": 400_000}, "gpt-5.5-nano": {"input": 1, "output": 2}}
     )
     mini, nano = known.get_info("openai/gpt-5.5-mini"), known.get_info("openai/gpt-5.5-nano")
@@ -158,14 +157,14 @@ def test_an_entry_for_a_variant_has_the_assumed_price_until_it_states_one() -> N
 
 
 def test_an_entry_serves_the_variants_of_its_model_too() -> None:
-    known = extend_catalogue({"qwen3": {"window": 40_000, "input": 1, "output": 2}})
+    known = BUILT_IN.extend({"qwen3": {"window": 40_000, "input": 1, "output": 2}})
     info = known.get_info("openai-compatible/qwen3-32b")
 
     assert (info.window, info.has_assumed_price) == (40_000, True)
 
 
 def test_a_model_may_be_listed_under_its_provider() -> None:
-    known = extend_catalogue(
+    known = BUILT_IN.extend(
         {"openai-compatible/org/qwen3": {"window": 50_000}, "qwen3": {"window": 60_000}}
     )
 
@@ -195,7 +194,7 @@ def test_a_model_may_be_listed_under_its_provider() -> None:
 )
 def test_a_field_that_contradicts_another_is_named(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        extend_catalogue({"m": fields})
+        BUILT_IN.extend({"m": fields})
 
 
 @pytest.mark.attack("costs")

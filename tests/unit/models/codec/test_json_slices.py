@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from worker.models.codec.json_slices import (
+from worker.models.codec import (
     dump_json,
     get_count,
     parse_elements,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from worker.models.codec.names import TOOL_NAME, make_call_id, make_tool_name
+from worker.models.codec import TOOL_NAME, make_call_id, make_tool_name
 
 RULES = [re.compile(rule) for rule in ("[a-zA-Z0-9_-]{1,64}", "[a-zA-Z0-9]{9}")]
 FOREIGN = ["", "a b", "call:1/ü", "functions.look:0", "x" * 65, "half\ud800", "\N{SNAKE}", "a\n"]

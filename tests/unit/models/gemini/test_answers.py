@@ -9,7 +9,9 @@ from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.gemini_bodies import answer, call, candidate, text
 from worker.conversation.messages import ToolCall, Usage
 from worker.conversation.model import StopReason
-from worker.models.gemini.answers import NO_ID, decode
+from worker.models.gemini import NO_ID, GenerateContent
+
+decode = GenerateContent.decode
 
 CALL = ToolCall("c1", "look", '{"at":"a"}')
 BLOCKING = (

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.models.gemini_bodies import delay, error, quota
 from worker.models.base import Cause
-from worker.models.google.errors import classify, is_google_error
+from worker.models.error_bodies import classify_google, is_google_error
 
 EXHAUSTED = "RESOURCE_EXHAUSTED"
 INVALID_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
@@ -64,14 +64,14 @@ SIGNATURES = (
 def test_a_failure_is_classified_by_status_and_details(
     status: int, body: bytes, cause: Cause, transient: bool
 ) -> None:
-    found = classify(status, body)
+    found = classify_google(status, body)
 
     assert (found.cause, found.transient) == (cause, transient)
 
 
 @pytest.mark.parametrize("wrapped", [b"[%s]", b"%s", b" [ %s ] "])
 def test_an_error_may_come_as_a_list_of_one(wrapped: bytes) -> None:
-    found = classify(400, wrapped % error(400, "API key not valid", "X", INVALID_KEY))
+    found = classify_google(400, wrapped % error(400, "API key not valid", "X", INVALID_KEY))
 
     assert (found.cause, found.reason) == (Cause.BAD_KEY, "API key not valid")
 
@@ -92,7 +92,7 @@ def test_an_error_may_come_as_a_list_of_one(wrapped: bytes) -> None:
 def test_the_wait_is_the_one_of_the_body(
     status: int, details: list[Any], seconds: float | None
 ) -> None:
-    assert classify(status, error(status, "x", "X", *details)).retry_after == seconds
+    assert classify_google(status, error(status, "x", "X", *details)).retry_after == seconds
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from worker.errors import ConfigError, ModelError
 from worker.lab.script import Call, Say, Script, Scripted
 from worker.models import table
 from worker.models.base import OperatorRow
-from worker.models.http.client import HttpModel
+from worker.models.client import HttpModel
 
 GEMINI = "gemini-vertex/gemini-4-argon"
 CLAUDE = "anthropic-vertex/claude-sonnet-5-5"

@@ -6,8 +6,7 @@ from tests.contexts import context
 from tests.fakes import HandClock, ScriptedModel, says
 from worker.conversation.model import Reply, Request
 from worker.errors import CIRCUIT_OPEN, ModelError
-from worker.models.fallback import FallbackModel
-from worker.models.http.breaker import FAILURES, PAUSE, WINDOW, Breakers, Circuit
+from worker.models.wrapper import FAILURES, PAUSE, WINDOW, Breakers, Circuit, FallbackModel
 
 REQUEST = Request("system", (), context().messages)
 DOWN = ModelError("a: 529", transient=True, kind="overloaded")

@@ -14,7 +14,7 @@ from tests.fakes import HandClock
 from tests.unit.models.answers import ASK, KEY, Step, error, fails, good, message, model, text
 from worker.conversation.messages import Assistant, User, WireForm
 from worker.errors import ConfigError, ContextOverflow, ModelError
-from worker.models.http import client
+from worker.models import client
 from worker.models.table import PROVIDERS, build_model
 
 OVERLOADED = error("overloaded_error", "Overloaded")

@@ -8,7 +8,7 @@ import pytest
 from worker.conversation.messages import ToolCall, Usage
 from worker.conversation.model import StopReason
 from worker.models.base import Decoded
-from worker.models.http.continuation import add_fields, join_answers
+from worker.models.client import add_fields, join_answers
 
 A, B = ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}")
 

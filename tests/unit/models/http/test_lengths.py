@@ -15,7 +15,7 @@ from tests.unit.models.gemini_bodies import error as google_error
 from tests.unit.models.gemini_bodies import quota
 from worker.conversation.messages import User
 from worker.errors import ContextOverflow, ModelError
-from worker.models.http.client import MAX_ATTEMPTS
+from worker.models.client import MAX_ATTEMPTS
 
 SPEC = "openai-compatible/qwen3"
 SERVER: dict[str, Any] = {"spec": SPEC, "base_url": "http://llm:8000/v1"}

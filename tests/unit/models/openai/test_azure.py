@@ -14,7 +14,7 @@ from worker.errors import ContextOverflow, ModelError
 from worker.lab.script import Say, Script
 from worker.models import table
 from worker.models.base import OperatorRow
-from worker.models.catalogue.operator_entries import extend_catalogue
+from worker.models.built_in_models import BUILT_IN
 
 KEY = "azure-key-0123456789"
 MINE = "https://mine.openai.azure.com"
@@ -36,7 +36,7 @@ def test_both_surfaces_take_every_wire_by_its_deployment(
     api: str, version: str, ending: str
 ) -> None:
     start = AzureChatSim if api == "openai-chat" else AzureResponsesSim
-    known = extend_catalogue({"our-gpt": {"like": "gpt-5.5"}})
+    known = BUILT_IN.extend({"our-gpt": {"like": "gpt-5.5"}})
     with start(script(), NAMES, key=KEY) as sim:
         made = table.build_model(
             *("mine/our-gpt", sim.url + ending, KEY),

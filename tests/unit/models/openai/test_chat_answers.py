@@ -10,7 +10,9 @@ from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.openai_answers import completion
 from worker.conversation.messages import ToolCall, Usage
 from worker.conversation.model import StopReason
-from worker.models.openai.chat_answers import decode
+from worker.models.openai_chat import OpenAIChat
+
+decode = OpenAIChat.decode
 
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
 OURS = ToolCall("call_1", "look", '{"a": 1}')

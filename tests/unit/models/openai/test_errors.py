@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from worker.models.base import Cause
-from worker.models.openai.errors import classify
+from worker.models.error_bodies import classify_openai
 
 
 def openai(message: str, code: str | None = None, kind: str = "invalid_request_error") -> bytes:
@@ -41,7 +41,7 @@ def openai(message: str, code: str | None = None, kind: str = "invalid_request_e
 def test_a_failure_is_classified_by_code_and_status_whatever_its_body(
     status: int, body: bytes, cause: Cause, transient: bool
 ) -> None:
-    found = classify(status, body)
+    found = classify_openai(status, body)
 
     assert (found.cause, found.transient) == (cause, transient)
 
@@ -77,13 +77,13 @@ OVERFLOWS: list[tuple[int, Any]] = [
 
 @pytest.mark.parametrize(("status", "body"), OVERFLOWS)
 def test_an_overflow_is_recognised_in_each_server_s_words(status: int, body: bytes) -> None:
-    assert classify(status, body).cause is Cause.OVERFLOW
+    assert classify_openai(status, body).cause is Cause.OVERFLOW
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 def test_the_same_words_under_another_status_are_no_overflow(status: int) -> None:
     for _, body in OVERFLOWS:
-        assert classify(status, body).cause is not Cause.OVERFLOW
+        assert classify_openai(status, body).cause is not Cause.OVERFLOW
 
 
 UNSEALED = "The encrypted content gAAA... could not be verified."
@@ -108,7 +108,7 @@ TORN = (
     ],
 )
 def test_an_answer_that_cannot_go_back_as_it_was_is_told_apart(status: int, body: bytes) -> None:
-    assert classify(status, body).cause is Cause.BOUND
+    assert classify_openai(status, body).cause is Cause.BOUND
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_an_answer_that_cannot_go_back_as_it_was_is_told_apart(status: int, body
     ],
 )
 def test_the_reason_is_what_the_server_says(body: bytes, reason: str) -> None:
-    assert classify(400, body).reason == reason
+    assert classify_openai(400, body).reason == reason

@@ -8,7 +8,7 @@ from tests.contexts import call
 from tests.fakes import ScriptedModel, says
 from worker.conversation.messages import ToolCall, ToolSpec, User
 from worker.conversation.model import Request, StopReason
-from worker.models.openai.forced_answers import ANSWER, ForcedAnswersModel
+from worker.models.wrapper import ANSWER, ForcedAnswersModel
 
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {}})
 REQUEST = Request("system", (LOOK,), (User("Why?"),))

@@ -10,7 +10,9 @@ from tests.unit.models.answers import NO_ANSWERS
 from tests.unit.models.openai_answers import response, said
 from worker.conversation.messages import ToolCall, Usage
 from worker.conversation.model import StopReason
-from worker.models.openai.responses_answers import decode
+from worker.models.openai_responses import OpenAIResponses
+
+decode = OpenAIResponses.decode
 
 REASONING = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
 OURS = ToolCall("call_1", "look", '{"a": 1}')

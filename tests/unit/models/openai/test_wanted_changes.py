@@ -12,9 +12,9 @@ from worker.conversation.messages import User
 from worker.conversation.model import Request
 from worker.errors import ModelError
 from worker.models.base import Cause, WantedChange
-from worker.models.catalogue.operator_entries import extend_catalogue
-from worker.models.openai.errors import classify
-from worker.models.openai.wanted_changes import find_wanted_change
+from worker.models.built_in_models import BUILT_IN
+from worker.models.error_bodies import classify_openai
+from worker.models.refusal_words import find_wanted_change
 
 SERVER = "models.providers.{who}."
 MODEL = "models.catalogue.{model}."
@@ -82,7 +82,7 @@ SAID: list[tuple[str, WantedChange]] = [
 @pytest.mark.parametrize(("says", "wanted"), SAID)
 def test_what_a_server_wants_is_read_in_its_own_words(says: str, wanted: WantedChange) -> None:
     assert find_wanted_change(says) == wanted
-    found = classify(400, json.dumps({"error": {"message": says}}).encode())
+    found = classify_openai(400, json.dumps({"error": {"message": says}}).encode())
     assert (found.cause, found.change) == (Cause.UNWANTED, wanted)
 
 
@@ -154,7 +154,7 @@ def test_a_server_that_takes_neither_name_of_the_limit_gets_none() -> None:
 
 
 def test_a_level_that_is_refused_is_left_out() -> None:
-    known = extend_catalogue({"qwen3": {"effort": "low"}})
+    known = BUILT_IN.extend({"qwen3": {"effort": "low"}})
     refusal = fails(400, says(SAID[2][0]))
     made, transport = model("openai-compatible/qwen3", refusal, CHAT, url=LOCAL, catalogue=known)
     assert made.reply(ASK).text == "done"
@@ -166,7 +166,7 @@ def test_a_level_that_is_refused_is_left_out() -> None:
     [(SAID[7][0], "reasoning"), (SAID[9][0], "include"), (SAID[15][0], "max_output_tokens")],
 )
 def test_responses_are_asked_for_with_what_the_server_wants_too(text: str, field: str) -> None:
-    known = extend_catalogue({"gpt-oss": {"effort": "low"}})
+    known = BUILT_IN.extend({"gpt-oss": {"effort": "low"}})
     made, transport = model(
         "openai-responses/gpt-oss", fails(400, says(text)), RESPONSE, url=LOCAL, catalogue=known
     )

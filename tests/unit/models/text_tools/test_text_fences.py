@@ -6,13 +6,7 @@ import pytest
 
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, User
 from worker.conversation.model import Request
-from worker.models.text_tools.fences import (
-    MOST_CALLS,
-    UNNAMED,
-    parse_answer,
-    rewrite_request,
-    write_calls,
-)
+from worker.models.text_tools import MOST_CALLS, UNNAMED, parse_answer, rewrite_request, write_calls
 
 CALL = '{"name": "look", "arguments": {"at": 1}}'
 BLOCK = f"```tool_call\n{CALL}\n```"

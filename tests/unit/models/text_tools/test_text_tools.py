@@ -8,7 +8,7 @@ from tests.fakes import Answer, ScriptedModel, says
 from worker.conversation.messages import ToolSpec, User
 from worker.conversation.model import Request, StopReason
 from worker.errors import NO_TOOLS, ModelError
-from worker.models.text_tools.model import TextToolsModel
+from worker.models.text_tools import TextToolsModel
 
 TOOL = ToolSpec("look", "Look.", {"type": "object"})
 REQUEST = Request("system", (TOOL,), (User("event"),), session="s1")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import Field
 
 from worker.errors import ArgumentError
-from worker.gitlab.read.api.client import Blob, NoSuchFile
+from worker.gitlab.read.api import Blob, NoSuchFile
 from worker.gitlab.read.base import RawDocument, Ref, SourceDef, redact_document
 from worker.gitlab.read.session_reader import Reader
 from worker.safety.redacted_values import assume_redacted

@@ -1,27 +1,70 @@
-"""Reads the pipelines that a failing one is compared with."""
+"""Reads and chooses the pipelines that a failing one is compared with."""
 
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import TypeVar
 
 from worker.errors import SourceError
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.lists import list_branch_pipelines
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import list_branch_pipelines
 from worker.gitlab.read.session_reader import Reader
-from worker.gitlab.read.survey.nearby_pipelines import (
-    LISTED,
-    ComparedPipelines,
-    choose_pipelines,
-    get_items,
-)
 from worker.verdict.facts import Unknown
 
-T = TypeVar("T")
-_MOST = 30
+BEFORE = 2
+
+AGAIN = 6
+
+LISTED = 100
+"""Pipelines of the target branch that are listed, one after the other."""
+
+_MOST_LISTED = 30
 """Pipelines of a list."""
 
+COMMITS_LISTED = 100
+"""Commits of the merge request, and of the target branch, that are looked at."""
 
-def read_or_unknown(read: Callable[[], T]) -> T | Unknown:
+_PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{7,64})\)")
+
+T = TypeVar("T")
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPipelines:
+    """The pipelines whose jobs are compared; each list is newest first."""
+
+    own: wire.Pipeline
+    attempts: Sequence[wire.Pipeline] | Unknown
+    """The session's pipeline and others of its kind on the same commit."""
+    of_other_kinds: Sequence[wire.Pipeline]
+    """Others on the same commit, with other variables or rules."""
+    earlier: Sequence[wire.Pipeline] | Unknown
+    """Of the merge request's earlier commits."""
+    target: Sequence[wire.Pipeline] | Unknown
+    """Of the target branch: the newest ones, then those on `base`."""
+    elsewhere: Sequence[wire.Pipeline] | Unknown
+    """Failed ones of other merge requests and branches."""
+    branch: str = ""
+    """The target branch."""
+    base: str = ""
+    """The target branch's commit that the pipeline is built on."""
+    recent: int = 0
+    """How many of `target` are its newest ones."""
+    older: Sequence[wire.Pipeline] = ()
+    """What follows on these on the target branch."""
+    with_change: Sequence[wire.Pipeline] = ()
+    """Those of `target` that were found to have run with the change and taken out."""
+
+
+def get_items(found: Sequence[T] | Unknown) -> Sequence[T]:
+    """Return what was found; nothing if it is Unknown."""
+    return () if isinstance(found, Unknown) else found
+
+
+def read_or_unknown(read: Callable[[], Found]) -> Found | Unknown:
     """Return what `read` returns, or Unknown with the reason if it raises SourceError."""
     try:
         return read()
@@ -76,12 +119,135 @@ def _read_target_pipelines(mr: wire.MergeRequest, reader: Reader) -> Sequence[wi
     base = mr.diff_refs.base_sha if mr.diff_refs else None
     if base and base not in {each.sha for each in found}:
         what, query = "the merge base's pipelines", {"sha": base}
-        found += list_branch_pipelines(*where, what, _MOST, query).items
+        found += list_branch_pipelines(*where, what, _MOST_LISTED, query).items
     return found
 
 
 def _read_pipelines(
-    reader: Reader, which: str, most: int = _MOST, **query: str
+    reader: Reader, which: str, most: int = _MOST_LISTED, **query: str
 ) -> list[wire.Pipeline]:
     path = f"{reader.target_project}/pipelines"
     return list(reader.client.page(path, wire.Pipeline, f"{which} pipelines", 1, most, query).items)
+
+
+def choose_pipelines(
+    own: wire.Pipeline,
+    mr: wire.MergeRequest | Unknown,
+    listed: Sequence[wire.Pipeline] | Unknown,
+    target: Sequence[wire.Pipeline] | Unknown,
+    failed: Sequence[wire.Pipeline] | Unknown,
+) -> ComparedPipelines:
+    """Return the pipelines to look into, of those that GitLab lists; `own` is the session's."""
+    known = get_items(listed)
+    same = [each for each in known if each.sha == own.sha and each.id != own.id]
+    alike = [each for each in same if _get_kind(each) == _get_kind(own)]
+    shas = {own.sha, *(each.sha for each in known)} - {_get_merge_base(mr)}
+    # The target branch may have the change's commits already.
+    without = [each for each in get_items(target) if each.sha not in shas]
+    base = _find_base(own, mr, without)
+    recent, older = without[:ON_TARGET], without[ON_TARGET:LISTED]
+    based = [each for each in without[ON_TARGET:] if each.sha == base][:BASED]
+    return ComparedPipelines(
+        own=own,
+        attempts=listed if isinstance(listed, Unknown) else [own, *alike[:AGAIN]],
+        of_other_kinds=[each for each in same if each not in alike][:ASIDE],
+        earlier=listed if isinstance(listed, Unknown) else _keep_newest(known, own)[:BEFORE],
+        target=target if isinstance(target, Unknown) else [*recent, *based],
+        elsewhere=failed if isinstance(failed, Unknown) else _choose_others(failed, own, mr, shas),
+        branch="" if isinstance(mr, Unknown) else mr.target_branch,
+        base=base,
+        recent=len(recent),
+        older=older,
+    )
+
+
+ON_TARGET = 6
+
+BASED = 3
+
+ASIDE = 3
+
+ELSEWHERE = 4
+"""How many pipelines of each kind are looked into, with a request for each."""
+
+
+def was_set_back(target: Sequence[wire.Pipeline], newest: str) -> bool:
+    """Whether the branch may have been set back from the commit `newest` to an older one: one that
+    has pipelines both before and after the first of `newest`."""
+    first = min(each.id for each in target if each.sha == newest)
+    before = {each.sha for each in target if each.id < first}
+    return any(each.id > first and each.sha in before for each in target)
+
+
+def _get_kind(pipeline: wire.Pipeline) -> tuple[int, str, str]:
+    """Return what decides a pipeline's variables and rules: its project, ref and source."""
+    return pipeline.project_id, pipeline.ref, pipeline.source
+
+
+def _keep_newest(known: Sequence[wire.Pipeline], own: wire.Pipeline) -> list[wire.Pipeline]:
+    """Return the newest pipeline of each earlier commit."""
+    older = (each for each in known if each.id < own.id and each.sha != own.sha)
+    newest: dict[str, wire.Pipeline] = {}
+    for each in sorted(older, key=lambda each: -each.id):
+        newest.setdefault(each.sha, each)
+    return list(newest.values())
+
+
+def _choose_others(
+    failed: Sequence[wire.Pipeline],
+    own: wire.Pipeline,
+    mr: wire.MergeRequest | Unknown,
+    shas: set[str],
+) -> list[wire.Pipeline]:
+    """Return the newest failed pipeline of each other merge request or branch."""
+    ours = {own.ref, *(() if isinstance(mr, Unknown) else (mr.source_branch, mr.target_branch))}
+    iid = None if isinstance(mr, Unknown) else str(mr.iid)
+    newest: dict[str, wire.Pipeline] = {}
+    for each in failed:
+        of_mr = wire.OF_MR.match(each.ref)
+        if each.ref not in ours and each.sha not in shas and (not of_mr or of_mr[1] != iid):
+            newest.setdefault(f"!{of_mr[1]}" if of_mr else each.ref, each)
+    return list(newest.values())[:ELSEWHERE]
+
+
+def _find_base(
+    own: wire.Pipeline, mr: wire.MergeRequest | Unknown, target: Sequence[wire.Pipeline]
+) -> str:
+    """Return the target branch's commit that the pipeline is built on.
+
+    A merged-results pipeline is built on the branch as it was then, not on the merge base.
+    """
+    if wire.is_merge_result(own.ref):
+        return next((each.sha for each in target if each.id < own.id), "")
+    return _get_merge_base(mr)
+
+
+def _get_merge_base(mr: wire.MergeRequest | Unknown) -> str:
+    if isinstance(mr, Unknown) or mr.diff_refs is None:
+        return ""
+    return mr.diff_refs.base_sha or ""
+
+
+def find_commits_with_change(newest: str, base: str, reader: Reader) -> frozenset[str]:
+    """Find the target's commits from `newest` back to the oldest that is one of the change's.
+
+    Such a commit has the same title, or says that it was picked from one of the change's. Only
+    commits after `base` are looked at. Raises SourceError.
+    """
+    path, what = f"{reader.merge_request}/commits", "the commits"
+    ours = reader.client.page(path, wire.Commit, what, 1, COMMITS_LISTED).items
+    path, query = f"{reader.target_project}/repository/commits", {"ref_name": newest}
+    what = "the target branch's commits"
+    theirs = reader.client.page(path, wire.Commit, what, 1, COMMITS_LISTED, query).items
+    shas = [each.id for each in theirs]
+    since = theirs[: shas.index(base)] if base in shas else theirs
+    carrying = [at for at, each in enumerate(since) if _is_one_of(each, ours)]
+    return frozenset(shas[: carrying[-1] + 1]) if carrying else frozenset()
+
+
+def _is_one_of(commit: wire.Commit, ours: Sequence[wire.Commit]) -> bool:
+    picked = _PICKED.search((commit.message or "")[-2000:])
+    return any(
+        (commit.title and commit.title == each.title) or (picked and each.id.startswith(picked[1]))
+        for each in ours
+    )

@@ -4,35 +4,34 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import Listing
-from worker.gitlab.read.pipelines.downstream_jobs import (
-    BEYOND,
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import Listing
+from worker.gitlab.read.job_runs import (
     get_project_id,
-    get_trigger_name,
     read_started_jobs,
-    write_job_name,
 )
-from worker.gitlab.read.pipelines.pipeline_jobs import read_all_jobs
+from worker.gitlab.read.pipeline_jobs import read_all_jobs
 from worker.gitlab.read.session_reader import Reader
-from worker.gitlab.read.survey.change import read_change
-from worker.gitlab.read.survey.compared_logs import (
-    OwnLogs,
-    may_blame_host,
-    read_errors,
-    read_own_errors,
+from worker.gitlab.read.survey.change import RequirementFiles, read_change
+from worker.gitlab.read.survey.compared_pipelines import (
+    ComparedPipelines,
+    find_commits_with_change,
+    find_pipelines,
+    get_items,
+    read_or_unknown,
+    was_set_back,
 )
-from worker.gitlab.read.survey.compared_pipelines import find_pipelines, read_or_unknown
 from worker.gitlab.read.survey.compared_runs import (
+    OwnLogs,
     describe_run,
     find_breaking_commit,
     make_failing_run,
+    may_blame_host,
+    read_errors,
+    read_own_errors,
     select_runs,
 )
-from worker.gitlab.read.survey.matrix import parse_dimensions
-from worker.gitlab.read.survey.merged_commits import find_commits_with_change
-from worker.gitlab.read.survey.nearby_pipelines import ComparedPipelines, get_items, was_set_back
-from worker.gitlab.read.survey.unpinned_lines import RequirementFiles
+from worker.gitlab.read.wire import parse_dimensions
 from worker.verdict.facts import Facts, Run, Target, Unknown
 from worker.verdict.jobs import FailingJob, Group
 
@@ -108,16 +107,16 @@ class FactCollector:
         """Extend the target's pipelines of `near` back to the last one in which a job failed that
         fails here and did not finish in the newest ones. Without such a one, nothing changes."""
         recent = get_items(near.target)[: near.recent]
-        ran = {job.name for each in recent for job in self._list_runs(each) if _is_finished(job)}
-        names = {self._get_group_name(group) for group in self._failing} - ran
+        ran = {job.ref for each in recent for job in self._list_runs(each) if _is_finished(job)}
+        refs = set(map(self._get_group_ref, self._failing)) - ran
         failed = [each for each in near.older if each.status == "failed"][:FAILED]
-        if not names or not failed:
+        if not refs or not failed:
             return near
         self._read_more(failed)
         found = [
             each
             for each in failed
-            if any(job.name in names and job.status == "failed" for job in self._list_runs(each))
+            if any(job.ref in refs and job.status == "failed" for job in self._list_runs(each))
         ]
         between = [each for each in near.older if found and each.id >= found[0].id]
         if not between:
@@ -133,7 +132,7 @@ class FactCollector:
         if isinstance(listed, Unknown) or not foreign:
             return
         behind = get_items(read_started_jobs(own, self._reader))
-        self._triggers = {get_trigger_name(job) for job in behind if job.id in foreign}
+        self._triggers = {job.started_by for job in behind if job.id in foreign}
         if self._triggers:
             self._started = {own.id: behind}
             self._read_started(others)
@@ -167,14 +166,14 @@ class FactCollector:
         order = [*get_items(near.attempts), *target[:1], *based, *target]
         order += [*get_items(near.elsewhere), *get_items(near.earlier)]
         pipelines = list({each.id: each for each in order}.values())
-        firsts, ours = set(map(self._get_group_name, self._failing)), self._get_own_ids()
+        firsts, ours = set(map(self._get_group_ref, self._failing)), self._get_own_ids()
         failed = {
             job.id: (job, job.pipeline or pipeline)
             for pipeline in pipelines
             for job in self._list_runs(pipeline)
             if job.status == "failed" and job.id not in ours
         }
-        wanted = sorted(failed.values(), key=lambda run: run[0].name not in firsts)[:LOGS]
+        wanted = sorted(failed.values(), key=lambda run: run[0].ref not in firsts)[:LOGS]
         samples = [
             failed[number] for number in self._sample_runs(target, firsts) if number in failed
         ]
@@ -193,12 +192,14 @@ class FactCollector:
         }
         self._assume_alike([near.own, *pipelines])
 
-    def _sample_runs(self, target: Sequence[wire.Pipeline], firsts: set[str]) -> Iterable[int]:
+    def _sample_runs(
+        self, target: Sequence[wire.Pipeline], firsts: set[wire.JobRef]
+    ) -> Iterable[int]:
         """Choose the newest failed runs on the target branch of the groups' other jobs, by id."""
-        newest: dict[str, int] = {}
+        newest: dict[wire.JobRef, int] = {}
         for job in (job for pipeline in target for job in self._list_runs(pipeline)):
-            if job.status == "failed" and job.name not in firsts:
-                newest.setdefault(job.name, job.id)
+            if job.status == "failed" and job.ref not in firsts:
+                newest.setdefault(job.ref, job.id)
         return newest.values()
 
     def _assume_alike(self, pipelines: Sequence[wire.Pipeline]) -> None:
@@ -209,27 +210,27 @@ class FactCollector:
         for group in self._failing:
             errors = self._errors.get(group.jobs[0].job_id) if group.jobs else None
             alike = [job for job in group.jobs if self._errors.get(job.job_id, errors) == errors]
-            names = list(dict.fromkeys(map(self._get_job_name, alike)))
-            pairs = [*self._pair_failures(names, pipelines if len(names) > 1 else ())]
-            differ = {job.name for first, job in pairs if self._are_known_to_differ(first, job)}
+            refs = list(dict.fromkeys(map(self._get_ref, alike)))
+            pairs = [*self._pair_failures(refs, pipelines if len(refs) > 1 else ())]
+            differ = {job.ref for first, job in pairs if self._are_known_to_differ(first, job)}
             for first, job in pairs:
-                if job.name not in differ:
+                if job.ref not in differ:
                     self._errors.setdefault(job.id, self._get_errors(first.id))
 
     def _pair_failures(
-        self, names: Sequence[str], pipelines: Sequence[wire.Pipeline]
+        self, refs: Sequence[wire.JobRef], pipelines: Sequence[wire.Pipeline]
     ) -> Iterator[tuple[wire.Job, wire.Job]]:
         """Pair the first of these jobs with each other one, in the pipelines where both failed."""
         for pipeline in pipelines:
             jobs = sorted(self._list_all_jobs(pipeline), key=lambda job: job.id)
             failed = {
-                job.name: job
-                for job in {job.name: job for job in jobs}.values()
+                job.ref: job
+                for job in {job.ref: job for job in jobs}.values()
                 if job.status == "failed"
             }
-            for name in names[1:]:
-                if names[0] in failed and name in failed:
-                    yield failed[names[0]], failed[name]
+            for ref in refs[1:]:
+                if refs[0] in failed and ref in failed:
+                    yield failed[refs[0]], failed[ref]
 
     def _are_known_to_differ(self, one: wire.Job, other: wire.Job) -> bool:
         return {one.id, other.id} <= self._errors.keys() and (
@@ -238,31 +239,32 @@ class FactCollector:
 
     def _find_recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
         """Yield the last failed run and the passed run of each other job that passed in the end."""
-        names = set(map(self._get_group_name, self._failing))
+        refs = set(map(self._get_group_ref, self._failing))
         jobs = sorted(get_items(self._jobs.get(own.id, ())), key=lambda job: job.id)
-        newest = {job.name: job for job in jobs}
-        failed = {job.name: job for job in jobs if job.status == "failed"}
-        for name, passed in newest.items():
-            if passed.status == "success" and name in failed and name not in names:
-                yield failed[name], passed
+        newest = {job.ref: job for job in jobs}
+        failed = {job.ref: job for job in jobs if job.status == "failed"}
+        for ref, passed in newest.items():
+            if passed.status == "success" and ref in failed and ref not in refs:
+                yield failed[ref], passed
 
     def _list_runs(self, pipeline: wire.Pipeline) -> Iterator[wire.Job]:
         """Return the pipeline's runs of jobs that fail here, newest first."""
-        names = {self._get_job_name(job) for group in self._failing for job in group.jobs}
+        refs = {self._get_ref(job) for group in self._failing for job in group.jobs}
         jobs = sorted(self._list_all_jobs(pipeline), key=lambda job: -job.id)
-        return (job for job in jobs if job.name in names)
+        return (job for job in jobs if job.ref in refs)
 
     def _list_all_jobs(self, pipeline: wire.Pipeline) -> list[wire.Job]:
         """List the pipeline's jobs and those that its trigger jobs have started, as far as read."""
         read = (self._jobs.get(pipeline.id, ()), self._started.get(pipeline.id, ()))
         return [job for jobs in read for job in get_items(jobs)]
 
-    def _get_group_name(self, group: Group) -> str:
-        return self._get_job_name(group.jobs[0])
+    def _get_group_ref(self, group: Group) -> wire.JobRef:
+        return self._get_ref(group.jobs[0])
 
-    def _get_job_name(self, job: FailingJob) -> str:
+    def _get_ref(self, job: FailingJob) -> wire.JobRef:
         """Return the job's name as GitLab has it; the name in the survey is cleaned."""
-        return self._listed[job.job_id].name if job.job_id in self._listed else job.name
+        listed = self._listed.get(job.job_id)
+        return listed.ref if listed else wire.JobRef("", job.name)
 
     # -------------------------------------------------------------------------------------- facts
 
@@ -274,22 +276,22 @@ class FactCollector:
         ]
         ruled = group.rule_match
         lead = ruled.verdict if ruled and not ruled.certain else ""
-        facts = Facts(self._get_group_name(group), runs[0], tuple(runs[1:]), lead=lead)
+        refs = list(map(self._get_ref, group.jobs))
+        facts = Facts(str(refs[0]), runs[0], tuple(runs[1:]), lead=lead)
         log = self._logs.find(group.jobs[0].job_id)
         change = read_change(group, log, self._reader.subject.project, self._diff)
-        rest = tuple(
+        facts = self._add_compared_runs(facts, refs[0], near)
+        facts = self._add_own_facts(facts, group, near)
+        rest = [
             replace(
-                self._add_compared_runs(Facts(name, run, lead=lead), near),
-                name=write_job_name(name),
+                self._add_compared_runs(Facts(str(ref), run, lead=lead), ref, near),
                 change=change,
+                may_blame_host=facts.may_blame_host,
             )
-            for name, run in zip(map(self._get_job_name, group.jobs[1:]), runs[1:], strict=True)
-        )
-        facts = self._add_own_facts(self._add_compared_runs(facts, near), group, near)
-        rest = tuple(replace(each, may_blame_host=facts.may_blame_host) for each in rest)
+            for ref, run in zip(refs[1:], runs[1:], strict=True)
+        ]
         found = self._requirements.add_unpinned(facts.last_pass, log, change)
-        name = write_job_name(facts.name)
-        return replace(facts, name=name, change=change, last_pass=found, rest=rest)
+        return replace(facts, change=change, last_pass=found, rest=tuple(rest))
 
     def _get_errors(self, job_id: int) -> frozenset[str]:
         return self._errors.get(job_id, frozenset())
@@ -304,7 +306,7 @@ class FactCollector:
                 recovered.append((named, self._describe_run(passed, near.own, facts.run)))
         facts = replace(
             facts,
-            siblings=tuple(self._find_siblings(facts, near.own)),
+            siblings=tuple(self._find_siblings(facts, self._get_ref(first), near.own)),
             recoveries=tuple(recovered),
         )
         log = self._logs.find(first.job_id)
@@ -319,44 +321,46 @@ class FactCollector:
             may_blame_host=may_blame_host(log),
         )
 
-    def _find_siblings(self, facts: Facts, own: wire.Pipeline) -> Iterator[Run]:
+    def _find_siblings(self, facts: Facts, ref: wire.JobRef, own: wire.Pipeline) -> Iterator[Run]:
         """Yield the newest runs of the other jobs of the same matrix, by their names."""
-        group = parse_dimensions(facts.name).get("group")
-        newest = {job.name: job for job in sorted(self._list_all_jobs(own), key=lambda job: job.id)}
-        for name, job in sorted(newest.items()):
-            if group and name != facts.name and parse_dimensions(name).get("group") == group:
-                shown = write_job_name(name)
-                yield replace(self._describe_run(job, own, facts.run), place=shown)
+        group = parse_dimensions(str(ref)).get("group")
+        newest = {job.ref: job for job in sorted(self._list_all_jobs(own), key=lambda job: job.id)}
+        for other, job in sorted(newest.items()):
+            if group and other != ref and parse_dimensions(str(other)).get("group") == group:
+                yield replace(self._describe_run(job, own, facts.run), place=str(other))
 
-    def _add_compared_runs(self, facts: Facts, near: ComparedPipelines) -> Facts:
+    def _add_compared_runs(self, facts: Facts, ref: wire.JobRef, near: ComparedPipelines) -> Facts:
         if facts.run.job_id not in self._listed:
             jobs = self._jobs[near.own.id]
             why = jobs if isinstance(jobs, Unknown) else _NOT_OWN
             return replace(facts, attempts=why, target=why, earlier=why, elsewhere=why)
         ours = {run.job_id for run in facts.jobs}
-        attempts = self._find_runs(facts, near.attempts)
-        elsewhere = self._find_runs(facts, near.elsewhere)
+        attempts = self._find_runs(ref, near.attempts, facts.run)
+        elsewhere = self._find_runs(ref, near.elsewhere, facts.run)
+        others = self._find_runs(ref, near.of_other_kinds, facts.run)
         return replace(
             facts,
             attempts=select_runs(attempts, lambda run: run.job_id not in ours),
-            runs_of_other_sources=tuple(get_items(self._find_runs(facts, near.of_other_kinds))),
-            earlier=self._find_runs(facts, near.earlier),
+            runs_of_other_sources=tuple(get_items(others)),
+            earlier=self._find_runs(ref, near.earlier, facts.run),
             elsewhere=select_runs(elsewhere, facts.has_same_error),
-            target=self._describe_target(facts, near),
+            target=self._describe_target(ref, near, facts.run),
         )
 
-    def _describe_target(self, facts: Facts, near: ComparedPipelines) -> Target | Unknown:
-        runs = self._find_runs(facts, near.target)
+    def _describe_target(
+        self, ref: wire.JobRef, near: ComparedPipelines, ours: Run
+    ) -> Target | Unknown:
+        runs = self._find_runs(ref, near.target, ours)
         if isinstance(runs, Unknown):
             return runs
-        target, read = get_items(near.target), self._get_jobs_read(facts.name)
+        target, read = get_items(near.target), self._get_jobs_read(ref)
         unread = [each for each in target if isinstance(read.get(each.id), Unknown)]
         moved = near.base in {each.sha for each in target} and target[0].sha != near.base
         gap = len(target) > near.recent
         found = Target(
             near.branch, runs, len(target), near.base, moved, gap, len(unread),
             may_hide_base_runs=any(each.sha == near.base for each in unread),
-            runs_with_change=tuple(get_items(self._find_runs(facts, near.with_change))),
+            runs_with_change=tuple(get_items(self._find_runs(ref, near.with_change, ours))),
         )  # fmt: skip
         newest = found.runs_at_newest_commit
         first = min((each.pipeline_id for each in newest), default=0)
@@ -366,24 +370,24 @@ class FactCollector:
         turned = bool(newest) and was_set_back(target, newest[0].sha)
         return replace(found, may_hide_newer_runs=hidden or not seen or turned)
 
-    def _get_jobs_read(self, name: str) -> Mapping[int, Sequence[wire.Job] | Unknown]:
-        """Return the jobs to search for this name, by pipeline id: downstream ones or others."""
-        return self._started if BEYOND in name else self._jobs
+    def _get_jobs_read(self, ref: wire.JobRef) -> Mapping[int, Sequence[wire.Job] | Unknown]:
+        """Return the jobs to search for this one, by pipeline id: downstream ones or others."""
+        return self._started if ref.started_by else self._jobs
 
     def _find_runs(
-        self, facts: Facts, pipelines: Sequence[wire.Pipeline] | Unknown
+        self, ref: wire.JobRef, pipelines: Sequence[wire.Pipeline] | Unknown, ours: Run
     ) -> tuple[Run, ...] | Unknown:
         """Find the runs of the job, newest pipeline first; Unknown if there are none and some
         pipelines could not be read."""
         if isinstance(pipelines, Unknown):
             return pipelines
-        read = self._get_jobs_read(facts.name)
+        read = self._get_jobs_read(ref)
         unread = [jobs for each in pipelines if isinstance(jobs := read[each.id], Unknown)]
         runs = tuple(
-            self._describe_run(job, each, facts.run)
+            self._describe_run(job, each, ours)
             for each in pipelines
             for job in self._list_runs(each)
-            if job.name == facts.name
+            if job.ref == ref
         )
         return unread[0] if unread and not runs else runs
 

@@ -3,71 +3,59 @@
 Bounded in jobs, bytes and seconds; what could not be read is named. Raises nothing.
 """
 
+import logging
 import time
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
-from worker.errors import SourceError
-from worker.gitlab.read.api import wire
-from worker.gitlab.read.api.client import NotFound
-from worker.gitlab.read.job_logs.captured_log import Log
-from worker.gitlab.read.merge_request.diff import show_diff
-from worker.gitlab.read.pipelines.commit_statuses import find_failed_outside
-from worker.gitlab.read.pipelines.downstream import DownstreamPipelines
-from worker.gitlab.read.pipelines.pipeline_jobs import find_retried_ids, read_all_jobs
-from worker.gitlab.read.repository.ci_config import DEFAULT_PATH
-from worker.gitlab.read.repository.file import read_from_project
+from worker.errors import UNFORESEEN, SourceError
+from worker.gitlab.read.ci_config import DEFAULT_PATH
+from worker.gitlab.read.job_log import Log
+from worker.gitlab.read.merge_request import read_changed_files, show_diff
+from worker.gitlab.read.repository import read_from_project
 from worker.gitlab.read.session_reader import Reader
-from worker.gitlab.read.survey import other_jobs
-from worker.gitlab.read.survey.compared_logs import read_failure
-from worker.gitlab.read.survey.fact_collection import Diff
-from worker.gitlab.read.survey.facts import add_facts, read_diff
-from worker.gitlab.read.survey.matrix import get_family
-from worker.gitlab.read.survey.waiting_jobs import add_runners
+from worker.gitlab.read.survey.compared_pipelines import read_or_unknown
+from worker.gitlab.read.survey.compared_runs import read_failure
+from worker.gitlab.read.survey.fact_collection import Diff, FactCollector
+from worker.gitlab.read.survey.failing_jobs import Draft, read_failing_jobs
 from worker.logs.failure_lines import MOST_TOLD
 from worker.safety.untrusted import one_line
 from worker.verdict import rules
-from worker.verdict.facts import NOT_ASKED, Unknown
+from worker.verdict.fact_sentences import describe_facts
+from worker.verdict.facts import Facts, Run, Unknown
 from worker.verdict.grouping import group_jobs
 from worker.verdict.jobs import EXCERPT, TOLD, FailingJob, Group, RuleMatch, Survey
 from worker.verdict.rules import Scene
 from worker.verdict.rules.runner_log import find_runner_name, has_script_begun
+from worker.verdict.verdict import make_ruling
 
 MOST_LOGS = 12
 """Most logs that are read: first one of each family of jobs, then more of the same families."""
 
-MOST_JOBS = 60
 SECONDS = 20.0
 """Seconds for a survey, but see `LEAST`."""
 
 LEAST = 5.0
 """Seconds that the facts get in any case, even if fewer are left."""
 
+FACT_SECONDS = 20.0
+"""Seconds after which no request is begun."""
+
+GRACE = 5.0
+"""Further seconds in which requests that are under way may end."""
+
 END = 80
 """Lines of a log's end that the rules see."""
 
+DIFF_PAGES = 25
+"""Pages of twenty changed files that are read."""
+
+WORKERS = 6
+
 _THREADS = 6
 
-
-@dataclass(slots=True)
-class _Draft:
-    """What was found so far, and what is missing."""
-
-    jobs: list[FailingJob] = field(default_factory=list)
-    errors: str = ""
-    diff: Diff = NOT_ASKED
-    missing: list[str] = field(default_factory=list)
-    whole: bool = True
-    others: tuple[str, ...] = ()
-
-    def add_missing(self, what: str) -> None:
-        """Record that `what` could not be read; it may hide a failing job."""
-        self.missing.append(what)
-        self.whole = False
+_log = logging.getLogger(__name__)
 
 
 def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> Survey:
@@ -78,11 +66,11 @@ def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> 
     """
     deadline = time.monotonic() + seconds
     timed = reader.with_deadline(deadline)
-    draft = _Draft()
+    draft = Draft()
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="survey")
     try:
         diff = pool.submit(read_diff, timed)
-        _read_pipeline(timed, draft)
+        read_failing_jobs(timed, draft)
         _read_logs(draft, reader, pool, deadline)
         draft.diff = _read_diff_in_time(diff, deadline)
     finally:
@@ -94,7 +82,7 @@ def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> 
     return reader.redact.redact_value(survey)
 
 
-def _make_survey(draft: _Draft, reader: Reader, deadline: float) -> Survey:
+def _make_survey(draft: Draft, reader: Reader, deadline: float) -> Survey:
     subject = reader.subject
     changed = _list_paths(draft)
     scene = Scene(subject.project, subject.sha, changed, _list_added_lines(draft))
@@ -151,149 +139,7 @@ def _is_fully_read(groups: Sequence[Group]) -> bool:
     )
 
 
-# ------------------------------------------------------------------------------------------- jobs
-
-
-def _read_pipeline(reader: Reader, draft: _Draft) -> None:
-    number = reader.subject.pipeline_id
-    path = f"{reader.pipeline_project}/pipelines/{number}"
-    try:
-        listed = read_all_jobs(path, number, reader)
-    except SourceError as error:
-        draft.add_missing(str(error))
-        return
-    if listed.more:
-        draft.add_missing(f"jobs older than the newest {len(listed.items)}")
-    retried = find_retried_ids(listed.items)
-    newest = [job for job in listed.items if job.id not in retried]
-    failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
-    draft.others = tuple(_describe_merge_result(listed.items, reader))
-    draft.others += other_jobs.describe_other_jobs(listed.items)
-    variants = Counter(get_family(job.name) for job in newest)
-    failing = [_describe_failing(job, variants, reader) for job in failed]
-    draft.jobs += add_runners(sorted(failing, key=lambda job: job.job_id), reader)
-    if not newest:
-        draft.errors = _read_errors(path, number, reader, draft)
-    triggers = set(_read_downstream(path, number, reader, draft))
-    _read_other_systems(listed.items, triggers, reader, draft)
-    if len(draft.jobs) > MOST_JOBS:
-        more = ", ".join(job.name for job in draft.jobs[MOST_JOBS:])
-        draft.add_missing(f"{len(draft.jobs) - MOST_JOBS} more failing jobs: {more}")
-        draft.jobs = draft.jobs[:MOST_JOBS]
-
-
-def _describe_merge_result(jobs: Sequence[wire.Job], reader: Reader) -> Iterator[str]:
-    ref = next((job.pipeline.ref for job in jobs if job.pipeline), "")
-    with suppress(SourceError):
-        if explanation := reader.binding.describe_merge_result(ref):
-            yield (
-                f"Merged results: {explanation}. A retried job runs on the same merge again, a new "
-                "pipeline on a new one."
-            )
-
-
-def _read_errors(path: str, number: int, reader: Reader, draft: _Draft) -> str:
-    try:
-        pipeline = reader.client.one(path, wire.Pipeline, f"pipeline {number}")
-    except SourceError as error:
-        draft.add_missing(str(error))
-        return ""
-    return _clean_text(pipeline.yaml_errors or "", reader)
-
-
-def _read_downstream(path: str, number: int, reader: Reader, draft: _Draft) -> Iterator[str]:
-    """Find the failing jobs of downstream pipelines; yields the names of the trigger jobs."""
-    started, passed = DownstreamPipelines(reader), list[dict[str, Any]]()
-    for bridge in started.list_below(path, number):
-        yield str(bridge.get("started_by", ""))
-        if bridge.get("allow_failure"):
-            continue
-        if "not_read" in bridge and bridge.get("status") != "success":
-            draft.add_missing(one_line(str(bridge["not_read"]), 300))
-        if bridge.get("status") == "failed" and "pipeline" not in bridge:
-            draft.jobs.append(_describe_bridge(bridge, reader))
-        draft.jobs += [
-            _describe_child(job, reader)
-            for job in bridge.get("failed_jobs", ())
-            if not job.get("allow_failure")
-        ]
-        draft.others += other_jobs.describe_allowed(bridge.get("failed_jobs", ()))
-        passed += bridge.get("passed_jobs", ())
-    draft.others += other_jobs.describe_passed_below(passed)
-    for missing in started.missing_parts:
-        draft.add_missing(missing)
-
-
-def _read_other_systems(
-    jobs: Sequence[wire.Job], triggers: Collection[str], reader: Reader, draft: _Draft
-) -> None:
-    """Find what other systems report as failed."""
-    names = {job.name for job in jobs} | set(triggers)
-    try:
-        failed, missing = find_failed_outside(reader, {job.id for job in jobs}, names)
-    except NotFound:
-        return
-    except SourceError as error:
-        draft.missing.append(str(error))
-        return
-    draft.missing += [missing] if missing else []
-    draft.jobs += [_describe_external(status, reader) for status in failed]
-
-
-def _describe_external(status: wire.Status, reader: Reader) -> FailingJob:
-    name, page = _clean_text(status.name, reader), _clean_text(status.target_url or "", reader)
-    return FailingJob(
-        job_id=0,
-        name=name,
-        url=page if page.startswith(("https://", "http://")) else "",
-        family=name,
-        excerpt=_clean_text(status.description or "", reader),
-        read=True,
-        external=True,
-    )
-
-
-def _describe_failing(job: wire.Job, variants: Mapping[str, int], reader: Reader) -> FailingJob:
-    return FailingJob(
-        job_id=job.id,
-        name=_clean_text(job.name, reader),
-        stage=_clean_text(job.stage, reader),
-        reason=_clean_text(job.failure_reason or "", reader),
-        url=job.web_url,
-        family=_clean_text(get_family(job.name), reader),
-        family_size=variants[get_family(job.name)],
-        kept_bytes=sum(each.size or 0 for each in job.artifacts if each.file_type == "archive"),
-        has_started=job.started_at is not None,
-        tags=tuple(_clean_text(tag, reader) for tag in job.tag_list),
-        runner=_clean_text((job.runner and job.runner.description) or "", reader),
-    )
-
-
-def _describe_child(job: dict[str, Any], reader: Reader) -> FailingJob:
-    name = str(job["name"])
-    return FailingJob(
-        job_id=int(job["id"]),
-        name=_clean_text(name, reader),
-        stage=_clean_text(str(job.get("stage", "")), reader),
-        reason=_clean_text(str(job.get("failure_reason", "")), reader),
-        url=str(job.get("web_url", "")),
-        family=_clean_text(get_family(name), reader),
-        has_started="started_at" in job,
-    )
-
-
-def _describe_bridge(bridge: dict[str, Any], reader: Reader) -> FailingJob:
-    """Return a trigger job that started nothing; it has no log."""
-    name = _clean_text(str(bridge.get("started_by", "?")), reader)
-    reason = _clean_text(str(bridge.get("failure_reason", "")), reader)
-    return FailingJob(0, name, "", reason, family=name, read=True)
-
-
-def _clean_text(text: str, reader: Reader) -> str:
-    return one_line(reader.redact.redact_text(text), 1000)
-
-
-def _match_configuration_rule(draft: _Draft, scene: Scene, reader: Reader) -> RuleMatch | None:
+def _match_configuration_rule(draft: Draft, scene: Scene, reader: Reader) -> RuleMatch | None:
     """Match GitLab's errors of an invalid CI configuration with a rule; None without errors."""
     if not draft.errors:
         return None
@@ -312,7 +158,7 @@ def _read_diff_in_time(diff: Future[Diff], deadline: float) -> Diff:
         return Unknown("the diff: it took too long")
 
 
-def _list_paths(draft: _Draft) -> tuple[str, ...] | None:
+def _list_paths(draft: Draft) -> tuple[str, ...] | None:
     """Return the paths that the merge request touches; None unless all of them are known."""
     if isinstance(draft.diff, Unknown):
         draft.missing.append(draft.diff.why)
@@ -324,7 +170,7 @@ def _list_paths(draft: _Draft) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(path for path in both if path))
 
 
-def _list_added_lines(draft: _Draft) -> str | None:
+def _list_added_lines(draft: Draft) -> str | None:
     """Return the lines that the merge request adds; None unless all of them are known."""
     if isinstance(draft.diff, Unknown) or draft.diff.more:
         return None
@@ -335,10 +181,7 @@ def _list_added_lines(draft: _Draft) -> str | None:
     return "\n".join(line[1:] for line in lines if line.startswith("+"))
 
 
-# ------------------------------------------------------------------------------------------- logs
-
-
-def _read_logs(draft: _Draft, reader: Reader, pool: ThreadPoolExecutor, deadline: float) -> None:
+def _read_logs(draft: Draft, reader: Reader, pool: ThreadPoolExecutor, deadline: float) -> None:
     """Read the logs of some of the jobs, in parallel, until the deadline."""
     chosen = _choose_jobs([job for job in draft.jobs if job.job_id])
     reading = {job.job_id: pool.submit(_add_log, job, reader) for job in chosen}
@@ -390,3 +233,65 @@ def describe_log(job: FailingJob, log: Log) -> FailingJob:
         runner=find_runner_name(lines) or job.runner,
         end=tuple(enumerate(lines[first:], first + 1)),
     )
+
+
+def read_diff(reader: Reader) -> Diff:
+    """Read which files the merge request changes, or why that is unknown. Raises nothing."""
+    return read_or_unknown(lambda: read_changed_files(reader, DIFF_PAGES))
+
+
+def add_facts(
+    groups: Sequence[Group], reader: Reader, diff: Diff, seconds: float = FACT_SECONDS
+) -> tuple[Group, ...]:
+    """Return the groups, each with a ruling based on GitLab's record. Raises nothing."""
+    found = iter(collect_facts(groups, reader, diff, seconds))
+    return tuple(
+        _add_ruling(group, facts) if _is_recorded(group) and (facts := next(found, None)) else group
+        for group in groups
+    )
+
+
+def _add_ruling(group: Group, facts: Facts) -> Group:
+    ruling = make_ruling(facts)
+    record = tuple(describe_facts(facts, ruling.hard))
+    return replace(group, ruling=replace(ruling, record=record))
+
+
+def collect_facts(
+    groups: Sequence[Group],
+    reader: Reader,
+    diff: Diff,
+    seconds: float = FACT_SECONDS,
+    grace: float = GRACE,
+) -> list[Facts]:
+    """Return what is known of each group of GitLab's jobs. Raises nothing."""
+    failing = [group for group in groups if _is_recorded(group)]
+    if not failing:
+        return []
+    bounded = reader.with_deadline(time.monotonic() + seconds)
+    pool = ThreadPoolExecutor(WORKERS + 1, thread_name_prefix="facts")
+    try:
+        future = pool.submit(FactCollector(bounded, pool, failing, diff).collect_facts)
+        return future.result(max(0.0, seconds) + grace)
+    except TimeoutError:
+        return [_make_unread(group, "GitLab took too long") for group in failing]
+    except SourceError as error:
+        return [_make_unread(group, str(error)) for group in failing]
+    except UNFORESEEN as error:
+        _log.exception("the facts of a survey were lost")
+        return [_make_unread(group, f"{type(error).__name__} in the survey") for group in failing]
+    finally:
+        # A hanging request is not waited for: it has its own time-out.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_recorded(group: Group) -> bool:
+    """Whether GitLab has jobs for the group, not just another system's failed status."""
+    return bool(group.jobs) and not group.external
+
+
+def _make_unread(group: Group, reason: str) -> Facts:
+    why = Unknown(reason)
+    job = group.jobs[0]
+    run = Run(job.job_id, 0, "failed", reason=job.reason, url=job.url)
+    return Facts(job.name, run, (), why, (), why, why, why, why)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from worker.gitlab.read.job_logs.captured_log import Log
-from worker.gitlab.read.job_logs.spool import Spool
-from worker.gitlab.read.survey.compared_logs import find_errors
-from worker.gitlab.read.survey.matrix import get_family
+from worker.gitlab.read.job_log import Log
+from worker.gitlab.read.spool import Spool
+from worker.gitlab.read.survey.compared_runs import find_errors
 from worker.gitlab.read.survey.reader import describe_log
+from worker.gitlab.read.wire import get_family
 from worker.logs.trace import clean_trace
 from worker.safety.redacted_values import redact_bytes
 from worker.verdict.facts import Facts, Run

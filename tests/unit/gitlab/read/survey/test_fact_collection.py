@@ -8,11 +8,10 @@ import pytest
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.conftest import subject_of
 from tests.worlds import branch_pipeline, child_pipeline, job_in
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.fact_collection import LOGS
-from worker.gitlab.read.survey.facts import collect_facts
-from worker.gitlab.read.survey.reader import read_survey
+from worker.gitlab.read.survey.reader import collect_facts, read_survey
 from worker.logs.failure_lines import MOST
 from worker.verdict.facts import NOT_ASKED, Target, Unknown
 from worker.verdict.verdict import Verdict

@@ -5,20 +5,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.simulators.gitlab import (
-    Access,
-    DiffFile,
-    GitLabSim,
-    Scene,
-    make_failing_merge_request,
-)
+from tests.simulators.gitlab import Access, DiffFile, GitLabSim, Scene, make_failing_merge_request
 from tests.unit.conftest import subject_of
 from tests.worlds import LOG, again, bare, branch_pipeline, child_pipeline, job_in, target
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.fact_collection import LOGS
-from worker.gitlab.read.survey.facts import add_facts, collect_facts, read_diff
-from worker.gitlab.read.survey.reader import read_survey
+from worker.gitlab.read.survey.reader import add_facts, collect_facts, read_diff, read_survey
 from worker.verdict.facts import NOT_ASKED, Change, Target, Unknown
 from worker.verdict.remarks import plain
 from worker.verdict.verdict import Ruling, Verdict, decide_headline

@@ -5,7 +5,7 @@ import pytest
 from tests.simulators.gitlab import GitLabSim, Scene
 from tests.unit.conftest import subject_of
 from tests.worlds import branch_pipeline
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
 from worker.verdict.facts import parse_time

@@ -6,11 +6,11 @@ import pytest
 
 from tests.simulators.gitlab import DiffFile, GitLabSim, Scene, Status
 from tests.unit.conftest import subject_of, zipped
-from worker.gitlab.read.api.client import ReadClient
-from worker.gitlab.read.api.wire import Job, Runner
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
-from worker.gitlab.read.survey.other_jobs import describe_other_jobs
+from worker.gitlab.read.survey.failing_jobs import describe_other_jobs
 from worker.gitlab.read.survey.reader import LEAST, MOST_LOGS, read_survey
+from worker.gitlab.read.wire import Job, Runner
 from worker.lab.gitlab.state import Bridge, Pipeline
 from worker.verdict.jobs import dump_survey, load_survey
 from worker.verdict.survey_text import tell_diff, tell_survey

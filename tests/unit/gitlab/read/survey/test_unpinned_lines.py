@@ -5,10 +5,10 @@ import pytest
 from tests.simulators.gitlab import DiffFile, GitLabSim, Scene
 from tests.unit.conftest import subject_of
 from tests.worlds import branch_pipeline
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
+from worker.gitlab.read.survey.change import FILES
 from worker.gitlab.read.survey.reader import read_survey
-from worker.gitlab.read.survey.unpinned_lines import FILES
 
 TESTING = b"pytest==8.1.0\nruff\n"
 DRIFT = b"$ pip install -r requirements/testing.txt\nSuccessfully installed ruff-%b pytest-8.1.0\n"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulators.gitlab import Access, GitLabSim, Scene
 from tests.unit.conftest import subject_of
-from worker.gitlab.read.api.client import ReadClient
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
 from worker.verdict.jobs import RuleMatch

@@ -1,0 +1,347 @@
+"""Reads from GitLab: typed, with size caps and time-outs; every error becomes a SourceError."""
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
+
+import requests
+from gitlab.exceptions import GitlabParsingError
+from pydantic import BaseModel, ValidationError
+
+from worker.errors import SourceError
+from worker.gitlab.client import (
+    FOREIGN,
+    RETRIES,
+    TIMEOUT,
+    Connections,
+    TooMuch,
+    decode_json,
+    explain_failure,
+    read_chunks,
+    read_date,
+    require_media,
+)
+from worker.gitlab.read import wire
+from worker.gitlab.read.downloads import Downloads
+
+MAX_JSON = 32 * 1024 * 1024
+"""Bytes of one JSON answer."""
+
+PER_PAGE = 100
+
+_PROJECT = re.compile(r"/projects/(?!\d+(?:/|$))[^/]+")
+"""The start of an API path that names a project by its path."""
+
+A = TypeVar("A")
+P = TypeVar("P")
+T = TypeVar("T", bound=BaseModel)
+Query = Mapping[str, str | int]
+
+
+class NotFound(SourceError):
+    """The answer was 404: the object does not exist, or the token may not see it."""
+
+
+class NoSuchFile(NotFound):
+    """The commit is there and the token may read it, but it has no file of this name."""
+
+
+class NoSuchRef(NotFound):
+    """The project is there and the token may read it, but it has no commit of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """The items of a paged list; `more` if there are further pages."""
+
+    items: tuple[T, ...]
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A file or log of `size` bytes, whole in `head`, or its start there and its end in `tail`."""
+
+    head: bytes
+    tail: bytes
+    size: int
+
+    @property
+    def omitted_bytes(self) -> int:
+        """Bytes left out between `head` and `tail`."""
+        return self.size - len(self.head) - len(self.tail)
+
+
+class ReadClient:
+    """GitLab's REST API through the read token. Only GET requests; safe to share between threads.
+
+    With the token it follows only the redirect of a renamed project to its id. In error
+    messages, `what` names the thing asked for. Downloads may come from `download_hosts`,
+    besides GitLab's own host and public ones. `trigger_job_names` are what GitLab's versions call
+    the list of trigger jobs, the one of this GitLab first, once it is known; copies share it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        timeout: tuple[float, float] = TIMEOUT,
+        retries: int = RETRIES,
+        deadline: float | None = None,
+        download_hosts: Collection[str] = (),
+    ) -> None:
+        self.connections = Connections(url, token, timeout)
+        projects = re.escape(f"{url.rstrip('/')}/api/v4/projects/")
+        self._renamed = re.compile(projects + r"(\d{1,18})(?=[/?]|$)", re.IGNORECASE)
+        own = urlsplit(url)
+        hosts = {own.hostname or "", *download_hosts}
+        self._downloads = Downloads({"https", own.scheme}, hosts, timeout)
+        self._retries = retries
+        self._deadline = deadline
+        self._dates = list[tuple[float, float]]()
+        self.trigger_job_names = ["trigger_jobs", "bridges"]
+
+    def with_deadline(self, deadline: float) -> "ReadClient":
+        """Return a copy that requests and streams nothing after `deadline` (monotonic)."""
+        other = copy(self)
+        other._deadline = deadline
+        return other
+
+    def get_time(self) -> float | None:
+        """Return what GitLab's own clock shows now, in epoch seconds, by the Date header of an
+        answer; None if no answer has had one."""
+        if not self._dates:
+            return None
+        date, read_at = self._dates[-1]
+        return date + time.monotonic() - read_at
+
+    def one(self, path: str, model: type[T], what: str, query: Query | None = None) -> T:
+        """Return the object at `path` (below /api/v4). Raises SourceError, NotFound on 404."""
+        with self._translate_errors(what), self._get(path, query or {}) as response:
+            return _parse_answer(model, decode_json(response, MAX_JSON), what)
+
+    def many(
+        self,
+        path: str,
+        model: type[T],
+        what: str,
+        query: Query | None = None,
+        pages: int = 10,
+        size: int = PER_PAGE,
+    ) -> Listing[T]:
+        """Return the list at `path`: at most `pages` pages, or fewer if the deadline passes.
+
+        Raises SourceError.
+        """
+        items: list[T] = []
+        for number in range(1, pages + 1):
+            if items and self._is_past_deadline():
+                break
+            page = self.page(path, model, what, number, size, query)
+            items += page.items
+            if not page.more:
+                return Listing(tuple(items))
+        return Listing(tuple(items), more=True)
+
+    def page(
+        self,
+        path: str,
+        model: type[T],
+        what: str,
+        number: int,
+        size: int,
+        query: Query | None = None,
+    ) -> Listing[T]:
+        """Return page `number` (from 1) of a list, `size` items long. Raises SourceError."""
+        full_query = {**(query or {}), "per_page": size, "page": number}
+        with self._translate_errors(what), self._get(path, full_query) as response:
+            found = decode_json(response, MAX_JSON)
+            if not isinstance(found, list):
+                text = f"{what}: GitLab's answer is not a list"
+                raise SourceError(text, transient=True, doubtful=True)
+            items = tuple(_parse_answer(model, item, what) for item in found)
+            return Listing(items, more=bool(response.headers.get("X-Next-Page", "").strip()))
+
+    def blob(self, path: str, what: str, cap: int, query: Query | None = None) -> Blob:
+        """Read the bytes at `path`; of more than `cap` bytes, the two ends. Raises SourceError."""
+        with self._translate_errors(what), self._get(path, query or {}) as response:
+            require_media(response, path)
+            return keep_ends(read_chunks(response), cap)
+
+    def stream(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
+        """Stream the bytes at `path`, also if GitLab redirects to where it keeps them.
+
+        Raises SourceError, also for more than `cap` bytes or after the deadline.
+        """
+        size = 0
+        with self._translate_errors(what), self._download(path, query or {}) as response:
+            require_media(response, path)
+            for chunk in read_chunks(response):
+                size += len(chunk)
+                if size > cap:
+                    raise TooMuch(f"larger than {cap} bytes")
+                if self._is_past_deadline():
+                    raise TooMuch("still sending when the time for it was over")
+                yield chunk
+
+    def _get(self, path: str, query: Query) -> requests.Response:
+        try:
+            return self._request(path, query)
+        except requests.TooManyRedirects as error:
+            present = self._find_present_path(path, _get_target(error))
+            if not present:
+                raise
+        return self._request(present, query)
+
+    def _find_present_path(self, path: str, target: str) -> str:
+        """Return `path` with the project's id if GitLab redirects from the project's former path;
+        "" for any other redirect."""
+        found, named = self._renamed.match(target), _PROJECT.match(path)
+        return f"/projects/{found[1]}{path[named.end() :]}" if found and named else ""
+
+    def _request(self, path: str, query: Query) -> requests.Response:
+        if self._is_past_deadline():
+            raise requests.ReadTimeout
+        response = self.connections.get().http_request(
+            "get",
+            path,
+            query_data=dict(query),
+            streamed=True,
+            retry_transient_errors=True,
+            max_retries=self._retries,
+        )
+        if (date := read_date(response)) is not None:
+            self._dates[:] = [(date, time.monotonic())]  # copies of this client share it
+        return response
+
+    def _download(self, path: str, query: Query) -> requests.Response:
+        """Get a file, following one redirect, as GitLab may keep large files in an object store.
+
+        The token is not sent there: the redirect is followed without the session that holds it.
+        """
+        try:
+            return self._get(path, query)
+        except requests.TooManyRedirects as error:
+            target = _get_target(error)
+            if not self._downloads.has_supported_scheme(target):
+                raise
+        return self._downloads.get(target)
+
+    @contextmanager
+    def _translate_errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except FOREIGN as error:
+            failure = explain_failure(error, what, "read", self.connections.url)
+            raise _choose_kind(failure.status, error)(
+                failure.text, transient=failure.transient, doubtful=failure.doubtful
+            ) from error
+
+    def _is_past_deadline(self) -> bool:
+        return self._deadline is not None and time.monotonic() > self._deadline
+
+
+def ask_in_turn(places: Sequence[P], ask: Callable[[P], A]) -> A:
+    """Return the answer of the first place that does not raise NotFound; the last one may."""
+    *first, last = places
+    for place in first:
+        with suppress(NotFound):
+            return ask(place)
+    return ask(last)
+
+
+def _get_target(error: requests.TooManyRedirects) -> str:
+    return error.response.headers.get("location", "") if error.response is not None else ""
+
+
+def _choose_kind(status: int, error: Exception) -> type[SourceError]:
+    if status != 404:
+        return SourceError
+    kinds = (kind for text, kind in _MESSAGES.items() if text in str(error))
+    return next(kinds, NotFound)
+
+
+_MESSAGES: Mapping[str, type[NotFound]] = {
+    "404 File Not Found": NoSuchFile,
+    "404 Commit Not Found": NoSuchRef,
+    "404 Ref Not Found": NoSuchRef,
+    "404 Tree Not Found": NoSuchRef,
+}
+"""What GitLab says of what is missing (lib/api/files.rb, lib/api/repositories.rb)."""
+
+
+def _parse_answer(model: type[T], value: Any, what: str) -> T:
+    if value == {}:
+        raise GitlabParsingError("an empty object")
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        fields = ", ".join(
+            ".".join(map(str, problem["loc"])) or "everything"
+            for problem in error.errors(include_url=False, include_input=False)[:5]
+        )
+        text = f"{what}: GitLab's answer has no usable {fields}"
+        raise SourceError(text, doubtful=True) from error
+
+
+def keep_ends(chunks: Iterable[bytes], cap: int) -> Blob:
+    """Return all, or the first quarter of `cap` bytes and the last three, where errors are."""
+    room = cap // 4
+    head, rest, size = bytearray(), bytearray(), 0
+    for chunk in chunks:
+        size += len(chunk)
+        free = room - len(head)
+        head += chunk[:free]
+        rest += chunk[free:]
+        if len(rest) > 2 * cap:
+            del rest[: room - cap]
+    if size <= cap:
+        return Blob(bytes(head + rest), b"", size)
+    return Blob(bytes(head), bytes(rest[room - cap :]), size)
+
+
+_MOST_PAGES = 3
+
+
+def list_trigger_jobs(client: ReadClient, pipeline: str, what: str) -> Listing[wire.Bridge]:
+    """Return the trigger jobs of the pipeline at the path `pipeline`. Raises SourceError.
+
+    From 19.2 on they are at `trigger_jobs`, before at `bridges`, which is to go: the one that has
+    answered last is asked first.
+    """
+    first, second = client.trigger_job_names
+    try:
+        return client.many(f"{pipeline}/{first}", wire.Bridge, what)
+    except NotFound:
+        found = client.many(f"{pipeline}/{second}", wire.Bridge, what)
+    client.trigger_job_names[:] = second, first
+    return found
+
+
+def list_branch_pipelines(
+    client: ReadClient,
+    project: str,
+    branch: str,
+    what: str,
+    most: int,
+    query: Mapping[str, str] | None = None,
+) -> Listing[wire.Pipeline]:
+    """Return a branch's newest pipelines, at most `most`. Raises SourceError.
+
+    GitLab also lists those of the merge requests whose source branch it is, which are not the
+    branch's: they run by other rules, and on other commits. Where there are very many of them,
+    fewer are returned.
+    """
+    path, asked = f"{project}/pipelines", {**(query or {}), "ref": branch}
+    found: list[wire.Pipeline] = []
+    for number in range(1, _MOST_PAGES + 1):
+        page = client.page(path, wire.Pipeline, what, number, most, asked)
+        found += [each for each in page.items if not wire.OF_MR.match(each.ref)]
+        if len(found) >= most or not page.more:
+            break
+    return Listing(tuple(found[:most]), page.more or len(found) > most)

@@ -1,1 +1,0 @@
-"""GitLab's REST API with the read token, and what a session may read of it."""

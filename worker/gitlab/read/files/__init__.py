@@ -1,1 +1,0 @@
-"""Reads the archives of job artifacts, and packs files for the sandbox."""

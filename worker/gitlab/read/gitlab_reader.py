@@ -1,0 +1,348 @@
+"""What the job itself reads from GitLab: a pipeline's merge request, threads, permissions."""
+
+import fnmatch
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from urllib.parse import quote
+
+from worker.conversation.context import Subject
+from worker.conversation.triggers import PipelineFailed, PipelinePassed
+from worker.errors import SourceError
+from worker.gitlab.ports import ThreadNote
+from worker.gitlab.read import failed_pipelines, policy, wire
+from worker.gitlab.read.access import find_audience
+from worker.gitlab.read.api import NotFound, ReadClient
+from worker.gitlab.read.changes import list_news, read_changes
+from worker.gitlab.read.policy import DEFAULT, Memberships, Policy, read_access_level
+from worker.gitlab.read.subjects import (
+    choose_pipeline,
+    explain_outdated,
+    explain_superseded,
+    explain_unrelated,
+    find_merge_request,
+    is_pipeline_of,
+    list_pipelines,
+    read_merge_request,
+)
+from worker.safety.untrusted import one_line
+from worker.verdict.diffs import Changes
+from worker.verdict.facts import parse_time
+
+log = logging.getLogger("sandpiper.gitlab")
+
+_JOB_PAGES = 2
+
+_LONGEST_TITLE = 300
+"""The most characters of a title that are kept; GitLab allows 255."""
+
+
+class GitLabReader:
+    """What the host itself asks GitLab, with the read token. Raises SourceError where not said.
+
+    `projects` are globs of allowed project paths (`*` also matches slashes); without any, the
+    projects of which the token's user is a member are allowed. `min_access` is the lowest access
+    level (30 is Developer) at which a member may give commands. The exclusions of `policy` apply to
+    what nobody asked for, not to `find_named_subject`. `redact` is applied to titles.
+    """
+
+    def __init__(
+        self,
+        client: ReadClient,
+        gitlab_url: str,
+        projects: Sequence[str],
+        min_access: int,
+        policy: Policy = DEFAULT,
+        sleep: Callable[[float], None] = time.sleep,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        self._client = client
+        self._url = gitlab_url.rstrip("/")
+        self._globs = tuple(glob.lower() for glob in projects)
+        self._min_access = min_access
+        self._policy = policy
+        self._sleep = sleep
+        self._redact = redact
+        self._memberships = Memberships(client)
+
+    def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
+        """Find the merge request of a failed pipeline, or say why there is nothing to do."""
+        targets = self._find_targets(trigger)
+        if isinstance(targets, str):
+            return targets
+        pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
+        if isinstance(pipeline, str):
+            return pipeline
+        if pipeline.status != "failed" and not self._has_failed_job(trigger, pipeline):
+            return f"pipeline {pipeline.id} is {pipeline.status} by now"
+        if reason := explain_unrelated(pipeline):
+            return reason
+        mr = find_merge_request(self._client, trigger, pipeline, targets)
+        if isinstance(mr, str):
+            return mr
+        return (
+            _explain_closed(mr)
+            or explain_outdated(mr, pipeline)
+            or policy.explain_unwanted(self._client, mr, self._policy, trigger.project_id)
+            or self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
+        )
+
+    def find_end_time(self, trigger: PipelineFailed) -> float:
+        """Find when the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
+        pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
+        return 0.0 if isinstance(pipeline, str) else parse_time(pipeline.finished_at or "") or 0.0
+
+    def find_named_subject(
+        self, project: str, mr_iid: int, pipeline_id: int | None
+    ) -> Subject | str:
+        """Like `find_failed_subject`, for a merge request that a human named.
+
+        Without `pipeline_id`, its newest failed pipeline is taken, however old that is. `project`
+        is a path, or an id as text. It must match `gitlab.projects` if that is not empty. The bot
+        need not be a member of it, because somebody who may ask has asked.
+        """
+        found = self._read_project(quote(project, safe=""), f"the project {project}")
+        if reason := self._explain_unlisted(found):
+            return reason
+        path = f"/projects/{found.id}/merge_requests/{mr_iid}"
+        name = f"{found.path_with_namespace}!{mr_iid}"
+        mr = self._client.one(path, wire.MergeRequest, f"merge request {name}")
+        pipeline = choose_pipeline(
+            list_pipelines(self._client, found.id, mr_iid), pipeline_id, name
+        )
+        if isinstance(pipeline, str):
+            return pipeline
+        return self._make_subject(found, mr, pipeline, pipeline.project_id or found.id)
+
+    def confirm_subject(self, subject: Subject) -> Subject | str:
+        """Read again what a stored subject says of its merge request and pipeline, or say why the
+        pipeline is not the merge request's.
+
+        A pipeline, or the fork that it ran in, may have been deleted since.
+        """
+        mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
+        project = self._read_project(str(subject.project_id))
+        found = replace(
+            subject,
+            project=project.path_with_namespace,
+            web_url=mr.web_url,
+            title=self._read_title(mr),
+            author=_read_author(mr),
+        )
+        ran_in = subject.pipeline_project_id
+        foreign = f"pipeline {subject.pipeline_id} of project {ran_in} is not one of !{mr.iid}"
+        if ran_in not in (mr.source_project_id, mr.target_project_id):
+            with suppress(NotFound):
+                self._read_project(str(ran_in))
+                return foreign
+        pipeline = self._read_pipeline(ran_in, subject.pipeline_id)
+        if isinstance(pipeline, str):
+            return replace(found, pipeline_web_url="")
+        if not is_pipeline_of(self._client, mr, pipeline, ran_in):
+            return foreign
+        return replace(found, sha=pipeline.sha, pipeline_web_url=pipeline.web_url)
+
+    def read_thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
+        """Return the notes of a thread, oldest first; none if it is gone."""
+        path = f"/projects/{project_id}/merge_requests/{mr_iid}/discussions/"
+        path, what = path + quote(discussion_id, safe=""), f"discussion {discussion_id}"
+        try:
+            thread = self._client.one(path, wire.Discussion, what)
+        except NotFound:
+            return ()
+        return [
+            ThreadNote(
+                note_id=note.id,
+                author_id=note.author.id,
+                body=note.body,
+                system=note.system,
+                internal=note.internal,
+                written_at=parse_time(note.created_at or "") or 0.0,
+                author=note.author.username,
+            )
+            for note in thread.notes
+        ]
+
+    def may_command(self, project_id: int, user_id: int) -> bool:
+        """Whether the user is an active member of the project at or above `min_access`."""
+        return read_access_level(self._client, project_id, user_id) >= self._min_access
+
+    def may_choose_tier(self, project_id: int, user_id: int) -> bool:
+        """Whether the user is an active member of the project at or above `tier_min_access`."""
+        level = read_access_level(self._client, project_id, user_id)
+        return level >= self._policy.tier_min_access
+
+    def explain_unserved(self, project_id: int) -> str:
+        """Say why a project is not served (not listed, or no list and no membership), else ""."""
+        found = self._read_served(project_id)
+        return found if isinstance(found, str) else ""
+
+    def is_members(self, subject: Subject) -> bool:
+        """Whether the author is a member, by `fork_min_access`, and the branch is in no fork."""
+        mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
+        return not policy.is_fork(mr) and policy.is_members(self._client, mr, self._policy)
+
+    def is_bot(self, user_id: int) -> bool:
+        """Whether GitLab says that the account is a bot."""
+        return policy.is_bot(self._client, user_id)
+
+    def explain_superseded(self, subject: Subject) -> str:
+        """Say why the subject's pipeline is out of date, or "" if it is not. Raises nothing."""
+        try:
+            mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
+        except SourceError as error:
+            log.warning("whether pipeline %d still matters: %s", subject.pipeline_id, error)
+            return ""
+        return _explain_closed(mr) or explain_superseded(mr, subject)
+
+    def list_same_commit(self, subject: Subject) -> Sequence[int]:
+        """List other pipelines of the merge request on the same commit, newest first; one that has
+        failed may have passed since."""
+        found = [
+            each.id
+            for each in list_pipelines(self._client, subject.project_id, subject.mr_iid)
+            if each.sha == subject.sha
+            and each.source != "parent_pipeline"
+            and each.id != subject.pipeline_id
+        ]
+        return sorted(found, reverse=True)
+
+    def find_failed_pipelines(self, since: float) -> Iterator[PipelineFailed | str]:
+        """Find failed newest pipelines of open merge requests updated `since` (epoch seconds).
+
+        It looks at the configured projects, or at all that the token is a member of, and yields
+        the reason for each part that cannot be read. Bounded, and slow on purpose. Raises nothing.
+        """
+        return failed_pipelines.find_failed_pipelines(self._client, self._globs, since, self._sleep)
+
+    def find_passed_subject(self, trigger: PipelinePassed) -> Subject | str:
+        """Find the merge request whose newest pipeline has passed, or why there is none."""
+        targets = self._find_targets(trigger)
+        if isinstance(targets, str):
+            return targets
+        pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
+        if isinstance(pipeline, str):
+            return pipeline
+        if pipeline.status != "success":
+            return f"pipeline {pipeline.id} is {pipeline.status} by now"
+        mr = find_merge_request(self._client, trigger, pipeline, targets)
+        if isinstance(mr, str):
+            return mr
+        if mr.head_pipeline is None or mr.head_pipeline.id != pipeline.id:
+            return f"pipeline {pipeline.id} is not the newest of !{mr.iid}"
+        return self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
+
+    def read_changes(self, subject: Subject) -> Changes | str:
+        """Read the merge request's diff if the subject is still its head, or say why not."""
+        return read_changes(self._client, subject)
+
+    def needs_internal_note(self, subject: Subject) -> bool:
+        """Whether more people can read the merge request than may open its job logs."""
+        return find_audience(self._client, subject).internal
+
+    def list_changed_paths(self, subject: Subject, new_sha: str) -> tuple[str, ...]:
+        """List the files that differ between the subject's commit and another one."""
+        path = f"/projects/{subject.pipeline_project_id}/repository/compare"
+        query = {"from": subject.sha, "to": new_sha, "straight": "true"}
+        found = self._client.one(path, wire.Comparison, "what was changed since", query)
+        both = (path for each in found.diffs for path in (each.old_path, each.new_path))
+        return tuple(dict.fromkeys(both))
+
+    def list_changes_since(self, subject: Subject) -> Sequence[str]:
+        """List what has changed on the merge request since the session last looked, one line each.
+
+        Raises nothing.
+        """
+        return list_news(self._client, subject)
+
+    def _read_pipeline(self, project_id: int, pipeline_id: int) -> wire.Pipeline | str:
+        """Return the pipeline, or that it is gone."""
+        path = f"/projects/{project_id}/pipelines/{pipeline_id}"
+        what = f"pipeline {pipeline_id} of project {project_id}"
+        try:
+            return self._client.one(path, wire.Pipeline, what)
+        except NotFound as error:
+            return str(error)
+
+    def _read_project(self, id_or_path: str, what: str = "") -> wire.Project:
+        path = f"/projects/{id_or_path}"
+        return self._client.one(path, wire.Project, what or f"project {id_or_path}")
+
+    def _has_failed_job(self, trigger: PipelineFailed, pipeline: wire.Pipeline) -> bool:
+        """Whether a job of the running pipeline sent the trigger, and another job has failed."""
+        if not trigger.by_job or pipeline.status != "running":
+            return False
+        path = f"/projects/{trigger.project_id}/pipelines/{pipeline.id}/jobs"
+        what = f"the failed jobs of pipeline {pipeline.id}"
+        listed = self._client.many(path, wire.Job, what, {"scope[]": "failed"}, _JOB_PAGES)
+        return any(not job.allow_failure for job in listed.items)
+
+    def _find_targets(
+        self, trigger: PipelineFailed | PipelinePassed
+    ) -> Mapping[int, wire.Project] | str:
+        """Return the served projects that the merge request may go to, or why there is none."""
+        if trigger.mr_iid:
+            return self._read_served(trigger.mr_project_id or trigger.project_id)
+        return self._read_served(trigger.project_id, or_parent=True)
+
+    def _read_served(
+        self, project_id: int, *, or_parent: bool = False
+    ) -> Mapping[int, wire.Project] | str:
+        """Return the project by its id if it is served, with `or_parent` also the one that it is a
+        fork of; the reason if none is served."""
+        try:
+            found = [self._read_project(str(project_id))]
+        except NotFound:
+            if self._globs:
+                raise
+            return f"project {project_id}: the bot is no member there, and gitlab.projects is empty"
+        parent = found[0].forked_from_project
+        with suppress(NotFound):
+            if or_parent and parent:
+                found.append(self._read_project(str(parent.id)))
+        refused = {project.id: self._explain_refusal(project) for project in found}
+        served = {project.id: project for project in found if not refused[project.id]}
+        return served or refused[found[0].id]
+
+    def _explain_refusal(self, project: wire.Project) -> str:
+        """Return why a project is not served, or ""."""
+        if self._globs:
+            return self._explain_unlisted(project)
+        reason = self._memberships.explain_refusal(project.id)
+        return f"project {project.path_with_namespace}: {reason}" if reason else ""
+
+    def _explain_unlisted(self, project: wire.Project) -> str:
+        path = project.path_with_namespace
+        if not self._globs or any(fnmatch.fnmatchcase(path.lower(), glob) for glob in self._globs):
+            return ""
+        return f"project {path} is not among gitlab.projects"
+
+    def _make_subject(
+        self, project: wire.Project, mr: wire.MergeRequest, pipeline: wire.Pipeline, ran_in: int
+    ) -> Subject:
+        return Subject(
+            gitlab_url=self._url,
+            project_id=project.id,
+            project=project.path_with_namespace,
+            mr_iid=mr.iid,
+            pipeline_project_id=ran_in,
+            pipeline_id=pipeline.id,
+            sha=pipeline.sha,
+            web_url=mr.web_url,
+            pipeline_web_url=pipeline.web_url,
+            title=self._read_title(mr),
+            author=_read_author(mr),
+        )
+
+    def _read_title(self, mr: wire.MergeRequest) -> str:
+        return one_line(self._redact(mr.title), _LONGEST_TITLE)
+
+
+def _read_author(mr: wire.MergeRequest) -> str:
+    return one_line(mr.author.username, _LONGEST_TITLE) if mr.author else ""
+
+
+def _explain_closed(mr: wire.MergeRequest) -> str:
+    return "" if mr.state == "opened" else f"merge request !{mr.iid} is {mr.state}"

@@ -1,1 +1,0 @@
-"""Job logs: fetched, redacted and kept once, read by line."""

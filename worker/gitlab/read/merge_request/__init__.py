@@ -1,1 +1,0 @@
-"""The merge request: details, diff, commits, discussions."""

@@ -1,1 +1,0 @@
-"""Pipelines: their jobs, other runs, test reports."""

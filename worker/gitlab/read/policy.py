@@ -1,0 +1,146 @@
+"""Decides by the operator's settings which projects are served, and which merge requests are left
+alone; members of a project are asked of GitLab, inherited and invited ones included."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from worker.errors import SourceError
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import NotFound, ReadClient
+
+_DIFF_PAGES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which merge requests are not looked at unless a human asks.
+
+    Labels are compared without regard to case. `skip_paths` are globs of file paths (`*` also
+    matches slashes): a merge request that changes only such files is left alone. `fork_min_access`
+    is the lowest access level in the target project at which an author counts as a member,
+    `tier_min_access` the lowest at which somebody may choose a tier that costs more.
+    """
+
+    skip_labels: tuple[str, ...] = ()
+    skip_drafts: bool = False
+    skip_paths: tuple[str, ...] = ()
+    bot_merge_requests: bool = False
+    fork_min_access: int = 30
+    tier_min_access: int = 40
+
+
+DEFAULT = Policy()
+
+
+def is_bot(client: ReadClient, user_id: int) -> bool:
+    """Whether GitLab says that the account is a bot, whatever its name. Raises SourceError."""
+    try:
+        return client.one(f"/users/{user_id}", wire.Account, f"user {user_id}").bot
+    except NotFound:
+        return False
+
+
+def is_fork(mr: wire.MergeRequest) -> bool:
+    """Whether its source branch is in another project, or in a deleted one."""
+    return mr.source_project_id != mr.target_project_id
+
+
+def is_members(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> bool:
+    """Whether its author is a member of the target project. Raises SourceError."""
+    author = mr.author.id if mr.author else 0
+    level = read_access_level(client, mr.target_project_id, author) if author else 0
+    return level >= policy.fork_min_access
+
+
+def explain_unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy, ran_in: int) -> str:
+    """Return the reason to leave a merge request alone, or "". Raises SourceError.
+
+    `ran_in` is the project its pipeline ran in: for a fork, only a member can start a pipeline in
+    the target project.
+    """
+    name = f"merge request !{mr.iid}"
+    in_fork = is_fork(mr) and ran_in != mr.target_project_id
+    if in_fork and not is_members(client, mr, policy):
+        return (
+            f"{name} comes from a fork of somebody below gitlab.fork_min_access; a member may ask "
+            "for a look: /sandpiper analyze"
+        )
+    if policy.skip_drafts and mr.draft:
+        return f"{name} is a draft (gitlab.skip_drafts)"
+    unwelcome = {label.casefold() for label in policy.skip_labels}
+    if label := next((each for each in mr.labels if each.casefold() in unwelcome), None):
+        return f"{name} has the label {label} (gitlab.skip_labels)"
+    if not policy.bot_merge_requests and mr.author and is_bot(client, mr.author.id):
+        return f"{name} is by a bot (gitlab.bot_merge_requests)"
+    if policy.skip_paths and _touches_only(client, mr, policy.skip_paths):
+        return f"{name} changes only files that are left alone (gitlab.skip_paths)"
+    return ""
+
+
+def _touches_only(client: ReadClient, mr: wire.MergeRequest, globs: Sequence[str]) -> bool:
+    path = f"/projects/{mr.target_project_id}/merge_requests/{mr.iid}/diffs"
+    listed = client.many(path, wire.DiffFile, f"the diff of !{mr.iid}", pages=_DIFF_PAGES)
+    paths = {path for each in listed.items for path in (each.old_path, each.new_path)}
+    covered = all(any(fnmatchcase(path, glob) for glob in globs) for path in paths)
+    return bool(paths) and covered and not listed.more
+
+
+MEMBER_SECONDS, REFUSAL_SECONDS = 300.0, 30.0
+"""Seconds for which a membership of the bot is cached, and for which its absence is."""
+
+MOST = 2_000
+"""Projects whose answers are kept."""
+
+
+def read_access_level(client: ReadClient, project_id: int, user_id: int) -> int:
+    """Return the access level of an active member, 0 for anybody else. Raises SourceError."""
+    path = f"/projects/{project_id}/members/all/{user_id}"
+    try:
+        member = client.one(path, wire.Member, f"member {user_id} of project {project_id}")
+    except NotFound:
+        return 0
+    return member.access_level if member.state == "active" else 0
+
+
+class Memberships:
+    """The projects in which the read token's user is a member. Safe to share between threads."""
+
+    def __init__(self, client: ReadClient, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[int, tuple[float, str]] = OrderedDict()
+        self._me = 0
+
+    def explain_refusal(self, project_id: int) -> str:
+        """Return why the bot does not count as a member of a project, or "". Raises SourceError.
+
+        If GitLab refuses to say, the bot is no member: the operator must not pay for a refusal.
+        """
+        now = self._monotonic()
+        with self._lock:
+            until, answer = self._answers.get(project_id, (0.0, ""))
+        if now < until:
+            return answer
+        answer = self._ask_gitlab(project_id)
+        with self._lock:
+            self._answers.pop(project_id, None)
+            seconds = REFUSAL_SECONDS if answer else MEMBER_SECONDS
+            self._answers[project_id] = (now + seconds, answer)
+            if len(self._answers) > MOST:
+                self._answers.popitem(last=False)
+        return answer
+
+    def _ask_gitlab(self, project_id: int) -> str:
+        self._me = self._me or self._client.one("/user", wire.User, "the read token's user").id
+        try:
+            level = read_access_level(self._client, project_id, self._me)
+        except SourceError as error:
+            if error.transient:
+                raise
+            return f"whether the bot is a member cannot be told: {error}"
+        return "" if level else "the bot is no member there, and gitlab.projects is empty"

@@ -1,1 +1,0 @@
-"""The repository: files, tree, search, comparisons, CI configuration."""

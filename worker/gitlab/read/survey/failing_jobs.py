@@ -1,0 +1,304 @@
+"""Finds the failing jobs of a pipeline, and says of the others what may explain them."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from worker.errors import SourceError
+from worker.gitlab.read import wire
+from worker.gitlab.read.api import NotFound
+from worker.gitlab.read.pipeline_jobs import DownstreamPipelines, find_retried_ids, read_all_jobs
+from worker.gitlab.read.reports import find_failed_outside
+from worker.gitlab.read.session_reader import Reader
+from worker.gitlab.read.survey.fact_collection import Diff
+from worker.gitlab.read.wire import get_family
+from worker.safety.untrusted import one_line
+from worker.verdict.facts import NOT_ASKED
+from worker.verdict.gitlab_reasons import NO_RUNNER, WAITED
+from worker.verdict.jobs import FailingJob
+
+MOST_JOBS = 60
+
+MOST_NAMED = 30
+"""Most failed jobs that are named in each line."""
+
+MOST_PASSED = 12
+
+NAME_SHOWN = 80
+
+MOST_ASKED = 3
+"""Sets of tags that are asked about."""
+
+RUNNERS_NAMED = 6
+
+
+@dataclass(slots=True)
+class Draft:
+    """What was found so far, and what is missing."""
+
+    jobs: list[FailingJob] = field(default_factory=list)
+    errors: str = ""
+    diff: Diff = NOT_ASKED
+    missing: list[str] = field(default_factory=list)
+    whole: bool = True
+    others: tuple[str, ...] = ()
+
+    def add_missing(self, what: str) -> None:
+        """Record that `what` could not be read; it may hide a failing job."""
+        self.missing.append(what)
+        self.whole = False
+
+
+def read_failing_jobs(reader: Reader, draft: Draft) -> None:
+    """Find the failing jobs of the session's pipeline, of those it has started, and what other
+    systems report as failed. Raises nothing."""
+    number = reader.subject.pipeline_id
+    path = f"{reader.pipeline_project}/pipelines/{number}"
+    try:
+        listed = read_all_jobs(path, number, reader)
+    except SourceError as error:
+        draft.add_missing(str(error))
+        return
+    if listed.more:
+        draft.add_missing(f"jobs older than the newest {len(listed.items)}")
+    retried = find_retried_ids(listed.items)
+    newest = [job for job in listed.items if job.id not in retried]
+    failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
+    draft.others = tuple(_describe_merge_result(listed.items, reader))
+    draft.others += describe_other_jobs(listed.items)
+    variants = Counter(get_family(job.name) for job in newest)
+    failing = [_describe_failing(job, variants, reader) for job in failed]
+    draft.jobs += add_runners(sorted(failing, key=lambda job: job.job_id), reader)
+    if not newest:
+        draft.errors = _read_errors(path, number, reader, draft)
+    triggers = set(_read_downstream(path, number, reader, draft))
+    _read_other_systems(listed.items, triggers, reader, draft)
+    if len(draft.jobs) > MOST_JOBS:
+        more = ", ".join(job.name for job in draft.jobs[MOST_JOBS:])
+        draft.add_missing(f"{len(draft.jobs) - MOST_JOBS} more failing jobs: {more}")
+        draft.jobs = draft.jobs[:MOST_JOBS]
+
+
+def _describe_merge_result(jobs: Sequence[wire.Job], reader: Reader) -> Iterator[str]:
+    ref = next((job.pipeline.ref for job in jobs if job.pipeline), "")
+    with suppress(SourceError):
+        if explanation := reader.binding.describe_merge_result(ref):
+            yield (
+                f"Merged results: {explanation}. A retried job runs on the same merge again, a new "
+                "pipeline on a new one."
+            )
+
+
+def _read_errors(path: str, number: int, reader: Reader, draft: Draft) -> str:
+    try:
+        pipeline = reader.client.one(path, wire.Pipeline, f"pipeline {number}")
+    except SourceError as error:
+        draft.add_missing(str(error))
+        return ""
+    return _clean_text(pipeline.yaml_errors or "", reader)
+
+
+def _read_downstream(path: str, number: int, reader: Reader, draft: Draft) -> Iterator[str]:
+    """Find the failing jobs of downstream pipelines; yields the names of the trigger jobs."""
+    started, passed = DownstreamPipelines(reader), list[dict[str, Any]]()
+    for bridge in started.list_below(path, number):
+        yield str(bridge.get("started_by", ""))
+        if bridge.get("allow_failure"):
+            continue
+        if "not_read" in bridge and bridge.get("status") != "success":
+            draft.add_missing(one_line(str(bridge["not_read"]), 300))
+        if bridge.get("status") == "failed" and "pipeline" not in bridge:
+            draft.jobs.append(_describe_bridge(bridge, reader))
+        draft.jobs += [
+            _describe_child(job, reader)
+            for job in bridge.get("failed_jobs", ())
+            if not job.get("allow_failure")
+        ]
+        draft.others += describe_allowed(bridge.get("failed_jobs", ()))
+        passed += bridge.get("passed_jobs", ())
+    draft.others += describe_passed_below(passed)
+    for missing in started.missing_parts:
+        draft.add_missing(missing)
+
+
+def _read_other_systems(
+    jobs: Sequence[wire.Job], triggers: Collection[str], reader: Reader, draft: Draft
+) -> None:
+    """Find what other systems report as failed."""
+    names = {job.name for job in jobs} | set(triggers)
+    try:
+        failed, missing = find_failed_outside(reader, {job.id for job in jobs}, names)
+    except NotFound:
+        return
+    except SourceError as error:
+        draft.missing.append(str(error))
+        return
+    draft.missing += [missing] if missing else []
+    draft.jobs += [_describe_external(status, reader) for status in failed]
+
+
+def _describe_external(status: wire.Status, reader: Reader) -> FailingJob:
+    name, page = _clean_text(status.name, reader), _clean_text(status.target_url or "", reader)
+    return FailingJob(
+        job_id=0,
+        name=name,
+        url=page if page.startswith(("https://", "http://")) else "",
+        family=name,
+        excerpt=_clean_text(status.description or "", reader),
+        read=True,
+        external=True,
+    )
+
+
+def _describe_failing(job: wire.Job, variants: Mapping[str, int], reader: Reader) -> FailingJob:
+    return FailingJob(
+        job_id=job.id,
+        name=_clean_text(job.name, reader),
+        stage=_clean_text(job.stage, reader),
+        reason=_clean_text(job.failure_reason or "", reader),
+        url=job.web_url,
+        family=_clean_text(get_family(job.name), reader),
+        family_size=variants[get_family(job.name)],
+        kept_bytes=sum(each.size or 0 for each in job.artifacts if each.file_type == "archive"),
+        has_started=job.started_at is not None,
+        tags=tuple(_clean_text(tag, reader) for tag in job.tag_list),
+        runner=_clean_text((job.runner and job.runner.description) or "", reader),
+    )
+
+
+def _describe_child(job: dict[str, Any], reader: Reader) -> FailingJob:
+    name = str(job["name"])
+    return FailingJob(
+        job_id=int(job["id"]),
+        name=_clean_text(name, reader),
+        stage=_clean_text(str(job.get("stage", "")), reader),
+        reason=_clean_text(str(job.get("failure_reason", "")), reader),
+        url=str(job.get("web_url", "")),
+        family=_clean_text(get_family(name), reader),
+        has_started="started_at" in job,
+    )
+
+
+def _describe_bridge(bridge: dict[str, Any], reader: Reader) -> FailingJob:
+    """Return a trigger job that started nothing; it has no log."""
+    name = _clean_text(str(bridge.get("started_by", "?")), reader)
+    reason = _clean_text(str(bridge.get("failure_reason", "")), reader)
+    return FailingJob(0, name, "", reason, family=name, read=True)
+
+
+def _clean_text(text: str, reader: Reader) -> str:
+    return one_line(reader.redact.redact_text(text), 1000)
+
+
+def add_runners(jobs: Iterable[FailingJob], reader: Reader) -> Iterator[FailingJob]:
+    """Yield the jobs; those that no runner took with what GitLab says of the runners that have
+    their tags, if it does: it tells only maintainers of the project. Raises nothing."""
+    found: dict[tuple[str, ...], str] = {}
+    for job in jobs:
+        if job.reason not in NO_RUNNER | WAITED or job.has_started:
+            yield job
+            continue
+        if job.tags not in found and len(found) < MOST_ASKED:
+            found[job.tags] = _describe_runners(job.tags, reader)
+        yield replace(job, runners=found.get(job.tags, ""))
+
+
+def _describe_runners(tags: Sequence[str], reader: Reader) -> str:
+    path = f"{reader.pipeline_project}/runners"
+    query = {"tag_list": ",".join(tags)} if tags else None
+    with suppress(SourceError):
+        runners = reader.client.many(path, wire.Runner, "the runners", query, pages=1).items
+        if not runners:
+            return "GitLab knows no such runner for the project."
+        named = ", ".join(map(_name_runner, runners[:RUNNERS_NAMED]))
+        more = f" and {len(runners) - RUNNERS_NAMED} more" if len(runners) > RUNNERS_NAMED else ""
+        return f"GitLab knows these for the project: {named}{more}."
+    return ""
+
+
+def _name_runner(runner: wire.Runner) -> str:
+    state = (
+        "paused" if runner.active is False else runner.status.replace("_", " ") or "state not known"
+    )
+    return f"{one_line(runner.description or '', 60) or f'runner {runner.id}'} ({state})"
+
+
+def describe_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
+    """Return a line each on the jobs that failed but may, failed and were retried, passed, and did
+    not run; and one on the runner on which all failed jobs ran and no passed one did.
+
+    Among the passed ones, siblings of a failing job come first: other variants of its matrix.
+    """
+    retried = find_retried_ids(jobs)
+    newest = {job.name: job for job in jobs if job.id not in retried}
+    failed = {get_family(job.name) for job in newest.values() if job.status == "failed"}
+    allowed = [job for job in newest.values() if job.status == "failed" and job.allow_failure]
+    skipped = [job for job in newest.values() if job.status == "skipped"]
+    groups = (
+        ("Failed, but is allowed to", [*map(_write_name, allowed)], MOST_NAMED),
+        ("Failed and was retried", [*_describe_retried(jobs, retried, newest)], MOST_NAMED),
+        ("Passed", _list_passed(newest, failed), MOST_PASSED),
+        ("Did not run", [*map(_write_name, skipped)], MOST_PASSED),
+    )
+    lines = (f"{words}: {_join_names(names, most)}" for words, names, most in groups if names)
+    return (*lines, *_describe_runner(list(newest.values())))
+
+
+def _describe_runner(jobs: Sequence[wire.Job]) -> Iterator[str]:
+    """Tell of a runner on which all jobs ran that failed, and none that passed."""
+    failed, passed = (
+        [job.runner for job in jobs if job.status == status] for status in ("failed", "success")
+    )
+    runner = failed[0] if failed else None
+    if runner is None or len(failed) < 2 or len(passed) < 2:
+        return
+    alone = all(each and each.id == runner.id for each in failed)
+    if alone and all(each and each.id != runner.id for each in passed):
+        where = one_line(runner.description or "", NAME_SHOWN) or f"runner {runner.id}"
+        yield f"All {len(failed)} failed jobs ran on {where}, and no job that passed did"
+
+
+def describe_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return a line on the jobs of a downstream pipeline (see `downstream`) that failed but may."""
+    names = [_write_below(job) for job in jobs if job.get("allow_failure")]
+    return (f"Failed below, but is allowed to: {_join_names(names, MOST_NAMED)}",) if names else ()
+
+
+def describe_passed_below(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return a line on jobs that passed in downstream pipelines in which others failed."""
+    names = list(map(_write_below, jobs))
+    return (f"Passed below: {_join_names(names, MOST_PASSED)}",) if names else ()
+
+
+def _write_below(job: Mapping[str, Any]) -> str:
+    return f"job {job['id']} ({one_line(str(job['name']), NAME_SHOWN)})"
+
+
+def _describe_retried(
+    jobs: Sequence[wire.Job], retried: frozenset[int], newest: dict[str, wire.Job]
+) -> Iterator[str]:
+    for job in sorted(jobs, key=lambda job: job.id):
+        if job.status == "failed" and job.id in retried:
+            last = newest[job.name]
+            reason = f", {job.failure_reason}" if job.failure_reason else ""
+            ended = {"success": "passed", "failed": "failed again"}.get(last.status, last.status)
+            yield f"{_write_name(job)}{reason}, then job {last.id} {ended}"
+
+
+def _list_passed(newest: dict[str, wire.Job], failed: set[str]) -> list[str]:
+    passed = [job for job in newest.values() if job.status == "success"]
+    return [
+        _write_name(job)
+        for job in sorted(passed, key=lambda job: get_family(job.name) not in failed)
+    ]
+
+
+def _write_name(job: wire.Job) -> str:
+    return f"job {job.id} ({one_line(job.name, NAME_SHOWN)})"
+
+
+def _join_names(names: Sequence[str], most: int) -> str:
+    more = f"; and {len(names) - most} more" if len(names) > most else ""
+    return "; ".join(names[:most]) + more

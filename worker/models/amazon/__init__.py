@@ -1,1 +1,0 @@
-"""What is Amazon's: signatures of requests to Bedrock, and its errors."""

@@ -1,1 +1,0 @@
-"""What is known of models: windows, prices, abilities."""

@@ -1,0 +1,276 @@
+"""What the bodies of refusals mean: Anthropic's, Amazon's, Google's, and those of OpenAI's wires.
+
+Clouds and gateways put their own errors before those of the API behind them, so each classifier
+knows all the forms that its wire has been seen with. Every body is hostile, and may be anything.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from worker.models.base import Cause, Failure
+from worker.models.codec import parse_json
+from worker.models.refusal_words import find_length_cause, find_token_rate, find_wanted_change
+
+_CAUSES = {
+    401: Cause.BAD_KEY,
+    402: Cause.BILLING,
+    403: Cause.FORBIDDEN,
+    404: Cause.NOT_FOUND,
+    413: Cause.TOO_LARGE,
+    429: Cause.RATE_LIMIT,
+}
+"""What a status means with every provider."""
+
+
+def _parse_body(body: bytes) -> tuple[str, Any]:
+    """Return a body as text, and the value that it is as JSON; None if it is none."""
+    text = body.decode("utf-8", "replace")
+    try:
+        return text, parse_json(text)
+    except ValueError:
+        return text, None
+
+
+def _classify_status(status: int, reason: str, retry_after: float | None = None) -> Failure:
+    """Return what a status means where the words say no more than it."""
+    if status >= 500:
+        return Failure(Cause.OVERLOADED, reason, transient=True)
+    return Failure(
+        _CAUSES.get(status, Cause.INVALID),
+        reason,
+        transient=status in (408, 409, 429),
+        retry_after=retry_after,
+        token_rate=find_token_rate(reason) if status == 429 else 0,
+    )
+
+
+# -------------------------------------------------------------------------------------- Anthropic
+
+_BOUND_THINKING = re.compile(
+    r"invalid `signature` in|bound to a different|thinking` blocks .{0,60}cannot be modified",
+    re.IGNORECASE,
+)
+_SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
+
+
+def classify_anthropic(status: int, body: bytes) -> Failure:
+    """Classify by error code, then by status; a status 400 also by wording.
+
+    The errors are https://platform.claude.com/docs/en/api/errors.
+    """
+    if is_google_error(body):  # Vertex AI's own errors have Google's form
+        return classify_google(status, body)
+    said = _find_amazon_message(body)  # and those of Bedrock Amazon's
+    if said and (found := _find_amazon_failure(status, said)):
+        return found
+    reason, code = (said, "") if said else _parse_anthropic_error(body)
+    if code in _SPEND_LIMITS:
+        return Failure(Cause.SPEND_LIMIT, reason)
+    if length := find_length_cause(status, reason):
+        return Failure(length, reason)
+    if status == 400 and _BOUND_THINKING.search(reason):
+        return Failure(Cause.BOUND, reason)
+    return _classify_status(status, reason)
+
+
+def _parse_anthropic_error(body: bytes) -> tuple[str, str]:
+    """Return the message and code of an error body; gateways may answer in any form."""
+    text, answer = _parse_body(body)
+    error = answer.get("error") if isinstance(answer, dict) else None
+    if not isinstance(error, dict):
+        return text, ""
+    details = error.get("details")
+    code = details.get("error_code") if isinstance(details, dict) else ""
+    return str(error.get("message", "")), str(code or "")
+
+
+# ----------------------------------------------------------------------------------------- Amazon
+
+_AMAZON_WORDS: tuple[tuple[int, Cause, re.Pattern[str]], ...] = (
+    (
+        400,
+        Cause.NOT_FOUND,
+        re.compile(r"model identifier is invalid|on-demand throughput isn.t supported"),
+    ),
+    (403, Cause.BAD_KEY, re.compile(r"security token|signature|credential|api key")),
+)
+"""What a status means, where the words say more than it; they are looked for in small letters."""
+
+_AMAZON_FAILED = frozenset({408, 424})
+"""A model that took too long, and one that failed."""
+
+
+def _find_amazon_message(body: bytes) -> str:
+    """Return the message of an error that comes from Amazon itself, an object with a message; ""
+    if it has another form."""
+    _, answer = _parse_body(body)
+    if not isinstance(answer, dict) or "error" in answer:
+        return ""
+    found = answer.get("message") or answer.get("Message")
+    return found if isinstance(found, str) else ""
+
+
+def _find_amazon_failure(status: int, message: str) -> Failure | None:
+    """Return what only Amazon means; None where the API behind it says the same by its words, or
+    the status says enough."""
+    words = message[:2000].lower()
+    for with_status, cause, pattern in _AMAZON_WORDS:
+        if status == with_status and pattern.search(words):
+            return Failure(cause, message)
+    if status in _AMAZON_FAILED:
+        return Failure(Cause.OVERLOADED, message, transient=True)
+    return None
+
+
+# ----------------------------------------------------------------------------------------- Google
+
+_SIGNATURE = re.compile(r"thought[ _]?signature", re.IGNORECASE)
+_BAD_KEY = re.compile(r"API key (not valid|expired|not found)", re.IGNORECASE)
+_COUNT = re.compile(r"[0-9]{1,9}")
+_DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+
+
+def is_google_error(body: bytes) -> bool:
+    """Whether an error comes from Google itself, not from a model behind its front end."""
+    return isinstance(_parse_google_error(body).get("status"), str)
+
+
+def classify_google(status: int, body: bytes) -> Failure:
+    """Classify by status and details; a status 400 also by wording."""
+    error = _parse_google_error(body)
+    reason = str(error.get("message", "")) if error else body.decode("utf-8", "replace")
+    details = _list_objects(error.get("details"))
+    if status == 400:
+        return Failure(_find_google_cause(reason, str(error.get("status")), details), reason)
+    if length := find_length_cause(status, reason):
+        return Failure(length, reason)
+    quotas = [each for part in details for each in _list_objects(part.get("violations"))]
+    if status == 429 and any("PerDay" in str(each.get("quotaId")) for each in quotas):
+        return Failure(Cause.QUOTA, reason)
+    delays = (_DELAY.fullmatch(str(part.get("retryDelay"))) for part in details)
+    return Failure(
+        Cause.OVERLOADED if status >= 500 else _CAUSES.get(status, Cause.INVALID),
+        reason,
+        transient=status >= 500 or status in (408, 429),
+        retry_after=next((float(delay[1]) for delay in delays if delay), None),
+        token_rate=_find_quota_of_tokens(quotas) if status == 429 else 0,
+    )
+
+
+def _parse_google_error(body: bytes) -> Mapping[str, Any]:
+    """Return the error object of a body, which may be in a list of one; {} if there is none."""
+    _, answer = _parse_body(body)
+    if isinstance(answer, list) and len(answer) == 1:
+        answer = answer[0]
+    error = answer.get("error") if isinstance(answer, dict) else None
+    return error if isinstance(error, dict) else {}
+
+
+def _list_objects(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _find_google_cause(reason: str, kind: str, details: list[Mapping[str, Any]]) -> Cause:
+    """Return the cause of a status 400, which Google also uses for a bad key."""
+    if any(part.get("reason") == "API_KEY_INVALID" for part in details) or _BAD_KEY.search(reason):
+        return Cause.BAD_KEY
+    if length := find_length_cause(400, reason):
+        return length
+    if _SIGNATURE.search(reason):
+        return Cause.BOUND
+    return Cause.BILLING if kind == "FAILED_PRECONDITION" else Cause.INVALID
+
+
+def _find_quota_of_tokens(quotas: list[Mapping[str, Any]]) -> int:
+    """Return the largest quota of input tokens in a minute, 0 if none is stated."""
+    values = (
+        str(each.get("quotaValue")) for each in quotas if "InputTokens" in str(each.get("quotaId"))
+    )
+    return max((int(value) for value in values if _COUNT.fullmatch(value)), default=0)
+
+
+# ----------------------------------------------------------------------------------- OpenAI's wires
+
+_MAY_REFUSE_PARTS = frozenset({400, 404, 413, 422, 500})
+# Messages of a server that refuses a verbatim part of an earlier answer: reasoning that it cannot
+# decrypt or find, items without those that belong to them, call arguments that are not JSON.
+_BOUND_PARTS = re.compile(
+    r"invalid_encrypted_content|encrypted content .{0,400}could not be"
+    r"|without its required (?:following item|'reasoning' item)"
+    r"|items are not persisted when `store` is set to false"
+    r"|failed to parse tool call arguments|unterminated string starting at"
+    r"|expecting (?:value|property name|',' delimiter|':' delimiter)|invalid \\+escape"
+    r"|invalid control character at|extra data: line",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_TOOLS = re.compile(
+    r"does not support (?:tools|tool use|tool calling|function calling|parameters: .{0,80}tools)"
+    r"|tool(?:s| use| calling|_choice)? (?:is|are) not supported|unsupported param: tools"
+    r"|requires --enable-auto-tool-choice|tools param requires --jinja"
+    r"|no endpoints found that support tool use",
+    re.IGNORECASE,
+)
+"""How Ollama, llama.cpp, vLLM, LiteLLM and OpenRouter refuse tools."""
+
+_WAIT = re.compile(r"please retry after (\d{1,6}) second", re.IGNORECASE)
+"""How Azure says it where its headers do not."""
+
+_SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+
+
+def classify_openai(status: int, body: bytes) -> Failure:
+    """Classify by code if there is one, then by wording, then by status."""
+    reason, codes = _parse_openai_error(body)
+    words = " ".join((reason, *codes))
+    if _SPENT & codes:
+        return Failure(Cause.SPEND_LIMIT, reason)
+    if length := find_length_cause(status, words):
+        return Failure(length, reason)
+    if status in _MAY_REFUSE_PARTS and _BOUND_PARTS.search(words):
+        return Failure(Cause.BOUND, reason)
+    if status in _MAY_REFUSE_PARTS and _NO_TOOLS.search(words):
+        return Failure(Cause.NO_TOOLS, reason)
+    if status in _MAY_REFUSE_PARTS and (change := find_wanted_change(words)):
+        return Failure(Cause.UNWANTED, reason, change=change)
+    if status < 500 and "model_not_found" in codes:
+        return Failure(Cause.NOT_FOUND, reason)
+    told = _WAIT.search(reason[:2000]) if status == 429 else None
+    return _classify_status(status, reason, float(told[1]) if told else None)
+
+
+def _parse_openai_error(body: bytes) -> tuple[str, frozenset[str]]:
+    """Return the message and codes of an error body; its form differs from server to server."""
+    text, answer = _parse_body(body)
+    if not isinstance(answer, dict):
+        return text, frozenset()
+    error = answer.get("error", answer)
+    if not isinstance(error, dict):
+        return str(error), frozenset()
+    codes = frozenset(str(error[name]) for name in ("code", "type") if error.get(name))
+    for name in ("message", "detail"):
+        if error.get(name):
+            return _get_text(error[name]) + _get_further_words(error), codes
+    return text, codes
+
+
+def _get_further_words(error: Mapping[str, Any]) -> str:
+    """Return what stands beside a message: llama.cpp's counts, and what a server behind OpenRouter
+    has said."""
+    counts = [f"{name} {error[name]}" for name in ("n_prompt_tokens", "n_ctx") if name in error]
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    more = [*counts, *([str(raw)] if raw else [])]
+    return f" ({', '.join(more)})" if more else ""
+
+
+def _get_text(message: Any) -> str:
+    """Return the text of a message; FastAPI gives a list of places and reasons."""
+    if not isinstance(message, list):
+        return str(message)
+    return "; ".join(
+        f"{'.'.join(map(str, problem.get('loc') or ()))}: {problem.get('msg')}"
+        if isinstance(problem, dict) and isinstance(problem.get("loc") or [], list)
+        else str(problem)
+        for problem in message
+    )

@@ -1,1 +1,0 @@
-"""What the Gemini API and Vertex AI share: errors and access tokens."""

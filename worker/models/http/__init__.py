@@ -1,1 +1,0 @@
-"""One client for every provider: retries, circuit breaker, authentication."""

@@ -1,1 +1,0 @@
-"""Pipelines of Konflux (Tekton)."""

@@ -1,1 +1,0 @@
-"""Test requests of Testing Farm."""

@@ -24,19 +24,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from sandbox import cgroup
 from sandbox.base import SandboxGone, SandboxUnavailable
 from sandbox.bubblewrap_options import (
     RUNNER,
+    ControlGroup,
+    find_group,
     make_file_options,
+    make_group,
     make_isolation_options,
     make_user_options,
 )
 from sandbox.framed import FramedSandbox
 from sandbox.image.command import list_descendants
 from sandbox.spec import ContainerSpec, compute_process_limits
-from sandbox.stream import Session
-from sandbox.wire import SocketWire, StreamBroken
+from sandbox.wire import Session, SocketWire, StreamBroken
 
 log = logging.getLogger("sandpiper.sandbox")
 
@@ -45,7 +46,7 @@ _OLDEST = (0, 8)
 _START_SECONDS = 20
 _SWEEP_SECONDS = 10
 
-Groups = Callable[[str, ContainerSpec], cgroup.ControlGroup | None]
+Groups = Callable[[str, ContainerSpec], ControlGroup | None]
 
 UNLIMITED = (
     "the memory of all processes together (each one is limited)",
@@ -68,7 +69,7 @@ class BubblewrapContainer:
         process: subprocess.Popen[bytes],
         folder: Path,
         lifeline: int,
-        group: cgroup.ControlGroup | None,
+        group: ControlGroup | None,
     ) -> None:
         self._process, self._folder, self._group = process, folder, group
         self._lifeline: int | None = lifeline
@@ -150,7 +151,7 @@ class BubblewrapDriver:
     this process. `groups` makes a control group, or returns None if it cannot.
     """
 
-    def __init__(self, spec: ContainerSpec, groups: Groups = cgroup.make_group) -> None:
+    def __init__(self, spec: ContainerSpec, groups: Groups = make_group) -> None:
         self._spec = spec
         self._groups = groups
         self._has_warned = False
@@ -206,7 +207,7 @@ def remove_leftovers(older_than: float) -> list[str]:
         with suppress(OSError):
             age = time.time() - folder.stat().st_mtime
             if age > older_than and folder.stat().st_uid == os.geteuid() and not _is_in_use(folder):
-                cgroup.find_group(folder.name).remove()
+                find_group(folder.name).remove()
                 shutil.rmtree(folder)
                 removed.append(folder.name)
     return removed
@@ -240,7 +241,7 @@ def _find_bwrap() -> str:
 
 
 def _launch(
-    bwrap: str, spec: ContainerSpec, folder: Path, group: cgroup.ControlGroup | None
+    bwrap: str, spec: ContainerSpec, folder: Path, group: ControlGroup | None
 ) -> BubblewrapContainer:
     """Start bwrap, put its first process into the control group, and let it run.
 

@@ -1,9 +1,10 @@
-"""Opens connections to a Docker engine and translates its errors."""
+"""Opens connections to a Docker engine, translates its errors, and asks what it is."""
 
 import json
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 
 import docker
 from docker import APIClient
@@ -118,3 +119,34 @@ def is_container_running(api: APIClient, container: str) -> bool:
         if isinstance(error.__cause__, docker.errors.NotFound):
             return False
         raise
+
+
+_WORD = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine's version, address and runtimes, and whether it runs rootless."""
+
+    version: str
+    address: str
+    runtimes: tuple[str, ...]
+    rootless: bool
+    cgroups: str
+
+
+def describe_engine() -> Engine:
+    """Describe Docker's default engine. Raises SandboxUnavailable."""
+    with (
+        closing(open_engine(None)) as api,
+        translate_engine_errors(SandboxUnavailable, "asking the engine what it is"),
+    ):
+        info = api.info()
+        options = [str(each) for each in info.get("SecurityOptions") or ()]
+        return Engine(
+            version=str(info.get("ServerVersion", "unknown"))[:_WORD],
+            address=get_engine_address(None),
+            runtimes=tuple(sorted(map(str, info.get("Runtimes") or {})))[:20],
+            rootless=any("rootless" in each for each in options),
+            cgroups=str(info.get("CgroupVersion", "unknown"))[:_WORD],
+        )

@@ -10,7 +10,7 @@ from typing import Any
 from docker import APIClient
 from docker.types import LogConfig, Ulimit
 
-from sandbox.call_profile import make_profile
+from sandbox.seccomp import make_profile
 
 DEFAULT_IMAGE = "sandpiper-sandbox:latest"
 
@@ -195,7 +195,7 @@ def make_sweeper_command(users: Users | None = None) -> list[str]:
     """Make the command line that ends all commands and runners; for `users` see above."""
     ids = [str(uid) for uid in (users.commands, users.runner, users.sweeper)] if users else []
     code = "import sys; sys.path.insert(0, '/opt/sandpiper')"
-    return [*PYTHON, "-c", f"{code}; from sandbox.image.sweep import main; main()", *ids]
+    return [*PYTHON, "-c", f"{code}; from sandbox.image.users import main; main()", *ids]
 
 
 def create_container(

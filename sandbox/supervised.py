@@ -10,8 +10,7 @@ from typing import Protocol, Self
 
 from sandbox.base import SandboxGone, SandboxTaken
 from sandbox.spec import ContainerSpec
-from sandbox.stream import Session
-from sandbox.wire import BadReport, Ended, StreamBroken, Wire
+from sandbox.wire import BadReport, Ended, Session, StreamBroken, Wire
 
 log = logging.getLogger("sandpiper.sandbox")
 

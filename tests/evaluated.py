@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from worker.cli.embedded import serve_embedded
+from worker.cli.serve import serve_embedded
 from worker.lab.anthropic import AnthropicSim
 from worker.lab.cases import Case, JobEntry, find_cases, load_case
 from worker.lab.running import play_case
-from worker.lab.scoring import Played
+from worker.lab.scoring import Played, write_markdown
 from worker.lab.script import Answer, Asked, Call, Say, Script
-from worker.lab.tables import write_markdown
 from worker.logs.trace import clean_trace
 from worker.settings import ModelSettings, ProviderSettings, Settings
 from worker.settings.services import SandboxSettings

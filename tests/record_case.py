@@ -25,7 +25,7 @@ import yaml
 from worker.lab.cases import load_case
 from worker.lab.gitlab.state import Job, MergeRequest
 from worker.lab.gitlab.world import World
-from worker.lab.staging import stage_case
+from worker.lab.running import stage_case
 from worker.lab.story import CASE
 
 BUILDS = Path("/builds")

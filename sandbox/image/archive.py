@@ -10,10 +10,11 @@ hostile: only regular files and folders below `_out` and `data` are extracted, u
 import contextlib
 import os
 import stat
+import tarfile
 from collections.abc import Iterator
+from tarfile import BLOCKSIZE, TarInfo
 from typing import IO
 
-from sandbox.image import tar
 from sandbox.image.frames import CHUNK, Json, Refused, Source, send_data, write_all
 from sandbox.image.squeeze import compress_stream, decompress_stream
 from sandbox.image.users import Users
@@ -24,6 +25,13 @@ FREE_RATIO = 256 << 20  # up to this size any ratio is allowed: `yes` packs 1000
 SLACK = 1 << 20
 UNDERWAY = 4 << 20  # bytes that the compressor and its pipes may hold
 NAMED, WORDS = 20, 200  # how many of the files that were left out are named, and how long a name is
+
+
+END = bytes(BLOCKSIZE)
+LONG_NAMES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+LONG = 8192
+PLAIN = frozenset(bytes([kind]) for kind in b"\x0001234567")
+TEXT = ("utf-8", "surrogateescape")
 
 
 class Caps:
@@ -76,6 +84,29 @@ class Caps:
         return f"packed more than {self.ratio} to 1" if self.is_over_ratio(unpacked) else ""
 
 
+def padding(size: int) -> int:
+    return -size % BLOCKSIZE
+
+
+def make_header(name: str, *, folder: bool, size: int = 0) -> bytes:
+    """Make a header without owner, mode or time; a long name gets a block of its own."""
+    info = TarInfo(name)
+    info.type, info.mode = (tarfile.DIRTYPE, 0o755) if folder else (tarfile.REGTYPE, 0o644)
+    info.size = size
+    return info.tobuf(tarfile.GNU_FORMAT, *TEXT)
+
+
+def parse_header(raw: bytes) -> TarInfo:
+    """Parse a header alone, with nothing of what follows. Raises ValueError if it is none."""
+    try:
+        info = TarInfo.frombuf(raw, *TEXT)
+    except tarfile.TarError as error:
+        raise ValueError(str(error)) from error
+    if info.size < 0:
+        raise ValueError("a header with a negative size")
+    return info
+
+
 def is_name_within_caps(name: str) -> bool:
     parts = name.split("/")
     sizes = [len(os.fsencode(part)) for part in parts]
@@ -126,7 +157,7 @@ class Packing:
                     below = sorted(os.listdir(f"{ROOT}/{name}"), key=os.fsencode, reverse=True)
                     pending += [f"{name}/{entry}" for entry in below]
                     self.caps.count_member(name, 0)
-                    self.file.write(tar.make_header(name, folder=True))
+                    self.file.write(make_header(name, folder=True))
                 else:
                     self.pack_file(name)
             except FileNotFoundError:
@@ -145,13 +176,13 @@ class Packing:
                 self.leave_out(name, why)
                 return
             self.caps.count_member(name, info.st_size)
-            self.file.write(tar.make_header(name, folder=False, size=info.st_size))
+            self.file.write(make_header(name, folder=False, size=info.st_size))
             left = info.st_size
             while left:
                 data = os.read(fd, min(left, CHUNK)) or bytes(min(left, CHUNK))
                 self.file.write(data)
                 left -= len(data)
-            self.file.write(bytes(tar.padding(info.st_size)))
+            self.file.write(bytes(padding(info.st_size)))
         finally:
             os.close(fd)
 
@@ -171,7 +202,7 @@ def do_pack(request: Json, _: Source, users: Users) -> Json:
         packing = Packing(file, caps)
         for top in TOPS:
             packing.pack_tree(top)
-        file.write(tar.END * 2)
+        file.write(END * 2)
     return {
         "members": caps.member_count,
         "bytes": caps.unpacked_size,
@@ -192,7 +223,7 @@ class Reader:
     def __init__(self, file: IO[bytes], caps: Caps) -> None:
         self.file, self.caps = file, caps
         self.bytes_left = self.pad = 0
-        self.total = caps.raw_cap + caps.members_cap * 4 * tar.BLOCK + SLACK
+        self.total = caps.raw_cap + caps.members_cap * 4 * BLOCKSIZE + SLACK
 
     def read_some(self, size: int) -> bytes:
         data = self.file.read(size)
@@ -219,51 +250,50 @@ class Reader:
             self.bytes_left -= len(data)
             yield data
 
-    def read_header(self) -> tar.Member | None:
+    def read_header(self) -> TarInfo | None:
         """Read the next header; None at the end."""
         for _ in self.read_content():
             pass
         while self.pad:
             self.pad -= len(self.read_required(self.pad))
-        raw = self.read_required(tar.BLOCK)
-        if raw == tar.END:
+        raw = self.read_required(BLOCKSIZE)
+        if raw == END:
             return None
-        member = tar.parse_header(raw.ljust(tar.BLOCK))
-        self.bytes_left, self.pad = member.size, tar.padding(member.size)
+        member = parse_header(raw.ljust(BLOCKSIZE))
+        self.bytes_left, self.pad = member.size, padding(member.size)
         return member
 
-    def read_members(self) -> Iterator[tar.Member]:
-        """Yield the members. Raises Refused for kinds other than `tar.PLAIN` and GNU's long names.
+    def read_members(self) -> Iterator[TarInfo]:
+        """Yield the members. Raises Refused for kinds other than PLAIN and GNU's long names.
 
         Extended headers and sparse maps, for example, may be huge.
         """
         long_name = None
         while member := self.read_header():
-            if member.kind in (tar.LONG_NAME, tar.LONG_LINK) and member.size <= tar.LONG:
-                if member.kind == tar.LONG_NAME:
+            if member.type in LONG_NAMES and member.size <= LONG:
+                if member.type == tarfile.GNUTYPE_LONGNAME:
                     long_name = b"".join(self.read_content())
                 continue
-            if member.kind not in tar.PLAIN:
-                raise Refused("corrupt", f"a member that was never saved so ({member.kind!r})")
+            if member.type not in PLAIN:
+                raise Refused("corrupt", f"a member that was never saved so ({member.type!r})")
             if long_name is not None:
-                member.name, long_name = tar.decode_text(long_name), None
+                member.name, long_name = long_name.split(b"\0", 1)[0].decode(*TEXT), None
             yield member
 
 
-def get_clean_name(member: tar.Member) -> str | None:
+def get_clean_name(member: TarInfo) -> str | None:
     """Return the member's normalised name, or None if it is not to be unpacked."""
     parts = [part for part in member.name.split("/") if part not in ("", ".")]
     name = "/".join(parts)
-    plain = member.kind in (tar.FILE, tar.FOLDER, b"\0", b"7")
+    plain = member.isreg() or member.isdir()
     inside = bool(parts) and parts[0] in TOPS and ".." not in parts
     if plain and inside and not member.name.startswith("/") and is_name_within_caps(name):
         return name
     return None
 
 
-def write_member(reader: Reader, member: tar.Member, path: str) -> None:
-    folder = member.kind == tar.FOLDER
-    if folder:
+def write_member(reader: Reader, member: TarInfo, path: str) -> None:
+    if member.isdir():
         os.makedirs(path, exist_ok=True)
         return
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW

@@ -20,8 +20,7 @@ from importlib import import_module
 
 from sandbox.image.command import describe_process, do_exec, give_up, protect_process, set_limits
 from sandbox.image.frames import Json, Refused, Source, read_frame, send_report
-from sandbox.image.sweep import sweep
-from sandbox.image.users import Users, install_filter
+from sandbox.image.users import Users, install_filter, sweep
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)
 VERBS = {

@@ -5,21 +5,27 @@ cannot be touched by them. Where the container can give it one, it begins as roo
 everything but the rights to become the commands' uid and to signal it; it still opens files with
 the commands' rights. Elsewhere (pods, bubblewrap) both have one uid, and nothing here changes it.
 Standard library only.
-"""
 
-# pathlib takes as long to import as all the rest together.
-# ruff: noqa: PTH101, PTH104, PTH106, PTH108, PTH123, PTH208
+`main` ends all that runs in a container but its main process, for the host. Its arguments are the
+uids of commands, runners and sweepers; without them, what has this process's own uid is ended. What
+commands have left in memory is removed too.
+"""
 
 import binascii
 import ctypes
 import os
 import signal
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
+
+# pathlib takes as long to import as all the rest together.
+# ruff: noqa: PTH101, PTH104, PTH106, PTH108, PTH123, PTH208
+
 
 SHARED = "/dev/shm"
 SEGMENTS = "/proc/sysvipc"
@@ -203,3 +209,17 @@ def move_up(folder: str, target: str) -> None:
         if stat.S_ISDIR(os.lstat(inner).st_mode):
             os.chmod(inner, 0o700)  # otherwise it cannot be moved
         os.rename(inner, f"{target}{number}")
+
+
+def sweep(users: Users) -> None:
+    """Kill every command and every other runner, and remove what they have left in memory."""
+    users.kill_commands()
+    users.kill_runners()
+    users.clear_memory()
+
+
+def main() -> None:
+    users = Users(*map(int, sys.argv[1:]))
+    users.kill_beginners()
+    users.become_runner()
+    sweep(users)

@@ -22,7 +22,7 @@ from sandbox.base import (
     SandboxUnavailable,
 )
 from sandbox.framed import FramedSandbox
-from sandbox.kubernetes.cluster import Cluster, Missing
+from sandbox.kubernetes.cluster import Cluster, Missing, list_targets
 from sandbox.kubernetes.exec_stream import ExecStream
 from sandbox.kubernetes.manifest import (
     LABELS,
@@ -33,7 +33,6 @@ from sandbox.kubernetes.manifest import (
     is_running,
     make_manifest,
 )
-from sandbox.kubernetes.targets import list_targets
 from sandbox.seccomp import encode_filters
 from sandbox.spec import (
     OWNER_LABEL,

@@ -18,7 +18,7 @@ from functools import partial
 
 from tests.bench.sessions import ENDLESS, THINKING, WORKING, Sent, Session, calling, empty_at
 from worker.conversation.limits import Limits
-from worker.lab.anthropic.cache import InputTokens, PrefixCache
+from worker.lab.anthropic.protocol import InputTokens, PrefixCache
 from worker.lab.script import Answer, Asked, Call, Script
 
 READ, WRITE = 0.1, 1.25

@@ -16,10 +16,9 @@ from worker.conversation.context import Context
 from worker.conversation.events import ignore_event
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec, User
-from worker.lab.anthropic import binding, checks
-from worker.lab.anthropic.answers import make_message
-from worker.lab.anthropic.cache import InputTokens, Position, list_positions
-from worker.lab.anthropic.reading import read_request
+from worker.lab.anthropic import checks, protocol
+from worker.lab.anthropic.protocol import InputTokens, Position, list_positions, read_request
+from worker.lab.anthropic.simulator import make_message
 from worker.lab.script import Answer, Asked, Call, Empty, Say, Script, Think
 from worker.models import table
 from worker.settings.runs import ContextSettings, Resume
@@ -77,7 +76,7 @@ class Wire(httpx.BaseTransport):
         raw = request.read()
         body = checks.parse_body(raw)
         checks.check_body(body)
-        binding.check_thinking(body)
+        protocol.check_thinking(body)
         runs = list(list_positions(body))
         blocks = list(list_positions(body, runs_are_one=False))
         said = list(list_positions({**body, "tool_choice": {"type": "auto"}}))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import cgroup
+from sandbox import bubblewrap_options
 from sandbox.base import SandboxError, SandboxUnavailable
 from sandbox.bubblewrap import UNLIMITED, BubblewrapDriver
 from sandbox.spec import ContainerSpec
@@ -19,7 +19,7 @@ SPEC = ContainerSpec(memory="256m", disk="64m", pids=64, grace=1.5)
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is missing")
 
 
-def without_groups(name: str, spec: ContainerSpec) -> cgroup.ControlGroup | None:
+def without_groups(name: str, spec: ContainerSpec) -> bubblewrap_options.ControlGroup | None:
     """As on a machine whose control groups are not ours."""
     return None
 
@@ -30,13 +30,17 @@ class Named:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def __call__(self, name: str, spec: ContainerSpec) -> cgroup.ControlGroup | None:
+    def __call__(self, name: str, spec: ContainerSpec) -> bubblewrap_options.ControlGroup | None:
         self.names.append(name)
-        return cgroup.make_group(name, spec)
+        return bubblewrap_options.make_group(name, spec)
 
     def remains(self) -> list[Path]:
         """What there is of them."""
-        folders = [Path(tempfile.gettempdir()), cgroup.MOUNT, cgroup.MOUNT / "memory"]
+        folders = [
+            Path(tempfile.gettempdir()),
+            bubblewrap_options.MOUNT,
+            bubblewrap_options.MOUNT / "memory",
+        ]
         places = [folder / name for folder in folders for name in self.names]
         return [place for place in places if place.exists()]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import bubblewrap, cgroup
+from sandbox import bubblewrap, bubblewrap_options
 from sandbox.background import Pool
 from sandbox.base import SandboxGone, SandboxUnavailable
 from sandbox.bubblewrap import BubblewrapDriver
@@ -254,5 +254,5 @@ def test_bubblewrap_leaves_no_process_of_a_killed_worker_and_its_folder_is_reape
         until(lambda: not running(mark))
         assert bubblewrap.remove_leftovers(older_than=3600) == []
         (name,) = bubblewrap.remove_leftovers(older_than=-1)
-        assert not any(folder.exists() for folder in cgroup.find_group(name).folders)
+        assert not any(folder.exists() for folder in bubblewrap_options.find_group(name).folders)
         assert alive.exec("echo fine", timeout=5, number=1).stdout.preview == "fine\n"

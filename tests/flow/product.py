@@ -22,8 +22,8 @@ from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import GitLabSim, Note, Receiver
 from worker.lab import story
 from worker.lab.cases import load_case
+from worker.lab.running import Staged, stage_case
 from worker.lab.script import Script
-from worker.lab.staging import Staged, stage_case
 
 SECRET = "flow-webhook-secret-0123456789"
 KEY = "sk-ant-flow-key-of-no-worth-at-all"

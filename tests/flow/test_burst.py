@@ -16,7 +16,7 @@ from tests.simulators.gitlab import GitLabSim, MergeRequest, Note, Receiver
 from worker.conversation.model import Reply, Request
 from worker.conversation.triggers import Trigger
 from worker.errors import SandpiperError
-from worker.lab.gitlab.hooks import Event
+from worker.lab.gitlab.views import Event
 from worker.safety.marker import find_marker
 from worker.webhook import http
 

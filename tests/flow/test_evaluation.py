@@ -14,9 +14,9 @@ from tests.flow.product import DOCKER, Product, product
 from worker.lab import story
 from worker.lab.cases import Case, find_cases, load_case
 from worker.lab.gitlab.world import World
+from worker.lab.running import stage_case
 from worker.lab.scoring import Played
 from worker.lab.script import Script
-from worker.lab.staging import stage_case
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -11,7 +11,7 @@ import pytest
 from tests.flow.product import DOCKER, Product, product
 from tests.simulators.gitlab import Access
 from worker.lab import story
-from worker.lab.gitlab.hooks import Receiver
+from worker.lab.gitlab.views import Receiver
 from worker.lab.script import Asked, Call, Scripted
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")

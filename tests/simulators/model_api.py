@@ -8,11 +8,11 @@ from typing import Any
 from starlette.responses import Response
 
 from tests.simulators.faults import Fault, Faults
-from worker.lab import model_api
-from worker.lab.model_api import Json
+from worker.lab import loopback
+from worker.lab.loopback import Json
 
 
-class ModelApi(model_api.ModelApi):
+class ModelApi(loopback.ModelApi):
     """An API with faults and a list of models.
 
     `model_list` is its list of models, `max_listed` the most models in one page; `lists` counts the

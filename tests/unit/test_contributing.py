@@ -10,8 +10,7 @@ import pytest
 
 from tests.law.house import ROOT
 from worker.cli.doctor import make_installation
-from worker.doctor.base import Check
-from worker.doctor.examine import run_checks
+from worker.doctor.base import Check, run_checks
 from worker.settings import Settings
 
 

@@ -11,8 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from worker import __version__
-from worker.cli.interrupts import get_exit_status
-from worker.cli.stdout import prepare_stdout
+from worker.cli.terminal import get_exit_status, prepare_stdout
 from worker.errors import ConfigError, SandpiperError
 from worker.safety.untrusted import one_line
 

@@ -10,13 +10,12 @@ import click
 from rich.console import Console
 
 from worker import wiring
-from worker.cli import DONE, FAILED, PARTIAL, foreground, live, say_failure
-from worker.cli.completion import complete_model
+from worker.cli import DONE, FAILED, PARTIAL, foreground, say_failure
+from worker.cli.stored_sessions import complete_model
 from worker.conversation.context import (
     NO_OUTCOME,
     Context,
     NoteRef,
-    Outcome,
     SessionKey,
     Status,
     Subject,
@@ -85,7 +84,7 @@ def command(
         click.echo(f"Analysed already: {place}", err=True)
         shown: Ended = _finish(key, answer, deps)
     else:
-        run = Attempt(live.make_watcher(Console(stderr=True), posts=not dry_run))
+        run = Attempt(foreground.make_watcher(Console(stderr=True), posts=not dry_run))
         shown = foreground.take_turn(
             _choose_turn(key, subject, workflow, deps),
             deps,
@@ -144,19 +143,15 @@ def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
     expected = f"{gitlab_url}/group/project/-/merge_requests/12"
     if not text.startswith(gitlab_url + "/"):
         if other := _URL.match(text):
+            origin = "/".join(other["base"].split("/")[:3])
             raise ConfigError(
                 f"MR: {text!r} is not at {gitlab_url}: set GITLAB_URL (gitlab.url) to the GitLab "
-                f"that it is at, such as {_take_origin(other['base'])}"
+                f"that it is at, such as {origin}"
             )
         raise ConfigError(f"MR: {text!r} is neither group/project!iid nor a URL like {expected}")
     if match := _URL.match("http://gitlab/" + text[len(gitlab_url) + 1 :]):
         return match["project"], int(match["iid"])
     raise ConfigError(f"MR: {text!r} is not a merge request's URL, such as {expected}")
-
-
-def _take_origin(url: str) -> str:
-    """Return the scheme and the host of a URL."""
-    return "/".join(url.split("/")[:3])
 
 
 def print_ended(ended: Ended, *, as_json: bool) -> int:
@@ -165,23 +160,22 @@ def print_ended(ended: Ended, *, as_json: bool) -> int:
         click.echo(json.dumps({"skipped": ended.reason}) if as_json else ended.reason)
         return DONE
     outcome = ended.outcome
-    click.echo(_write_json(ended, outcome) if as_json else visible(ended.body))
+    if as_json:
+        fields = {
+            "session": ended.key.session_id,
+            "turn": ended.turn,
+            "status": outcome.status.value,
+            "reason": outcome.reason,
+            "note": ended.body,
+            "note_url": ended.note.url,
+            "stored": ended.location,
+        }
+        click.echo(json.dumps(fields, ensure_ascii=False))
+    else:
+        click.echo(visible(ended.body))
     if outcome.status is Status.FAILED:
         say_failure(outcome.reason)
     return STATUS[outcome.status]
-
-
-def _write_json(ended: Finished, outcome: Outcome) -> str:
-    fields = {
-        "session": ended.key.session_id,
-        "turn": ended.turn,
-        "status": outcome.status.value,
-        "reason": outcome.reason,
-        "note": ended.body,
-        "note_url": ended.note.url,
-        "stored": ended.location,
-    }
-    return json.dumps(fields, ensure_ascii=False)
 
 
 def tell_next_step(session: str) -> None:

@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from worker import settings, wiring
-from worker.cli import DONE, FAILED, PARTIAL, live
-from worker.cli.completion import complete_model
-from worker.cli.embedded import serve_embedded
-from worker.cli.interrupts import StoppedBySignal
+from worker.cli import DONE, FAILED, PARTIAL, foreground
 from worker.cli.layout import print_note
+from worker.cli.serve import serve_embedded
+from worker.cli.stored_sessions import complete_model
+from worker.cli.terminal import StoppedBySignal
 from worker.conversation.context import Status
 from worker.conversation.events import Event, TriggerLeft, TurnEnded, Watcher
 from worker.errors import SandpiperError
@@ -32,7 +32,7 @@ from worker.lab import story
 from worker.lab.anthropic import AnthropicSim
 from worker.lab.cases import load_case
 from worker.lab.gitlab import GitLabSim, Receiver
-from worker.lab.staging import SECRET, Staged, make_staged_settings, stage_case
+from worker.lab.running import SECRET, Staged, make_staged_settings, stage_case
 from worker.settings import ModelSettings, ProviderSettings, Settings
 
 PATIENCE = 900.0
@@ -67,7 +67,9 @@ def command(config: str | None, model: str | None, keeps_page: bool) -> None:
         folder = tempfile.TemporaryDirectory(prefix="sandpiper-demo-", ignore_cleanup_errors=True)
         store = stack.enter_context(folder)
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        pages = base.pages.model_copy(update={"url": f"http://127.0.0.1:{_get_port(listener)}"})
+        pages = base.pages.model_copy(
+            update={"url": f"http://127.0.0.1:{listener.getsockname()[1]}"}
+        )
         chosen = make_staged_settings(base, gitlab, scene, store)
         chosen = wiring.leave_out_pool(chosen.model_copy(update={"pages": pages}))
         wiring.set_up_logging(chosen, quiet=True)
@@ -82,7 +84,8 @@ def command(config: str | None, model: str | None, keeps_page: bool) -> None:
             raise SandpiperError(
                 f"GitLab was asked what it does not know: {gitlab.unexpected_requests[0]}"
             )
-        _show_page(console, _find_page(url, analysis), keeps_page)
+        link = re.search(rf"{re.escape(url)}/sessions/[0-9a-f]+\?sig=[0-9a-f.]+", analysis.body)
+        _show_page(console, link[0] if link else "", keeps_page)
     raise SystemExit(_get_exit_status({analysis.outcome.status, reply.outcome.status}))
 
 
@@ -98,11 +101,6 @@ def _end_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _get_port(listener: socket.socket) -> int:
-    port: int = listener.getsockname()[1]
-    return port
 
 
 def _load_settings(stack: ExitStack, config: str | None, model: str | None) -> Settings:
@@ -139,12 +137,6 @@ def _tell_story(
         for name in ("context.json", "sandbox.tar.gz"):
             console.print(f"  {turn.location}/{name}", soft_wrap=True)
     return analysis, reply
-
-
-def _find_page(url: str, analysis: TurnEnded) -> str:
-    """Return the address of the session's page, to which its note links."""
-    found = re.search(rf"{re.escape(url)}/sessions/[0-9a-f]+\?sig=[0-9a-f.]+", analysis.body)
-    return found[0] if found else ""
 
 
 def _show_page(console: Console, page: str, keeps_page: bool) -> None:
@@ -188,18 +180,16 @@ def _introduce(console: Console, scene: Staged, model: str | None) -> None:
 
 
 def _make_watcher(console: Console, ended: Ended) -> Watcher:
-    show = live.make_watcher(console)
+    show = foreground.make_watcher(console)
 
     def watch(event: Event) -> None:
         show(event)
-        if isinstance(event, TurnEnded | TriggerLeft) and _ends_story(event):
+        if isinstance(event, TurnEnded) or (
+            isinstance(event, TriggerLeft) and event.outcome in _LOST
+        ):
             ended.put(event)
 
     return watch
-
-
-def _ends_story(event: TurnEnded | TriggerLeft) -> bool:
-    return isinstance(event, TurnEnded) or event.outcome in _LOST
 
 
 def _wait_for_turn(ended: Ended) -> TurnEnded:

@@ -14,11 +14,12 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from sandbox.about import describe_cluster, describe_engine
 from sandbox.bubblewrap import BubblewrapDriver
+from sandbox.engine import describe_engine
+from sandbox.kubernetes.cluster import describe_cluster
 from worker import app, wiring
 from worker import settings as settings_module
-from worker.cli.stdout import get_width, print_json
+from worker.cli.terminal import get_width, print_json
 from worker.doctor import gitlab
 from worker.doctor.base import (
     LIMIT,
@@ -28,13 +29,14 @@ from worker.doctor.base import (
     Lazy,
     Line,
     ModelList,
+    Report,
     Status,
     report_failed,
     report_unchecked,
+    run_checks,
 )
-from worker.doctor.examine import Report, run_checks
-from worker.doctor.projects import FIXING
 from worker.doctor.table import CHECKS
+from worker.doctor.tokens import FIXING
 from worker.errors import ConfigError
 from worker.queue import broker
 from worker.safety.redact import Redactor
@@ -101,7 +103,9 @@ def command(
     out = {*skip, *(["model"] if no_model else [])}
     checks = [each for each in CHECKS if each.name not in out and (not only or each.name in only)]
     tell = _Teller()
-    report = _run_checks(config, _check_url(url), fix, checks, tell if not as_json else _keep_still)
+    report = _run_checks(
+        config, _check_url(url), fix, checks, tell if not as_json else lambda check, line: None
+    )
     if as_json:
         rows = [_make_row(check, line) for check, line in report.lines]
         print_json({"ok": report.ok, "lines": rows})
@@ -233,10 +237,6 @@ def _list_missing_limits(settings: Settings) -> Sequence[str]:
 # ---------------------------------------------------------------------------------------- printing
 
 
-def _keep_still(check: Check, line: Line) -> None:
-    """Print nothing yet: JSON is one document."""
-
-
 class _Teller:
     """Prints each line as it becomes known, the checks' groups as headings above them."""
 
@@ -251,7 +251,8 @@ class _Teller:
             self._console.print(Text(check.group, style="bold"))
         mark, style = _MARKS[line.status]
         lead = Text.assemble("  ", (mark, style), " ", f"{check.name:<{_COLUMN}}")
-        self._print_hanging(lead, _name_part(check, line) + line.finding)
+        is_part = line.name.replace(" ", "-") != check.name
+        self._print_hanging(lead, f"{line.name}: {line.finding}" if is_part else line.finding)
         if line.advice:
             lead = Text.assemble(" " * (_COLUMN + 4), ("→ ", style))
             self._print_hanging(lead, line.advice)
@@ -264,11 +265,6 @@ class _Teller:
             whole = Text.assemble(lead, part)
             self._console.print(whole, no_wrap=True, crop=False, overflow="ignore", soft_wrap=True)
             lead = Text(" " * lead.cell_len)
-
-
-def _name_part(check: Check, line: Line) -> str:
-    """Return what a line is about, if that is a part of its check."""
-    return "" if line.name.replace(" ", "-") == check.name else f"{line.name}: "
 
 
 def _make_row(check: Check, line: Line) -> dict[str, str]:

@@ -12,14 +12,13 @@ from rich.console import Console
 from worker import wiring
 from worker.cli import DONE, FAILED, PARTIAL
 from worker.cli.analyze import parse_mr
-from worker.cli.completion import complete_model, complete_session
-from worker.cli.embedded import serve_embedded
 from worker.cli.layout import print_table
-from worker.cli.stdout import print_json
-from worker.cli.stored_sessions import find_latest
+from worker.cli.serve import serve_embedded
+from worker.cli.stored_sessions import complete_model, complete_session, find_latest
+from worker.cli.terminal import print_json
 from worker.conversation.context import Subject
 from worker.errors import ConfigError, SandpiperError
-from worker.lab import tables
+from worker.lab import scoring
 from worker.lab.cases import EXPECT, Case, find_cases, load_case, require_expectations
 from worker.lab.recording import Recorder, list_names, make_cleaner
 from worker.lab.running import Judge, judge_cause, play_case
@@ -256,12 +255,12 @@ def _append_result(path: Path | None, played: Played) -> None:
 
 def _print(played: Sequence[Played], form: str | None) -> None:
     if form == "json":
-        print_json(tables.make_json(played))
+        print_json(scoring.make_json(played))
     elif form == "markdown":
-        click.echo(tables.write_markdown(played), nl=False)
+        click.echo(scoring.write_markdown(played), nl=False)
     else:
-        print_table([tables.HEADER, *tables.list_rows(played)])
-        for line in tables.list_wrong_runs(played):
+        print_table([scoring.HEADER, *scoring.list_rows(played)])
+        for line in scoring.list_wrong_runs(played):
             click.echo(f"not right: {one_line(line, _LONGEST)}")
 
 

@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 from rich.panel import Panel
 from rich.text import Text
 
-from worker.cli.stdout import get_width
+from worker.cli.terminal import get_width
 from worker.safety.untrusted import one_line, visible
 
 _LONGEST = 2000

@@ -10,7 +10,7 @@ import click
 from worker import wiring
 from worker.cli import FAILED, PARTIAL
 from worker.cli.layout import print_table
-from worker.cli.stdout import print_json
+from worker.cli.terminal import print_json
 from worker.errors import ConfigError, ModelError
 from worker.models.base import ServedModel
 from worker.models.catalogue import Catalogue, CatalogueEntry, Rate, list_current_rates

@@ -12,7 +12,7 @@ from typing import IO
 
 import click
 
-from worker.cli.stdout import print_json
+from worker.cli.terminal import print_json
 from worker.errors import SandpiperError
 from worker.logs.excerpt import preview_trace
 

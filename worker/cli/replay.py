@@ -9,10 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from worker import wiring
-from worker.cli import DONE, PARTIAL, live
-from worker.cli.completion import complete_model, complete_session
-from worker.cli.interrupts import StoppedBySignal, watch_signals
-from worker.cli.stored_sessions import find_latest
+from worker.cli import DONE, PARTIAL, foreground
+from worker.cli.stored_sessions import complete_model, complete_session, find_latest
+from worker.cli.terminal import StoppedBySignal, watch_signals
 from worker.errors import HandedOver
 from worker.lab.replaying import Replay, name_sandbox, replay_session
 from worker.safety.untrusted import visible
@@ -56,7 +55,7 @@ def command(
     key, _ = find_latest(deps.storage.sessions, session)
     stored = load_turn(deps.storage.sessions, key, 0)
     other = playbook.parse(workflow.read_text("utf-8"), str(workflow)) if workflow else None
-    watch = live.make_watcher(Console(stderr=True), posts=False)
+    watch = foreground.make_watcher(Console(stderr=True), posts=False)
 
     def stop(number: int) -> None:
         deps.queue.leases.is_stopping = True

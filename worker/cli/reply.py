@@ -6,9 +6,9 @@ import click
 from rich.console import Console
 
 from worker import wiring
-from worker.cli import FAILED, foreground, live
+from worker.cli import FAILED, foreground
 from worker.cli.analyze import print_ended, tell_next_step
-from worker.cli.completion import complete_model, complete_session
+from worker.cli.stored_sessions import complete_model, complete_session
 from worker.conversation.questions import Route, route_reply
 from worker.errors import SandpiperError
 from worker.turns.parts import Attempt, ReplyRoute
@@ -37,7 +37,11 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
     key = deps.storage.sessions.find_session(session)
     if key is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
-    run = Attempt(live.make_watcher(Console(stderr=True), posts=False), reply_route=_route(text))
+    # What is not work is a question: who asks in a terminal wants an answer.
+    route = Route.WORK if route_reply(text) is Route.WORK else Route.QUESTION
+    run = Attempt(
+        foreground.make_watcher(Console(stderr=True), posts=False), reply_route=ReplyRoute(route)
+    )
     answered = foreground.take_turn(
         lambda run: answer_reply(key, text, deps, run),
         deps,
@@ -48,8 +52,3 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
     if status != FAILED:
         tell_next_step(key.session_id)
     sys.exit(status)
-
-
-def _route(text: str) -> ReplyRoute:
-    """Route the text by rules. What is not work is a question: a terminal user wants an answer."""
-    return ReplyRoute(Route.WORK if route_reply(text) is Route.WORK else Route.QUESTION)

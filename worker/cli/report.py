@@ -6,7 +6,7 @@ import click
 
 from worker import wiring
 from worker.cli.layout import print_table
-from worker.cli.stdout import print_json
+from worker.cli.terminal import print_json
 from worker.clock import SystemClock
 from worker.jobs import precision
 from worker.jobs.verdict_days import DayReport, read_days

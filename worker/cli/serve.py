@@ -1,21 +1,31 @@
-"""`sandpiper serve`: the webhook receiver, and with the embedded broker the worker too."""
+"""`sandpiper serve`: the webhook receiver, and with the embedded broker the worker too.
+
+`serve_embedded` runs both inside another command's own process, on a free port.
+"""
 
 import logging
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import closing, nullcontext
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 
 import click
+import uvicorn
 
 from worker import app, wiring
+from worker.cli.terminal import StoppedBySignal, end_at_once, watch_signals
+from worker.conversation.events import Watcher
+from worker.errors import SandpiperError
 from worker.jobs import process
 from worker.queue import broker
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps
+from worker.turns.placeholder import UnfinishedNote
+from worker.turns.sandbox import remove_sandbox
 
 log = logging.getLogger("sandpiper.start")
 
@@ -89,7 +99,10 @@ def run_receiver(
     broker.require_login(celery)
     wiring.introduce_gitlab(settings)
     receiver = wiring.build_receiver(
-        *(settings, celery.consumer.accept_triggers, broker.make_readiness_check(celery), watched),
+        settings,
+        celery.consumer.accept_triggers,
+        broker.make_readiness_check(celery),
+        watched,
         with_metrics=metrics_port is None,
     )
     stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None
@@ -126,3 +139,62 @@ def _watch_signals(again: Callable[[], None]) -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle_signal)
     return ending
+
+
+_START_SECONDS = 10.0
+
+
+@contextmanager
+def serve_embedded(
+    chosen: Settings,
+    watch: Watcher,
+    listener: socket.socket | None = None,
+    tidy: Callable[[], None] = lambda: None,
+) -> Iterator[str]:
+    """Run the receiver, on `listener` or a free port, and the embedded worker; yield its URL.
+
+    Ctrl-C raises StoppedBySignal there, and the block ends after the worker's present step; a
+    second one calls `tidy` and ends the process. Raises what making the parts of a job raises, such
+    as ConfigError for a model without a key.
+    """
+    with ExitStack() as opened:
+        deps = wiring.build_deps(chosen, opened=opened)
+        note = UnfinishedNote(watch)
+        celery = app.build_app(chosen, lambda: deps, note.watch)
+        receiver = wiring.build_receiver(chosen, celery.consumer.accept_triggers)
+        config = uvicorn.Config(receiver, host="127.0.0.1", port=0, log_config=None, lifespan="off")
+        server = uvicorn.Server(config)
+        sockets = [listener] if listener else None
+        thread = threading.Thread(target=server.run, args=(sockets,), daemon=True)
+
+        def stop(number: int) -> None:
+            raise StoppedBySignal(number)
+
+        def remove() -> None:
+            deps.queue.leases.is_stopping = True  # no new sandbox for the one that is removed
+            tidy()
+            if session := note.session_id:
+                remove_sandbox(session, deps)
+
+        def end_late() -> None:
+            if came:
+                end_at_once(came[0], remove)
+
+        came = opened.enter_context(watch_signals(stop, remove))
+        opened.enter_context(process.run_embedded_worker(celery, concurrency=1, late=end_late))
+        thread.start()
+        _wait_for_start(server)
+        host, port = server.servers[0].sockets[0].getsockname()
+        try:
+            yield f"http://{host}:{port}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+def _wait_for_start(server: uvicorn.Server) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not server.started:
+        if time.monotonic() > deadline:
+            raise SandpiperError("the receiver did not start")
+        time.sleep(0.01)

@@ -1,16 +1,28 @@
-"""The stored sessions: found by time, project or id, and as rows of a list."""
+"""Stored sessions: found by time, project or id, as rows of a list, and as a shell completes them.
+
+While a shell completes, nothing is offered, and nothing said, where there are no settings, or the
+store does not answer.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any
 
+import click
+from click.shell_completion import CompletionItem
+
+from worker import wiring
 from worker.conversation.context import Context, SessionKey
 from worker.errors import SandpiperError, StoreError
 from worker.sessions import recent
 from worker.sessions.recent import RecentTurns
 from worker.sessions.store import SessionStore
+from worker.safety.untrusted import one_line
+from worker.sessions import turn_row
+from worker.sessions.base import RecentTurns, SessionStore
+from worker.settings import Settings
 from worker.turns.stored_turns import load_turn, read_turn
 
 _SEARCHED = 10_000
@@ -150,3 +162,42 @@ def format_time(at: float) -> str:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
         return ""
+
+
+_MOST = 50
+"""The most ids that are offered, the newest first."""
+
+_LONGEST = 60
+
+
+def complete_session(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer the newest sessions, each with its merge request."""
+    found: list[CompletionItem] = []
+    with suppress(SandpiperError, OSError):
+        found += islice(_find_sessions(_load_settings(context), incomplete), _MOST)
+    return found
+
+
+def complete_model(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer the models that the settings name."""
+    names: set[str] = set()
+    with suppress(SandpiperError, OSError):
+        names |= {each.spec for each in wiring.list_chosen_models(_load_settings(context))}
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+def _load_settings(context: click.Context) -> Settings:
+    # While a shell completes, no command runs that would hand on what --config says.
+    return wiring.load_settings(context.find_root().params.get("config"), quiet=True)
+
+
+def _find_sessions(settings: Settings, incomplete: str) -> Iterator[CompletionItem]:
+    store = wiring.open_session_store(settings)
+    for key, row in find_sessions(store, store.recent_turns):
+        if key.session_id.startswith(incomplete):
+            about = f"{row.project}!{row.mr_iid} {row.title}" if row else ""
+            yield CompletionItem(key.session_id, help=one_line(about, _LONGEST) or None)

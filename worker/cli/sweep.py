@@ -7,7 +7,7 @@ import click
 
 from worker import app, wiring
 from worker.cli import PARTIAL
-from worker.cli.stdout import print_json
+from worker.cli.terminal import print_json
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import SandpiperError
 from worker.jobs import delivery, repair

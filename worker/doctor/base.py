@@ -1,15 +1,19 @@
-"""The input and the output of a check."""
+"""A check: what it is given, the lines that it yields, and how all are run in parallel."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from sandbox.about import ClusterFacts, Engine
-from sandbox.base import Driver
+from sandbox.base import Driver, SandboxError
+from sandbox.engine import Engine
+from sandbox.kubernetes.cluster import ClusterFacts
 from worker.conversation.model import Model
 from worker.doctor.gitlab import Accounts
 from worker.errors import QueueError, SandpiperError
@@ -103,25 +107,25 @@ class ProbedStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A configured model. `is_listed` and `has_price` say what the catalogue knows about it.
-
-    `roles` lists the roles it is configured for; `level` is the reasoning level of its requests.
-    `assumed_like` is the listed model whose price and window are assumed for it, "" for none.
-    `refusal` says why it is refused for want of a price, "" if it is not; `is_charged` says that
-    limits.assumed_price stands for its own. `calls_tools` says whether it must be able to call
-    tools.
-    """
+    """A configured model, and what the catalogue knows about it."""
 
     name: str
     roles: str
+    """The roles that it is configured for, as a list in words."""
     level: str
+    """The reasoning level of its requests."""
     is_listed: bool
+    """Whether the catalogue has it."""
     has_price: bool
     assumed_like: str
+    """The listed model whose price and window are assumed for it, "" for none."""
     open: Callable[[], AbstractContextManager[Model]]
     calls_tools: bool = True
+    """Whether it must be able to call tools."""
     refusal: str = ""
+    """Why it is refused for want of a price, "" if it is not."""
     is_charged: bool = False
+    """Whether limits.assumed_price stands for its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,34 +138,38 @@ class ModelList:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The parts of an installation that the checks examine.
-
-    `url` is our address for GitLab, "" if unknown; `file` is the configuration file, if any.
-    `other_addressing` returns the `s3_addressing` that the server answers to, None unless it is
-    another than is set. `broker` returns why the broker cannot be used, or None; `workers` lists
-    the workers that answer through it. `import_path` lists the folders that Python searches. `now`
-    is in epoch seconds, `monotonic` in seconds of a monotonic clock.
-    """
+    """The parts of an installation that the checks examine."""
 
     settings: Settings
     file: Path | None
+    """The configuration file, if there is one."""
     url: str
+    """Our address for GitLab, "" if unknown."""
     fix: bool
+    """Whether webhooks are made and repaired."""
     gitlab: Accounts
     store: Callable[[], ProbedStore]
     other_addressing: Callable[[], str | None]
+    """The `s3_addressing` that the server answers to, None unless another one is set."""
     driver: Callable[[], Driver]
     engine: Callable[[], Engine]
     cluster: Callable[[], ClusterFacts]
     missing_limits: Callable[[], Sequence[str]]
+    """The limits that cannot be enforced for each sandbox without an engine."""
     models: Callable[[], Sequence[Candidate]]
     model_lists: Callable[[], Sequence[ModelList]]
     broker: Callable[[], QueueError | None]
+    """Why the broker cannot be used, or None."""
     workers: Callable[[], Sequence[str]]
+    """The workers that answer through the broker."""
     tools: Callable[[], Sequence[str]]
+    """The tools and sources that a workflow may name."""
     import_path: Sequence[str]
+    """The folders that Python searches."""
     now: Callable[[], float]
+    """Epoch seconds."""
     monotonic: Callable[[], float]
+    """Seconds of a monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +179,78 @@ class Check:
     name: str
     group: str
     run: Callable[[Installation], Iterable[Line]]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The results. With `has_hung`, a check still runs, and its thread keeps the process alive."""
+
+    lines: Sequence[tuple[Check, Line]]
+    has_hung: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check has failed."""
+        return all(line.status is not Status.FAILED for _, line in self.lines)
+
+
+def run_checks(
+    installation: Installation,
+    checks: Sequence[Check],
+    redact: Callable[[str], str],
+    limit: float = LIMIT,
+    tell: Callable[[Check, Line], None] = lambda check, line: None,
+) -> Report:
+    """Run all checks in parallel, each for at most `limit` seconds.
+
+    The lines are in the order of `checks`; their texts are redacted and made printable. `tell` is
+    called with each line as soon as it and all before it are known.
+    """
+    pool = ThreadPoolExecutor(max(1, len(checks)), thread_name_prefix="doctor")
+    running = [(check, pool.submit(_run, check, installation)) for check in checks]
+    until = time.monotonic() + limit
+    lines: list[tuple[Check, Line]] = []
+    for check, future in running:
+        wait([future], max(0.0, until - time.monotonic()))
+        for line in _list_lines(check, future, limit):
+            lines.append((check, _clean_line(line, redact)))
+            tell(*lines[-1])
+    pool.shutdown(wait=False, cancel_futures=True)
+    return Report(lines, any(not future.done() for _, future in running))
+
+
+def _run(check: Check, installation: Installation) -> list[Line]:
+    try:
+        return list(check.run(installation))
+    except Unchecked as error:
+        return [report_unchecked(check.name, str(error))]
+    except (SandpiperError, SandboxError, OSError) as error:
+        return [report_failed(check.name, str(error))]
+
+
+def _list_lines(check: Check, future: "Future[list[Line]]", limit: float) -> Iterator[Line]:
+    if not future.done():
+        advice = "see whether what it asks is up, and reachable from here"
+        yield report_failed(check.name, f"no answer within {limit:g} s", advice)
+    elif error := future.exception():
+        yield report_failed(check.name, f"the check itself failed: {_name_bug(error)}")
+    else:
+        yield from future.result()
+
+
+def _clean_line(line: Line, redact: Callable[[str], str]) -> Line:
+    return Line(
+        line.name, line.status, _clean_text(line.finding, redact), _clean_text(line.advice, redact)
+    )
+
+
+def _clean_text(text: str, redact: Callable[[str], str]) -> str:
+    flat = " ".join(redact(text[:4000]).split())
+    return "".join(char if char.isprintable() else "�" for char in flat)[:1000]
+
+
+def _name_bug(error: BaseException) -> str:
+    """Describe an unexpected exception, with the line of code that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"

@@ -67,12 +67,14 @@ NEEDS: Sequence[Need] = (
     Need("loop.gate", _HELPER, _has_no_helper, "rules alone judge", ("judge",), "gate"),
     Need("loop.plan", _HELPER, _has_no_helper, "rules propose the steps", ("model",), "plan"),
     Need(
-        *("context.strategy", _HELPER, _has_no_helper, _DIGEST, ("summary", "recursive")),
+        "context.strategy",
+        _HELPER,
+        _has_no_helper,
+        _DIGEST,
+        ("summary", "recursive"),
         field="context.strategy",
     ),
-    Need(
-        *("context.resume", _HELPER, _has_no_helper, _DIGEST, ("summary",)), field="context.resume"
-    ),
+    Need("context.resume", _HELPER, _has_no_helper, _DIGEST, ("summary",), field="context.resume"),
     Need("models.helper_timeout", _HELPER, _has_no_helper, "no helper is asked"),
     Need("models.tier", _TIERS, _has_no_tiers, _DEFAULT, field="model_tier"),
     Need("models.upgrade", _TIERS, _has_no_tiers, "no model takes over from another"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from worker.conversation.messages import ToolSpec, User
-from worker.conversation.model import Reply, Request
+from worker.conversation.model import Request
 from worker.doctor.base import (
     Candidate,
     Installation,
@@ -66,7 +66,7 @@ def _check_model(installation: Installation, candidate: Candidate) -> Iterator[L
     cost = "its cost is unknown" if reply.cost_usd is None else f"this cost ${reply.cost_usd:.5f}"
     if not candidate.calls_tools:
         yield report_good("model", f"{name} ({candidate.roles}) answers; {cost}")
-    elif _has_called(reply):
+    elif any(call.name == TOOL.name for call in reply.calls):
         yield report_good("model", f"{name} ({candidate.roles}) answers and calls tools; {cost}")
     else:
         advice = "choose a model that calls tools, or switch tool calling on in its server"
@@ -136,7 +136,3 @@ def _describe_list(comparison: Comparison) -> str:
     names = ", ".join(each.id for each in missing[:_NAMED])
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     return f"{finding}; the catalogue does not describe {names}{more}"
-
-
-def _has_called(reply: Reply) -> bool:
-    return any(call.name == TOOL.name for call in reply.calls)

@@ -1,4 +1,4 @@
-"""Checks the session store: conditional writes, free space, and the clock."""
+"""Checks the broker, its workers, and the session store: conditional writes, space, the clock."""
 
 import secrets
 import shutil
@@ -98,3 +98,35 @@ def check_store_clock(installation: Installation) -> Iterator[Line]:
     except (ValueError, TypeError) as error:
         raise Unchecked("S3 told no time") from error
     yield compare_clocks("clock of S3", "S3", date - (before + installation.now()) / 2)
+
+
+_NAMED = 5
+
+
+def check_broker(installation: Installation) -> Iterator[Line]:
+    """Check that the broker answers."""
+    if _is_embedded(installation):
+        yield report_good("broker", "embedded: `sandpiper serve` runs the jobs itself")
+    elif failure := installation.broker():
+        finding, _, advice = str(failure).partition("; ")
+        yield report_failed("broker", finding, advice)
+    else:
+        yield report_good("broker", f"{installation.settings.broker.partition('://')[0]} answers")
+
+
+def check_workers(installation: Installation) -> Iterator[Line]:
+    """Check that a worker answers through the broker."""
+    if _is_embedded(installation):
+        return
+    if installation.broker():
+        raise Unchecked("the broker does not answer")
+    if workers := installation.workers():
+        shown = ", ".join(sorted(workers)[:_NAMED])
+        yield report_good("workers", f"{len(workers)}: {shown}")
+    else:
+        advice = "start `sandpiper worker` with the same SANDPIPER_BROKER"
+        yield report_failed("workers", "none answers: triggers wait in the queue", advice)
+
+
+def _is_embedded(installation: Installation) -> bool:
+    return installation.settings.broker.startswith("memory://")

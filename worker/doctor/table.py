@@ -1,17 +1,6 @@
 """The table of all checks, in the order in which their lines are shown."""
 
-from worker.doctor import (
-    configuration,
-    door,
-    models,
-    projects,
-    queue,
-    sandboxes,
-    sign_in,
-    stores,
-    tokens,
-    webhooks,
-)
+from worker.doctor import configuration, door, models, sandboxes, stores, tokens, webhooks
 from worker.doctor.base import Check
 
 CONFIGURATION = "Configuration"
@@ -26,15 +15,15 @@ CHECKS: tuple[Check, ...] = (
     Check("clock", "GitLab", tokens.check_gitlab_clock),
     Check("read-token", "GitLab", tokens.check_read_token),
     Check("write-token", "GitLab", tokens.check_write_token),
-    Check("projects", "GitLab", projects.check_projects),
-    Check("role", "GitLab", projects.check_role),
-    Check("read-role", "GitLab", projects.check_read_role),
-    Check("notes", "GitLab", projects.check_internal_notes),
-    Check("sign-in", "GitLab", sign_in.check_sign_in),
+    Check("projects", "GitLab", tokens.check_projects),
+    Check("role", "GitLab", tokens.check_role),
+    Check("read-role", "GitLab", tokens.check_read_role),
+    Check("notes", "GitLab", tokens.check_internal_notes),
+    Check("sign-in", "GitLab", door.check_sign_in),
     Check("webhook", "Webhook", webhooks.check_webhooks),
     Check("receiver", "Webhook", door.check_receiver),
-    Check("broker", "Queue", queue.check_broker),
-    Check("workers", "Queue", queue.check_workers),
+    Check("broker", "Queue", stores.check_broker),
+    Check("workers", "Queue", stores.check_workers),
     Check("store", "Store", stores.check_store),
     Check("disk", "Store", stores.check_space),
     Check("store-clock", "Store", stores.check_store_clock),

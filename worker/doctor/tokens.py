@@ -1,8 +1,9 @@
-"""Checks that GitLab answers, what the two tokens may do, and that the clocks agree."""
+"""Checks that GitLab answers, that the clocks agree, and what the two tokens may do, and where."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
 
 from worker.doctor.base import (
     Installation,
@@ -12,7 +13,7 @@ from worker.doctor.base import (
     report_good,
     report_warning,
 )
-from worker.doctor.gitlab import Account, Client, Refusal
+from worker.doctor.gitlab import Account, Client, Project, Refusal
 
 OLDEST = (16, 11)
 """The oldest GitLab whose note events have an `action`, which tells new comments from edits."""
@@ -149,3 +150,159 @@ def compare_clocks(name: str, whose: str, ahead: float) -> Line:
     finding = f"this machine's clock is {abs(ahead):.0f} s {direction} {whose}'s"
     advice = "let both keep time by NTP: signatures that are 5 minutes off are refused"
     return (report_failed if abs(ahead) >= SKEW else report_warning)(name, finding, advice)
+
+
+MAX_PROJECTS = 20
+"""The most projects that are checked one by one."""
+
+SECONDS, FIXING = 12.0, 540.0
+"""Seconds to check projects, FIXING with `--fix`. The rest is skipped, which is reported."""
+
+_NAMED = 5
+_REPORTER = 20
+_LEVELS = {10: "Guest", 15: "Planner", 20: "Reporter", 30: "Developer", 40: "Maintainer"}
+
+
+def list_served(installation: Installation) -> Sequence[Project]:
+    """Return the visible projects that `gitlab.projects` selects. Raises Unchecked."""
+    require_gitlab(installation)
+    if not installation.gitlab.read.token:
+        raise Unchecked("there is no read token")
+    try:
+        visible = installation.gitlab.projects()
+    except Refusal as error:
+        raise Unchecked("the projects cannot be listed") from error
+    globs = installation.settings.gitlab.projects
+    return [each for each in visible if not globs or _is_listed(each, globs)]
+
+
+def _is_listed(project: Project, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(project.path.lower(), glob.lower()) for glob in globs)
+
+
+def check_projects(installation: Installation) -> Iterator[Line]:
+    """Check that the read token's user is a member of a project that `gitlab.projects` selects."""
+    if not installation.gitlab.read.token:
+        raise Unchecked("there is no read token")
+    require_gitlab(installation)
+    globs = installation.settings.gitlab.projects
+    try:
+        visible = installation.gitlab.projects()
+    except Refusal as error:
+        if error.status == 401:
+            raise Unchecked("the read token is refused") from error
+        raise
+    selected = [each for each in visible if not globs or _is_listed(each, globs)]
+    listed = f"of gitlab.projects ({', '.join(globs[:_NAMED])})" if globs else "at all"
+    if not selected:
+        advice = "make the bot a member of the projects or their group, or correct gitlab.projects"
+        yield report_failed("projects", f"the read token sees no project {listed}", advice)
+        return
+    for glob in globs:
+        if not any(_is_listed(each, [glob]) for each in visible):
+            advice = "make the bot a member there, or take it out of gitlab.projects"
+            yield report_warning("projects", f"nothing visible is named {glob}", advice)
+    kind = "visible" if globs else "served, the bot's memberships, as gitlab.projects is empty"
+    yield report_good("projects", f"{len(selected)} {kind}: {format_names(selected)}")
+
+
+def format_names(projects: Sequence[Project]) -> str:
+    """Format the first few names and the number of others."""
+    shown = ", ".join(each.path for each in projects[:_NAMED])
+    more = len(projects) - _NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def select_projects(installation: Installation, *, all_of_them: bool = False) -> Iterator[Project]:
+    """Yield projects to check one by one, until the time limit."""
+    until = installation.monotonic() + (FIXING if all_of_them else SECONDS)
+    for project in list_served(installation)[: None if all_of_them else MAX_PROJECTS]:
+        if installation.monotonic() > until:
+            return
+        yield project
+
+
+def check_role(installation: Installation) -> Iterator[Line]:
+    """Check that the write token's user may comment on merge requests."""
+    if not installation.gitlab.write.token:
+        raise Unchecked("there is no write token")
+    require_gitlab(installation)
+    try:
+        me = installation.gitlab.writer()
+    except Refusal as error:
+        raise Unchecked("the write token's user is not known") from error
+    able: list[tuple[int, Project]] = []
+    low: list[Project] = []
+    for project in select_projects(installation):
+        level = _get_level(installation.gitlab.write, project, me.user_id)
+        if level >= _REPORTER:
+            able.append((level, project))
+        else:
+            low.append(project)
+    if low:
+        advice = f"make @{me.username} a Reporter (or Developer) there"
+        yield report_failed(
+            "role", f"@{me.username} may not comment in {format_names(low)}", advice
+        )
+    if able:
+        least, _ = min(able, key=lambda each: each[0])
+        role = _LEVELS.get(least, "Owner")
+        count = f"{len(able)} of {len(list_served(installation))} projects"
+        yield report_good("role", f"@{me.username} is {role} or more in {count}")
+    elif not low:
+        raise Unchecked("there is no project to look at")
+
+
+def check_read_role(installation: Installation) -> Iterator[Line]:
+    """Check that the read token's user is a Reporter in each project, no less and no more."""
+    require_gitlab(installation)
+    try:
+        me, writer = installation.gitlab.reader(), installation.gitlab.writer()
+    except Refusal as error:
+        raise Unchecked("the tokens' users are not known") from error
+    if me.user_id == writer.user_id:
+        finding = f"@{me.username} reads and writes; one of its own could be Reporter alone"
+        yield report_good("read role", finding)
+        return
+    levels: dict[int, list[Project]] = {}
+    for project in select_projects(installation):
+        level = _get_level(installation.gitlab.read, project, me.user_id)
+        levels.setdefault((level > _REPORTER) - (level < _REPORTER), []).append(project)
+    if low := levels.get(-1):
+        advice = f"make @{me.username} a Reporter there"
+        finding = f"@{me.username} may not read all pipelines in {format_names(low)}"
+        yield report_failed("read role", finding, advice)
+    if high := levels.get(1):
+        advice = (
+            f"make @{me.username} a Reporter there: a Developer also reads artifacts and debug "
+            "traces that are kept from readers of the notes"
+        )
+        finding = f"@{me.username} is more than Reporter in {format_names(high)}"
+        yield report_warning("read role", finding, advice)
+    if right := levels.get(0):
+        yield report_good("read role", f"@{me.username} is Reporter in {format_names(right)}")
+    if not levels:
+        raise Unchecked("there is no project to look at")
+
+
+def _get_level(client: Client, project: Project, user: int) -> int:
+    path = f"/projects/{project.id}/members/all/{user}"
+    try:
+        member = client.request("get", path, f"the role in {project.path}").value
+    except Refusal as error:
+        if error.status in (403, 404):
+            return 0
+        raise
+    level = member.get("access_level") if isinstance(member, dict) else 0
+    return level if isinstance(level, int) else 0
+
+
+def check_internal_notes(installation: Installation) -> Iterator[Line]:
+    """List projects whose notes are internal, because only members may see their job logs."""
+    projects = [each for each in list_served(installation) if each.internal]
+    if not projects:
+        yield report_good("notes", "whoever reads a merge request may open its job logs")
+        return
+    finding = f"notes are internal, as job logs are for members only, in {format_names(projects)}"
+    advice = "for notes that all can read, turn on project-based pipeline visibility there"
+    yield report_warning("notes", finding, advice)

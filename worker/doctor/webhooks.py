@@ -20,7 +20,7 @@ from worker.doctor.base import (
     report_warning,
 )
 from worker.doctor.gitlab import Client, Project, Refusal, encode_path, list_objects
-from worker.doctor.projects import format_names, list_served, select_projects
+from worker.doctor.tokens import format_names, list_served, select_projects
 from worker.settings.gitlab import SIGNING, derive_secret, make_address
 
 PATH = "/webhooks/gitlab"
@@ -147,7 +147,7 @@ def _explain_missing(installation: Installation, project: Project) -> tuple[str,
     ]
     url = f"{installation.url}{PATH}" if installation.url else f"https://…{PATH}"
     finding = f"no webhook to {url}" + (
-        f", but one to {_hide_secrets(others[0])}" if others else ""
+        f", but one to {''.join(_split_url(others[0]))}" if others else ""
     )
     how = "`sandpiper doctor --fix --url https://…`" if not installation.url else "`--fix`"
     return finding, f"add it in GitLab at Settings → Webhooks, or let {how} do it"
@@ -212,25 +212,18 @@ def _list_group_hooks(client: Client, project: Project) -> list[Hook]:
 def _select_ours(hooks: Sequence[Hook], url: str) -> list[Hook]:
     """Select webhooks to our address, or to any address with our path if ours is unknown."""
     if url:
-        return [each for each in hooks if _strip_query(each) == f"{url}{PATH}"]
+        return [
+            each for each in hooks if str(each.get("url", "")).partition("?")[0] == f"{url}{PATH}"
+        ]
     return [each for each in hooks if _leads_to_us(each)]
-
-
-def _strip_query(hook: Hook) -> str:
-    return str(hook.get("url", "")).partition("?")[0]
 
 
 def _leads_to_us(hook: Hook) -> bool:
     return _split_url(str(hook.get("url", "")))[1].rstrip("/") == PATH
 
 
-def _hide_secrets(url: str) -> str:
-    """Return a URL's host and path, without the parts that may be secret: user, password, query."""
-    host, path = _split_url(url)
-    return f"{host}{path}"
-
-
 def _split_url(url: str) -> tuple[str, str]:
+    """Return a URL's host and path, without what may be secret: user, password, query."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "", parts.path

@@ -1,11 +1,12 @@
-"""A server on a loopback port, in a thread: the base of every simulator."""
+"""A server on a loopback port, in a thread: the base of every simulator, and of model APIs."""
 
 import asyncio
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from typing import Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
@@ -120,3 +121,44 @@ class Loopback:
 def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
     with listener:
         server.run(sockets=[listener])
+
+
+Json = dict[str, Any]
+
+
+class ModelApi:
+    """An API that runs during its `with` block, where `url` is its base URL.
+
+    `requests` are the parsed bodies of all attempts, `raw` the same as bytes, `answers` the answers
+    sent. `unexpected_requests` describes what the API refuses and what broke the cached prefix.
+    """
+
+    base = ""
+    """The path at the end of the base URL."""
+
+    def __init__(self, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
+        self.url = ""
+        self.requests: list[Json] = []
+        self.raw: list[bytes] = []
+        self.answers: list[Json] = []
+        self.unexpected_requests: list[str] = []
+        self._frames: dict[str, Mapping[str, str | bytes]] = {}
+        self._server = Loopback(type(self).__name__, endpoint)
+
+    def __enter__(self) -> Self:
+        self.url = self._server.start() + self.base
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.stop()
+
+    async def spoil(self) -> Response | None:
+        """Return what is sent to a valid request instead of the script's answer; here, None."""
+        return None
+
+    def _watch_frame(self, conversation: str, frame: Mapping[str, str | bytes]) -> None:
+        """Record changes of tools or instructions: in a session they break the cached prefix."""
+        before = self._frames.get(conversation, frame)
+        changed = [name for name in frame if frame[name] != before.get(name)]
+        self.unexpected_requests += [f"{name} changed within the conversation" for name in changed]
+        self._frames[conversation] = frame

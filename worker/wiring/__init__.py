@@ -1,36 +1,40 @@
 """The composition root: the only package that names concrete adapters."""
 
 from worker.webhook.connections import bind_port, build_server
-from worker.wiring.engines import build_driver, leave_out_pool, remove_stale_sandboxes
-from worker.wiring.introduction import describe_door, introduce_gitlab, list_parts
-from worker.wiring.jobs import build_deps, build_dry_deps, open_read_client
-from worker.wiring.model_lists import (
-    build_catalogue,
-    compare_provider,
-    explain_unpriced,
-    list_chosen_models,
-    list_chosen_providers,
-    list_roles,
-    require_prices,
-)
+from worker.wiring.jobs import build_deps, build_dry_deps, list_tool_names, open_read_client
 from worker.wiring.process import (
     READ,
     WRITE,
     build_telemetry,
+    describe_door,
+    introduce_gitlab,
+    list_parts,
     load_settings,
     require_secret,
     require_worker,
     set_up_logging,
 )
 from worker.wiring.providers import (
+    build_catalogue,
     build_helper,
     build_helper_model,
     build_models,
+    compare_provider,
+    explain_unpriced,
+    list_chosen_models,
+    list_chosen_providers,
+    list_roles,
     open_model,
+    require_prices,
 )
 from worker.wiring.receiver import build_receiver, open_journal
-from worker.wiring.stores import find_other_addressing, open_session_store
-from worker.wiring.toolsets import list_tool_names
+from worker.wiring.stores import (
+    build_driver,
+    find_other_addressing,
+    leave_out_pool,
+    open_session_store,
+    remove_stale_sandboxes,
+)
 
 __all__ = [
     "READ",

@@ -1,22 +1,29 @@
-"""Builds the parts of a job."""
+"""Builds the parts of a job: its tools, sources and sandboxes, and what reads and writes GitLab."""
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
 
-from worker.clock import Clock, SystemClock
+from sandbox.base import Sandbox
+from worker.clock import SystemClock
 from worker.conversation.context import Subject, make_id_salt
 from worker.conversation.limits import Limits
+from worker.conversation.limits import Limits
+from worker.conversation.messages import ToolSpec
+from worker.conversation.model_switch import SET_TIER
 from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ForgeError
 from worker.gitlab.ports import BotAccount
 from worker.gitlab.read.api import ReadClient
+from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.gitlab.read.policy import Policy
+from worker.gitlab.read.session_reader import Reader
+from worker.gitlab.read.survey.reader import read_survey
 from worker.gitlab.write.checked import CheckedNoteWriter
 from worker.gitlab.write.dry_run import DryRunWriter
 from worker.gitlab.write.writer import GitLabWriter
@@ -26,8 +33,16 @@ from worker.safety.untrusted import visible
 from worker.sessions.store import SessionStore
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
 from worker.settings.playbook import Playbook, Workflow
-from worker.settings.runs import ToolList
+from worker.settings.runs import PlanBy, ToolList
+from worker.sources.konflux import Tenant, open_konflux
+from worker.sources.plugins import load_plugins
+from worker.sources.table import Rows, bind_sources, join_rows, write_notes
+from worker.sources.testing_farm import open_testing_farm
 from worker.telemetry.parts import Telemetry
+from worker.tools.base import SavedDocuments, ToolContext
+from worker.tools.documents import has_file
+from worker.tools.source import Source, Toolbox
+from worker.tools.toolbox import FIND_TOOL_USES, TOOLS, WorkflowToolbox, list_specs, make_find_tool
 from worker.turns.day_budget import Budget
 from worker.turns.parts import (
     Deps,
@@ -39,17 +54,24 @@ from worker.turns.parts import (
     Storage,
     Toolset,
 )
-from worker.wiring.engines import SandboxTools, build_sandboxes, leave_out_pool
-from worker.wiring.model_lists import list_run_models
+from worker.verdict.finding import Captures
+from worker.verdict.jobs import Survey
 from worker.wiring.providers import (
     ModelChains,
     build_chains,
     build_helper,
+    list_run_models,
     make_tier_rules,
 )
 from worker.wiring.receiver import build_pages
-from worker.wiring.stores import make_leases, open_watched_store, wait_for_store
-from worker.wiring.toolsets import list_tool_names, make_toolset_factory
+from worker.wiring.stores import (
+    SandboxTools,
+    build_sandboxes,
+    leave_out_pool,
+    make_leases,
+    open_watched_store,
+    wait_for_store,
+)
 
 
 def open_read_client(settings: Settings) -> ReadClient:
@@ -72,34 +94,62 @@ def build_deps(
     process ends. Raises ConfigError or StoreError.
     """
     opened = opened or ExitStack()
-    gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.list_secrets())
-    redact = partial(_redact, redactor)
-    client = _open_client(settings, opened)
+    gitlab, limits, clock = settings.gitlab, settings.limits, SystemClock()
+    redactor = Redactor(settings.list_secrets())
+
+    def redact(text: str) -> str:
+        """Remove invisible characters, which could hide a secret, and then secrets."""
+        return redactor.redact_text(visible(text))
+
+    def open_store() -> tuple[SessionStore, str]:
+        store = open_watched_store(settings, watched)
+        return store, store.read_installation_key()
+
+    client = open_read_client(settings)
+    opened.callback(client.connections.close)
+    writer: DryRunWriter | GitLabWriter = DryRunWriter()
+    if not dry_run:
+        writer = GitLabWriter(gitlab.url, gitlab.write_token)
+        opened.callback(writer.connections.close)
     pages = build_pages(settings)
     hosts = pages.link_places | settings.sources.list_link_places()
-    writer = DryRunWriter() if dry_run else _open_writer(gitlab, opened)
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     runtime = _build_runtime(settings, toolsets, redact, watched, opened)
-    store, store_key = wait_for_store(partial(_open_store, settings, watched))
+    store, store_key = wait_for_store(open_store)
     reader = _build_gitlab_reader(client, gitlab, redact)
+    leases = make_leases(settings, store)
     deps = Deps(
         GitLab(
-            *(reader, reader, reader, writer),
-            CheckedNoteWriter(writer, hosts, redact),
-            writer,
-            gitlab.url,
-            hosts,
+            pipelines=reader,
+            merge_requests=reader,
+            permissions=reader,
+            bot=writer,
+            notes=CheckedNoteWriter(writer, hosts, redact),
+            reactions=writer,
+            url=gitlab.url,
+            hosts=hosts,
         ),
         runtime,
         Storage(
             store,
             known_failures=NoKnownFailures() if dry_run else store.known_failures,
             recent=store.recent_turns,
-            budget=_build_budget(settings, store, clock),
+            budget=Budget(
+                store.records,
+                clock,
+                limits.project_cost_usd_per_day,
+                limits.cost_usd_per_day,
+            ),
         ),
-        _build_queue(settings, store, clock),
-        replace(
-            _build_options(settings),
+        Queue(
+            Journal(store.records, leases, clock), leases, f"{socket.gethostname()}:{os.getpid()}"
+        ),
+        Options(
+            note=settings.note,
+            known_settings=settings.known,
+            turns_per_day=limits.turns_per_day,
+            project_concurrency=limits.project_concurrency,
+            debounce=gitlab.debounce,
             page=pages.make_linker(store_key),
             dry_run=dry_run,
             salt=token_hex(8) if dry_run else "",
@@ -107,12 +157,6 @@ def build_deps(
         ),
     )
     return watched.wrap_deps(deps) if watched else deps
-
-
-def _open_store(settings: Settings, watched: Telemetry | None) -> tuple[SessionStore, str]:
-    """Open the store, and read the key of its installation."""
-    store = open_watched_store(settings, watched)
-    return store, store.read_installation_key()
 
 
 def _build_runtime(
@@ -129,7 +173,12 @@ def _build_runtime(
         sandboxes=build_sandboxes(settings),
         toolset=toolsets,
         playbook=_load_playbook(settings, chains, rules),
-        limits=_build_limits(settings, rules),
+        limits=Limits(
+            **settings.limits.model_dump(),
+            context=settings.context,
+            loop=settings.loop,
+            tier_rules=rules,
+        ),
         clock=SystemClock(),
         redact=redact,
         choices={spec: partial(chains.make_alone, TierModel(spec)) for spec in specs},
@@ -143,33 +192,6 @@ def _build_runtime(
     )
 
 
-def _build_queue(settings: Settings, store: SessionStore, clock: Clock) -> Queue:
-    leases = make_leases(settings, store)
-    owner = f"{socket.gethostname()}:{os.getpid()}"
-    return Queue(Journal(store.records, leases, clock), leases, owner)
-
-
-def _open_client(settings: Settings, opened: ExitStack) -> ReadClient:
-    client = open_read_client(settings)
-    opened.callback(client.connections.close)
-    return client
-
-
-def _open_writer(gitlab: GitLabSettings, opened: ExitStack) -> GitLabWriter:
-    writer = GitLabWriter(gitlab.url, gitlab.write_token)
-    opened.callback(writer.connections.close)
-    return writer
-
-
-def _build_limits(settings: Settings, rules: TierRules) -> Limits:
-    return Limits(
-        **settings.limits.model_dump(),
-        context=settings.context,
-        loop=settings.loop,
-        tier_rules=rules,
-    )
-
-
 def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) -> Playbook:
     """Load the workflows in the form that fits the model; with tiers, each turn chooses it."""
     loaded = playbook.load(settings.workflows, list_tool_names(settings))
@@ -179,27 +201,6 @@ def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) ->
         return loaded
     room = chains.make_chain(rules.default).context_tokens
     return loaded.fit(min(settings.limits.context_tokens, room))
-
-
-def _build_options(settings: Settings) -> Options:
-    limits = settings.limits
-    return Options(
-        note=settings.note,
-        known_settings=settings.known,
-        turns_per_day=limits.turns_per_day,
-        project_concurrency=limits.project_concurrency,
-        debounce=settings.gitlab.debounce,
-    )
-
-
-def _build_budget(settings: Settings, store: SessionStore, clock: Clock) -> Budget:
-    limits = settings.limits
-    return Budget(store.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day)
-
-
-def _redact(redactor: Redactor, text: str) -> str:
-    """Remove invisible characters, which could hide a secret, and then secrets."""
-    return redactor.redact_text(visible(text))
 
 
 def build_dry_deps(settings: Settings) -> Deps:
@@ -227,3 +228,140 @@ def _find_own_ids(bot: BotAccount) -> frozenset[int]:
         return frozenset({bot.get_user_id()})
     except ForgeError:
         return frozenset()
+
+
+_COMPACT_PREVIEW = 1500
+"""The most bytes of a result that a compact workflow shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkflowToolset:
+    """The tools and sources of one workflow for one subject. Implements Toolset."""
+
+    reader: Reader
+    rows: Rows
+    sources: Mapping[str, Source]
+    workflow: Workflow
+    exec_timeout: float
+    preview_bytes: int
+    redact: Callable[[str], str]
+    shows_twice: bool = True
+    finds: int = FIND_TOOL_USES
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools that the model is told about."""
+        compact = self.workflow.compact
+        specs = list_specs(self.sources, self.workflow.announces, compact=compact)
+        others = self._list_others()
+        return (*specs, make_find_tool(others, self.finds).spec) if others else specs
+
+    def _list_others(self) -> tuple[ToolSpec, ...]:
+        """List the sources that the model finds with `find_tool`."""
+        if not self.workflow.has_find_tool:
+            return ()
+        allowed = list_specs(self.sources, self.workflow.allows, compact=self.workflow.compact)
+        return tuple(
+            each
+            for each in allowed
+            if each.name in self.sources and not self.workflow.announces(each.name)
+        )
+
+    @property
+    def notes(self) -> str:
+        """The sources' part of the system prompt."""
+        return write_notes(
+            (name for name in self.sources if self.workflow.announces(name)), self.rows
+        )
+
+    @property
+    def captures(self) -> Captures:
+        """The sources' documents, for checking quotes."""
+        return CapturedDocuments(self.reader, self.sources)
+
+    def keep_evidence(
+        self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
+    ) -> None:
+        """Set where the reader stores its evidence."""
+        self.reader.evidence.attach(read, write)
+
+    def survey_failures(self, shown: int = 0) -> Survey:
+        """Return the failing jobs by cause."""
+        return read_survey(self.reader, shown=shown)
+
+    def count_redactions(self) -> Mapping[tuple[str, str], int]:
+        """Return the counts of what the reader has redacted."""
+        return self.reader.redact.counts
+
+    def open_toolbox(self, sandbox: Sandbox, errors: str) -> Toolbox:
+        """Return the toolbox for a running sandbox."""
+        self.reader.logs.known_errors = errors
+        context = ToolContext(
+            sandbox, self.sources, self.exec_timeout, self.redact, self.preview_bytes
+        )
+        if self.workflow.compact:
+            shown = min(self.preview_bytes, _COMPACT_PREVIEW)
+            context = replace(context, preview_bytes=shown, whole_bytes=2 * shown)
+        if not self.shows_twice:
+            context = replace(context, documents=SavedDocuments(partial(has_file, sandbox)))
+        return WorkflowToolbox(context, self.workflow.allows, self._list_others(), self.finds)
+
+
+def make_toolset_factory(
+    settings: Settings,
+    client: ReadClient,
+    redactor: Redactor,
+    find_own_ids: Callable[[], frozenset[int]],
+) -> Callable[[Subject, Workflow], Toolset]:
+    """Make a function that builds a run's toolset. Raises ConfigError.
+
+    `find_own_ids` returns the ids of the users that post our notes.
+    """
+    rows, timeout = build_sources(settings), settings.sandbox.exec_timeout
+    shown = settings.limits.preview_bytes
+    open_reader = partial(
+        Reader.open, client, also=settings.sources.also_read, bot_ids=find_own_ids
+    )
+
+    def open_toolset(subject: Subject, workflow: Workflow) -> Toolset:
+        reader = open_reader(subject, redactor.redact_data)
+        return _WorkflowToolset(
+            reader,
+            rows,
+            bind_sources(reader, rows),
+            workflow,
+            timeout,
+            shown,
+            redactor.redact_text,
+            shows_twice=(workflow.plan or settings.loop.plan) is PlanBy.OFF,
+            finds=settings.loop.find_tool_uses,
+        )
+
+    return open_toolset
+
+
+def build_sources(settings: Settings) -> Rows:
+    """Build GitLab's sources, the other configured ones, and the plug-ins'. Raises ConfigError."""
+    cluster, farm = settings.sources.konflux, settings.sources.testing_farm
+    tenants = {
+        project: Tenant(each.namespace, each.repository)
+        for project, each in cluster.projects.items()
+    }
+    return join_rows(
+        open_konflux(
+            cluster.url,
+            cluster.archive_url,
+            cluster.token,
+            cluster.ca_file,
+            tenants,
+            cluster.ui_url,
+        ),
+        open_testing_farm(farm.url, farm.results_url, farm.token, farm.repositories),
+        load_plugins(),
+    )
+
+
+def list_tool_names(settings: Settings) -> tuple[str, ...]:
+    """List every tool and source that a workflow may name. Raises ConfigError."""
+    sources = (row.name for row in build_sources(settings))
+    return (*(tool.name for tool in TOOLS), *sources, SET_TIER)

@@ -44,7 +44,11 @@ def build_receiver(
     keys = partial(fetch_keys, gitlab.url)
     tokens = TokenReader(TokenVerifier(keys, issuer, gitlab.ci_audience, time.time))
     app = http.build_app(
-        *(gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready),
+        gitlab.webhook_secret,
+        enqueue,
+        gitlab.projects,
+        time.time,
+        ready,
         keys=gitlab.webhook_keys,
         tokens=tokens,
         record_outcome=watched.count_webhook if watched else lambda kind, outcome: None,

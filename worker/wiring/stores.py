@@ -1,9 +1,10 @@
-"""Opens the session store, and makes leases in it."""
+"""Builds what outlives a turn: the stores of sessions, and the drivers of sandboxes."""
 
 import atexit
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
 from functools import cache
@@ -11,8 +12,15 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
+from sandbox import bubblewrap, docker
+from sandbox.background import POOL_LIFETIME, Pool, PoolableDriver
+from sandbox.base import Driver, Sandbox, SandboxError, SandboxUnavailable
+from sandbox.bubblewrap import BubblewrapDriver
+from sandbox.docker import DockerDriver
+from sandbox.spec import ContainerSpec
+from sandbox.tools import find_versions
 from worker.clock import SystemClock
-from worker.errors import StoreError
+from worker.errors import ConfigError, SandpiperError, StoreError
 from worker.queue.leases import Leases
 from worker.sessions import table
 from worker.sessions.objects import Addressing
@@ -20,6 +28,7 @@ from worker.sessions.store import SessionStore
 from worker.sessions.table import guard_store, open_store
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
+from worker.turns.session import CLAIM_MARGIN
 
 _log = logging.getLogger("sandpiper.store")
 
@@ -138,3 +147,95 @@ def make_leases(settings: Settings, store: SessionStore) -> Leases:
     leases = Leases(store, SystemClock(), host, beat=options.heartbeat, lease=options.lease)
     atexit.register(leases.unregister)
     return leases
+
+
+log = logging.getLogger("sandpiper.sandbox")
+
+
+def build_driver(settings: Settings) -> PoolableDriver:
+    """Build the driver that starts sandboxes. Raises ConfigError."""
+    options = settings.sandbox
+    try:
+        spec = ContainerSpec(
+            image=options.image,
+            runtime=options.runtime,
+            memory=options.memory,
+            cpus=options.cpus,
+            pids=options.pids,
+            shared_limits=options.shared_limits,
+            disk=options.disk,
+            preview=settings.limits.preview_bytes,
+        )
+    except ValueError as error:
+        raise ConfigError(f"sandbox: {error}") from error
+    if options.driver == "kubernetes":
+        return _build_pod_driver(settings, spec)
+    return BubblewrapDriver(spec) if options.driver == "bubblewrap" else DockerDriver(spec)
+
+
+def _build_pod_driver(settings: Settings, spec: ContainerSpec) -> PoolableDriver:
+    # Importing the cluster's client takes a tenth of a second, which other drivers need not spend.
+    from sandbox.kubernetes.driver import KubernetesDriver
+    from sandbox.kubernetes.manifest import PodSettings
+
+    options = settings.sandbox
+    pods = PodSettings(options.pull_secrets, lifetime=int(_compute_lifetime(settings)))
+    return KubernetesDriver(spec, options.namespace, pods)
+
+
+def _compute_lifetime(settings: Settings) -> float:
+    """Compute the seconds after which no run can need a sandbox any more."""
+    return POOL_LIFETIME + 2 * (settings.limits.wall_clock + CLAIM_MARGIN)
+
+
+def build_sandboxes(settings: Settings) -> Driver:
+    """Build the driver, with a pool if configured; the pool is closed when this process ends."""
+    driver = build_driver(settings)
+    if not settings.sandbox.pool:
+        return driver
+    pool = Pool(driver, settings.sandbox.pool)
+    atexit.register(pool.close)
+    pool.fill()
+    return pool
+
+
+def leave_out_pool(settings: Settings) -> Settings:
+    """Return the settings of a command that needs one sandbox at most, so that none waits."""
+    sandbox = settings.sandbox.model_copy(update={"pool": 0})
+    return settings.model_copy(update={"sandbox": sandbox})
+
+
+class SandboxTools:
+    """The interpreters and build tools of sandboxes, looked up in the first one. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._known = ""
+        self._lock = threading.Lock()
+
+    def describe_versions(self, sandbox: Sandbox | None) -> str:
+        """Return what `find_versions` found; "" while no sandbox has answered."""
+        with self._lock:
+            if not self._known and sandbox:
+                try:
+                    self._known = find_versions(sandbox)
+                except SandboxError as error:
+                    log.warning("the tools of the sandbox are not known: %s", error)
+            return self._known
+
+
+def remove_stale_sandboxes(settings: Settings) -> list[str]:
+    """Remove sandboxes that are older than any run, and return their sessions.
+
+    Raises SandpiperError.
+    """
+    age, options = _compute_lifetime(settings), settings.sandbox
+    try:
+        if options.driver == "bubblewrap":
+            return bubblewrap.remove_leftovers(age)
+        if options.driver == "kubernetes":
+            from sandbox.kubernetes.driver import remove_stale_pods
+
+            return remove_stale_pods(age, namespace=options.namespace)
+        return docker.remove_stale_containers(None, age)
+    except SandboxUnavailable as error:
+        raise SandpiperError(str(error)) from error

@@ -3,8 +3,8 @@
 See https://docs.gitlab.com/user/project/integrations/webhook_events/#emoji-events.
 """
 
-from worker.lab.gitlab.hooks import Json, make_note_payload
 from worker.lab.gitlab.state import Note, User
+from worker.lab.gitlab.views import Json, make_note_payload
 
 
 def make_emoji_payload(note: Note, who: User, name: str, award_id: int, action: str) -> Json:

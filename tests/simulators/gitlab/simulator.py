@@ -15,10 +15,10 @@ from tests.simulators.faults import Cut
 from tests.simulators.gitlab import accounts, oauth, oidc, reactions, webhooks
 from tests.simulators.gitlab.webhook_state import Webhooks
 from tests.simulators.odd_answers import Given, OddGitLab, make_odd_answer
-from worker.lab.gitlab import hooks, simulator
-from worker.lab.gitlab.hooks import Event
+from worker.lab.gitlab import simulator, views
 from worker.lab.gitlab.protocol import Answer, Wire, get_token_value
 from worker.lab.gitlab.state import Commit, MergeRequest, Note, Pipeline, User
+from worker.lab.gitlab.views import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class GitLabSim(simulator.GitLabSim):
     def _queue_reaction(self, note: Note, who: User, emoji: str, award: int, action: str) -> None:
         if self.receiver:
             payload = reactions.make_emoji_payload(note, who, emoji, award, action)
-            self._outbox.put(hooks.make_delivery("Emoji Hook", self.url, payload, self.receiver))
+            self._outbox.put(views.make_delivery("Emoji Hook", self.url, payload, self.receiver))
 
     def make_id_token(self, pipeline: Pipeline, audience: str = "sandpiper", **claims: Any) -> str:
         """Make the ID token of one of the pipeline's jobs; `claims` replace or add claims."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.lab.gitlab.hooks import Event
 from worker.lab.gitlab.state import Project
+from worker.lab.gitlab.views import Event
 
 Json = dict[str, Any]
 Post = Callable[[str, Event], tuple[int, str]]

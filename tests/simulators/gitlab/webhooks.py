@@ -8,7 +8,6 @@ from collections import deque
 from typing import Any, Protocol
 
 from tests.simulators.gitlab.webhook_state import Webhook, Webhooks, add_delivery
-from worker.lab.gitlab.hooks import Receiver, make_delivery
 from worker.lab.gitlab.protocol import (
     PAGING,
     Answer,
@@ -20,6 +19,7 @@ from worker.lab.gitlab.protocol import (
     refuse_strange,
 )
 from worker.lab.gitlab.state import Access, Project
+from worker.lab.gitlab.views import Receiver, make_delivery
 
 EVENTS = (
     *("push_events", "tag_push_events", "issues_events", "confidential_issues_events"),

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from worker.cli.interrupts import StoppedBySignal, watch_signals
+from worker.cli.terminal import StoppedBySignal, watch_signals
 
 
 def test_a_signal_that_another_thread_gets_ends_the_main_threads_wait() -> None:

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from tests.contexts import call
-from worker.cli.live import format_event, make_watcher
+from worker.cli.foreground import format_event, make_watcher
 from worker.conversation.context import Outcome, Status
 from worker.conversation.events import Answered, Asking, Milestone, Stage, ToolRan, TurnEnded
 from worker.conversation.messages import Usage

@@ -15,8 +15,7 @@ from tests.simulators.gitlab import Access, GitLabSim, Scene, make_failing_merge
 from tests.simulators.gitlab.webhook_state import Webhook, Webhooks, add_delivery
 from worker import settings as settings_module
 from worker.cli import doctor
-from worker.doctor.base import Installation, Line
-from worker.doctor.examine import run_checks
+from worker.doctor.base import Installation, Line, run_checks
 from worker.doctor.table import CHECKS
 from worker.lab.script import Answer, Asked, Call
 from worker.safety.redact import Redactor

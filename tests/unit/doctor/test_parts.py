@@ -24,8 +24,7 @@ from tests.stores import S3Server
 from tests.unit.doctor.bed import Bed
 from worker import settings as settings_module
 from worker.cli import doctor
-from worker.doctor.base import Check, Installation, Line, Status, report_good
-from worker.doctor.examine import run_checks
+from worker.doctor.base import Check, Installation, Line, Status, report_good, run_checks
 from worker.errors import StoreError
 from worker.lab.script import Answer, Asked, Call, Say
 from worker.sessions.bucket import S3Store

@@ -25,7 +25,7 @@ from worker.models.built_in_models import BUILT_IN
 from worker.settings.models import Signal
 from worker.settings.playbook import Playbook
 from worker.turns.parts import Finished
-from worker.wiring.model_lists import find_price
+from worker.wiring.providers import find_price
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import HandClock
-from worker.lab.anthropic.cache import PrefixCache
+from worker.lab.anthropic.protocol import PrefixCache
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 LONG = "x" * 4000

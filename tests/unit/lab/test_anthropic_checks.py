@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.simulators.changes import Change, drop, put
-from worker.lab.anthropic import binding
+from worker.lab.anthropic import protocol
 from worker.lab.anthropic.checks import check_body, check_headers, parse_body
 from worker.lab.anthropic.protocol import Refused
 
@@ -135,7 +135,7 @@ def test_a_body_that_is_no_strict_json_object_is_refused(raw: bytes) -> None:
 def signed() -> Body:
     """The valid body with thinking that was signed under its own prefix."""
     body = valid()
-    body["messages"][1]["content"][0]["signature"] = binding.sign_thinking(
+    body["messages"][1]["content"][0]["signature"] = protocol.sign_thinking(
         {**body, "messages": body["messages"][:1]}
     )
     return body
@@ -159,4 +159,4 @@ def test_an_edit_before_signed_thinking_is_refused(change: Change) -> None:
     change(body)
 
     with pytest.raises(Refused, match=r"messages\.1\.content\.0: Invalid `signature`"):
-        binding.check_thinking(body)
+        protocol.check_thinking(body)

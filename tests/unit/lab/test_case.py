@@ -11,7 +11,7 @@ import pytest
 from tests.record_case import write_files
 from worker.lab.cases import load_case
 from worker.lab.gitlab.world import World
-from worker.lab.staging import Staged, stage_case
+from worker.lab.running import Staged, stage_case
 from worker.lab.story import CASE
 from worker.logs.excerpt import preview_trace
 

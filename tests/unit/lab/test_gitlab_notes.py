@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from tests.simulators.gitlab import GitLabSim, Scene
-from worker.lab.gitlab import commands
-from worker.lab.gitlab.hooks import Event
+from worker.lab.gitlab import state
+from worker.lab.gitlab.views import Event
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ COMMANDS = [
 def test_quick_actions_are_found_where_gitlab_finds_them(
     body: str, found: list[str], left: str
 ) -> None:
-    text, ran = commands.extract_commands(body)
+    text, ran = state.extract_commands(body)
     assert [command for command, _ in ran] == found
     assert text == left
 

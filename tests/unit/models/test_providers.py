@@ -3,8 +3,7 @@ import pytest
 from worker.errors import ConfigError
 from worker.models.built_in_models import BUILT_IN
 from worker.settings import Settings
-from worker.wiring.model_lists import build_catalogue
-from worker.wiring.providers import build_models
+from worker.wiring.providers import build_catalogue, build_models
 
 
 def test_settings_of_an_unknown_provider_are_refused() -> None:

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from sandbox.image import tar as sandbox_tar
+from sandbox.image.archive import make_header
 from tests.contexts import context
 from tests.unit.pages.pages import KEY, OTHER, TOKEN, Site, archive
 from worker.conversation.context import SessionKey
@@ -212,9 +212,9 @@ def packed_by_runner() -> bytes:
     """What our own packing makes of two files, one of them with a long name."""
     long = "data/" + "n" * 120
     parts = [
-        sandbox_tar.make_header("_out", folder=True),
-        sandbox_tar.make_header(long, folder=False, size=700) + blocks(b"x" * 700),
-        sandbox_tar.make_header("data/log", folder=False, size=5) + blocks(b"right"),
+        make_header("_out", folder=True),
+        make_header(long, folder=False, size=700) + blocks(b"x" * 700),
+        make_header("data/log", folder=False, size=5) + blocks(b"right"),
     ]
     return b"".join([*parts, bytes(1024)])
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cgroup import ControlGroup, make_group, plan_limits
+from sandbox.bubblewrap_options import ControlGroup, make_group, plan_limits
 from sandbox.spec import ContainerSpec
 
 SPEC = ContainerSpec(memory="1g", cpus=1.5, pids=100)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.image import isolation
-from sandbox.kubernetes.targets import list_targets
+from sandbox.kubernetes.cluster import list_targets
 
 PROGRAM = Path(isolation.__file__)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.mirror import find_mirror, parse_first_mirror
+from sandbox.build import find_mirror, parse_first_mirror
 
 DEB822 = """\
 Types: deb

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sandbox.base import OUT, SandboxError, SandboxLimit
-from sandbox.report import clip_text, make_empty_result, parse_result, raise_refusal
+from sandbox.framed import clip_text, make_empty_result, parse_result, raise_refusal
 from sandbox.wire import BadReport
 
 STREAM = {"preview": "p", "binary": False, "size": 1, "lines": 0, "kept": 0}

@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from sandbox.stream import Session, split_content
-from sandbox.wire import BadReport, Ended, EngineWire, Silent, SocketWire, StreamBroken
+from sandbox.wire import (
+    BadReport,
+    Ended,
+    EngineWire,
+    Session,
+    Silent,
+    SocketWire,
+    StreamBroken,
+    split_content,
+)
 
 
 def piece(kind: int, payload: bytes) -> bytes:

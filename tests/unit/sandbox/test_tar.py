@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 
-from sandbox.image import tar
+from sandbox.image import archive
 
 NAMES = ["data/x", "data/" + "n" * 95, "data/" + "n" * 96, "data/" + "ü" * 200, "_out/new\nline"]
 
@@ -14,12 +14,12 @@ NAMES = ["data/x", "data/" + "n" * 95, "data/" + "n" * 96, "data/" + "ü" * 200,
 @pytest.mark.parametrize(("folder", "size"), [(True, 0), (False, 0), (False, 1234)])
 def test_python_reads_what_is_written(name: str, folder: bool, size: int) -> None:
     raw = (
-        tar.make_header(name, folder=folder, size=size)
-        + bytes(size + tar.padding(size))
-        + tar.END * 2
+        archive.make_header(name, folder=folder, size=size)
+        + bytes(size + archive.padding(size))
+        + archive.END * 2
     )
-    with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as archive:
-        (member,) = archive.getmembers()
+    with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as opened:
+        (member,) = opened.getmembers()
     assert (member.name, member.isdir(), member.isreg()) == (name, folder, not folder)
     assert (member.size, member.mode) == (size, 0o755 if folder else 0o644)
     assert (member.uid, member.gid, member.mtime, member.uname) == (0, 0, 0, "")
@@ -32,13 +32,13 @@ def test_what_python_writes_is_read(size: int) -> None:
     for form in (tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT):
         if form == tarfile.USTAR_FORMAT and size >= 8**11:
             continue
-        member = tar.parse_header(info.tobuf(form))
-        assert (member.name, member.kind, member.size) == ("data/x", tar.FILE, size)
+        member = archive.parse_header(info.tobuf(form))
+        assert (member.name, member.type, member.size) == ("data/x", tarfile.REGTYPE, size)
 
 
 def test_a_prefix_is_part_of_the_name() -> None:
     info = tarfile.TarInfo("p" * 120 + "/" + "n" * 90)
-    assert tar.parse_header(info.tobuf(tarfile.USTAR_FORMAT)).name == info.name
+    assert archive.parse_header(info.tobuf(tarfile.USTAR_FORMAT)).name == info.name
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_a_prefix_is_part_of_the_name() -> None:
 def test_what_is_no_header_is_refused(change: object) -> None:
     assert callable(change)
     with pytest.raises(ValueError):
-        tar.parse_header(change(tarfile.TarInfo("data/x").tobuf()))
+        archive.parse_header(change(tarfile.TarInfo("data/x").tobuf()))
 
 
 def test_a_negative_size_is_refused() -> None:
     info = tarfile.TarInfo("data/x")
     info.size = -1
     with pytest.raises(ValueError, match="negative"):
-        tar.parse_header(info.tobuf(tarfile.GNU_FORMAT))
+        archive.parse_header(info.tobuf(tarfile.GNU_FORMAT))

@@ -227,7 +227,7 @@ def test_the_bundled_workflow_has_a_small_form_with_the_same_sections() -> None:
 
 
 def test_every_field_of_the_front_matter_is_documented() -> None:
-    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
+    text = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text("utf-8")
     section = text.partition("## Adding a workflow")[2].partition("\n## ")[0]
     named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
     assert named == set(playbook.Workflow.model_fields) - {"text", "small_text"}

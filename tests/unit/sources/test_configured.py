@@ -7,7 +7,7 @@ import pytest
 from worker.errors import ConfigError
 from worker.settings import load
 from worker.sources.table import SOURCES
-from worker.wiring.toolsets import build_sources
+from worker.wiring.jobs import build_sources
 
 FILE = """
 sources:

@@ -1,25 +1,29 @@
 """The simulated API on a loopback port."""
 
+import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from worker.lab.anthropic import binding, checks
-from worker.lab.anthropic.answers import make_message
-from worker.lab.anthropic.cache import PrefixCache
+from worker.lab.anthropic import checks, protocol
 from worker.lab.anthropic.protocol import (
+    InputTokens,
     Json,
+    PrefixCache,
     Refused,
     encode_compact,
+    estimate_tokens,
     list_blocks,
     make_invalid,
+    read_request,
     remove_mark,
+    sign_thinking,
 )
-from worker.lab.anthropic.reading import read_request
-from worker.lab.model_api import ModelApi
-from worker.lab.script import Script
+from worker.lab.loopback import ModelApi
+from worker.lab.script import Answer, Call, Empty, Refuse, Say, Script, Think, Truncated
 
 
 class AnthropicSim(ModelApi):
@@ -84,7 +88,7 @@ class AnthropicSim(ModelApi):
         checks.check_body(body)
         if not str(body["model"]).startswith("claude-"):
             raise Refused(404, "not_found_error", f"model: {body['model']}")
-        binding.check_thinking(body)
+        protocol.check_thinking(body)
 
     def _answer(self, body: Json) -> Json:
         asked = read_request(body)
@@ -113,3 +117,68 @@ def _get_frame(body: Json) -> dict[str, bytes]:
 def make_response(content: Any, status: int) -> Response:
     """Make a response of JSON."""
     return Response(json.dumps(content), status, media_type="application/json")
+
+
+def make_message(answer: Answer, body: Mapping[str, Any], billed: InputTokens) -> Json:
+    """Make the answer to a valid request."""
+    seed = hashlib.sha256(encode_compact(body)).hexdigest()
+    content, stop, details = _make_content(answer, body, seed)
+    return {
+        "id": f"msg_{seed[:24]}",
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "stop_details": details,
+        "usage": _make_usage(content, billed),
+    }
+
+
+def _make_content(
+    answer: Answer, body: Mapping[str, Any], seed: str
+) -> tuple[list[Json], str, Json | None]:
+    match answer:
+        case Say(text):
+            return _make_text(text), "end_turn", None
+        case Call(calls, text):
+            return _make_text(text) + _make_calls(calls, seed), "tool_use", None
+        case Truncated(text, calls):
+            return _make_text(text) + _make_calls(calls, seed), "max_tokens", None
+        case Refuse(explanation, category):
+            details = {"type": "refusal", "category": category, "explanation": explanation}
+            return [], "refusal", details
+        case Empty():
+            return [], "end_turn", None
+        case Think(inner, thinking):
+            content, stop, details_ = _make_content(inner, body, seed)
+            block = {"type": "thinking", "thinking": thinking, "signature": sign_thinking(body)}
+            return [block, *content], stop, details_
+
+
+def _make_text(text: str) -> list[Json]:
+    return [{"type": "text", "text": text}] if text else []
+
+
+def _make_calls(calls: Sequence[tuple[str, Mapping[str, Any]]], seed: str) -> list[Json]:
+    return [
+        {"type": "tool_use", "id": f"toolu_{seed[:20]}{number:02}", "name": name, "input": dict(i)}
+        for number, (name, i) in enumerate(calls)
+    ]
+
+
+def _make_usage(content: Sequence[Json], billed: InputTokens) -> Json:
+    thinking = sum(len(block.get("thinking", "")) for block in content)
+    return {
+        "input_tokens": billed.uncached_tokens,
+        "cache_read_input_tokens": billed.read_tokens,
+        "cache_creation_input_tokens": billed.written_tokens,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": billed.written_tokens,
+            "ephemeral_1h_input_tokens": 0,
+        },
+        "output_tokens": estimate_tokens(len(encode_compact(list(content)))),
+        "output_tokens_details": {"thinking_tokens": estimate_tokens(thinking)},
+        "service_tier": "standard",
+    }

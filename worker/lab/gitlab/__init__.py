@@ -5,7 +5,7 @@ silently ignore, are refused and recorded in `GitLabSim.unexpected_requests`, so
 assert that there are none. Tests use `tests/simulators/gitlab/`, which serves more.
 """
 
-from worker.lab.gitlab.hooks import Receiver
 from worker.lab.gitlab.simulator import GitLabSim
+from worker.lab.gitlab.views import Receiver
 
 __all__ = ["GitLabSim", "Receiver"]

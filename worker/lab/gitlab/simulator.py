@@ -10,10 +10,10 @@ import httpx
 from starlette.requests import Request
 from starlette.responses import Response
 
-from worker.lab.gitlab import evidence, hooks, reads, writes
-from worker.lab.gitlab.hooks import Event, Receiver
+from worker.lab.gitlab import evidence, reads, views, writes
 from worker.lab.gitlab.protocol import Answer, Refused, Route, Wire, check_request
 from worker.lab.gitlab.state import Note, Pipeline
+from worker.lab.gitlab.views import Event, Receiver
 from worker.lab.gitlab.world import World
 from worker.lab.loopback import Loopback
 
@@ -83,14 +83,14 @@ class GitLabSim(World):
 
     def make_pipeline_event(self, pipeline: Pipeline, status: str = "") -> Event:
         """Make headers and body of the pipeline's hook, for its present or an earlier `status`."""
-        payload = hooks.make_pipeline_payload(pipeline, status)
-        return hooks.make_delivery("Pipeline Hook", self.url, payload, self.receiver)
+        payload = views.make_pipeline_payload(pipeline, status)
+        return views.make_delivery("Pipeline Hook", self.url, payload, self.receiver)
 
     def make_note_event(self, note: Note, action: str = "create") -> Event:
         """Make headers and body of a note's hook."""
         name = "Confidential Note Hook" if note.internal else "Note Hook"
-        return hooks.make_delivery(
-            name, self.url, hooks.make_note_payload(note, action), self.receiver
+        return views.make_delivery(
+            name, self.url, views.make_note_payload(note, action), self.receiver
         )
 
     def deliver(self, event: Event) -> httpx.Response:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from worker.lab.gitlab import commands
+from worker.lab.gitlab import state
 from worker.lab.gitlab.state import (
     Access,
     Commit,
@@ -355,7 +355,7 @@ class World:
         return note
 
     def _run_quick_actions(self, body: str, user: User, note_id: int) -> str:
-        text, extracted = commands.extract_commands(body)
+        text, extracted = state.extract_commands(body)
         self.quick_actions += [QuickAction(*each, user.username, note_id) for each in extracted]
         return text
 

@@ -1,9 +1,13 @@
-"""The endpoints of notes, threads and reactions."""
+"""The endpoints of notes, threads and reactions.
 
-from collections.abc import Mapping
+A note's `position` on a diff is checked as https://docs.gitlab.com/api/discussions/ says.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from worker.lab.gitlab import positions, views
+from worker.lab.gitlab import views
 from worker.lab.gitlab.protocol import (
     PAGING,
     Answer,
@@ -14,7 +18,7 @@ from worker.lab.gitlab.protocol import (
     refuse_not_found,
     refuse_strange,
 )
-from worker.lab.gitlab.state import Access, Discussion, MergeRequest, Note
+from worker.lab.gitlab.state import Access, DiffFile, Discussion, MergeRequest, Note
 from worker.lab.gitlab.world import NoteInvalid
 
 _BODY = frozenset({"body"})
@@ -63,9 +67,7 @@ def create_note(call: Call) -> Answer:
 def create_discussion(call: Call) -> Answer:
     """Create a resolvable thread, which may block merging; with a `position`, on the diff."""
     position = call.fields.get("position")
-    if position is not None and (
-        reason := positions.explain_refusal(call.find_merge_request(), position)
-    ):
+    if position is not None and (reason := explain_refusal(call.find_merge_request(), position)):
         raise Refused(400, {"message": reason})
     return _create(call, "", internal=False, thread=True, position=position)
 
@@ -209,6 +211,54 @@ def _find_note(call: Call) -> Note:
     pool = _find_thread(call, mr).notes if "discussion" in call.params else mr.list_notes()
     match = next((note for note in pool if note.id == wanted and _may_see(call, note)), None)
     return match or refuse_not_found("Note")
+
+
+_REQUIRED = ("position_type", "base_sha", "start_sha", "head_sha", "old_path", "new_path")
+_KNOWN = {*_REQUIRED, "new_line", "old_line"}
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+INVALID_LINE = (
+    '400 Bad request - Note {:line_code=>["can\'t be blank", "must be a valid line code"]}'
+)
+
+
+def explain_refusal(mr: MergeRequest, position: object) -> str:
+    """Explain why GitLab refuses the position; "" if it does not."""
+    if not isinstance(position, Mapping) or set(position) - _KNOWN:
+        return "position is invalid"
+    missing = [name for name in _REQUIRED if not position.get(name)]
+    if missing or position["position_type"] != "text":
+        return f"position[{(missing or ['position_type'])[0]}] is missing or invalid"
+    shas = tuple(position[name] for name in ("base_sha", "start_sha", "head_sha"))
+    lines = (position.get("old_line"), position.get("new_line"))
+    if shas != (mr.base_sha, mr.base_sha, mr.sha) or lines not in _list_lines(mr, position):
+        return INVALID_LINE
+    return ""
+
+
+def _list_lines(
+    mr: MergeRequest, position: Mapping[str, Any]
+) -> set[tuple[int | None, int | None]]:
+    """Return (old, new) of each line of the diff: old is None if added, new is None if removed."""
+    wanted = (position["old_path"], position["new_path"])
+    files = (file for file in mr.diffs if (file.old_path or file.new_path, file.new_path) == wanted)
+    return {line for file in files for line in _number_lines(file)}
+
+
+def _number_lines(file: DiffFile) -> Iterator[tuple[int | None, int | None]]:
+    old = new = 0
+    for line in file.diff.splitlines():
+        if hunk := _HUNK.match(line):
+            old, new = int(hunk[1]), int(hunk[2])
+        elif line.startswith("+"):
+            yield None, new
+            new += 1
+        elif line.startswith("-"):
+            yield old, None
+            old += 1
+        elif line.startswith(" "):
+            yield old, new
+            old, new = old + 1, new + 1
 
 
 _MR = "projects/:id/merge_requests/:iid"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 class Piece(NamedTuple):
     """A line of a log; lines that differ only in digits and case have the same key."""
 
-    at: int  # its index
+    place: int  # its index
     text: bytes
     key: bytes
 
@@ -67,11 +67,11 @@ class Ending:
         if not last.text.startswith(_FAILED):
             return
         said = [line for line in script if line.text.strip() and not line.text.startswith(_RUNNERS)]
-        since = command.at if command else -1
+        since = command.place if command else -1
         yield last
         if command:
             yield command
-        output = [line for line in said if line.at > since]
+        output = [line for line in said if line.place > since]
         if _STOPPED.search(last.text):
             yield from output[-1:]
             yield from self._list_before_stop(since, output, counts)
@@ -82,13 +82,13 @@ class Ending:
         self, since: int, output: Sequence[Piece], counts: Counter[bytes]
     ) -> Iterator[Piece]:
         """Yield the line of the test begun last, then the last lines that are not repetitive."""
-        end = output[-1].at if output else since
-        if self._started and since < self._started.at <= end:
+        end = output[-1].place if output else since
+        if self._started and since < self._started.place <= end:
             yield self._started
         rare = [
             line
             for line in self._rare
-            if since < line.at <= end and counts[line.key] <= _REPETITIVE
+            if since < line.place <= end and counts[line.key] <= _REPETITIVE
         ]
         yield from reversed(rare[-_BEFORE_STOP:])
 

@@ -261,9 +261,9 @@ class Scan:
         return ScanResult(
             lines,
             hits=[at for at, _ in hits],
-            commands=[line.at for line in self._commands if first <= line.at < end],
+            commands=[line.place for line in self._commands if first <= line.place < end],
             troubles=[at for at, _ in troubles],
-            end_lines=[line.at for line in ending],
+            end_lines=[line.place for line in ending],
             first=first,
             end=end,
             total=self._total,
@@ -272,13 +272,15 @@ class Scan:
     def _choose_rare(self, first: int, end: int) -> list[Piece]:
         """Return the script's lines of the rarest shapes, of equally rare ones the last."""
         found = self._rare.list_lines(self._counts)
-        rated = [(count, -piece.at, piece) for count, piece in found if first <= piece.at < end]
+        rated = [
+            (count, -piece.place, piece) for count, piece in found if first <= piece.place < end
+        ]
         return [piece for _, _, piece in sorted(rated)[:_RARE]]
 
     def _list_end_lines(self, first: int, end: int) -> Iterator[Piece]:
         """Yield the lines that say how a failed job ended."""
-        commands = [line for line in self._commands if first <= line.at < end]
-        script = [line for line in self._tail if first <= line.at < end]
+        commands = [line for line in self._commands if first <= line.place < end]
+        script = [line for line in self._tail if first <= line.place < end]
         written = [line for line in self._tail if line.text.strip()]
         if written:
             last = commands[-1] if commands else None

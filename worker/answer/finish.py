@@ -157,7 +157,12 @@ def _replace_blocks(body: str, faults: Sequence[Fault]) -> str:
     """Return `body` with the blocks of the faults replaced by their plain text, or by a sentence if
     they hold a secret."""
     lines = body.split("\n")
-    secret = {line for fault in faults if fault.what == SECRET for line in _number_lines(fault)}
+    secret = {
+        fault.block.first + at
+        for fault in faults
+        if fault.what == SECRET and fault.block
+        for at in range(len(fault.block.lines))
+    }
     for block in reversed(_list_outermost(faults)):
         first, end = block.first, block.first + len(block.lines)
         holds_secret = not secret.isdisjoint(range(first, end))
@@ -168,11 +173,6 @@ def _replace_blocks(body: str, faults: Sequence[Fault]) -> str:
         else:
             lines[first:end] = ["", *([] if holds_secret else [PLAIN, ""]), text, ""]
     return "\n".join(lines)
-
-
-def _number_lines(fault: Fault) -> range:
-    block = fault.block
-    return range(block.first, block.first + len(block.lines)) if block else range(0)
 
 
 def _list_outermost(faults: Sequence[Fault]) -> list[Block]:

@@ -65,8 +65,11 @@ def fill_missing_evidence(finding: Finding, context: Context) -> Finding:
     """Return `finding`; if it abstains, with the missing evidence and advice on how to keep it."""
     if finding.verdict is not Verdict.ABSTAIN:
         return finding
-    reasons = map(_get_reason, find_unavailable(context))
-    known = list(dict.fromkeys((*reasons, *_list_incomplete(context))))
+    # What the sources could not give, and what this turn's documents say is missing from them.
+    reasons = [_get_reason(line) for line in find_unavailable(context)]
+    for result in find_results(context.messages[context.turn_start :]):
+        reasons += [entry["missing"] for entry in _find_entries(result, "missing")]
+    known = list(dict.fromkeys(reasons))
     missing = finding.missing_evidence or "; ".join(known[:_MAX_NAMED])
     advice = finding.next_time or _choose_advice(known, finding.missing_evidence)
     return replace(finding, missing_evidence=missing, next_time=advice)
@@ -86,12 +89,6 @@ def _choose_advice(known: list[str], named: str) -> str:
     text = "\n".join([*known, named])
     fitting = (advice for signs, advice in _REMEDIES.items() if any(sign in text for sign in signs))
     return next(fitting, USUAL)
-
-
-def _list_incomplete(context: Context) -> Iterator[str]:
-    """Yield what this turn's documents say is missing from them."""
-    for result in find_results(context.messages[context.turn_start :]):
-        yield from (entry["missing"] for entry in _find_entries(result, "missing"))
 
 
 def find_unavailable(context: Context) -> tuple[str, ...]:

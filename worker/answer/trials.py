@@ -1,8 +1,7 @@
 """Finds the checks that ran with a change in place. Pure; the transcript is the state.
 
-The commands are the model's, and their exit status is the sandbox's. A reader is shown both, and
-nothing is concluded from them. A check is left out if that may be another command's status, or if
-the check may not have run.
+The commands are the model's, their exit status is the sandbox's. A reader is shown both, and nothing
+is concluded from them. A check that may not have run, or whose status it may not be, is left out.
 """
 
 import re
@@ -121,8 +120,7 @@ def is_named(context: Context, names: Collection[str]) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Command:
     """A script that ran between the times `begun` and `ended`; `exit_code` is None if it timed out.
-    `known` says that no other script ran between the two times.
-    """
+    `known`: no other script ran between the two times."""
 
     script: str
     exit_code: int | None
@@ -310,16 +308,14 @@ def _change_folder(
         return folder
     if len(of.pipes[at]) > 1 or of.in_background:
         return folder
-    if words[0] != "cd" or len(words) != 2 or "||" in of.joins or not _is_plain(words[1]):
+    if words[0] != "cd" or len(words) != 2 or "||" in of.joins:
+        return ""
+    if words[1] == "-" or re.search(r"[$`*?~(]", words[1]):
         return ""
     to = _resolve(words[1], folder)
     # Without the folder, what follows the "&&" has not run.
     sure = _exists(to, place) or at < len(of.joins)
     return to if to and sure else ""
-
-
-def _is_plain(path: str) -> bool:
-    return not re.search(r"[$`*?~(]", path) and path != "-"
 
 
 def _resolve(path: str, folder: str) -> str:

@@ -10,13 +10,21 @@ from types import TracebackType
 from worker.conversation.context import GIVEN_UP
 from worker.conversation.events import TriggerBegun, TriggerLeft, Watcher
 from worker.conversation.triggers import Trigger, trigger_id
-from worker.errors import Interrupted, Postponed, SandpiperError, StoreError, collect_doubts
-from worker.jobs import dispatch, results
+from worker.errors import (
+    Busy,
+    DebounceNotOver,
+    NotFinished,
+    Postponed,
+    SandpiperError,
+    StoreError,
+    collect_doubts,
+)
+from worker.jobs import dispatch
 from worker.jobs.results import CommandAnswered, VotesCounted
 from worker.log import bind_log_fields
 from worker.queue.journal import DOUBT, Entry, get_project_id
 from worker.queue.project_slots import ProjectSlots
-from worker.turns.parts import Attempt, Busy, Deps, Finished, NotesMarked, Skipped
+from worker.turns.parts import Attempt, Deps, Finished, NotesMarked, Skipped
 from worker.turns.placeholder import UnfinishedNote
 
 log = logging.getLogger("sandpiper.queue")
@@ -134,9 +142,9 @@ def _handle_errors(
         with ExitStack() as ending:
             ending.push(partial(_record_unexpected_error, entry, deps))
             yield
-    except Postponed as error:  # an Interrupted, but one that is tried again like a failure
+    except (Busy, DebounceNotOver, Postponed) as error:
         delivery.outcome = _handle_failure(entry, error, deps, later, note)
-    except Interrupted as error:
+    except NotFinished as error:
         log.warning("trigger %s: %s", trigger_id(entry.trigger), error)
         deps.queue.journal.release_entry(entry)
         later(entry.trigger, 0.0)
@@ -210,7 +218,7 @@ def _handle_failure(
     note: UnfinishedNote,
 ) -> str:
     name = trigger_id(entry.trigger)
-    busy = isinstance(error, Busy | results.DebounceNotOver)
+    busy = isinstance(error, Busy | DebounceNotOver)
     is_confirmed = entry.is_confirmed(deps.runtime.clock.now())
     if error.doubtful and not is_confirmed:
         return _look_again(entry, str(error), deps, later)
@@ -259,8 +267,8 @@ def _look_again(
 
 def _compute_retry_delay(entry: Entry, error: SandpiperError, now: float) -> float:
     """Return the seconds until the trigger is tried again."""
-    if isinstance(error, results.DebounceNotOver):
-        return error.seconds
+    if isinstance(error, DebounceNotOver) and error.retry_after is not None:
+        return error.retry_after
     if isinstance(error, Busy):
         return min(max(BUSY_WAIT, (now - entry.accepted_at) / 10), LONGEST_BUSY_WAIT)
     wait = min(2.0 ** (entry.tries + 1), LONGEST_WAIT)

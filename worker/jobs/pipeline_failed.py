@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from worker.conversation.context import SessionKey, Subject
 from worker.conversation.triggers import PipelineFailed
-from worker.errors import SourceError
-from worker.jobs.results import DebounceNotOver
+from worker.errors import Busy, DebounceNotOver, SourceError
 from worker.settings.playbook import Workflow
-from worker.turns.parts import Attempt, Busy, Deps, Ended, FailedPipeline, Skipped
+from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Skipped
 from worker.turns.run_again import look_again
 from worker.turns.session import analyse_failure, make_key
 from worker.turns.stored_turns import has_moved_on, is_unexplained, load_turn

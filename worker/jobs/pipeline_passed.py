@@ -3,9 +3,10 @@
 from worker.conversation.context import SessionKey
 from worker.conversation.events import Watcher
 from worker.conversation.triggers import PipelinePassed
+from worker.errors import Busy
 from worker.turns import earlier_notes
 from worker.turns.outcomes import update_judgement
-from worker.turns.parts import Busy, Deps, NotesMarked, Skipped
+from worker.turns.parts import Deps, NotesMarked, Skipped
 from worker.turns.stored_turns import find_next_turn
 
 

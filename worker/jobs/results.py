@@ -3,18 +3,7 @@
 from dataclasses import dataclass
 
 from worker.conversation.context import SessionKey
-from worker.errors import SandpiperError
 from worker.verdict.aftermath import Feedback
-
-
-class DebounceNotOver(SandpiperError):
-    """The failure is so recent that a newer one may supersede it; try again in `seconds`."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"the failure rests for another {seconds:.1f} s (gitlab.debounce)", transient=True
-        )
-        self.seconds = seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from tests.simulators.gitlab import GitLabSim, Pipeline
 from worker.conversation.context import make_id_salt
 from worker.conversation.events import ignore_event
 from worker.conversation.triggers import Trigger
-from worker.jobs import delivery, results
+from worker.errors import DebounceNotOver
+from worker.jobs import delivery
 from worker.queue.journal import State
 from worker.turns.parts import Finished, Skipped
 
@@ -25,11 +26,11 @@ def seconds_after(pipeline: Pipeline, seconds: float, at: Job) -> None:
 def test_a_fresh_failure_rests_and_is_then_looked_at(at: Job) -> None:
     at.script_answers(FINDING)
     seconds_after(at.scene.pipeline, 5, at)
-    with pytest.raises(results.DebounceNotOver) as early:
+    with pytest.raises(DebounceNotOver) as early:
         at.run_failed(debounce=REST)
-    assert early.value.seconds == pytest.approx(25)
+    assert early.value.retry_after == pytest.approx(25)
     assert at.scene.mr.list_notes() == []
-    at.clock.sleep(early.value.seconds)
+    at.clock.sleep(early.value.retry_after or 0)
     assert isinstance(at.run_failed(debounce=REST), Finished)
 
 

@@ -8,9 +8,9 @@ from tests.jobs import FINDING, Job, read_answer, read_reason, run_trigger
 from tests.simulators.gitlab import GitLabSim, Note
 from worker.conversation.context import Status
 from worker.conversation.triggers import Replied, Trigger
-from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
+from worker.errors import CIRCUIT_OPEN, Busy, ForgeError, ModelError, Postponed
 from worker.sessions.base import Claim
-from worker.turns.parts import Attempt, Busy, Finished
+from worker.turns.parts import Attempt, Finished
 from worker.verdict.facts import parse_time
 
 pytestmark = pytest.mark.slow

@@ -13,10 +13,12 @@
     │   ├── TurnTaken          somebody else committed this turn first
     │   └── Unreadable         what is stored there makes no sense, at least at this look
     ├── QueueError         the broker does not accept the trigger
-    └── Interrupted        a run ends here, and another one continues from its checkpoint
+    └── NotFinished        a job ends before its trigger is done with, and is taken up again
         ├── LeaseLost          another worker has taken over, or will
-        ├── Postponed          no model answers now
-        └── HandedOver         this worker is shutting down
+        ├── HandedOver         this worker is shutting down
+        ├── Busy               another trigger is at work on the session
+        ├── DebounceNotOver    a newer failure may supersede this one
+        └── Postponed          no model answers now
 
 `sandbox` is a package of its own and has its own small tree: see `sandbox/base.py`.
 
@@ -184,28 +186,55 @@ class QueueError(SandpiperError):
     """The broker does not accept the trigger."""
 
 
-class Interrupted(SandpiperError):
-    """The run ends between two steps; nothing is posted, and another run continues from there."""
+class NotFinished(SandpiperError):
+    """The job ends before its trigger is done with, and is taken up again: at once by another
+    worker (`LeaseLost`, `HandedOver`), or after a wait (`Busy`, `DebounceNotOver`, `Postponed`).
+
+    Nothing is posted. `retry_after` is how many seconds to wait at least, None if nobody has said.
+    """
+
+    def __init__(
+        self, message: str, *, transient: bool = False, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, transient=transient)
+        self.retry_after = retry_after
 
 
-class LeaseLost(Interrupted):
+class LeaseLost(NotFinished):
     """This worker was considered dead, and another one has taken over its runs; or it was stopped
     before the run could end, and the next one continues it."""
 
 
-class Postponed(Interrupted):
+class HandedOver(NotFinished):
+    """This worker shuts down before the run ends."""
+
+
+class Busy(NotFinished):
+    """Another trigger is at work on the session."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, transient=True)
+
+
+class DebounceNotOver(NotFinished):
+    """The failure is so recent that a newer one may supersede it; try again in `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the failure rests for another {seconds:.1f} s (gitlab.debounce)",
+            transient=True,
+            retry_after=seconds,
+        )
+
+
+class Postponed(NotFinished):
     """No provider answers now; the run continues when one answers again.
 
-    Since `waits_since` (epoch seconds) the run has only waited. `retry_after` is in seconds, as the
-    provider asked, or None.
+    Since `waits_since` (epoch seconds) the run has only waited.
     """
 
     def __init__(
         self, message: str, *, waits_since: float = 0.0, retry_after: float | None = None
     ) -> None:
-        super().__init__(message, transient=True)
-        self.waits_since, self.retry_after = waits_since, retry_after
-
-
-class HandedOver(Interrupted):
-    """This worker shuts down before the run ends."""
+        super().__init__(message, transient=True, retry_after=retry_after)
+        self.waits_since = waits_since

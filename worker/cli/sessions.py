@@ -22,13 +22,11 @@ from worker.cli.terminal import get_width, print_json
 from worker.conversation.context import NO_OUTCOME, Context, SessionKey
 from worker.conversation.messages import Assistant, Message, ToolResult, User
 from worker.errors import SandpiperError
-from worker.safety.untrusted import one_line
+from worker.safety.untrusted import one_line, parse_object, visible
 from worker.sessions import recent
+from worker.sessions.base import RecentTurns, SessionStore
 from worker.sessions.recent import RecentTurns
 from worker.sessions.store import SessionStore
-from worker.safety.untrusted import one_line, parse_object, visible
-from worker.sessions import turn_row
-from worker.sessions.base import RecentTurns, SessionStore
 from worker.turns.stored_turns import load_turn, read_turn
 from worker.verdict import aftermath
 from worker.verdict.project_memory import Fact, load_facts

@@ -16,12 +16,11 @@ from click.shell_completion import CompletionItem
 from worker import wiring
 from worker.conversation.context import Context, SessionKey
 from worker.errors import SandpiperError, StoreError
+from worker.safety.untrusted import one_line
 from worker.sessions import recent
+from worker.sessions.base import RecentTurns, SessionStore
 from worker.sessions.recent import RecentTurns
 from worker.sessions.store import SessionStore
-from worker.safety.untrusted import one_line
-from worker.sessions import turn_row
-from worker.sessions.base import RecentTurns, SessionStore
 from worker.settings import Settings
 from worker.turns.stored_turns import load_turn, read_turn
 

@@ -14,7 +14,7 @@ from worker.conversation.comment_commands import Command, CommentRequest
 from worker.conversation.context import KNOWN, RULE, Context, SessionKey, Subject, make_session_id
 from worker.conversation.tiers import TierModel
 from worker.conversation.triggers import PipelineFailed, Replied, trigger_id
-from worker.errors import Unreadable
+from worker.errors import Busy, Unreadable
 from worker.gitlab.ports import ThreadNote
 from worker.jobs import retention
 from worker.jobs.model_commands import (
@@ -31,7 +31,7 @@ from worker.jobs.model_commands import (
 from worker.jobs.pipeline import find_looked_at
 from worker.settings.models import TIERS
 from worker.turns import contexts, memory, project_memory, session, stored_turns
-from worker.turns.parts import Attempt, Busy, Deps, Ended, Skipped
+from worker.turns.parts import Attempt, Deps, Ended, Skipped
 from worker.turns.tiers import forget_preference
 
 STOPPED = "stopped on request"

@@ -15,13 +15,13 @@ from worker.conversation.context import SessionKey, Subject
 from worker.conversation.limits import count_cost
 from worker.conversation.questions import MOST_TOKENS, TASK, Route, read_route, route_reply
 from worker.conversation.triggers import Replied, trigger_id
-from worker.errors import ConfigError, ForgeError, SandpiperError
+from worker.errors import Busy, ConfigError, ForgeError, SandpiperError
 from worker.gitlab.ports import ThreadNote
 from worker.jobs.commands import CommandAnswered, Comment, make_lock_key, run_command
 from worker.safety.marker import Kind, Marker, find_marker
 from worker.safety.neutralise import neutralise
 from worker.turns import session, stored_turns
-from worker.turns.parts import Attempt, Busy, Deps, Ended, ReplyRoute, Skipped
+from worker.turns.parts import Attempt, Deps, Ended, ReplyRoute, Skipped
 
 log = logging.getLogger("sandpiper.replies")
 

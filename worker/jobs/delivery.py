@@ -18,15 +18,15 @@ from worker.conversation.triggers import (
     Trigger,
     trigger_id,
 )
-from worker.errors import Interrupted, Postponed, SandpiperError, StoreError, collect_doubts
+from worker.errors import Busy, DebounceNotOver, NotFinished, Postponed, SandpiperError, StoreError, collect_doubts
 from worker.jobs.commands import CommandAnswered
 from worker.jobs.comment import answer_comment
-from worker.jobs.pipeline import DebounceNotOver, analyse_pipeline, mark_notes
+from worker.jobs.pipeline import analyse_pipeline, mark_notes
 from worker.jobs.reaction import VotesCounted, count_votes
 from worker.log import bind_log_fields
 from worker.queue.journal import DOUBT, Entry, NotTaken, get_project_id
 from worker.queue.project_slots import ProjectSlots
-from worker.turns.parts import Attempt, Busy, Deps, Ended, Finished, NotesMarked, Skipped
+from worker.turns.parts import Attempt, Deps, Ended, Finished, NotesMarked, Skipped
 from worker.turns.placeholder import UnfinishedNote
 
 log = logging.getLogger("sandpiper.queue")
@@ -160,9 +160,9 @@ class _Delivery:
             with collect_doubts() as doubts, ExitStack() as ending:
                 ending.push(partial(self._record_unexpected_error, entry))
                 result = run_trigger(self._trigger, self._deps, run)
-        except Postponed as error:  # an Interrupted, but one that is tried again like a failure
+        except (Busy, DebounceNotOver, Postponed) as error:
             self._handle_failure(entry, error, note)
-        except Interrupted as error:
+        except NotFinished as error:
             log.warning("trigger %s: %s", self._name, error)
             self._journal.release_entry(entry)
             self._later(self._trigger, 0.0)

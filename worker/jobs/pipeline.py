@@ -11,7 +11,7 @@ from dataclasses import replace
 from worker.conversation.context import SessionKey, Subject
 from worker.conversation.events import Watcher
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
-from worker.errors import SandpiperError, SourceError
+from worker.errors import Busy, DebounceNotOver, SandpiperError, SourceError
 from worker.settings.playbook import Workflow
 from worker.turns import earlier_notes
 from worker.turns.outcomes import update_judgement
@@ -24,16 +24,6 @@ log = logging.getLogger("sandpiper.job")
 
 MOST_SKEW = 60.0
 """Seconds that GitLab's clock may be ahead of ours."""
-
-
-class DebounceNotOver(SandpiperError):
-    """The failure is so recent that a newer one may supersede it; try again in `seconds`."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"the failure rests for another {seconds:.1f} s (gitlab.debounce)", transient=True
-        )
-        self.seconds = seconds
 
 
 def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended:

@@ -1,14 +1,12 @@
 """Reads the store for the pages. Raises StoreError; damaged objects are left out."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
 import io
 import re
 import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import IO, Protocol, cast
+from typing import IO, cast
 
 from sandbox.image import tar
 from sandbox.image.archive import Caps, Reader, get_clean_name

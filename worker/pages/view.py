@@ -9,14 +9,11 @@ from itertools import islice, pairwise
 from markupsafe import Markup
 
 from worker.answer.missing_evidence import find_unavailable
-from worker.conversation.context import CallCost, Context, Subject
 from worker.answer.repair import find_unavailable
 from worker.conversation.context import CallCost, Context
 from worker.conversation.folds import FoldKind
-from worker.conversation.limits import SOFT, Limits, TurnUsage, measure_budgets
-from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.conversation.limits import SOFT, TurnUsage, measure_budgets
-from worker.conversation.messages import Assistant, ToolCall, ToolResult, User
+from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.conversation.prompts import QUESTION_FOLLOWS
 from worker.pages import texts
 from worker.pages.texts import (
@@ -36,7 +33,6 @@ from worker.pages.texts import (
 from worker.safety.redaction_counts import describe_counts
 from worker.safety.untrusted import one_line
 from worker.sessions.recent import RUNNING
-from worker.settings.limits import Unit
 from worker.sessions.turn_row import RUNNING
 from worker.settings.limits import LimitSettings, Unit
 from worker.verdict import aftermath

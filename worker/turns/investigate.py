@@ -20,8 +20,8 @@ from worker.conversation.plan import write_step_reminder
 from worker.conversation.questions import Route
 from worker.errors import (
     HandedOver,
-    Interrupted,
     LeaseLost,
+    NotFinished,
     Postponed,
     SandpiperError,
     StoreError,
@@ -197,7 +197,7 @@ def _keep_outcome(checkpoints: Checkpoints, deps: Deps) -> Iterator[None]:
     except Postponed as error:
         checkpoints.write_handover(error.waits_since)
         raise
-    except Interrupted:
+    except NotFinished:
         raise
     except (SandboxError, SandpiperError) as error:
         log.warning("session %s: %s", checkpoints.context.session_id, error)

@@ -332,13 +332,6 @@ class Finished:
     location: str
 
 
-class Busy(SandpiperError):
-    """Another trigger is at work on the session: try again later."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, transient=True)
-
-
 Ended = Skipped | Finished
 
 

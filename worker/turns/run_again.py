@@ -22,11 +22,11 @@ from worker.conversation.context import (
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, User
 from worker.conversation.tiers import TierChoice
-from worker.errors import ForgeError
+from worker.errors import Busy, ForgeError
 from worker.gitlab.ports import OwnNote
 from worker.safety.marker import Marker
 from worker.turns import contexts, session, stored_turns, tiers, triage
-from worker.turns.parts import Attempt, Busy, Deps, Ended, FailedPipeline, Skipped, Turn
+from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Skipped, Turn
 from worker.turns.placeholder import is_unfinished
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath

@@ -17,7 +17,7 @@ from worker.conversation.context import (
 )
 from worker.conversation.events import Asking, Event, TurnEnded
 from worker.conversation.triggers import Replied, trigger_id
-from worker.errors import ForgeError, LeaseLost, StoreError, TurnTaken
+from worker.errors import Busy, ForgeError, LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields
 from worker.queue.leases import Lease
 from worker.sessions import recent
@@ -31,7 +31,7 @@ from worker.turns import (
     stored_turns,
     tiers,
 )
-from worker.turns.parts import Attempt, Busy, Deps, Ended, Finished, Skipped, Stopped, Turn
+from worker.turns.parts import Attempt, Deps, Ended, Finished, Skipped, Stopped, Turn
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 
 log = logging.getLogger("sandpiper.job")

@@ -12,7 +12,6 @@ from sandbox.base import Sandbox
 from worker.clock import SystemClock
 from worker.conversation.context import Subject, make_id_salt
 from worker.conversation.limits import Limits
-from worker.conversation.limits import Limits
 from worker.conversation.messages import ToolSpec
 from worker.conversation.model_switch import SET_TIER
 from worker.conversation.tiers import TierModel, TierRules

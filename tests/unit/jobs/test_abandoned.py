@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from worker.jobs.abandoned import STALE, Abandoned
 
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
 from worker.conversation.triggers import PipelineFailed, Replied, Trigger
-from worker.errors import Interrupted
+from worker.errors import NotFinished
 from worker.jobs import repair
 from worker.jobs.repair import STALE, Abandoned
 from worker.queue.journal import Journal
@@ -30,7 +31,7 @@ def cut_off(at: Job, run: Trigger) -> None:
 
     at.on_asking = end
     at.script_answers(says("", call()))
-    with pytest.raises(Interrupted):
+    with pytest.raises(NotFinished):
         run_trigger(run, at.build_deps(), Attempt(at._watch))
     at.leases.is_stopping = False
     at.on_asking = lambda iteration: None

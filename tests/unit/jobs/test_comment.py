@@ -10,10 +10,10 @@ from tests.fakes import ScriptedModel, says
 from tests.jobs import FINDING, WORKFLOW, Job, offer_model, read_answer, read_reason
 from tests.simulators.gitlab import Access, GitLabSim
 from worker.conversation.context import Status
-from worker.errors import ModelError, SourceError
+from worker.errors import Busy, ModelError, SourceError
 from worker.safety.marker import Kind, find_marker
 from worker.settings.playbook import Playbook, Workflow
-from worker.turns.parts import Busy, Finished
+from worker.turns.parts import Finished
 
 pytestmark = pytest.mark.slow
 

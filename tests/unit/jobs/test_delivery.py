@@ -13,7 +13,7 @@ from tests.simulators.gitlab import GitLabSim
 from worker.conversation.context import Status, Subject
 from worker.conversation.events import Event, TriggerLeft, ignore_event
 from worker.conversation.triggers import PipelineFailed, Replied, Trigger, trigger_id
-from worker.errors import Interrupted, SourceError, StoreError
+from worker.errors import NotFinished, SourceError, StoreError
 from worker.jobs import delivery
 from worker.queue.journal import Journal, State, name_entry
 from worker.queue.leases import Leases
@@ -362,7 +362,7 @@ def test_a_reply_does_not_go_on_with_another_ones_unfinished_turn(at: Job) -> No
 
     at.on_asking = end
     at.script_answers(says("", call()))
-    with pytest.raises(Interrupted):
+    with pytest.raises(NotFinished):
         at.run_comment(first)
     at.leases.is_stopping = False
     at.on_asking = lambda iteration: None

@@ -8,8 +8,8 @@ from tests.jobs import FINDING, START, Job
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.context import Status
 from worker.conversation.events import Asking
-from worker.errors import ModelError, StoreError
-from worker.turns.parts import Busy, Finished
+from worker.errors import Busy, ModelError, StoreError
+from worker.turns.parts import Finished
 from worker.turns.session import CHECK_SECONDS
 
 

@@ -9,6 +9,7 @@ from tests.simulators.gitlab import GitLabSim, Pipeline
 from worker.conversation.context import make_id_salt
 from worker.conversation.events import ignore_event
 from worker.conversation.triggers import Trigger
+from worker.errors import DebounceNotOver
 from worker.jobs import delivery
 from worker.jobs.pipeline import DebounceNotOver
 from worker.queue.journal import State
@@ -28,9 +29,9 @@ def test_a_fresh_failure_rests_and_is_then_looked_at(at: Job) -> None:
     seconds_after(at.scene.pipeline, 5, at)
     with pytest.raises(DebounceNotOver) as early:
         at.run_failed(debounce=REST)
-    assert early.value.seconds == pytest.approx(25)
+    assert early.value.retry_after == pytest.approx(25)
     assert at.scene.mr.list_notes() == []
-    at.clock.sleep(early.value.seconds)
+    at.clock.sleep(early.value.retry_after or 0)
     assert isinstance(at.run_failed(debounce=REST), Finished)
 
 

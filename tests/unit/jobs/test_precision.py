@@ -7,6 +7,9 @@ from itertools import groupby
 from typing import Any
 
 import pytest
+from worker.sessions.object_names import name_day
+from worker.sessions.turn_row import Row
+from worker.verdict.shares import Share
 
 from worker.jobs.precision import (
     count_groups,
@@ -18,10 +21,6 @@ from worker.jobs.precision import (
 from worker.jobs.verdict_days import DayReport, JudgedTurn, count_day, select_project
 from worker.sessions.layout import name_day
 from worker.sessions.recent import Row
-from worker.verdict.aftermath import Judgement, Label
-from worker.verdict.shares import Share
-from worker.sessions.object_names import name_day
-from worker.sessions.turn_row import Row
 from worker.verdict.aftermath import Judgement, Label, Share
 
 

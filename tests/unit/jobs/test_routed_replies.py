@@ -13,8 +13,9 @@ from tests.jobs import FINDING, Job, MemoryDriver, Ran
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.messages import Usage
 from worker.conversation.model import HelperAnswer
+from worker.errors import Busy
 from worker.turns.day_budget import Budget
-from worker.turns.parts import Busy, Finished, Skipped
+from worker.turns.parts import Finished, Skipped
 
 pytestmark = pytest.mark.slow
 

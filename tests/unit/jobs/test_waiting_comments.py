@@ -1,6 +1,7 @@
 """Comments that come twice, and those that wait for a run or find one that waits."""
 
 import pytest
+from worker.sessions.base import Claim
 
 from tests.contexts import call
 from tests.fakes import says
@@ -8,7 +9,7 @@ from tests.jobs import FINDING, Job, read_answer, read_reason, run_trigger
 from tests.simulators.gitlab import GitLabSim, Note
 from worker.conversation.context import Status
 from worker.conversation.triggers import Replied, Trigger
-from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
+from worker.errors import CIRCUIT_OPEN, Busy, ForgeError, ModelError, Postponed
 from worker.sessions.store import Claim
 from worker.turns.parts import Attempt, Busy, Finished
 from worker.verdict.facts import parse_time

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from worker.pages.report import MOST_ROWS
 
 from tests.unit.jobs.test_precision import turn as make_judged_turn
 from tests.unit.pages.pages import ATTRIBUTES, HOSTILE, KEY, NOW, TAGS, TOKEN, Seen, Site
@@ -20,8 +21,6 @@ from worker.jobs.verdict_days import (
     read_days,
     write_day,
 )
-from worker.pages.report import MOST_ROWS
-from worker.jobs.verdict_days import count_ended_days, read_days
 from worker.pages.operators import MOST_ROWS
 from worker.verdict.aftermath import Label
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from worker.jobs.results import CommandAnswered
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job
@@ -12,8 +13,6 @@ from worker.errors import ForgeError
 from worker.gitlab.read.access import find_audience
 from worker.gitlab.read.api import ReadClient
 from worker.jobs.commands import CommandAnswered
-from worker.turns.parts import Finished, NoteOptions
-from worker.jobs.results import CommandAnswered
 from worker.settings.runs import NoteSettings
 from worker.turns.parts import Finished
 from worker.turns.session import BEGAN_IN_PUBLIC

@@ -10,11 +10,11 @@ from tests.jobs import FINDING, Job, run_trigger
 from tests.simulators.gitlab import Access, GitLabSim, Note, Pipeline
 from worker.conversation.context import SessionKey, Status
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
-from worker.errors import ForgeError, ModelError
+from worker.errors import Busy, ForgeError, ModelError
 from worker.safety.marker import find_marker
 from worker.sessions.folder import FolderStore
 from worker.settings.runs import NoteSettings
-from worker.turns.parts import Busy, Finished, NotesMarked, Skipped
+from worker.turns.parts import Finished, NotesMarked, Skipped
 from worker.turns.session import CHECK_SECONDS
 
 pytestmark = pytest.mark.slow

@@ -12,12 +12,12 @@ from tests.simulators.gitlab import GitLabSim, Pipeline
 from tests.surveyed import RACE, STUCK, At, concludes
 from worker.conversation.context import SessionKey, Status
 from worker.conversation.messages import User
-from worker.errors import ForgeError, ModelError
+from worker.errors import Busy, ForgeError, ModelError
 from worker.lab.gitlab.state import Job
 from worker.safety.marker import find_marker
 from worker.sessions.folder import FolderStore
 from worker.turns import outcomes
-from worker.turns.parts import Busy, Finished, Skipped
+from worker.turns.parts import Finished, Skipped
 from worker.verdict.aftermath import Label, load_aftermath
 
 pytestmark = pytest.mark.slow

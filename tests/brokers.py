@@ -20,8 +20,8 @@ from tests.parallel import worker_number
 from worker import app
 from worker.conversation.triggers import Reacted
 from worker.jobs.process import Sandpiper
+from worker.queue.broker import Publisher
 from worker.queue.messages import TASK
-from worker.queue.publisher import Publisher
 from worker.settings import Settings
 from worker.turns.parts import Deps
 

@@ -35,7 +35,7 @@ _LATER = (
     *("celery.fixups.django", "celery.worker.autoscale", "celery.worker.components"),
     *("celery.worker.consumer", "celery.worker.consumer.delayed_delivery"),
     *("celery.worker.pidbox", "celery.worker.strategy"),
-    *("kombu.transport.pyamqp", "kombu.transport.redis", "worker.queue.memory_transport"),
+    *("kombu.transport.pyamqp", "kombu.transport.redis", "worker.queue.messages"),
     *("uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.loops.uvloop"),
     *("boto3.s3.inject", "gitlab.v4.objects", "worker.sessions.bucket"),
 )

@@ -22,8 +22,8 @@ from worker.errors import ModelError, SourceError
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.gitlab.write.writer import GitLabWriter
-from worker.jobs import dispatch
-from worker.jobs.results import CommandAnswered
+from worker.jobs import delivery
+from worker.jobs.commands import CommandAnswered
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import FolderStore
@@ -48,7 +48,7 @@ FINDING = says(
     "## Verdict\nflaky\n\n## Cause\nA race in the test.\n\n"
     "## Evidence\n- job 1 line 1: it ran twice\n"
 )
-Ran = dispatch.Result
+Ran = delivery.Result
 _RUN = Attempt()
 START = 1_795_000_000.0
 
@@ -117,7 +117,7 @@ WORKFLOW = Workflow(
 
 def run_trigger(trigger: Trigger, deps: Deps, run: Attempt = _RUN) -> Ran:
     """Deal with a trigger at once."""
-    return dispatch.find_job(trigger, deps, run)()
+    return delivery.run_trigger(trigger, deps, run)
 
 
 def read_reason(ended: object) -> str:

@@ -12,12 +12,12 @@ from pathlib import Path
 from tests.browser import Browser, open_browser
 from tests.flow.product import Product, product
 from worker.conversation.context import SessionKey
-from worker.jobs.day_report import DAY, JudgedTurn, count_day, write_day
+from worker.jobs.verdict_days import DAY, JudgedTurn, count_day, write_day
 from worker.lab import story
-from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
-from worker.sessions.object_names import name_day
-from worker.sessions.turn_row import Row, dump_row
+from worker.sessions.layout import name_day
+from worker.sessions.recent import Row, dump_row
+from worker.sessions.store import Claim
 from worker.verdict.aftermath import Judgement, Label
 from worker.verdict.verdict import Verdict
 

@@ -13,7 +13,7 @@ from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
-from worker.jobs import dispatch
+from worker.jobs import delivery
 from worker.safety.redact import Redaction
 from worker.sources.table import bind_sources
 from worker.verdict import known
@@ -77,7 +77,7 @@ class At(Job):
         made.captures = CapturedDocuments(reader, bind_sources(reader))  # type: ignore[assignment]
         return made
 
-    def build_deps(self, **changes: object) -> dispatch.Deps:  # type: ignore[name-defined]
+    def build_deps(self, **changes: object) -> delivery.Deps:  # type: ignore[name-defined]
         wanted = {
             "toolset": self.toolset,
             "known_failures": self.store.known_failures,

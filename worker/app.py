@@ -14,23 +14,28 @@ from worker.conversation.events import Watcher, ignore_event
 from worker.conversation.triggers import from_message, trigger_id
 from worker.errors import ConfigError, SandpiperError
 from worker.jobs.consumer import Consumer
-from worker.jobs.process import BrokerConsumer, ConsumerStep, PromptTimer, Sandpiper
-from worker.queue.broker import make_queues
+from worker.jobs.process import (
+    BrokerConsumer,
+    ConsumerStep,
+    PromptTimer,
+    ReadinessStep,
+    ReadyFile,
+    Sandpiper,
+)
+from worker.queue.broker import Publisher, make_queues
 from worker.queue.journal import Journal
 from worker.queue.messages import QUEUED_AT, TASK, refuse_compression
-from worker.queue.publisher import Publisher
-from worker.queue.readiness import ReadinessStep, ReadyFile
 from worker.settings import Settings
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.queue")
 
 TRANSPORTS = {
-    "memory": "worker.queue.memory_transport:Transport",
-    "redis": "worker.queue.redis_transport:Transport",
-    "rediss": "worker.queue.redis_transport:Transport",
-    "sentinel": "worker.queue.redis_transport:SentinelTransport",
-    "sentinels": "worker.queue.redis_transport:SentinelTransport",
+    "memory": "worker.queue.messages:MemoryTransport",
+    "redis": "worker.queue.messages:RedisTransport",
+    "rediss": "worker.queue.messages:RedisTransport",
+    "sentinel": "worker.queue.messages:SentinelTransport",
+    "sentinels": "worker.queue.messages:SentinelTransport",
 }
 """What replaces kombu's own transports: that of `memory://` polls for messages once a second, and
 that of Redis ends the worker at an item that is no message."""
@@ -79,7 +84,7 @@ def build_app(
     setup_logging.connect(_ignore_logging_setup, weak=False)
     patience = settings.worker.lease * 4 / 3
     app.consumer = Consumer(
-        *(deps, Publisher(app, TASK), watch), journal=journal, alone=alone, patience=patience
+        deps, Publisher(app, TASK), watch, journal=journal, alone=alone, patience=patience
     )
     app.ready_file = ReadyFile()
     app.steps["worker"].add(ConsumerStep)
@@ -137,7 +142,7 @@ def _add_task(app: "Sandpiper") -> None:
     def run(self: Task, message: dict[str, Any]) -> None:
         trigger = from_message(message)
         try:
-            app.consumer.make_delivery(trigger, _read_queued_at(self.request))()
+            app.consumer.deliver(trigger, _read_queued_at(self.request))
         except SandpiperError as error:
             # The journal could not be used, so the message goes back to the broker.
             log.warning("trigger %s again in %d s: %s", trigger_id(trigger), RETRY_SECONDS, error)

@@ -69,11 +69,12 @@ class Candidates:
 
     def rank_groups(self) -> list[Group]:
         """Return the groups, the most telling first: high weight, few lines, late in the log."""
-        return sorted(self.groups.values(), key=self._rank)
 
-    def _rank(self, group: Group) -> float:
-        lateness = group.first / max(1, self.lines)
-        return -(group.weight + lateness - 0.5 * (min(group.count, 1024).bit_length() - 1))
+        def rank(group: Group) -> float:
+            lateness = group.first / max(1, self.lines)
+            return -(group.weight + lateness - 0.5 * (min(group.count, 1024).bit_length() - 1))
+
+        return sorted(self.groups.values(), key=rank)
 
 
 def find_candidates(path: str) -> Candidates:

@@ -58,7 +58,11 @@ def show_outline(path: str, room: int) -> str:
     sidecar = _read_sidecar(path)
     entries = _make_entries(sidecar, headings, candidates.lines)
     page = Page(room - 400)
-    hits = {id(entry): _count_between(candidates.hits, entry) for entry in entries}
+    hits = {
+        id(entry): bisect_right(candidates.hits, entry.last)
+        - bisect_left(candidates.hits, entry.first)
+        for entry in entries
+    }
     left = 0
     for entry in sorted(
         entries, key=lambda each: (-bool(hits[id(each)]), each.depth, -(each.seconds or 0.0))
@@ -73,10 +77,6 @@ def show_outline(path: str, room: int) -> str:
         f"[{left:,} small parts are not shown: --bytes N]" if left else "",
         f"most telling error candidates: lines {best} (log errors {path})" if best else "",
     )
-
-
-def _count_between(hits: list[int], entry: Entry) -> int:
-    return bisect_right(hits, entry.last) - bisect_left(hits, entry.first)
 
 
 def _format_entry(entry: Entry, hits: int) -> str:

@@ -34,8 +34,8 @@ from tests.stores import CREDENTIALS, S3Server, running_s3
 from worker.errors import StoreError
 from worker.queue.journal import FOLDER, State, decode_entry
 from worker.sessions.bucket import S3Store
-from worker.sessions.damaged import KEPT
-from worker.sessions.records import RECORD
+from worker.sessions.checked import KEPT
+from worker.sessions.objects import RECORD
 
 WORKERS, PROJECTS = 4, 20
 THINKS = 1.0

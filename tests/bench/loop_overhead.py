@@ -33,8 +33,8 @@ from worker.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.conversation.model import Model
 from worker.models import table
 from worker.models.client import HttpModel
-from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
+from worker.sessions.store import Claim
 from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, run_loop
 

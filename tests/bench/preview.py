@@ -19,6 +19,7 @@ from worker.conversation.context import Subject
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
 from worker.logs import trace
+from worker.logs.excerpt import preview_trace
 from worker.safety.redact import Redactor
 
 BASELINES = ("tail4k", "grep-last4k", "clean+hybrid-grep+tail")
@@ -52,14 +53,14 @@ def main() -> None:
 
 def shown(path: str) -> str:
     """The preview of a log, as the scorer asks for it."""
-    return trace.preview_trace([Path(path).read_bytes()])
+    return preview_trace([Path(path).read_bytes()])
 
 
 def shown_beside_green(path: str, meta: dict[str, str | None]) -> str:
     """The same with the log of the last run that passed, if the case has one."""
     green = meta["pass_log"]
     passed = [Path(green).read_bytes()] if green else None
-    return trace.preview_trace([Path(path).read_bytes()], green=passed)
+    return preview_trace([Path(path).read_bytes()], green=passed)
 
 
 def _real_speed(folder: Path) -> None:
@@ -85,7 +86,7 @@ def _seconds(text: bytes) -> float:
 
 def _spent(text: bytes) -> float:
     started = time.process_time()
-    trace.preview_trace(text[at : at + trace.PIECE] for at in range(0, len(text), trace.PIECE))
+    preview_trace(text[at : at + trace.PIECE] for at in range(0, len(text), trace.PIECE))
     return time.process_time() - started
 
 
@@ -99,7 +100,7 @@ def _speed() -> None:
     piece = "".join(_line(number) for number in range(14_000)).encode()
     count = SPEED_MB * 1_000_000 // len(piece)
     started = time.process_time()
-    trace.preview_trace(piece for _ in range(count))
+    preview_trace(piece for _ in range(count))
     ours = time.process_time() - started
     started = time.process_time()
     for _ in range(count):

@@ -22,7 +22,7 @@ from worker.jobs.verdict_days import count_ended_days, read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
 from worker.sessions.folder import FolderStore
-from worker.sessions.turn_row import Row, dump_row
+from worker.sessions.recent import Row, dump_row
 
 TURNS, PROJECTS = 100_000, 300
 VERDICTS = ("caused by this change", "flaky", "infrastructure", "unknown")

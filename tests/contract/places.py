@@ -11,7 +11,7 @@ import pytest
 from tests.stores import S3Server
 from worker.conversation.context import SessionKey
 from worker.sessions.folder import FolderStore
-from worker.sessions.store import Store
+from worker.sessions.store import SessionStore
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")
 WORKERS = 16
@@ -21,14 +21,14 @@ WORKERS = 16
 class Place:
     """Where a store's objects lie: `store` opens it anew, `put` writes behind its back."""
 
-    open: Callable[[], Store]
+    open: Callable[[], SessionStore]
     put: Callable[[str, bytes], None]
     remove: Callable[[str], None]
     names: Callable[[], list[str]]
     where: str
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SessionStore:
         return self.open()
 
 

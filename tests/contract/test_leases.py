@@ -12,9 +12,8 @@ from tests.contract.places import KEY, PLACES, WORKERS, Place, at, folder_place,
 from tests.fakes import HandClock
 from worker.errors import HandedOver, LeaseLost, StoreError, TurnTaken
 from worker.queue.leases import Lease, Leases
-from worker.sessions.base import Claim
 from worker.sessions.folder import Folder
-from worker.sessions.store import Store
+from worker.sessions.store import Claim, SessionStore
 from worker.sessions.table import guard_store
 
 LEASE, BEAT = 30.0, 8.0
@@ -36,7 +35,7 @@ class Careless(Folder):
 def careless(root: Path, redis_url: str) -> Place:
     """A careless store with its claims in Redis."""
     below = folder_place(root)
-    return replace(below, open=lambda: guard_store(Store(Careless(root, 10.0)), redis_url))
+    return replace(below, open=lambda: guard_store(SessionStore(Careless(root, 10.0)), redis_url))
 
 
 @pytest.fixture(params=[*PLACES, "careless"])
@@ -56,7 +55,7 @@ def burials() -> Iterator[None]:
 def test_a_careless_store_is_found_out_and_redis_makes_up_for_it(
     tmp_path: Path, redis_url: str
 ) -> None:
-    alone = Store(Careless(tmp_path / "store", 10.0))
+    alone = SessionStore(Careless(tmp_path / "store", 10.0))
     with pytest.raises(StoreError, match="ignores conditional writes"):
         alone.probe()
     place = careless(tmp_path / "store", redis_url)
@@ -222,7 +221,7 @@ def test_of_many_heirs_one_takes_over(place: Place) -> None:
 class Interposed:
     """A store in which something happens just before a record is replaced."""
 
-    def __init__(self, store: Store, before: Callable[[], None]) -> None:
+    def __init__(self, store: SessionStore, before: Callable[[], None]) -> None:
         self._store, self._before = store, before
 
     def __getattr__(self, name: str) -> Any:

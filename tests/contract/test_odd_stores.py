@@ -11,12 +11,11 @@ from tests.stores import S3Server
 from worker.conversation.context import SessionKey
 from worker.conversation.triggers import PipelineFailed
 from worker.errors import StoreError
-from worker.queue.heartbeat import Registration
 from worker.queue.journal import FOLDER, Journal, name_entry
-from worker.queue.leases import Leases
-from worker.sessions.base import Claim
+from worker.queue.leases import Leases, Registration
 from worker.sessions.bucket import S3Store
-from worker.sessions.damaged import SECOND_LOOK
+from worker.sessions.checked import SECOND_LOOK
+from worker.sessions.store import Claim
 from worker.turns.day_budget import Budget
 
 pytestmark = pytest.mark.attack("odd answers")

@@ -15,8 +15,9 @@ from worker.jobs import retention
 from worker.jobs.verdict_days import count_ended_days
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
-from worker.sessions.base import Claim, MemoryPart
 from worker.sessions.folder import FolderStore
+from worker.sessions.projects import MemoryPart
+from worker.sessions.store import Claim
 from worker.sessions.table import guard_store
 from worker.turns.day_budget import Budget
 from worker.turns.parts import Deps, Finished

@@ -4,7 +4,7 @@ import pytest
 
 from tests.contract.places import KEY, WORKERS, Place, at, many
 from worker.errors import StoreError
-from worker.sessions.base import Claim
+from worker.sessions.store import Claim
 
 
 def test_a_free_turn_is_claimed_once(place: Place) -> None:

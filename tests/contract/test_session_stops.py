@@ -5,7 +5,7 @@ import pytest
 from tests.contract.places import KEY, WORKERS, Place, at, many
 from worker.conversation.context import SessionKey
 from worker.errors import StoreError
-from worker.sessions.base import Claim
+from worker.sessions.store import Claim
 
 OTHER = SessionKey(7, 42, "0123fedcba9876543210")
 NEXT_DOOR = SessionKey(7, 420, "abcdabcdabcdabcdabcd")

@@ -7,8 +7,7 @@ import pytest
 from tests.contract.places import KEY, WORKERS, Place, at, many
 from worker.conversation.context import SessionKey
 from worker.errors import StoreError, TurnTaken
-from worker.sessions.base import Claim
-from worker.sessions.store import MAX_CONTEXT
+from worker.sessions.store import MAX_CONTEXT, Claim
 
 OTHER = SessionKey(7, 42, "0123fedcba9876543210")
 FAR = SessionKey(70, 4, "fedcba98765432100123")

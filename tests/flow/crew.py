@@ -19,12 +19,12 @@ from worker.conversation.triggers import PipelineFailed, Trigger
 from worker.errors import StoreError
 from worker.jobs.consumer import Consumer
 from worker.lab.script import Asked, Call, Say, Script, Scripted
+from worker.queue.broker import Publisher
 from worker.queue.journal import FOLDER, Journal
 from worker.queue.leases import Leases
 from worker.queue.messages import TASK
-from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
-from worker.sessions.store import Store
+from worker.sessions.store import SessionStore
 from worker.settings import Settings
 from worker.turns.parts import Deps
 
@@ -80,14 +80,18 @@ def failure(made: Product, pipeline: Pipeline | None = None) -> PipelineFailed:
     )
 
 
-def fails(made: Product, pipeline: Pipeline | None = None, store: Store | None = None) -> None:
+def fails(
+    made: Product, pipeline: Pipeline | None = None, store: SessionStore | None = None
+) -> None:
     """A pipeline's failure is accepted."""
     with accepting(made, store) as accept:
         accept(failure(made, pipeline))
 
 
 @contextmanager
-def accepting(made: Product, store: Store | None = None) -> Iterator[Callable[[Trigger], None]]:
+def accepting(
+    made: Product, store: SessionStore | None = None
+) -> Iterator[Callable[[Trigger], None]]:
     """What the door does with a trigger."""
     kept, clock = store or folder_store(made), SystemClock()
     journal = Journal(kept.records, Leases(kept, clock), clock)
@@ -121,12 +125,12 @@ def own(made: Product, mr: MergeRequest | None = None) -> list[Note]:
     return [note for note in (mr or made.scene.mr).list_notes() if note.author is made.scene.bot]
 
 
-def folder_store(made: Product) -> Store:
+def folder_store(made: Product) -> SessionStore:
     """The store of the default settings."""
     return FolderStore(made.folder / "store")
 
 
-def ended(store: Store, count: int = 1) -> bool:
+def ended(store: SessionStore, count: int = 1) -> bool:
     """Whether so many turns are stored, and nothing is left to do."""
     try:
         names = list(store.records.list_names(""))
@@ -136,7 +140,7 @@ def ended(store: Store, count: int = 1) -> bool:
     return len(stored) == count and not any(name.startswith(FOLDER) for name in names)
 
 
-def assert_nothing_left(made: Product, store: Store) -> None:
+def assert_nothing_left(made: Product, store: SessionStore) -> None:
     """No claim, checkpoint, journal entry, worker or sandbox; nothing the simulators disliked."""
     left = [
         name

@@ -13,7 +13,7 @@ from tests.flow.proxy import Proxy
 from tests.stores import CREDENTIALS, S3Server
 from worker.lab.script import Asked, Say
 from worker.sessions.folder import FolderStore
-from worker.sessions.store import Store
+from worker.sessions.store import SessionStore
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
@@ -30,7 +30,7 @@ def between(s3_server: S3Server) -> Iterator[Proxy]:
         yield proxy
 
 
-def in_a_bucket(made: Product, s3: S3Server, between: Proxy) -> Store:
+def in_a_bucket(made: Product, s3: S3Server, between: Proxy) -> SessionStore:
     """The product keeps its sessions behind the proxy; the test looks past it."""
     bucket = s3.bucket()
     made.env |= CREDENTIALS | {

@@ -14,7 +14,7 @@ from tests.flow.product import Product, product
 from worker.conversation.context import SessionKey
 from worker.lab import story
 from worker.sessions.folder import FolderStore
-from worker.sessions.turn_row import Row, dump_row
+from worker.sessions.recent import Row, dump_row
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

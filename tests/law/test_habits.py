@@ -12,7 +12,7 @@ Rule = Callable[[ast.AST], bool]
 
 CATCHES_ALL = {
     *("worker/turns/investigate.py", "worker/turns/turn.py"),
-    "worker/queue/redis_transport.py",
+    "worker/queue/messages.py",
 }
 """The places that may catch everything: the turn makes a note of it; and what is no message fails
 inside kombu in any way, where it would end the worker."""
@@ -26,7 +26,7 @@ from inside. Whose certificates are trusted, OpenSSL reads by itself too."""
 
 BELIEVES = {
     "worker/conversation/context_json.py",
-    "worker/sessions/turn_row.py",
+    "worker/sessions/recent.py",
 }
 """Only these read a stored context or row without its key, and check that it is of that key."""
 

@@ -14,7 +14,7 @@ import click
 
 from worker.cli.stdout import print_json
 from worker.errors import SandpiperError
-from worker.logs import trace
+from worker.logs.excerpt import preview_trace
 
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 _STDIN = Path("-")
@@ -51,7 +51,7 @@ def command(log: Path, green: Path | None, limit: int, as_json: bool) -> None:
         raise click.UsageError("only one of the two logs can be standard input")
     with _translate_errors():
         passed = _read_pieces(green) if green else None
-        shown = trace.preview_trace(_read_pieces(log), limit, passed)
+        shown = preview_trace(_read_pieces(log), limit, passed)
     if as_json:
         print_json({"log": str(log), "green": str(green) if green else None, "preview": shown})
     else:

@@ -9,8 +9,7 @@ from worker.cli.layout import print_table
 from worker.cli.stdout import print_json
 from worker.clock import SystemClock
 from worker.jobs import precision
-from worker.jobs.day_report import DayReport
-from worker.jobs.verdict_days import read_days
+from worker.jobs.verdict_days import DayReport, read_days
 from worker.safety.untrusted import one_line
 
 _LONGEST = 2000

@@ -22,8 +22,9 @@ from worker.cli.stored_sessions import (
 from worker.conversation.context import Context, SessionKey
 from worker.errors import SandpiperError
 from worker.safety.untrusted import one_line
-from worker.sessions import turn_row
-from worker.sessions.base import RecentTurns, SessionStore
+from worker.sessions import recent
+from worker.sessions.recent import RecentTurns
+from worker.sessions.store import SessionStore
 from worker.turns.stored_turns import load_turn, read_turn
 from worker.verdict import aftermath
 from worker.verdict.project_memory import Fact, load_facts
@@ -68,7 +69,7 @@ def list_(config: str | None, limit: int, project: str, everything: bool, as_jso
     """
     store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
     listed = find_sessions(store, store.recent_turns, project, everything=everything)
-    rows = read_rows(store, listed, "" if turn_row.parse_project_id(project) else project)
+    rows = read_rows(store, listed, "" if recent.parse_project_id(project) else project)
     width = get_width()
     if width and not as_json:
         click.echo(
@@ -131,7 +132,7 @@ def memory(config: str | None, project: str, as_json: bool) -> None:
 
 def _find_project(turns: RecentTurns, project: str) -> int:
     """Return a project's id; a path is looked up in the list of turns. Raises SandpiperError."""
-    if number := turn_row.parse_project_id(project):
+    if number := recent.parse_project_id(project):
         return number
     for key, row in list_by_turns(turns, 0, ""):
         if row.project == project:

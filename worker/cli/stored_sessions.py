@@ -8,8 +8,9 @@ from typing import Any
 
 from worker.conversation.context import Context, SessionKey
 from worker.errors import SandpiperError, StoreError
-from worker.sessions import turn_row
-from worker.sessions.base import RecentTurns, SessionStore
+from worker.sessions import recent
+from worker.sessions.recent import RecentTurns
+from worker.sessions.store import SessionStore
 from worker.turns.stored_turns import load_turn, read_turn
 
 _SEARCHED = 10_000
@@ -24,7 +25,7 @@ def find_verdict(turns: Sequence[Context]) -> str:
     return next((each.verdict for each in reversed(turns) if each.verdict), "")
 
 
-Listed = tuple[SessionKey, turn_row.Row | None]
+Listed = tuple[SessionKey, recent.Row | None]
 """A session, and the row of its newest turn in the list of turns, if it is there."""
 
 
@@ -35,7 +36,7 @@ def read_rows(store: SessionStore, listed: Iterable[Listed], path: str = "") -> 
     A session that cannot be read has a row with the reason. Raises transient StoreErrors.
     """
     for key, newest in listed:
-        is_running = newest is not None and newest.status == turn_row.RUNNING
+        is_running = newest is not None and newest.status == recent.RUNNING
         try:
             latest = store.find_latest_turn(key)
             context = None if latest is None else load_turn(store, key, latest)
@@ -45,12 +46,12 @@ def read_rows(store: SessionStore, listed: Iterable[Listed], path: str = "") -> 
             yield _make_damaged_row(key, error)
             continue
         if context is None:
-            if newest is not None and is_running and turn_row.matches_project(path, newest.project):
+            if newest is not None and is_running and recent.matches_project(path, newest.project):
                 yield _make_running_row(newest)
-        elif turn_row.matches_project(path, context.subject.project):
+        elif recent.matches_project(path, context.subject.project):
             row = _make_row(key, context, _find_former_verdict(store, key, context))
             is_ahead = newest is not None and newest.turn > context.turn
-            yield row | {"status": turn_row.RUNNING} if is_running and is_ahead else row
+            yield row | {"status": recent.RUNNING} if is_running and is_ahead else row
 
 
 def _find_former_verdict(store: SessionStore, key: SessionKey, context: Context) -> str:
@@ -69,7 +70,7 @@ def find_sessions(
     Only the list of turns has the projects' paths. With a path, the other sessions are therefore
     left out unless `everything` is set.
     """
-    number, seen = turn_row.parse_project_id(project), set[SessionKey]()
+    number, seen = recent.parse_project_id(project), set[SessionKey]()
     listed = list_by_turns(turns, number, "" if number else project)
     others = store.list_sessions(number) if everything or number or not project else ()
     for key, row in chain(listed, zip(others, repeat(None))):
@@ -80,12 +81,12 @@ def find_sessions(
 
 def list_by_turns(
     turns: RecentTurns, number: int, path: str
-) -> Iterator[tuple[SessionKey, turn_row.Row]]:
+) -> Iterator[tuple[SessionKey, recent.Row]]:
     """Yield the newest turns of the project with this id, 0 for all, whose path matches."""
     for place, data in turns.list_newest(_SEARCHED, project_id=number):
-        with suppress(turn_row.RowError):
-            row = turn_row.load_row_of(place, data)
-            if turn_row.matches_project(path, row.project):
+        with suppress(recent.RowError):
+            row = recent.load_row_of(place, data)
+            if recent.matches_project(path, row.project):
                 yield SessionKey(row.project_id, row.mr_iid, row.session_id), row
 
 
@@ -119,7 +120,7 @@ def _make_row(key: SessionKey, context: Context, verdict: str) -> Row:
     }
 
 
-def _make_running_row(row: turn_row.Row) -> Row:
+def _make_running_row(row: recent.Row) -> Row:
     return {
         "session": row.session_id,
         "mr": f"{row.project}!{row.mr_iid}",

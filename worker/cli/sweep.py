@@ -10,10 +10,9 @@ from worker.cli import PARTIAL
 from worker.cli.stdout import print_json
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import SandpiperError
-from worker.jobs import dispatch, missed_pipelines
-from worker.jobs.abandoned import resume_abandoned
+from worker.jobs import delivery, repair
+from worker.jobs.repair import heal_notes, resume_abandoned
 from worker.jobs.retention import list_expired, remove_expired
-from worker.jobs.unfinished_notes import heal_notes
 from worker.jobs.verdict_days import count_ended_days
 from worker.settings import Settings
 from worker.turns.parts import Attempt, Deps
@@ -115,7 +114,7 @@ def _sweep(
             queue(trigger)
 
     verb, is_whole = "would be begun" if dry_run else "begun", True
-    for swept in missed_pipelines.begin_missed_pipelines(deps, since, most, begin):
+    for swept in repair.begin_missed_pipelines(deps, since, most, begin):
         result, is_whole = verb if swept.was_begun else swept.reason, is_whole and not swept.is_gap
         tell("pipeline", f"{swept.what}: {result}", what=swept.what, result=result)
     for abandoned in resume_abandoned(deps, begin, act=not dry_run):
@@ -141,7 +140,7 @@ def _show_parked(settings: Settings, retry: str, tell: _Teller) -> None:
     deps = wiring.build_deps(settings)
     journal = deps.queue.journal
     if not retry:
-        for line in missed_pipelines.list_parked(journal):
+        for line in repair.list_parked(journal):
             tell("parked", line, trigger=re.split(r": |\s", line, maxsplit=1)[0])
         return
     if journal.bring_back(retry):
@@ -163,6 +162,6 @@ def _show_parked(settings: Settings, retry: str, tell: _Teller) -> None:
 
 def _run(trigger: Trigger, deps: Deps) -> None:
     try:
-        dispatch.find_job(trigger, deps, Attempt())()
+        delivery.run_trigger(trigger, deps, Attempt())
     except SandpiperError as error:
         click.echo(f"trigger {trigger_id(trigger)}: {error}", err=True)

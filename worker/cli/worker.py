@@ -10,7 +10,7 @@ import click
 from worker import app, wiring
 from worker.errors import ConfigError
 from worker.jobs import process
-from worker.queue.readiness import ReadyFile
+from worker.jobs.process import ReadyFile
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps

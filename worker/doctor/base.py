@@ -14,7 +14,7 @@ from worker.conversation.model import Model
 from worker.doctor.gitlab import Accounts
 from worker.errors import QueueError, SandpiperError
 from worker.models.discovery import Comparison
-from worker.sessions.records import Records
+from worker.sessions.objects import Records
 from worker.settings import Settings
 
 LIMIT = 20.0

@@ -20,7 +20,7 @@ from worker.doctor.base import (
 )
 from worker.doctor.tokens import compare_clocks
 from worker.errors import StoreError
-from worker.sessions.records import Records
+from worker.sessions.objects import Records
 from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
 

@@ -1,4 +1,7 @@
-"""One function for each request in a comment; it returns how a turn ended or an answer's text."""
+"""One function for each request in a comment.
+
+It returns how a turn ended, or the text of an answer; a NotDone is an answer, too.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -24,7 +27,7 @@ from worker.jobs.model_commands import (
     find_model,
     may_use_model,
 )
-from worker.jobs.pipeline_failed import find_looked_at
+from worker.jobs.pipeline import find_looked_at
 from worker.settings.models import TIERS
 from worker.turns import contexts, memory, project_memory, session, stored_turns
 from worker.turns.parts import Attempt, Busy, Deps, Ended, Skipped
@@ -62,15 +65,31 @@ class Comment:
     begins: str = ""
 
 
-def run_command(comment: Comment, deps: Deps, run: Attempt) -> Ended | str:
+@dataclass(frozen=True, slots=True)
+class CommandAnswered:
+    """A command was answered with a plain note."""
+
+    text: str
+
+
+class NotDone(Exception):
+    """A comment is answered with the reason why nothing is done; `str` of it is the answer."""
+
+
+def run_command(comment: Comment, deps: Deps, run: Attempt) -> Ended | CommandAnswered:
     """Do what a comment asks for. Raises SandpiperError."""
-    match comment.request:
-        case Command(name, argument):
-            if name in COMMANDS:
-                return COMMANDS[name](comment, argument, deps, run)
-            return _run_workflow(comment, name, deps, run)
-        case _:
-            return _answer_question(comment, deps, run)
+    try:
+        match comment.request:
+            case Command(name, argument) if name in COMMANDS:
+                ended = COMMANDS[name](comment, argument, deps, run)
+            case Command(name):
+                ended = _run_workflow(comment, name, deps, run)
+            case _:
+                key, text = _find_session(comment, deps), deps.runtime.redact(comment.note.body)
+                ended = _answer_in_session(comment, key, text, deps, run)
+    except NotDone as reason:
+        return CommandAnswered(str(reason))
+    return CommandAnswered(ended) if isinstance(ended, str) else ended
 
 
 def _explain_unknown(comment: Comment, written: str, deps: Deps, run: Attempt) -> str:
@@ -89,8 +108,6 @@ def _write_usage(deps: Deps) -> str:
 def _run_workflow(comment: Comment, command: str, deps: Deps, run: Attempt) -> Ended | str:
     """Run the command's workflow on the newest failure, or answer with that failure's state."""
     subject = _find_failure(comment, deps)
-    if isinstance(subject, str):
-        return subject
     key = _find_key(comment, subject, deps, command)
     latest = deps.storage.sessions.find_latest_turn(key)
     if latest is not None:
@@ -100,7 +117,10 @@ def _run_workflow(comment: Comment, command: str, deps: Deps, run: Attempt) -> E
     workflow = deps.runtime.playbook.for_trigger(f"command:{command}")
     ran = PipelineFailed(subject.pipeline_project_id, subject.pipeline_id, subject.sha, "")
     return session.analyse_failure(
-        *(subject, workflow, deps, run),
+        subject,
+        workflow,
+        deps,
+        run,
         reply=comment.trigger,
         internal=comment.note.internal,
         ended_at=deps.gitlab.pipelines.find_end_time(ran),
@@ -149,8 +169,9 @@ def _answer_with_model(comment: Comment, written: str, deps: Deps, run: Attempt)
     offered = deps.runtime.choices
     model = offered.get(name) or partial(deps.runtime.make_model, TierModel(name))
     chosen = replace(run, model=model)
-    key = _find_session(comment, deps)
-    if isinstance(key, str):
+    try:
+        key = _find_session(comment, deps)
+    except NotDone:
         return _run_workflow(comment, "analyze", deps, chosen)
     return _answer_in_session(comment, key, _OTHER_MODEL, deps, chosen)
 
@@ -161,10 +182,11 @@ def _write_status(comment: Comment, argument: str, deps: Deps, run: Attempt) -> 
 
 
 def _describe_state(comment: Comment, deps: Deps) -> str:
-    key = _find_session(comment, deps)
-    if isinstance(key, str):
+    try:
+        key = _find_session(comment, deps)
+    except NotDone as reason:
         waits = any(_has_checkpoint(each, 0, deps) for each in _list_unfinished(comment, deps))
-        return _WAITS if waits else f"Nothing is running. {key}"
+        return _WAITS if waits else f"Nothing is running. {reason}"
     turn = stored_turns.find_next_turn(key, deps)
     if deps.queue.leases.find_holder(key, turn):
         return _write_progress(key, turn, deps)
@@ -241,14 +263,7 @@ COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Attempt], Ended | str]] = M
 """The function of each command; any other name is a workflow's command."""
 
 
-# --------------------------------------------------------------------------------------- questions
-
-
-def _answer_question(comment: Comment, deps: Deps, run: Attempt) -> Ended | str:
-    key = _find_session(comment, deps)
-    if isinstance(key, str):
-        return key
-    return _answer_in_session(comment, key, deps.runtime.redact(comment.note.body), deps, run)
+# ---------------------------------------------------------------------------------------- sessions
 
 
 def _answer_in_session(
@@ -259,9 +274,8 @@ def _answer_in_session(
     run: Attempt,
     *,
     first_look: bool = False,
-) -> Ended | str:
-    if reason := _explain_unanswered(comment, key, deps):
-        return reason
+) -> Ended:
+    _require_session(comment, key, deps)
     ended = session.answer_reply(
         key,
         text,
@@ -273,21 +287,21 @@ def _answer_in_session(
         asker=_describe_asker(comment),
     )
     if isinstance(ended, Skipped) and ended.reason == session.BEGAN_IN_PUBLIC:
-        return ended.reason
+        raise NotDone(ended.reason)
     return ended
 
 
-def _explain_unanswered(comment: Comment, key: SessionKey, deps: Deps) -> str:
-    """Return why a session cannot be replied to; "" if it can. Raises Busy if it soon can: its
-    worker has died, perhaps after it posted the note that is replied to."""
+def _require_session(comment: Comment, key: SessionKey, deps: Deps) -> None:
+    """Raise NotDone if a session cannot be replied to, Busy if it soon can: its worker has died,
+    perhaps after it posted the note that is replied to."""
     if _has_begun(key, deps):
-        return ""
+        return
     if not _has_checkpoint(key, 0, deps):
-        return _REMOVED
+        raise NotDone(_REMOVED)
     # A time that lies far ahead, as owners of a project can set it, must not make it wait for ever.
     if abs(deps.runtime.clock.now() - comment.note.written_at) < _RECOVERY_SECONDS:
         raise Busy(f"session {key.session_id} waits for another worker")
-    return _WAITS
+    raise NotDone(_WAITS)
 
 
 def _describe_asker(comment: Comment) -> str:
@@ -297,9 +311,6 @@ def _describe_asker(comment: Comment) -> str:
     return prompts.tell_asker(
         user, ours=bool(comment.session), internal=note.internal, begins=comment.begins
     )
-
-
-# ---------------------------------------------------------------------------------------- sessions
 
 
 def _has_begun(key: SessionKey, deps: Deps) -> bool:
@@ -315,21 +326,24 @@ def _has_checkpoint(key: SessionKey, turn: int, deps: Deps) -> bool:
         return True
 
 
-def _find_session(comment: Comment, deps: Deps) -> SessionKey | str:
-    """Return the thread's session, else the newest failure's, or why there is none."""
+def _find_session(comment: Comment, deps: Deps) -> SessionKey:
+    """Return the thread's session, else the newest failure's. Raises NotDone if there is none."""
     if comment.session:
         return comment.session
     subject = _find_failure(comment, deps)
-    if isinstance(subject, str):
-        return subject
     key = _find_key(comment, subject, deps)
-    return key if _has_begun(key, deps) else _NOT_YET.format(subject.pipeline_id)
+    if not _has_begun(key, deps):
+        raise NotDone(_NOT_YET.format(subject.pipeline_id))
+    return key
 
 
-def _find_failure(comment: Comment, deps: Deps) -> Subject | str:
-    return deps.gitlab.pipelines.find_named_subject(
-        str(comment.trigger.project_id), comment.trigger.mr_iid, None
-    )
+def _find_failure(comment: Comment, deps: Deps) -> Subject:
+    """Return the merge request's newest failed pipeline. Raises NotDone if there is none."""
+    project, iid = comment.trigger.project_id, comment.trigger.mr_iid
+    subject = deps.gitlab.pipelines.find_named_subject(str(project), iid, None)
+    if isinstance(subject, str):
+        raise NotDone(subject)
+    return subject
 
 
 def _find_key(

@@ -17,8 +17,7 @@ from worker.conversation.questions import MOST_TOKENS, TASK, Route, read_route, 
 from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import ConfigError, ForgeError, SandpiperError
 from worker.gitlab.ports import ThreadNote
-from worker.jobs.commands import Comment, make_lock_key, run_command
-from worker.jobs.results import CommandAnswered
+from worker.jobs.commands import CommandAnswered, Comment, make_lock_key, run_command
 from worker.safety.marker import Kind, Marker, find_marker
 from worker.safety.neutralise import neutralise
 from worker.turns import session, stored_turns
@@ -35,8 +34,8 @@ def answer_comment(trigger: Replied, deps: Deps, run: Attempt) -> Ended | Comman
         trigger.project_id, trigger.mr_iid, trigger.discussion_id
     )
     comment = _read_comment(trigger, thread, deps)
-    if isinstance(comment, str):
-        return Skipped(comment)
+    if isinstance(comment, Skipped):
+        return comment
     if _has_plain_answer(trigger, thread, deps.gitlab.bot.get_user_id()):
         return Skipped(f"note {trigger.note_id} is answered already")
     by_rules = (
@@ -55,7 +54,9 @@ def answer_comment(trigger: Replied, deps: Deps, run: Attempt) -> Ended | Comman
     if reply.route is Route.THANKS:
         return _take_thanks(trigger, deps)
     run = replace(run, reply_route=reply)
-    limit = f"This thread has had its {used} answers of the day; ask again tomorrow."
+    limit = CommandAnswered(
+        f"This thread has had its {used} answers of the day; ask again tomorrow."
+    )
     return _acknowledge_while(
         lambda: _post_answer(trigger, limit, deps) if is_last else _do_command(comment, deps, run),
         trigger,
@@ -97,24 +98,25 @@ def _ask_helper(comment: Comment, by_rules: Route, deps: Deps) -> ReplyRoute:
     return found
 
 
-def _read_comment(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) -> Comment | str:
+def _read_comment(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) -> Comment | Skipped:
+    """Return the comment, or why it is not answered."""
     bot = deps.gitlab.bot.get_user_id()
     note = next((each for each in thread if each.note_id == trigger.note_id), None)
     if note is None or note.system or note.author_id == bot:
-        return f"note {trigger.note_id} is gone or not a person's"
+        return Skipped(f"note {trigger.note_id} is gone or not a person's")
     request = comment_commands.parse_comment(
         note.body, deps.gitlab.bot.get_user_name(), deps.runtime.playbook.commands()
     )
     first = thread[0]
     is_ours = first.author_id == bot and find_marker(first.body) is not None
     if request is None and not is_ours:
-        return "the thread was not begun by Sandpiper, and the note is not addressed to it"
+        return Skipped("the thread was not begun by Sandpiper, and the note is not addressed to it")
     if reason := deps.gitlab.permissions.explain_unserved(trigger.project_id):
-        return reason
+        return Skipped(reason)
     if deps.gitlab.permissions.is_bot(note.author_id):
-        return f"user {note.author_id} is a bot"
+        return Skipped(f"user {note.author_id} is a bot")
     if not deps.gitlab.permissions.may_command(trigger.project_id, note.author_id):
-        return f"user {note.author_id} is below the access level that may ask"
+        return Skipped(f"user {note.author_id} is below the access level that may ask")
     begins = first.body if first.author_id != bot and first.note_id != note.note_id else ""
     return Comment(trigger, note, request, _find_session(trigger, thread, bot), begins)
 
@@ -154,8 +156,10 @@ def _do_command(comment: Comment, deps: Deps, run: Attempt) -> Ended | CommandAn
         ended = run_command(comment, deps, run)
     except ConfigError as error:
         log.error("note %d is not answered: %s", comment.note.note_id, error)
-        ended = f"Not possible as Sandpiper is set up here: {error}."
-    return _post_answer(comment.trigger, ended, deps) if isinstance(ended, str) else ended
+        ended = CommandAnswered(f"Not possible as Sandpiper is set up here: {error}.")
+    return (
+        _post_answer(comment.trigger, ended, deps) if isinstance(ended, CommandAnswered) else ended
+    )
 
 
 # ---------------------------------------------------------------------------- reactions and answers
@@ -184,7 +188,9 @@ def _change_reaction(change: Callable[[int, int, int], None], trigger: Replied) 
         log.warning("no reaction on note %d: %s", trigger.note_id, error)
 
 
-def _post_answer(trigger: Replied, text: str, deps: Deps) -> CommandAnswered | Skipped:
+def _post_answer(
+    trigger: Replied, answer: CommandAnswered, deps: Deps
+) -> CommandAnswered | Skipped:
     """Post a plain answer in the thread, once for each note, even if this worker dies."""
     name, marker = trigger_id(trigger), _make_marker(trigger)
     place = Subject(
@@ -195,9 +201,11 @@ def _post_answer(trigger: Replied, text: str, deps: Deps) -> CommandAnswered | S
             return lease
         if deps.gitlab.notes.find_note(place, marker, trigger.discussion_id):
             return Skipped(f"note {trigger.note_id} is answered already")
-        body = f"{marker.text()}\n\n{neutralise(deps.runtime.redact(text), deps.gitlab.hosts)}"
+        body = (
+            f"{marker.text()}\n\n{neutralise(deps.runtime.redact(answer.text), deps.gitlab.hosts)}"
+        )
         deps.gitlab.notes.post_note(place, body, trigger.discussion_id)
-    return CommandAnswered(text)
+    return answer
 
 
 def _make_marker(trigger: Replied) -> Marker:

@@ -5,15 +5,14 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from worker.conversation.events import Watcher
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import QueueError, StoreError
-from worker.jobs import delivery
+from worker.jobs.delivery import deliver_trigger
+from worker.queue.broker import Publisher
 from worker.queue.journal import Journal
 from worker.queue.project_slots import ProjectSlots
-from worker.queue.publisher import Publisher
 from worker.queue.recovery import Recovery
 from worker.turns.parts import Deps
 
@@ -29,15 +28,15 @@ log = logging.getLogger("sandpiper.queue")
 class Consumer:
     """The queue's side of one process: it accepts triggers, runs them, and recovers lost ones.
 
-    `make` makes the parts of a job and is called once, when they are needed. `journal` opens the
-    journal in a process that only accepts triggers; without it, the journal in the parts is used.
+    `build_deps` makes the parts of a job and is called once, when they are needed. `journal` opens
+    the journal in a process that only accepts triggers; without it, the one in the parts is used.
     `publish` puts a trigger on the queue. `alone` says that the queue is in this process's memory.
     If nobody has begun a trigger after `patience` seconds, recovery queues it again.
     """
 
     def __init__(
         self,
-        make: Callable[[], Deps],
+        build_deps: Callable[[], Deps],
         publish: Publisher,
         watch: Watcher,
         *,
@@ -45,7 +44,7 @@ class Consumer:
         alone: bool,
         patience: float,
     ) -> None:
-        self._make, self._publish, self._watch = make, publish, watch
+        self._build_deps, self._publish, self._watch = build_deps, publish, watch
         self._journal = journal or (lambda: self.make_deps().queue.journal)
         self._alone, self._patience = alone, patience
         self._made: Deps | None = None
@@ -58,7 +57,7 @@ class Consumer:
         """Return the parts of a job, made at the first call. Raises what making them raises."""
         with self._lock:
             if self._made is None:
-                self._made = self._make()
+                self._made = self._build_deps()
             return self._made
 
     def accept_trigger(self, trigger: Trigger) -> None:
@@ -90,13 +89,19 @@ class Consumer:
         return sum((each.result() for each in futures), self._add_each(parts[0]))
 
     def _add_each(self, triggers: Sequence[Trigger]) -> list[QueueError | None]:
-        journal = self._journal()
-        return [_add_trigger(journal, each) for each in triggers]
+        journal, failures = self._journal(), list[QueueError | None]()
+        for trigger in triggers:
+            try:
+                journal.add_trigger(trigger)
+                failures.append(None)
+            except StoreError as error:
+                failures.append(QueueError(f"the trigger cannot be kept: {error}", transient=True))
+        return failures
 
-    def make_delivery(self, trigger: Trigger, queued_at: float | None = None) -> Callable[[], None]:
-        """Return a function that delivers the trigger of a message: see `deliver_trigger`.
+    def deliver(self, trigger: Trigger, queued_at: float | None = None) -> None:
+        """Deliver the trigger of a message: see `deliver_trigger`.
 
-        `queued_at` is when it was queued (epoch seconds). Raises what `make_deps` raises.
+        `queued_at` is when it was queued (epoch seconds). Raises what `make_deps` raises, too.
         """
         deps = self.make_deps()
         waited = None
@@ -105,29 +110,23 @@ class Consumer:
             waited = max(0.0, since)
             if self._recovery is not None:
                 self._recovery.note_taken(since)
-        return partial(
-            delivery.deliver_trigger,
-            *(trigger, deps, self._watch, self._queue_later, waited, self._slots),
-        )
+        deliver_trigger(trigger, deps, self._watch, self._queue_later, waited, self._slots)
 
     def start_recovery(self, threads: int) -> None:
         """Start recovery in a worker with `threads` threads. Raises what `make_deps` raises."""
         deps = self.make_deps()
         cap = deps.options.project_concurrency or threads // 2
-        slots = ProjectSlots(
+        self._slots = ProjectSlots(
             deps.storage.sessions.records, deps.queue.journal, deps.queue.leases, self._publish, cap
         )
-        self._slots = slots
         self._recovery = Recovery(
-            *(
-                deps.queue.journal,
-                deps.queue.leases,
-                self._publish,
-                deps.runtime.clock,
-                self._patience,
-                self._watch,
-            ),
-            admit=slots.queue_held,
+            deps.queue.journal,
+            deps.queue.leases,
+            self._publish,
+            deps.runtime.clock,
+            self._patience,
+            self._watch,
+            admit=self._slots.queue_held,
             count_waiting=self._publish.count_waiting,
         )
         self._recovery.start(alone=self._alone)
@@ -154,11 +153,3 @@ class Consumer:
             self._publish(trigger)
         except QueueError as error:
             log.warning("trigger %s is left to the journal: %s", trigger_id(trigger), error)
-
-
-def _add_trigger(journal: Journal, trigger: Trigger) -> QueueError | None:
-    try:
-        journal.add_trigger(trigger)
-    except StoreError as error:
-        return QueueError(f"the trigger cannot be kept: {error}", transient=True)
-    return None

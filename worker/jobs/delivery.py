@@ -3,20 +3,30 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 
+from worker.clock import Clock
 from worker.conversation.context import GIVEN_UP
 from worker.conversation.events import TriggerBegun, TriggerLeft, Watcher
-from worker.conversation.triggers import Trigger, trigger_id
+from worker.conversation.triggers import (
+    PipelineFailed,
+    PipelinePassed,
+    Reacted,
+    Replied,
+    Trigger,
+    trigger_id,
+)
 from worker.errors import Interrupted, Postponed, SandpiperError, StoreError, collect_doubts
-from worker.jobs import dispatch, results
-from worker.jobs.results import CommandAnswered, VotesCounted
+from worker.jobs.commands import CommandAnswered
+from worker.jobs.comment import answer_comment
+from worker.jobs.pipeline import DebounceNotOver, analyse_pipeline, mark_notes
+from worker.jobs.reaction import VotesCounted, count_votes
 from worker.log import bind_log_fields
 from worker.queue.journal import DOUBT, Entry, get_project_id
 from worker.queue.project_slots import ProjectSlots
-from worker.turns.parts import Attempt, Busy, Deps, Finished, NotesMarked, Skipped
+from worker.turns.parts import Attempt, Busy, Deps, Ended, Finished, NotesMarked, Skipped
 from worker.turns.placeholder import UnfinishedNote
 
 log = logging.getLogger("sandpiper.queue")
@@ -38,6 +48,48 @@ LONGEST_BUSY_WAIT = 15.0
 They do not count as tries."""
 
 
+Result = Ended | CommandAnswered | NotesMarked | VotesCounted
+
+
+class SteadyClock:
+    """The clock of one run. Its epoch seconds go on evenly from the run's beginning, so that a
+    machine whose clock is set meanwhile neither ends the run nor gives it more time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._shift = clock.now() - clock.monotonic()
+
+    def now(self) -> float:
+        """Epoch seconds."""
+        return self._clock.monotonic() + self._shift
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return self._clock.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        self._clock.sleep(seconds)
+
+
+def run_trigger(trigger: Trigger, deps: Deps, run: Attempt) -> Result:
+    """Do what a trigger asks for, by a SteadyClock.
+
+    Raises SandpiperError; after a `transient` one it may be called again.
+    """
+    clock = SteadyClock(deps.runtime.clock)
+    deps = replace(deps, runtime=replace(deps.runtime, clock=clock))
+    match trigger:
+        case PipelineFailed():
+            return analyse_pipeline(trigger, deps, run)
+        case PipelinePassed():
+            return mark_notes(trigger, deps, run.watch)
+        case Replied():
+            return answer_comment(trigger, deps, run)
+        case Reacted():
+            return count_votes(trigger, deps, run.watch)
+
+
 def deliver_trigger(
     trigger: Trigger,
     deps: Deps,
@@ -46,7 +98,7 @@ def deliver_trigger(
     waited: float | None = None,
     slots: ProjectSlots | None = None,
 ) -> None:
-    """Run a trigger unless another worker is running it.
+    """Attempt a trigger unless another worker is running it.
 
     `later` queues it again after a number of seconds. `waited` is how many seconds it was on the
     queue. `slots` limits how many failures of its project run at the same time. Raises StoreError
@@ -62,7 +114,7 @@ def deliver_trigger(
             return
         delivery.ran = True
         log.info("trigger %s begins", trigger_id(trigger))
-        result: dispatch.Result | None = None
+        result: Result | None = None
         note = UnfinishedNote(watch)
         run = Attempt(
             watch=note.watch,
@@ -71,7 +123,7 @@ def deliver_trigger(
             is_last_look=entry.is_confirmed(deps.runtime.clock.now()),
         )
         with collect_doubts() as doubts, _handle_errors(entry, deps, later, delivery, note):
-            result = dispatch.find_job(trigger, deps, run)()
+            result = run_trigger(trigger, deps, run)
         is_open = isinstance(result, Skipped) and not (result.is_certain or run.is_last_look)
         if isinstance(result, Skipped) and doubts and is_open and _may_pass(trigger, doubts, deps):
             delivery.outcome = _look_again(entry, f"{result.reason} ({doubts[0]})", deps, later)
@@ -145,7 +197,7 @@ def _handle_errors(
         delivery.outcome = _handle_failure(entry, error, deps, later, note)
 
 
-def _close_entry(entry: Entry, result: dispatch.Result, gives_up: str, deps: Deps) -> str:
+def _close_entry(entry: Entry, result: Result, gives_up: str, deps: Deps) -> str:
     """Remove the entry from the journal, or park it. Returns the outcome in a word."""
     if isinstance(result, Skipped):
         log.info("trigger %s skipped: %s", trigger_id(entry.trigger), result.reason)
@@ -156,7 +208,7 @@ def _close_entry(entry: Entry, result: dispatch.Result, gives_up: str, deps: Dep
     return _name_outcome(result)
 
 
-def _name_outcome(result: dispatch.Result) -> str:
+def _name_outcome(result: Result) -> str:
     match result:
         case Skipped():
             return "skipped"
@@ -210,7 +262,7 @@ def _handle_failure(
     note: UnfinishedNote,
 ) -> str:
     name = trigger_id(entry.trigger)
-    busy = isinstance(error, Busy | results.DebounceNotOver)
+    busy = isinstance(error, Busy | DebounceNotOver)
     is_confirmed = entry.is_confirmed(deps.runtime.clock.now())
     if error.doubtful and not is_confirmed:
         return _look_again(entry, str(error), deps, later)
@@ -259,7 +311,7 @@ def _look_again(
 
 def _compute_retry_delay(entry: Entry, error: SandpiperError, now: float) -> float:
     """Return the seconds until the trigger is tried again."""
-    if isinstance(error, results.DebounceNotOver):
+    if isinstance(error, DebounceNotOver):
         return error.seconds
     if isinstance(error, Busy):
         return min(max(BUSY_WAIT, (now - entry.accepted_at) / 10), LONGEST_BUSY_WAIT)

@@ -5,7 +5,14 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from worker.jobs.day_report import NO_MODEL, Cell, DayReport, Frequent, WrongVerdict, merge_frequent
+from worker.jobs.verdict_days import (
+    NO_MODEL,
+    Cell,
+    DayReport,
+    Frequent,
+    WrongVerdict,
+    merge_frequent,
+)
 from worker.safety.untrusted import one_line
 from worker.verdict.shares import Share
 from worker.verdict.verdict import Verdict

@@ -5,12 +5,12 @@ repeated or a forged event does no harm, and a withdrawn vote needs no special h
 """
 
 import logging
+from dataclasses import dataclass
 
 from worker.conversation.context import SessionKey
 from worker.conversation.events import VotesChanged, Watcher
 from worker.conversation.triggers import Reacted
 from worker.gitlab.ports import Votes
-from worker.jobs.results import VotesCounted
 from worker.log import bind_log_fields
 from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Deps, Skipped
@@ -19,6 +19,15 @@ from worker.verdict import aftermath
 from worker.verdict.aftermath import DOWN, MOST_VOTERS, UP, Feedback
 
 log = logging.getLogger("sandpiper.feedback")
+
+
+@dataclass(frozen=True, slots=True)
+class VotesCounted:
+    """The votes on a session's note as they stand now."""
+
+    key: SessionKey
+    turn: int
+    feedback: Feedback
 
 
 def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> VotesCounted | Skipped:

@@ -15,10 +15,10 @@ from worker.errors import StoreError, Unreadable
 from worker.queue.journal import State, name_entry
 from worker.queue.leases import Lease
 from worker.queue.project_slots import SLOTS, decode_owners
-from worker.sessions import object_names
-from worker.sessions.base import KnownFailures
-from worker.sessions.damaged import DAMAGED, KEPT
-from worker.sessions.records import RECORD, Records
+from worker.sessions import layout
+from worker.sessions.checked import DAMAGED, KEPT
+from worker.sessions.objects import RECORD, Records
+from worker.sessions.projects import KnownFailures
 from worker.turns import memory, project_memory, stored_turns
 from worker.turns.parts import Deps
 from worker.verdict import known
@@ -68,7 +68,7 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Expired]:
             what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
             yield _Expired(what, partial(_remove_session, key, deps, gone))
     yield from _find_orphans(deps, {key.session_id for key in keys} - gone)
-    known_names = list(deps.storage.sessions.records.list_names(object_names.KNOWN))
+    known_names = list(deps.storage.sessions.records.list_names(layout.KNOWN))
     yield from _find_old_known(known_names, before, deps)
     yield from _find_old_in_memories(known_names, before, deps)
     yield from _find_old_by_name(deps, before)
@@ -92,11 +92,11 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
     for key in list(deps.storage.sessions.list_sessions(project_id, mr_iid)):
         if deps.storage.sessions.find_latest_turn(key) is None:
             done += _remove_unless_held(key, 0, deps)
-    for name in list(records.list_names(object_names.RECENT)):
-        row = object_names.parse_row(name)
+    for name in list(records.list_names(layout.RECENT)):
+        row = layout.parse_row(name)
         if row and (row.project_id, row.mr_iid) == (project_id, mr_iid):
             # The next sweep counts the verdicts of that day again, without it.
-            records.delete(object_names.name_verdicts(object_names.name_day(row.began_at)))
+            records.delete(layout.name_verdicts(layout.name_day(row.began_at)))
             records.delete(name)
     return done
 
@@ -144,7 +144,7 @@ def _remove_unless_held(key: SessionKey, turn: int, deps: Deps) -> bool:
 def _find_orphans(deps: Deps, alive: set[str]) -> Iterator[_Expired]:
     """Yield records that belong to no session, leftovers of store probes, and unused slots."""
     records, now = deps.storage.sessions.records, deps.runtime.clock.now()
-    for prefix in (object_names.INDEX, object_names.PROBE):
+    for prefix in (layout.INDEX, layout.PROBE):
         for name in list(records.list_names(prefix)):
             if name.removeprefix(prefix) in alive:
                 continue
@@ -168,7 +168,7 @@ def _find_orphans(deps: Deps, alive: set[str]) -> Iterator[_Expired]:
 
 def _find_old_known(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Expired]:
     for name in names:
-        place = object_names.parse_known(name)
+        place = layout.parse_known(name)
         if place is None:
             continue
         project, key = place
@@ -214,11 +214,11 @@ def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> It
 
 _MEMORIES = (
     (
-        *(object_names.parse_words, memory.count_old_words, memory.remove_old_words),
+        *(layout.parse_words, memory.count_old_words, memory.remove_old_words),
         "the words of {} known failures",
     ),
     (
-        *(object_names.parse_memory, project_memory.count_old, project_memory.remove_old),
+        *(layout.parse_memory, project_memory.count_old, project_memory.remove_old),
         "{} facts in the memory",
     ),
 )
@@ -228,33 +228,31 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:
     """Yield old rows of the list of turns, sums of days, preferences of merge requests, and damaged
     records that were set aside."""
     records = deps.storage.sessions.records
-    rows = [
-        name for name in records.list_names(object_names.RECENT) if _is_row_before(name, before)
-    ]
+    rows = [name for name in records.list_names(layout.RECENT) if _is_row_before(name, before)]
     if rows:
         what = f"{len(rows)} rows of the list of turns"
         yield _Expired(what, partial(_remove_all, rows, records))
-    for prefix in (object_names.SPEND, object_names.VERDICTS):
+    for prefix in (layout.SPEND, layout.VERDICTS):
         for name in list(records.list_names(prefix)):
-            ended = object_names.parse_day_end(name)
+            ended = layout.parse_day_end(name)
             if ended is not None and ended < before:
                 yield _make_record_removal(name, deps)
     for name in list(records.list_names(DAMAGED)):
         set_aside_at = records.find_modification_time(name)
         if set_aside_at is not None and set_aside_at < before:
             yield _make_record_removal(name, deps)
-    for name in list(records.list_names(object_names.PROMPTS)):
+    for name in list(records.list_names(layout.PROMPTS)):
         used_at = records.find_modification_time(name)
         if used_at is not None and used_at < before - stored_turns.RENEWAL:
             yield _make_record_removal(name, deps)
-    for name in list(records.list_names(object_names.PREFERENCES)):
+    for name in list(records.list_names(layout.PREFERENCES)):
         set_at = records.find_modification_time(name)
         if set_at is not None and set_at < before and not name.endswith("/project.json"):
             yield _make_record_removal(name, deps)
 
 
 def _is_row_before(name: str, before: float) -> bool:
-    row = object_names.parse_row(name)
+    row = layout.parse_row(name)
     return row is not None and row.began_at < before
 
 

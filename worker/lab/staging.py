@@ -17,7 +17,7 @@ from worker.lab.gitlab.state import (
     User,
 )
 from worker.lab.gitlab.world import World
-from worker.logs.timeline import parse_stamp
+from worker.logs.trace import parse_stamp
 from worker.settings import GitLabSettings, Settings
 
 SECRET = "simulated-webhook-secret"

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from worker.logs.error_lines import is_test_progress
-from worker.logs.excerpt import weights
-from worker.logs.excerpt.marks import find_marks
 from worker.logs.line_kinds import (
     DEADLY,
     GAP,
@@ -20,7 +18,8 @@ from worker.logs.line_kinds import (
     is_noise,
     strip_line,
 )
-from worker.logs.normal_form import normalise_line
+from worker.logs.line_marks import find_marks, sum_marks
+from worker.logs.normal_form import drop_number, normalise_line
 
 _SPREAD = 3.0
 """How much less than the heaviest line a line may weigh and still decide."""
@@ -106,20 +105,13 @@ _DIFFERS = re.compile(r"[+-](?![+-])")
 def _read_list(lines: Sequence[str]) -> list["DecisiveLine"]:
     """Return the files that the lines list and the lines in which these differ; none unless at
     least a third of all lines are such."""
-    texts = [text for text in (_unnumber(line) for line in lines) if text and text != GAP]
+    texts = [text for text in (drop_number(line).strip() for line in lines) if text and text != GAP]
     found = [text for text in texts if _LISTED.match(text) and not is_test_progress(text)]
     differing = [text for text in texts if _DIFFERS.match(text)] if found else []
     if 3 * len(found + differing) < len(texts):
         return []
     items = dict.fromkeys(map(normalise_line, (*found, *differing)))
     return [DecisiveLine(_LEAST, each, each, False, False, False) for each in items]
-
-
-def _unnumber(line: str) -> str:
-    return _NUMBER.sub("", line, 1).strip()
-
-
-_NUMBER = re.compile(r"^\d{1,9}: ?")
 
 
 # ------------------------------------------------------------------------ what tells something
@@ -165,17 +157,14 @@ def find_telling(lines: Sequence[str], command: str = "") -> list[DecisiveLine]:
         ):
             continue
         names = find_marks(_NPM.sub("", normal).replace("<n>", "1"))
-        weight = _weigh_marks(names)
-        is_plain = is_test or _is_plain(text, own)
+        speaks = "ended" not in names and not names.isdisjoint(_SPEAKS)
+        weight = sum_marks(names)[0] if speaks else _LEAST - 1
+        said = text.startswith(own) and not _HARMLESS.match(text)
+        is_plain = is_test or said or any(form.match(text) for form in (PLAIN, DEADLY, REASON))
         if is_plain or weight >= _LEAST:
             summary = "summary" in names
             found[normal] = DecisiveLine(weight, normal, text, is_test, is_plain, summary)
     return _drop_repeated(found)
-
-
-def _is_plain(text: str, own: tuple[str, ...]) -> bool:
-    said = text.startswith(own) and not _HARMLESS.match(text)
-    return said or any(pattern.match(text) for pattern in (PLAIN, DEADLY, REASON))
 
 
 _HARMLESS = re.compile(r"\S{1,60}: (?i:warn(?:ing)?|note|info|debug|using|loading|\*\*\*)\b")
@@ -212,12 +201,6 @@ def _says_nothing(normal: str) -> bool:
     """Whether a line has only words that occur in any failure."""
     words = set(_WORD.findall(normal.lower()))
     return not words - _COMMON_WORDS or _LICENCE.search(normal) is not None
-
-
-def _weigh_marks(names: set[str]) -> float:
-    if "ended" in names or names.isdisjoint(_SPEAKS):
-        return _LEAST - 1
-    return weights.sum_marks(names)[0]
 
 
 _SPEAKS = frozenset(

@@ -1,4 +1,5 @@
-"""Which command of a job's script ended it, and which lines of the log it wrote. Pure.
+"""Which command of a job's script ended it, which lines of the log it wrote, and what it was doing
+when the job reached its time limit. Pure.
 
 The runner prints each line of a script as `$ command` before it runs it, and stops at the first one
 that fails: so the last one printed is the one that failed. Before the script, and after it, only
@@ -7,10 +8,11 @@ end no job.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from worker.logs.line_kinds import REASON
+from worker.logs.normal_form import drop_number, normalise_places
 
 _LONGEST = 400
 """The most characters of a line that are read."""
@@ -34,7 +36,10 @@ class FailingCommand:
     @property
     def name(self) -> str:
         """The programs that the command runs, without their arguments: `npm test`, `cd, make`."""
-        return _name_programs(self.text) if self.in_script else self.text
+        if not self.in_script:
+            return self.text
+        parts = _BETWEEN.split(self.text[:_LONGEST])[:_COMMANDS]
+        return ", ".join(filter(None, map(_name_program, parts)))
 
     def select(self, lines: Sequence[str]) -> Sequence[str]:
         """Return the lines of the command's output; `lines` are all lines of the log."""
@@ -90,11 +95,10 @@ _EXIT_CODE = re.compile(r"\bexit (?:code|status):? (\d{1,9})")
 def keep_last_command(lines: Sequence[str]) -> list[str]:
     """Return those lines of an excerpt, with or without their numbers, that the failing command has
     written; all lines if the excerpt has no command."""
-    found = _find_last_echoed([_NUMBER.sub("", line, 1) for line in lines], 0)
+    found = _find_last_echoed([*map(drop_number, lines)], 0)
     return [*found.select(lines)] if found.text else [*lines]
 
 
-_NUMBER = re.compile(r"^\d{1,9}: ?")
 _HEAD = 20
 _RUNNER = "Running with gitlab-runner"
 _BEGINS = re.compile(r'Executing "\w{1,40}" stage of the job script')
@@ -238,13 +242,8 @@ _WORD = re.compile(r"[A-Za-z][\w.:-]{0,40}$")
 _WORDS, _COMMANDS = 3, 4
 
 
-def _name_programs(text: str) -> str:
-    """Return the programs of a command with their own commands, such as `docker build`."""
-    parts = _BETWEEN.split(text[:_LONGEST])[:_COMMANDS]
-    return ", ".join(filter(None, map(_name_program, parts)))
-
-
 def _name_program(part: str) -> str:
+    """Return the program of a part of a command with its own command, such as `docker build`."""
     words = _AROUND.sub("", f"{part} ", 1).split()
     if not words:
         return ""
@@ -255,3 +254,79 @@ def _name_program(part: str) -> str:
             break
         named.append(word)
     return " ".join(named)
+
+
+# ------------------------------------------------------------- what it was doing when time was up
+
+_LAST = 3
+"""How many last lines show where a script hung."""
+
+_MOST = 64
+"""The most tests that can be under way: more are a mere list of tests."""
+
+_AFTER_THE_SCRIPT = re.compile(
+    r"WARNING: (?:step_script|after_script|script) could not run|Running after_script"
+    r"|Uploading artifacts for failed job|Saving cache for failed job"
+    r"|Cleaning up project directory|(?:ERROR|FATAL): Job failed"
+)
+"""What the runner writes after the script."""
+
+_TEST_BEGINS = re.compile(
+    r"(?P<pytest>[\w./+-]{1,200}\.py::(?:(?! (?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b).)"
+    r"{1,300})$|=== (?:RUN|CONT) +(?P<go>\S{1,300})$"
+    r"|\[ RUN {6}\] (?P<gtest>\S{1,300})$"
+    r"|test (?P<cargo>\S{1,300}) (?:\.\.\.|has been running for over \d{1,6} seconds)$"
+    r"|(?P<unittest>\w{1,100} \([\w.]{1,300}\)) \.\.\.\s*$"
+    r"|\[INFO\] Running (?P<maven>[\w.$]{1,300})$"
+    r"|(?P<gradle>\S{1,300} > .{1,300}) STARTED$"
+    r"|Start +\d{1,6}: (?P<ctest>\S{1,300})$"
+)
+"""A line that says that a test has begun, and not yet how it ended."""
+
+_TEST_ENDS = re.compile(
+    r"(?:--- (?:PASS|FAIL|SKIP): |\[ {2}(?: {5}OK|FAILED {2}|SKIPPED ) ?\] )(?P<first>\S{1,300})"
+    r"|test (?P<cargo>\S{1,300}) \.\.\. \w"
+    r"|(?P<gradle>\S{1,300} > .{1,300}) (?:PASSED|FAILED|SKIPPED)$"
+    r"|(?:\[\w{1,7}\] )?Tests run: .{1,200} in (?P<maven>[\w.$]{1,300})$"
+    r"|\d{1,6}/\d{1,6} Test +#\d{1,6}: (?P<ctest>\S{1,300}) "
+    r"|(?:\[gw\d{1,4}\] \[ {0,2}\d{1,3}%\] )?"
+    r"(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (?P<pytest>[\w./+-]{1,200}\.py::\S.{0,300}?)$"
+)
+_TEST_RESULT = re.compile(
+    r"(?:(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b(?:\s+\[ {0,2}\d{1,3}%\])?"
+    r"|ok|FAIL|ERROR|skipped .{0,200})\s*$"
+)
+"""The result of the last test that has begun, on a line of its own."""
+
+
+def find_last_words(lines: Sequence[str]) -> Mapping[str, str]:
+    """Return the last lines of a script that reached its time limit: they show where it hung.
+
+    Nothing if they are only the script's own commands.
+    """
+    end = next((at for at, line in enumerate(lines) if _AFTER_THE_SCRIPT.match(line)), len(lines))
+    said = [line.strip() for line in lines[:end] if line.strip()][-_LAST:]
+    if all(line.startswith("$ ") for line in said):
+        return {}
+    return {f"at the end: {normalise_places(line)}": f"at the end: {line}" for line in said}
+
+
+def find_unfinished_test(lines: Iterable[str]) -> str:
+    """Return the name of the test that began last of those that have not ended, "" for none.
+
+    The lines are the end of a log, without gaps.
+    """
+    under_way: dict[str, None] = {}
+    for line in lines:
+        text = line[:1000].strip()
+        if ended := _TEST_ENDS.match(text):
+            under_way.pop(_get_name(ended), None)
+        elif _TEST_RESULT.match(text) and under_way:
+            under_way.popitem()
+        elif begun := _TEST_BEGINS.match(text):
+            under_way[_get_name(begun)] = None
+    return next(reversed(under_way), "") if len(under_way) <= _MOST else ""
+
+
+def _get_name(found: re.Match[str]) -> str:
+    return str(found[found.lastgroup or 0])

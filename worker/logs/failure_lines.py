@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from worker.logs import trace
+from worker.logs.error_lines import find_ignored, find_passed_output
+from worker.logs.excerpt import make_excerpt
 from worker.logs.excerpt.choose import clip_text
 from worker.logs.failing_command import (
     FailingCommand,
@@ -14,10 +16,8 @@ from worker.logs.failing_command import (
     find_runner_reason,
     read_exit_code,
 )
-from worker.logs.ignored_failures import find_ignored
 from worker.logs.line_kinds import GAP, is_in_a_list, strip_line
 from worker.logs.normal_form import normalise_line, normalise_places
-from worker.logs.passed_tests import find_passed_output
 from worker.logs.signature import find_exact_errors, list_telling_lines
 
 MOST = 5000
@@ -42,7 +42,7 @@ _ZERO = re.compile(r"(?<![\w.,:-])0(?![\w.,:-]*\w)")
 class FailureLines:
     """`excerpt` has an excerpt's lines, with their numbers; `failures` those of the whole log that
     name a failed test or an error with its place. Neither has lines about an ignored failure
-    (see `ignored_failures`), or of tests that passed. `is_whole`: every line of the log that looks
+    (see `error_lines`), or of tests that passed. `is_whole`: every line of the log that looks
     like one was examined. `command` is the one that ended the job, if only its output was read, and
     `exit_code` the code that the runner gives for it, 0 if it gives none.
     """
@@ -119,7 +119,7 @@ def read_command_lines(
     lines = trace.split_lines(cleaned)
     command, reason = find_failing_command(lines), find_runner_reason(lines)
     output = "".join(f"{line}\n" for line in command.select(lines)).encode()
-    excerpt = trace.make_excerpt([output], passed, size).write_text()
+    excerpt = make_excerpt([output], passed, size).write_text()
     numbered = [_shift_number(line, command.first - 1) for line in excerpt.split("\n")]
     if reason and not command.first <= reason <= command.last:
         numbered.append(f"{reason}: {lines[reason - 1]}")

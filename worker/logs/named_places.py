@@ -2,12 +2,18 @@
 
 A tool names a place in a message of its own (`x.c:41:3: error: …`, `In FILE line 12:`), or as one
 frame of a stack. Of a stack, the frame that counts is the innermost one in the project's own code.
+Where a tool prints the place on another line than the error, `join_headings` puts it before the
+error.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice, takewhile
+
+from worker.logs.line_kinds import GAP
+from worker.logs.normal_form import drop_number
 
 MAX_TEXT = 16_384
 """The most characters of an error that are read."""
@@ -23,7 +29,6 @@ PLACE = re.compile(
 )
 """A file and a line in it. A file without a suffix counts only where the form leaves no doubt."""
 
-_NUMBER = re.compile(r"^\d{1,9}: ?")
 _OF_JVM = re.compile(
     r"\s{0,40}at (?:[\w.@-]{1,100}/){0,3}(?P<package>(?:[\w$]{1,100}\.){1,20}?)[\w$]{1,100}"
     r"\.[\w$<>-]{1,100}\((?P<file>[\w$]{1,100}\.\w{1,8}):(?P<at>\d{1,7})\)"
@@ -97,7 +102,7 @@ def find_own_places(text: str, is_own: Callable[[NamedPlace], bool]) -> OwnPlace
     of_stack, created = _Role.ASIDE, False
     for line in text.split("\n"):
         places = _read_line(line)
-        if not places and _ends_stack(_NUMBER.sub("", line)):
+        if not places and _ends_stack(drop_number(line)):
             stack, created = None, "created " in line
         for place, role in places:
             if role is _Role.MESSAGE:
@@ -123,7 +128,7 @@ def _ends_stack(line: str) -> bool:
 
 
 def _read_line(line: str) -> list[tuple[NamedPlace, _Role]]:
-    line = _NUMBER.sub("", line)
+    line = drop_number(line)
     if frame := _OF_JVM.match(line):
         path = frame["package"].replace(".", "/") + frame["file"]
         return [(NamedPlace(path, int(frame["at"]), is_class=True), _Role.INNER_FIRST)]
@@ -151,3 +156,168 @@ def _find_role(found: re.Match[str], line: str) -> _Role:
     if not _BARE.match(before):
         return _Role.MESSAGE
     return _Role.BEFORE_MESSAGE if _OUTER_FIRST.match(after) else _Role.INNER_FIRST
+
+
+# ------------------------------------------------------------------------- places on another line
+
+# A tool prints the place of an error on another line than the error:
+# ESLint, stylelint and yamllint print a file's path on a line of its own and then `12:7  error  …`
+# for each problem in it; PHP_CodeSniffer prints `FILE: path` and then `12 | ERROR | …`. Terraform
+# prints a box with `Error: …`, then `  on path line 12` and the code, then what is wrong with it.
+# Brakeman prints `Confidence: …`, and `Message:`, `File:` and `Line:` below it. PHPStan prints a
+# table for each file, with its path in the head and an error in several lines of a column. Sphinx
+# calls `WARNING` what it treats as an error. Go's race detector says below `WARNING: DATA RACE` who
+# raced. ShellCheck prints `In path line 12:`, the code, and below it what is wrong. Dialyzer prints
+# `path:12:7:kind` and GHC `path:12:7: error:`, and what is wrong below it.
+
+_NUMBERED = r"(?P<number>\d{1,9}: ?)?"
+_HEADING = re.compile(
+    _NUMBERED + r"(?:FILE: )?(?P<path>(?:[A-Za-z]:)?[\w@.+~$/\\-]{1,300}\.\w{1,12})\s*$"
+)
+_ERROR = re.compile(
+    _NUMBERED + r"[ \t]{1,20}(?P<at>\d{1,7}(?::\d{1,7})?)(?:\s{1,20}|\s*\|\s)"
+    r"(?P<said>(?:error|ERROR|[✖×])\s.*)$"
+)
+_BOX = _NUMBERED + r"│ "
+_BOX_ERROR = re.compile(_BOX + r"Error: (?P<said>.*)$")
+_BOX_PLACE = re.compile(_BOX + r" {2}on (?P<path>\S{1,300}) line (?P<at>\d{1,7})\b")
+_BOX_REASON = re.compile(_BOX + r"(?P<reason>\S.*)$")
+_BOX_LINES = 30
+_FINDING = re.compile(_NUMBERED + r"Confidence: (?:High|Medium|Weak)$")
+_FIELD = re.compile(r"(?:\d{1,9}: ?)?(?P<field>Message|File|Line): (?P<value>.{1,400})$")
+_FINDING_LINES = 12
+_TABLE_HEAD = re.compile(r"(?:\d{1,9}: ?)? {1,3}Line {2,8}(?P<path>\S{1,300}\.\w{1,8})\s*$")
+_TABLE_ROW = re.compile(_NUMBERED + r" {1,4}:?(?P<at>\d{1,7}|-)? {2,12}(?P<said>\S.{0,400})$")
+_TABLE_RULE = re.compile(r"(?:\d{1,9}: ?)?\s{0,3}-{4,10} -{4,200}\s*$")
+_STRICT = "warnings treated as errors"
+_SPHINX = re.compile(
+    _NUMBERED + r"(?P<path>\S{1,300}\.\w{1,8}):(?:docstring of (?P<what>[\w.]{1,300}):)?"
+    r"(?P<at>\d{1,7}): WARNING: (?P<said>.*)$"
+)
+_PLACE_ALONE = re.compile(
+    _NUMBERED + r"(?P<place>\S{1,300}\.(?:exs?|erl|l?hs):\d{1,7}(?::\d{1,7})?):"
+    r"(?:(?P<kind>[a-z_]{3,40})| error:(?: \[(?P<code>[\w-]{1,20})\])?)\s*$"
+)
+
+
+def join_headings(lines: Iterable[str]) -> Iterator[str]:
+    """Yield a log's lines, with or without their numbers; an error below a path begins with that
+    path and its place (`src/app.js:12:7: error …`), if no blank line or gap is between them.
+
+    An error in a box, or in a finding of Brakeman's, begins with the place below it, and ends with
+    the reason if that is there.
+    """
+    path, lines = "", _join_tables(list(lines))
+    strict = any(_STRICT in line for line in lines)
+    for at, line in enumerate(lines):
+        if strict and (warning := _SPHINX.match(line[:1000])):
+            yield _write_sphinx(warning)
+            continue
+        if boxed := _BOX_ERROR.match(line[:1000]):
+            yield _write_boxed(boxed, lines[at + 1 : at + _BOX_LINES]) or line
+            continue
+        if finding := _FINDING.match(line):
+            yield _write_finding(finding, lines[at + 1 : at + _FINDING_LINES]) or line
+            continue
+        if _RACE.match(line):
+            yield f"{line.rstrip()}{_name_racer(lines[at + 1 : at + _RACE_LINES])}"
+            continue
+        if place := _IN_LINE.match(line[:1000]):
+            yield _write_below(place, lines[at + 1 : at + _IN_LINES]) or line
+            continue
+        if bare := _PLACE_ALONE.match(line[:1000]):
+            yield _write_with_next(bare, lines[at + 1 : at + 2])
+            continue
+        if heading := _HEADING.match(line):
+            path = heading["path"]
+        elif not line.strip() or line == GAP:
+            path = ""
+        if path and (error := _ERROR.match(line[:1000])):
+            line = f"{error['number'] or ''}{path}:{error['at']}: {error['said']}"
+        yield line
+
+
+def _join_tables(lines: list[str]) -> list[str]:
+    """Return the lines; each error in a table of PHPStan's becomes one line that begins with its
+    place, where the first of its lines was."""
+    joined: list[str] = []
+    path, inside, goes_on = "", False, False
+    for line in lines:
+        if table := _TABLE_HEAD.match(line[:1000]):
+            path = table["path"]
+        elif path and _TABLE_RULE.match(line[:1000]):
+            path, inside = (path, True) if not inside else ("", False)
+        elif path and inside and (row := _TABLE_ROW.match(line[:1000])):
+            said = row["said"].strip()
+            if said.startswith("🪪"):  # the name of the rule ends an error
+                goes_on = False
+            elif goes_on and not row["at"]:
+                joined[-1] += f" {said}"
+            else:
+                at = row["at"] if row["at"] not in (None, "-") else "1"
+                joined.append(f"{row['number'] or ''}{path}:{at}: error: {said}")
+                goes_on = True
+            continue
+        joined.append(line)
+        goes_on = False
+    return joined
+
+
+def _write_sphinx(warning: re.Match[str]) -> str:
+    what = f" (docstring of {warning['what']})" if warning["what"] else ""
+    place = f"{warning['number'] or ''}{warning['path']}:{warning['at']}"
+    return f"{place}: error: {warning['said']}{what}"
+
+
+def _write_with_next(error: re.Match[str], below: Sequence[str]) -> str:
+    said = drop_number("".join(below)).strip(" \t•").removesuffix(GAP)
+    kind = error["kind"] or (f"[{error['code']}]" if error["code"] else "")
+    words = ": ".join(filter(None, (f"{error['place']}: error", kind, said)))
+    return f"{error['number'] or ''}{words}"
+
+
+def _write_below(place: re.Match[str], below: Sequence[str]) -> str:
+    """Return the first remark below a place as an error there, "" if there is none."""
+    found = next(filter(None, (_POINTED.match(line[:1000]) for line in below)), None)
+    where = f"{place['number'] or ''}{place['path']}:{place['at']}"
+    return f"{where}: error: {found['said']}" if found else ""
+
+
+_IN_LINE = re.compile(_NUMBERED + r"In (?P<path>\S{1,300}) line (?P<at>\d{1,7}):\s*$")
+_POINTED = re.compile(r"(?:\d{1,9}: ?)?\s{0,300}\^[-^]{0,300} (?P<said>[A-Z]{1,5}\d{2,5} .*)$")
+_IN_LINES = 6
+
+
+def _name_racer(below: Sequence[str]) -> str:
+    """Return what the first side of a race did and in which function, "" if that is not told."""
+    texts = [drop_number(line[:1000]).strip() for line in below]
+    did = next((at for at, text in enumerate(texts) if _RACED.match(text)), len(texts))
+    return f": {texts[did].split()[0]} in {texts[did + 1]}" if did + 1 < len(texts) else ""
+
+
+_RACE = re.compile(_NUMBERED + r"WARNING: DATA RACE\s*$")
+_RACED = re.compile(r"(?:Read|Write) at 0x\w{1,16} by ")
+_RACE_LINES = 3
+
+
+def _write_boxed(error: re.Match[str], below: Sequence[str]) -> str:
+    """Return the error of a box with its place and reason, "" if the box names no place."""
+    box = [*takewhile(lambda line: "│" in line[:12] and not _BOX_ERROR.match(line), below)]
+    place = next(filter(None, map(_BOX_PLACE.match, islice(box, 4))), None)
+    reason = next(filter(None, map(_BOX_REASON.match, box)), None)
+    if place is None:
+        return ""
+    said = f"{error['said']}: {reason['reason']}" if reason else error["said"]
+    return f"{error['number'] or ''}{place['path']}:{place['at']}: error: {said}"
+
+
+def _write_finding(confidence: re.Match[str], below: Sequence[str]) -> str:
+    """Return a finding of Brakeman's as an error with its place, "" if it names no place."""
+    paragraph = takewhile(lambda line: not _FINDING.match(line) and line != GAP, below)
+    fields: dict[str, str] = {}
+    for found in filter(None, map(_FIELD.match, paragraph)):
+        fields.setdefault(found["field"], found["value"])
+    if not {"Message", "File", "Line"} <= fields.keys():
+        return ""
+    place = f"{fields['File']}:{fields['Line']}"
+    return f"{confidence['number'] or ''}{place}: error: {fields['Message']}"

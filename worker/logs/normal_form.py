@@ -6,6 +6,13 @@ from collections.abc import Iterable
 LONGEST = 400
 """The most characters of a line that are read."""
 
+_NUMBER = re.compile(r"^\d{1,9}: ?")
+
+
+def drop_number(line: str) -> str:
+    """Return a line of an excerpt without its number: `1843: text`."""
+    return _NUMBER.sub("", line, 1)
+
 
 def normalise_line(line: str) -> str:
     """Replace what differs from run to run by placeholders, and collapse blanks."""

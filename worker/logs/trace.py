@@ -7,9 +7,10 @@ numbers of anchors such as `#L1843`.
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
 
-from worker.logs.excerpt import Excerpt
-from worker.logs.timeline import Timeline, parse_stamp
 from worker.safety.untrusted import BREAKS, UNSEEN
 
 MAX_LINE = 8192
@@ -22,9 +23,6 @@ _MAX_HELD = 16 * PIECE  # of one line
 
 LARGE = 16 << 20
 """A cleaned log of more than this many bytes is read only once, while it is streamed."""
-
-LONGEST_PREVIEW = 1 << 16
-"""The most bytes of a preview, unless the caller sets a limit."""
 
 PAGE_BYTES = 500 * 1024
 """The job's page shows this many bytes of the end of a trace, and counts its lines from there."""
@@ -59,6 +57,104 @@ _TOLD = 200  # characters kept of the end of a line that is cut
 _LONGEST_STAMP = 40
 _CONTROL = bytes(code for code in (*range(32), 0x7F) if code not in b"\t\n")
 
+MAX_SECTIONS = 2_000
+MAX_TIMES = 5_000
+MAX_UNSHOWN = 20_000
+
+_MAX_NAME = 80
+
+
+@dataclass(slots=True)
+class Section:
+    """A section: lines `first` to `last` of the cleaned log, from `start` to `end` (epoch seconds).
+
+    `last` and `end` are 0 if the section's end was not seen.
+    """
+
+    name: str
+    first: int
+    last: int = 0
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(slots=True)
+class Timeline:
+    """A log's sections and times, filled while it is cleaned.
+
+    Bounded: if there are very many sections or times, only some are kept.
+    """
+
+    sections: list[Section] = field(default_factory=list)
+    times: list[tuple[int, int]] = field(default_factory=list)
+    unshown: list[int] = field(default_factory=list)
+    """The lines that the job's page leaves out."""
+    step: int = 1
+    """The least number of seconds between two of `times`."""
+
+    _open: dict[str, Section] = field(default_factory=dict)
+
+    def open_section(self, name: bytes, at: int, line: int) -> None:
+        """Record that a section begins with this line."""
+        if len(self.sections) < MAX_SECTIONS:
+            section = Section(name.decode("ascii", "replace")[:_MAX_NAME], line, start=at)
+            self.sections.append(section)
+            self._open[section.name] = section
+
+    def close_section(self, name: bytes, at: int, line: int) -> None:
+        """Record that a section ended before this line."""
+        section = self._open.pop(name.decode("ascii", "replace")[:_MAX_NAME], None)
+        if section:
+            section.last, section.end = max(section.first, line - 1), at
+
+    def record_unshown(self, line: int) -> None:
+        """Record that the job's page leaves out this line."""
+        if len(self.unshown) < MAX_UNSHOWN:
+            self.unshown.append(line)
+
+    def wants_time(self, at: int) -> bool:
+        """Whether this time is far enough from the last recorded one to be recorded."""
+        return not self.times or at - self.times[-1][1] >= self.step
+
+    def record_time(self, at: int, line: int) -> None:
+        """Record when this line was written, unless a recorded time is too near."""
+        if not self.wants_time(at):
+            return
+        self.times.append((line, at))
+        if len(self.times) > MAX_TIMES:
+            self.step *= 2
+            kept, self.times = self.times, []
+            for earlier, when in kept:
+                self.record_time(when, earlier)
+
+    @property
+    def began(self) -> int:
+        """The first recorded time, or the first section's, in epoch seconds; 0 if there is none."""
+        first = [at for _, at in self.times[:1]] + [each.start for each in self.sections[:1]]
+        return min(filter(None, first), default=0)
+
+    @property
+    def seconds(self) -> int:
+        """The seconds between the first and the last recorded time, 0 if there are none."""
+        return self.times[-1][1] - self.times[0][1] if self.times else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON that the sandbox's `log outline` reads; empty if nothing is known."""
+        if not self.sections and not self.times:
+            return {}
+        return {
+            "sections": [asdict(section) for section in self.sections],
+            "times": self.times,
+        }
+
+
+def parse_stamp(stamp: bytes) -> int:
+    """Return a time such as `2024-05-24T12:01:02` in epoch seconds, 0 if it is not valid."""
+    try:
+        return int(datetime.fromisoformat(stamp.decode()).replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        return 0
+
 
 def clean_trace(raw: bytes) -> bytes:
     """Return the lines of a trace as its job's page shows them, in UTF-8, each ended by "\\n".
@@ -89,37 +185,6 @@ def split_lines(cleaned: bytes) -> list[str]:
     """Split a cleaned log into lines: line N of the job's page is item N - 1."""
     lines = cleaned.decode("utf-8", "replace").split("\n")
     return lines if lines[-1] else lines[:-1]
-
-
-def preview_log(cleaned: bytes, limit: int = 4096) -> str:
-    """Return the lines of a cleaned log that explain the failure, as `1843: text`, gaps marked.
-
-    At most `limit` bytes of UTF-8; long lines are clipped. A log that fits is shown from its
-    script on.
-    """
-    return make_excerpt([cleaned], limit=limit).write_text()
-
-
-def preview_trace(
-    raw: Iterable[bytes], limit: int = 4096, green: Iterable[bytes] | None = None
-) -> str:
-    """Return the preview of a trace that comes in pieces; memory does not grow with the trace.
-
-    `green` is the trace of the same job's last run that passed, also in pieces: lines that it lacks
-    count more.
-    """
-    passed = clean_pieces(green) if green is not None else None
-    return make_excerpt(clean_pieces(raw), passed, limit).write_text()
-
-
-def make_excerpt(
-    cleaned: Iterable[bytes], green: Iterable[bytes] | None = None, limit: int = LONGEST_PREVIEW
-) -> Excerpt:
-    """Make the excerpt of a cleaned log that comes in pieces of whole lines; more may be fed."""
-    excerpt = Excerpt(limit, green)
-    for lines in cleaned:
-        excerpt.feed(lines)
-    return excerpt
 
 
 def count_shown_lines(end: bytes) -> int:

@@ -22,12 +22,12 @@ from starlette.routing import Route
 
 from worker.conversation.limits import Limits
 from worker.errors import SandpiperError, StoreError
-from worker.jobs.day_report import DayReport
+from worker.jobs.verdict_days import DayReport
 from worker.pages import files, overview, render, report, stored, view
 from worker.pages.answers import make_message_page, make_not_found, make_page
 from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
-from worker.sessions.base import SessionStore
+from worker.sessions.store import SessionStore
 
 MAX_AT_ONCE = 2
 """The most pages built at the same time, so that the webhook receiver stays fast."""
@@ -59,7 +59,7 @@ class Pages:
     Without `operator_token` and `sign_in` there are no operators' pages.
     """
 
-    open_store: Callable[[], stored.PageStore]
+    open_store: Callable[[], SessionStore]
     load_signer: Callable[[], Signer]
     operator_token: str
     limits: Limits

@@ -11,15 +11,16 @@ from worker.conversation.context import SessionKey
 from worker.pages.stored import find_state
 from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS
 from worker.safety.untrusted import one_line
-from worker.sessions.base import RecentTurns, SessionStore
-from worker.sessions.turn_row import (
+from worker.sessions.recent import (
     RUNNING,
+    RecentTurns,
     Row,
     RowError,
     load_row_of,
     matches_project,
     parse_project_id,
 )
+from worker.sessions.store import SessionStore
 
 ROWS = 50
 

@@ -9,14 +9,13 @@ from urllib.parse import urlsplit
 from starlette.routing import Route
 
 from worker.conversation.limits import Limits
-from worker.jobs.day_report import DayReport
+from worker.jobs.verdict_days import DayReport
 from worker.pages.home import make_home_route
 from worker.pages.http import Pages
 from worker.pages.openid import OpenIdClient
 from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
-from worker.pages.stored import PageStore
-from worker.sessions.base import SessionStore
+from worker.sessions.store import SessionStore
 
 DAY = 24 * 3600
 
@@ -57,7 +56,7 @@ class PageSettings:
 
     def make_routes(
         self,
-        open_store: Callable[[], PageStore],
+        open_store: Callable[[], SessionStore],
         limits: Limits,
         read_days: Callable[[SessionStore, float, int, str], Sequence[DayReport]],
         list_parked: Callable[[SessionStore], Iterable[str]],
@@ -88,11 +87,11 @@ class PageSettings:
 class _LazyStore:
     """Opens the store at the first use; tries again after an error."""
 
-    def __init__(self, open_store: Callable[[], PageStore]) -> None:
+    def __init__(self, open_store: Callable[[], SessionStore]) -> None:
         self._open, self._lock = open_store, threading.Lock()
-        self._store: PageStore | None = None
+        self._store: SessionStore | None = None
 
-    def __call__(self) -> PageStore:
+    def __call__(self) -> SessionStore:
         with self._lock:
             self._store = self._store or self._open()
         return self._store

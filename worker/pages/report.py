@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from worker.jobs import precision
-from worker.jobs.day_report import DayReport, Frequent, WrongVerdict
 from worker.jobs.precision import Group
+from worker.jobs.verdict_days import DayReport, Frequent, WrongVerdict
 from worker.pages.texts import check_web_url, describe_verdict
 from worker.safety.untrusted import one_line
 from worker.verdict.verdict import Verdict

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
-from typing import Protocol
 
 from worker.conversation import context_json
 from worker.conversation.context import Context, SessionKey
 from worker.errors import StoreError, Unreadable
 from worker.pages.texts import INTERRUPTED
 from worker.pages.view import StoredTurn
-from worker.sessions.base import RecentTurns, SessionStore, TurnClaims, TurnFiles
-from worker.sessions.turn_row import RUNNING
+from worker.sessions.recent import RUNNING
+from worker.sessions.store import SessionStore
 from worker.verdict.aftermath import load_aftermath, load_feedback
 
 MAX_TURNS = 12
@@ -18,19 +17,6 @@ MAX_TURNS = 12
 
 MAX_CONTEXT = 24 * 1024 * 1024
 """The most bytes of a `context.json` that is parsed for a page."""
-
-
-class PageStore(SessionStore, Protocol):
-    """A session store with a list of its turns."""
-
-    @property
-    def recent_turns(self) -> RecentTurns:
-        """The list of turns."""
-        ...
-
-    def read_installation_key(self) -> str:
-        """Return the store's own secret key, which is made at the first call."""
-        ...
 
 
 def read_turns(store: SessionStore, key: SessionKey, now: float) -> tuple[list[StoredTurn], int]:
@@ -65,7 +51,7 @@ def _read_running(
     return StoredTurn(context, find_state(store, key, number, now)) if context else None
 
 
-def find_state(store: TurnClaims, key: SessionKey, number: int, now: float) -> str:
+def find_state(store: SessionStore, key: SessionKey, number: int, now: float) -> str:
     """Return whether a turn that is not committed runs, or was interrupted: nobody holds it."""
     return RUNNING if store.find_holder(key, number, now) else INTERRUPTED
 
@@ -78,7 +64,7 @@ def _parse(key: SessionKey, data: bytes) -> Context | None:
     return None
 
 
-def open_archive(store: TurnFiles, key: SessionKey, number: int) -> Iterator[bytes] | None:
+def open_archive(store: SessionStore, key: SessionKey, number: int) -> Iterator[bytes] | None:
     """Open a turn's archive; None if it has none."""
     opened = store.open_files(key, number)
     return _stream(opened) if opened else None

@@ -12,7 +12,7 @@ from typing import Any
 
 from worker.conversation.context import Status
 from worker.safety.untrusted import one_line, parse_json, visible
-from worker.sessions.turn_row import RUNNING
+from worker.sessions.recent import RUNNING
 from worker.verdict.verdict import Verdict
 
 MAX_TEXT = 8_000

@@ -30,7 +30,7 @@ from worker.pages.texts import (
 )
 from worker.safety.redaction_counts import describe_counts
 from worker.safety.untrusted import one_line
-from worker.sessions.turn_row import RUNNING
+from worker.sessions.recent import RUNNING
 from worker.settings.limits import Unit
 from worker.verdict import aftermath
 from worker.verdict.aftermath import Aftermath, Feedback

@@ -28,8 +28,8 @@ from worker.conversation.triggers import (
 )
 from worker.errors import StoreError, Unreadable
 from worker.queue.leases import Leases
-from worker.sessions import damaged
-from worker.sessions.records import RECORD, Records, Stored
+from worker.sessions import checked
+from worker.sessions.objects import RECORD, Records, Stored
 from worker.stored_keys import KEY, from_stored, pick_known, to_stored
 
 log = logging.getLogger("sandpiper.journal")
@@ -268,20 +268,20 @@ class Journal:
             raise
         except (TypeError, ValueError, RecursionError) as error:
             now = self._clock.now()
-            damaged.confirm_damage(self._records, name, stored.content, str(error)[:200], now)
+            checked.confirm_damage(self._records, name, stored.content, str(error)[:200], now)
             log.error("%s is damaged and set aside", self._records.describe_place(name))
-            damaged.set_aside(self._records, name, stored)
+            checked.set_aside(self._records, name, stored)
             return None
 
     def list_set_aside(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[str]:
         """Yield the names of the damaged entries that were set aside, of all or of a merge
         request."""
         under = f"{project_id}/{mr_iid}/" if project_id else ""
-        return damaged.list_set_aside(self._records, f"{FOLDER}{under}")
+        return checked.list_set_aside(self._records, f"{FOLDER}{under}")
 
     def bring_back(self, kept: str) -> bool:
         """Put an entry that was set aside back; False if it is not there, or another one is."""
-        return damaged.bring_back(self._records, kept, RECORD)
+        return checked.bring_back(self._records, kept, RECORD)
 
     def find_parked(self, most: int | None = None) -> Iterator[StoredEntry]:
         """Yield the parked entries among the first `most` entries."""

@@ -11,6 +11,7 @@ posts or commits: `Lease.confirm_held` sends a heartbeat first. Each take-over o
 fencing number of its claim.
 """
 
+import json
 import logging
 import re
 import threading
@@ -22,11 +23,16 @@ from secrets import token_hex
 from worker.clock import Clock
 from worker.conversation.context import SessionKey
 from worker.errors import HandedOver, LeaseLost, StoreError
-from worker.queue.heartbeat import DEAD_RECORD, FOLDER, Registration
-from worker.sessions.base import Claim, SessionStore
-from worker.sessions.records import RECORD
+from worker.safety.untrusted import parse_object
+from worker.sessions.objects import RECORD, Records
+from worker.sessions.store import Claim, SessionStore
 
 log = logging.getLogger("sandpiper.leases")
+
+FOLDER = "workers/"
+DEAD_RECORD = b'{"worker": ""}'
+"""Replaces the record of a dead worker before it is deleted: not every store deletes
+conditionally."""
 
 BEAT = 8.0
 """Seconds between two heartbeats, and between two checks of the other workers' heartbeats."""
@@ -44,6 +50,57 @@ BACKSTOP = 86_400.0
 
 TIMER = "timer"
 """Stands for the worker itself, as the owner of triggers that it will begin later."""
+
+
+class Registration:
+    """This worker's record in the store, from its creation to its removal.
+
+    The constructor creates it and raises StoreError. `is_lost` says that the record no longer
+    belongs to this worker, `is_given_up` that this worker removed it itself.
+    """
+
+    def __init__(self, name: str, records: Records, clock: Clock) -> None:
+        self.name, self.is_lost, self.is_given_up = name, False, False
+        self._record, self._records, self._clock = f"{FOLDER}{name}.json", records, clock
+        self._lock = threading.Lock()
+        self._number = 0
+        self._at = clock.monotonic()
+        if not records.create(self._record, self._encode_record()):
+            raise StoreError(f"{records.describe_place(self._record)} exists", transient=True)
+
+    def send_heartbeat(self) -> None:
+        """Write the next heartbeat; sets `is_lost` if another worker removed the record.
+
+        Raises StoreError, also for a record that is damaged: it may be ours.
+        """
+        with self._lock:
+            if self.is_lost:
+                return
+            started = self._clock.monotonic()
+            stored = self._records.read(self._record, RECORD)
+            self._number += 1
+            # The record may have a heartbeat of ours for which the store's answer was lost.
+            is_ours = stored is not None and parse_object(stored.content).get("worker") == self.name
+            fresh = self._encode_record()
+            if stored and is_ours and self._records.replace(self._record, fresh, stored.version):
+                self._at = started
+                return
+            self.is_lost = True
+            log.error("worker %s was taken for dead; its runs end here, others go on", self.name)
+
+    def count_seconds_since_heartbeat(self) -> float:
+        """Return the seconds since the last heartbeat that was written."""
+        return self._clock.monotonic() - self._at
+
+    def remove_record(self) -> None:
+        """Delete the record, which frees all that this worker holds. Raises StoreError."""
+        with self._lock:
+            if not self.is_lost:
+                self.is_lost = self.is_given_up = True
+                self._records.delete(self._record)
+
+    def _encode_record(self) -> bytes:
+        return json.dumps({"worker": self.name, "beat": self._number}).encode()
 
 
 class Lease:

@@ -5,11 +5,17 @@ are written anew, so that a message cannot ask for another task, another time or
 """
 
 import json
+import logging
 import math
+import sys
+import threading
 from collections.abc import Mapping
+from queue import Empty, Queue
 from typing import Any
 
 from kombu import Message, compression
+from kombu.transport import memory, redis, virtual
+from kombu.utils.uuid import uuid
 
 from worker.conversation.triggers import Trigger, from_message, to_message, trigger_id
 from worker.safety.untrusted import parse_json
@@ -100,3 +106,132 @@ def refuse_compression() -> None:
 
 def _refuse_form(body: bytes) -> bytes:
     raise NotOurs("it is compressed")
+
+
+log = logging.getLogger("sandpiper.queue")
+
+
+class ReadMessage(virtual.Message):  # type: ignore[misc]
+    """kombu's message. One that cannot be read has its reason in `errors`, where a consumer looks
+    for it, and can be rejected like any other."""
+
+    def __init__(self, payload: Any, channel: Any = None, **options: Any) -> None:
+        try:
+            super().__init__(payload, channel=channel, **options)
+            self._check_delivery()
+        except Exception:  # what is no message can fail in any way
+            self.errors = [sys.exc_info()]
+            place = {"exchange": "", "routing_key": ""}
+            empty = {"body": None, "properties": {"delivery_tag": uuid(), "delivery_info": place}}
+            super().__init__(empty, channel=channel, **options)
+
+    def _check_delivery(self) -> None:
+        """Raise NotOurs if Redis could not be told of the message by what it says of itself."""
+        place = self.delivery_info
+        for each in (self.delivery_tag, place["exchange"], place["routing_key"]):
+            if not isinstance(each, str):
+                raise NotOurs("its delivery tag, exchange and routing key are no texts")
+
+
+class _Reading:
+    """Takes items off the queue, for kombu's channels."""
+
+    Message = ReadMessage
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)  # type: ignore[misc]
+        except Empty:
+            raise
+        except Exception as error:
+            if self._is_broker_failure(error):
+                raise
+            # It is taken off the queue by now, and no message.
+            log.warning("a message on the queue was refused: it cannot be read: %.200s", error)
+            return True
+
+    def _is_broker_failure(self, error: Exception) -> bool:
+        """Whether Redis failed. For kombu a KeyError is that too; here it comes from an item."""
+        transport: Any = self.connection  # type: ignore[attr-defined]
+        foreign = (*transport.connection_errors, *transport.channel_errors)
+        return isinstance(error, foreign) and not isinstance(error, KeyError)
+
+
+class RedisChannel(_Reading, redis.Channel):  # type: ignore[misc]
+    """kombu's channel to one Redis."""
+
+
+class RedisTransport(redis.Transport):  # type: ignore[misc]
+    """kombu's transport to one Redis."""
+
+    Channel = RedisChannel
+
+
+class SentinelChannel(_Reading, redis.SentinelChannel):  # type: ignore[misc]
+    """kombu's channel to the Redis that Sentinel names."""
+
+
+class SentinelTransport(redis.SentinelTransport):  # type: ignore[misc]
+    """kombu's transport to the Redis that Sentinel names."""
+
+    Channel = SentinelChannel
+
+
+PAUSE = 0.1
+"""Seconds after which a reader returns without a message, so that the worker does its other work.
+
+The worker then acknowledges finished jobs, which lets the next one in, and notices a shutdown.
+"""
+
+_arrived = threading.Condition()
+
+
+class _Count:
+    """How many messages this process has put on its queues."""
+
+    puts = 0
+
+
+class MemoryChannel(memory.Channel):  # type: ignore[misc]
+    """kombu's channel, which wakes the readers at every message.
+
+    Threads that use a queue for the first time at once get the same one: kombu's own channel gives
+    each of them another, all but one of which are lost with their messages.
+    """
+
+    def _new_queue(self, queue: str, **options: Any) -> None:
+        self._queue_for(queue)
+
+    def _queue_for(self, queue: str) -> "Queue[Any]":
+        return self.queues.setdefault(queue, Queue())  # type: ignore[no-any-return]
+
+    def _put(self, queue: str, message: Any, **options: Any) -> None:
+        super()._put(queue, message, **options)
+        with _arrived:
+            _Count.puts += 1
+            _arrived.notify_all()
+
+
+class MemoryTransport(memory.Transport):  # type: ignore[misc]
+    """kombu's transport with readers that wait for messages."""
+
+    Channel = MemoryChannel
+
+    def drain_events(self, connection: Any, timeout: float | None = None) -> None:
+        """Deliver one message. Raises TimeoutError if none comes, after at most PAUSE seconds."""
+        before = _Count.puts
+        if self._deliver_one():
+            return
+        with _arrived:
+            _arrived.wait_for(
+                lambda: _Count.puts != before, PAUSE if timeout is None else min(timeout, PAUSE)
+            )
+        if not self._deliver_one():
+            raise TimeoutError
+
+    def _deliver_one(self) -> bool:
+        try:
+            self.cycle.get(self._deliver, timeout=0)
+        except Empty:
+            return False
+        return True

@@ -17,7 +17,7 @@ from worker.conversation.triggers import PipelineFailed, Trigger, trigger_id
 from worker.errors import QueueError, StoreError, Unreadable
 from worker.queue.journal import FOLDER, Entry, Journal, State, get_project_id, name_entry
 from worker.queue.leases import Leases
-from worker.sessions.records import RECORD, Records, update_record
+from worker.sessions.objects import RECORD, Records, update_record
 
 log = logging.getLogger("sandpiper.slots")
 

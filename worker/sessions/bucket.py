@@ -29,9 +29,8 @@ from worker.sessions.bucket_answers import (
     require_list,
     translate_errors,
 )
-from worker.sessions.objects import CHUNK, Addressing
-from worker.sessions.records import Stored
-from worker.sessions.store import Store
+from worker.sessions.objects import CHUNK, Addressing, Stored
+from worker.sessions.store import SessionStore
 from worker.transport.certificates import find_trusted
 from worker.transport.urllib3_connections import bound_pools
 
@@ -101,7 +100,7 @@ def _bind_connections(client: Any, deadline: float) -> None:
     pools.update(bound_pools(pools, deadline))
 
 
-class S3Store(Store):
+class S3Store(SessionStore):
     """A SessionStore under `prefix` in `bucket`.
 
     `endpoint_url` is None for AWS. Credentials and the region come from `session`, by default from
@@ -121,7 +120,8 @@ class S3Store(Store):
         addressing: Addressing = "path",
     ) -> None:
         client = connect_bucket(
-            *(session or make_session(), endpoint_url),
+            session or make_session(),
+            endpoint_url,
             attempts=attempts,
             read_timeout=read_timeout,
             addressing=addressing,
@@ -130,7 +130,7 @@ class S3Store(Store):
 
 
 class Bucket:
-    """See `objects.Objects`. Versions are ETags."""
+    """Objects in a bucket. Versions are ETags."""
 
     def __init__(self, client: "S3Client", bucket: str, prefix: str) -> None:
         self._client = client
@@ -139,16 +139,13 @@ class Bucket:
         self._tags_are_md5 = False
 
     def exists(self, name: str) -> bool:
-        """See Objects."""
         return self._read_head(name) is not None
 
     def find_modification_time(self, name: str) -> float | None:
-        """See Objects."""
         head = self._read_head(name)
         return head["LastModified"].timestamp() if head else None
 
     def read(self, name: str, limit: int) -> Stored | None:
-        """See Objects."""
         try:
             with self._translate("read", name):
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
@@ -166,15 +163,12 @@ class Bucket:
         return Stored(content, answer["ETag"])
 
     def create(self, name: str, content: bytes) -> bool:
-        """See Objects."""
         return self._put_if(name, content, {"IfNoneMatch": "*"})
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """See Objects."""
         return self._put_if(name, content, {"IfMatch": version})
 
     def write(self, name: str, content: bytes) -> None:
-        """See Objects."""
         with self._translate("write", name):
             answer = self._client.put_object(
                 Bucket=self._bucket,
@@ -185,7 +179,6 @@ class Bucket:
         self._note_written(answer, content, name)
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
-        """See Objects."""
         size = 0
         done: list[CompletedPartTypeDef] = []
         with ExitStack() as undo:
@@ -203,12 +196,10 @@ class Bucket:
         return size
 
     def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
-        """See Objects."""
         head = self._read_head(name)
         return self._open(name, head["ContentLength"]) if head else None
 
     def delete(self, name: str, version: str | None = None) -> None:
-        """See Objects."""
         key = self._key(name)
         with suppress(Missing, Conflict), self._translate("delete", name):
             condition: Any = {} if version is None else {"IfMatch": version}
@@ -218,7 +209,6 @@ class Bucket:
                 raise Odd(f"cannot delete {self.describe_place(name)}: the answer is a page")
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """See Objects."""
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=self._key(prefix)
         )
@@ -230,7 +220,6 @@ class Bucket:
                     yield entry["Key"].removeprefix(self._prefix)
 
     def describe_place(self, name: str) -> str:
-        """See Objects."""
         return f"s3://{self._bucket}/{self._key(name)}"
 
     def _key(self, name: str) -> str:

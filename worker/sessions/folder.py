@@ -16,9 +16,8 @@ from typing import TypeVar
 
 from worker.errors import StoreError
 from worker.sessions.folder_lock import LOCK, lock_folder
-from worker.sessions.objects import CHUNK
-from worker.sessions.records import Stored
-from worker.sessions.store import Store
+from worker.sessions.objects import CHUNK, Stored
+from worker.sessions.store import SessionStore
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -52,7 +51,7 @@ _HINTS = {
 T = TypeVar("T")
 
 
-class FolderStore(Store):
+class FolderStore(SessionStore):
     """A SessionStore under `root`, which is created. Raises StoreError if that fails.
 
     `lock_seconds` is how long to wait for another process that changes the same turn.
@@ -65,7 +64,7 @@ class FolderStore(Store):
 
 
 class Folder:
-    """See `objects.Objects`. Folders have mode 0700, files 0600; dot-files are temporary files.
+    """Objects as files. Folders have mode 0700, files 0600; dot-files are temporary files.
 
     Whoever removes the last file of a folder removes the folder too, as the system does it: only if
     it is empty. A writer that misses its folder for this reason makes it again.
@@ -78,13 +77,11 @@ class Folder:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def exists(self, name: str) -> bool:
-        """See Objects."""
         path = self._root / name
         with _translate_errors(f"look at {path}"):
             return _exists(path)
 
     def find_modification_time(self, name: str) -> float | None:
-        """See Objects."""
         path = self._root / name
         with _translate_errors(f"look at {path}"):
             for each in (path, Path(_name_aside(str(path)))):
@@ -93,7 +90,6 @@ class Folder:
             return None
 
     def read(self, name: str, limit: int) -> Stored | None:
-        """See Objects."""
         path = self._root / name
         with _translate_errors(f"read {path}"):
             content = _read_current(path, limit + 1)
@@ -104,7 +100,6 @@ class Folder:
         return Stored(content, _compute_version(content))
 
     def create(self, name: str, content: bytes) -> bool:
-        """See Objects."""
         path = self._root / name
         with _translate_errors(f"write {path}"), self._make_scratch_file(path) as (scratch, file):
             durable = not name.startswith(_LIVING)
@@ -115,7 +110,6 @@ class Folder:
             return won
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """See Objects."""
         path = self._root / name
         with _translate_errors(f"write {path}"), self._make_scratch_file(path) as (scratch, file):
             durable = not name.startswith(_LIVING)
@@ -129,7 +123,7 @@ class Folder:
             return True
 
     def write(self, name: str, content: bytes) -> None:
-        """See Objects. The old object is renamed, and removed when the new one is in its place.
+        """The old object is renamed, and removed when the new one is in its place.
 
         Renaming over it would be simpler, but then a file system with delayed allocation (ext4)
         writes to the disk at once, which costs more than the rest of an iteration; a file that is
@@ -140,7 +134,6 @@ class Folder:
             self._do_in_folder(path, lambda: _swap(path, content))
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
-        """See Objects."""
         path, size = self._root / name, 0
         with ExitStack() as stack:
             with _translate_errors(f"write {path}"):
@@ -156,11 +149,10 @@ class Folder:
         return size
 
     def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
-        """See Objects."""
         return self._open(self._root / name) if self.exists(name) else None
 
     def delete(self, name: str, version: str | None = None) -> None:
-        """See Objects. In a turn's folder, unfinished files of dead writers are removed too."""
+        """In a turn's folder, unfinished files of dead writers are removed too."""
         path = self._root / name
         missing = suppress(FileNotFoundError, NotADirectoryError)
         with _translate_errors(f"remove {path}"), missing:
@@ -173,7 +165,7 @@ class Folder:
             self._remove_empty_folders(path.parent)
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """See Objects. Where unfinished files of killed writers are seen, they are removed."""
+        """Where unfinished files of killed writers are seen, they are removed."""
         folder, _, _ = prefix.rpartition("/")
         for path in _walk(self._root / folder, self._tidy_folder):
             name = path.relative_to(self._root).as_posix()
@@ -188,7 +180,6 @@ class Folder:
             self._remove_empty_folders(folder)
 
     def describe_place(self, name: str) -> str:
-        """See Objects."""
         return str(self._root / name)
 
     @contextmanager

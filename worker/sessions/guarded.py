@@ -16,9 +16,8 @@ from typing import Any
 import redis
 
 from worker.errors import StoreError
-from worker.sessions import keys
-from worker.sessions.objects import Objects
-from worker.sessions.records import Stored
+from worker.sessions import layout
+from worker.sessions.objects import Objects, Stored
 from worker.transport.failures import describe_failure
 
 LOCK_SECONDS = 60
@@ -40,8 +39,10 @@ return 1
 
 
 class RedisGuardedObjects:
-    """See `objects.Objects`. `url` is Redis's, `objects` the store that ignores conditions;
-    `options` are redis-py's for this URL."""
+    """`objects`, of a store that ignores conditions, with a Redis that keeps them.
+
+    `url` is Redis's; `options` are redis-py's for this URL.
+    """
 
     def __init__(
         self, objects: Objects, url: str, options: Mapping[str, Any] = MappingProxyType({})
@@ -53,14 +54,13 @@ class RedisGuardedObjects:
         self._prefix = f"sandpiper:{place}:"
 
     def exists(self, name: str) -> bool:
-        """See Objects."""
         if not _is_in_redis(name):
             return self._objects.exists(name)
         with self._translate_errors(name):
             return bool(self._redis.exists(self._prefix + name))
 
     def find_modification_time(self, name: str) -> float | None:
-        """See Objects. For Redis it is the time of the last use, which serves the same purpose."""
+        """For Redis it is the time of the last use, which serves the same purpose."""
         if not _is_in_redis(name):
             return self._objects.find_modification_time(name)
         with self._translate_errors(name):
@@ -68,7 +68,6 @@ class RedisGuardedObjects:
             return None if idle is None else time.time() - idle
 
     def read(self, name: str, limit: int) -> Stored | None:
-        """See Objects."""
         if not _is_in_redis(name):
             return self._objects.read(name, limit)
         with self._translate_errors(name):
@@ -76,7 +75,6 @@ class RedisGuardedObjects:
         return None if content is None else Stored(content, _compute_version(content))
 
     def create(self, name: str, content: bytes) -> bool:
-        """See Objects."""
         if _is_in_redis(name):
             with self._translate_errors(name):
                 return bool(self._redis.set(self._prefix + name, content, nx=True))
@@ -87,7 +85,6 @@ class RedisGuardedObjects:
             return True
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """See Objects."""
         if _is_in_redis(name):
             return self._swap(name, version, content)
         with self._lock_object(name):
@@ -98,19 +95,15 @@ class RedisGuardedObjects:
             return True
 
     def write(self, name: str, content: bytes) -> None:
-        """See Objects."""
         self._objects.write(name, content)
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
-        """See Objects."""
         return self._objects.upload(name, chunks)
 
     def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
-        """See Objects."""
         return self._objects.open(name)
 
     def delete(self, name: str, version: str | None = None) -> None:
-        """See Objects."""
         if not _is_in_redis(name):
             self._objects.delete(name, version)
         elif version is not None:
@@ -120,7 +113,7 @@ class RedisGuardedObjects:
                 self._redis.delete(self._prefix + name)
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """See Objects. Claims of turns are not listed."""
+        """Claims of turns are not listed."""
         if not prefix.startswith(_IN_REDIS):
             yield from self._objects.list_names(prefix)
             return
@@ -129,7 +122,6 @@ class RedisGuardedObjects:
         yield from sorted(key.decode().removeprefix(self._prefix) for key in found)
 
     def describe_place(self, name: str) -> str:
-        """See Objects."""
         return (
             f"Redis {self._prefix}{name}"
             if _is_in_redis(name)
@@ -172,7 +164,7 @@ class RedisGuardedObjects:
 
 
 def _is_in_redis(name: str) -> bool:
-    return name.startswith(_IN_REDIS) or name.endswith(f"/{keys.CLAIM}")
+    return name.startswith(_IN_REDIS) or name.endswith(f"/{layout.CLAIM}")
 
 
 def _compute_version(content: bytes) -> str:

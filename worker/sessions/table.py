@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from worker.errors import ConfigError, StoreError
 from worker.sessions.folder import FolderStore
 from worker.sessions.objects import Addressing
-from worker.sessions.store import Store
+from worker.sessions.store import SessionStore
 
 Options = Mapping[str, Any]
 """Those of S3Store."""
@@ -27,7 +27,7 @@ def open_store(
     endpoint_url: str | None = None,
     addressing: Addressing = "path",
     **limits: Any,
-) -> Store:
+) -> SessionStore:
     """Open the store at `file:///dir` or `s3://bucket/prefix`.
 
     `endpoint_url` is the address of S3, None for AWS; `addressing` says where S3 expects the
@@ -79,15 +79,15 @@ def _look(url: str, endpoint_url: str, addressing: Addressing) -> None:
 
 
 def guard_store(
-    store: Store, broker: str, options: Mapping[str, Any] = MappingProxyType({})
-) -> Store:
+    store: SessionStore, broker: str, options: Mapping[str, Any] = MappingProxyType({})
+) -> SessionStore:
     """Guard a store that ignores conditions with the Redis at `broker`, by redis-py's `options`."""
     from worker.sessions.guarded import RedisGuardedObjects
 
-    return Store(RedisGuardedObjects(store.records, broker, options))
+    return SessionStore(RedisGuardedObjects(store.records, broker, options))
 
 
-def _open_folder(parts: SplitResult, endpoint_url: str | None, options: Options) -> Store:
+def _open_folder(parts: SplitResult, endpoint_url: str | None, options: Options) -> SessionStore:
     path = Path(unquote(parts.path))
     if parts.netloc not in ("", "localhost") or not path.is_absolute() or "\0" in str(path):
         raise ConfigError(
@@ -97,7 +97,7 @@ def _open_folder(parts: SplitResult, endpoint_url: str | None, options: Options)
     return FolderStore(path)
 
 
-def _open_s3(parts: SplitResult, endpoint_url: str | None, options: Options) -> Store:
+def _open_s3(parts: SplitResult, endpoint_url: str | None, options: Options) -> SessionStore:
     # Importing boto3 takes most of a second, for which users of a folder need not wait.
     from worker.sessions.bucket import S3Store
 
@@ -112,7 +112,7 @@ def _open_s3(parts: SplitResult, endpoint_url: str | None, options: Options) -> 
     return S3Store(parts.netloc, parts.path, endpoint_url or None, **options)
 
 
-OPENERS: Mapping[str, Callable[[SplitResult, str | None, Options], Store]] = {
+OPENERS: Mapping[str, Callable[[SplitResult, str | None, Options], SessionStore]] = {
     "file": _open_folder,
     "s3": _open_s3,
 }

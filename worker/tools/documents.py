@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox.base import DATA, OUT, Sandbox, SandboxLimit
 from worker.errors import ArgumentError
-from worker.logs import trace
+from worker.logs.excerpt import preview_log
 from worker.logs.preview import head_and_tail, most_shown
 from worker.tools.base import ToolContext, ToolOutput
 from worker.tools.source import (
@@ -175,7 +175,7 @@ def make_preview(document: Document, limit: int) -> str:
     if document.preview is not None:
         return document.preview(limit)
     if document.kind is DocumentKind.LOG:
-        return trace.preview_log(document.data, limit)
+        return preview_log(document.data, limit)
     return head_and_tail(document.data.decode(errors="replace"), limit)
 
 

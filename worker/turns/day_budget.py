@@ -17,8 +17,8 @@ from typing import Any
 
 from worker.clock import Clock
 from worker.errors import StoreError
-from worker.sessions.object_names import name_day
-from worker.sessions.records import RECORD, Records, update_record
+from worker.sessions.layout import name_day
+from worker.sessions.objects import RECORD, Records, update_record
 
 log = logging.getLogger("sandpiper.budget")
 

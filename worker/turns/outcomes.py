@@ -6,8 +6,8 @@ from dataclasses import replace
 from worker.conversation.context import Context, SessionKey
 from worker.conversation.events import VerdictJudged, Watcher
 from worker.errors import StoreError
-from worker.sessions import turn_row
-from worker.sessions.base import SessionStore
+from worker.sessions import recent
+from worker.sessions.store import SessionStore
 from worker.turns.parts import Deps
 from worker.turns.stored_turns import find_aftermath, read_turn
 from worker.verdict import aftermath
@@ -116,8 +116,8 @@ def update_judgement(
 def _store_judgement(key: SessionKey, context: Context, judgement: Judgement, deps: Deps) -> None:
     """Write the judgement into the turn's row of the operators' list."""
     row = replace(
-        turn_row.make_row(context, deps.runtime.redact),
+        recent.make_row(context, deps.runtime.redact),
         label=str(judgement.label),
         label_reason=judgement.reason,
     )
-    deps.storage.recent.put_row(key, context.turn, row.started_at, turn_row.dump_row(row))
+    deps.storage.recent.put_row(key, context.turn, row.started_at, recent.dump_row(row))

@@ -29,7 +29,9 @@ from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.safety.marker import Marker
-from worker.sessions.base import KnownFailures, MemoryPart, RecentTurns, SessionStore
+from worker.sessions.projects import KnownFailures, MemoryPart
+from worker.sessions.recent import RecentTurns
+from worker.sessions.store import SessionStore
 from worker.settings.playbook import Playbook, Workflow
 from worker.settings.runs import Gate, KnownSettings, PlanBy
 from worker.tools.source import Toolbox

@@ -20,7 +20,7 @@ from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import ForgeError, LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields
 from worker.queue.leases import Lease
-from worker.sessions import turn_row
+from worker.sessions import recent
 from worker.settings.playbook import Workflow
 from worker.turns import (
     contexts,
@@ -340,9 +340,9 @@ def _find_done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
 
 def list_turn(key: SessionKey, context: Context, deps: Deps) -> None:
     """Put the turn on the operators' list. If that fails, the turn continues."""
-    row = turn_row.make_row(context, deps.runtime.redact)
+    row = recent.make_row(context, deps.runtime.redact)
     try:
-        deps.storage.recent.put_row(key, context.turn, row.started_at, turn_row.dump_row(row))
+        deps.storage.recent.put_row(key, context.turn, row.started_at, recent.dump_row(row))
     except StoreError as error:
         log.warning("session %s: not listed: %s", context.session_id, error)
 

@@ -10,9 +10,9 @@ from worker.conversation import context_json, prompts
 from worker.conversation.context import Context, SessionKey, Subject
 from worker.conversation.messages import ToolSpec, drop_wire
 from worker.errors import StoreError
-from worker.sessions.base import SessionStore
-from worker.sessions.object_names import PROMPTS
-from worker.sessions.records import Records
+from worker.sessions.layout import PROMPTS
+from worker.sessions.objects import Records
+from worker.sessions.store import SessionStore
 from worker.settings.playbook import Workflow
 from worker.turns.parts import Deps
 from worker.turns.tiers import list_tier_tools

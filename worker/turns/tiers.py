@@ -22,8 +22,8 @@ from worker.conversation.tiers import (
     resolve_tier,
 )
 from worker.errors import ConfigError, StoreError
-from worker.sessions.preferences import dump_preference, load_preference, make_preference_name
-from worker.sessions.records import RECORD, update_record
+from worker.sessions.objects import RECORD, update_record
+from worker.sessions.projects import dump_preference, load_preference, make_preference_name
 from worker.settings.models import Signal
 from worker.settings.playbook import Workflow
 from worker.turns.parts import Attempt, Deps

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from worker.logs.failing_command import FailingCommand, find_failing_command
+from worker.logs.failing_command import FailingCommand, find_failing_command, find_unfinished_test
 from worker.logs.line_kinds import JOB_FAILED, TROUBLE
 from worker.logs.normal_form import LONGEST
 from worker.logs.signature import TEXT, Signature, join_key, lead_with, make_signature
-from worker.logs.unfinished import find_unfinished_test
 from worker.safety.untrusted import one_line
 from worker.verdict.gitlab_reasons import BY_ITSELF, TIME_LIMITS
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey

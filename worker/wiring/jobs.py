@@ -24,7 +24,7 @@ from worker.gitlab.write.writer import GitLabWriter
 from worker.queue.journal import Journal
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
-from worker.sessions.store import Store
+from worker.sessions.store import SessionStore
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
 from worker.settings.limits import BUDGETS
 from worker.settings.playbook import Playbook, Workflow
@@ -112,7 +112,7 @@ def build_deps(
     return watched.wrap_deps(deps) if watched else deps
 
 
-def _open_store(settings: Settings, watched: Telemetry | None) -> tuple[Store, str]:
+def _open_store(settings: Settings, watched: Telemetry | None) -> tuple[SessionStore, str]:
     """Open the store, and read the key of its installation."""
     store = open_watched_store(settings, watched)
     return store, store.read_installation_key()
@@ -146,7 +146,7 @@ def _build_runtime(
     )
 
 
-def _build_queue(settings: Settings, store: Store, clock: Clock) -> Queue:
+def _build_queue(settings: Settings, store: SessionStore, clock: Clock) -> Queue:
     leases = make_leases(settings, store)
     owner = f"{socket.gethostname()}:{os.getpid()}"
     return Queue(Journal(store.records, leases, clock), leases, owner)
@@ -208,7 +208,7 @@ def _build_options(settings: Settings) -> Options:
     )
 
 
-def _build_budget(settings: Settings, store: Store, clock: Clock) -> Budget:
+def _build_budget(settings: Settings, store: SessionStore, clock: Clock) -> Budget:
     limits = settings.limits
     return Budget(store.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day)
 

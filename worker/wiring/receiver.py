@@ -10,12 +10,12 @@ from starlette.applications import Starlette
 from worker.clock import SystemClock
 from worker.conversation.limits import Limits
 from worker.errors import ConfigError
-from worker.jobs import missed_pipelines, verdict_days
+from worker.jobs import repair, verdict_days
 from worker.pages.openid import Application, OpenIdClient
 from worker.pages.parts import PageSettings
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
-from worker.sessions.base import SessionStore
+from worker.sessions.store import SessionStore
 from worker.settings import Settings
 from worker.settings.limits import BUDGETS
 from worker.telemetry.parts import Telemetry
@@ -106,7 +106,7 @@ def _make_journal(store: SessionStore) -> Journal:
 
 def _list_parked(store: SessionStore) -> Iterator[str]:
     """Yield a line for each parked trigger among the journal's first MOST_READ entries."""
-    return missed_pipelines.list_parked(_make_journal(store), MOST_READ)
+    return repair.list_parked(_make_journal(store), MOST_READ)
 
 
 def build_pages(settings: Settings) -> PageSettings:

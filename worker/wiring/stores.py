@@ -16,7 +16,7 @@ from worker.errors import StoreError
 from worker.queue.leases import Leases
 from worker.sessions import table
 from worker.sessions.objects import Addressing
-from worker.sessions.store import Store
+from worker.sessions.store import SessionStore
 from worker.sessions.table import guard_store, open_store
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
@@ -55,7 +55,7 @@ def choose_folder(settings: Settings, shared: Path = SHARED) -> Settings:
     return settings.model_copy(update={"store": f"file://{quote(str(base / shared.name))}"})
 
 
-def open_session_store(settings: Settings) -> Store:
+def open_session_store(settings: Settings) -> SessionStore:
     """Open the session store. Raises ConfigError or StoreError.
 
     Another S3 server than Amazon's is asked where it expects the bucket's name. If it ignores
@@ -99,13 +99,13 @@ def find_other_addressing(settings: Settings) -> Addressing | None:
     return table.find_other_addressing(settings.store, settings.s3_endpoint, chosen)
 
 
-def open_watched_store(settings: Settings, watched: Telemetry | None) -> Store:
+def open_watched_store(settings: Settings, watched: Telemetry | None) -> SessionStore:
     """Open the session store; `watched`, if given, counts what is done in it.
 
     Raises ConfigError or StoreError.
     """
     store = open_session_store(settings)
-    return Store(watched.wrap_objects(store.records)) if watched else store
+    return SessionStore(watched.wrap_objects(store.records)) if watched else store
 
 
 def wait_for_store(
@@ -131,7 +131,7 @@ def wait_for_store(
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def make_leases(settings: Settings, store: Store) -> Leases:
+def make_leases(settings: Settings, store: SessionStore) -> Leases:
     """Make this process's leases in the store; they are released when it exits."""
     options = settings.worker
     host = socket.gethostname()

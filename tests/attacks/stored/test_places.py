@@ -17,8 +17,8 @@ from worker.conversation.messages import Assistant, WireForm
 from worker.jobs.retention import remove_expired
 from worker.pages.overview import Query, build_overview
 from worker.pages.stored import read_turns
-from worker.sessions import turn_row
-from worker.sessions.object_names import PROMPTS
+from worker.sessions import recent
+from worker.sessions.layout import PROMPTS
 from worker.settings.playbook import Playbook, Workflow
 from worker.turns.parts import Finished
 from worker.turns.session import make_key
@@ -169,7 +169,7 @@ def test_what_lies_under_another_key_is_damaged(at: Job, part: int) -> None:
 def test_a_row_of_the_operators_list_that_lies_elsewhere_is_left_out(at: Job) -> None:
     at.run_failed()
     ((place, data),) = at.store.recent_turns.list_newest(5)
-    assert turn_row.load_row_of(place, data).session_id == at.find_key().session_id
+    assert recent.load_row_of(place, data).session_id == at.find_key().session_id
     at.store.recent_turns.put_row(replace(at.find_key(), session_id="f" * 20), 0, 5.0, data)
     shown = build_overview(at.store.recent_turns, at.store, 0.0, Query())
     assert [row.session_id for row, _ in shown.rows] == [at.find_key().session_id]

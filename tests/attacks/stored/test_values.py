@@ -23,14 +23,14 @@ from worker.conversation.triggers import Replied
 from worker.errors import Unreadable
 from worker.pages.render import render_page
 from worker.pages.view import StoredTurn, build_page
-from worker.queue.heartbeat import Registration
 from worker.queue.journal import Entry, State, decode_entry, encode_entry
+from worker.queue.leases import Registration
 from worker.queue.project_slots import decode_owners
-from worker.sessions import turn_row
-from worker.sessions.damaged import SECOND_LOOK
+from worker.sessions import recent
+from worker.sessions.checked import SECOND_LOOK
 from worker.sessions.folder import FolderStore
-from worker.sessions.preferences import load_preference
-from worker.sessions.records import RECORD
+from worker.sessions.objects import RECORD
+from worker.sessions.projects import load_preference
 from worker.turns.day_budget import decode_day
 from worker.verdict.aftermath import load_aftermath, load_feedback
 from worker.verdict.known import (
@@ -81,8 +81,8 @@ def use_session(data: bytes) -> None:
 
 def use_row(data: bytes) -> None:
     try:
-        turn_row.dump_row(turn_row.load_row(data))
-    except turn_row.RowError:
+        recent.dump_row(recent.load_row(data))
+    except recent.RowError:
         return
 
 
@@ -95,7 +95,7 @@ def use_entry(data: bytes) -> None:
 
 USES: dict[str, tuple[Callable[[bytes], object], dict[str, Any]]] = {
     "session": (use_session, json.loads(context_json.dump_context(SESSION))),
-    "row": (use_row, json.loads(turn_row.dump_row(turn_row.make_row(context())))),
+    "row": (use_row, json.loads(recent.dump_row(recent.make_row(context())))),
     "trigger": (use_entry, json.loads(encode_entry(Entry(Replied(7, 3, "d", 9), State.OPEN)))),
     "aftermath": (
         load_aftermath,

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from worker.cli.preview import command
 from worker.errors import SandpiperError
 from worker.logs import trace
+from worker.logs.excerpt import preview_log, preview_trace
 
 LOG = b"".join(b"part %d is built\n" % number for number in range(2_000))
 FAILED = LOG + b"\x1b[31mcart.c:7:3: error: 'totl' undeclared\x1b[0m\n" + LOG
@@ -28,7 +29,7 @@ def run(*arguments: str) -> str:
 def test_it_prints_the_preview(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_bytes(FAILED)
-    assert run(str(log)) == trace.preview_log(trace.clean_trace(FAILED))
+    assert run(str(log)) == preview_log(trace.clean_trace(FAILED))
     assert "2001: cart.c:7:3: error: 'totl' undeclared" in run(str(log), "--max", "300")
 
 
@@ -37,7 +38,7 @@ def test_a_gzipped_log_and_a_green_one_are_read(tmp_path: Path) -> None:
     log.write_bytes(gzip.compress(FAILED))
     green.write_bytes(LOG)
     shown = run(str(log), "--green", str(green), "--max", "400")
-    assert shown == trace.preview_trace([FAILED], 400, [LOG])
+    assert shown == preview_trace([FAILED], 400, [LOG])
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -53,7 +54,7 @@ def test_a_dash_reads_what_is_piped_packed_or_plain(
     process.stdin.flush()
     out, errors = process.communicate(data[first:], 60)
     assert (process.returncode, errors) == (0, b"")
-    assert out.decode() == trace.preview_log(trace.clean_trace(FAILED)) + "\n"
+    assert out.decode() == preview_log(trace.clean_trace(FAILED)) + "\n"
 
 
 def test_as_json_it_is_one_object(tmp_path: Path) -> None:

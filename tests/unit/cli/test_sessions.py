@@ -20,10 +20,10 @@ from worker.conversation import context_json
 from worker.conversation.context import CallCost, Context, Outcome, SessionKey, Status
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
-from worker.sessions import turn_row
+from worker.sessions import recent
 from worker.sessions.folder import Folder, FolderStore
-from worker.sessions.records import Stored
-from worker.sessions.store import Store
+from worker.sessions.objects import Stored
+from worker.sessions.store import SessionStore
 from worker.verdict.jobs import Survey
 from worker.verdict.project_memory import Fact, Source, add_fact, dump_facts, make_fact
 
@@ -52,13 +52,13 @@ def made(number: int, project: int = 7, path: str = "aviary/tern") -> Context:
     )
 
 
-def keep(store: Store, stored: Context, *, listed: bool = True) -> SessionKey:
+def keep(store: SessionStore, stored: Context, *, listed: bool = True) -> SessionKey:
     """Put it into the store as a turn that has ended."""
     key = SessionKey(stored.subject.project_id, stored.subject.mr_iid, stored.session_id)
     store.commit_turn(key, 0, context_json.dump_context(stored))
     if listed:
         store.recent_turns.put_row(
-            key, 0, stored.turn_usage.started_at, turn_row.dump_row(turn_row.make_row(stored))
+            key, 0, stored.turn_usage.started_at, recent.dump_row(recent.make_row(stored))
         )
     return key
 
@@ -77,7 +77,7 @@ def sessions(rows: Iterator[dict[str, object]]) -> list[int]:
 
 def test_the_newest_come_first_and_only_they_are_read(tmp_path: Path) -> None:
     objects = Counted(tmp_path)
-    store = Store(objects)
+    store = SessionStore(objects)
     for number in (5, 1, 30, 4, *range(6, 26)):
         keep(store, made(number))
     objects.read_names.clear()
@@ -92,7 +92,7 @@ def test_a_session_of_many_turns_is_one_line_of_its_latest(tmp_path: Path) -> No
     key = keep(store, made(1))
     reply = replace(made(1), turn=1, turn_usage=TurnUsage(started_at=9.0))
     store.commit_turn(key, 1, context_json.dump_context(reply))
-    store.recent_turns.put_row(key, 1, 9.0, turn_row.dump_row(turn_row.make_row(reply)))
+    store.recent_turns.put_row(key, 1, 9.0, recent.dump_row(recent.make_row(reply)))
     keep(store, made(2))
     rows = list(read_rows(store, find_sessions(store, store.recent_turns)))
     assert [(row["session"], row["turns"]) for row in rows] == [
@@ -199,7 +199,7 @@ def test_a_damaged_session_is_refused_in_one_line_and_its_bytes_can_be_had(
     )
 
 
-def remember(store: Store, project: int) -> None:
+def remember(store: SessionStore, project: int) -> None:
     """Two facts of a project, on two days."""
     facts: tuple[Fact, ...] = ()
     for number, day in ((1, 1_795_219_200.0), (2, 1_795_305_600.0)):
@@ -256,7 +256,7 @@ def test_a_line_has_date_verdict_state_and_title_in_steady_columns(tmp_path: Pat
     begun = replace(made(1_795_219_320), outcome=None)
     store.recent_turns.put_row(
         SessionKey(7, 42, begun.session_id),
-        *(0, 1_795_219_320.0, turn_row.dump_row(turn_row.make_row(begun))),
+        *(0, 1_795_219_320.0, recent.dump_row(recent.make_row(begun))),
     )
     done = run(tmp_path, "list")
     assert (done.returncode, done.stderr) == (0, "")

@@ -14,7 +14,7 @@ from worker.conversation.tiers import (
     find_upgrade,
     resolve_tier,
 )
-from worker.sessions.preferences import dump_preference, load_preference
+from worker.sessions.projects import dump_preference, load_preference
 from worker.settings.models import Signal
 
 SMALL, MIDDLE, CODER, BIG = (

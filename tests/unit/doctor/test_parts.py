@@ -29,7 +29,7 @@ from worker.doctor.examine import run_checks
 from worker.errors import StoreError
 from worker.lab.script import Answer, Asked, Call, Say
 from worker.sessions.bucket import S3Store
-from worker.sessions.records import Records, Stored
+from worker.sessions.objects import Records, Stored
 
 
 def blamed(lines: Iterable[Line]) -> dict[str, str]:

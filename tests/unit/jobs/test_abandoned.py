@@ -9,8 +9,8 @@ from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
 from worker.conversation.triggers import PipelineFailed, Replied, Trigger
 from worker.errors import Interrupted
-from worker.jobs import abandoned
-from worker.jobs.abandoned import STALE, Abandoned
+from worker.jobs import repair
+from worker.jobs.repair import STALE, Abandoned
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 from worker.turns.parts import Attempt, Finished
@@ -18,7 +18,7 @@ from worker.turns.parts import Attempt, Finished
 
 def sweep(at: Job, *, act: bool = True) -> tuple[list[Trigger], list[Abandoned]]:
     begun: list[Trigger] = []
-    found = list(abandoned.resume_abandoned(at.build_deps(), begun.append, act=act))
+    found = list(repair.resume_abandoned(at.build_deps(), begun.append, act=act))
     return begun, found
 
 

@@ -11,9 +11,9 @@ from worker.conversation.events import ignore_event
 from worker.conversation.triggers import PipelineFailed, Trigger
 from worker.errors import QueueError, StoreError
 from worker.jobs.consumer import Consumer
+from worker.queue.broker import Publisher
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
-from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.settings import Settings
 

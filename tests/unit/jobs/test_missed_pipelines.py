@@ -9,7 +9,7 @@ from tests.jobs import FINDING, Job, run_trigger
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.triggers import PipelineFailed
 from worker.errors import QueueError
-from worker.jobs.missed_pipelines import MissedPipeline, begin_missed_pipelines
+from worker.jobs.repair import MissedPipeline, begin_missed_pipelines
 from worker.turns.parts import Finished
 
 

@@ -20,7 +20,7 @@ from worker.conversation.model import Model, StopReason
 from worker.conversation.prompts import TAKEOVER
 from worker.conversation.tiers import TierModel, TierRules
 from worker.errors import ConfigError, HandedOver, ModelError
-from worker.jobs.results import CommandAnswered
+from worker.jobs.commands import CommandAnswered
 from worker.models.built_in_models import BUILT_IN
 from worker.settings.models import Signal
 from worker.settings.playbook import Playbook

@@ -9,7 +9,8 @@ from tests.simulators.gitlab import GitLabSim, Pipeline
 from worker.conversation.context import make_id_salt
 from worker.conversation.events import ignore_event
 from worker.conversation.triggers import Trigger
-from worker.jobs import delivery, results
+from worker.jobs import delivery
+from worker.jobs.pipeline import DebounceNotOver
 from worker.queue.journal import State
 from worker.turns.parts import Finished, Skipped
 
@@ -25,7 +26,7 @@ def seconds_after(pipeline: Pipeline, seconds: float, at: Job) -> None:
 def test_a_fresh_failure_rests_and_is_then_looked_at(at: Job) -> None:
     at.script_answers(FINDING)
     seconds_after(at.scene.pipeline, 5, at)
-    with pytest.raises(results.DebounceNotOver) as early:
+    with pytest.raises(DebounceNotOver) as early:
         at.run_failed(debounce=REST)
     assert early.value.seconds == pytest.approx(25)
     assert at.scene.mr.list_notes() == []

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from worker.jobs.day_report import DayReport, JudgedTurn, count_day, select_project
 from worker.jobs.precision import (
     count_groups,
     list_frequent,
@@ -16,8 +15,9 @@ from worker.jobs.precision import (
     make_json,
     write_digest,
 )
-from worker.sessions.object_names import name_day
-from worker.sessions.turn_row import Row
+from worker.jobs.verdict_days import DayReport, JudgedTurn, count_day, select_project
+from worker.sessions.layout import name_day
+from worker.sessions.recent import Row
 from worker.verdict.aftermath import Judgement, Label
 from worker.verdict.shares import Share
 

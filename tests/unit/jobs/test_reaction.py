@@ -8,8 +8,8 @@ from tests.jobs import FINDING, Job, run_trigger
 from tests.simulators.gitlab import GitLabSim, Note
 from worker.conversation.events import VotesChanged
 from worker.conversation.triggers import Reacted, from_message, to_message
-from worker.jobs import dispatch
-from worker.jobs.results import VotesCounted
+from worker.jobs import delivery
+from worker.jobs.reaction import VotesCounted
 from worker.turns.parts import Attempt, Skipped
 from worker.verdict import aftermath
 from worker.verdict.aftermath import Aftermath, Feedback
@@ -24,7 +24,7 @@ def at(sim: GitLabSim, tmp_path: Path) -> Job:
     return made
 
 
-def reacted(at: Job, note: Note, award: int = 1) -> dispatch.Result:
+def reacted(at: Job, note: Note, award: int = 1) -> delivery.Result:
     mr = note.merge_request
     return run_trigger(
         Reacted(mr.project.id, mr.iid, note.id, award), at.build_deps(), Attempt(at.events.append)

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from worker.conversation.context import SessionKey
-from worker.jobs.day_report import DAY, DayReport, read_day
 from worker.jobs.precision import Group, count_groups
-from worker.jobs.verdict_days import count_ended_days, read_days
-from worker.sessions import object_names
+from worker.jobs.verdict_days import DAY, DayReport, count_ended_days, read_day, read_days
+from worker.sessions import layout
 from worker.sessions.folder import FolderStore
-from worker.sessions.turn_row import Row, dump_row
+from worker.sessions.recent import Row, dump_row
 from worker.verdict.aftermath import DOWN, Feedback, dump_feedback
 
 NOON = 1_795_003_200.0
@@ -80,7 +79,7 @@ def test_a_report_adds_days_that_are_counted_to_turns_of_today(store: FolderStor
 
 def test_a_damaged_count_is_made_again(store: FolderStore) -> None:
     put(store, 1, NOON)
-    store.records.create(object_names.name_verdicts("2026-11-18"), b'{"day": 3}')
+    store.records.create(layout.name_verdicts("2026-11-18"), b'{"day": 3}')
     assert all_of(read_days(store, NOON + DAY, 30)).turns == 1
     assert len(list(count_ended_days(store, NOON + DAY))) == 1
 

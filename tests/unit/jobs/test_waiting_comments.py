@@ -9,7 +9,7 @@ from tests.simulators.gitlab import GitLabSim, Note
 from worker.conversation.context import Status
 from worker.conversation.triggers import Replied, Trigger
 from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
-from worker.sessions.base import Claim
+from worker.sessions.store import Claim
 from worker.turns.parts import Attempt, Busy, Finished
 from worker.verdict.facts import parse_time
 

@@ -13,7 +13,7 @@ from worker.lab.cases import load_case
 from worker.lab.gitlab.world import World
 from worker.lab.staging import Staged, stage_case
 from worker.lab.story import CASE
-from worker.logs.trace import preview_trace
+from worker.logs.excerpt import preview_trace
 
 STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE][ +]")
 NIGHT = "tests/test_year.py::test_a_boat_sails_when_the_water_allows_it[skarholm-2026-08-29]"

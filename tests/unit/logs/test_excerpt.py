@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from worker.logs import trace
+from worker.logs import line_marks, trace
 from worker.logs.ecosystems import CLOSES, OPENS
-from worker.logs.excerpt import marks, place, scan, weights
+from worker.logs.excerpt import preview_log, preview_trace, scan
 
 FAILURES = {
     "pytest": [
@@ -109,18 +109,17 @@ def texts(shown: str) -> list[str]:
 @pytest.mark.parametrize("after", [5, 1_500])
 def test_a_failure_is_shown_whole_however_much_follows(failure: list[str], after: int) -> None:
     cleaned = log(*calm(3_000), *failure, *calm(after, seed=2))
-    assert [line for line in failure if line not in texts(trace.preview_log(cleaned))] == []
+    assert [line for line in failure if line not in texts(preview_log(cleaned))] == []
 
 
-def test_every_mark_and_every_value_of_the_place_has_a_weight() -> None:
-    assert weights.sum_marks(marks.NAMES)
-    assert len(weights.PLACE) == len(place.NAMES)
+def test_every_mark_has_a_weight() -> None:
+    assert line_marks.sum_marks(line_marks.NAMES)
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_all_marks_are_known(failure: list[str]) -> None:
     for line in failure:
-        assert marks.find_marks(line) <= set(marks.NAMES)
+        assert line_marks.find_marks(line) <= set(line_marks.NAMES)
 
 
 def test_the_formats_can_be_joined_and_each_stands_there_once() -> None:
@@ -133,12 +132,12 @@ def test_what_a_green_run_says_too_gives_way_to_what_is_new() -> None:
     before, after = calm(1_000, seed=3), calm(1_000, seed=4)
     passed = log(*before, *noise, *after)
     failed = log(*before[:500], "the totals are off by 2", *before[500:], *noise, *after)
-    assert "the totals are off by 2" not in texts(trace.preview_log(failed, 1_000))
-    assert "the totals are off by 2" in texts(trace.preview_trace([failed], 1_000, [passed]))
+    assert "the totals are off by 2" not in texts(preview_log(failed, 1_000))
+    assert "the totals are off by 2" in texts(preview_trace([failed], 1_000, [passed]))
 
 
 def test_a_log_of_blanks_is_a_gap() -> None:
-    assert trace.preview_log(b" \n" * 5_000) == "…"
+    assert preview_log(b" \n" * 5_000) == "…"
 
 
 def test_times_hashes_and_counts_are_not_new() -> None:
@@ -150,7 +149,7 @@ def test_times_hashes_and_counts_are_not_new() -> None:
 
     passed = log(*run("10:01:02", "0fa4c1d", 12))
     failed = log(*run("11:31:59", "9be01aa", 7), "cannot link cart", *calm(200))
-    shown = texts(trace.preview_trace([failed], 700, [passed]))
+    shown = texts(preview_trace([failed], 700, [passed]))
     assert "cannot link cart" in shown
     assert not any("error log" in line for line in shown)
 
@@ -162,7 +161,7 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("size", [1_000, 4_096, 1 << 20])
 def test_a_log_in_pieces_gives_the_same_excerpt(size: int) -> None:
     raw = log(*calm(30_000), *FAILURES["pytest"], *calm(4_000, seed=5))
-    assert trace.preview_trace(pieces(raw, size)) == trace.preview_log(trace.clean_trace(raw))
+    assert preview_trace(pieces(raw, size)) == preview_log(trace.clean_trace(raw))
 
 
 @pytest.mark.parametrize("size", [7, 100, 5_000])
@@ -182,7 +181,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
     def peak(count: int) -> int:
         part = log(*calm(8_000), *FAILURES["go"])
         tracemalloc.start()
-        trace.preview_trace(part for _ in range(count))
+        preview_trace(part for _ in range(count))
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -202,7 +201,7 @@ def test_a_hostile_log_takes_linear_time() -> None:
     ]
     started = time.process_time()
     for number, line in enumerate(hostile):
-        trace.preview_log(b"".join(line[:-1] + b"%d %d\n" % (number, at) for at in range(1_000)))
+        preview_log(b"".join(line[:-1] + b"%d %d\n" % (number, at) for at in range(1_000)))
     assert time.process_time() - started < 20
 
 
@@ -238,9 +237,7 @@ RUNNER = [
 @pytest.mark.parametrize("limit", [1_024, 4_096])
 def test_what_the_runner_could_not_start_is_shown_beside_the_failure(limit: int) -> None:
     failed = ["psycopg2.OperationalError: could not connect to server", "make: *** [test] Error 1"]
-    shown = texts(
-        trace.preview_log(log(*RUNNER, *calm(3_000), *FAILURES["pytest"], *failed), limit)
-    )
+    shown = texts(preview_log(log(*RUNNER, *calm(3_000), *FAILURES["pytest"], *failed), limit))
     assert RUNNER[3] in shown
     assert RUNNER[4] in shown
     assert RUNNER[9].partition(" ")[2] in shown
@@ -258,7 +255,7 @@ def test_why_a_service_did_not_start_is_shown_in_its_own_words(limit: int) -> No
     runner = [*RUNNER[:9], *said, *RUNNER[10:]]
     failed = ["ConnectionError: getaddrinfo ENOTFOUND elasticsearch", "Tests:  2 failed, 2 total"]
     many = [line for kind in ("jest", "pytest") for line in FAILURES[kind]]
-    shown = texts(trace.preview_log(log(*runner, *calm(90), *many, *failed), limit))
+    shown = texts(preview_log(log(*runner, *calm(90), *many, *failed), limit))
     assert any("vm.max_map_count [65530] is too low" in line for line in shown)
     assert failed[0] in shown
 
@@ -266,14 +263,14 @@ def test_why_a_service_did_not_start_is_shown_in_its_own_words(limit: int) -> No
 @pytest.mark.parametrize("before", [60, 700, 2_300, 7_000])
 def test_an_exception_far_into_a_long_line_is_shown(before: int) -> None:
     line = "x" + " y" * (before // 2) + " TypeError: cart is not a function" + " z" * 300
-    shown = trace.preview_log(log(*calm(2_000), line, *calm(400, seed=2)), 1_024)
+    shown = preview_log(log(*calm(2_000), line, *calm(400, seed=2)), 1_024)
     assert "TypeError: cart is not a function" in shown
 
 
 def test_a_line_that_begins_with_a_long_path_keeps_the_file_and_line_of_its_error() -> None:
     file = "/builds/shop/cart" + "/vendor/parts" * 9 + "/lib/net/protocol.rb:46"
     line = f"{file}:in `connect': returned=1 peer=10.1.2.3:443 state=error: unexpected eof"
-    shown = trace.preview_log(log(*calm(2_000), line, *calm(400, seed=2)), 1_024)
+    shown = preview_log(log(*calm(2_000), line, *calm(400, seed=2)), 1_024)
     assert "[cut] " in shown
     assert "/protocol.rb:46:in `connect'" in shown
 
@@ -289,7 +286,7 @@ def test_a_line_that_begins_with_a_long_path_keeps_the_file_and_line_of_its_erro
 )
 def test_a_shortened_line_keeps_its_end_and_says_so(middle: int, end: str) -> None:
     line = "error: the parts do not fit together" + " and again" * middle + f" {end}"
-    shown = texts(trace.preview_log(log(*calm(2_000), line), 1_024))
+    shown = texts(preview_log(log(*calm(2_000), line), 1_024))
     head, _, tail = next(text for text in shown if text.startswith("error: ")).partition(" [cut] ")
     assert line.startswith(head)
     assert tail
@@ -300,7 +297,7 @@ def test_a_shortened_line_keeps_its_end_and_says_so(middle: int, end: str) -> No
 @pytest.mark.parametrize("count", [20, 9_000])
 def test_of_a_passed_job_the_end_is_shown(count: int) -> None:
     run = [*calm(count), "3 passed", "Cleaning up project directory and file based variables"]
-    shown = trace.preview_log(log('Executing "step_script" stage of the job script', *run, PASSED))
+    shown = preview_log(log('Executing "step_script" stage of the job script', *run, PASSED))
     lines = [line for line in shown.split("\n") if line != "…"]
     assert [line.partition(": ")[2] for line in lines] == [run[-3], "3 passed", PASSED]
 
@@ -325,7 +322,7 @@ GOES_WELL = (
 @pytest.mark.parametrize("kind", GOES_WELL)
 def test_what_goes_well_is_at_most_a_tenth_of_what_is_shown(failure: list[str], kind: str) -> None:
     well = [kind.format(n=number) for number in range(600)]
-    shown = texts(trace.preview_log(log(*calm(50), *well, *failure, *well[:20])))
+    shown = texts(preview_log(log(*calm(50), *well, *failure, *well[:20])))
     assert set(failure) <= set(shown)
     assert sum(text in well for text in shown) <= len(shown) / 10
 
@@ -359,7 +356,7 @@ def test_the_count_of_failed_tests_is_always_shown(tally: str, limit: int) -> No
     failures = [
         line for n in range(60) for line in (*FAILURES["pytest"], f"E  AssertionError: {n}")
     ]
-    shown = texts(trace.preview_log(log(*calm(900), *failures, tally, *calm(300, seed=5)), limit))
+    shown = texts(preview_log(log(*calm(900), *failures, tally, *calm(300, seed=5)), limit))
     assert tally in shown
 
 
@@ -368,7 +365,7 @@ def test_an_exception_that_repeats_is_shown_beside_one_that_is_seen_once(before:
     repeated = "x " * (before // 2) + "TypeError: cart.total is not a function"
     many = [line for n in range(40) for line in (*calm(30, seed=n), repeated)]
     once = "ReferenceError: the shelf is not defined"
-    shown = trace.preview_log(log(*calm(200), once, *many, *calm(400, seed=99)), 1_024)
+    shown = preview_log(log(*calm(200), once, *many, *calm(400, seed=99)), 1_024)
     assert "TypeError: cart.total is not a function" in shown
 
 
@@ -381,4 +378,4 @@ def test_an_exception_that_repeats_is_shown_beside_one_that_is_seen_once(before:
     ],
 )
 def test_a_failure_that_looks_like_progress_is_shown(line: str) -> None:
-    assert line in texts(trace.preview_log(log(*calm(900), line, *calm(300, seed=5)), 1_024))
+    assert line in texts(preview_log(log(*calm(900), line, *calm(300, seed=5)), 1_024))

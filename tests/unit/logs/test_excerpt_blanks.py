@@ -3,13 +3,13 @@
 import pytest
 
 from tests.unit.logs.test_excerpt import calm, log, texts
-from worker.logs import trace
+from worker.logs.excerpt import preview_log
 
 
 def show_failure(*lines: str) -> list[str]:
     """The lines shown of a failure with these lines."""
     cleaned = log(*calm(900), "error: the boxes differ", *lines, *calm(90, seed=2))
-    return texts(trace.preview_log(cleaned, 4_096))
+    return texts(preview_log(cleaned, 4_096))
 
 
 def test_long_runs_of_blanks_are_shortened_and_deeper_lines_stay_deeper() -> None:

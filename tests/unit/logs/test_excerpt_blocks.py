@@ -3,15 +3,15 @@
 import pytest
 
 from tests.unit.logs.test_excerpt import FAILURES, calm, log, texts
-from worker.logs import trace
-from worker.logs.excerpt import marks
+from worker.logs import line_marks
+from worker.logs.excerpt import preview_log
 
 
 @pytest.mark.parametrize("limit", [1_024, 4_096])
 def test_no_line_is_left_out_alone(limit: int) -> None:
     """The mark of its gap would say less, and cost nearly as much."""
     block = [line for n in range(40) for line in (f"error: part {n:x} is lost", f"  at shelf {n}")]
-    shown = trace.preview_log(log(*calm(900), *block, *calm(90, seed=3)), limit)
+    shown = preview_log(log(*calm(900), *block, *calm(90, seed=3)), limit)
     places = [int(line.partition(":")[0]) for line in shown.split("\n") if line != "…"]
     alone = [at for at in places if at + 2 in places and at + 1 not in places]
     assert len(places) > 10
@@ -21,7 +21,7 @@ def test_no_line_is_left_out_alone(limit: int) -> None:
 def test_what_explains_a_failure_is_kept_twenty_lines_below_its_head() -> None:
     steps = [f"   part {n} of the cart" for n in range(22)]
     cleaned = log(*calm(900), "the cart failed:", *steps, "   shelf 7 holds 3", *calm(900, seed=2))
-    assert "   shelf 7 holds 3" in texts(trace.preview_log(cleaned, 4_096))
+    assert "   shelf 7 holds 3" in texts(preview_log(cleaned, 4_096))
 
 
 ASIDES = {
@@ -49,7 +49,7 @@ ASIDES = {
 def test_a_failure_comes_before_what_any_error_of_a_tool_ends_with(asides: list[str]) -> None:
     failures = [line for failure in FAILURES.values() for line in failure]
     cleaned = log(*calm(900), *asides * 4, *failures, *asides, "make: *** [test] Error 1")
-    shown = texts(trace.preview_log(cleaned, 1_024))
+    shown = texts(preview_log(cleaned, 1_024))
     assert [line for line in shown if line in asides] == []
 
 
@@ -60,8 +60,10 @@ def test_what_a_tool_puts_before_each_line_hides_no_failure(before: str) -> None
         "CMake Error at CMakeLists.txt:9 (find_package):",
         "--- FAIL: TestTotal (0.00s)",
     ):
-        assert {"opens", "fault"} & marks.find_marks(line) <= marks.find_marks(before + line)
-        assert "opens" in marks.find_marks(before + line)
+        assert {"opens", "fault"} & line_marks.find_marks(line) <= line_marks.find_marks(
+            before + line
+        )
+        assert "opens" in line_marks.find_marks(before + line)
 
 
 def warn(number: int, word: str = "warning") -> list[str]:
@@ -91,7 +93,7 @@ ASSERTED = [
 
 def test_what_a_compiler_warns_of_gives_way_to_the_failure() -> None:
     cleaned = log(*calm(300), *WARNINGS, *calm(60, seed=2), *ASSERTED, "1 failed in 3 s")
-    shown = texts(trace.preview_log(cleaned, 1_024))
+    shown = texts(preview_log(cleaned, 1_024))
     assert set(ASSERTED) <= set(shown)
     assert [line for line in shown if line in WARNINGS] == []
 
@@ -99,11 +101,11 @@ def test_what_a_compiler_warns_of_gives_way_to_the_failure() -> None:
 def test_an_error_among_warnings_is_shown_with_what_leads_to_it() -> None:
     error = warn(80, "error")
     cleaned = log(*calm(300), *WARNINGS, *error, *WARNINGS, "make: *** [all] Error 1")
-    assert set(error[2:6]) <= set(texts(trace.preview_log(cleaned, 1_024)))
+    assert set(error[2:6]) <= set(texts(preview_log(cleaned, 1_024)))
 
 
 def test_warnings_are_shown_where_there_is_nothing_else() -> None:
-    shown = texts(trace.preview_log(log(*calm(300), *WARNINGS), 1_024))
+    shown = texts(preview_log(log(*calm(300), *WARNINGS), 1_024))
     assert [line for line in shown if "warning: " in line]
 
 
@@ -114,7 +116,7 @@ def test_what_sbt_says_below_a_failed_test_is_shown_with_it() -> None:
     failed = ["[info] - binds a port *** FAILED ***", "[info]   81 did not equal 80", *frames]
     names = ("opens", "closes", "binds twice", "binds a name")
     passed = [f"[info] - {name} {number:x}" for number in range(200) for name in names]
-    shown = texts(trace.preview_log(log(*passed, *failed, *passed), 4_096))
+    shown = texts(preview_log(log(*passed, *failed, *passed), 4_096))
     assert set(failed) <= set(shown)
     assert [line for line in shown if line in passed] == []
 
@@ -129,8 +131,8 @@ def test_tests_that_fail_for_one_reason_leave_room_for_where_it_stands() -> None
     ]
     failed = [f"FAILED tests/index/test_{n:x}.py::Test{n:x}::test_nat - {why}" for n in range(60)]
     cleaned = log(*calm(900), *head, *calm(900, seed=2), *failed, "== 60 failed, 1 error in 7 s ==")
-    assert set(head) <= set(texts(trace.preview_log(cleaned, 1_024)))
-    shown = texts(trace.preview_log(cleaned, 4_096))
+    assert set(head) <= set(texts(preview_log(cleaned, 1_024)))
+    shown = texts(preview_log(cleaned, 4_096))
     assert len([line for line in shown if line in failed]) <= 12
 
 
@@ -146,22 +148,22 @@ def test_the_warnings_that_a_test_run_ends_with_give_way_to_its_failure() -> Non
     head, end = "=========== FAILURES ===========", "FAILED tests/test_net.py::test_a_port_is_bound"
     failure = [head, *ASSERTED[:2], *ASSERTED[-3:]]
     summary = ["=== warnings summary ===", *warnings, end, "== 1 failed, 60 warnings in 3 s =="]
-    shown = texts(trace.preview_log(log(*calm(300), *failure, *summary), 1_024))
+    shown = texts(preview_log(log(*calm(300), *failure, *summary), 1_024))
     assert {*failure, end} <= set(shown)
     assert len([line for line in shown if line in warnings]) <= 5
 
 
 def test_a_crash_of_the_interpreter_is_found_behind_the_dots_of_its_tests() -> None:
     crash = f"tests/test_date.py {'.' * 200}Fatal Python error: Segmentation fault"
-    shown = trace.preview_log(log(*calm(900), crash, *calm(40, seed=2)), 1_024)
+    shown = preview_log(log(*calm(900), crash, *calm(40, seed=2)), 1_024)
     assert "Fatal Python error: Segmentation fault" in shown
 
 
 @pytest.mark.parametrize("line", ["- 81", "+ 80", "- tests/test_net.py is missing"])
 @pytest.mark.parametrize("before", ["", "[error] ", "[12:34:56] ", "##[error]"])
 def test_only_behind_sbts_own_mark_does_a_bullet_end_a_failure(line: str, before: str) -> None:
-    assert "closes" not in marks.find_marks(before + line)
-    assert "closes" in marks.find_marks(f"[info] {line}")
+    assert "closes" not in line_marks.find_marks(before + line)
+    assert "closes" in line_marks.find_marks(f"[info] {line}")
 
 
 def test_a_crash_that_repeats_behind_the_dots_of_its_tests_leaves_room() -> None:
@@ -170,6 +172,6 @@ def test_a_crash_that_repeats_behind_the_dots_of_its_tests_leaves_room() -> None
         for n in range(1, 60)
     ]
     cleaned = log(*calm(900), *ASSERTED, *crashes)
-    shown = texts(trace.preview_log(cleaned, 4_096))
+    shown = texts(preview_log(cleaned, 4_096))
     assert set(ASSERTED[-3:]) <= set(shown)
     assert 1 <= len([line for line in shown if line in crashes]) <= 12

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.logs import trace
+from worker.logs.excerpt import preview_log
 
 SCRIPT = 'Executing "step_script" stage of the job script'
 TIMED_OUT = "ERROR: Job failed: execution took longer than 15m0s seconds"
@@ -10,7 +10,7 @@ FAILED = "ERROR: Job failed: exit code 127"
 
 
 def shown(limit: int, *lines: str) -> list[str]:
-    excerpt = trace.preview_log("\n".join([*lines, ""]).encode(), limit)
+    excerpt = preview_log("\n".join([*lines, ""]).encode(), limit)
     return [line.partition(": ")[2] for line in excerpt.split("\n")]
 
 

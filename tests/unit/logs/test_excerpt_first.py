@@ -1,10 +1,10 @@
 """Of failures that begin alike, an excerpt shows the first one before parts of the others."""
 
 from tests.unit.logs.test_excerpt import calm, log, texts
-from worker.logs import trace
-from worker.logs.excerpt.first import favour_first
-from worker.logs.excerpt.place import Line
+from worker.logs.excerpt import preview_log
+from worker.logs.excerpt.lines import Line
 from worker.logs.excerpt.scan import KeptLine, ScanResult
+from worker.logs.excerpt.weigh import favour_first
 
 HEAD, DETAIL = frozenset(("opens", "crossed")), frozenset(("expected",))
 
@@ -34,7 +34,7 @@ def favour(
 
 def test_the_first_of_many_failed_tests_is_shown_with_what_it_says() -> None:
     failures = [line for n in range(2, 22) for line in (*calm(12, seed=n), *fail(n))]
-    shown = texts(trace.preview_log(log(*calm(600), *failures, *calm(2, seed=40)), 1_024))
+    shown = texts(preview_log(log(*calm(600), *failures, *calm(2, seed=40)), 1_024))
     assert set(fail(2)[:3]) <= set(shown)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.logs import trace
+from worker.logs.excerpt import preview_log, preview_trace
 
 ENDED = ["Cleaning up project directory and file based variables", "ERROR: Job failed: exit code 1"]
 
@@ -33,7 +33,7 @@ def dull(count: int, kind: str) -> list[str]:
 def test_a_line_that_is_unlike_the_rest_is_shown(line: str, after: int, limit: int) -> None:
     lines = [*dull(900, "step {n}: linking part_{n} in 0.{n}s"), line]
     lines += [*dull(after, "keeping part {n} of the cache, {n} kB"), *ENDED]
-    shown = trace.preview_log("\n".join([*lines, ""]).encode(), limit)
+    shown = preview_log("\n".join([*lines, ""]).encode(), limit)
     assert f"901: {line}" in shown.split("\n")
 
 
@@ -50,7 +50,7 @@ def test_room_is_not_filled_with_what_goes_well(well: str) -> None:
     names = [" ".join((f"{a}{b}", f"{b}{a}{a}")) for a in "abcdefgh" for b in "ijklmnop"]
     lines = [*dull(300, "part {n}"), *[well.format(name=name) for name in names]]
     lines += ["les totaux sont faux", *dull(90, "part {n}"), *ENDED]
-    shown = trace.preview_log("\n".join([*lines, ""]).encode()).split("\n")
+    shown = preview_log("\n".join([*lines, ""]).encode()).split("\n")
     assert "365: les totaux sont faux" in shown
     assert [line for line in shown if any(name in line for name in names)] == []
 
@@ -59,7 +59,7 @@ def test_a_preview_with_a_sure_line_stays_short() -> None:
     rare = [f"the {word} of the shelf stands {word}ly" for word in ("wood", "glass", "iron")]
     lines = [*dull(300, "part {n}"), *rare, *dull(300, "part {n}")]
     lines += ["E       AssertionError: assert 3 == 4", "cart.py:7: AssertionError", *ENDED]
-    shown = trace.preview_log("\n".join([*lines, ""]).encode())
+    shown = preview_log("\n".join([*lines, ""]).encode())
     assert not any(line in shown for line in rare)
 
 
@@ -68,7 +68,7 @@ def test_the_room_is_the_scripts_and_words_of_trouble_come_first(line: str) -> N
     said = [f"the {word} of the shelf is put {word}ly beside it" for word in WOODS]
     lines = ["fetching the parts", SCRIPT, *dull(90, "part {n}"), line, *said, *dull(40, "bit {n}")]
     lines += [AFTER, *(f"Cleaning the {word} cache" for word in WOODS), *ENDED]
-    shown = trace.preview_log("\n".join([*lines, ""]).encode(), 700)
+    shown = preview_log("\n".join([*lines, ""]).encode(), 700)
     assert f"93: {line}" in shown.split("\n")
     assert "Cleaning the " not in shown
 
@@ -80,7 +80,7 @@ def test_the_scripts_lines_are_known_in_a_log_without_control_characters(marked:
     script, after = heads if marked else (SCRIPT, AFTER)
     lines = ["ERROR: the old parts are gone", script, *dull(400, "part {n}"), UNFORESEEN[0]]
     lines += [after, "$ ./collect", "ERROR: there is no report", *ENDED]
-    shown = trace.preview_log("\n".join([*lines, ""]).encode(), 1_024)
+    shown = preview_log("\n".join([*lines, ""]).encode(), 1_024)
     assert f"403: {UNFORESEEN[0]}" in shown.split("\n")
     assert "the old parts" not in shown
     assert "section_" not in shown
@@ -111,7 +111,7 @@ def test_a_table_keeps_its_head_and_its_total(
 ) -> None:
     head, row, foot = table
     lines = ["$ check", *head, *dull(400, row), *foot, "coverage 79.8 is below 80", *ENDED]
-    shown = trace.preview_log("\n".join([*lines, ""]).encode())
+    shown = preview_log("\n".join([*lines, ""]).encode())
     rows = [line for line in (*head, *foot) if any(map(str.isalpha, line))]
     for wanted in rows:
         assert " ".join(wanted.split()) in [
@@ -127,7 +127,7 @@ def test_of_lines_that_only_point_a_few_are_shown_and_none_without_what_it_point
     )
     end = "39    X210 naive datetime\nERROR: Job failed: exit code 1\n"
     text = f"$ flake8 --show-source app\n{''.join(found)}{end}"
-    shown = trace.preview_trace([text.encode()]).split("\n")
+    shown = preview_trace([text.encode()]).split("\n")
     pointing = [at for at, line in enumerate(shown) if line.endswith(" ^")]
     assert 1 <= len(pointing) <= 3
     assert all("now_" in shown[at - 1] for at in pointing)

@@ -1,11 +1,11 @@
 """What a line is worth: as much as its copies, and as the stack trace below it."""
 
 from tests.unit.logs.test_excerpt import calm, log, texts
-from worker.logs import trace
+from worker.logs.excerpt import preview_log
 from worker.logs.excerpt.choose import Choice
-from worker.logs.excerpt.place import Line
+from worker.logs.excerpt.lines import Line
 from worker.logs.excerpt.scan import KeptLine
-from worker.logs.excerpt.worth import compute_worths
+from worker.logs.excerpt.weigh import compute_worths
 
 
 def test_copies_of_a_line_are_worth_the_same() -> None:
@@ -28,7 +28,7 @@ def test_of_a_failure_that_is_retried_one_run_is_shown() -> None:
         "\tat shop.tax.Table.<clinit>(Table.java:1585)",
     ]
     runs = [line for n in (2, 3, 4) for line in (*run, *calm(4, seed=n), f"Retrying, {n} of 4.")]
-    shown = texts(trace.preview_log(log(*calm(900), *runs), 1_024))
+    shown = texts(preview_log(log(*calm(900), *runs), 1_024))
     start = shown.index(run[0])
     assert shown[start : start + len(run)] == run
 
@@ -57,7 +57,7 @@ def test_the_heaviest_lines_are_shown_however_many_shorter_ones_there_are() -> N
         "       (ex_unit) lib/ex_unit/runner.ex:251: anonymous fn/4 in ExUnit.Runner.spawn_test/3",
     ]
     cleaned = log(*calm(300), *failure, "Finished in 84.1 seconds", "55 tests, 1 failure")
-    assert head in texts(trace.preview_log(cleaned, 1_024))
+    assert head in texts(preview_log(cleaned, 1_024))
 
 
 def test_what_was_raised_is_shown_with_its_stack_trace() -> None:
@@ -67,7 +67,7 @@ def test_what_was_raised_is_shown_with_its_stack_trace() -> None:
         *(f"        at test.worker.Test{n:x}.processTest(Test{n:x}.java:{n})" for n in range(9)),
     ]
     end = ["FAILURE: Build failed with an exception.", "* What went wrong:", "BUILD FAILED in 3s"]
-    shown = texts(trace.preview_log(log(*calm(300), raised, *frames, *end), 1_024))
+    shown = texts(preview_log(log(*calm(300), raised, *frames, *end), 1_024))
     assert [line for line in shown if line in frames]
     assert raised in shown
 
@@ -114,7 +114,7 @@ def test_a_drawn_frame_without_a_word_is_shown_only_between_lines_that_are_shown
         )
     ]
     end = ["ERRORS!", "Tests: 8, Assertions: 12, Errors: 8."]
-    shown = trace.preview_log(log(*calm(300), *failures, *end), 2_048).split("\n")
+    shown = preview_log(log(*calm(300), *failures, *end), 2_048).split("\n")
     frames = [at for at, line in enumerate(shown) if line[-1:] in "┐│┴"]
     assert frames
     assert not [at for at in frames if "…" in (shown[at - 1], shown[at + 1])]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from worker.logs.failed_test_message import MOST_TESTS, find_messages
+from worker.logs.failed_tests import MOST_TESTS, find_messages
 from worker.logs.line_kinds import strip_line
 
 

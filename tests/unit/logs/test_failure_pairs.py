@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.logs.failure_pairs import TOOLS, Pair, pairs
 from worker.logs import trace
+from worker.logs.excerpt import preview_log
 from worker.logs.signature import make_signature
 from worker.verdict.jobs import TOLD
 
@@ -11,7 +12,7 @@ PAIRS = tuple(pairs())
 
 
 def _key(log: str) -> str:
-    return make_signature(trace.preview_log(trace.clean_trace(log.encode()), TOLD).split("\n")).key
+    return make_signature(preview_log(trace.clean_trace(log.encode()), TOLD).split("\n")).key
 
 
 def test_the_table_has_pairs_enough_of_each_kind() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from worker.logs.error_lines import select_error_lines
-from worker.logs.headings import join_headings
+from worker.logs.named_places import join_headings
 from worker.logs.signature import make_signature
 
 ESLINT = [

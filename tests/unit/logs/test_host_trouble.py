@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.logs.host_trouble import may_tell_of_host, tells_of_host
+from worker.logs.line_kinds import may_tell_of_host, tells_of_host
 
 OUTSIDE = (
     "requests.exceptions.ConnectionError: [Errno 111] Connection refused",

@@ -2,8 +2,8 @@
 
 import pytest
 
+from worker.logs.error_lines import find_ignored
 from worker.logs.failure_lines import read_failure_lines
-from worker.logs.ignored_failures import find_ignored
 from worker.logs.signature import make_signature
 
 BAZEL = """\

@@ -2,9 +2,9 @@
 
 import pytest
 
+from worker.logs.failing_command import find_last_words, find_unfinished_test
 from worker.logs.normal_form import normalise_line
 from worker.logs.signature import find_exact_errors, make_signature
-from worker.logs.unfinished import find_last_words, find_unfinished_test
 
 PYTEST = """\
 …

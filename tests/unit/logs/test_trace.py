@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from worker.logs import trace
-from worker.logs.timeline import Timeline
+from worker.logs.excerpt import preview_log
+from worker.logs.trace import Timeline
 
 STAMP = "2025-03-01T10:00:00.000001Z 01O"
 
@@ -232,14 +233,14 @@ def log_of(before: int, *middle: str, after: int = 0) -> bytes:
 
 
 def test_a_log_that_fits_is_shown_whole_with_line_numbers() -> None:
-    assert trace.preview_log(b"one\ntwo\n") == "1: one\n2: two"
+    assert preview_log(b"one\ntwo\n") == "1: one\n2: two"
 
 
 def test_the_error_in_the_middle_of_a_long_log_is_in_its_preview() -> None:
     cleaned = log_of(
         3_000, "main.c:41:7: error: 'total' undeclared", "   41 | total = 3;", after=900
     )
-    shown = trace.preview_log(cleaned).split("\n")
+    shown = preview_log(cleaned).split("\n")
     assert "3001: main.c:41:7: error: 'total' undeclared" in shown
     assert "3002:    41 | total = 3;" in shown
 
@@ -253,14 +254,14 @@ def test_a_traceback_stays_whole() -> None:
         "    return 1 / 0",
         "ZeroDivisionError: division by zero",
     ]
-    shown = trace.preview_log(log_of(2_000, *traceback, after=300))
+    shown = preview_log(log_of(2_000, *traceback, after=300))
     assert "\n".join(f"{2001 + at}: {line}" for at, line in enumerate(traceback)) in shown
 
 
 def test_repeated_lines_do_not_crowd_out_the_one_that_differs() -> None:
     noise = [f"ERROR: retry {number} of request {number * 7} failed" for number in range(500)]
     cleaned = log_of(500, *noise[:250], "FAIL: totals do not add up: 107.0 != 119.0", *noise[250:])
-    assert "751: FAIL: totals do not add up: 107.0 != 119.0" in trace.preview_log(cleaned)
+    assert "751: FAIL: totals do not add up: 107.0 != 119.0" in preview_log(cleaned)
 
 
 def test_the_last_lines_of_the_script_are_shown_before_those_of_the_runner() -> None:
@@ -273,17 +274,17 @@ def test_the_last_lines_of_the_script_are_shown_before_those_of_the_runner() -> 
     ]
     script = 'Executing "step_script" stage of the job script'
     cleaned = log_of(2_000, script, *[f"quiet {n}" for n in range(900)], "the end", *runner)
-    assert "2902: the end" in trace.preview_log(cleaned)
+    assert "2902: the end" in preview_log(cleaned)
 
 
 def test_summaries_without_failures_do_not_count_as_failures() -> None:
     calm = [f"suite {number}: 12 passed, 0 failed, 0 errors" for number in range(400)]
     cleaned = log_of(10, *calm[:200], "suite 7b: cannot open port 80", *calm[200:], after=400)
-    assert "suite 7b: cannot open port 80" in trace.preview_log(cleaned)
+    assert "suite 7b: cannot open port 80" in preview_log(cleaned)
 
 
 def test_gaps_are_marked_and_lines_stay_in_order() -> None:
-    shown = trace.preview_log(log_of(1_000, "error: first", after=1_000)).split("\n")
+    shown = preview_log(log_of(1_000, "error: first", after=1_000)).split("\n")
     numbers = [int(line.split(":")[0]) for line in shown if line != "…"]
     assert numbers == sorted(numbers)
     for line, following in pairwise(shown):
@@ -299,7 +300,7 @@ def test_a_preview_keeps_to_its_limit_whatever_the_log(limit: int) -> None:
     for _ in range(15):
         lines = [" ".join(seeded.choices(words, k=4)) for _ in range(300)]
         cleaned = trace.clean_trace("\n".join(lines).encode())
-        assert len(trace.preview_log(cleaned, limit).encode()) <= limit
+        assert len(preview_log(cleaned, limit).encode()) <= limit
 
 
 def test_a_preview_takes_bounded_time_for_hostile_logs() -> None:
@@ -311,5 +312,5 @@ def test_a_preview_takes_bounded_time_for_hostile_logs() -> None:
     ]
     started = time.process_time()
     for cleaned in hostile:
-        trace.preview_log(cleaned)
+        preview_log(cleaned)
     assert time.process_time() - started < 15

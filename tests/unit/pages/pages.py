@@ -20,7 +20,7 @@ from worker.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.jobs.verdict_days import read_days
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
-from worker.sessions import turn_row
+from worker.sessions import recent
 from worker.sessions.folder import FolderStore
 
 NOW = 1_800_000_000.0
@@ -166,8 +166,8 @@ class Site:
             self.list(each)
 
     def list(self, turn: Context) -> None:
-        self.list_row(turn_row.make_row(turn))
+        self.list_row(recent.make_row(turn))
 
-    def list_row(self, row: turn_row.Row) -> None:
+    def list_row(self, row: recent.Row) -> None:
         key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-        self.store.recent_turns.put_row(key, row.turn, row.started_at, turn_row.dump_row(row))
+        self.store.recent_turns.put_row(key, row.turn, row.started_at, recent.dump_row(row))

@@ -15,7 +15,7 @@ from tests.unit.pages.test_report_page import turn as judge
 from tests.unit.pages.test_session_page import told
 from worker.conversation.context import Context
 from worker.conversation.messages import Assistant, ToolResult
-from worker.sessions.base import Claim
+from worker.sessions.store import Claim
 from worker.verdict.aftermath import Label
 
 pytestmark = [

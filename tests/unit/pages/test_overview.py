@@ -13,7 +13,7 @@ from worker.conversation.context import GIVEN_UP, Context, Outcome, SessionKey, 
 from worker.conversation.limits import TurnUsage
 from worker.pages.overview import MAX_PARKED, ROWS, Overview, Query, build_overview
 from worker.pages.render import render_page
-from worker.sessions.base import Claim
+from worker.sessions.store import Claim
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 

@@ -10,9 +10,16 @@ import pytest
 from tests.unit.jobs.test_precision import turn as make_judged_turn
 from tests.unit.pages.pages import ATTRIBUTES, HOSTILE, KEY, NOW, TAGS, TOKEN, Seen, Site
 from worker.jobs import precision
-from worker.jobs.day_report import DAY, JudgedTurn, count_day, list_days, write_day
 from worker.jobs.precision import make_json
-from worker.jobs.verdict_days import count_ended_days, read_days
+from worker.jobs.verdict_days import (
+    DAY,
+    JudgedTurn,
+    count_day,
+    count_ended_days,
+    list_days,
+    read_days,
+    write_day,
+)
 from worker.pages.report import MOST_ROWS
 from worker.verdict.aftermath import Label
 

@@ -30,7 +30,7 @@ from worker.conversation.tiers import ReplyModel
 from worker.pages import view
 from worker.pages.sign import Signer
 from worker.pages.texts import CharacterBudget, split_fields
-from worker.sessions.base import Claim
+from worker.sessions.store import Claim
 from worker.verdict.aftermath import DOWN, UP, Feedback, dump_feedback
 
 

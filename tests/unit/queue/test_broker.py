@@ -19,9 +19,8 @@ from tests.flow.product import free_port
 from worker import app
 from worker.errors import QueueError
 from worker.jobs.process import Sandpiper, end_broken_read
-from worker.queue.broker import find_broker_failure, make_readiness_check, require_login
+from worker.queue.broker import Publisher, find_broker_failure, make_readiness_check, require_login
 from worker.queue.messages import TASK
-from worker.queue.publisher import Publisher
 from worker.settings import Settings
 from worker.turns.parts import Deps
 

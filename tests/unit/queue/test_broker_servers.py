@@ -13,9 +13,8 @@ from tests.certificates import DAY, Authority, Server, tls_in_front_of, trust_no
 from tests.flow.product import free_port
 from worker.conversation.triggers import Reacted
 from worker.errors import ConfigError, QueueError, StoreError
-from worker.queue.broker import find_broker_failure, require_login
+from worker.queue.broker import Publisher, find_broker_failure, require_login
 from worker.queue.messages import TASK
-from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.sessions.table import guard_store
 from worker.settings import Settings

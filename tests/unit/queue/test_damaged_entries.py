@@ -6,10 +6,10 @@ import pytest
 
 from tests.fakes import HandClock
 from worker.conversation.triggers import PipelineFailed
-from worker.jobs.missed_pipelines import list_parked
+from worker.jobs.repair import list_parked
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
-from worker.sessions.damaged import SECOND_LOOK, STALE
+from worker.sessions.checked import SECOND_LOOK, STALE
 from worker.sessions.folder import FolderStore
 
 pytestmark = pytest.mark.attack("odd answers")

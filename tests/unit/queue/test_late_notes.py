@@ -7,7 +7,7 @@ import pytest
 
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
-from worker.jobs.unfinished_notes import heal_notes
+from worker.jobs.repair import heal_notes
 
 pytestmark = pytest.mark.attack("odd answers")
 

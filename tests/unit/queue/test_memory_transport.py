@@ -10,19 +10,19 @@ from typing import Any
 import kombu
 import pytest
 
-from worker.queue.memory_transport import PAUSE, Transport
+from worker.queue.messages import PAUSE, MemoryTransport
 
 
 @pytest.fixture
 def connection() -> Iterator[kombu.Connection]:
-    with kombu.Connection("memory://localhost//", transport=Transport) as opened:
+    with kombu.Connection("memory://localhost//", transport=MemoryTransport) as opened:
         yield opened
 
 
 def test_a_message_wakes_the_reader_that_waits(connection: kombu.Connection) -> None:
     got: list[Any] = []
     queue = kombu.Queue("awake")
-    sender = kombu.Connection("memory://localhost//", transport=Transport).Producer()
+    sender = kombu.Connection("memory://localhost//", transport=MemoryTransport).Producer()
 
     def put() -> None:
         sender.publish({"n": 1}, routing_key=queue.name)

@@ -10,8 +10,7 @@ from tests.simulators.gitlab import GitLabSim, OddGitLab
 from worker.conversation.events import Asking, Event
 from worker.conversation.triggers import Trigger
 from worker.jobs import delivery
-from worker.jobs.abandoned import resume_abandoned
-from worker.jobs.unfinished_notes import heal_notes
+from worker.jobs.repair import heal_notes, resume_abandoned
 from worker.queue.journal import DOUBT, State, name_entry
 
 pytestmark = pytest.mark.attack("odd answers")

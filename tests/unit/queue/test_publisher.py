@@ -11,8 +11,8 @@ from tests.brokers import QUEUE
 from worker import app
 from worker.conversation.triggers import PipelineFailed, from_message
 from worker.errors import QueueError
+from worker.queue.broker import Publisher
 from worker.queue.messages import TASK
-from worker.queue.publisher import Publisher
 from worker.settings import Settings
 from worker.turns.parts import Deps
 

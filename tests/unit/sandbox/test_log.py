@@ -12,7 +12,7 @@ import pytest
 
 from sandbox.image import log_text
 from sandbox.image.log_text import ROOM
-from worker.logs.excerpt.passed_lines import PassedLines
+from worker.logs.excerpt.scan import PassedLines
 
 ROOT = str(Path(__file__).parents[3])
 SHOWN = 4096

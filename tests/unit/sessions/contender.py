@@ -8,8 +8,8 @@ from pathlib import Path
 
 from worker.conversation.context import SessionKey
 from worker.errors import TurnTaken
-from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
+from worker.sessions.store import Claim
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")
 TURNS = 40

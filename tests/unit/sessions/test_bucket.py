@@ -14,8 +14,8 @@ import pytest
 from tests.stores import S3Server
 from worker.conversation.context import SessionKey
 from worker.errors import StoreError, TurnTaken
-from worker.sessions.base import Claim
 from worker.sessions.bucket import PART, S3Store
+from worker.sessions.store import Claim
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")
 SESSION = boto3.Session("testing", "testing", region_name="us-east-1")

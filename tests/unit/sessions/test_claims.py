@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.places import KEY, at
-from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
+from worker.sessions.store import Claim
 
 NAME = at(0, "claim.json")
 

@@ -13,8 +13,8 @@ import pytest
 from tests.unit.sessions import contender
 from worker.conversation.context import SessionKey
 from worker.errors import StoreError
-from worker.sessions.base import Claim
 from worker.sessions.folder import FolderStore
+from worker.sessions.store import Claim
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")
 TURN = "sessions/7/42/0123456789abcdef0123/0000"

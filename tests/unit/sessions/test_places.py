@@ -11,11 +11,10 @@ from worker.conversation.context import SessionKey
 from worker.conversation.tiers import Preference
 from worker.errors import StoreError, Unreadable
 from worker.queue.project_slots import decode_owners
-from worker.sessions.damaged import SECOND_LOOK, list_set_aside
+from worker.sessions.checked import SECOND_LOOK, list_set_aside, mark_place, remove_place
 from worker.sessions.folder import Folder
-from worker.sessions.preferences import dump_preference, load_preference
-from worker.sessions.shapes import mark_place, remove_place
-from worker.sessions.store import Store
+from worker.sessions.projects import dump_preference, load_preference
+from worker.sessions.store import SessionStore
 from worker.turns.day_budget import Budget, Day, decode_day, encode_day
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")
@@ -27,7 +26,7 @@ class Stored:
     def __init__(self, folder: Path) -> None:
         self.clock = HandClock()
         self.folder = folder
-        self.store = Store(Folder(folder, 1.0), self.clock.now)
+        self.store = SessionStore(Folder(folder, 1.0), self.clock.now)
         self.records = self.store.records
 
     def put(self, name: str, content: bytes) -> None:

@@ -11,8 +11,8 @@ from tests.stores import S3Server, running_s3
 from worker.errors import StoreError
 from worker.sessions.bucket import S3Store
 from worker.sessions.folder import Folder
-from worker.sessions.records import Stored
-from worker.sessions.store import Store
+from worker.sessions.objects import Stored
+from worker.sessions.store import SessionStore
 
 
 @pytest.fixture(scope="module")
@@ -59,5 +59,5 @@ def test_answers_that_contradict_each_other_are_an_outage(
     tmp_path: Path, creates: bool, reads: bytes | None
 ) -> None:
     with pytest.raises(StoreError, match="is the store up") as told:
-        Store(Confused(tmp_path, creates, reads)).probe()
+        SessionStore(Confused(tmp_path, creates, reads)).probe()
     assert told.value.transient

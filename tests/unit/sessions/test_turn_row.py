@@ -12,7 +12,7 @@ from worker.conversation.decide import Ask
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Usage
 from worker.conversation.model import Reply, StopReason
-from worker.sessions import turn_row
+from worker.sessions import recent
 
 REPLY = Reply("text", (), "[]", StopReason.END, Usage(1), 0.1)
 
@@ -25,15 +25,15 @@ def test_a_row_is_read_as_it_was_written() -> None:
         verdict="flaky",
         seconds=3.5,
     )
-    row = turn_row.make_row(turn)
-    assert turn_row.load_row(turn_row.dump_row(row)) == row
+    row = recent.make_row(turn)
+    assert recent.load_row(recent.dump_row(row)) == row
     assert (row.title, row.author) == ("Count the tides", "mara")
     assert (row.status, row.verdict, row.cost_usd, row.seconds) == ("partial", "flaky", None, 3.5)
-    assert b"what was said" not in turn_row.dump_row(row)
-    assert turn_row.make_row(replace(turn, outcome=None)).status == turn_row.RUNNING
+    assert b"what was said" not in recent.dump_row(row)
+    assert recent.make_row(replace(turn, outcome=None)).status == recent.RUNNING
     assert not row.given_up
     given_up = Outcome(Status.FAILED, "", f"{GIVEN_UP}3 workers died while they were at it")
-    assert turn_row.make_row(replace(turn, outcome=given_up)).given_up
+    assert recent.make_row(replace(turn, outcome=given_up)).given_up
 
 
 @pytest.mark.parametrize(
@@ -47,16 +47,16 @@ def test_a_turn_that_posted_nothing_is_told_from_a_session_of_which_nothing_was_
     turn: int, dry_turns: tuple[int, ...], dry_run: bool, began_dry: bool
 ) -> None:
     at = context(turn=turn, dry_turns=dry_turns)
-    row = turn_row.make_row(at)
+    row = recent.make_row(at)
     assert (row.dry_run, row.began_dry) == (dry_run, began_dry)
-    assert turn_row.load_row(turn_row.dump_row(row)) == row
+    assert recent.load_row(recent.dump_row(row)) == row
     assert context_json.load_context(context_json.dump_context(at)) == at
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"turn": "x"}', b"[" * 99_999])
 def test_what_is_no_row_is_refused(data: bytes) -> None:
-    with pytest.raises(turn_row.RowError):
-        turn_row.load_row(data)
+    with pytest.raises(recent.RowError):
+        recent.load_row(data)
 
 
 def test_a_call_knows_when_it_was_sent_what_it_took_and_where_its_answer_stands() -> None:

@@ -22,7 +22,7 @@ from worker.jobs import delivery
 from worker.models.wrapper import FAILURES, Breaker
 from worker.queue.recovery import Recovery
 from worker.sessions.folder import FolderStore
-from worker.sessions.store import Store
+from worker.sessions.store import SessionStore
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.parts import CountedDriver, CountedObjects, CountedSandbox, Telemetry
 from worker.verdict.verdict import Verdict
@@ -158,7 +158,7 @@ def test_the_state_of_a_circuit_is_shown(told: Telemetry) -> None:
 
 def test_a_store_is_timed_and_what_became_of_a_pipeline_counted_once(tmp_path: Path) -> None:
     metrics = Metrics()
-    store = Store(CountedObjects(FolderStore(tmp_path).records, metrics))
+    store = SessionStore(CountedObjects(FolderStore(tmp_path).records, metrics))
     for _ in range(3):
         store.write_aftermath(KEY, 0, b'{"became": "fixed", "sha": "ab12"}')
     store.write_aftermath(KEY, 1, b'{"became": "</script>", "sha": "ab12"}')

@@ -12,7 +12,7 @@ from tests.simulators.gitlab import Pipeline
 from worker.clock import SystemClock
 from worker.conversation.context import Status, Subject
 from worker.errors import Unreadable
-from worker.sessions.damaged import SECOND_LOOK
+from worker.sessions.checked import SECOND_LOOK
 from worker.sessions.folder import FolderStore
 from worker.settings.playbook import Workflow
 from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode_day, encode_day

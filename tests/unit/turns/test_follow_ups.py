@@ -10,7 +10,7 @@ from tests.jobs import FINDING, EchoToolset, Job
 from worker.conversation.context import Status
 from worker.conversation.messages import User
 from worker.errors import ModelError, SandboxLost
-from worker.jobs.results import CommandAnswered
+from worker.jobs.commands import CommandAnswered
 from worker.turns.parts import Finished
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
 

@@ -11,7 +11,7 @@ from worker.conversation.context import Subject
 from worker.errors import ForgeError
 from worker.gitlab.read.access import find_audience
 from worker.gitlab.read.api import ReadClient
-from worker.jobs.results import CommandAnswered
+from worker.jobs.commands import CommandAnswered
 from worker.turns.parts import Finished, NoteOptions
 from worker.turns.session import BEGAN_IN_PUBLIC
 from worker.verdict.audience import Level, Readers

@@ -8,7 +8,7 @@ import pytest
 from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import RACE, At, concludes
 from worker.errors import StoreError
-from worker.sessions.base import MemoryPart
+from worker.sessions.projects import MemoryPart
 from worker.settings.runs import PlanBy
 from worker.turns import memory
 from worker.turns.parts import Finished

@@ -12,7 +12,7 @@ from tests.unit.turns.test_older_notes import Deadly, Killed
 from tests.worlds import again
 from worker.conversation.triggers import Reacted
 from worker.jobs import retention
-from worker.jobs.results import VotesCounted
+from worker.jobs.reaction import VotesCounted
 from worker.turns.parts import Finished, NoKnownFailures, NotesMarked, Skipped
 from worker.verdict.project_memory import Fact, load_facts
 

@@ -18,7 +18,7 @@ from worker.conversation.context_json import dump_context
 from worker.conversation.events import ignore_event
 from worker.conversation.messages import ToolCall, ToolResult, find_results
 from worker.errors import CIRCUIT_OPEN, HandedOver, ModelError, Postponed, StoreError
-from worker.jobs.results import CommandAnswered
+from worker.jobs.commands import CommandAnswered
 from worker.sessions.folder import FolderStore
 from worker.tools.source import Ran, Toolbox
 from worker.turns.day_budget import Budget

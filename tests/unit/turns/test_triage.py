@@ -16,9 +16,9 @@ from worker.conversation import context_json
 from worker.conversation.context import Context, Status
 from worker.conversation.messages import User
 from worker.errors import ModelError, StoreError
-from worker.jobs.results import CommandAnswered
-from worker.sessions.base import MemoryPart
-from worker.sessions.damaged import SECOND_LOOK
+from worker.jobs.commands import CommandAnswered
+from worker.sessions.checked import SECOND_LOOK
+from worker.sessions.projects import MemoryPart
 from worker.turns import memory
 from worker.turns.parts import Finished, NoKnownFailures, NotesMarked, Skipped
 from worker.verdict.jobs import Survey

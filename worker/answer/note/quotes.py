@@ -7,8 +7,8 @@ from functools import lru_cache
 from itertools import islice
 
 from worker.logs.bystanders import Bystander, find_bystander
-from worker.logs.excerpt.marks import find_marks
 from worker.logs.line_kinds import PLAIN, TEST
+from worker.logs.line_marks import find_marks
 from worker.verdict.finding import Evidence, JobArtifact, JobLog, RepoFile
 
 _LEAST_LETTERS = 2

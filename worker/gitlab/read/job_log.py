@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from worker.errors import SourceError
 from worker.gitlab.read.spool import Lines, Spool
 from worker.logs import trace
-from worker.logs.excerpt import Digest
+from worker.logs.excerpt import Digest, make_excerpt, preview_log
 from worker.logs.installed_versions import (
     find_differences,
     find_runner,
@@ -87,7 +87,7 @@ class Log:
         are new since then count for more. A large log was digested while it was read, without that.
         """
         if self.spool.size <= limit:
-            return trace.preview_log(b"".join(self.spool.chunks()), limit)
+            return preview_log(b"".join(self.spool.chunks()), limit)
         with self._lock:
             if self.digest is None:
                 self.digest = self._make_digest()
@@ -193,7 +193,7 @@ class Log:
     def _make_digest(self) -> Digest:
         passed = self._get_passed()
         chunks = passed.spool.chunks() if passed else None
-        return trace.make_excerpt(self.spool.chunks(), chunks).make_digest()
+        return make_excerpt(self.spool.chunks(), chunks).make_digest()
 
     def _list_beside(self) -> Iterator[SideFile]:
         if (outline := self.outline) is not None:

@@ -18,8 +18,8 @@ from worker.gitlab.read.last_passed_jobs import LastPassedJobs, PassedJob, Trail
 from worker.gitlab.read.redactions import Redactions
 from worker.gitlab.read.spool import Spool
 from worker.logs import trace
-from worker.logs.excerpt import Digest, Excerpt
-from worker.logs.timeline import Timeline
+from worker.logs.excerpt import Digest, Excerpt, make_excerpt
+from worker.logs.trace import Timeline
 from worker.safety.redacted_values import Redacted
 
 MAX_LOG = 240 * 1024 * 1024
@@ -252,7 +252,7 @@ class _Reading:
             if found is not None:
                 found.feed(lines)
             elif self.spool.size > trace.LARGE:
-                found = trace.make_excerpt(self.spool.chunks())
+                found = make_excerpt(self.spool.chunks())
         self.digest = found.make_digest() if found is not None else None
 
     def _count_bytes(self, raw: Iterator[bytes]) -> Iterator[bytes]:

@@ -1,26 +1,25 @@
 """Which lines of a failed job's log explain the failure.
 
-One pass keeps the lines with words of trouble, the lines around them (`scan`), and those that are
-like no other (`rare`). Each line is weighed by itself (`marks`, with the formats of
-`logs.ecosystems`), by its words (`words`), by its place (`place`) and by the lines around it
-(`around`); warnings weigh less than failures (`warned`), and the first of several failures that
-begin alike weighs most (`first`). The budget of bytes is spent on the heaviest lines (`weights`,
-`worth`, `choose`); what is left of it, if none is surely of the failure, on all others. If the last
-green log of the same job is available, new lines weigh more (`passed_lines`).
+One pass keeps the lines with words of trouble and the lines around them (`scan`), those that tell
+how the job ended and those that are like no other (`quiet_lines`). Each line is read by itself
+(`lines`, `logs.line_marks`) and weighed, with its place and the lines around it (`place`, `weigh`).
+The budget of bytes is spent on the heaviest lines (`choose`); what is left of it, if none is surely
+of the failure, on all others.
 """
 
 from collections.abc import Iterable, Iterator
-from operator import mul
 
-from worker.logs.excerpt import around, place, weights
 from worker.logs.excerpt.choose import Choice
-from worker.logs.excerpt.first import favour_first
-from worker.logs.excerpt.place import Line
+from worker.logs.excerpt.lines import list_lines, without_stamp
 from worker.logs.excerpt.scan import Scan, ScanResult
-from worker.logs.excerpt.warned import find_warned
+from worker.logs.excerpt.weigh import compute_weights
 from worker.logs.line_kinds import GAP
+from worker.logs.trace import clean_pieces
 
-CHUNK = 1 << 20
+LONGEST_PREVIEW = 1 << 16
+"""The most bytes of a preview, unless the caller sets a limit."""
+
+_CHUNK = 1 << 20
 """Bytes that are processed together."""
 
 _PASSED = "Job succeeded"
@@ -36,11 +35,15 @@ class Digest:
         self._end_lines = scan.end_lines
         self._first = 0 if scan.troubles else scan.first
         self._script = range(self._first, scan.end)
-        self._lines = place.list_lines(scan)
-        self._weights = _compute_weights(scan, self._lines)
+        self._lines = list_lines(scan)
+        self._weights = compute_weights(scan, self._lines)
         if self._lines and self._lines[-1].text == _PASSED:
             self._whole = None
-            self._lines, self._weights = _choose_end(scan, self._lines)
+            script = [
+                line for line in self._lines[:-1] if scan.first <= line.source.index < scan.end
+            ]
+            self._lines = [*script[-2:], self._lines[-1]]
+            self._weights = [1.0] * len(self._lines)
 
     def write_text(self, limit: int) -> str:
         """Return the explaining lines as `1843: text`, in order, gaps marked, in `limit` bytes.
@@ -71,7 +74,11 @@ class Excerpt:
         """Add the next whole lines of a cleaned log."""
         for lines in _split_chunks(cleaned):
             self._scan.feed(lines)
-            self._keep(lines)
+        self._size += len(cleaned)
+        if self._size > self._limit:
+            self._whole = None
+        elif self._whole is not None:
+            self._whole.append(cleaned)
 
     def make_digest(self) -> Digest:
         """Return what was found so far."""
@@ -82,79 +89,43 @@ class Excerpt:
         """Return the text in at most `limit` bytes."""
         return self.make_digest().write_text(self._limit)
 
-    def _keep(self, lines: bytes) -> None:
-        self._size += len(lines)
-        if self._size > self._limit:
-            self._whole = None
-        elif self._whole is not None:
-            self._whole.append(lines)
+
+def preview_log(cleaned: bytes, limit: int = 4096) -> str:
+    """Return the lines of a cleaned log that explain the failure, as `1843: text`, gaps marked.
+
+    At most `limit` bytes of UTF-8; long lines are clipped. A log that fits is shown from its
+    script on.
+    """
+    return make_excerpt([cleaned], limit=limit).write_text()
 
 
-def _compute_weights(scan: ScanResult, lines: list[Line]) -> list[float]:
-    sums: dict[frozenset[str], tuple[float, float]] = {}
-    for line in lines:
-        if line.marks not in sums:
-            sums[line.marks] = weights.sum_marks(line.marks)
-    own = [sums[line.marks][0] for line in lines]
-    placed = place.compute_rows(scan, lines, own)
-    alone = [
-        sums[line.marks][1] + sum(map(mul, row, weights.PLACE))
-        for line, row in zip(lines, placed, strict=True)
-    ]
-    rows = around.compute_rows([line.source.index for line in lines], alone)
-    weighed = [
-        weights.BASE_AROUND
-        + sum(map(mul, row, weights.AROUND))
-        + _weigh_news(line)
-        + _weigh_trouble(scan, line)
-        + _weigh_aside(line)
-        + line.words
-        for line, row in zip(lines, rows, strict=True)
-    ]
-    return favour_first(scan, lines, _weigh_warnings(lines, weighed))
+def preview_trace(
+    raw: Iterable[bytes], limit: int = 4096, green: Iterable[bytes] | None = None
+) -> str:
+    """Return the preview of a trace that comes in pieces; memory does not grow with the trace.
+
+    `green` is the trace of the same job's last run that passed, also in pieces: lines that it lacks
+    count more.
+    """
+    passed = clean_pieces(green) if green is not None else None
+    return make_excerpt(clean_pieces(raw), passed, limit).write_text()
 
 
-def _weigh_trouble(scan: ScanResult, line: Line) -> float:
-    """Return the weight of a line before the script that is on or below a report of the runner's
-    that a service is not healthy; an error there may be the cause, and weighs more."""
-    if not scan.troubles or not scan.troubles[0] <= line.source.index < scan.first:
-        return 0.0
-    is_cause = "fault" in line.marks and not line.text.startswith("Health check")
-    return weights.TROUBLE + weights.STARTED_BADLY * is_cause
-
-
-def _weigh_aside(line: Line) -> float:
-    return 0.0 if line.marks.isdisjoint(("trailer", "probe")) else weights.ASIDE
-
-
-def _weigh_warnings(lines: list[Line], weighed: list[float]) -> list[float]:
-    """Return the weights, reduced for warnings if any other line tells of a failure."""
-    warned = list(find_warned(lines))
-    others = (weight for weight, is_warned in zip(weighed, warned, strict=True) if not is_warned)
-    is_telling = max(others, default=weights.TELLING) > weights.TELLING
-    less = weights.WARNED if is_telling else 0.0
-    return [weight + less * is_warned for weight, is_warned in zip(weighed, warned, strict=True)]
-
-
-def _choose_end(scan: ScanResult, lines: list[Line]) -> tuple[list[Line], list[float]]:
-    """Return the last two kept lines of the script and the last line of all, with their weights."""
-    script = [line for line in lines[:-1] if scan.first <= line.source.index < scan.end]
-    shown = [*script[-2:], lines[-1]]
-    return shown, [1.0] * len(shown)
-
-
-def _weigh_news(line: Line) -> float:
-    if line.source.new is None:
-        return 0.0
-    return weights.NEW if line.source.new else weights.OLD
+def make_excerpt(
+    cleaned: Iterable[bytes], green: Iterable[bytes] | None = None, limit: int = LONGEST_PREVIEW
+) -> Excerpt:
+    """Make the excerpt of a cleaned log that comes in pieces of whole lines; more may be fed."""
+    excerpt = Excerpt(limit, green)
+    for lines in cleaned:
+        excerpt.feed(lines)
+    return excerpt
 
 
 def _number_lines(cleaned: bytes, first: int, limit: int) -> str:
     """Return all lines from index `first` on with their numbers, or nothing if that is too long."""
     texts = cleaned.decode("utf-8", "replace").removesuffix("\n").split("\n") if cleaned else []
     numbered = (
-        f"{number}: {place.without_stamp(text)}"
-        for number, text in enumerate(texts[first:], first + 1)
+        f"{number}: {without_stamp(text)}" for number, text in enumerate(texts[first:], first + 1)
     )
     shown = "\n".join([*[GAP] * bool(first), *numbered])
     return shown if len(shown.encode()) <= limit else ""
@@ -164,7 +135,7 @@ def _split_chunks(cleaned: bytes) -> Iterator[bytes]:
     start = 0
     while start < len(cleaned):
         end = len(cleaned)
-        if end - start > CHUNK:
-            end = cleaned.find(b"\n", start + CHUNK) + 1 or end
+        if end - start > _CHUNK:
+            end = cleaned.find(b"\n", start + _CHUNK) + 1 or end
         yield cleaned[start:end]
         start = end

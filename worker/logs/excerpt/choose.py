@@ -3,15 +3,14 @@
 import heapq
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import islice
 
-from worker.logs.excerpt.place import Line
+from worker.logs.excerpt.lines import Line
 from worker.logs.excerpt.scan import CUT
-from worker.logs.excerpt.tables import find_table_rows
-from worker.logs.excerpt.weights import sum_marks
-from worker.logs.excerpt.worth import SHORT, TELLS, compute_worths, find_faint, says_it_goes_well
+from worker.logs.excerpt.weigh import SHORT, TELLS, compute_worths, find_faint, says_it_goes_well
 from worker.logs.line_kinds import GAP
+from worker.logs.line_marks import sum_marks
 from worker.logs.preview import clip_bytes
 
 SHOWN = 190
@@ -94,7 +93,7 @@ class Choice:
                 heapq.heappush(self._heap, (-value, j))
             else:
                 self._take_line(j)
-        for j in find_table_rows(self._lines, self._written):
+        for j in _find_table_rows(self._lines, self._written):
             self._take_line(j)
         self._fill_room()
         return "\n".join(self._show_lines())
@@ -282,3 +281,36 @@ def _shorten_blanks(text: str) -> str:
     depth = len(text) - len(bare)
     depth -= max(0, depth - _DEEP) * (_KEPT - 1) // _KEPT
     return " " * depth + _BLANKS.sub("  ", bare)
+
+
+# ------------------------------------------------------------------ what the rows of a table mean
+
+_CELLS = re.compile(r" {0,40}\| {0,40}| {2,40}")
+_TOTAL_ROW = re.compile(r"\W{0,3}(?:all(?: files)?|totals?|sum|overall)\b", re.IGNORECASE)
+_TABLE_RULE = re.compile(r"[-=+| ]{9,200}$")
+_LEAST_CELLS = 3
+"""A row has at least this many cells."""
+
+
+def _find_table_rows(lines: Sequence[Line], written: Container[int]) -> Iterator[int]:
+    """Yield the positions of the head and the total row of each table of which a row is written.
+
+    `written` are indexes of lines. The rows of a table have one number of cells, of which the last
+    may be empty, and are mostly numbers; the head has none.
+    """
+    head, total, width, shown = None, None, 0, False
+    for j, line in enumerate(lines):
+        may_be_row = "|" in line.text or "  " in line.text.strip()
+        cells = _CELLS.split(line.text.strip(" |")) if may_be_row else []
+        if len(cells) < _LEAST_CELLS or _TABLE_RULE.match(line.text):
+            continue
+        numbers = sum(any(map(str.isdigit, cell)) for cell in cells)
+        if not numbers:
+            head, total, width, shown = j, None, len(cells), False
+        elif head is None or abs(len(cells) - width) > 1:
+            continue
+        elif _TOTAL_ROW.match(cells[0]):
+            total = j
+        shown = shown or line.source.index in written
+        if shown and numbers:
+            yield from (row for row in (head, total) if row is not None)

@@ -1,29 +1,79 @@
-"""The values of a line's place: where it is in the log, and what is near it."""
+"""What a line's place adds to its weight: where it is in the log, what is near it, and how much the
+lines around it weigh, as those of one failure are close together.
+
+Both tables are fitted so that the lines which people had marked in failed logs are each log's
+likeliest (a softmax over the log), and validated on projects that were left out; each project
+counts nearly the same, however many logs it has. The second one is fitted to the results of the
+first for projects that this had not seen. Refit both when a value or a mark changes.
+"""
 
 import math
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable, Mapping
+from itertools import accumulate, pairwise
+from operator import mul
 
-from worker.logs.excerpt import marks
-from worker.logs.excerpt.scan import KeptLine, ScanResult, cut_before_error
-from worker.logs.excerpt.words import load_weights
+from worker.logs.excerpt.lines import Line
+from worker.logs.excerpt.scan import ScanResult
 
-_STAMP = re.compile(
-    r"^(?:\[task \S+\] ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?\s?)"
-    r"(?:\d\d:\d\d:\d\d\s+)?"
-)
-_COLOUR = re.compile(rb"\^\[\[[\d;]{0,20}[mK]")
-"""A colour whose escape character a program wrote as two, as `cat -v` does."""
+_PLACE = {
+    "previous": 0.085,
+    "next": 0.005,
+    "previous3": -0.091,
+    "next3": 0.039,
+    "faded_before": 0.090,
+    "faded_after": 0.163,
+    "parent": 0.152,
+    "opened": 1.189,
+    "in_block": 0.871,
+    "frames": 0.460,
+    "in_diff": 0.535,
+    "exit5": 0.350,
+    "exit25": 1.331,
+    "exit120": 1.063,
+    "no_exit": 0.976,
+    "later_commands": -0.238,
+    "last_command": -0.014,
+    "failing_command": 1.141,
+    "before_commands": -1.185,
+    "since_command": 0.226,
+    "end8": 0.333,
+    "end40": -1.632,
+    "end200": 0.697,
+    "progress": 0.852,
+    "count": -0.169,
+    "makes": -0.045,
+    "first": 0.284,
+    "last": 0.359,
+    "like_previous": -0.299,
+    "like_next": -0.120,
+    "hits_after": 0.205,
+    "hits_before": -0.149,
+    "after_gap": -0.563,
+}
+"""The weight of each value of a line's place."""
 
-_NAME = re.compile(r"""(?<!\S)[^\s\d_./\\:@{}=\[\]()<>'"-]*+[\d_./\\:@{}=\[\]()<>'"-]\S*+""")
-_MAY_END = frozenset({"ended", "make", "shouted", "fault"})
+_AROUND = {
+    "self": 0.447,
+    "before1": 0.012,
+    "after1": 0.010,
+    "before3": 0.080,
+    "after3": 0.067,
+    "before8": 0.174,
+    "after8": 0.083,
+    "mean3": 0.011,
+    "mean8": -0.038,
+    "between3": -0.143,
+    "between8": -0.277,
+    "fading_before": 0.060,
+    "fading_after": 0.164,
+    "below_best": 0.196,
+    "below_many": 0.253,
+}
+"""The weight of each value of what is around a line."""
 
-_COUNTS = bytes.maketrans(b"23456789", b"11111111")
-"""Lines that differ only in digits are read alike, except for 0: it means that nothing failed."""
+_BASE_AROUND = 0.032
 
 _CHANGED = ("+", "-")
 """What a changed line of a diff begins with."""
@@ -31,89 +81,51 @@ _CHANGED = ("+", "-")
 _NONE = -6.0  # weight of a line that does not exist
 _FADE = 0.25  # how much a line's effect on its neighbours falls with each line
 _GAP = 2  # at least this many lines left out separate the lines before from those after
+_EXITS, _ENDS = (5, 25, 120), (8, 40, 200)
+"""The scales, in lines, of how near a line is to the end of a command and of the script."""
 
-NAMES = (
-    *("previous", "next", "previous3", "next3", "faded_before", "faded_after"),
-    *("parent", "opened", "in_block", "frames", "in_diff"),
-    *("exit5", "exit25", "exit120", "no_exit"),
-    *("later_commands", "last_command", "failing_command", "before_commands", "since_command"),
-    *("end8", "end40", "end200", "progress"),
-    *("count", "makes", "first", "last", "like_previous", "like_next"),
-    *("hits_after", "hits_before", "after_gap"),
-)
-"""The names of the values of `compute_rows`, in order."""
+_Columns = dict[str, list[float]]
+"""Values by their names: one for each line, in order."""
 
 
-@dataclass(slots=True)
-class Line:
-    """A kept line. `text` has no timestamp; `ends`: it says that a command failed.
-
-    `make` is the same for lines that differ only in names and numbers; `words` is what the line's
-    words add to its weight.
-    """
-
-    source: KeptLine
-    text: str
-    marks: frozenset[str]
-    make: str
-    ends: bool
-    words: float = 0.0
-
-
-def list_lines(scan: ScanResult) -> list[Line]:
-    """Return the kept lines with their text, marks and make."""
-    known: dict[bytes, tuple[frozenset[str], str, bool, float]] = {}
-    word_weights = load_weights()
-    sets: dict[frozenset[str], frozenset[str]] = {}
-    lines = []
-    for kept in scan.lines:
-        data = _COLOUR.sub(b"", kept.data) if b"^[[" in kept.data else kept.data
-        text = without_stamp(cut_before_error(data).decode("utf-8", "replace"))
-        alike = kept.data.translate(_COUNTS)
-        if alike not in known:
-            seen = frozenset(marks.find_marks(text))
-            ends = not seen.isdisjoint(_MAY_END) and marks.says_command_failed(text)
-            weight = word_weights.weigh(text)
-            known[alike] = sets.setdefault(seen, seen), _make_shape(text), ends, weight
-        lines.append(Line(kept, text, *known[alike]))
-    return lines
-
-
-def without_stamp(text: str) -> str:
-    """Return a line without the timestamp that some runners put at its beginning."""
-    return _STAMP.sub("", text)
-
-
-def compute_rows(
-    scan: ScanResult, lines: list[Line], own: list[float]
-) -> Iterator[tuple[float, ...]]:
-    """Return for each line the values of `NAMES`; `own` is each line's weight by itself."""
+def weigh_places(scan: ScanResult, lines: list[Line], own: list[float]) -> list[float]:
+    """Return what each line's place adds to its weight; `own` is each line's weight by itself."""
     if not lines:
-        return iter(())
+        return []
     places = [line.source.index for line in lines]
     gaps = [True, *(after - before > _GAP for before, after in pairwise(places)), True]
-    columns = (
-        *_compute_neighbours(own, gaps),
-        *_compute_blocks(lines, own, gaps),
-        *_compute_exits(scan, lines),
-        *_compute_commands(scan, lines),
-        *_compute_ends(scan, places),
-        *_compute_repeats(lines),
-        [math.log1p(len(scan.hits) - bisect_right(scan.hits, at)) for at in places],
-        [math.log1p(bisect_right(scan.hits, at)) for at in places],
-        [float(gap) for gap in gaps[:-1]],
-    )
-    return zip(*columns, strict=True)
+    columns = {
+        **_compute_neighbours(own, gaps),
+        **_compute_blocks(lines, own, gaps),
+        **_compute_exits(scan, lines),
+        **_compute_commands(scan, lines),
+        **_compute_ends(scan, places),
+        **_compute_repeats(lines),
+        "hits_after": [math.log1p(len(scan.hits) - bisect_right(scan.hits, at)) for at in places],
+        "hits_before": [math.log1p(bisect_right(scan.hits, at)) for at in places],
+        "after_gap": [float(gap) for gap in gaps[:-1]],
+    }
+    return _add_up(columns, _PLACE)
 
 
-def _make_shape(text: str) -> str:
-    return " ".join(_NAME.sub("#", text[:200]).split())
+def _add_up(columns: _Columns, weights: Mapping[str, float]) -> list[float]:
+    """Return for each line the sum of its values, each multiplied by its weight."""
+    factors = [weights[name] for name in columns]
+    return [sum(map(mul, row, factors)) for row in zip(*columns.values(), strict=True)]
 
 
-def _compute_neighbours(own: list[float], gaps: list[bool]) -> list[list[float]]:
-    before = _compute_before(own, gaps[:-1])
-    after = [column[::-1] for column in _compute_before(own[::-1], gaps[:0:-1])]
-    return [before[0], after[0], before[1], after[1], before[2], after[2]]
+def _compute_neighbours(own: list[float], gaps: list[bool]) -> _Columns:
+    """Return the weight of the line before and after, the best of two, and the best, faded."""
+    previous, previous3, faded_before = _compute_before(own, gaps[:-1])
+    following = [column[::-1] for column in _compute_before(own[::-1], gaps[:0:-1])]
+    return {
+        "previous": previous,
+        "next": following[0],
+        "previous3": previous3,
+        "next3": following[1],
+        "faded_before": faded_before,
+        "faded_after": following[2],
+    }
 
 
 def _compute_before(own: list[float], gaps: list[bool]) -> list[list[float]]:
@@ -131,11 +143,11 @@ def _compute_before(own: list[float], gaps: list[bool]) -> list[list[float]]:
     return [one, two, faded]
 
 
-def _compute_blocks(lines: list[Line], own: list[float], gaps: list[bool]) -> list[list[float]]:
+def _compute_blocks(lines: list[Line], own: list[float], gaps: list[bool]) -> _Columns:
     """Return, for each line: the greatest weight of the lines that it is indented under; how near
     before it an opening line is, with no closing line between (two scales); how deep in a stack
     trace it is; and, for a line of a diff, how near before it the diff's header is."""
-    parents, opened, inside, frames, diffs = [], [], [], [], []
+    columns: _Columns = {name: [] for name in ("parent", "opened", "in_block", "frames", "in_diff")}
     stack: list[tuple[int, float]] = []  # with the best weight so far
     since, head, depth = math.inf, math.inf, 0
     for line, weight, gap in zip(lines, own, gaps, strict=False):
@@ -145,32 +157,30 @@ def _compute_blocks(lines: list[Line], own: list[float], gaps: list[bool]) -> li
         while stack and stack[-1][0] >= indent:
             stack.pop()
         above = stack[-1][1] if stack else _NONE
-        parents.append(above)
         stack.append((indent, max(weight, above) if stack else weight))
-        since = _count_since(line, since)
-        opened.append(math.exp(-since / 6))
-        inside.append(math.exp(-since / 30))
+        since = math.inf if "closes" in line.marks else since + 1
+        since = 0 if "opens" in line.marks else since
         depth = 0 if line.marks.isdisjoint(("frame", "python_frame")) else depth + 1
-        frames.append(min(4.0, math.log2(1 + depth)))
         head = 0 if "diff_head" in line.marks else head + 1
-        diffs.append(math.exp(-head / 20) if line.text.lstrip()[:1] in _CHANGED else 0.0)
-    return [parents, opened, inside, frames, diffs]
+        is_changed = line.text.lstrip()[:1] in _CHANGED
+        columns["parent"].append(above)
+        columns["opened"].append(math.exp(-since / 6))
+        columns["in_block"].append(math.exp(-since / 30))
+        columns["frames"].append(min(4.0, math.log2(1 + depth)))
+        columns["in_diff"].append(math.exp(-head / 20) if is_changed else 0.0)
+    return columns
 
 
-def _count_since(line: Line, since: float) -> float:
-    if "opens" in line.marks:
-        return 0
-    return math.inf if "closes" in line.marks else since + 1
-
-
-def _compute_exits(scan: ScanResult, lines: list[Line]) -> list[list[float]]:
+def _compute_exits(scan: ScanResult, lines: list[Line]) -> _Columns:
     """Return how near before the end of a failing command each line is (three scales), and 1 if no
     such end follows."""
     exits: list[float] = list(_find_endings(scan, lines) or [scan.end - 1])
     exits.append(math.inf)
     distances = [exits[bisect_left(exits, line.source.index)] - line.source.index for line in lines]
-    near = [[math.exp(-distance / scale) for distance in distances] for scale in (5, 25, 120)]
-    return [*near, [float(distance == math.inf) for distance in distances]]
+    return {
+        **{f"exit{scale}": [math.exp(-each / scale) for each in distances] for scale in _EXITS},
+        "no_exit": [float(distance == math.inf) for distance in distances],
+    }
 
 
 def _find_endings(scan: ScanResult, lines: list[Line]) -> list[int]:
@@ -182,53 +192,126 @@ def _find_endings(scan: ScanResult, lines: list[Line]) -> list[int]:
     ]
 
 
-def _compute_commands(scan: ScanResult, lines: list[Line]) -> list[list[float]]:
+def _compute_commands(scan: ScanResult, lines: list[Line]) -> _Columns:
     """Return, for each line: how many of the script's commands follow; whether its command is the
     last one; whether its command says that it failed; whether no command has begun yet; and how
     near the line is after its command."""
     places = [line.source.index for line in lines]
-    begun, ends = scan.commands, _find_endings(scan, lines)
-    own = [bisect_right(begun, at) for at in places]
-    later = [len(begun) - count for count in own]
-    begun, ends = [*begun, scan.total + 1], [*ends, scan.total]
+    own = [bisect_right(scan.commands, at) for at in places]
+    later = [len(scan.commands) - count for count in own]
+    begun, ends = [*scan.commands, scan.total + 1], [*_find_endings(scan, lines), scan.total]
     following = [ends[bisect_left(ends, at)] for at in places]
-    return [
-        [math.log1p(min(count, 50)) for count in later],
-        [float(count > 0 and not left) for count, left in zip(own, later, strict=True)],
-        [
+    return {
+        "later_commands": [math.log1p(min(count, 50)) for count in later],
+        "last_command": [
+            float(count > 0 and not left) for count, left in zip(own, later, strict=True)
+        ],
+        "failing_command": [
             float(count > 0 and end < min(begun[count], scan.total))
             for count, end in zip(own, following, strict=True)
         ],
-        [float(left > 0 and not count) for count, left in zip(own, later, strict=True)],
-        [
+        "before_commands": [
+            float(left > 0 and not count) for count, left in zip(own, later, strict=True)
+        ],
+        "since_command": [
             math.exp((begun[count - 1] - at) / 10) if count else 0.0
             for count, at in zip(own, places, strict=True)
         ],
-    ]
+    }
 
 
-def _compute_ends(scan: ScanResult, places: list[int]) -> list[list[float]]:
+def _compute_ends(scan: ScanResult, places: list[int]) -> _Columns:
     """Return how near before the script's end each line is (three scales), and how far into it."""
     length = max(1, scan.end - scan.first)
     left = [scan.end - 1 - at for at in places]
-    inside = [scan.first <= at < scan.end for at in places]
-    return [
-        *([math.exp(-n / scale) if n >= 0 else 0.0 for n in left] for scale in (8, 40, 200)),
-        [(at - scan.first) / length * within for at, within in zip(places, inside, strict=True)],
-    ]
+    return {
+        **{
+            f"end{scale}": [math.exp(-n / scale) if n >= 0 else 0.0 for n in left]
+            for scale in _ENDS
+        },
+        "progress": [(at - scan.first) / length * (scan.first <= at < scan.end) for at in places],
+    }
 
 
-def _compute_repeats(lines: list[Line]) -> list[list[float]]:
+def _compute_repeats(lines: list[Line]) -> _Columns:
+    """Return how many lines are the same, and of one make; whether a line is the first or the last
+    of its make, and of one make with the line before and after it."""
     makes = [line.make for line in lines]
     count = Counter(makes)
     first = {make: len(makes) - 1 - at for at, make in enumerate(reversed(makes))}
     last = {make: at for at, make in enumerate(makes)}
     like = [float(before == after) for before, after in pairwise(makes)]
-    return [
-        [math.log2(line.source.count) for line in lines],
-        [math.log2(count[make]) for make in makes],
-        [float(first[make] == at) for at, make in enumerate(makes)],
-        [float(last[make] == at) for at, make in enumerate(makes)],
-        [0.0, *like],
-        [*like, 0.0],
-    ]
+    return {
+        "count": [math.log2(line.source.count) for line in lines],
+        "makes": [math.log2(count[make]) for make in makes],
+        "first": [float(first[make] == at) for at, make in enumerate(makes)],
+        "last": [float(last[make] == at) for at, make in enumerate(makes)],
+        "like_previous": [0.0, *like],
+        "like_next": [*like, 0.0],
+    }
+
+
+# --------------------------------------------------------------------- the lines around a line
+
+_SPREADS = 0.1  # how much a line's effect on the others falls with each line
+_REACH = 8
+_MANY = 20  # the rank of the weight that `below_many` compares with
+
+
+def weigh_around(places: list[int], weights: list[float]) -> list[float]:
+    """Return the weight of each line by its `weights` and those of the lines around it."""
+    clipped = [max(_NONE, min(-_NONE, weight)) for weight in weights]
+    spread, own = _pad_gaps(places, clipped)
+    ranked = sorted(clipped, reverse=True) or [_NONE]
+    best, many = ranked[0], ranked[min(_MANY, len(ranked) - 1)]
+    columns = {
+        "self": clipped,
+        **{name: [column[at] for at in own] for name, column in _compute_around(spread).items()},
+        "below_best": [weight - best for weight in clipped],
+        "below_many": [weight - many for weight in clipped],
+    }
+    return [_BASE_AROUND + added for added in _add_up(columns, _AROUND)]
+
+
+def _compute_around(spread: list[float]) -> _Columns:
+    """Return for the `spread` weights: the weight before and after; the best of three before and
+    after; the best of eight before and after; the means of three and of eight on both sides;
+    the lesser of the best before and after; and the best, fading with the distance."""
+    nothing = [_NONE] * _REACH
+    two = list(map(max, spread, spread[1:]))
+    three, four = list(map(max, two, spread[2:])), list(map(max, two, two[2:]))
+    eight = list(map(max, four, four[4:]))
+    columns = {"before1": [_NONE, *spread], "after1": [*spread[1:], _NONE]}
+    for reach, best in ((3, three), (_REACH, eight)):
+        columns[f"before{reach}"] = [*nothing[:reach], *best]
+        columns[f"after{reach}"] = [*best[1:], *nothing]
+    sums = list(accumulate([0.0, *nothing, *spread, *nothing]))
+    for reach in (3, _REACH):
+        start, end = sums[_REACH - reach :], sums[_REACH + reach + 1 :]
+        columns[f"mean{reach}"] = [
+            (after - before - weight) / (2 * reach)
+            for before, after, weight in zip(start, end, spread, strict=False)
+        ]
+    columns["between3"] = [*map(min, columns["before3"], columns["after3"])]
+    columns["between8"] = [*map(min, columns["before8"], columns["after8"])]
+    columns["fading_before"] = [_NONE, *_fade_weights(spread)]
+    columns["fading_after"] = [*_fade_weights(reversed(spread))[-2::-1], _NONE]
+    return columns
+
+
+def _fade_weights(weights: Iterable[float]) -> list[float]:
+    return list(accumulate(weights, lambda best, weight: max(best - _SPREADS, weight)))
+
+
+def _pad_gaps(places: list[int], weights: list[float]) -> tuple[list[float], list[int]]:
+    """Return the weights, padded with missing lines before, after and where lines are left out; and
+    the index of each weight in the result."""
+    nothing = [_NONE] * _REACH
+    spread, own, last = [*nothing], list[int](), places[0] if places else 0
+    for place, weight in zip(places, weights, strict=True):
+        if place - last > _GAP:
+            spread += nothing
+        own.append(len(spread))
+        spread.append(weight)
+        last = place
+    return [*spread, *nothing], own

@@ -1,6 +1,7 @@
 """One pass over a log: keeps the lines that need a closer look, in bounded memory."""
 
 import math
+import re
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,31 +9,13 @@ from itertools import compress, filterfalse
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from worker.logs.excerpt.ending import Ending, Piece
-from worker.logs.excerpt.passed_lines import DIGITS, LOWER, PassedLines
-from worker.logs.excerpt.rare import RareLines
+from sandbox.image.failure_words import HARD, HARD_IN_CONTEXT, LOUD, SIGNS, SOFT
+from worker.logs.excerpt.quiet_lines import Ending, Piece, RareLines
 
-
-def _stems(words: str) -> tuple[bytes, ...]:
-    return tuple(word.encode() for word in words.split("|"))
-
-
-_SOFT = _stems(
-    "warning:|should |expected|unknown|missing|differ|unsupported|conflict|timeout"
-    "|must |required|outdated|please update"
-)
-_HARD = _stems(
-    "cannot|can't|could not|couldn't|unable|not found|no such|undefined|unresolved|denied|refused"
-    "|timed out|invalid|unexpected|mismatch|killed|segmentation|core dump|abort|out of memory"
-    "|no space|does not|doesn't|did not|rejected|but was|exit code|exited with|exit status"
-    "|status code|broken|incorrect|illegal|violation|caused by|undeclared|dead"
-    "|unbound|not installed|no module|[bug]|is not a|not met"
-)
-_LOUD = _stems("error|fail|fatal|panic|exception|traceback|assert|not ok|✗|✖|✕|●|[-]|***| err")
 STEMS = (
-    *((stem, 2.5) for stem in _SOFT),
-    *((stem, 1.5) for stem in _HARD),
-    *((stem, 0.0) for stem in _LOUD),
+    *((stem, 2.5) for stem in SOFT),
+    *((stem, 1.5) for stem in (*HARD, *HARD_IN_CONTEXT)),
+    *((stem, 0.0) for stem in (*LOUD, *SIGNS)),
 )
 """Words of trouble, the loudest last, each with its mildness: what counts against its line."""
 
@@ -41,24 +24,24 @@ _MILDNESS = tuple(mildness for _, mildness in STEMS)
 _WINDOW = 1 << 17
 """Bytes searched at once: almost every byte of a hostile log may be part of a match."""
 
-BEFORE, AFTER = 6, 24
-"""Lines kept around a line with a word of trouble."""
+_BEFORE, _AFTER = 6, 24  # lines kept around a line with a word of trouble
 
-HITS = 250
+_HITS = 250
 """The most lines with a word of trouble that are used, of one log."""
 
-RARE = 150
+_RARE = 150
 """The most lines that are kept because there is none like them."""
 
 _ROUGHLY = 6
 _EARLY = 1.5  # how much counts against a log's first line, compared with its last one
+_STALE = 6.0  # how much counts against a line that the last green log has
 
-MAX_KEYS = 150_000
-MAX_KEPT = 1_500
+_MAX_KEYS = 150_000
+_MAX_KEPT = 1_500
 """The most bytes of a line that are kept."""
 
 _SCRIPT = b'Executing "step_script" stage of the job script'
-_AFTER = (
+_AFTER_SCRIPT = (
     b"Running after_script",
     b"Uploading artifacts for failed job",
     b"Cleaning up project directory and file based variables",
@@ -84,7 +67,7 @@ _RAISED = (b"Error: ", b"Exception: ", b"error: ", b"panic: ", b"Fatal Python er
 _FAR = 110  # a line whose error begins at most this far into it is shown from its beginning
 _LEAD = 40  # bytes kept before an error that begins later
 _FITS = 180  # bytes of such a line that are shown: more of its beginning, if its end is short
-_LAST = 200  # bytes kept of the end of a line that is longer than `MAX_KEPT`
+_LAST = 200  # bytes kept of the end of a line that is longer than `_MAX_KEPT`
 
 _COMMAND = b"\n$ "
 _COMMANDS = 400
@@ -107,22 +90,17 @@ class KeptLine:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What a scan found: the kept lines in order, and where the job's script begins and ends.
+    """What a scan found. All but `lines` and `total` are line indexes."""
 
-    All but `lines` and `total` are line indexes. `hits` have a word of trouble or are new.
-    `commands` echo the script's last commands. `troubles` are before the script: there the runner
-    reports that a service it started is not healthy. `end_lines` say how a failed job ended, the
-    most telling first. The script is from `first` up to, but not including, `end`.
-    """
-
-    lines: list[KeptLine]
-    hits: list[int]
-    commands: list[int]
+    lines: list[KeptLine]  # in order
+    hits: list[int]  # lines with a word of trouble, or that are new
+    commands: list[int]  # echoes of the script's last commands
     troubles: list[int]
-    end_lines: list[int]
-    first: int
-    end: int
-    total: int
+    """Before the script: there the runner reports that a service it started is not healthy."""
+    end_lines: list[int]  # how a failed job ended, the most telling first
+    first: int  # where the script begins
+    end: int  # the line after the script
+    total: int  # how many lines the log has
 
 
 class Scan:
@@ -149,7 +127,7 @@ class Scan:
         """Add the next whole lines of a cleaned log."""
         text = chunk.removesuffix(b"\n")
         lines = text.split(b"\n")
-        keys = text.translate(LOWER, DIGITS).split(b"\n")
+        keys = text.translate(_LOWER, _DIGITS).split(b"\n")
         fresh = dict.fromkeys(filterfalse(self._counts.__contains__, keys))
         self._find_hits(lines, keys, fresh)
         self._rare.feed(self._total, lines, keys, fresh)
@@ -159,7 +137,7 @@ class Scan:
         if (script := _find_last(lines, text, _SCRIPT)) is not None:
             self._first = self._total + script + 1
         self._commands.extend(
-            (self._total + at, _cut_line(lines[at]), keys[at])
+            Piece(self._total + at, _cut_line(lines[at]), keys[at])
             for at in _find_command_lines(b"\n" + text)
         )
         self._ending.feed(self._total, lines, keys, self._counts)
@@ -174,24 +152,23 @@ class Scan:
             self._new |= new
             mildness.update(dict.fromkeys(new, 4.0))
         text = b"\n".join(fresh) + b"\n"
-        start = 0
-        while start < len(text):
+        end = 0
+        while (start := end) < len(text):
             end = text.find(b"\n", start + _WINDOW) + 1 or len(text)
             mildness.update(_find_trouble(text[start:end]))
-            start = end
 
     def _remember(self, lines: list[bytes], keys: list[bytes], hits: list[int]) -> None:
         """Keep the best hits of these lines, and the lines around them."""
         base, size = self._total, len(lines)
-        best = self._choose_best([(base + at, keys[at]) for at in hits], 2 * HITS)
+        best = self._choose_best([(base + at, keys[at]) for at in hits], 2 * _HITS)
         kept = self._kept
         for at in range(min(self._lines_to_keep, size)):
             kept[base + at] = (_cut_line(lines[at]), keys[at])
         reach = -1
         for place, _ in best:
             start, reach = (
-                max(reach + 1, place - base - BEFORE),
-                min(size - 1, place - base + AFTER),
+                max(reach + 1, place - base - _BEFORE),
+                min(size - 1, place - base + _AFTER),
             )
             for at in range(start, reach + 1):
                 if at >= 0:
@@ -199,16 +176,18 @@ class Scan:
                 elif -at <= len(self._before):
                     kept[base + at] = self._before[at]
         self._lines_to_keep = (
-            max(0, best[-1][0] - base + AFTER + 1 - size)
+            max(0, best[-1][0] - base + _AFTER + 1 - size)
             if best
             else max(0, self._lines_to_keep - size)
         )
         self._hits += best
         start = max(0, size - _TAIL)
-        self._tail.extend((base + at, _cut_line(lines[at]), keys[at]) for at in range(start, size))
+        self._tail.extend(
+            Piece(base + at, _cut_line(lines[at]), keys[at]) for at in range(start, size)
+        )
         self._before = [
             (_cut_line(line), key)
-            for line, key in zip(lines[-BEFORE:], keys[-BEFORE:], strict=True)
+            for line, key in zip(lines[-_BEFORE:], keys[-_BEFORE:], strict=True)
         ]
 
     def _choose_best(self, hits: list[tuple[int, bytes]], most: int) -> list[tuple[int, bytes]]:
@@ -228,19 +207,17 @@ class Scan:
         for (place, key), kind in zip(reversed(hits), reversed(kinds), strict=True):
             times = seen[kind] = seen.get(kind, 0) + 1
             early = _EARLY * (1 - place / span)
-            mild = mildness.get(key, 0.0) + self._get_staleness(key)
+            stale = _STALE if self._green is not None and key not in self._new else 0.0
+            mild = mildness.get(key, 0.0) + stale
             rated.append((math.log2(count[kind] * times) + early + mild, place, key))
         rated.sort()
         return sorted((place, key) for _, place, key in rated[:most])
 
-    def _get_staleness(self, key: bytes) -> float:
-        return 6.0 if self._green is not None and key not in self._new else 0.0
-
     def _shrink(self) -> None:
-        if len(self._hits) > 4 * HITS:
-            self._hits = self._choose_best(self._hits, 2 * HITS)
+        if len(self._hits) > 4 * _HITS:
+            self._hits = self._choose_best(self._hits, 2 * _HITS)
             self._kept = self._select_kept(self._hits)
-        if len(self._counts) > MAX_KEYS:
+        if len(self._counts) > _MAX_KEYS:
             self._counts = Counter(
                 {key: n for key, n in self._counts.items() if n > 1 and len(key) < 400}
             )
@@ -250,16 +227,18 @@ class Scan:
 
     def _select_kept(self, hits: list[tuple[int, bytes]]) -> dict[int, tuple[bytes, bytes]]:
         """Return the kept lines that are near one of the hits."""
-        near = {at for place, _ in hits for at in range(place - BEFORE, place + AFTER + 1)}
+        near = {at for place, _ in hits for at in range(place - _BEFORE, place + _AFTER + 1)}
         return {at: self._kept[at] for at in near & self._kept.keys()}
 
     def make_result(self) -> ScanResult:
         """Return everything that was kept, in order."""
         first, end = self._find_script()
         within = [(at, key) for at, key in self._hits if first <= at < end]
-        hits = self._choose_best(within or self._hits, HITS)
+        hits = self._choose_best(within or self._hits, _HITS)
         troubles = [hit for hit in self._hits if hit[0] < first]
-        begun = [at for at, _ in troubles if self._is_trouble(at)]
+        begun = [
+            at for at, _ in troubles if at in self._kept and self._kept[at][0].startswith(_TROUBLES)
+        ]
         troubles = [
             hit for hit in troubles if any(0 <= hit[0] - at <= _SERVICE_LINES for at in begun[:20])
         ]
@@ -273,40 +252,41 @@ class Scan:
         kept.update((at, (_cut_line(line), key)) for at, line, key in rare)
         ending = list(self._list_end_lines(first, end))
         kept.update((at, (_cut_line(line), key)) for at, line, key in ending)
+        has_green = self._green is not None
         lines = [
-            KeptLine(at, data, max(1, self._counts[key]), self._is_new(key))
+            KeptLine(at, data, max(1, self._counts[key]), key in self._new if has_green else None)
             for at, (data, key) in sorted(kept.items())
             if data and not data.isspace()
         ]
-        commands = [at for at, _, _ in self._commands if first <= at < end]
-        places, started = [at for at, _ in hits], [at for at, _ in troubles]
-        ends = [at for at, _, _ in ending]
-        return ScanResult(lines, places, commands, started, ends, first, end, self._total)
+        return ScanResult(
+            lines,
+            hits=[at for at, _ in hits],
+            commands=[line.at for line in self._commands if first <= line.at < end],
+            troubles=[at for at, _ in troubles],
+            end_lines=[line.at for line in ending],
+            first=first,
+            end=end,
+            total=self._total,
+        )
 
     def _choose_rare(self, first: int, end: int) -> list[Piece]:
         """Return the script's lines of the rarest shapes, of equally rare ones the last."""
         found = self._rare.list_lines(self._counts)
-        rated = [(count, -piece[0], piece) for count, piece in found if first <= piece[0] < end]
-        return [piece for _, _, piece in sorted(rated)[:RARE]]
+        rated = [(count, -piece.at, piece) for count, piece in found if first <= piece.at < end]
+        return [piece for _, _, piece in sorted(rated)[:_RARE]]
 
     def _list_end_lines(self, first: int, end: int) -> Iterator[Piece]:
         """Yield the lines that say how a failed job ended."""
-        commands = [line for line in self._commands if first <= line[0] < end]
-        script = [line for line in self._tail if first <= line[0] < end]
-        written = [line for line in self._tail if line[1].strip()]
+        commands = [line for line in self._commands if first <= line.at < end]
+        script = [line for line in self._tail if first <= line.at < end]
+        written = [line for line in self._tail if line.text.strip()]
         if written:
             last = commands[-1] if commands else None
             yield from self._ending.list_lines(last, script, written[-1], self._counts)
 
-    def _is_trouble(self, at: int) -> bool:
-        return at in self._kept and self._kept[at][0].startswith(_TROUBLES)
-
-    def _is_new(self, key: bytes) -> bool | None:
-        return None if self._green is None else key in self._new
-
     def _find_script(self) -> tuple[int, int]:
         first = self._first
-        ends = (at for at, line, _ in self._tail if at > first and _is_heading(line, _AFTER))
+        ends = (at for at, line, _ in self._tail if at > first and _is_heading(line, _AFTER_SCRIPT))
         return first, max(first + 1, next(ends, self._total))
 
 
@@ -322,12 +302,12 @@ def cut_before_error(line: bytes) -> bytes:
 
 
 def _cut_line(line: bytes) -> bytes:
-    if len(line) <= MAX_KEPT:
+    if len(line) <= _MAX_KEPT:
         return line
     kept = cut_before_error(line)
-    if len(kept) <= MAX_KEPT:
+    if len(kept) <= _MAX_KEPT:
         return kept
-    return b"%s %s %s" % (kept[: MAX_KEPT - _LAST], CUT.encode(), kept[-_LAST:])
+    return b"%s %s %s" % (kept[: _MAX_KEPT - _LAST], CUT.encode(), kept[-_LAST:])
 
 
 def _find_command_lines(text: bytes) -> Iterator[int]:
@@ -368,3 +348,46 @@ def _find_last(lines: list[bytes], text: bytes, heading: bytes) -> int | None:
 
 def _is_heading(line: bytes, headings: tuple[bytes, ...]) -> bool:
     return line in headings or (line.startswith(_MARKER) and line.endswith(headings))
+
+
+# ------------------------------------------------------------------ what a passed run has too
+
+_LOWER = bytes(range(256)).lower()
+_DIGITS = b"0123456789"
+
+_MAX_PASSED = 500_000
+_VOLATILE = re.compile(rb"(?<=\s)-\d{1,6}(?=:)|(?:/[\w.@+-]+)+/|\b(?=\w{0,80}\d)\w+|\s+")
+
+
+class PassedLines:
+    """The lines of a cleaned log; tells which lines of another log are new.
+
+    The log comes in chunks of whole lines. If it has very many different ones, the first are kept.
+    """
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._keys: set[bytes] = set()
+        self._masks: set[int] = set()
+        for chunk in chunks:
+            self._add_lines(chunk)
+
+    def _add_lines(self, chunk: bytes) -> None:
+        text = chunk.removesuffix(b"\n")
+        lines = dict(
+            zip(text.translate(_LOWER, _DIGITS).split(b"\n"), text.split(b"\n"), strict=True)
+        )
+        fresh = lines.keys() - self._keys
+        if len(self._keys) > _MAX_PASSED:
+            return
+        self._keys |= fresh
+        self._masks.update(hash(_mask(lines[key])) for key in fresh)
+
+    def find_new(self, lines: dict[bytes, bytes]) -> set[bytes]:
+        """Return the keys of those `lines` (by key) that differ from every green line in more than
+        timestamps, hashes, numbers and the folders of paths."""
+        fresh = lines.keys() - self._keys
+        return {key for key in fresh if hash(_mask(lines[key])) not in self._masks}
+
+
+def _mask(line: bytes) -> bytes:
+    return _VOLATILE.sub(b"", line[:500]).lower()

@@ -13,10 +13,9 @@ from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.compared_pipelines import read_or_unknown
 from worker.gitlab.read.survey.compared_runs import MAX_LOG, read_excerpt
 from worker.logs import trace
-from worker.logs.error_lines import select_error_lines
+from worker.logs.error_lines import find_ignored, select_error_lines
 from worker.logs.failed_tests import list_failed_tests
 from worker.logs.failing_command import keep_last_command
-from worker.logs.ignored_failures import find_ignored
 from worker.logs.named_places import MAX_TEXT, names_place
 from worker.verdict.changed_files import Touch, count_tests, find_touches
 from worker.verdict.dependencies import changes_dependency, find_changed_install

@@ -10,17 +10,16 @@ from worker.gitlab.read.job_runs import get_project_id
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.compared_pipelines import read_or_unknown
 from worker.logs import trace
-from worker.logs.failed_test_message import find_messages
-from worker.logs.failing_command import keep_last_command
+from worker.logs.failed_tests import find_messages
+from worker.logs.failing_command import find_last_words, keep_last_command
 from worker.logs.failure_lines import (
     FailureLines,
     read_command_lines,
     read_excerpt_lines,
     read_failure_lines,
 )
-from worker.logs.host_trouble import may_tell_of_host
+from worker.logs.line_kinds import may_tell_of_host
 from worker.logs.signature import find_exact_errors
-from worker.logs.unfinished import find_last_words
 from worker.verdict.facts import Facts, Run, Unknown
 from worker.verdict.gitlab_reasons import TIME_LIMITS
 from worker.verdict.jobs import TOLD, FailingJob

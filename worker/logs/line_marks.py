@@ -1,12 +1,19 @@
-"""What a single line says: its marks, from its words, its beginning and its punctuation."""
+"""What a single line says: its marks, from its words, its beginning and its punctuation, and what
+these weigh. The formats of blocks are those of `ecosystems`.
+
+The weights are fitted on failed logs in which people had marked the explaining lines: the first of
+each mark by logistic regression over the marks alone, the second together with the line's place in
+the log (see `excerpt.place`). Refit the second ones when a mark changes.
+"""
 
 import re
+from collections.abc import Iterable
 
 from ahocorasick_rs import AhoCorasick
 
 from worker.logs.ecosystems import CLOSES, OPENS
 
-SHOWN = 300
+_READ = 300
 """The most characters of a line that are read."""
 
 _WORDS = {
@@ -199,7 +206,7 @@ NAMES = (
 
 def find_marks(text: str) -> set[str]:
     """Return the names, out of `NAMES`, of the line's marks."""
-    line = _PREFIX.sub("", text[:SHOWN], count=1) if _PREFIX.match(text) else text[:SHOWN]
+    line = _PREFIX.sub("", text[:_READ], count=1) if _PREFIX.match(text) else text[:_READ]
     # Half of a surrogate pair is no text to the finder; a model can write one in JSON.
     line = line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
     found = _find_words(line.replace(_NO_SOURCE, ""))
@@ -269,3 +276,76 @@ def _add_shape(line: str, found: set[str]) -> None:
         found.add("long")
     if not found:
         found.add("quiet")
+
+
+# ------------------------------------------------------------------- what the marks weigh
+
+_WEIGHTS = {
+    "fault": (1.21, 0.468),
+    "trouble": (0.91, 0.965),
+    "negation": (0.81, 0.435),
+    "expected": (0.93, 0.299),
+    "calm": (-0.31, -0.550),
+    "level": (-1.22, -0.759),
+    "soft": (-0.99, -0.478),
+    "progress": (-1.38, -0.631),
+    "advice": (0.34, 0.122),
+    "test": (0.16, 0.269),
+    "claim": (1.64, 0.859),
+    "told": (-1.00, -0.333),
+    "record": (-1.00, -1.464),
+    "reason": (0.36, -0.385),
+    "shouted": (1.58, 1.988),
+    "stamp": (-0.97, 0.006),
+    "python_frame": (0.06, -0.952),
+    "frame": (1.21, 0.234),
+    "caret": (0.64, -0.875),
+    "judged": (0.18, 0.757),
+    "pointed": (0.42, 0.140),
+    "diff_head": (1.73, -1.173),
+    "diff": (0.80, -0.080),
+    "numbered": (1.89, 1.544),
+    "bullet": (0.23, 0.424),
+    "rule": (-0.21, -1.606),
+    "heading": (0.53, 0.128),
+    "echo": (-0.56, -1.148),
+    "place_head": (-0.24, -0.585),
+    "make": (-0.35, -0.473),
+    "loud": (0.81, -0.036),
+    "named": (0.47, 0.312),
+    "crossed": (1.11, 1.467),
+    "colon_error": (0.07, -0.120),
+    "link": (-0.10, -0.620),
+    "fold": (-1.36, -1.119),
+    "ended": (1.42, -0.507),
+    "quoted": (0.41, -0.183),
+    "test_name": (0.49, 1.042),
+    "nothing": (-1.82, -0.846),
+    "summary": (1.14, 0.570),
+    "tally": (-0.70, -1.612),
+    "place": (0.45, -0.110),
+    "opens": (1.43, 0.384),
+    "closes": (-0.30, -0.790),
+    "well": (-1.84, -0.868),
+    "trailer": (-0.33, 0.583),
+    "warned": (0.00, -2.129),
+    "probe": (-1.87, -2.223),
+    "command": (-0.28, 0.684),
+    "indented": (0.15, -0.849),
+    "colon": (0.46, -0.222),
+    "brace": (0.32, 0.180),
+    "short": (-0.14, -0.482),
+    "long": (0.14, 0.346),
+    "quiet": (-0.77, -0.637),
+}
+"""The weights of each mark: by itself, and together with the line's place."""
+
+_BASE_OWN, _BASE = -1.63, -4.941
+_MOST = 6.0
+
+
+def sum_marks(names: Iterable[str]) -> tuple[float, float]:
+    """Return a line's own weight, from -6 to 6, and what its marks add to its final weight."""
+    pairs = [_WEIGHTS[name] for name in names]
+    own = _BASE_OWN + sum(first for first, _ in pairs)
+    return max(-_MOST, min(_MOST, own)), _BASE + sum(second for _, second in pairs)

@@ -1,24 +1,39 @@
-"""Handles failed pipelines: waits for the debounce, then looks at the failure, or looks again where
-its commit was looked at before."""
+"""What pipelines ask for: to look at a failure, or to mark the notes on older ones when one passes.
+
+A failure is looked at when the debounce is over, or looked at again where its commit was looked at
+before.
+"""
 
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 from worker.conversation.context import SessionKey, Subject
-from worker.conversation.triggers import PipelineFailed
-from worker.errors import SourceError
-from worker.jobs.results import DebounceNotOver
+from worker.conversation.events import Watcher
+from worker.conversation.triggers import PipelineFailed, PipelinePassed
+from worker.errors import SandpiperError, SourceError
 from worker.settings.playbook import Workflow
-from worker.turns.parts import Attempt, Busy, Deps, Ended, FailedPipeline, Skipped
+from worker.turns import earlier_notes
+from worker.turns.outcomes import update_judgement
+from worker.turns.parts import Attempt, Busy, Deps, Ended, FailedPipeline, NotesMarked, Skipped
 from worker.turns.run_again import look_again
 from worker.turns.session import analyse_failure, make_key
-from worker.turns.stored_turns import has_moved_on, is_unexplained, load_turn
+from worker.turns.stored_turns import find_next_turn, has_moved_on, is_unexplained, load_turn
 
 log = logging.getLogger("sandpiper.job")
 
 MOST_SKEW = 60.0
 """Seconds that GitLab's clock may be ahead of ours."""
+
+
+class DebounceNotOver(SandpiperError):
+    """The failure is so recent that a newer one may supersede it; try again in `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the failure rests for another {seconds:.1f} s (gitlab.debounce)", transient=True
+        )
+        self.seconds = seconds
 
 
 def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended:
@@ -45,7 +60,10 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended
             key, FailedPipeline(subject, ended_at), deps, run, superseded=explain_superseded
         )
     return analyse_failure(
-        *(subject, workflow, deps, run),
+        subject,
+        workflow,
+        deps,
+        run,
         superseded=explain_superseded,
         unasked=True,
         ended_at=ended_at,
@@ -97,3 +115,32 @@ def find_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> SessionK
         elif deps.queue.leases.find_holder(key, 0):
             raise Busy(f"commit {subject.sha} is being looked at with pipeline {pipeline}")
     return None
+
+
+def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped | NotesMarked:
+    """Add to the notes of older failures that a later pipeline passed.
+
+    Most merge requests had no failure before: the store shows that, and GitLab is not asked. A
+    branch pipeline names no merge request, and that of a fork may be in another project.
+    Raises Busy while one of the merge request's sessions is at work.
+    """
+    project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
+    listed = deps.storage.sessions.list_sessions(project if iid else 0, iid)
+    if not any(True for _ in listed):
+        return Skipped(
+            f"pipeline {trigger.pipeline_id} passed, and no failure was looked at before"
+        )
+    subject = deps.gitlab.pipelines.find_passed_subject(trigger)
+    if isinstance(subject, str):
+        return Skipped(subject)
+    for key in deps.storage.sessions.list_sessions(subject.project_id, subject.mr_iid):
+        if deps.storage.sessions.find_latest_turn(key) is None and deps.queue.leases.find_holder(
+            key, 0
+        ):
+            raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
+    done = earlier_notes.mark_passed(subject, deps)
+    for name in done.sessions:
+        key = SessionKey(subject.project_id, subject.mr_iid, name)
+        for turn in range(find_next_turn(key, deps)):
+            update_judgement(key, turn, deps, watch)
+    return done

@@ -18,7 +18,15 @@ from worker.conversation.triggers import (
     Trigger,
     trigger_id,
 )
-from worker.errors import Busy, DebounceNotOver, NotFinished, Postponed, SandpiperError, StoreError, collect_doubts
+from worker.errors import (
+    Busy,
+    DebounceNotOver,
+    NotFinished,
+    Postponed,
+    SandpiperError,
+    StoreError,
+    collect_doubts,
+)
 from worker.jobs.commands import CommandAnswered
 from worker.jobs.comment import answer_comment
 from worker.jobs.pipeline import analyse_pipeline, mark_notes
@@ -275,7 +283,7 @@ def _describe_failed_runs(entry: Entry) -> str:
 def _compute_retry_delay(entry: Entry, error: SandpiperError, now: float) -> float:
     """Return the seconds until the trigger is tried again."""
     if isinstance(error, DebounceNotOver):
-        return error.seconds
+        return error.retry_after or 0.0
     if isinstance(error, Busy):
         return min(max(BUSY_WAIT, (now - entry.accepted_at) / 10), LONGEST_BUSY_WAIT)
     wait = min(2.0 ** (entry.tries + 1), LONGEST_WAIT)

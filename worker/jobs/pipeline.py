@@ -11,11 +11,11 @@ from dataclasses import replace
 from worker.conversation.context import SessionKey, Subject
 from worker.conversation.events import Watcher
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
-from worker.errors import Busy, DebounceNotOver, SandpiperError, SourceError
+from worker.errors import Busy, DebounceNotOver, SourceError
 from worker.settings.playbook import Workflow
 from worker.turns import earlier_notes
 from worker.turns.outcomes import update_judgement
-from worker.turns.parts import Attempt, Busy, Deps, Ended, FailedPipeline, NotesMarked, Skipped
+from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, NotesMarked, Skipped
 from worker.turns.run_again import look_again
 from worker.turns.session import analyse_failure, make_key
 from worker.turns.stored_turns import find_next_turn, has_moved_on, is_unexplained, load_turn

@@ -21,14 +21,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from worker.errors import SandpiperError, StoreError
-from worker.jobs.day_report import DayReport
 from worker.jobs.verdict_days import DayReport
 from worker.pages import operators, render, stored, view
-from worker.pages.answers import make_message_page, make_not_found, make_page
 from worker.pages.render import make_message_page, make_not_found, make_page
 from worker.pages.sign import Signer
 from worker.pages.sign_in import SignIn
-from worker.sessions.base import SessionStore
 from worker.sessions.store import SessionStore
 from worker.settings.limits import LimitSettings
 

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 from worker.conversation.context import SessionKey
 from worker.jobs import precision
-from worker.jobs.day_report import DayReport, Frequent, WrongVerdict
 from worker.jobs.precision import Group
+from worker.jobs.verdict_days import DayReport, Frequent, WrongVerdict
 from worker.pages.stored import find_state
 from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS, check_web_url, describe_verdict
 from worker.safety.untrusted import one_line

@@ -11,7 +11,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from worker.jobs.verdict_days import DayReport
-from worker.pages.home import make_home_route
 from worker.pages.http import Pages
 from worker.pages.openid import OpenIdClient
 from worker.pages.render import make_page

@@ -9,7 +9,6 @@ from itertools import islice, pairwise
 from markupsafe import Markup
 
 from worker.answer.missing_evidence import find_unavailable
-from worker.answer.repair import find_unavailable
 from worker.conversation.context import CallCost, Context
 from worker.conversation.folds import FoldKind
 from worker.conversation.limits import SOFT, TurnUsage, measure_budgets
@@ -33,7 +32,6 @@ from worker.pages.texts import (
 from worker.safety.redaction_counts import describe_counts
 from worker.safety.untrusted import one_line
 from worker.sessions.recent import RUNNING
-from worker.sessions.turn_row import RUNNING
 from worker.settings.limits import LimitSettings, Unit
 from worker.verdict import aftermath
 from worker.verdict.aftermath import Aftermath, Feedback

@@ -8,7 +8,6 @@ from functools import partial
 from worker.answer import suggestions
 from worker.conversation.context import KNOWN, RULE, Context, Status
 from worker.errors import SourceError, StoreError
-from worker.sessions.base import MemoryPart
 from worker.sessions.projects import MemoryPart
 from worker.turns.parts import Deps, Terms
 from worker.verdict import known, similar

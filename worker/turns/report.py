@@ -17,7 +17,6 @@ from worker.answer.proof import prove_reply, require_evidence
 from worker.conversation.answer_text import split_lead
 from worker.conversation.context import ASKED, KNOWN, NO_OUTCOME, RULE, Context, Outcome, Status
 from worker.conversation.digest import write_digest
-from worker.logs.host_trouble import tells_of_host
 from worker.logs.line_kinds import tells_of_host
 from worker.safety.redacted_values import redact_values
 from worker.safety.untrusted import visible

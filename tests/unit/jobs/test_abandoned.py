@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from worker.jobs.abandoned import STALE, Abandoned
 
 from tests.contexts import call
 from tests.fakes import says

@@ -11,7 +11,6 @@ from worker.conversation.events import ignore_event
 from worker.conversation.triggers import Trigger
 from worker.errors import DebounceNotOver
 from worker.jobs import delivery
-from worker.jobs.pipeline import DebounceNotOver
 from worker.queue.journal import State
 from worker.turns.parts import Finished, Skipped
 

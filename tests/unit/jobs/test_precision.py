@@ -7,9 +7,6 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from worker.sessions.object_names import name_day
-from worker.sessions.turn_row import Row
-from worker.verdict.shares import Share
 
 from worker.jobs.precision import (
     count_groups,

@@ -1,7 +1,6 @@
 """Comments that come twice, and those that wait for a run or find one that waits."""
 
 import pytest
-from worker.sessions.base import Claim
 
 from tests.contexts import call
 from tests.fakes import says
@@ -11,7 +10,7 @@ from worker.conversation.context import Status
 from worker.conversation.triggers import Replied, Trigger
 from worker.errors import CIRCUIT_OPEN, Busy, ForgeError, ModelError, Postponed
 from worker.sessions.store import Claim
-from worker.turns.parts import Attempt, Busy, Finished
+from worker.turns.parts import Attempt, Finished
 from worker.verdict.facts import parse_time
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker.pages.report import MOST_ROWS
 
 from tests.unit.jobs.test_precision import turn as make_judged_turn
 from tests.unit.pages.pages import ATTRIBUTES, HOSTILE, KEY, NOW, TAGS, TOKEN, Seen, Site

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from worker.jobs.results import CommandAnswered
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job

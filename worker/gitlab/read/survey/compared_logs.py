@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from worker.gitlab.read.api import wire
+from worker.gitlab.read import wire
 from worker.gitlab.read.job_log import Log
 from worker.gitlab.read.job_runs import get_project_id
 from worker.gitlab.read.session_reader import Reader

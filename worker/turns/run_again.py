@@ -1,5 +1,5 @@
-"""What follows when the failure of a commit that was looked at comes again: jobs were run again, in
-the same pipeline or in a new one."""
+"""Takes the turn of a session whose commit has failed again: in the same pipeline, of which jobs
+were run again, or in a new one."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,11 @@
-"""Reads the committed turns of a session, also of one that is damaged in part."""
+"""Reads what is stored of a session: its committed turns, and what its model is told.
+
+A session that is damaged in part goes on with what can be read. About the system prompt and the
+tools it is not believed: what it names is sent again only if a session of this installation began
+with it, which `prompts/{hash}.json` says, or if its workflow says the same now. Sessions of
+versions that kept no hash, and such whose prompt has been removed since, go on with what their
+workflow says now; no stored thinking is sent to a prompt that it does not belong to.
+"""
 
 import hashlib
 import json
@@ -199,7 +206,8 @@ def restore_prompt(context: Context, deps: Deps) -> Context:
         return context
     log.warning(
         "session %s: its stored prompt is not known here: it goes on with that of the workflow %s",
-        *(context.session_id, workflow.name),
+        context.session_id,
+        workflow.name,
     )
     messages = tuple(map(drop_wire, context.messages))
     return replace(context, system=system, tools=tools, messages=messages, cache=None)

@@ -12,8 +12,7 @@ from worker.jobs.pipeline_failed import find_looked_at
 from worker.queue.journal import Journal
 from worker.turns.parts import Deps, FailedPipeline
 from worker.turns.run_again import explain_nothing_new
-from worker.turns.session import make_key
-from worker.turns.stored_turns import read_turn
+from worker.turns.stored_turns import make_key, read_turn
 
 MOST_LOOKED_AT = 1000
 """Failed pipelines that one sweep compares with the store."""

@@ -11,8 +11,8 @@ from worker.errors import Busy, DebounceNotOver, SourceError
 from worker.settings.playbook import Workflow
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Skipped
 from worker.turns.run_again import look_again
-from worker.turns.session import analyse_failure, make_key
-from worker.turns.stored_turns import has_moved_on, is_unexplained, load_turn
+from worker.turns.session import analyse_failure
+from worker.turns.stored_turns import has_moved_on, is_unexplained, load_turn, make_key
 
 log = logging.getLogger("sandpiper.job")
 

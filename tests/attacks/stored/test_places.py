@@ -21,8 +21,7 @@ from worker.sessions import turn_row
 from worker.sessions.object_names import PROMPTS
 from worker.settings.playbook import Playbook, Workflow
 from worker.turns.parts import Finished
-from worker.turns.session import make_key
-from worker.turns.stored_turns import RENEWAL
+from worker.turns.stored_turns import RENEWAL, make_key
 
 pytestmark = pytest.mark.attack("stored values")
 

@@ -40,7 +40,7 @@ from worker.turns.parts import (
     Skipped,
     Storage,
 )
-from worker.turns.session import make_key
+from worker.turns.stored_turns import make_key
 from worker.verdict.finding import JobLog, Place
 from worker.verdict.jobs import Survey
 

@@ -26,7 +26,8 @@ from worker.safety.untrusted import one_line, visible
 from worker.turns import stored_turns
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Finished, Skipped
 from worker.turns.run_again import look_again
-from worker.turns.session import analyse_failure, make_key
+from worker.turns.session import analyse_failure
+from worker.turns.stored_turns import make_key
 
 _URL = re.compile(r"^(?P<base>https?://.+?)/(?P<project>[^/].*?)/-/merge_requests/(?P<iid>\d+)")
 _SHORT = re.compile(r"^(?P<project>[^!]+)!(?P<iid>\d+)$")

@@ -69,7 +69,13 @@ def absorb_reply(
     position = next(answers, -1)
     tier, level = _name_tier(context, origin)
     cost = CallCost(
-        *(context.turn, origin, reply.usage, reply.cost_usd, at, seconds, position),
+        turn=context.turn,
+        model=origin,
+        usage=reply.usage,
+        cost_usd=reply.cost_usd,
+        sent_at=at,
+        seconds=seconds,
+        message=position,
         tier=tier,
         reasoning=level,
     )
@@ -151,7 +157,12 @@ def charge_helper(context: Context, task: str, answers: Sequence[HelperAnswer]) 
     """Return `context` after helper calls for `task`: they add to the costs, not the iterations."""
     for each in answers:
         cost = CallCost(
-            *(context.turn, each.model, each.usage, each.cost_usd, each.sent_at, each.seconds),
+            turn=context.turn,
+            model=each.model,
+            usage=each.usage,
+            cost_usd=each.cost_usd,
+            sent_at=each.sent_at,
+            seconds=each.seconds,
             task=task,
         )
         context = _charge_call(context, context.turn_usage, cost)

@@ -1,4 +1,10 @@
-"""TODO."""
+"""When a conversation is folded, and how: a function of the session, its limits, the clock. Pure.
+
+How many tokens a request will have is estimated without a tokenizer: a weight is computed from the
+bytes of each class. What a byte weighs lies between its costs in the available tokenizers (Claude's
+first one, Mistral's two). A provider's own count of an earlier request converts weights to that
+provider's tokens.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

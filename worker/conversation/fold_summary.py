@@ -1,4 +1,7 @@
-"""TODO."""
+"""The text in place of the messages that a fold leaves out: a helper's summary, or one by rules.
+
+The facts of a helper's summary are kept only if their places stand in what it was made from. Pure.
+"""
 
 import re
 from collections.abc import Collection, Iterator, Sequence

@@ -1,4 +1,7 @@
-"""TODO."""
+"""Folds: stretches of the conversation that are sent in another form from one request on. Pure.
+
+The messages as they are sent are a function of the stored messages and the folds.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

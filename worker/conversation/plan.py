@@ -106,11 +106,13 @@ def tell_plan(survey: Survey, files: Sequence[PlannedFile], steps: Sequence[str]
     numbered = [f"{number}. {step}" for number, step in enumerate(steps[:MOST_STEPS], 1)]
     return "\n".join(
         [
-            *(ANNOUNCEMENT, *listed),
+            ANNOUNCEMENT,
+            *listed,
             "Your commands wait until they are there. Each file is whole: read on there where only "
             "a part is shown above, and fetch none of them again. Beside a log lies FILE.outline: "
             "its sections and times, for `log`.",
-            *(_STEPS, *numbered),
+            _STEPS,
+            *numbered,
         ]
     )
 

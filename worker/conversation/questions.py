@@ -1,7 +1,10 @@
-"""Decides what a reply needs: nothing, an answer from what was said, or work with tools. Pure.
+"""Reads a reply: whether it only gives thanks, what it needs, and its parts. Pure.
 
-For work a sandbox starts at once; for a question it starts at the first tool call. Confusing the
-two costs a short wait, or a container that nobody uses.
+A comment that only says thanks consists of known phrases (`acknowledgement_phrases`): a question
+that is mistaken for thanks would get no answer, one that is not recognised gets the model's. For
+work a sandbox starts at once, for a question at the first tool call; confusing the two costs a
+short wait, or a container that nobody uses. The model is given a list of a question's parts, which
+is read back when there is an answer, so that a worker that takes over finds the same parts.
 """
 
 import re

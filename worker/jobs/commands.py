@@ -347,7 +347,7 @@ def _find_key(
     """Return the session of a failed pipeline: its own, or if an earlier one of the commit has
     looked at it as well, that one."""
     workflow = deps.runtime.playbook.for_trigger(f"command:{command}")
-    key = session.make_key(subject, workflow, deps, internal=comment.note.internal)
+    key = stored_turns.make_key(subject, workflow, deps, internal=comment.note.internal)
     if _has_begun(key, deps) or comment.note.internal:
         return key
     looked = find_looked_at(subject, workflow, deps)

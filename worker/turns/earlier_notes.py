@@ -1,4 +1,9 @@
-"""TODO."""
+"""Changes the notes of earlier turns, so that a merge request has one current note of a workflow.
+
+When a newer analysis has found something, or the pipeline passes, the notes of older pipelines are
+folded under a line that says so. Nothing of their text is lost, and their markers stay, so that a
+reply under them still resumes its session. A later turn's verdict goes into the first note.
+"""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -128,7 +133,10 @@ def _edit_older_note(
     deps: Deps,
 ) -> None:
     after = Aftermath(
-        *(became, by.pipeline_id, by.sha, deps.runtime.clock.now()),
+        became,
+        by.pipeline_id,
+        by.sha,
+        deps.runtime.clock.now(),
         changed_paths=_list_changed_paths(older.context.subject, by, deps)
         if became == "fixed"
         else None,

@@ -197,7 +197,11 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     kept_notice = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
     after = absorb_reply(
-        *(context, ask, reply, name, kept_notice),
+        context,
+        ask,
+        reply,
+        name,
+        kept_notice,
         at=sent_at,
         seconds=seconds,
         cache=marked.cache,

@@ -1,4 +1,4 @@
-"""Stores for each error what an analysis found and how the failure was resolved."""
+"""Keeps what is known of a project's errors: findings, how they ended, which errors are alike."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,10 @@
-"""TODO."""
+"""The note of a turn while it runs, and if it ends without a result.
+
+A separate thread keeps the placeholder up to date: an edit may take GitLab seconds, and the loop
+must not wait for it. Only the newest state is written, with pauses and a maximum number of edits; a
+write that fails is not repeated. When the run is over, the thread is joined, so that late progress
+does not overwrite the result. A turn that ends without a result says why, instead of promising one.
+"""
 
 import logging
 import threading
@@ -104,7 +110,8 @@ def keep_note_up_to_date(
         if not sure():
             return
         body = note.write_placeholder(
-            *(marker, context.subject),
+            marker,
+            context.subject,
             resumed=not context.is_look,
             progress=line,
             earlier=context.earlier_note,

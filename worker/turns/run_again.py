@@ -1,5 +1,5 @@
-"""What follows when the failure of a commit that was looked at comes again: jobs were run again, in
-the same pipeline or in a new one."""
+"""Takes the turn of a session whose commit has failed again: in the same pipeline, of which jobs
+were run again, or in a new one."""
 
 import logging
 from collections.abc import Callable
@@ -271,10 +271,10 @@ def look_again(
             if latest == 0:
                 session.complete_analysis(key, deps)
             return Skipped(reason, is_certain=True)
-        stored = stored_turns.restore_prompt(session.check_address(key, stored, deps), deps)
+        stored = stored_turns.restore_prompt(stored_turns.check_address(key, stored, deps), deps)
         hidden, is_internal = (
             deps.gitlab.permissions.needs_internal_note(subject),
-            session.is_internal(key, stored, deps),
+            stored_turns.is_internal(key, stored, deps),
         )
         if hidden and not is_internal:
             return Skipped(session.BEGAN_IN_PUBLIC)

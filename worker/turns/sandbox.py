@@ -91,7 +91,7 @@ class Workspace:
         archives = [_open_archive(archive) for archive in opened.values() if archive]
         self._starting = "sandbox starting" + (", its files are restored" if archives else "")
         self.sandbox = start_in_background(
-            *(deps.runtime.sandboxes, key.session_id, archives), adopt=begun, at_first_use=True
+            deps.runtime.sandboxes, key.session_id, archives, adopt=begun, at_first_use=True
         )
         self._folded = FoldedResults(self.sandbox)
         self._prefetch: Prefetch | None = None

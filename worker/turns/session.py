@@ -13,7 +13,6 @@ from worker.conversation.context import (
     NoteRef,
     SessionKey,
     Subject,
-    make_session_id,
 )
 from worker.conversation.events import Asking, Event, TurnEnded
 from worker.conversation.triggers import Replied, trigger_id
@@ -32,6 +31,7 @@ from worker.turns import (
     tiers,
 )
 from worker.turns.parts import Attempt, Deps, Ended, Finished, Skipped, Stopped, Turn
+from worker.turns.stored_turns import check_address, is_internal, make_key
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 
 log = logging.getLogger("sandpiper.job")
@@ -51,34 +51,6 @@ BEGAN_IN_PUBLIC = (
 
 _INTERNAL = NoteRef(0, internal=True)
 """The place of a note that only members may read."""
-
-
-def make_key(
-    subject: Subject,
-    workflow: Workflow,
-    deps: Deps,
-    *,
-    internal: bool = False,
-    gitlab_url: str = "",
-) -> SessionKey:
-    """Return the key of the session of a pipeline's failure.
-
-    Questions and answers in internal notes have a session of their own: a session that also answers
-    in public could reveal there what it has read in internal notes. A session that an earlier
-    version has begun keeps its id, which has no secret in it. `gitlab_url` is the address that
-    GitLab had then, by default the present one. Raises StoreError.
-    """
-    kind = deps.options.salt + ("internal" if internal else "")
-    numbers = (subject.project_id, subject.mr_iid, subject.pipeline_id)
-    old, new = (
-        SessionKey(
-            subject.project_id,
-            subject.mr_iid,
-            make_session_id(gitlab_url or deps.gitlab.url, *numbers, workflow.name, salt + kind),
-        )
-        for salt in ("", deps.options.id_salt)
-    )
-    return old if old == new or deps.storage.sessions.find_session(old.session_id) == old else new
 
 
 def analyse_failure(
@@ -231,32 +203,6 @@ def complete_analysis(key: SessionKey, deps: Deps) -> None:
         return
     earlier_notes.fold_older_notes(context, deps)
     project_memory.update_memory(key, deps)
-
-
-def is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
-    """Whether only members could read the session's notes so far."""
-    if stored.note and stored.note.internal:
-        return True
-    return key == _make_key_again(stored, deps, internal=True)
-
-
-def check_address(key: SessionKey, stored: Context, deps: Deps) -> Context:
-    """Return the context with GitLab's present address, unless its key was made with the address
-    that it names: notes may link there."""
-    made = (_make_key_again(stored, deps, internal=internal) for internal in (False, True))
-    if stored.subject.gitlab_url == deps.gitlab.url or key in made:
-        return stored
-    return replace(stored, subject=replace(stored.subject, gitlab_url=deps.gitlab.url))
-
-
-def _make_key_again(stored: Context, deps: Deps, *, internal: bool) -> SessionKey:
-    """Make the key of a stored session from what it names, with the address of GitLab then."""
-    workflow = deps.runtime.playbook.get(stored.workflow)
-    began = stored.first_pipeline or stored.subject.pipeline_id
-    subject = replace(stored.subject, pipeline_id=began)
-    return make_key(
-        subject, workflow, deps, internal=internal, gitlab_url=stored.subject.gitlab_url
-    )
 
 
 def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Attempt) -> None:

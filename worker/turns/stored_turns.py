@@ -1,4 +1,11 @@
-"""Reads the committed turns of a session, also of one that is damaged in part."""
+"""Reads what is stored of a session: its committed turns, and what its model is told.
+
+A session that is damaged in part goes on with what can be read. About the system prompt and the
+tools it is not believed: what it names is sent again only if a session of this installation began
+with it, which `prompts/{hash}.json` says, or if its workflow says the same now. Sessions of
+versions that kept no hash, and such whose prompt has been removed since, go on with what their
+workflow says now; no stored thinking is sent to a prompt that it does not belong to.
+"""
 
 import hashlib
 import json
@@ -7,7 +14,12 @@ from dataclasses import asdict, replace
 from itertools import islice
 
 from worker.conversation import context_json, prompts
-from worker.conversation.context import Context, SessionKey, Subject
+from worker.conversation.context import (
+    Context,
+    SessionKey,
+    Subject,
+    make_session_id,
+)
 from worker.conversation.messages import ToolSpec, drop_wire
 from worker.conversation.tiers import TierRules
 from worker.errors import StoreError
@@ -199,7 +211,8 @@ def restore_prompt(context: Context, deps: Deps) -> Context:
         return context
     log.warning(
         "session %s: its stored prompt is not known here: it goes on with that of the workflow %s",
-        *(context.session_id, workflow.name),
+        context.session_id,
+        workflow.name,
     )
     messages = tuple(map(drop_wire, context.messages))
     return replace(context, system=system, tools=tools, messages=messages, cache=None)
@@ -216,3 +229,57 @@ def _encode(context: Context) -> tuple[str, bytes]:
     said = {"system": context.system, "tools": [asdict(tool) for tool in context.tools]}
     content = json.dumps(said, sort_keys=True).encode()
     return f"{PROMPTS}{hashlib.sha256(content).hexdigest()}.json", content
+
+
+def make_key(
+    subject: Subject,
+    workflow: Workflow,
+    deps: Deps,
+    *,
+    internal: bool = False,
+    gitlab_url: str = "",
+) -> SessionKey:
+    """Return the key of the session of a pipeline's failure.
+
+    Questions and answers in internal notes have a session of their own: a session that also answers
+    in public could reveal there what it has read in internal notes. A session that an earlier
+    version has begun keeps its id, which has no secret in it. `gitlab_url` is the address that
+    GitLab had then, by default the present one. Raises StoreError.
+    """
+    kind = deps.options.salt + ("internal" if internal else "")
+    numbers = (subject.project_id, subject.mr_iid, subject.pipeline_id)
+    old, new = (
+        SessionKey(
+            subject.project_id,
+            subject.mr_iid,
+            make_session_id(gitlab_url or deps.gitlab.url, *numbers, workflow.name, salt + kind),
+        )
+        for salt in ("", deps.options.id_salt)
+    )
+    return old if old == new or deps.storage.sessions.find_session(old.session_id) == old else new
+
+
+def is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
+    """Whether only members could read the session's notes so far."""
+    if stored.note and stored.note.internal:
+        return True
+    return key == _make_key_again(stored, deps, internal=True)
+
+
+def check_address(key: SessionKey, stored: Context, deps: Deps) -> Context:
+    """Return the context with GitLab's present address, unless its key was made with the address
+    that it names: notes may link there."""
+    made = (_make_key_again(stored, deps, internal=internal) for internal in (False, True))
+    if stored.subject.gitlab_url == deps.gitlab.url or key in made:
+        return stored
+    return replace(stored, subject=replace(stored.subject, gitlab_url=deps.gitlab.url))
+
+
+def _make_key_again(stored: Context, deps: Deps, *, internal: bool) -> SessionKey:
+    """Make the key of a stored session from what it names, with the address of GitLab then."""
+    workflow = deps.runtime.playbook.get(stored.workflow)
+    began = stored.first_pipeline or stored.subject.pipeline_id
+    subject = replace(stored.subject, pipeline_id=began)
+    return make_key(
+        subject, workflow, deps, internal=internal, gitlab_url=stored.subject.gitlab_url
+    )

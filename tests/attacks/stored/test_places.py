@@ -21,8 +21,7 @@ from worker.sessions import recent
 from worker.sessions.layout import PROMPTS
 from worker.settings.playbook import Playbook, Workflow
 from worker.turns.parts import Finished
-from worker.turns.session import make_key
-from worker.turns.stored_turns import RENEWAL
+from worker.turns.stored_turns import RENEWAL, make_key
 
 pytestmark = pytest.mark.attack("stored values")
 

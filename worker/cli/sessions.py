@@ -24,7 +24,6 @@ from worker.conversation.messages import Assistant, Message, ToolResult, User
 from worker.errors import SandpiperError
 from worker.safety.untrusted import one_line, parse_object, visible
 from worker.sessions import recent
-from worker.sessions.base import RecentTurns, SessionStore
 from worker.sessions.recent import RecentTurns
 from worker.sessions.store import SessionStore
 from worker.turns.stored_turns import load_turn, read_turn

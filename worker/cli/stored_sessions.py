@@ -18,7 +18,6 @@ from worker.conversation.context import Context, SessionKey
 from worker.errors import SandpiperError, StoreError
 from worker.safety.untrusted import one_line
 from worker.sessions import recent
-from worker.sessions.base import RecentTurns, SessionStore
 from worker.sessions.recent import RecentTurns
 from worker.sessions.store import SessionStore
 from worker.settings import Settings

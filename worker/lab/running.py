@@ -33,7 +33,7 @@ from worker.lab.gitlab.state import (
 from worker.lab.gitlab.views import Receiver
 from worker.lab.gitlab.world import World
 from worker.lab.scoring import Played, score_finding
-from worker.logs.timeline import parse_stamp
+from worker.logs.trace import parse_stamp
 from worker.safety.untrusted import one_line
 from worker.settings import GitLabSettings, Settings
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, cast
 
-from sandbox.image import tar
 from sandbox.image.archive import Caps, Reader, get_clean_name
 from sandbox.image.frames import Refused
 from worker.conversation import context_json
@@ -123,7 +122,7 @@ def open_member(
         for found in reader.read_members():
             caps.check_ratio()
             caps.count_member(found.name, found.size)
-            if found.kind != tar.FOLDER and get_clean_name(found) == name:
+            if not found.isdir() and get_clean_name(found) == name:
                 source.until = float("inf")  # from here on the client sets the pace
                 return found.size, _read_content(reader)
     raise NoFile(f"there is no {name} in the archive")

@@ -323,7 +323,7 @@ def make_toolset_factory(
     )
 
     def open_toolset(subject: Subject, workflow: Workflow) -> Toolset:
-        reader = open_reader(subject, redactor.redact_data)
+        reader = open_reader(subject, redactor.remove_secrets)
         return _WorkflowToolset(
             reader,
             rows,

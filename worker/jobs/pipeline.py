@@ -17,10 +17,14 @@ from worker.turns import earlier_notes
 from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, NotesMarked, Skipped
 from worker.turns.run_again import look_again
-from worker.turns.session import analyse_failure, make_key
-from worker.turns.stored_turns import find_next_turn, has_moved_on, is_unexplained, load_turn
 from worker.turns.session import analyse_failure
-from worker.turns.stored_turns import has_moved_on, is_unexplained, load_turn, make_key
+from worker.turns.stored_turns import (
+    find_next_turn,
+    has_moved_on,
+    is_unexplained,
+    load_turn,
+    make_key,
+)
 
 log = logging.getLogger("sandpiper.job")
 

@@ -27,8 +27,7 @@ from worker.turns import stored_turns
 from worker.turns.parts import Deps, FailedPipeline
 from worker.turns.placeholder import is_unfinished, write_end
 from worker.turns.run_again import explain_nothing_new
-from worker.turns.session import make_key
-from worker.turns.stored_turns import read_turn
+from worker.turns.stored_turns import make_key, read_turn
 
 STALE = 600.0
 """Seconds that a trigger may wait in the queue before it counts as abandoned."""

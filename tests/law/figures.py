@@ -74,9 +74,7 @@ def list_helpers(file: Module) -> Iterator[Function]:
 def list_short_helpers(file: Module) -> Iterator[Function]:
     """Yield those of them whose definition, documentation apart, is shorter than `SHORT` lines."""
     for helper in list_helpers(file):
-        documented = helper.body[0] if ast.get_docstring(helper) else None
-        told = documented.end_lineno - documented.lineno + 1 if documented else 0  # type: ignore[operator]
-        if length(helper) - told < SHORT:
+        if length(helper) < SHORT:
             yield helper
 
 

@@ -90,8 +90,11 @@ def functions(module: Module) -> Iterator[Function]:
 
 
 def length(function: Function) -> int:
-    """Lines from `def` to the end of the body."""
-    return (function.end_lineno or function.lineno) - function.lineno + 1
+    """Lines from `def` to the end of the body, without its documentation."""
+    first = function.body[0]
+    documented = ast.get_docstring(function) is not None
+    told = (first.end_lineno or first.lineno) - first.lineno + 1 if documented else 0
+    return (function.end_lineno or function.lineno) - function.lineno + 1 - told
 
 
 def inside(name: str, rooms: Collection[str]) -> str | None:

@@ -1,8 +1,7 @@
 """Finds the checks that ran with a change in place. Pure; the transcript is the state.
 
 The commands are the model's, their exit status is the sandbox's. A reader is shown both, and
-nothing is concluded from them. A check that may not have run, or whose status it may not be, is
-left out.
+nothing is concluded from them. A check that may not have run is left out.
 """
 
 import re

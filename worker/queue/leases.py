@@ -3,8 +3,7 @@
 A worker keeps one record, `workers/{name}.json`, and changes it with every heartbeat. Claims on
 turns and entries of the journal name the worker, so one small write renews any number of them.
 Other workers watch the record by their own monotonic clock: if it has not changed for `lease`
-seconds, they remove it, and the worker counts as dead. The clocks of two machines are never
-compared.
+seconds, they remove it, and the worker counts as dead. Clocks of machines are never compared.
 
 A worker whose record was removed notices that at its next heartbeat, and at the latest before it
 posts or commits: `Lease.confirm_held` sends a heartbeat first. Each take-over of a turn raises the
@@ -31,8 +30,7 @@ log = logging.getLogger("sandpiper.leases")
 
 FOLDER = "workers/"
 DEAD_RECORD = b'{"worker": ""}'
-"""Replaces the record of a dead worker before it is deleted: not every store deletes
-conditionally."""
+"""Replaces a dead worker's record before it is deleted: not every store deletes conditionally."""
 
 BEAT = 8.0
 """Seconds between two heartbeats, and between two checks of the other workers' heartbeats."""
@@ -40,10 +38,8 @@ BEAT = 8.0
 LEASE = 30.0
 """Seconds without a heartbeat after which the other workers consider a worker dead."""
 
-OUTAGE = 180.0
-OUTAGE_PAUSE = 3.0
-"""Seconds for which a finished run waits for a store that does not answer, and seconds between its
-tries."""
+OUTAGE, OUTAGE_PAUSE = 180.0, 3.0
+"""Seconds that a finished run waits for a store that is away, and seconds between its tries."""
 
 BACKSTOP = 86_400.0
 """Seconds after which a claim expires, whoever holds it."""

@@ -30,8 +30,7 @@ _MAX_SMALL = 64 * 1024
 _MAX_REASON = 1000
 _WORKING = (layout.CHECKPOINT, layout.STOP)
 _KEY = re.compile(rb"[0-9a-f]{64}")
-# A worker loses a round only if another one wins it, so a few rounds are enough.
-_ROUNDS = 8
+_ROUNDS = 8  # a worker loses a round only if another one wins it
 
 
 @dataclass(frozen=True, slots=True)

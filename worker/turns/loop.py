@@ -151,9 +151,8 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     if news := parts.news():
         context = context.add(User(news))
     reply_model = context.reply_model
-    hint = prompts.FROM_ABOVE if reply_model else parts.remind(context)
     said = prompts.write_notice(ask.soft, ask.final, insist=ask.insist, is_empty=ask.empty)
-    notice = said or hint
+    notice = said or (prompts.FROM_ABOVE if reply_model else parts.remind(context))
     sent = build_view(context.messages, context.folds)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
@@ -194,14 +193,13 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     if reply_model:
         # Its signed thinking would bind a notice into the history that later turns must not obey.
         reply = replace(reply, wire="", thought=False)
-    kept_notice = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
     after = absorb_reply(
         context,
         ask,
         reply,
         name,
-        kept_notice,
+        notice if reply.thought and parts.model.binds_thinking else "",
         at=sent_at,
         seconds=seconds,
         cache=marked.cache,

@@ -117,45 +117,52 @@ def build_deps(
     store, store_key = wait_for_store(open_store)
     reader = _build_gitlab_reader(client, gitlab, redact)
     leases = make_leases(settings, store)
+    forge = GitLab(
+        pipelines=reader,
+        merge_requests=reader,
+        permissions=reader,
+        bot=writer,
+        notes=CheckedNoteWriter(writer, hosts, redact),
+        reactions=writer,
+        url=gitlab.url,
+        hosts=hosts,
+    )
     deps = Deps(
-        GitLab(
-            pipelines=reader,
-            merge_requests=reader,
-            permissions=reader,
-            bot=writer,
-            notes=CheckedNoteWriter(writer, hosts, redact),
-            reactions=writer,
-            url=gitlab.url,
-            hosts=hosts,
-        ),
+        forge,
         runtime,
         Storage(
             store,
             known_failures=NoKnownFailures() if dry_run else store.known_failures,
             recent=store.recent_turns,
             budget=Budget(
-                store.records,
-                clock,
-                limits.project_cost_usd_per_day,
-                limits.cost_usd_per_day,
+                store.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day
             ),
         ),
-        Queue(
-            Journal(store.records, leases, clock), leases, f"{socket.gethostname()}:{os.getpid()}"
-        ),
-        Options(
-            note=settings.note,
-            known_settings=settings.known,
-            turns_per_day=limits.turns_per_day,
-            project_concurrency=limits.project_concurrency,
-            debounce=gitlab.debounce,
-            page=pages.make_linker(store_key),
-            dry_run=dry_run,
-            salt=token_hex(8) if dry_run else "",
-            id_salt=make_id_salt(store_key),
-        ),
+        Queue(Journal(store.records, leases, clock), leases, _name_owner()),
+        _build_options(settings, pages.make_linker(store_key), make_id_salt(store_key), dry_run),
     )
     return watched.wrap_deps(deps) if watched else deps
+
+
+def _name_owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _build_options(
+    settings: Settings, page: Callable[[str], str], id_salt: str, dry_run: bool
+) -> Options:
+    limits = settings.limits
+    return Options(
+        note=settings.note,
+        known_settings=settings.known,
+        turns_per_day=limits.turns_per_day,
+        project_concurrency=limits.project_concurrency,
+        debounce=settings.gitlab.debounce,
+        page=page,
+        dry_run=dry_run,
+        salt=token_hex(8) if dry_run else "",
+        id_salt=id_salt,
+    )
 
 
 def _build_runtime(

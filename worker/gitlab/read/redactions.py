@@ -76,7 +76,7 @@ class Redactions:
     def _redact_and_count(self, data: bytes) -> bytes:
         redaction = self._remove_secrets(data)
         with self._lock:
-            for each in redaction.removed:
+            for each in redaction.removals:
                 # The first two lines tell a key from another one, also where the rest is cut off.
                 seen = hash((each.kind, *each.secret.split(b"\n", 2)[:2]))
                 if seen not in self._seen:

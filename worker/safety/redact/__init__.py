@@ -41,7 +41,7 @@ class Redaction:
     no certain order. A mark that stood there before is none of them."""
 
     data: bytes
-    removed: tuple[Removed, ...] = ()
+    removals: tuple[Removed, ...] = ()
 
 
 class Redactor:

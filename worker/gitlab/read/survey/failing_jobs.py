@@ -41,13 +41,13 @@ class Draft:
     jobs: list[FailingJob] = field(default_factory=list)
     errors: str = ""
     diff: Diff = NOT_ASKED
-    missing: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
     whole: bool = True
     others: tuple[str, ...] = ()
 
     def add_missing(self, what: str) -> None:
         """Record that `what` could not be read; it may hide a failing job."""
-        self.missing.append(what)
+        self.gaps.append(what)
         self.whole = False
 
 
@@ -133,9 +133,9 @@ def _read_other_systems(
     except NotFound:
         return
     except SourceError as error:
-        draft.missing.append(str(error))
+        draft.gaps.append(str(error))
         return
-    draft.missing += [missing] if missing else []
+    draft.gaps += [missing] if missing else []
     draft.jobs += [_describe_external(status, reader) for status in failed]
 
 

@@ -97,7 +97,7 @@ def _make_survey(draft: Draft, reader: Reader, deadline: float) -> Survey:
     left = max(LEAST, deadline - time.monotonic())
     bare = tuple(map(_drop_doubtful_rule, add_facts(bare, reader, draft.diff, left)))
     whole = draft.whole and _is_fully_read(bare)
-    return Survey(bare, tuple(draft.missing), changed, whole, draft.others)
+    return Survey(bare, tuple(draft.gaps), changed, whole, draft.others)
 
 
 def _add_previews(survey: Survey, diff: Diff, reader: Reader, shown: int) -> Survey:
@@ -161,10 +161,10 @@ def _read_diff_in_time(diff: Future[Diff], deadline: float) -> Diff:
 def _list_paths(draft: Draft) -> tuple[str, ...] | None:
     """Return the paths that the merge request touches; None unless all of them are known."""
     if isinstance(draft.diff, Unknown):
-        draft.missing.append(draft.diff.why)
+        draft.gaps.append(draft.diff.why)
         return None
     if draft.diff.more:
-        draft.missing.append(f"changed files after the first {len(draft.diff.items)}")
+        draft.gaps.append(f"changed files after the first {len(draft.diff.items)}")
         return None
     both = (path for file in draft.diff.items for path in (file.old_path, file.new_path))
     return tuple(dict.fromkeys(path for path in both if path))
@@ -188,12 +188,12 @@ def _read_logs(draft: Draft, reader: Reader, pool: ThreadPoolExecutor, deadline:
     wait(reading.values(), max(0.0, deadline - time.monotonic()))
     done = {number: each.result() for number, each in reading.items() if each.done()}
     for number in reading.keys() - done.keys():
-        draft.missing.append(f"the log of job {number}: it took too long")
-    draft.missing += [each for each in done.values() if isinstance(each, str)][:8]
+        draft.gaps.append(f"the log of job {number}: it took too long")
+    draft.gaps += [each for each in done.values() if isinstance(each, str)][:8]
     read = {number: job for number, job in done.items() if isinstance(job, FailingJob)}
     draft.jobs = [read.get(job.job_id, job) for job in draft.jobs]
     if len(chosen) < sum(job.job_id > 0 for job in draft.jobs):
-        draft.missing.append(f"only {len(chosen)} logs were read")
+        draft.gaps.append(f"only {len(chosen)} logs were read")
 
 
 def _choose_jobs(jobs: Sequence[FailingJob]) -> list[FailingJob]:

@@ -148,18 +148,17 @@ def _raise_for_answer(
 
 
 def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> Context:
-    if news := parts.news():
-        context = context.add(User(news))
+    context = context.add(User(news)) if (news := parts.news()) else context
     reply_model = context.reply_model
     said = prompts.write_notice(ask.soft, ask.final, insist=ask.insist, is_empty=ask.empty)
     notice = said or (prompts.FROM_ABOVE if reply_model else parts.remind(context))
     sent = build_view(context.messages, context.folds)
-    tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
+    keeps_cache = parts.model.keeps_cache_without_tools
+    tools_allowed = not ask.final or not (ask.insist or keeps_cache)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
-    is_read_again = tools_allowed or parts.model.keeps_cache_without_tools
     marked = MarkPlan((), context.cache)
     # A reply's own model writes no cache: it is asked once, and the marks are the session's.
-    if is_read_again and not reply_model:
+    if (tools_allowed or keeps_cache) and not reply_model:
         marked = _plan_marks(context, count_groups(sent), ephemeral=bool(notice), now=sent_at)
     request = Request(
         system=context.system,
@@ -190,10 +189,10 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
         return halt_turn(record_model(context, parts.model.name), str(error))
     seconds = parts.clock.monotonic() - started
     parts.watch(_report_answer(reply, find_room(limits, context.turn_usage), seconds))
+    name = parts.model.name
     if reply_model:
         # Its signed thinking would bind a notice into the history that later turns must not obey.
         reply = replace(reply, wire="", thought=False)
-    name = parts.model.name
     after = absorb_reply(
         context,
         ask,

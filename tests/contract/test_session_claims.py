@@ -1,4 +1,4 @@
-"""How every session store gives a turn to one worker (core.ports.sessions.SessionStore.claim)."""
+"""How every session store gives a turn to one worker (sessions.store.SessionStore.claim)."""
 
 import pytest
 

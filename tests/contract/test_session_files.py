@@ -1,4 +1,4 @@
-"""How every session store keeps a turn's files (core.ports.sessions.SessionStore.write_files)."""
+"""How every session store keeps a turn's files (sessions.store.SessionStore.write_files)."""
 
 import tracemalloc
 from collections.abc import Iterator

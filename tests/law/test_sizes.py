@@ -12,12 +12,12 @@ FILE = {"worker": 400, "sandbox": 400, "tests": 500}
 FUNCTION = 60
 
 MOST: dict[str, float] = {
-    "files": 620,
-    "lines": 86_000,
-    "public functions and classes": 2_400,
-    "Protocols": 34,
-    "private helpers used once in 1,000 lines": 21,
-    "modules with one importer": 200,
+    "files": 410,
+    "lines": 84_200,
+    "public functions and classes": 2_180,
+    "Protocols": 22,
+    "private helpers used once in 1,000 lines": 20,
+    "modules with one importer": 97,
 }
 """What the house may weigh. Who makes it lighter lowers the figure; who must raise one says why."""
 

@@ -89,7 +89,7 @@ def test_the_index_s_page_says_what_it_is_and_leads_to_the_repository(wheel: Pat
     [
         ("--version", f"sandpiper, version {__version__}"),
         ("settings", "gitlab:"),
-        ("preview worker/README.md", "`core/`"),
+        ("preview worker/README.md", "## How a failure is explained"),
         ("doctor --only packages --only versions --only workflows", "3 well"),
     ],
 )

@@ -14,7 +14,7 @@ import requests
 from google.auth.exceptions import TransportError
 from pydantic import BaseModel
 
-from worker.clock import SystemClock
+from worker.clock import Clock, SystemClock
 from worker.conversation.messages import User
 from worker.conversation.model import Request
 from worker.errors import ForgeError, ModelError, QueueError, SandpiperError, SourceError
@@ -83,9 +83,16 @@ class Anything(BaseModel):
     """Any JSON object."""
 
 
-def ask_model(url: str) -> None:
-    clock = SystemClock()
-    request = Request("S", (), (User("event"),), deadline=clock.monotonic() + TOTAL)
+class NoWaits(SystemClock):
+    """The machine's time, but nobody waits between two attempts."""
+
+    def sleep(self, seconds: float) -> None:
+        """Go on at once."""
+
+
+def ask_model(url: str, clock: Clock | None = None, total: float = TOTAL) -> None:
+    clock = clock or SystemClock()
+    request = Request("S", (), (User("event"),), deadline=clock.monotonic() + total)
     with closing(build_model("anthropic/claude-sonnet-5-5", url, "k", clock=clock)) as model:
         model.reply(request)
 
@@ -181,7 +188,9 @@ def test_httpx_unpacks_nothing(coding: str) -> None:
     with closing(Dripper(head + body, b"")) as server:
         with BoundedClient(total=TOTAL, timeout=60.0) as client, pytest.raises(EncodedAnswer):
             client.get(server.url)
-        for name in ("a model", "GitLab's keys", "Google's tokens"):
+        with pytest.raises(ModelError, match="packed"):  # after as many attempts as ever
+            ask_model(server.url, NoWaits(), total=60.0)
+        for name in ("GitLab's keys", "Google's tokens"):
             ask, error = CLIENTS[name]
             with pytest.raises(error, match="packed"):
                 ask(server.url)

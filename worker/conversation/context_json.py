@@ -50,27 +50,42 @@ class Dumper:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[int, tuple[CallCost | Message, str]] = {}
+        self._lines: dict[int, tuple[CallCost | Message, bytes]] = {}
 
     def dump(self, context: Context) -> bytes:
         """Encode a context as the bytes of `context.json`."""
-        parts = [
-            _encode(_dump_fields(context))[1:-1],
-            f'"calls": {self._encode_list(context.calls)}',
-            f'"messages": {self._encode_list(context.messages)}',
-        ]
-        # A model may write half a surrogate pair; it becomes a question mark.
-        return ("{" + ",\n".join(parts) + "}\n").encode(errors="replace")
+        fields = _encode(_dump_fields(context))[1:-1]
+        calls, messages = (self._encode_items(each) for each in (context.calls, context.messages))
+        # One join copies a long session once.
+        return b"".join(
+            [
+                b"{",
+                fields,
+                b',\n"calls": [\n',
+                *calls,
+                b'\n],\n"messages": [\n',
+                *messages,
+                b"\n]}\n",
+            ]
+        )
 
-    def _encode_list(self, items: Sequence[CallCost | Message]) -> str:
+    def _encode_items(self, items: Sequence[CallCost | Message]) -> list[bytes]:
+        """Return each item's line, and what stands between two of them."""
+        lines: list[bytes] = []
         for item in items:
             if id(item) not in self._lines:
                 # The item is kept as well, so that no other one gets its id.
                 self._lines[id(item)] = item, _encode(_dump_item(item))
-        return "[\n" + ",\n".join(self._lines[id(item)][1] for item in items) + "\n]"
+            lines += b",\n", self._lines[id(item)][1]
+        return lines[1:]
 
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _encode(value: Any) -> bytes:
+    # A model may write half a surrogate pair; it becomes a question mark.
+    return _to_json(value).encode(errors="replace")
 
 
 def _dump_item(item: CallCost | Message) -> dict[str, Any]:

@@ -23,7 +23,6 @@ MOST: dict[str, float] = {
 
 ALONE = {
     "worker/cli/": "a command is loaded by its name",
-    "worker/queue/memory_transport.py": "kombu loads it by its name",
     "sandbox/image/": "programs of the image",
     "worker/doctor/table.py": "the table of checks",
     "worker/gitlab/write/checked.py": "the last check of every text that is posted",

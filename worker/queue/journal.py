@@ -253,7 +253,7 @@ class Journal:
         """Read an entry; None if there is none that can be read.
 
         A damaged one stays, and is set aside if a second look, minutes later, finds the same (see
-        `sessions.damaged`). One of a newer version is left to the workers of that version: during
+        `sessions.checked`). One of a newer version is left to the workers of that version: during
         an update, both run.
         """
         try:

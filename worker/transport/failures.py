@@ -106,8 +106,10 @@ def explain_tls_port(body: bytes, url: str) -> Cause | None:
 
 def explain_proxy_status(status: int, url: str) -> Cause | None:
     """Return what is wrong if an answer is the refusal of a proxy that plain HTTP goes through."""
+    if status != 407:  # most answers: the environment is not read for them
+        return None
     proxy, variable = _find_proxy(url)
-    return _explain_proxy(status, proxy, variable) if status == 407 and proxy else None
+    return _explain_proxy(status, proxy, variable) if proxy else None
 
 
 # ---------------------------------------------------------------------------------- before a word

@@ -49,7 +49,7 @@ class Checkpoints:
         self._store, self._dumper = deps.storage.sessions, context_json.Dumper()
 
     def write_checkpoint(self, context: Context) -> None:
-        """Store the context; end here if this worker shuts down. Raises Interrupted, StoreError."""
+        """Store the context; end here if this worker shuts down. Raises NotFinished, StoreError."""
         self.context = context
         try:
             self._lease.check_held()
@@ -117,7 +117,7 @@ def _complete_first_message(
     checkpoints: Checkpoints, workspace: Workspace, terms: Terms, deps: Deps
 ) -> None:
     """Tell the model the sandbox's tools, announce files and propose steps. A helper's answer,
-    which has a cost, is stored before it is used. Raises Interrupted, StoreError."""
+    which has a cost, is stored before it is used. Raises NotFinished, StoreError."""
     told = triage.add_tools(checkpoints.context, workspace.running_sandbox, terms, deps)
     context = triage.add_plan(told, terms, deps)
     if context.calls is not checkpoints.context.calls:
@@ -191,7 +191,7 @@ def _find_objections(
 
 @contextmanager
 def _keep_outcome(checkpoints: Checkpoints, deps: Deps) -> Iterator[None]:
-    """Give the context an outcome if an error ends the run. Raises Interrupted."""
+    """Give the context an outcome if an error ends the run. Raises NotFinished."""
     try:
         yield
     except Postponed as error:
@@ -215,7 +215,7 @@ def run_investigation(
 
     Returns also which of the changes that the answer advises were run in the sandbox.
 
-    Raises Interrupted if another run is to continue; if this worker shuts down, the sandbox's files
+    Raises NotFinished if another run is to continue; if this worker shuts down, the sandbox's files
     are stored first.
     """
     checkpoints, workspace = Checkpoints(turn, deps), _open_workspace(turn, deps, run)

@@ -237,7 +237,7 @@ def make_key(
     deps: Deps,
     *,
     internal: bool = False,
-    gitlab_url: str = "",
+    gitlab_url: str | None = None,
 ) -> SessionKey:
     """Return the key of the session of a pipeline's failure.
 
@@ -246,13 +246,14 @@ def make_key(
     version has begun keeps its id, which has no secret in it. `gitlab_url` is the address that
     GitLab had then, by default the present one. Raises StoreError.
     """
+    place = deps.gitlab.url if gitlab_url is None else gitlab_url
     kind = deps.options.salt + ("internal" if internal else "")
     numbers = (subject.project_id, subject.mr_iid, subject.pipeline_id)
     old, new = (
         SessionKey(
             subject.project_id,
             subject.mr_iid,
-            make_session_id(gitlab_url or deps.gitlab.url, *numbers, workflow.name, salt + kind),
+            make_session_id(place, *numbers, workflow.name, salt + kind),
         )
         for salt in ("", deps.options.id_salt)
     )

@@ -83,6 +83,7 @@ WRONG: dict[str, Callable[[Job], dict[str, Any]]] = {
         "web_url": "https://evil.example/a/-/merge_requests/1",
         "project": "evil/place",
     },
+    "no address": lambda at: {"gitlab_url": ""},
 }  # fmt: skip
 
 

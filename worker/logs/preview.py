@@ -20,7 +20,7 @@ def head_and_tail(output: str | bytes, limit: int = LIMIT) -> str:
     data = data.decode("utf-8", "replace").encode()
     if len(data) <= most_shown(limit):
         return data.decode()
-    half = (limit - _ROOM) // 2
+    half = max(0, limit - _ROOM) // 2
     head, tail = cut_head(data, half), cut_tail(data, half)
     cut = data[len(head) : len(data) - len(tail)]
     lines = f", {count:,} lines" if (count := cut.count(b"\n")) else ""

@@ -6,15 +6,15 @@ run.
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from worker.conversation import context
 from worker.errors import UNFORESEEN, ConfigError, SourceError
-from worker.gitlab.read import base, session_reader
+from worker.gitlab.read import base, evidence, session_reader
 from worker.gitlab.read.base import RawDocument, SourceDef
 from worker.gitlab.read.session_reader import Reader
 from worker.tools import arguments, source
@@ -26,8 +26,11 @@ _RESERVED = ("gitlab_", "konflux_", "testing_farm_", "sandbox_", "fetch_")
 
 FORMER = {
     "worker.arguments": arguments,
+    "worker.core.conversation.context": context,
     "worker.core.ports": source,
+    "worker.core.ports.tools": source,
     "worker.sources.base": base,
+    "worker.sources.evidence": evidence,
     "worker.sources.session_reader": session_reader,
 }
 """The modules of the contract by the names that they had when older plug-ins were written."""
@@ -38,21 +41,20 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 def load_plugins(points: Iterable[EntryPoint] | None = None) -> tuple[SourceDef[Any], ...]:
     """Load all installed plug-ins, by entry point name. Raises ConfigError for a bad one."""
     found = entry_points(group=GROUP) if points is None else points
-    with _accept_former_names():
-        return tuple(
-            row for point in sorted(found, key=lambda each: each.name) for row in _load_rows(point)
-        )
+    rows = sorted(found, key=lambda each: each.name)
+    if rows:
+        _accept_former_names()
+    return tuple(row for point in rows for row in _load_rows(point))
 
 
-@contextmanager
-def _accept_former_names() -> Iterator[None]:
-    """Let modules be imported by their former names too: only here, so that nothing else does."""
+def _accept_former_names() -> None:
+    """Let modules be imported by their former names too, from now on: a plug-in may import when it
+    is called. Where there is no plug-in, nothing is found by these names."""
     sys.modules.update(FORMER)
-    try:
-        yield
-    finally:
-        for name in FORMER:
-            sys.modules.pop(name, None)
+    for name, module in FORMER.items():
+        parent, _, last = name.rpartition(".")
+        if parent in sys.modules and parent not in FORMER:
+            setattr(sys.modules[parent], last, module)
 
 
 def _load_rows(point: EntryPoint) -> list[SourceDef[Any]]:

@@ -1,5 +1,7 @@
+import importlib
 import json
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,10 +15,11 @@ from typing import Any
 import pytest
 
 from tests.law.house import ROOT
+from worker.conversation.context import Subject
 from worker.errors import ArgumentError, ConfigError, SourceError
 from worker.gitlab.read.base import NoArguments, RawDocument, SourceDef
 from worker.gitlab.read.session_reader import Reader
-from worker.sources.plugins import FORMER, GROUP, load_plugins
+from worker.sources.plugins import GROUP, load_plugins
 from worker.sources.table import bind_sources, join_rows, write_notes
 
 GOOD = """
@@ -85,10 +88,19 @@ def test_a_plug_in_that_was_written_for_an_earlier_version_still_loads(
     old = old.replace("worker.tools.source", "worker.core.ports")
     old = old.replace("worker.gitlab.read.base", "worker.sources.base")
     old += "from worker.sources.session_reader import Reader\n"
+    old += "from worker.core.ports.tools import Document\nimport worker.sources.base\n"
+    old += "worker.sources.base.CAP\n"
     (tmp_path / f"{package}_old.py").write_text(old)
     source = bind_sources(reader, load(f"{package}_old:ROWS"))["weather_get_forecast"]
     assert source.fetch('{"day": 0}').data == b"team/service: rain"
-    assert not FORMER.keys() & sys.modules.keys()
+    late = importlib.import_module("worker.core.conversation.context")  # as a function may do
+    assert late.Subject is Subject
+
+
+def test_without_plug_ins_nothing_has_a_former_name() -> None:
+    code = "from worker.sources.plugins import *; load_plugins([]); import sys; "
+    code += "assert not FORMER.keys() & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ A = TypeVar("A", bound=Arguments)
 TIMEOUT = 60.0
 """Most seconds of one call, after which a request under way may still use up its own time-out."""
 
-_CAP = 32 * 1024 * 1024
+CAP = 32 * 1024 * 1024
 """Bytes of one document in memory."""
 
 
@@ -93,7 +93,7 @@ class SourceDef(Generic[A]):
     quoted."""
     timeout: float = TIMEOUT
     """In seconds."""
-    cap: int = _CAP
+    cap: int = CAP
     """In bytes."""
     applies: Callable[[Subject], bool] = always
     """Only sessions for which it returns True are offered the source."""

@@ -37,8 +37,8 @@ _MARK = re.compile(rb"\[redacted: [a-z0-9-]{1,40}\]")
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """A text without its secrets: the clean `data`, and the secrets that were `removed` from it, in
-    no certain order. A mark that stood there before is none of them."""
+    """A text without its secrets: the clean `data`, and the `removals`, the secrets that were in
+    it, in no certain order. A mark that stood there before is none of them."""
 
     data: bytes
     removals: tuple[Removed, ...] = ()

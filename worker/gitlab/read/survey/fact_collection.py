@@ -323,10 +323,11 @@ class FactCollector:
 
     def _find_siblings(self, facts: Facts, ref: wire.JobRef, own: wire.Pipeline) -> Iterator[Run]:
         """Yield the newest runs of the other jobs of the same matrix, by their names."""
-        group = parse_dimensions(str(ref)).get("group")
+        group = parse_dimensions(ref.name).get("group")
         newest = {job.ref: job for job in sorted(self._list_all_jobs(own), key=lambda job: job.id)}
         for other, job in sorted(newest.items()):
-            if group and other != ref and parse_dimensions(str(other)).get("group") == group:
+            of_group = parse_dimensions(other.name).get("group") == group
+            if group and other != ref and other.started_by == ref.started_by and of_group:
                 yield replace(self._describe_run(job, own, facts.run), place=str(other))
 
     def _add_compared_runs(self, facts: Facts, ref: wire.JobRef, near: ComparedPipelines) -> Facts:

@@ -389,6 +389,17 @@ def test_the_siblings_in_a_child_pipeline_are_named_with_their_trigger_job(
     assert "of the same matrix deploy > unit: [3.12] passed" in facts
 
 
+def test_a_job_that_is_named_like_one_of_a_child_pipeline_is_none_of_its_matrix(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    child = child_pipeline(sim, scene.pipeline, "same")
+    child.jobs.clear()
+    job_in(sim, child, "same", "unit: [3.10]")
+    job_in(sim, scene.pipeline, "pass", "deploy > unit: [3.12]")
+    facts = [fact for group in read_survey(_reader(sim, scene)).groups for fact in group.facts]
+    assert not any("of the same matrix" in fact for fact in facts)
+
+
 def test_a_job_with_fewer_build_errors_is_not_judged_by_the_others_log(
     sim: GitLabSim, scene: Scene
 ) -> None:

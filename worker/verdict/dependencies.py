@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from worker.verdict.diffs import read_hunks
-from worker.verdict.file_kinds import is_dependency, is_image
+from worker.verdict.diffs import is_dependency, is_image, read_hunks
 
 _MANIFESTS_OF_MORE = frozenset(
     {"package.json", "pyproject.toml", "setup.py", "setup.cfg", "cargo.toml", "composer.json"}

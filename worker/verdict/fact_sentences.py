@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from worker.verdict.changed_files import Touch
+from worker.verdict.diffs import is_lock
 from worker.verdict.facts import (
     Change,
     Facts,
@@ -14,7 +15,6 @@ from worker.verdict.facts import (
     list_steady_failures,
     sort_newest_first,
 )
-from worker.verdict.file_kinds import is_lock
 from worker.verdict.proofs import find_pass_on_target
 from worker.verdict.remarks import (
     Link,

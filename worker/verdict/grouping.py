@@ -15,7 +15,7 @@ from worker.logs.line_kinds import JOB_FAILED, TROUBLE
 from worker.logs.normal_form import LONGEST
 from worker.logs.signature import TEXT, Signature, join_key, lead_with, make_signature
 from worker.safety.untrusted import one_line
-from worker.verdict.gitlab_reasons import BY_ITSELF, TIME_LIMITS
+from worker.verdict.facts import BY_ITSELF, TIME_LIMITS
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
 
 

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from worker.logs.named_places import find_places
-from worker.verdict.changed_files import Touch, find_touches
+from worker.verdict.changed_files import Touch, find_touches, select_lines
 from worker.verdict.diffs import (
     HUNK,
     FileChange,
-    find_added_lines,
     find_defining_lines,
-    find_definitions,
+    is_dependency,
+    is_docs,
+    is_test,
 )
-from worker.verdict.error_words import select_lines
-from worker.verdict.file_kinds import is_dependency, is_docs, is_test
 
 _MAX_LINE = 500
 """The most characters of one line of a hunk that is shown in part."""
@@ -29,23 +28,17 @@ matter more than a hunk."""
 _MARK = 64  # bytes reserved for a line that says what is left out
 
 
-def number_diff(diff: str) -> str:
-    """Put the number in the new file before each added and unchanged line of a unified diff.
-
-    For instance `   12 +text`; removed lines get no number.
-    """
-    return "\n".join(_number_lines(diff.split("\n")))
-
-
 def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
     """Return a diff of at most `limit` bytes whole; of a longer one its summary and hunks that fit.
+
+    The number in the new file stands before each added and unchanged line, as in `   12 +text`.
 
     Hunks with lines that the text of an `error` names come first, then those of files that it names
     or whose tests it names, then those of other source files, of tests, and of documents and
     manifests; among equals, small ones first. `project` is the project's path.
     """
     if len(diff.encode()) <= limit:
-        return number_diff(diff)
+        return "\n".join(_number_lines(diff.split("\n")))
     head, _, rest = diff.partition(f"\n{_FILE}")
     heading = _cut_lines(head.split("\n"), limit * _SUMMARY // 100)
     hunks = _rank_hunks(_split_hunks(f"{_FILE}{rest}".split("\n")), error, project)
@@ -111,10 +104,7 @@ def _rank_hunks(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]
     texts: dict[str, list[str]] = {}
     for hunk in hunks:
         texts.setdefault(hunk.path, []).extend(hunk.lines)
-    changed = [
-        FileChange(path, "", find_definitions(text), find_added_lines(text))
-        for path, text in ((path, "\n".join(parts)) for path, parts in texts.items())
-    ]
+    changed = [FileChange.read(path, "\n".join(parts)) for path, parts in texts.items()]
     touched = {touch.path: touch for touch in find_touches(error, changed, project)}
     places = find_places(error)
     lines = {path: select_lines(path, places) for path in texts}

@@ -8,6 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from worker.verdict.facts import (
+    NEVER_THE_CHANGE,
+    UNLESS_CONFIGURED,
+    WAITED,
+    WITHOUT_RUNNER,
     Change,
     Facts,
     Run,
@@ -17,12 +21,6 @@ from worker.verdict.facts import (
     parse_time,
     select_same_source,
     sort_newest_first,
-)
-from worker.verdict.gitlab_reasons import (
-    NEVER_THE_CHANGE,
-    UNLESS_CONFIGURED,
-    WAITED,
-    WITHOUT_RUNNER,
 )
 from worker.verdict.remarks import (
     Remark,

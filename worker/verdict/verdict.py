@@ -320,7 +320,3 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
         last_pass=load_remark(fields.get("last_pass", ())),
         differs=bool(fields.get("differs", False)),
     )
-
-
-CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
-"""The verdicts that say something, and so need evidence."""

@@ -24,7 +24,8 @@ from worker.verdict.diffs import (
 )
 
 MAX_TOUCHES = 8
-_MAX_WORDS = 600
+_MAX_WORDS, _MAX_PLACES = 600, 100
+"""The most words and places of an error that are held against the changed files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,8 @@ class Touch:
     @property
     def explains(self) -> bool:
         """Whether what the change edits is likely what the error is about."""
-        return self.names_tests or (
-            self.is_certain and not self.is_elsewhere and not self.is_submodule
-        )
+        is_here = not self.is_elsewhere and not self.is_submodule
+        return self.names_tests or (self.is_certain and is_here)
 
 
 def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tuple[Touch, ...]:
@@ -106,7 +106,7 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
                 line=0 if touch.names_tests else lines.get(touch.path, 0),
                 is_new=each.is_new,
                 is_elsewhere=bool(seen) and not any(n in hunk for n in seen for hunk in each.hunks),
-                is_submodule=bool(each.submodule) and each.submodule[:_SHORT_SHA] not in text,
+                is_submodule=bool(each.submodule) and each.submodule[:7] not in text,
             )
         )
     return tuple(touches)
@@ -124,7 +124,6 @@ def count_tests(failed: Iterable[str], paths: Iterable[str], project: str) -> in
 
 
 _SCHEME = re.compile(r"(?:webpack|file)://+(?:\./)?", re.IGNORECASE)
-_SHORT_SHA = 7
 _TEST_NAME = re.compile(
     r"(?:test_(?P<a>\w{2,80})|(?P<b>\w{2,80}?)(?:_test|_spec|\.test|\.spec|[-.]tests?"
     r"|(?<=[a-z0-9])(?:Tests?|Spec|IT)))",
@@ -178,8 +177,7 @@ def _find_test(changed: FileChange, words: Mapping[str, Sequence[_Word]]) -> Tou
     """Return the changed file if the error names its tests: `sum.py` is named by `test_sum.py`."""
     place = _make_place(changed.path)
     for part, named in words.items() if place.suffix in TESTABLE else ():
-        word = next((word for word in named if _is_test_of(place, part, word)), None)
-        if word is not None:
+        if word := next((each for each in named if _is_test_of(place, part, each)), None):
             return Touch(changed.path, word.text, is_certain=False, names_tests=True)
     return None
 
@@ -262,16 +260,13 @@ _FOREIGN = frozenset(
     | {"gems", ".rustup"}
 )
 _FOREIGN_TOPS = frozenset(
-    {"usr", "lib", "lib64", "bin", "sbin", "opt", "root", "etc", "nix", "rustc"}
-    | {"System", "Library"}
+    {"usr", "lib", "lib64", "bin", "sbin", "opt", "root", "etc", "nix", "rustc", "System"}
+    | {"Library"}
 )
 
 
 def _index_words(text: str, project: str) -> Mapping[str, Sequence[_Word]]:
-    """Return the words by each of their parts, for fast look-up by thousands of changed files.
-
-    `project` is the project's path: it shows which container paths are files of the project.
-    """
+    """Return the words by each of their parts, for fast look-up by thousands of changed files."""
     found: dict[str, list[_Word]] = {}
     seen: set[str] = set()
     before: tuple[str, ...] = ()
@@ -337,10 +332,6 @@ def _ends_with(whole: Sequence[str], end: Sequence[str]) -> bool:
     return 0 < len(end) <= len(whole) and tuple(whole[-len(end) :]) == tuple(end)
 
 
-_MOST_PLACES = 100
-"""The most places of an error that are held against the changed files."""
-
-
 def select_lines(path: str, named: Iterable[NamedPlace]) -> tuple[int, ...]:
     """Return the line numbers among the `named` places that are in the repository's file `path`."""
     wanted = tuple(path.split("/"))
@@ -393,7 +384,7 @@ def _find_own_added_lines(
 
     own = find_own_places(text, is_own)
     lines: dict[str, int] = {}
-    for at, place in enumerate((*own.messages, *own.stacks)[:_MOST_PLACES]):
+    for at, place in enumerate((*own.messages, *own.stacks)[:_MAX_PLACES]):
         files = names.get(place.path.replace("\\", "/").rpartition("/")[2], {})
         meant = _find_in(files, place, project)
         if len(meant) > 1:

@@ -20,7 +20,7 @@ from worker.errors import ArgumentError, SourceError
 from worker.logs.bystanders import find_bystander, reports_trouble
 from worker.logs.failing_command import FailingCommand, find_failing_command
 from worker.logs.named_places import find_places
-from worker.verdict.error_words import select_lines
+from worker.verdict.changed_files import select_lines
 from worker.verdict.facts import Installed
 from worker.verdict.finding import Captures, Evidence, Finding, JobLog, Place, RepoFile
 from worker.verdict.remarks import Remark, name, remark

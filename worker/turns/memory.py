@@ -10,7 +10,7 @@ from worker.conversation.context import KNOWN, RULE, Context, Status
 from worker.errors import SourceError, StoreError
 from worker.sessions.projects import MemoryPart
 from worker.turns.parts import Deps, Terms
-from worker.verdict import known, similar
+from worker.verdict import known
 from worker.verdict.finding import Finding
 from worker.verdict.jobs import Group, Hit, Survey
 from worker.verdict.known import KnownFailure
@@ -154,17 +154,17 @@ def find_leads(survey: Survey, context: Context, terms: Terms, deps: Deps) -> Su
 
     If the store fails, only the leads are missing.
     """
-    unexplained = similar.list_unexplained(survey)
+    unexplained = known.list_unexplained(survey)
     if not unexplained:
         return survey
     project = context.subject.project_id
     try:
         index = _load_words(project, deps)
-        words = map(similar.read_group_words, unexplained)
-        keys = dict.fromkeys(key for each in words for key in similar.find_similar(each, index))
+        words = map(known.read_group_words, unexplained)
+        keys = dict.fromkeys(key for each in words for key in known.find_similar(each, index))
         own = {group.key for group in survey.groups}
         hits = (read_hit(key, context, terms, deps) for key in keys if key not in own)
-        return replace(survey, leads=tuple(filter(None, hits))[: similar.MOST_LEADS])
+        return replace(survey, leads=tuple(filter(None, hits))[: known.MOST_LEADS])
     except StoreError as error:
         log.warning("session %s: similar failures not read: %s", context.session_id, error)
         return survey
@@ -181,7 +181,7 @@ def read_hit(key: str, context: Context, terms: Terms, deps: Deps) -> Hit | None
 def keep_words(groups: Iterable[Group], project_id: int, deps: Deps) -> None:
     """Store the words of known errors, by which similar errors are found. Raises StoreError."""
     kept, now = list(groups), deps.runtime.clock.now()
-    _change_words(project_id, lambda index: similar.add_words(index, kept, now), deps)
+    _change_words(project_id, lambda index: known.add_words(index, kept, now), deps)
 
 
 def forget_words(project_id: int, deps: Deps) -> None:
@@ -205,15 +205,15 @@ def remove_old_words(project_id: int, before: float, deps: Deps) -> int:
     return removed
 
 
-_Words = Sequence[similar.ErrorWords]
+_Words = Sequence[known.ErrorWords]
 
 
 def _change_words(project_id: int, change: Callable[[_Words], _Words], deps: Deps) -> None:
     def change_stored(data: bytes | None) -> bytes | None:
-        return similar.dump_words(change(similar.load_words(data)))
+        return known.dump_words(change(known.load_words(data)))
 
     deps.storage.known_failures.change_memory(project_id, change_stored, MemoryPart.WORDS)
 
 
 def _load_words(project_id: int, deps: Deps) -> _Words:
-    return similar.load_words(deps.storage.known_failures.read_memory(project_id, MemoryPart.WORDS))
+    return known.load_words(deps.storage.known_failures.read_memory(project_id, MemoryPart.WORDS))

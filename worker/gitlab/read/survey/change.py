@@ -21,14 +21,14 @@ from worker.verdict.changed_files import Touch, count_tests, find_touches
 from worker.verdict.dependencies import changes_dependency, find_changed_install
 from worker.verdict.diffs import (
     FileChange,
-    find_added_lines,
-    find_definitions,
-    find_hunks,
     find_removed_names,
-    find_submodule_commit,
+    is_ci,
+    is_docs,
+    is_image,
+    may_choose_runner,
+    may_configure,
 )
 from worker.verdict.facts import Change, LastPass, Unknown
-from worker.verdict.file_kinds import is_ci, is_docs, is_image, may_choose_runner, may_configure
 from worker.verdict.jobs import Group
 from worker.verdict.unpinned import UnpinnedLine, find_unpinned, list_requirement_files
 
@@ -44,7 +44,10 @@ def read_change(
         return diff
     files, whole = diff.items, not diff.more
     paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
-    changed = [_describe_file(each) for each in files]
+    changed = [
+        FileChange.read(each.new_path, each.diff, each.old_path, is_new=each.new_file)
+        for each in files
+    ]
     touched = find_touches(_get_error_text(group, log), changed, project)
     failed = _list_failed_tests(log) if log and touched else ()
     touched = _drop_few_of_many(touched, failed)
@@ -104,18 +107,6 @@ def _list_failed_tests(log: Log) -> tuple[str, ...]:
     ignored = find_ignored(cleaned)
     lines = enumerate(trace.split_lines(cleaned), 1)
     return list_failed_tests(line for number, line in lines if number not in ignored)
-
-
-def _describe_file(file: wire.DiffFile) -> FileChange:
-    return FileChange(
-        file.new_path,
-        file.old_path,
-        find_definitions(file.diff),
-        find_added_lines(file.diff),
-        find_hunks(file.diff),
-        file.new_file,
-        find_submodule_commit(file.diff),
-    )
 
 
 FILES = 4

@@ -15,8 +15,7 @@ from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.fact_collection import Diff
 from worker.gitlab.read.wire import get_family
 from worker.safety.untrusted import one_line
-from worker.verdict.facts import NOT_ASKED
-from worker.verdict.gitlab_reasons import NO_RUNNER, WAITED
+from worker.verdict.facts import NO_RUNNER, NOT_ASKED, WAITED
 from worker.verdict.jobs import FailingJob
 
 _MOST_JOBS = 60

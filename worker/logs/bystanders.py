@@ -9,7 +9,7 @@ import re
 from enum import StrEnum
 
 from worker.logs.error_lines import is_test_progress
-from worker.logs.excerpt.lines import without_stamp
+from worker.logs.excerpt.scan import without_stamp
 from worker.logs.line_kinds import JOB_FAILED, NOISE, TROUBLE, WEAK, strip_line
 from worker.logs.line_marks import find_marks
 from worker.logs.normal_form import normalise_line

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import takewhile
 
-from worker.safety.code import write_code_line
+from worker.safety.markdown import write_code_line
 from worker.safety.neutralise import is_link_allowed
 from worker.safety.sentences import begin_words, join_sentences, split_sentences
 from worker.safety.untrusted import one_line, visible

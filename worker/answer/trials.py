@@ -24,7 +24,7 @@ from worker.answer.shell_scripts import (
 )
 from worker.conversation.context import Context
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult
-from worker.safety.spelling import correct_spelling
+from worker.safety.sentences import correct_spelling
 from worker.safety.untrusted import parse_object
 
 HOME = "/tmp"

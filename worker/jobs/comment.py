@@ -18,7 +18,7 @@ from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import Busy, ConfigError, ForgeError, SandpiperError
 from worker.gitlab.ports import ThreadNote
 from worker.jobs.commands import CommandAnswered, Comment, make_lock_key, run_command
-from worker.safety.marker import Kind, Marker, find_marker
+from worker.safety.markdown import Kind, Marker, find_marker
 from worker.safety.neutralise import neutralise
 from worker.turns import session, stored_turns
 from worker.turns.parts import Attempt, Deps, Ended, ReplyRoute, Skipped

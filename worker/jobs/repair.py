@@ -21,7 +21,7 @@ from worker.errors import ForgeError, SandpiperError, Unreadable
 from worker.gitlab.ports import OwnNote
 from worker.jobs.pipeline import find_looked_at
 from worker.queue.journal import Journal, State, StoredEntry
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 from worker.sessions import layout
 from worker.turns import stored_turns
 from worker.turns.parts import Deps, FailedPipeline

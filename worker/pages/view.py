@@ -29,7 +29,7 @@ from worker.pages.texts import (
     indent_json,
     split_fields,
 )
-from worker.safety.redaction_counts import describe_counts
+from worker.safety.redacted_values import describe_counts
 from worker.safety.untrusted import one_line
 from worker.sessions.recent import RUNNING
 from worker.settings.limits import LimitSettings, Unit

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.errors import ConfigError
-from worker.safety.spelling import find_nearest, suggest_nearest
+from worker.safety.sentences import find_nearest, suggest_nearest
 from worker.settings.environment import (
     DEFAULTS,
     ENVIRONMENT_ONLY,

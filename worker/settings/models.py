@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from worker.safety.spelling import suggest_nearest
+from worker.safety.sentences import suggest_nearest
 from worker.safety.untrusted import one_line
 from worker.settings.base import Clash, Part, Secret, say_form
 

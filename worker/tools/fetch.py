@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from worker.errors import ArgumentError
-from worker.safety.spelling import correct_spelling
+from worker.safety.sentences import correct_spelling
 from worker.safety.untrusted import parse_objects
 from worker.tools import documents
 from worker.tools.arguments import Arguments

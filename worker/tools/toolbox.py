@@ -18,7 +18,7 @@ from pydantic import Field
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.errors import ArgumentError
 from worker.safety.redacted_values import redact_values
-from worker.safety.spelling import correct_spelling
+from worker.safety.sentences import correct_spelling
 from worker.safety.untrusted import parse_object
 from worker.tools import documents, fetch, sandbox_exec
 from worker.tools.arguments import Arguments, parse

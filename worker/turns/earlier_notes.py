@@ -18,7 +18,7 @@ from worker.conversation.context import Context, SessionKey, Status, Subject
 from worker.conversation.context_json import HistoryError
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.gitlab.ports import OwnNote
-from worker.safety.marker import Kind, Marker
+from worker.safety.markdown import Kind, Marker
 from worker.turns import memory, project_memory, stored_turns
 from worker.turns.parts import Deps, NotesMarked, Turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath

@@ -26,7 +26,7 @@ from worker.conversation.events import (
     Watcher,
 )
 from worker.errors import ForgeError, Postponed
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 from worker.turns.parts import Deps
 
 

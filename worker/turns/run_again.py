@@ -24,7 +24,7 @@ from worker.conversation.messages import Assistant, User
 from worker.conversation.tiers import TierChoice
 from worker.errors import Busy, ForgeError
 from worker.gitlab.ports import OwnNote
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 from worker.turns import contexts, session, stored_turns, tiers, triage
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Skipped, Turn
 from worker.turns.placeholder import is_unfinished

@@ -11,7 +11,7 @@ from worker.answer.suggestions import Change, NotOnDiff, Offers, Suggestion
 from worker.answer.trials import Trial
 from worker.conversation.context import Context
 from worker.errors import ArgumentError, ForgeError, SourceError
-from worker.safety.marker import Kind, Marker
+from worker.safety.markdown import Kind, Marker
 from worker.turns.parts import Deps
 from worker.turns.trials import Trials
 from worker.verdict.diffs import Changes

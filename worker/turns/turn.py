@@ -11,8 +11,8 @@ from worker.conversation.events import Milestone, NotePlaced, Stage
 from worker.conversation.limits import count_cost
 from worker.conversation.open_calls import close_calls
 from worker.errors import ForgeError
-from worker.safety import redaction_counts
-from worker.safety.marker import Marker
+from worker.safety import redacted_values
+from worker.safety.markdown import Marker
 from worker.turns import earlier_notes, report, triage
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
 from worker.turns.parts import Attempt, Deps, Toolset, Turn
@@ -124,10 +124,10 @@ def _record_cost(context: Context, deps: Deps) -> None:
 
 def _count_redactions(context: Context, toolset: Toolset) -> Context:
     """Return the context with the counts of what was redacted in what the turn has read."""
-    found = redaction_counts.sort_counts(toolset.count_redactions())
+    found = redacted_values.sort_counts(toolset.count_redactions())
     if found:
         log.info(
-            "session %s: redacted %s", context.session_id, redaction_counts.describe_counts(found)
+            "session %s: redacted %s", context.session_id, redacted_values.describe_counts(found)
         )
     return replace(context, redactions=found)
 

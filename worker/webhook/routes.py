@@ -17,7 +17,7 @@ from worker.conversation.triggers import (
     Replied,
     Trigger,
 )
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 from worker.verdict.facts import parse_time
 from worker.webhook.events import (
     EmojiEvent,

@@ -16,7 +16,7 @@ from worker.conversation.context import Context, NoteRef, Subject
 from worker.conversation.limits import TurnUsage
 from worker.errors import ForgeError
 from worker.safety.lint import find_faults
-from worker.safety.marker import Kind, Marker, find_marker
+from worker.safety.markdown import Kind, Marker, find_marker
 from worker.settings.runs import NoteSettings
 from worker.turns.parts import Deps
 from worker.turns.suggestions import MOST_ON_DIFF, expect_changes, offer_changes

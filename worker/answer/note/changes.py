@@ -7,8 +7,7 @@ from worker.answer.note.note_parts import clean_line, remove_tokens
 from worker.answer.shell_scripts import MAX_READ
 from worker.answer.suggestions import Change, Offers, Suggestion
 from worker.answer.trials import Run, Trial
-from worker.safety.code import write_code_line, write_suggestion_block
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker, write_code_line, write_suggestion_block
 from worker.safety.neutralise import is_plain_url
 from worker.safety.sentences import before_code, split_clauses, split_sentences
 from worker.safety.untrusted import one_line

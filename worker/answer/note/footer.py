@@ -7,9 +7,9 @@ from itertools import product
 
 from worker.answer.note.note_parts import clean_line
 from worker.conversation.digest import Digest
-from worker.safety.code import write_code_line
+from worker.safety.markdown import write_code_line
 from worker.safety.neutralise import is_plain_url
-from worker.safety.redaction_counts import Counts, count_all, describe_counts, group_by_document
+from worker.safety.redacted_values import Counts, count_all, describe_counts, group_by_document
 
 MAX_VISIBLE = 139
 """Characters of the small print that a reader sees."""

@@ -32,9 +32,8 @@ from worker.answer.note.older_note import fold_earlier, write_waiting
 from worker.answer.proof import ReplyPart
 from worker.conversation.context import Outcome, Subject
 from worker.conversation.messages import ToolCall
-from worker.safety.code import write_code_block, write_code_line
 from worker.safety.lint import MAX_LINES, count_visible_lines
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker, write_code_block, write_code_line
 from worker.safety.neutralise import is_link_allowed
 from worker.safety.untrusted import one_line, parse_object
 from worker.verdict.finding import FailedJob, Finding, Unproven

@@ -7,7 +7,7 @@ found before lies folded below.
 
 from worker.conversation.context import Subject
 from worker.safety.lint import MAX_SIZE
-from worker.safety.marker import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker
 from worker.safety.neutralise import is_plain_url
 
 _SUPERSEDED, _FIXED, _AGAIN = "**Superseded by ", "**Fixed by ", "**Passed when run again: "

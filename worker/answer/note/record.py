@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from worker.answer.note.note_parts import Hosts, clean_line, remove_tokens
 from worker.answer.parse import advises_against_retry
-from worker.safety.code import write_code_line
+from worker.safety.markdown import write_code_line
 from worker.safety.neutralise import is_link_allowed
 from worker.verdict.finding import Finding
 from worker.verdict.remarks import Link, Name, Remark

@@ -6,7 +6,7 @@ from itertools import count
 from worker.conversation.context import NoteRef, Subject
 from worker.errors import ForgeError
 from worker.gitlab.ports import OwnNote, Votes
-from worker.safety.marker import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker
 from worker.verdict.diffs import Position
 
 

@@ -23,7 +23,7 @@ from worker.gitlab.client import (
     require_object,
 )
 from worker.gitlab.ports import OwnNote, Votes
-from worker.safety.marker import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker
 from worker.verdict.diffs import Position
 
 Json = dict[str, Any]

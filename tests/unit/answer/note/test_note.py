@@ -12,7 +12,7 @@ from worker.answer.note.layout import Layout
 from worker.answer.note.note_parts import MAX_BODY, Parts, drop_empty_headings
 from worker.answer.parse import parse_finding
 from worker.conversation.context import Outcome, Status, Subject
-from worker.safety.marker import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker
 from worker.verdict.finding import Evidence, Finding, JobLog
 from worker.verdict.verdict import Verdict
 

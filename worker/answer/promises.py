@@ -7,8 +7,10 @@ Nor is it one to say what evidence is missing: "I need to see the report, which 
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from worker.conversation.answer_text import Block, BlockKind
+from worker.conversation.phrases import list_phrases
 from worker.safety.sentences import split_sentences
 
 _MOST_CHARACTERS = 600
@@ -17,13 +19,6 @@ _MOST_CHARACTERS = 600
 _MOST_BEFORE = 2
 """The most sentences before the promise that ends a text; more of them are an answer."""
 
-_OPENERS = """
-    ok okay sure alright right great good certainly understood now first next then so thanks and
-    of|course klar gut zuerst jetzt nun als|nächstes zunächst danach d'accord bien d'abord ensuite
-    maintenant vale claro primero ahora bueno certo adesso ora prima agora primeiro dobrze teraz
-    już najpierw хорошо сейчас теперь сначала tamam şimdi önce goed eerst nu 好的 好 那么 现在 首先
-    接下来 では まず 次に はい 네 먼저 이제
-"""
 _LOOKS = (
     r"(?:[^,;:]{0,200}\b(?:and|then|by|with|to)\b|,? so (?:i'll|i will|let me)\b)[^,;:]{0,40}"
     r"\b(?:check|read|look|fetch|open|inspect|get|search)(?:ing|ting)?\b"
@@ -42,59 +37,12 @@ _SEEN = (
 )
 """What follows "looking at" if the sentence says what was found there."""
 
-_PROMISES = {
-    "en": r"i(?:'ll| will|'m (?:now )?(?:going|about) to|(?: am)? (?:now )?going to| need to"
-    r"| have to|'d like to| want to| plan to| shall) "
-    r"(?!.{0,20}\bnot\b|say|repeat|leave|stay|stick|keep|never|list|name|quote|explain|answer"
-    rf"|guess|disagree|assume (?:that|you)|correct what|{_SPEECH})"
-    r"|let me (?!know|list|name|quote|explain|answer|say|show|summari|put it"
-    rf"|{_SPEECH})"
-    r"|let's |let us |allow me to |time to |(?:going|about) to |my next step"
-    r"|the next step is to|we(?:'ll| will) (?:now |first )?"
-    r"(?:fetch|look|check|call|inspect|examine|read|get) "
-    r"|(?:checking|looking|fetching|investigating|analy[sz]ing|searching|reading|examining) "
-    rf"(?!{_SEEN})[^:]*$"
-    r"|(?:please )?(?:give me a (?:moment|second)|one moment|hold on|stand by|wait while)",
-    "de": r"ich (?:werde|schaue|sehe|prüfe|untersuche|hole|lese|lade|suche|muss|möchte|analysiere"
-    r"|beginne)\b(?!.*\bnicht\b)"
-    r"|(?:(?:das|dies|es) )?(?:schaue|sehe|prüfe|hole|lese|lade|werde|muss) ich\b(?!.*\bnicht\b)"
-    r"|lass(?:en sie|t)? (?:mich|uns)\b",
-    "fr": r"je (?:vais|regarde|vérifie|dois|commence|consulte)\b|laisse[zr]?[- ]moi|permettez",
-    "es": r"voy a |vamos a |d[ée]j[ae]me |perm[ií]t[ae]me |tengo que |necesito ",
-    "pt": r"vou |vamos |deixe[- ]me |deixa[- ]me |preciso ",
-    "it": r"do (?:subito )?un'occhiata"
-    r"|(?:controllo|verifico|guardo|esamino|analizzo|vado a|devo|fammi|lasciami)\b",
-    "nl": r"ik (?:ga|zal|kijk|bekijk|moet|controleer)\b|laat me |laten we ",
-    "pl": r"(?:sprawdz[ęi]|zobacz[ęy]|przejrz[ęy]|przeanalizuj[ęe]|pobior[ęe]|muszę|zaraz)\b"
-    r"|(?:sprawdzam|patrzę|zaglądam|analizuję)\b",
-    "ru": r"(?:я )?(?:посмотрю|проверю|изучу|проанализирую|загляну|загружу|получу|мне нужно|буду"
-    r"|начну)\b|давай(?:те)? |позвольте ",
-    "uk": r"(?:я )?(?:подивлюся|перевірю|проаналізую|перегляну)\b",
-    "sv": r"jag (?:ska|kollar|tittar|kommer att)\b|låt mig ",
-    "tr": r".{0,80}(?:bakacağım|kontrol edeceğim|inceleyeceğim|edeyim|bakayım|inceleyeyim)\b",
-    "zh": r"让我|我来|我会(?!议)|我将|我先|我需要|我要|请稍|稍等"
-    r"|正在(?:查看|检查|分析|获取|读取|调查|确认|查找)",
-    # A sentence with another subject tells what something does.
-    "ja": r"(?:まずは|それでは|(?:私|僕)[はが])?"
-    r"(?:(?![はが]).){0,80}(?:確認|調査|調べ|見て|取得|分析|チェック)(?:し|み|てみ|してみ|いたし)?ます"
-    r"|少々お待ち",
-    "ko": r".{0,80}(?:하겠습니다|보겠습니다|살펴볼게요|확인할게요|드리겠습니다)",
-}
-"""By language: how a promise begins."""
-
-_CONDITIONS = (
-    r"\b(?:if|once|when(?:ever)?|unless|should you|wenn|falls|sobald|si|cuando|lorsque|quand|se"
-    r"|quando|als|wanneer|jeśli|gdy|если|когда|якщо|om|när|eğer)\b|如果|若|要是|たら|れば|면\b"
-)
-
-
 _LEAD = r"(?:[^\W\d_]+(?:[ '][^,.:;]{1,24})?,\s+)?"
 """A polite word or two, as in "Good question, let me check"."""
 
 _WHETHER = re.compile(
-    r"\b(?:check|verify|see|look|vérifie\w*|regarde\w*|comprobar|verificar|ver|verifico|controllo"
-    r"|controle\w*|sprawd\w+|prüfe\w*|schaue\w*|посмотрю|проверю)\b.{0,25}?"
-    r"\b(?:if|si|se|ob|of|als|wenn|czy)\b(?! (?:you|vous|tu|du|sie)\b)",
+    r"\b(?:check|verify|see|look|vérifie\w*|regarde\w*|comprobar|verificar|ver|verifico|prüfe\w*"
+    r"|schaue\w*)\b.{0,25}?\b(?:if|si|se|ob|of|als|wenn)\b(?! (?:you|vous|tu|du|sie)\b)",
     re.IGNORECASE,
 )
 """Where the word for "if" means "whether"."""
@@ -112,15 +60,23 @@ _DENIES = re.compile(r"\b(?:not|nothing|neither|cannot)\b|n't\b", re.IGNORECASE)
 
 _TELLS = re.compile(r":\s.{20}")
 
-_ANY_OPENER = "|".join(
-    re.escape(word).replace(r"\|", " ") for word in sorted(_OPENERS.split(), key=len, reverse=True)
-)
-_PROMISE = re.compile(
-    rf"{_LEAD}(?:\W{{0,9}}(?:{_ANY_OPENER})(?:\W{{1,9}}|(?<=[^\x00-\u2fff]))){{0,3}}"
-    rf"\W{{0,9}}(?:{'|'.join(_PROMISES.values())})",
+_CONDITION = re.compile(
+    r"\b(?:if|once|when(?:ever)?|unless|should you|wenn|falls|sobald|als|si|lorsque|quand|cuando"
+    r"|se|quando)\b|如果|若|要是|たら|れば",
     re.IGNORECASE,
 )
-_CONDITION = re.compile(_CONDITIONS, re.IGNORECASE)
+
+
+@cache
+def _compile_promises() -> re.Pattern[str]:
+    openers = "|".join(sorted(map(re.escape, list_phrases("openers")), key=len, reverse=True))
+    promises = "|".join(list_phrases("promises"))
+    promises = promises.replace("<says>", _SPEECH).replace("<seen>", _SEEN)
+    return re.compile(
+        rf"{_LEAD}(?:\W{{0,9}}(?:{openers})(?:\W{{1,9}}|(?<=[^\x00-\u2fff]))){{0,3}}"
+        rf"\W{{0,9}}(?:{promises})",
+        re.IGNORECASE,
+    )
 
 
 def is_promise(text: str) -> bool:
@@ -158,6 +114,6 @@ def is_plan(blocks: Sequence[Block]) -> bool:
 
 
 def _is_promise(sentence: str) -> bool:
-    if not _PROMISE.match(sentence) or _TELLS.search(sentence):
+    if not _compile_promises().match(sentence) or _TELLS.search(sentence):
         return False
     return not _CONDITION.search(_WHETHER.sub("", sentence))

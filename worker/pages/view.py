@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 
 from markupsafe import Markup
 
-from worker.answer.missing_evidence import find_unavailable
+from worker.answer.parse import find_unavailable
 from worker.conversation.context import CallCost, Context
 from worker.conversation.folds import FoldKind
 from worker.conversation.limits import SOFT, TurnUsage, measure_budgets

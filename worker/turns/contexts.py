@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from worker.answer.missing_evidence import list_failed_calls
 from worker.answer.note.note_parts import remove_tokens
+from worker.answer.parse import list_failed_calls
 from worker.conversation import context_json, prompts
 from worker.conversation.context import (
     ASKED,

@@ -13,7 +13,7 @@ from worker.answer.gate import (
     read_judgement,
     write_case,
 )
-from worker.answer.missing_evidence import find_unavailable
+from worker.answer.parse import find_unavailable
 from worker.answer.repair import (
     Objections,
     choose_outcome,

@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from worker.answer import missing_evidence, repair, suggestions
+from worker.answer import parse, repair, suggestions
 from worker.answer.cause_proof import hold_against_installed, mark_context
 from worker.answer.failed_jobs import list_failed
-from worker.answer.missing_evidence import find_unavailable
 from worker.answer.note import note
-from worker.answer.note.footer import Footer, write_small_print
 from worker.answer.note.layout import Layout
-from worker.answer.note.note import write_known_failure
+from worker.answer.note.note import Footer, write_known_failure, write_small_print
 from worker.answer.note.older_note import put_above, take_text, write_run_again
-from worker.answer.parse import advises_retry, is_finding, parse_finding
+from worker.answer.parse import advises_retry, find_unavailable, is_finding, parse_finding
 from worker.answer.proof import prove_reply, require_evidence
 from worker.conversation.answer_text import split_lead
 from worker.conversation.context import ASKED, KNOWN, NO_OUTCOME, RULE, Context, Outcome, Status
@@ -48,7 +46,7 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> Finding | No
         toolset.captures,
         (survey and survey.changed_paths) or (),
     )
-    complete = missing_evidence.fill_missing_evidence(require_proof(proven, context), context)
+    complete = parse.fill_missing_evidence(require_proof(proven, context), context)
     failed_jobs = list_failed(survey, complete.what_failed)
     # What the host has written itself says no more than the jobs do.
     said = "" if failed_jobs and context.found_by in (RULE, KNOWN) else complete.what_failed
@@ -137,7 +135,7 @@ def _make_footer(context: Context, found: Finding | None, deps: Deps) -> Footer:
         cost_usd=context.turn_usage.cost_usd,
         missing_sources=(
             *context.losses,
-            *missing_evidence.select_untold(find_unavailable(context), found),
+            *parse.select_untold(find_unavailable(context), found),
         ),
         replaced_model=context.gave_way,
         found_by=context.found_by if context.is_look else "",

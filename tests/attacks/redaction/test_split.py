@@ -9,8 +9,8 @@ from markdown_it import MarkdownIt
 from tests.attacks.redaction.split import KNOWN, SPLITS, TOKEN, UNSEEN
 from worker.answer.finish import LEFT_OUT, add_subject_hosts, find_kept_back
 from worker.answer.note import note
-from worker.answer.note.footer import Footer
 from worker.answer.note.layout import Layout
+from worker.answer.note.note import Footer
 from worker.answer.parse import parse_finding
 from worker.answer.proof import prove_reply
 from worker.conversation.context import Outcome, Status, Subject

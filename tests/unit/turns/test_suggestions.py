@@ -9,7 +9,7 @@ import pytest
 from tests.jobs import FINDING, EchoToolset, Job, OneLog
 from tests.simulators.gitlab import GitLabSim, Note
 from tests.unit.safety.test_neutralise import HOSTILE, HOSTS
-from worker.answer.note.changes import add_runs, write_suggestion
+from worker.answer.note.facts import add_runs, write_suggestion
 from worker.answer.suggestions import Offers, Suggestion
 from worker.answer.trials import Run, Trial
 from worker.conversation.context import Context, NoteRef, Subject

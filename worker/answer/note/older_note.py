@@ -122,14 +122,6 @@ def write_run_again(subject: Subject) -> str:
     return f"**Run again:** failed in another way in {_link_pipeline(subject)}."
 
 
-def write_waiting(subject: Subject) -> str:
-    """Return what stands in the note until that is found."""
-    return (
-        f"{write_run_again(subject)} Sandpiper is finding out why; the finding will replace this "
-        "note."
-    )
-
-
 def fold_earlier(body: str, earlier: str) -> str:
     """Return `body` with the note `earlier` folded below it; `body` itself if there was none."""
     text = take_text(earlier)
